@@ -1,0 +1,169 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// UID identifies one life of an object: a second object of the same name has
+// another one. The empty UID means that none is known.
+type UID = types.UID
+
+// Accessor tells how to read the identity of values of type T. Key is required.
+// UID, Version and Labels may be nil for values that have none; without UID and
+// version every write counts as a change.
+//
+// The functions must be pure and fast: they run on every event, and a value's
+// answers must not change while anybody holds it.
+type Accessor[T any] struct {
+	// Key returns the object's key.
+	Key func(T) (Key, error)
+	// UID returns the object's UID. Defaults to none.
+	UID func(T) UID
+	// Version returns the object's resource version. Defaults to none.
+	Version func(T) Version
+	// Labels returns the object's labels, which the caller only reads.
+	// Defaults to none.
+	Labels func(T) map[string]string
+}
+
+// Meta returns the accessor for objects with Kubernetes metadata: every typed
+// API object, unstructured.Unstructured and PartialObjectMetadata.
+func Meta[T metav1.Object]() Accessor[T] {
+	return Accessor[T]{
+		Key:     func(o T) (Key, error) { return Key{Namespace: o.GetNamespace(), Name: o.GetName()}, nil },
+		UID:     func(o T) UID { return o.GetUID() },
+		Version: func(o T) Version { return Version(o.GetResourceVersion()) },
+		Labels:  func(o T) map[string]string { return o.GetLabels() },
+	}
+}
+
+// Keyed returns an accessor for values that have a key and nothing else.
+func Keyed[T any](key func(T) Key) Accessor[T] {
+	return Accessor[T]{Key: func(v T) (Key, error) { return key(v), nil }}
+}
+
+// Any returns the accessor for values whose type is known only when they come:
+// it looks for metadata in each, and [KeyOf] says which values it can name.
+// Labels, UID and version of a value without metadata are empty.
+func Any() Accessor[any] {
+	return Accessor[any]{
+		Key: DeletionKeyOf,
+		UID: func(o any) UID {
+			if m, ok := metaOf(o); ok {
+				return m.GetUID()
+			}
+			return ""
+		},
+		Version: func(o any) Version {
+			if m, ok := metaOf(o); ok {
+				return Version(m.GetResourceVersion())
+			}
+			return ""
+		},
+		Labels: func(o any) map[string]string {
+			if m, ok := metaOf(o); ok {
+				return m.GetLabels()
+			}
+			return nil
+		},
+	}
+}
+
+// Valid returns an error when the accessor lacks what it must have.
+func (a Accessor[T]) Valid() error {
+	if a.Key == nil {
+		return errors.New("object: accessor without a Key function; use object.Meta for Kubernetes objects or object.Keyed for others")
+	}
+	return nil
+}
+
+// UIDOf returns the UID of v, empty where the accessor knows none.
+func (a Accessor[T]) UIDOf(v T) UID {
+	if a.UID == nil {
+		return ""
+	}
+	return a.UID(v)
+}
+
+// VersionOf returns the version of v, empty where the accessor knows none.
+func (a Accessor[T]) VersionOf(v T) Version {
+	if a.Version == nil {
+		return ""
+	}
+	return a.Version(v)
+}
+
+// LabelsOf returns the labels of v, nil where the accessor knows none.
+func (a Accessor[T]) LabelsOf(v T) map[string]string {
+	if a.Labels == nil {
+		return nil
+	}
+	return a.Labels(v)
+}
+
+// Tombstone stands for an object whose deletion was noticed but not seen: Object
+// is the last state known, which may be stale.
+type Tombstone[T any] struct {
+	Key    Key
+	Object T
+}
+
+// TombstoneKey returns the key of the object that is gone.
+func (t Tombstone[T]) TombstoneKey() Key { return t.Key }
+
+// KeyError says that a value has no key.
+type KeyError struct {
+	// Value is what was asked for its key.
+	Value any
+	// Cause is why it has none.
+	Cause error
+}
+
+// Error names the value's type and the cause, and never the value itself, which
+// may hold secrets.
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("object: no key for a value of type %T: %v", e.Value, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *KeyError) Unwrap() error { return e.Cause }
+
+// ErrNoMetadata is the cause of a [KeyError] for a value without metadata.
+var ErrNoMetadata = errors.New("it has no object metadata")
+
+// KeyOf returns the key of any value that is a [Key] or has one by way of
+// Kubernetes metadata. The error is a [*KeyError].
+func KeyOf(v any) (Key, error) {
+	if k, ok := v.(Key); ok {
+		return k, nil
+	}
+	m, ok := metaOf(v)
+	if !ok {
+		return Key{}, &KeyError{Value: v, Cause: ErrNoMetadata}
+	}
+	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
+}
+
+// DeletionKeyOf is [KeyOf] that also takes a [Tombstone], whose key it returns as
+// recorded. Use it wherever a deleted object may arrive.
+func DeletionKeyOf(v any) (Key, error) {
+	if t, ok := v.(interface{ TombstoneKey() Key }); ok {
+		return t.TombstoneKey(), nil
+	}
+	return KeyOf(v)
+}
+
+func metaOf(v any) (metav1.Object, bool) {
+	switch v := v.(type) {
+	case metav1.Object:
+		return v, true
+	case metav1.ObjectMetaAccessor:
+		m := v.GetObjectMeta()
+		return m, m != nil
+	}
+	return nil, false
+}

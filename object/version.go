@@ -1,0 +1,93 @@
+package object
+
+import "strings"
+
+// Version is a resource version as the server wrote it: opaque text. The empty
+// string and "0" are not versions; in a request they mean "most recent" and
+// "any".
+type Version string
+
+// Known reports whether v names a version at all: neither "" nor "0".
+func (v Version) Known() bool { return v != "" && v != "0" }
+
+// Ordered reports whether v is of the form that has an order: an unsigned
+// decimal of any length, without a leading zero.
+func (v Version) Ordered() bool {
+	if v == "" || v[0] < '1' || v[0] > '9' {
+		return false
+	}
+	for i := 1; i < len(v); i++ {
+		if v[i] < '0' || v[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// Compare returns -1, 0 or +1 as v was written before, is, or was written after
+// other. Where one of them is not an ordered decimal the comparison is refused,
+// ok is false and order is 0: whoever asks must then let the latest received win
+// rather than guess. Equal texts of unordered versions are refused too; compare
+// with == for "the very same version".
+func (v Version) Compare(other Version) (order int, ok bool) {
+	if !v.Ordered() || !other.Ordered() {
+		return 0, false
+	}
+	if len(v) != len(other) {
+		if len(v) < len(other) {
+			return -1, true
+		}
+		return +1, true
+	}
+	return strings.Compare(string(v), string(other)), true
+}
+
+// After reports whether v is certainly newer than other. It is false where the
+// two do not compare.
+func (v Version) After(other Version) bool {
+	order, ok := v.Compare(other)
+	return ok && order > 0
+}
+
+// NotAfter reports whether v is certainly not newer than other: older or the
+// same. It is false where the two do not compare, unless they are the same text.
+func (v Version) NotAfter(other Version) bool {
+	if v == other {
+		return v.Known()
+	}
+	order, ok := v.Compare(other)
+	return ok && order <= 0
+}
+
+// Epoch counts the histories of a resource. It goes up when versions start over,
+// as they do when etcd is restored from a backup: versions of different epochs
+// have no order, whatever their digits say. The first epoch is 0.
+type Epoch uint64
+
+// Scope is the part of a resource that one list and one watch cover: everything
+// (the empty scope), or one namespace.
+type Scope string
+
+// Everything is the scope of a cluster-wide list or watch.
+const Everything Scope = ""
+
+// Covers reports whether an object of that key belongs to the scope.
+func (s Scope) Covers(k Key) bool { return s == Everything || string(s) == k.Namespace }
+
+// Mark is a point in the history of one scope: everything up to Version, within
+// Epoch, is known.
+type Mark struct {
+	Scope   Scope
+	Epoch   Epoch
+	Version Version
+}
+
+// Reached reports whether m is at or after target: in the same scope and a later
+// epoch, or in the same epoch at a version that is not older. Versions that do
+// not compare count as reached only when they are the same text.
+func (m Mark) Reached(target Mark) bool {
+	if m.Scope != target.Scope || m.Epoch < target.Epoch {
+		return false
+	}
+	return m.Epoch > target.Epoch || target.Version.NotAfter(m.Version)
+}

@@ -88,4 +88,3 @@ type Known[T any] interface {
 	// version.
 	Held(object.Key, object.UID, object.Version) bool
 }
-

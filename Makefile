@@ -1,0 +1,114 @@
+# `make` lists the targets. Needed: Go, make, git, and a C compiler for -race.
+# The tools that are used here come with go.mod.
+
+GO       ?= go
+PKG      ?= ./...
+FUZZTIME ?= 30s
+# Arguments for the benchmark program, such as BENCHFLAGS='-h'.
+BENCHFLAGS ?=
+# HTML=1 makes `cover` write coverage.html too.
+HTML ?=
+
+# Modules of their own, each with a replace of the root module. They are compiled
+# and vetted with everything else as soon as they exist.
+MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
+
+step = @printf '==> %s\n'
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: test
+test: lint vuln race modules ## all that must pass: lint, known vulnerabilities, tests with -race, bench compiled
+	$(step) 'all passed'
+
+.PHONY: test-short
+test-short: ## the tests without the long ones, for a quick answer
+	$(step) 'go test -short $(PKG)'
+	@$(GO) test -short $(PKG)
+
+.PHONY: lint
+lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
+
+.PHONY: bench
+bench: ## Tarn beside client-go, as one table
+	$(step) 'bench: go run . $(BENCHFLAGS)'
+	@cd bench && $(GO) run . $(BENCHFLAGS)
+
+# Every target is run, also after one has failed; the failing inputs are kept by go
+# in the package's testdata/fuzz.
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (30s), PKG=./object for those of one package
+	@pkgs=$$($(GO) list $(PKG)) || exit 1; failed=; \
+	for pkg in $$pkgs; do \
+		out=$$($(GO) test -list '^Fuzz' "$$pkg") || { printf '%s\n' "$$out"; exit 1; }; \
+		for target in $$(printf '%s\n' "$$out" | grep '^Fuzz'); do \
+			printf '==> fuzz %s %s for %s\n' "$$pkg" "$$target" '$(FUZZTIME)'; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$pkg" || failed="$$failed $$target"; \
+		done; \
+	done; \
+	if [ -n "$$failed" ]; then printf 'failed:%s\n' "$$failed"; exit 1; fi
+
+.PHONY: cover
+cover: ## coverage by package and in total, HTML=1 for a page to read
+	$(step) 'go test -coverprofile=coverage.out $(PKG)'
+	@$(GO) test -covermode=atomic -coverprofile=coverage.out $(PKG)
+	@out=$$($(GO) tool cover -func=coverage.out) && printf '%s\n' "$$out" | tail -n 1
+	@if [ -n '$(HTML)' ]; then $(GO) tool cover -html=coverage.out -o coverage.html && echo 'wrote coverage.html'; fi
+
+.PHONY: clean
+clean: ## remove what the other targets leave behind
+	@rm -f coverage.out coverage.html
+	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm -f {} +
+
+# The steps of test and lint; each can be run by itself.
+
+.PHONY: fmt
+fmt:
+	$(step) 'gofmt'
+	@files=$$(git ls-files -co --exclude-standard -- '*.go') || exit 1; \
+	gofmt="$$($(GO) env GOROOT)/bin/gofmt"; bad=; \
+	for f in $$files; do \
+		[ -f "$$f" ] || continue; \
+		out=$$("$$gofmt" -l "$$f" 2>&1); \
+		if [ -n "$$out" ]; then printf '%s\n' "$$out"; bad=1; fi; \
+	done; \
+	if [ -n "$$bad" ]; then echo 'run gofmt -w on these'; exit 1; fi
+
+.PHONY: vet
+vet:
+	$(step) 'go vet ./...'
+	@$(GO) vet ./...
+
+.PHONY: staticcheck
+staticcheck:
+	$(step) 'staticcheck ./...'
+	@$(GO) tool staticcheck ./...
+
+# govulncheck ends with 3 when it has found something. Without the network there is
+# no list of vulnerabilities to look in, and this step is passed over.
+.PHONY: vuln
+vuln:
+	$(step) 'govulncheck ./...'
+	@out=$$($(GO) tool govulncheck ./... 2>&1); rc=$$?; \
+	case "$$rc:$$out" in \
+		0:*) printf '%s\n' "$$out" | tail -n 3 ;; \
+		1:*'fetching vulnerabilities: '*) echo 'SKIPPED: the vulnerability database cannot be reached from here'; printf '%s\n' "$$out" | tail -n 1 ;; \
+		*) printf '%s\n' "$$out"; exit 1 ;; \
+	esac
+
+.PHONY: race
+race:
+	$(step) 'go test -race ./...'
+	@CGO_ENABLED=1 $(GO) test -race ./...
+
+.PHONY: modules
+modules:
+	@set -e; for m in $(MODULES); do \
+		printf '==> %s: go vet ./..., tests compiled\n' "$$m"; \
+		( cd "$$m" && $(GO) vet ./... && $(GO) test -run '^$$' ./... ); \
+	done

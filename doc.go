@@ -1,0 +1,40 @@
+// Package tarn is the root of Tarn, which keeps a live, indexed, in-memory mirror of
+// a Kubernetes API's resources and drives workers from its changes. It has no code
+// of its own yet; this is the map of what is below it.
+//
+// Data flows down. Each package's output is the next one's input; which may import
+// which is a table in internal/arch, and a test.
+//
+//	  API server
+//	     │
+//	  wire         bytes to items: key, version, object
+//	     │
+//	  reflector    list and watch
+//	     │
+//	* delta        pending changes per key, in order, taken in batches
+//	     │
+//	* store        immutable snapshots and typed indexes, one writer
+//	     │
+//	  informer     one mirror, many subscribers
+//	     │
+//	  workqueue    keys to work on
+//	     │
+//	  controller   workers
+//
+// The packages with a star exist, and so does package object, whose nouns every
+// stage speaks. The others are where the project is going; there is nothing of them
+// to import.
+//
+// The nouns, in the order in which a reader meets them:
+//
+//   - object.Key names an object: namespace and name.
+//   - object.Version is a resource version: opaque text that compares only where
+//     the API promises an order. object.Mark is a point in a history of versions.
+//   - object.Accessor tells how to read key, UID, version and labels of a value.
+//     Neither delta nor store requires Kubernetes' own types.
+//   - object.Item, object.List and object.Event are what a list or a watch yields.
+//   - delta.Delta is one change of one object, delta.Batch is everything that
+//     changed until a version; package delta queues them.
+//   - Package store applies batches as transactions and hands out snapshots, which
+//     never change, to readers who never wait.
+package tarn

@@ -1,0 +1,233 @@
+package arch
+
+import (
+	"go/token"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// anything, in a row, lets a folder import every other one of ours.
+const anything = "*"
+
+// table says which folders of ours each folder may import besides itself; a folder
+// below another belongs to it. It stands for the whole design, so that a folder
+// has its place before its first file. Test files are not bound by it.
+//
+// The folders in internal have no row: they may import what they like and be
+// imported by anybody, but they open no back door. Whoever imports one counts as
+// importing what it imports.
+var table = map[string][]string{
+	".":          {"object", "wire", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	"object":     {},
+	"wire":       {"object"},
+	"reflector":  {"object", "delta"},
+	"delta":      {"object"},
+	"store":      {"object", "delta"},
+	"informer":   {"object", "reflector", "delta", "store"},
+	"workqueue":  {},
+	"controller": {"object", "store", "informer", "workqueue"},
+	"clientgo":   {anything},
+	// The embedded server must not share the client's codecs: an error could hide
+	// on both sides.
+	"apiserver": {"object"},
+	// The console shows the pipeline, whichever part of it there is to show.
+	"console":  {"object", "wire", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	"cmd/tarn": {anything},
+	"e2e":      {anything},
+	"bench":    {anything},
+}
+
+// bare lists the packages at the bottom and what they may import besides the
+// standard library and our own.
+var bare = map[string][]string{
+	"object":    {"k8s.io/apimachinery"},
+	"delta":     {"k8s.io/apimachinery"},
+	"store":     {"k8s.io/apimachinery"},
+	"workqueue": {"k8s.io/apimachinery", "golang.org/x/time/rate"},
+}
+
+// replaced are the packages that Tarn stands in for; only those in replacedBy, which
+// adapt to them or measure against them, may import them, in tests too.
+var (
+	replaced   = []string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}
+	replacedBy = []string{"clientgo", "bench"}
+)
+
+// row returns the folder of the table that dir belongs to.
+func row(dir string) (folder string, ok bool) {
+	for folder = dir; folder != "."; folder = path.Dir(folder) {
+		if _, ok := table[folder]; ok {
+			return folder, true
+		}
+	}
+	return ".", dir == "."
+}
+
+// within reports whether an import path or folder is root or below it.
+func within(p, root string) bool {
+	return p == root || strings.HasPrefix(p, root+"/")
+}
+
+// reached is an import, direct or by way of our internal packages.
+type reached struct {
+	path string
+	via  string // " by way of …" for an indirect one
+	file *file
+	pos  token.Pos
+}
+
+// reach returns what the files of dir import, and what the internal packages among
+// that import in turn, each import path once a file.
+func (s *source) reach(packages map[string][]*file, dir string) []reached {
+	var out []reached
+	for _, f := range packages[dir] {
+		seen := map[string]bool{}
+		for p, spec := range f.imports {
+			s.follow(packages, reached{path: p, file: f, pos: spec.Pos()}, seen, &out)
+		}
+	}
+	return out
+}
+
+func (s *source) follow(packages map[string][]*file, r reached, seen map[string]bool, out *[]reached) {
+	if seen[r.path] {
+		return
+	}
+	seen[r.path] = true
+	dir, ours := s.folderOf(r.path)
+	if !ours || !within(dir, "internal") {
+		*out = append(*out, r)
+		return
+	}
+	if r.via == "" {
+		r.via = " by way of " + dir
+	} else {
+		r.via += " and " + dir
+	}
+	for _, f := range packages[dir] {
+		for p := range f.imports {
+			s.follow(packages, reached{path: p, via: r.via, file: r.file, pos: r.pos}, seen, out)
+		}
+	}
+}
+
+func layers(s *source) {
+	packages := s.packages()
+	for dir, files := range packages {
+		if within(dir, "internal") {
+			continue
+		}
+		from, ok := row(dir)
+		if !ok {
+			s.report(files[0], files[0].Package, Layers, "the folder %s has no row in the table of internal/arch; add one, with what it may import", dir)
+			continue
+		}
+		may := table[from]
+		for _, r := range s.reach(packages, dir) {
+			to, ours := s.folderOf(r.path)
+			if !ours {
+				continue
+			}
+			if folder, ok := row(to); ok {
+				to = folder
+			}
+			if to == from || slices.Contains(may, anything) || slices.Contains(may, to) {
+				continue
+			}
+			s.report(r.file, r.pos, Layers, "%s must not import %s%s; it may import %s", label(from), label(to), r.via, list(may))
+		}
+	}
+}
+
+func label(dir string) string {
+	if dir == "." {
+		return "the root package"
+	}
+	return dir
+}
+
+func list(folders []string) string {
+	if len(folders) == 0 {
+		return "none of our packages"
+	}
+	return strings.Join(folders, ", ")
+}
+
+func thirdParty(s *source) {
+	packages := s.packages()
+	for dir := range packages {
+		from, _ := row(dir)
+		allowed, ok := bare[from]
+		if !ok {
+			continue
+		}
+		for _, r := range s.reach(packages, dir) {
+			first, _, _ := strings.Cut(r.path, "/")
+			_, ours := s.folderOf(r.path)
+			if ours || !strings.Contains(first, ".") {
+				continue
+			}
+			if slices.ContainsFunc(allowed, func(root string) bool { return within(r.path, root) }) {
+				continue
+			}
+			s.report(r.file, r.pos, ThirdParty, "%s must not import %s%s; it may import the standard library, %s", from, r.path, r.via, list(allowed))
+		}
+	}
+}
+
+func clientGo(s *source) {
+	for _, f := range s.files {
+		if slices.ContainsFunc(replacedBy, func(folder string) bool { return within(f.dir, folder) }) {
+			continue
+		}
+		for p, spec := range f.imports {
+			if slices.ContainsFunc(replaced, func(root string) bool { return within(p, root) }) {
+				s.report(f, spec.Pos(), ClientGo, "only %s may import %s", strings.Join(replacedBy, " and "), p)
+			}
+		}
+	}
+}
+
+// stages are the folders of the pipeline in the order in which data passes them.
+var stages = []string{"wire", "reflector", "delta", "store", "informer", "workqueue", "controller"}
+
+// picture holds the root package's comment against the tree: each stage has one
+// line in the indented picture, in order, with a star before those that exist.
+func picture(s *source) {
+	packages := s.packages()
+	for _, f := range packages["."] {
+		if f.Doc == nil {
+			continue
+		}
+		starred := map[string]bool{}
+		var order []string
+		for _, line := range strings.Split(f.Doc.Text(), "\n") {
+			if !strings.HasPrefix(line, "\t") {
+				continue
+			}
+			words := strings.Fields(line)
+			star := len(words) > 0 && words[0] == "*"
+			if star {
+				words = words[1:]
+			}
+			if len(words) > 0 && slices.Contains(stages, words[0]) {
+				order = append(order, words[0])
+				starred[words[0]] = star
+			}
+		}
+		if !slices.Equal(order, stages) {
+			s.report(f, f.Package, Picture, "the picture shows the stages %q; want %q", order, stages)
+		}
+		for _, stage := range slices.Sorted(maps.Keys(starred)) {
+			_, exists := packages[stage]
+			switch {
+			case starred[stage] && !exists:
+				s.report(f, f.Package, Picture, "the picture marks %s with a star, but there is no such package", stage)
+			case !starred[stage] && exists:
+				s.report(f, f.Package, Picture, "there is a package %s; mark it with a star in the picture", stage)
+			}
+		}
+	}
+}

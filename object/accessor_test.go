@@ -1,0 +1,185 @@
+package object_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+var (
+	webKey    = object.Key{Namespace: "shop", Name: "web"}
+	webLabels = map[string]string{"app": "web", "tier": "front"}
+	webMeta   = metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "41", Labels: webLabels,
+	}
+	pod     = &corev1.Pod{ObjectMeta: webMeta}
+	node    = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u-2", ResourceVersion: "7"}}
+	partial = &metav1.PartialObjectMetadata{ObjectMeta: webMeta}
+	untyped = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"namespace": "shop", "name": "web", "uid": "u-1", "resourceVersion": "41",
+			"labels": map[string]any{"app": "web", "tier": "front"},
+		},
+	}}
+)
+
+// byAccessor is a value that only carries metadata: it is no metav1.Object itself.
+type byAccessor struct{ meta *metav1.ObjectMeta }
+
+func (b byAccessor) GetObjectMeta() metav1.Object {
+	if b.meta == nil {
+		return nil
+	}
+	return b.meta
+}
+
+func checkWeb[T any](t *testing.T, acc object.Accessor[T], v T) {
+	t.Helper()
+	if err := acc.Valid(); err != nil {
+		t.Errorf("%T: Valid: %v", v, err)
+	}
+	if k, err := acc.Key(v); err != nil || k != webKey {
+		t.Errorf("%T: Key = %v, %v", v, k, err)
+	}
+	if got := acc.UIDOf(v); got != "u-1" {
+		t.Errorf("%T: UID = %q", v, got)
+	}
+	if got := acc.VersionOf(v); got != "41" {
+		t.Errorf("%T: Version = %q", v, got)
+	}
+	if got := acc.LabelsOf(v); !maps.Equal(got, webLabels) {
+		t.Errorf("%T: Labels = %v", v, got)
+	}
+}
+
+func TestMetaReadsEveryKindOfKubernetesObject(t *testing.T) {
+	checkWeb(t, object.Meta[*corev1.Pod](), pod)
+	checkWeb(t, object.Meta[*unstructured.Unstructured](), untyped)
+	checkWeb(t, object.Meta[*metav1.PartialObjectMetadata](), partial)
+	checkWeb(t, object.Meta[metav1.Object](), metav1.Object(pod))
+}
+
+func TestMetaOfAClusterScopedObjectHasNoNamespace(t *testing.T) {
+	acc := object.Meta[*corev1.Node]()
+	if k, err := acc.Key(node); err != nil || k != (object.Key{Name: "node-1"}) {
+		t.Errorf("Key = %#v, %v", k, err)
+	}
+	if acc.LabelsOf(node) != nil {
+		t.Errorf("Labels = %v", acc.LabelsOf(node))
+	}
+}
+
+func TestAnyFindsMetadataInEachValue(t *testing.T) {
+	for _, v := range []any{pod, untyped, partial, byAccessor{&webMeta}} {
+		checkWeb(t, object.Any(), v)
+	}
+}
+
+func TestAnyOfAValueWithoutMetadataIsEmptyNotAPanic(t *testing.T) {
+	acc := object.Any()
+	for _, v := range []any{nil, 5, "text", struct{}{}, byAccessor{}, webKey, corev1.Pod{}} {
+		if acc.UIDOf(v) != "" || acc.VersionOf(v) != "" || acc.LabelsOf(v) != nil {
+			t.Errorf("%T: UID %q, version %q, labels %v", v, acc.UIDOf(v), acc.VersionOf(v), acc.LabelsOf(v))
+		}
+	}
+	if k, err := acc.Key(object.Tombstone[*corev1.Pod]{Key: webKey}); err != nil || k != webKey {
+		t.Errorf("Key of a tombstone = %v, %v", k, err)
+	}
+}
+
+func TestKeyedKnowsTheKeyAndNothingElse(t *testing.T) {
+	acc := object.Keyed(object.RawKey)
+	if err := acc.Valid(); err != nil {
+		t.Fatal(err)
+	}
+	if k, err := acc.Key("shop/web"); err != nil || k != webKey {
+		t.Errorf("Key = %v, %v", k, err)
+	}
+	if acc.UIDOf("shop/web") != "" || acc.VersionOf("shop/web") != "" || acc.LabelsOf("shop/web") != nil {
+		t.Error("UID, version or labels out of nowhere")
+	}
+}
+
+func TestAnAccessorWithoutKeyIsNotValid(t *testing.T) {
+	err := object.Accessor[int]{UID: func(int) object.UID { return "x" }}.Valid()
+	want := "object: accessor without a Key function; use object.Meta for Kubernetes objects or object.Keyed for others"
+	if err == nil || err.Error() != want {
+		t.Errorf("Valid() = %v\nwant %s", err, want)
+	}
+}
+
+func TestKeyOf(t *testing.T) {
+	for _, v := range []any{webKey, pod, untyped, partial, byAccessor{&webMeta}} {
+		for name, of := range map[string]func(any) (object.Key, error){"KeyOf": object.KeyOf, "DeletionKeyOf": object.DeletionKeyOf} {
+			if k, err := of(v); err != nil || k != webKey {
+				t.Errorf("%s(%T) = %v, %v", name, v, k, err)
+			}
+		}
+	}
+}
+
+func TestDeletionKeyOfTakesATombstoneAtItsWord(t *testing.T) {
+	// The recorded key wins over the object's own: with a key function of
+	// somebody else's they may differ.
+	recorded := object.RawKey("by/other/means")
+	for _, v := range []any{
+		object.Tombstone[*corev1.Pod]{Key: recorded, Object: pod},
+		&object.Tombstone[*corev1.Pod]{Key: recorded},
+		object.Tombstone[any]{Key: recorded},
+		object.Tombstone[int]{Key: recorded, Object: 3},
+	} {
+		if k, err := object.DeletionKeyOf(v); err != nil || k != recorded {
+			t.Errorf("DeletionKeyOf(%T) = %v, %v", v, k, err)
+		}
+		if _, err := object.KeyOf(v); !errors.Is(err, object.ErrNoMetadata) {
+			t.Errorf("KeyOf(%T): %v; a tombstone is not an object", v, err)
+		}
+	}
+}
+
+// password is a value whose printed form must never be seen.
+type password struct{ Secret string }
+
+func (p password) String() string { return p.Secret }
+
+func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
+	const secret = "hunter2"
+	for _, v := range []any{password{secret}, &password{secret}, secret, []byte(secret), map[string]string{"k": secret}, byAccessor{}, nil} {
+		for name, of := range map[string]func(any) (object.Key, error){
+			"KeyOf": object.KeyOf, "DeletionKeyOf": object.DeletionKeyOf, "Any": object.Any().Key,
+		} {
+			k, err := of(v)
+			var keyErr *object.KeyError
+			if !errors.As(err, &keyErr) || !errors.Is(err, object.ErrNoMetadata) {
+				t.Errorf("%s(%T): %v; want a KeyError because of ErrNoMetadata", name, v, err)
+				continue
+			}
+			if !k.IsZero() {
+				t.Errorf("%s(%T) returned %v beside the error", name, v, k)
+			}
+			want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata", v)
+			wrapped := fmt.Errorf("while queueing: %w", err)
+			if err.Error() != want || strings.Contains(fmt.Sprintf("%v %+v %s", err, err, wrapped), secret) {
+				t.Errorf("%s(%T):\n got %v\nwant %s", name, v, err, want)
+			}
+		}
+	}
+}
+
+func TestKeyErrorKeepsTheValueForWhoeverAsks(t *testing.T) {
+	v := &password{"hunter2"}
+	_, err := object.KeyOf(v)
+	var keyErr *object.KeyError
+	if !errors.As(err, &keyErr) || keyErr.Value != any(v) || keyErr.Unwrap() != object.ErrNoMetadata {
+		t.Errorf("%#v", keyErr)
+	}
+}

@@ -1,0 +1,255 @@
+package mvcc
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Map is a hash map from K to chains of versions of V.
+//
+// Every key that some revision can see has an id, a small integer that stays the same
+// for as long as the key has a version, and a chain of versions, newest first. Ids of
+// keys that are gone are given to new keys.
+type Map[K comparable, V any] struct {
+	history retirer
+	table   atomic.Pointer[table[K, Version[V]]]
+	dir     atomic.Pointer[[]*chunk[V]] // newest versions by id
+	removed func(K)
+	shifts  atomic.Uint64
+
+	ids ids // of the writer
+}
+
+// Version is what one key had from one revision on.
+type Version[V any] struct {
+	stamp uint64 // revision<<1, plus 1 where the key was deleted
+	older atomic.Pointer[Version[V]]
+	// Value is read-only once the revision is published.
+	Value V
+}
+
+// Loose returns a version that is in no chain.
+func Loose[V any](value V) *Version[V] { return &Version[V]{Value: value} }
+
+// Revision returns the revision that wrote the version.
+func (v *Version[V]) Revision() uint64 { return v.stamp >> 1 }
+
+// Dead reports whether the version says that the key was deleted.
+func (v *Version[V]) Dead() bool { return v.stamp&1 != 0 }
+
+// First reports whether there is no older version that somebody may see.
+func (v *Version[V]) First() bool { return v.older.Load() == nil }
+
+// At returns what revision sees in the chain from v down, nil if nothing. v must be the
+// newest version of its key, and the revision pinned.
+func (v *Version[V]) At(revision uint64) *Version[V] {
+	for ; v != nil; v = v.older.Load() {
+		if v.stamp>>1 <= revision {
+			if v.Dead() {
+				return nil
+			}
+			return v
+		}
+	}
+	return nil
+}
+
+const chunkSize = 256
+
+// chunk has the newest versions of some ids, side by side, for whoever visits many.
+type chunk[V any] [chunkSize]atomic.Pointer[Version[V]]
+
+// Ref is a key as the writer found it: its id and its newest version, published or not,
+// dead or not. The zero Ref stands for a key that has none.
+type Ref[V any] struct {
+	ID   uint32
+	Head *Version[V]
+}
+
+// Live returns the newest version, nil if there is none or it is dead.
+func (r Ref[V]) Live() *Version[V] {
+	if r.Head == nil || r.Head.Dead() {
+		return nil
+	}
+	return r.Head
+}
+
+// NewMap returns an empty map of object keys whose revisions h publishes. It keeps copies
+// of the keys. removed is told when a key leaves the map; it may be nil.
+func NewMap[V, P any](h *History[P], removed func(object.Key)) *Map[object.Key, V] {
+	m := &Map[object.Key, V]{history: h, removed: removed}
+	m.table.Store(newTable[object.Key, Version[V]](newArena(maphash.MakeSeed()), 0, 0))
+	m.dir.Store(new([]*chunk[V]))
+	return m
+}
+
+// Find returns the version of k that revision sees, nil if none.
+//
+// A reader that has pinned the revision, and the writer, can rely on the answer. For
+// any other reader it is certain when sure is true; when it is false the reader must
+// check that the revision is still the current one, and look again if not.
+func (m *Map[K, V]) Find(k K, revision uint64) (v *Version[V], sure bool) {
+	s := m.table.Load().lookup(k)
+	if s == nil {
+		return nil, false
+	}
+	head := s.ref.Load()
+	if head.stamp>>1 <= revision {
+		if head.Dead() {
+			return nil, true
+		}
+		return head, true
+	}
+	return head.At(revision), false
+}
+
+// Lookup returns k as it is in the revision in preparation, for the writer.
+func (m *Map[K, V]) Lookup(k K) Ref[V] {
+	if s := m.table.Load().lookup(k); s != nil {
+		return Ref[V]{ID: s.id, Head: s.ref.Load()}
+	}
+	return Ref[V]{}
+}
+
+// Key returns the key of an id that the reader's revision, or the writer, sees. For any
+// other id it is some key.
+func (m *Map[K, V]) Key(id uint32) K { return m.table.Load().key(id) }
+
+// Head returns the newest version of an id that is in use.
+func (m *Map[K, V]) Head(id uint32) *Version[V] {
+	return (*m.dir.Load())[id/chunkSize][id%chunkSize].Load()
+}
+
+// At returns the version that revision, which must be pinned, sees of an id; nil if none.
+func (m *Map[K, V]) At(id uint32, revision uint64) *Version[V] {
+	head := m.Head(id)
+	if head != nil && head.stamp>>1 <= revision && !head.Dead() {
+		return head
+	}
+	return head.At(revision)
+}
+
+// Limit returns a number above every id in use, for the writer.
+func (m *Map[K, V]) Limit() uint32 { return m.ids.next }
+
+// Len returns the number of keys, dead ones included, for the writer.
+func (m *Map[K, V]) Len() int { return m.table.Load().keys }
+
+// Ids calls yield for every id in use with its newest version, until it returns false.
+func (m *Map[K, V]) Ids(yield func(id uint32, head *Version[V]) bool) {
+	for c, chunk := range *m.dir.Load() {
+		for i := range chunk {
+			if v := chunk[i].Load(); v != nil && !yield(uint32(c*chunkSize+i), v) {
+				return
+			}
+		}
+	}
+}
+
+// Put writes a version of k in the revision in preparation. ref is what [Map.Lookup]
+// returns for k.
+func (m *Map[K, V]) Put(k K, ref Ref[V], value V) Ref[V] {
+	if ref.Head == nil {
+		return m.insert(k, value)
+	}
+	return m.push(ref, m.history.Next()<<1, value)
+}
+
+// Kill writes that the key of ref is deleted in the revision in preparation.
+func (m *Map[K, V]) Kill(ref Ref[V]) {
+	var none V
+	m.push(ref, m.history.Next()<<1|1, none)
+}
+
+func (m *Map[K, V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
+	v := &Version[V]{stamp: stamp, Value: value}
+	old := ref.Head
+	if old.stamp>>1 == stamp>>1 {
+		// Written twice in one revision: nobody will ever see the first.
+		below := old.older.Load()
+		v.older.Store(below)
+		if v.Dead() && below == nil {
+			m.history.retire(m, ref.ID, stampNever) // came and went: have the key looked at
+		}
+	} else {
+		v.older.Store(old)
+		m.history.retire(m, ref.ID, old.stamp)
+	}
+	m.table.Load().of(ref.ID).ref.Store(v)
+	(*m.dir.Load())[ref.ID/chunkSize][ref.ID%chunkSize].Store(v)
+	return Ref[V]{ID: ref.ID, Head: v}
+}
+
+func (m *Map[K, V]) insert(k K, value V) Ref[V] {
+	id, again := m.ids.take()
+	if again {
+		m.shifts.Add(1) // before anybody can find it under its new key
+	}
+	v := &Version[V]{stamp: m.history.Next() << 1, Value: value}
+	if dir := *m.dir.Load(); int(id/chunkSize) == len(dir) {
+		// Appending in place is invisible to readers of the shorter slice; the copy
+		// is only made when append has to grow.
+		dir = append(dir, new(chunk[V]))
+		m.dir.Store(&dir)
+	}
+	(*m.dir.Load())[id/chunkSize][id%chunkSize].Store(v)
+	m.Reserve(1)
+	t := m.table.Load()
+	t.insert(t.names.hash(k), k, id, v)
+	return Ref[V]{ID: id, Head: v}
+}
+
+// Reserve makes room for n more keys at once.
+func (m *Map[K, V]) Reserve(n int) {
+	if t := m.table.Load(); t.full(n, &m.ids) {
+		m.setTable(t.grown(n, &m.ids))
+	}
+}
+
+func (m *Map[K, V]) setTable(t *table[K, Version[V]]) {
+	m.shifts.Add(1) // it does not know the keys of ids that are not in use
+	m.table.Store(t)
+}
+
+// Shifts returns a number that changes before an id that was in use stands for another
+// key, or for none.
+func (m *Map[K, V]) Shifts() uint64 { return m.shifts.Load() }
+
+// cut unlinks the version of that stamp from the id's chain, and drops the key when
+// nothing but its deletion is left.
+func (m *Map[K, V]) cut(id uint32, stamp uint64) {
+	head := m.Head(id)
+	if head == nil {
+		return
+	}
+	for v := head; ; {
+		below := v.older.Load()
+		if below == nil {
+			break
+		}
+		if below.stamp == stamp {
+			// below keeps its own link: a reader may be passing through it.
+			v.older.Store(below.older.Load())
+			break
+		}
+		v = below
+	}
+	if head.Dead() && head.First() {
+		m.remove(id)
+	}
+}
+
+func (m *Map[K, V]) remove(id uint32) {
+	t := m.table.Load()
+	if m.removed != nil {
+		m.removed(t.key(id))
+	}
+	t.remove(id)
+	(*m.dir.Load())[id/chunkSize][id%chunkSize].Store(nil)
+	m.ids.give(id)
+	if t.sparse() {
+		m.setTable(t.grown(0, &m.ids))
+	}
+}

@@ -1,0 +1,354 @@
+package mvcc
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+)
+
+// Postings map values of type K to the ids that have them: what an index is made of.
+//
+// The ids of a value stand in cells that are changed in place. A cell that some revision
+// sees and another does not is loose: it has a mark, and a reader who meets the mark asks
+// the object itself whether it has the value in his revision. All others, which is nearly
+// all of them nearly all of the time, are just ids.
+type Postings[K comparable] struct {
+	history retirer
+	table   atomic.Pointer[table[K, Members[K]]]
+	order   *Order[*Members[K], K] // nil if the values have no order
+	own     func(K) K
+	moved   func(id uint32, to Place)
+
+	// Of the writer:
+	ids    ids
+	loose  map[member[K]]life
+	fresh  []added[K] // in the revision in preparation
+	coming []coming[K]
+}
+
+// Members are the ids that have one value.
+type Members[K comparable] struct {
+	cells atomic.Pointer[[]atomic.Uint32]
+	count atomic.Int32 // in the newest revision
+
+	value K
+
+	// Of the writer:
+	in    *Postings[K]
+	id    uint32
+	used  int
+	holes []uint32
+}
+
+// Place is where an id stands: in which members, and in which of their cells. The zero
+// Place is nowhere.
+type Place struct{ members, cell uint32 } // members are counted from 1
+
+// Nowhere reports whether p is the zero Place.
+func (p Place) Nowhere() bool { return p.members == 0 }
+
+// Members returns the number of the members that the place is in.
+func (p Place) Members() uint32 { return p.members - 1 }
+
+// A cell is 0, or an id plus 1, and marked while it is loose.
+const looseMark = 1 << 31
+
+type member[K comparable] struct {
+	of *Members[K]
+	id uint32
+}
+
+// life is the span of revisions in which a loose cell may count: from born, 0 if everybody
+// sees it, up to died, 0 if it lives. An id that left and came back has had two lives; they
+// are taken for one, and added is when the second began.
+type life struct {
+	born, added, died uint64
+	cell              uint32
+	retired           bool // a retire list has it, so that it need not be there twice
+}
+
+type added[K comparable] struct {
+	member[K]
+	cell uint32
+}
+
+// coming is a loose cell that is to become an ordinary one when no revision before added
+// is seen any more.
+type coming[K comparable] struct {
+	member[K]
+	added uint64
+}
+
+// NewPostings returns postings without values, whose revisions h publishes. own makes the
+// copy of a value that is kept; nil stands for keeping it as it is. sort orders the
+// values; its zero value leaves them without order. moved is told when an id gets another
+// place than [Postings.Add] returned for it.
+func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting[K], moved func(id uint32, to Place)) *Postings[K] {
+	p := &Postings[K]{history: h, own: own, moved: moved, loose: map[member[K]]life{}}
+	p.table.Store(newTable[K, Members[K]](newPlain[K](maphash.MakeSeed()), 0, 0))
+	if sort.Compare != nil {
+		p.order = NewOrder(sort, func(m *Members[K]) K { return m.value }, nil)
+	}
+	return p
+}
+
+// Value returns the value of members by their number, for the writer.
+func (p *Postings[K]) Value(members uint32) K { return p.table.Load().key(members) }
+
+// Find returns the members of a value, nil if it has none.
+func (p *Postings[K]) Find(k K) *Members[K] {
+	if s := p.table.Load().lookup(k); s != nil {
+		return s.ref.Load()
+	}
+	return nil
+}
+
+// Values calls yield for every value that some revision may see, until it returns false:
+// in order, where there is one, and from *from on, if it is not nil.
+func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
+	t := p.table.Load()
+	if p.order == nil {
+		for s := range t.each {
+			if m := s.ref.Load(); !yield(m.value, m) {
+				return
+			}
+		}
+		return
+	}
+	each := func(members []*Members[K]) bool {
+		for _, m := range members {
+			if !yield(m.value, m) {
+				return false
+			}
+		}
+		return true
+	}
+	if from == nil {
+		p.order.Leaves(each)
+	} else {
+		p.order.From(*from, each)
+	}
+}
+
+// Len returns the number of values that some revision may see, for the writer.
+func (p *Postings[K]) Len() int { return p.table.Load().keys }
+
+// Count returns how many ids have the value in the newest revision, published or not.
+func (m *Members[K]) Count() int {
+	if m == nil {
+		return 0
+	}
+	return int(m.count.Load())
+}
+
+// Visit calls yield for the ids that have the value in a reader's revision, in no
+// particular order, until it returns false. sees tells whether the object of an id has
+// the value in that revision.
+func (m *Members[K]) Visit(sees func(id uint32) bool, yield func(id uint32) bool) bool {
+	if m == nil {
+		return true
+	}
+	cells := *m.cells.Load()
+	for i := range cells {
+		c := cells[i].Load()
+		if c == 0 || c&looseMark != 0 && !sees(c&^looseMark-1) {
+			continue
+		}
+		if !yield(c&^looseMark - 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// Add gives id, which does not have it, the value k in the revision in preparation.
+func (p *Postings[K]) Add(k K, id uint32) Place {
+	m := p.Find(k)
+	if m == nil {
+		m = p.create(k)
+	}
+	m.count.Add(1)
+	at := member[K]{m, id}
+	if l, ok := p.loose[at]; ok {
+		// It had the value and somebody still sees that: the cell lives again.
+		l.added, l.died = p.history.Next(), 0
+		p.loose[at] = l
+		p.coming = append(p.coming, coming[K]{at, l.added})
+		return Place{m.id + 1, l.cell}
+	}
+	cell := m.takeCell()
+	(*m.cells.Load())[cell].Store(id + 1 | looseMark)
+	p.fresh = append(p.fresh, added[K]{at, cell})
+	return Place{m.id + 1, cell}
+}
+
+func (p *Postings[K]) create(k K) *Members[K] {
+	m := &Members[K]{in: p}
+	m.id, _ = p.ids.take()
+	m.cells.Store(new([]atomic.Uint32))
+	t := p.table.Load()
+	if t.full(1, &p.ids) {
+		t = t.grown(1, &p.ids)
+		p.table.Store(t)
+	}
+	if p.own != nil {
+		k = p.own(k)
+	}
+	m.value = k
+	t.insert(t.names.hash(k), k, m.id, m)
+	if p.order != nil {
+		p.order.Insert(m, k)
+	}
+	return m
+}
+
+func (m *Members[K]) takeCell() uint32 {
+	m.used++
+	if n := len(m.holes); n > 0 {
+		cell := m.holes[n-1]
+		m.holes = m.holes[:n-1]
+		return cell
+	}
+	old := *m.cells.Load()
+	// Without holes all cells are in use.
+	grown := make([]atomic.Uint32, max(2, len(old)*3/2))
+	for i := range old {
+		grown[i].Store(old[i].Load())
+	}
+	m.cells.Store(&grown)
+	for i := len(grown) - 1; i > len(old); i-- {
+		m.holes = append(m.holes, uint32(i))
+	}
+	return uint32(len(old))
+}
+
+// Remove takes the value at a place from id in the revision in preparation. newborn says
+// that id had no value before this revision.
+func (p *Postings[K]) Remove(from Place, id uint32, newborn bool) {
+	m := p.table.Load().of(from.Members()).ref.Load()
+	m.count.Add(-1)
+	at := member[K]{m, id}
+	l, ok := p.loose[at]
+	if !ok {
+		l.cell = from.cell
+		if newborn {
+			m.clear(from.cell) // nobody ever saw it
+			return
+		}
+	}
+	l.died = p.history.Next()
+	(*m.cells.Load())[from.cell].Store(id + 1 | looseMark)
+	if !l.retired {
+		l.retired = true
+		p.history.retire(m, id, l.born<<1)
+	}
+	p.loose[at] = l
+}
+
+// cut clears the cell of an id that has left, when nobody sees it any more.
+func (m *Members[K]) cut(id uint32, _ uint64) {
+	at := member[K]{m, id}
+	l, ok := m.in.loose[at]
+	switch {
+	case !ok: // it came back, and everybody sees it
+	case l.died == 0: // it came back
+		l.retired = false
+		m.in.loose[at] = l
+	case m.in.history.Seen(l.born, l.died): // and left again
+		m.in.history.retire(m, id, l.born<<1)
+	default:
+		delete(m.in.loose, at)
+		m.clear(l.cell)
+	}
+}
+
+// clear empties a cell, and drops the value with the last.
+func (m *Members[K]) clear(cell uint32) {
+	cells := *m.cells.Load()
+	cells[cell].Store(0)
+	m.holes = append(m.holes, cell)
+	m.used--
+	p := m.in
+	if m.used > 0 {
+		if len(cells) >= 64 && len(m.holes) == len(cells)*3/4 {
+			m.shrink()
+		}
+		return
+	}
+	t := p.table.Load()
+	if p.order != nil {
+		p.order.Remove(m.value)
+	}
+	t.remove(m.id)
+	p.ids.give(m.id)
+	if t.sparse() {
+		p.table.Store(t.grown(0, &p.ids))
+	}
+}
+
+// shrink moves the ids to fewer cells, unless some are loose, whose cells are known
+// elsewhere.
+func (m *Members[K]) shrink() {
+	old := *m.cells.Load()
+	small := make([]atomic.Uint32, 0, m.used+m.used/2)
+	for i := range old {
+		if c := old[i].Load(); c&looseMark != 0 {
+			return
+		}
+	}
+	small = small[:cap(small)]
+	next := 0
+	for i := range old {
+		if c := old[i].Load(); c != 0 {
+			small[next].Store(c)
+			m.in.moved(c-1, Place{m.id + 1, uint32(next)})
+			next++
+		}
+	}
+	m.holes = nil
+	for i := len(small) - 1; i >= next; i-- {
+		m.holes = append(m.holes, uint32(i))
+	}
+	m.cells.Store(&small)
+}
+
+// Settle takes the marks from the cells that every revision sees alike. It is to be called
+// after each publication and sweep.
+func (p *Postings[K]) Settle() {
+	oldest, now := p.history.Oldest(), p.history.Next()-1
+	for _, f := range p.fresh {
+		cells := *f.of.cells.Load()
+		if int(f.cell) >= len(cells) || cells[f.cell].Load() != f.id+1|looseMark {
+			continue // it has left again
+		}
+		if _, ok := p.loose[f.member]; ok {
+			continue // likewise, or come back since
+		}
+		if oldest == now {
+			cells[f.cell].Store(f.id + 1)
+		} else {
+			p.loose[f.member] = life{born: now, added: now, cell: f.cell}
+			p.coming = append(p.coming, coming[K]{f.member, now})
+		}
+	}
+	if cap(p.fresh) > 4096 {
+		p.fresh = nil // an exceptional batch
+	}
+	clear(p.fresh)
+	p.fresh = p.fresh[:0]
+	done := 0
+	for ; done < len(p.coming) && p.coming[done].added <= oldest; done++ {
+		c := p.coming[done]
+		if l, ok := p.loose[c.member]; ok && l.died == 0 && l.added == c.added {
+			(*c.of.cells.Load())[l.cell].Store(c.id + 1)
+			delete(p.loose, c.member)
+		}
+	}
+	p.coming = slices.Delete(p.coming, 0, done)
+	if len(p.coming) > 2*len(p.loose)+64 {
+		p.coming = slices.DeleteFunc(p.coming, func(c coming[K]) bool {
+			l, ok := p.loose[c.member]
+			return !ok || l.died != 0 || l.added != c.added
+		})
+	}
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// ObjectError says that an object could not be stored.
+type ObjectError struct {
+	Key   object.Key
+	Cause error
+}
+
+// Error names the object and the cause.
+func (e *ObjectError) Error() string { return fmt.Sprintf("store: object %q: %v", e.Key, e.Cause) }
+
+// Unwrap returns the cause.
+func (e *ObjectError) Unwrap() error { return e.Cause }
+
+// IndexError says that an index has no place for an object.
+type IndexError struct {
+	Key   object.Key
+	Index string
+	Cause error
+}
+
+// Error names the object, the index and the cause.
+func (e *IndexError) Error() string {
+	return fmt.Sprintf("store: object %q in index %q: %v", e.Key, e.Index, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *IndexError) Unwrap() error { return e.Cause }
+
+// ErrNotUnique is the cause of an [IndexError] when another object has the value
+// already.
+var ErrNotUnique = errors.New("another object has the value already")

@@ -1,0 +1,295 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+
+	"github.com/tarnproject/tarn/internal/mvcc"
+	"github.com/tarnproject/tarn/object"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Index finds objects by values of type K that a function computes from them. It is
+// made once, given to a store by [Options.Indexes] or [Store.AddIndex], and asked with
+// any snapshot of that store:
+//
+//	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+//	…
+//	for pod := range byNode.Get(snap, "node-7") { … }
+//
+// One Index may serve several stores. Asking it with a snapshot of a store that it was
+// not given to panics. A snapshot older than the index is answered by looking at every
+// object.
+//
+// Index functions run in the writer. They must depend on nothing but the object and
+// should be fast.
+type Index[T any, K comparable] struct {
+	label  string
+	one    func(T) K
+	many   func(T, func(K)) error
+	order  func(a, b K) int
+	unique bool
+}
+
+// AnyIndex is an [Index] of T with any type of values, for [Options.Indexes].
+type AnyIndex[T any] interface {
+	// Name returns the name that the index was made with.
+	Name() string
+
+	bind(s *Store[T]) bound[T]
+	boundTo(b bound[T]) bool
+}
+
+// NewIndex makes an index of objects that have exactly one value each. The name is for
+// people: it appears in errors and statistics.
+func NewIndex[T any, K comparable](name string, value func(T) K) *Index[T, K] {
+	return &Index[T, K]{label: name, one: value}
+}
+
+// NewMultiIndex makes an index of objects that have any number of values: the function
+// calls add for each. Adding a value twice is the same as once. After an error the
+// object has no place in the index.
+func NewMultiIndex[T any, K comparable](name string, values func(obj T, add func(K)) error) *Index[T, K] {
+	return &Index[T, K]{label: name, many: values}
+}
+
+// NewOwnerIndex makes the index of objects by the UIDs of their owners.
+func NewOwnerIndex[T metav1.Object]() *Index[T, object.UID] {
+	return NewMultiIndex("owner", func(obj T, add func(object.UID)) error {
+		for _, owner := range obj.GetOwnerReferences() {
+			add(owner.UID)
+		}
+		return nil
+	})
+}
+
+// Ordered makes the index keep its values in their natural order, for [Index.Keys] and
+// [Index.Range]. It changes and returns x, and must be called before x is used.
+func Ordered[T any, K cmp.Ordered](x *Index[T, K]) *Index[T, K] { return x.OrderedBy(cmp.Compare) }
+
+// OrderedBy is [Ordered] with an order of the caller's. Values that compare equal must be
+// equal.
+func (x *Index[T, K]) OrderedBy(compare func(a, b K) int) *Index[T, K] {
+	x.order = compare
+	return x
+}
+
+// Unique says that no two objects should share a value. [Store.Set] then refuses an object
+// whose value another has ([ErrNotUnique]). A mirror cannot refuse what the server has:
+// [Store.Apply] stores both, and the conflict shows in [Store.Stats]. It changes and
+// returns x, and must be called before x is used.
+func (x *Index[T, K]) Unique() *Index[T, K] {
+	x.unique = true
+	return x
+}
+
+// Name implements [AnyIndex].
+func (x *Index[T, K]) Name() string { return x.label }
+
+// values calls add for every value of obj.
+func (x *Index[T, K]) values(obj T, add func(K)) error {
+	if x.one != nil {
+		add(x.one(obj))
+		return nil
+	}
+	return x.many(obj, add)
+}
+
+// in returns the index as the snapshot's store keeps it; nil if the snapshot is older and
+// has to be scanned.
+func (x *Index[T, K]) in(n Snapshot[T]) *postings[T, K] {
+	n.check()
+	for _, b := range *n.store.indexes.Load() {
+		if p, ok := b.(*postings[T, K]); ok && p.def == x {
+			if n.state.Revision < p.since {
+				return nil
+			}
+			return p
+		}
+	}
+	panic(fmt.Sprintf("store: index %q was not given to this store; use Options.Indexes or AddIndex", x.label))
+}
+
+// Get yields the objects that have the value k, each once, in no particular order that
+// stays the same for a snapshot.
+func (x *Index[T, K]) Get(n Snapshot[T], k K) iter.Seq[T] {
+	return func(yield func(T) bool) { x.visit(n, k, yield) }
+}
+
+func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
+	if n.store == nil {
+		return
+	}
+	p := x.in(n)
+	if p == nil {
+		x.scan(n, func(v *version[T], values []K) bool {
+			return !slices.Contains(values, k) || yield(v.Value.load())
+		})
+		return
+	}
+	p.visit(n, k, func(id uint32, v *version[T]) bool { return yield(v.Value.load()) })
+}
+
+// One returns the object that has the value k; of several, one of them. It is meant for
+// indexes that are [Index.Unique].
+func (x *Index[T, K]) One(n Snapshot[T], k K) (obj T, ok bool) {
+	x.visit(n, k, func(found T) bool {
+		obj, ok = found, true
+		return false
+	})
+	return obj, ok
+}
+
+// Count returns the number of objects that have the value k.
+func (x *Index[T, K]) Count(n Snapshot[T], k K) int {
+	if n.store == nil {
+		return 0
+	}
+	count := 0
+	if p := x.in(n); p != nil {
+		p.Find(k).Visit(p.sees(n, k), func(uint32) bool { count++; return true })
+		runtime.KeepAlive(n.lease)
+		return count
+	}
+	x.visit(n, k, func(T) bool { count++; return true })
+	return count
+}
+
+// Keys yields every value that some object has, in order if the index is [Ordered].
+func (x *Index[T, K]) Keys(n Snapshot[T]) iter.Seq[K] {
+	return func(yield func(K) bool) { x.walkKeys(n, nil, nil, yield) }
+}
+
+// Range yields the values from lo up to, not including, hi, in order. The index must be
+// [Ordered].
+func (x *Index[T, K]) Range(n Snapshot[T], lo, hi K) iter.Seq[K] {
+	if x.order == nil {
+		panic(fmt.Sprintf("store: Range on index %q, which is not ordered", x.label))
+	}
+	return func(yield func(K) bool) { x.walkKeys(n, &lo, &hi, yield) }
+}
+
+func (x *Index[T, K]) walkKeys(n Snapshot[T], lo, hi *K, yield func(K) bool) {
+	if n.store == nil {
+		return
+	}
+	p := x.in(n)
+	if p == nil {
+		x.scanKeys(n, lo, hi, yield)
+		return
+	}
+	p.Values(lo, func(k K, m *mvcc.Members[K]) bool {
+		if hi != nil && x.order(k, *hi) >= 0 {
+			return false
+		}
+		// A value is there if one object has it.
+		none := m.Visit(p.sees(n, k), func(uint32) bool { return false })
+		return none || yield(k)
+	})
+	runtime.KeepAlive(n.lease)
+}
+
+// Like yields the objects that share a value with obj, each once; obj itself is among
+// them if it is in the snapshot. It yields nothing when the index function fails on obj.
+func (x *Index[T, K]) Like(n Snapshot[T], obj T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		if n.store == nil {
+			return
+		}
+		var wanted []K
+		if x.guarded(obj, func(k K) { wanted = append(wanted, k) }) != nil {
+			return
+		}
+		p := x.in(n)
+		if p == nil {
+			x.scan(n, func(v *version[T], values []K) bool {
+				shared := slices.ContainsFunc(values, func(k K) bool { return slices.Contains(wanted, k) })
+				return !shared || yield(v.Value.load())
+			})
+			return
+		}
+		seen := bitset{}
+		for _, k := range wanted {
+			more := p.visit(n, k, func(id uint32, v *version[T]) bool {
+				return !seen.add(id) || yield(v.Value.load())
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// visit yields the versions that have the value k in the snapshot.
+func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, v *version[T]) bool) bool {
+	objects, revision := n.store.objects, n.state.Revision
+	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool {
+		return yield(id, objects.At(id, revision))
+	})
+	runtime.KeepAlive(n.lease)
+	return more
+}
+
+// sees returns the function that tells, by the object itself, whether an id has the value k
+// in the snapshot.
+func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
+	return func(id uint32) bool {
+		v := n.store.objects.At(id, n.state.Revision)
+		if v == nil {
+			return false
+		}
+		found := false
+		err := p.def.guarded(v.Value.load(), func(value K) { found = found || value == k })
+		return found && err == nil
+	}
+}
+
+// scan yields every object with its values, computed now, for a snapshot that is older
+// than the index. An object on which the function fails has none.
+func (x *Index[T, K]) scan(n Snapshot[T], yield func(v *version[T], values []K) bool) {
+	var values []K
+	add := func(k K) { values = append(values, k) }
+	n.each(func(_ object.Key, v *version[T]) bool {
+		values = values[:0]
+		if x.guarded(v.Value.load(), add) != nil {
+			values = values[:0]
+		}
+		return yield(v, values)
+	})
+}
+
+func (x *Index[T, K]) scanKeys(n Snapshot[T], lo, hi *K, yield func(K) bool) {
+	var keys []K
+	seen := map[K]bool{}
+	x.scan(n, func(_ *version[T], values []K) bool {
+		for _, k := range values {
+			inside := (lo == nil || x.order(k, *lo) >= 0) && (hi == nil || x.order(k, *hi) < 0)
+			if inside && !seen[k] {
+				seen[k] = true
+				keys = append(keys, k)
+			}
+		}
+		return true
+	})
+	if x.order != nil {
+		slices.SortFunc(keys, x.order)
+	}
+	for _, k := range keys {
+		if !yield(k) {
+			return
+		}
+	}
+}
+
+// guarded calls values; a panic of the index function is an error.
+func (x *Index[T, K]) guarded(obj T, add func(K)) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("index function panicked: %v", r)
+		}
+	}()
+	return x.values(obj, add)
+}

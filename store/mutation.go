@@ -1,0 +1,272 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Mutation says that an object which the store had handed out was written to, though it
+// is shared and read-only.
+type Mutation struct {
+	Key object.Key
+	// Path is the first field that differs, such as "Spec.Containers[0].Image".
+	Path string
+	// Was and Is are the field's values before and after, as text. For a Secret both
+	// are masked.
+	Was, Is string
+}
+
+// String tells the whole story in one line.
+func (m Mutation) String() string {
+	return fmt.Sprintf("object %q was written to by a reader: %s was %s, is %s", m.Key, m.Path, m.Was, m.Is)
+}
+
+// ErrNoCopy says that the mutation detector cannot copy objects of a type.
+var ErrNoCopy = errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
+
+// mutable is a [Held] that can tell whether its object was written to; path is empty if
+// not.
+type mutable interface {
+	mutation() (path, was, is string)
+}
+
+// detector is what a store has when it looks for mutations.
+type detector struct {
+	report func(Mutation)
+}
+
+// detect turns the detector on. A decoded store gets a form that keeps a copy beside each
+// object; the encoded form has what it needs.
+func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
+	s.detector = &detector{report: report}
+	if s.form != nil {
+		return nil
+	}
+	if copy == nil {
+		if copy = deepCopier[T](); copy == nil {
+			return ErrNoCopy
+		}
+	}
+	s.form = guarded[T]{copy: copy}
+	return nil
+}
+
+// deepCopier finds DeepCopyObject, which every API type has, without depending on the
+// package that declares its result.
+func deepCopier[T any]() func(T) T {
+	method, ok := reflect.TypeFor[T]().MethodByName("DeepCopyObject")
+	if !ok || reflect.TypeFor[T]().Kind() == reflect.Interface || method.Type.NumOut() != 1 {
+		return nil
+	}
+	return func(obj T) T {
+		out := method.Func.Call([]reflect.Value{reflect.ValueOf(obj)})
+		return out[0].Interface().(T)
+	}
+}
+
+// guarded is the form of decoded objects under the detector.
+type guarded[T any] struct{ copy func(T) T }
+
+// Hold implements [Form].
+func (f guarded[T]) Hold(obj T) (Held[T], error) {
+	return guardedObject[T]{object: obj, copy: f.copy(obj)}, nil
+}
+
+type guardedObject[T any] struct{ object, copy T }
+
+// Object implements [Held].
+func (h guardedObject[T]) Object() T { return h.object }
+
+// Size implements [Held].
+func (h guardedObject[T]) Size() int { return 0 }
+
+func (h guardedObject[T]) mutation() (path, was, is string) {
+	return firstDifference(h.copy, h.object)
+}
+
+// checkMutation looks at an object that is about to be superseded.
+func (s *Store[T]) checkMutation(k object.Key, v *version[T]) {
+	if s.detector == nil || v.Value.cell == nil {
+		return
+	}
+	held, ok := v.Value.cell.held.(mutable)
+	if !ok {
+		return
+	}
+	if path, was, is := held.mutation(); path != "" {
+		s.detector.report(Mutation{Key: k, Path: path, Was: was, Is: is})
+	}
+}
+
+// CheckMutations looks at every object and reports those that were written to, to
+// [Options.OnMutation]. It does nothing when the detector is off. A mutated object is
+// reported by every check until it is replaced.
+func (s *Store[T]) CheckMutations() {
+	if s.detector == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := s.Pin()
+	defer snap.state.Unpin() // it is the current state: nothing to sweep
+	snap.each(func(k object.Key, v *version[T]) bool {
+		s.checkMutation(k, v)
+		return true
+	})
+}
+
+// firstDifference walks two values and returns the first field in which they differ, with
+// both values as text; an empty path if there is none.
+func firstDifference(was, is any) (path, wasText, isText string) {
+	w := walker{visited: map[[2]uintptr]bool{}}
+	a, b := reflect.ValueOf(was), reflect.ValueOf(is)
+	if w.same(a, b, "") {
+		return "", "", ""
+	}
+	if w.path == "" {
+		w.path = "(object)"
+	}
+	if isSecret(a) {
+		return w.path, "(masked)", "(masked)"
+	}
+	return w.path, w.was, w.is
+}
+
+// isSecret reports whether v is a Secret, typed or not, whose values nobody should read.
+func isSecret(v reflect.Value) bool {
+	if u, ok := v.Interface().(content); ok {
+		return u.UnstructuredContent()["kind"] == "Secret"
+	}
+	for v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	return v.IsValid() && v.Type().Name() == "Secret"
+}
+
+// walker compares two values of one type, as reflect.DeepEqual does, but remembers where
+// they differ, and takes an empty slice or map for a nil one, which forms may do too.
+type walker struct {
+	path, was, is string
+	visited       map[[2]uintptr]bool
+}
+
+func (w *walker) differ(a, b reflect.Value, path string) bool {
+	w.path, w.was, w.is = path, text(a), text(b)
+	return false
+}
+
+func text(v reflect.Value) string {
+	const most = 200
+	if !v.IsValid() {
+		return "(absent)"
+	}
+	s := fmt.Sprintf("%v", v)
+	if v.Kind() == reflect.String {
+		s = fmt.Sprintf("%q", v.String())
+	}
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return s
+}
+
+func (w *walker) same(a, b reflect.Value, path string) bool {
+	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
+		return w.differ(a, b, path)
+	}
+	if !a.IsValid() {
+		return true
+	}
+	if ta, ok := timeOf(a); ok {
+		if tb, _ := timeOf(b); !ta.Equal(tb) {
+			return w.differ(a, b, path)
+		}
+		return true
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return w.sameBehind(a, b, path)
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !w.same(a.Field(i), b.Field(i), join(path, a.Type().Field(i))) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return w.differ(a, b, path)
+		}
+		for i := range a.Len() {
+			if !w.same(a.Index(i), b.Index(i), fmt.Sprintf("%s[%d]", path, i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		return w.sameMap(a, b, path)
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+		if a.Pointer() != b.Pointer() {
+			return w.differ(a, b, path)
+		}
+		return true
+	}
+	if !a.Equal(b) {
+		return w.differ(a, b, path)
+	}
+	return true
+}
+
+func (w *walker) sameBehind(a, b reflect.Value, path string) bool {
+	if a.IsNil() || b.IsNil() {
+		if a.IsNil() != b.IsNil() {
+			return w.differ(a, b, path)
+		}
+		return true
+	}
+	if a.Kind() == reflect.Pointer {
+		pair := [2]uintptr{a.Pointer(), b.Pointer()}
+		if pair[0] == pair[1] || w.visited[pair] {
+			return true
+		}
+		w.visited[pair] = true
+	}
+	return w.same(a.Elem(), b.Elem(), path)
+}
+
+func (w *walker) sameMap(a, b reflect.Value, path string) bool {
+	for it := a.MapRange(); it.Next(); {
+		at := fmt.Sprintf("%s[%s]", path, text(it.Key()))
+		if !w.same(it.Value(), b.MapIndex(it.Key()), at) {
+			return false
+		}
+	}
+	for it := b.MapRange(); it.Next(); {
+		if !a.MapIndex(it.Key()).IsValid() {
+			return w.differ(reflect.Value{}, it.Value(), fmt.Sprintf("%s[%s]", path, text(it.Key())))
+		}
+	}
+	return true
+}
+
+// timeOf returns a time, whose representation has more than what it means.
+func timeOf(v reflect.Value) (time.Time, bool) {
+	if v.Type() != reflect.TypeFor[time.Time]() || !v.CanInterface() {
+		return time.Time{}, false
+	}
+	return v.Interface().(time.Time), true
+}
+
+func join(path string, f reflect.StructField) string {
+	switch {
+	case f.Anonymous:
+		return path
+	case path == "":
+		return f.Name
+	}
+	return path + "." + f.Name
+}

@@ -1,0 +1,236 @@
+package store
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/internal/mvcc"
+)
+
+// bound is an index as one store keeps it, whatever the type of its values. All of it is
+// the writer's.
+type bound[T any] interface {
+	name() string
+	// prepare computes the values of obj, which commit will give to an id.
+	prepare(obj T) error
+	// prepareNone stands for an object without values.
+	prepareNone()
+	// conflict returns an error if the index is unique and another object than that of
+	// r has a prepared value.
+	conflict(r ref[T]) error
+	// fail counts an index function that failed and leaves no values prepared.
+	fail(err error)
+	// commit makes the prepared values those of the object with that id. newborn says
+	// that it came to be in this revision.
+	commit(id uint32, newborn bool)
+	// settle cleans up behind a publication.
+	settle()
+	stats() IndexStats
+}
+
+// postings is an [Index] in one store: for every value the ids that have it.
+//
+// Where each id stands at present is kept beside, for the writer alone, so that an update
+// whose values did not change compares them and touches nothing.
+type postings[T any, K comparable] struct {
+	*mvcc.Postings[K]
+	def   *Index[T, K]
+	since uint64 // the first revision that the index knows
+
+	// Of the writer. Where the index has one value for each object, its place is in one;
+	// otherwise all places are in many.
+	one  []mvcc.Place
+	many [][]mvcc.Place
+	next []K
+	add  func(K) // appends to next
+
+	failures  uint64
+	conflicts uint64
+	last      error // the newest failure
+}
+
+// bind implements [AnyIndex].
+func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
+	p := &postings[T, K]{def: x, since: s.history.Next()}
+	p.Postings = mvcc.NewPostings(s.history, ownValue[K](), mvcc.Sorting[K]{Compare: x.order}, p.moved)
+	p.add = func(k K) {
+		if !slices.Contains(p.next, k) {
+			p.next = append(p.next, k)
+		}
+	}
+	return p
+}
+
+// ownValue returns the function that copies values which would else keep alive the object
+// they are a part of; nil for types that it does not know.
+func ownValue[K comparable]() func(K) K {
+	switch f := any(new(func(K) K)).(type) {
+	case *func(string) string:
+		*f = strings.Clone
+		return any(*f).(func(K) K)
+	case *func(Label) Label:
+		*f = func(l Label) Label { return Label{strings.Clone(l.Key), strings.Clone(l.Value)} }
+		return any(*f).(func(K) K)
+	}
+	return nil
+}
+
+// boundTo implements [AnyIndex].
+func (x *Index[T, K]) boundTo(b bound[T]) bool {
+	p, ok := b.(*postings[T, K])
+	return ok && p.def == x
+}
+
+func (p *postings[T, K]) name() string { return p.def.label }
+
+func (p *postings[T, K]) prepare(obj T) error {
+	p.next = p.next[:0]
+	return p.def.guarded(obj, p.add)
+}
+
+func (p *postings[T, K]) prepareNone() { p.next = p.next[:0] }
+
+func (p *postings[T, K]) conflict(r ref[T]) error {
+	if !p.def.unique {
+		return nil
+	}
+	for _, k := range p.next {
+		if n := p.Find(k).Count(); n > 1 || n == 1 && !p.holds(r, k) {
+			return ErrNotUnique
+		}
+	}
+	return nil
+}
+
+// holds reports whether the object of r has the value k at present.
+func (p *postings[T, K]) holds(r ref[T], k K) bool {
+	return r.Live() != nil && slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool {
+		return p.Value(at.Members()) == k
+	})
+}
+
+// places returns where an id stands.
+func (p *postings[T, K]) places(id uint32) []mvcc.Place {
+	switch {
+	case int(id) < len(p.one) && !p.one[id].Nowhere():
+		return p.one[id : id+1]
+	case int(id) < len(p.many):
+		return p.many[id]
+	}
+	return nil
+}
+
+func (p *postings[T, K]) fail(err error) {
+	p.failures++
+	p.last = err
+	p.next = p.next[:0]
+}
+
+func (p *postings[T, K]) moved(id uint32, to mvcc.Place) {
+	places := p.places(id)
+	for i := range places {
+		if places[i].Members() == to.Members() {
+			places[i] = to
+		}
+	}
+}
+
+func (p *postings[T, K]) commit(id uint32, newborn bool) {
+	if p.def.one != nil {
+		p.commitOne(id, newborn)
+	} else {
+		p.commitMany(id, newborn)
+	}
+}
+
+func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
+	for int(id) >= len(p.one) {
+		p.one = append(p.one, mvcc.Place{})
+	}
+	if at := p.one[id]; !at.Nowhere() {
+		if len(p.next) == 1 && p.Value(at.Members()) == p.next[0] {
+			return
+		}
+		p.Remove(at, id, newborn)
+		p.one[id] = mvcc.Place{}
+	}
+	if len(p.next) == 1 {
+		p.one[id] = p.insert(p.next[0], id)
+	}
+}
+
+func (p *postings[T, K]) commitMany(id uint32, newborn bool) {
+	for int(id) >= len(p.many) {
+		p.many = append(p.many, nil)
+	}
+	kept := p.many[id][:0]
+	for _, at := range p.many[id] {
+		if i := slices.Index(p.next, p.Value(at.Members())); i >= 0 {
+			p.next = slices.Delete(p.next, i, i+1)
+			kept = append(kept, at)
+		} else {
+			p.Remove(at, id, newborn)
+		}
+	}
+	for _, k := range p.next {
+		kept = append(kept, p.insert(k, id))
+	}
+	if len(kept) == 0 {
+		kept = nil
+	}
+	p.many[id] = kept
+}
+
+func (p *postings[T, K]) insert(k K, id uint32) mvcc.Place {
+	if p.def.unique && p.Find(k).Count() > 0 {
+		p.conflicts++
+	}
+	return p.Add(k, id)
+}
+
+func (p *postings[T, K]) settle() { p.Settle() }
+
+func (p *postings[T, K]) stats() IndexStats {
+	st := IndexStats{
+		Name:        p.def.label,
+		Failures:    p.failures,
+		LastFailure: p.last,
+		Conflicts:   p.conflicts,
+	}
+	p.Values(nil, func(_ K, m *mvcc.Members[K]) bool {
+		if m.Count() > 0 {
+			st.Values++
+		}
+		return true
+	})
+	return st
+}
+
+// AddIndex gives the store one more index, which sees what is already there. Adding an
+// index twice does nothing. Objects on which the index function fails are stored
+// without values and counted, as in [Store.Apply].
+func (s *Store[T]) AddIndex(x AnyIndex[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	indexes := *s.indexes.Load()
+	if slices.ContainsFunc(indexes, x.boundTo) {
+		return
+	}
+	// The index is built as part of the revision in preparation; it does not know
+	// earlier ones.
+	b := x.bind(s)
+	s.tx.begin()
+	s.objects.Ids(func(id uint32, head *version[T]) bool {
+		if head.Dead() {
+			return true
+		}
+		if err := b.prepare(head.Value.load()); err != nil {
+			b.fail(&IndexError{Key: s.objects.Key(id), Index: b.name(), Cause: err})
+		}
+		b.commit(id, false)
+		return true
+	})
+	grown := append(slices.Clip(indexes), b)
+	s.indexes.Store(&grown)
+	s.tx.commit()
+}

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"iter"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Snapshot is a store at one moment. It is a small value: copies are the same snapshot.
+// The zero Snapshot is that of a store that never held anything.
+//
+// A snapshot keeps what it can see from being reclaimed. Release it when done; one that
+// [Store.Snapshot] took and that is forgotten is released by the garbage collector.
+// Using a snapshot after it was released panics.
+type Snapshot[T any] struct {
+	store *Store[T]
+	state *state
+	lease *lease
+}
+
+// lease is what all copies of a snapshot share. The garbage collector releases the
+// snapshot when the lease is no longer reachable.
+type lease struct {
+	released atomic.Bool
+	cleanup  runtime.Cleanup
+	owner    string
+	revision uint64
+}
+
+// Snapshot returns the store as it is now, in constant time.
+func (s *Store[T]) Snapshot() Snapshot[T] { return s.snapshot("") }
+
+// SnapshotFor is [Store.Snapshot] for somebody with a name, which [Store.Stats] tells
+// beside what is retained for the snapshot.
+func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
+	snap := s.snapshot(owner)
+	s.leases.add(snap.lease)
+	return snap
+}
+
+func (s *Store[T]) snapshot(owner string) Snapshot[T] {
+	st := s.history.Pin()
+	l := &lease{owner: owner, revision: st.Revision}
+	// The cleanup runs wherever the runtime likes, so it only touches an atomic; the
+	// next write, or Stats, reclaims.
+	l.cleanup = runtime.AddCleanup(l, func(st *state) { st.Unpin() }, st)
+	return Snapshot[T]{store: s, state: st, lease: l}
+}
+
+// Pin returns a snapshot for a short read: it costs a few nanoseconds and no
+// allocation, but it must be released, once, by whoever took it; a forgotten one holds
+// memory for ever, and use after release is not noticed.
+//
+//	snap := s.Pin()
+//	defer snap.Release()
+func (s *Store[T]) Pin() Snapshot[T] {
+	return Snapshot[T]{store: s, state: s.history.Pin()}
+}
+
+// Release lets go of what the snapshot holds. Releasing a snapshot of
+// [Store.Snapshot] again, or the zero Snapshot, does nothing.
+func (n Snapshot[T]) Release() {
+	if n.store == nil {
+		return
+	}
+	if n.lease != nil {
+		if !n.lease.released.CompareAndSwap(false, true) {
+			return
+		}
+		n.lease.cleanup.Stop()
+	}
+	last := n.state.Unpin()
+	// The lease must not be collected before its cleanup was stopped.
+	runtime.KeepAlive(n.lease)
+	if last && n.store.history.Current() != n.state {
+		n.store.trySweep()
+	}
+}
+
+// check panics if the snapshot was released.
+func (n Snapshot[T]) check() {
+	if n.lease != nil && n.lease.released.Load() {
+		panic("store: use of a snapshot after its release")
+	}
+}
+
+// Len returns the number of objects.
+func (n Snapshot[T]) Len() int {
+	if n.store == nil {
+		return 0
+	}
+	return n.state.Payload.objects
+}
+
+// Revision counts the transactions of the store up to this snapshot: of two snapshots
+// of one store the later has the higher one, and the same revision is the same content.
+func (n Snapshot[T]) Revision() uint64 {
+	if n.store == nil {
+		return 0
+	}
+	return n.state.Revision
+}
+
+// Version returns the resource version at which the snapshot is the server's state,
+// empty when none is known. For a store of several scopes ask [Snapshot.Mark].
+func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
+
+// Mark returns where a scope stands: its epoch and version. It is the zero Mark of that
+// scope when nothing is known of it.
+func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
+	if n.store != nil {
+		if m := n.state.Payload.markOf(scope); m != nil {
+			return *m
+		}
+	}
+	return object.Mark{Scope: scope}
+}
+
+// Marks yields the mark of every scope.
+func (n Snapshot[T]) Marks() iter.Seq[object.Mark] {
+	return func(yield func(object.Mark) bool) {
+		if n.store == nil {
+			return
+		}
+		r := &n.state.Payload
+		if r.marked && !yield(r.mark) {
+			return
+		}
+		for _, m := range r.more {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Get returns the object of a key.
+func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
+	if n.store == nil {
+		return obj, false
+	}
+	n.check()
+	v, _ := n.store.objects.Find(k, n.state.Revision)
+	if v == nil {
+		return obj, false
+	}
+	return v.Value.load(), true
+}
+
+// All yields every object, in the order of their keys.
+func (n Snapshot[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) { n.walk(yield) }
+}
+
+func (n Snapshot[T]) walk(yield func(T) bool) {
+	if n.store == nil {
+		return
+	}
+	n.check()
+	objects, revision := n.store.objects, n.state.Revision
+	n.store.order.Leaves(func(ids []uint32) bool {
+		for _, id := range ids {
+			if v := objects.At(id, revision); v != nil && !yield(v.Value.load()) {
+				return false
+			}
+		}
+		return true
+	})
+	runtime.KeepAlive(n.lease)
+}
+
+// each yields every key and its version, in order.
+func (n Snapshot[T]) each(yield func(object.Key, *version[T]) bool) { n.from(object.Key{}, yield) }
+
+// from is each for the keys that are not before k.
+func (n Snapshot[T]) from(k object.Key, yield func(object.Key, *version[T]) bool) {
+	if n.store == nil {
+		return
+	}
+	n.check()
+	objects, revision := n.store.objects, n.state.Revision
+	n.store.order.From(k, func(ids []uint32) bool {
+		for _, id := range ids {
+			if v := objects.At(id, revision); v != nil && !yield(objects.Key(id), v) {
+				return false
+			}
+		}
+		return true
+	})
+	runtime.KeepAlive(n.lease)
+}
+
+// Keys yields every key, in order. With an encoded form nothing is decoded.
+func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
+	return func(yield func(object.Key) bool) {
+		n.each(func(k object.Key, _ *version[T]) bool { return yield(k) })
+	}
+}
+
+// Namespace yields the objects of one namespace, in the order of their names.
+func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		n.from(object.Key{Namespace: namespace}, func(k object.Key, v *version[T]) bool {
+			return k.Namespace == namespace && yield(v.Value.load())
+		})
+	}
+}
+
+// After yields, in order, up to limit objects whose keys come after k, all of them for a
+// limit of 0 or less. Since a snapshot never changes, pages taken this way have no gaps
+// and no repeats. The first page starts after the zero Key.
+func (n Snapshot[T]) After(k object.Key, limit int) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		left := limit
+		n.from(k, func(found object.Key, v *version[T]) bool {
+			if found == k {
+				return true
+			}
+			left--
+			return yield(v.Value.load()) && left != 0
+		})
+	}
+}

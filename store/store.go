@@ -1,0 +1,246 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/internal/mvcc"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Options configure a [Store]. The zero Options are a store of decoded objects without
+// indexes.
+type Options[T any] struct {
+	// Indexes are kept from the start; [Store.AddIndex] adds more later. Defaults to
+	// none.
+	Indexes []AnyIndex[T]
+	// Form is how objects rest. Defaults to decoded.
+	Form Form[T]
+	// OnMutation turns the mutation detector on: it is called when an object that the
+	// store handed out is found written to. The store then keeps a copy of every
+	// object and compares when the object is replaced or deleted, and on
+	// [Store.CheckMutations]. It is called with the writer's lock held and must not
+	// write to the store. Defaults to nil: no detection and no cost.
+	OnMutation func(Mutation)
+	// Copy makes the deep copies for OnMutation. Defaults to the object's own
+	// DeepCopyObject; New fails where there is neither.
+	Copy func(T) T
+}
+
+// Store holds the objects of one resource and their indexes.
+//
+// Any method may be called from any goroutine. Methods that write take turns on one
+// lock; methods that read take none and see the state of the last finished write.
+//
+// Rejected: a map under a RWMutex (a reader waits for a whole Replace, and a consistent
+// list is a copy), and persistent trees of objects (a path is copied for every update).
+// The measurements are in docs/decisions.
+type Store[T any] struct {
+	acc     object.Accessor[T]
+	form    Form[T]
+	objects *mvcc.Map[object.Key, value[T]]
+	order   *mvcc.Order[uint32, object.Key]
+	history *mvcc.History[root]
+	indexes atomic.Pointer[[]bound[T]]
+	leases  registry
+	// detector is nil unless mutations are looked for.
+	detector *detector
+
+	mu sync.Mutex // guards tx, and whatever only a writer may touch in the fields above
+	tx txn[T]
+}
+
+// root is what a revision publishes besides the chains of versions.
+type root struct {
+	objects int
+	// The mark of the first scope stands by itself, so that moving it costs no
+	// allocation; most stores have just one.
+	mark   object.Mark
+	marked bool
+	more   []object.Mark
+}
+
+// A ref is a key as the writer finds it; a version is the object that a key had from one
+// revision on; a state is one published revision.
+type (
+	ref[T any]     = mvcc.Ref[value[T]]
+	version[T any] = mvcc.Version[value[T]]
+	state          = mvcc.State[root]
+)
+
+// New returns an empty store of objects that acc can read.
+func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
+	if err := acc.Valid(); err != nil {
+		return nil, err
+	}
+	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{})}
+	s.objects = mvcc.NewMap[value[T]](s.history, s.removed)
+	s.order = mvcc.NewOrder(keySorting, s.objects.Key, s.objects.Shifts)
+	s.tx.store = s
+	s.indexes.Store(new([]bound[T]))
+	if opts.OnMutation != nil {
+		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range opts.Indexes {
+		s.AddIndex(x)
+	}
+	return s, nil
+}
+
+// Must returns s, or panics if err is not nil: for stores whose options are constant.
+func Must[T any](s *Store[T], err error) *Store[T] {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// Get returns the object of a key. It takes no lock, pins nothing and allocates
+// nothing.
+func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
+	v := s.find(k)
+	if v == nil {
+		return obj, false
+	}
+	return v.Value.load(), true
+}
+
+// find returns the current version of k. Without a pin the version that the revision
+// saw may be unlinked while we look; then the revision is no longer current.
+func (s *Store[T]) find(k object.Key) *version[T] {
+	for {
+		now := s.history.Current()
+		v, sure := s.objects.Find(k, now.Revision)
+		if sure || s.history.Current() == now {
+			return v
+		}
+	}
+}
+
+// Held reports whether the object of the key is here with just this UID and version.
+// Without both it is not: nothing tells then that it is the same.
+func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
+	if !version.Known() {
+		return false
+	}
+	v := s.find(k)
+	if v == nil {
+		return false
+	}
+	id := s.identity(v)
+	return id.uid == uid && id.version == version
+}
+
+// Len returns the number of objects.
+func (s *Store[T]) Len() int { return s.history.Current().Payload.objects }
+
+// Keys yields the key of every object, in order, of one moment.
+func (s *Store[T]) Keys() iter.Seq[object.Key] {
+	return func(yield func(object.Key) bool) {
+		snap := s.Pin()
+		defer snap.Release()
+		snap.Keys()(yield)
+	}
+}
+
+// Set stores an object, whatever its version, as one transaction. It returns an error,
+// and stores nothing, when the object has no key, when the form cannot hold it, or when
+// an index function fails ([*IndexError]).
+func (s *Store[T]) Set(obj T) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.describe(obj)
+	if err != nil {
+		return err
+	}
+	s.tx.begin()
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, d.identity, strict); err != nil {
+		return err
+	}
+	s.tx.commit()
+	return nil
+}
+
+// Delete removes the object of a key and reports whether there was one.
+func (s *Store[T]) Delete(k object.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.objects.Lookup(k)
+	if r.Live() == nil {
+		return false
+	}
+	s.tx.begin()
+	s.tx.remove(k, r)
+	s.tx.commit()
+	return true
+}
+
+// Replace makes objs, and nothing else, the content of the store, as one transaction,
+// at a version that may be empty. What is here with the same UID and version is kept.
+// Objects that cannot be stored are named in the error and left out; the rest is done.
+func (s *Store[T]) Replace(version object.Version, objs ...T) error {
+	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
+	var problems []error
+	for _, obj := range objs {
+		d, err := s.describe(obj)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		list.Items = append(list.Items, object.Item[T]{Key: d.key, UID: d.uid, Version: d.version, Object: obj})
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tx.begin()
+	s.tx.list(&list, s.tx.root.epochOf(list.Scope))
+	s.tx.commit()
+	return errors.Join(append(problems, s.tx.takeProblems()...)...)
+}
+
+// identity is what tells one version of an object from another.
+type identity struct {
+	uid     object.UID
+	version object.Version
+}
+
+// same reports whether both are certainly the same version of the same object.
+func (a identity) same(b identity) bool {
+	return a.version.Known() && a.version == b.version && a.uid == b.uid
+}
+
+// otherLife reports whether the two are certainly different objects of one name.
+func (a identity) otherLife(b identity) bool {
+	return a.uid != "" && b.uid != "" && a.uid != b.uid
+}
+
+type description struct {
+	key object.Key
+	identity
+}
+
+// describe reads an object's key and identity; a panic of the accessor is an error.
+func (s *Store[T]) describe(obj T) (d description, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("store: accessor panicked on a value of type %T: %v", obj, r)
+		}
+	}()
+	if d.key, err = s.acc.Key(obj); err != nil {
+		return d, err
+	}
+	d.identity = identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}
+	return d, nil
+}
+
+// identity returns the identity of a version that is held.
+func (s *Store[T]) identity(v *version[T]) identity {
+	if c := v.Value.cell; c != nil {
+		return c.identity
+	}
+	return identity{uid: s.acc.UIDOf(v.Value.object), version: s.acc.VersionOf(v.Value.object)}
+}

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// txn is the revision in preparation. The store has one and uses it again for every
+// transaction, so that a write allocates the version and the published state and
+// nothing else.
+//
+// All functions of the user (accessor, form, index functions) run before anything is
+// touched for the object at hand, and their panics are caught: a transaction is never
+// left half done.
+type txn[T any] struct {
+	store *Store[T]
+	root  root
+	// fresh are ids that are not in the store's order yet; many are merged in at once.
+	fresh    []uint32
+	changes  []Change[T]
+	problems []error
+	seen     bitset
+	gone     []uint32
+}
+
+// strictness says what a failing index function does.
+type strictness bool
+
+const (
+	strict  strictness = true  // refuses the object
+	lenient strictness = false // costs it the place in that index
+)
+
+func (t *txn[T]) begin() { t.root = t.store.history.Current().Payload }
+
+func (t *txn[T]) commit() {
+	t.flush()
+	t.store.history.Publish(t.root)
+	t.store.settle()
+	t.root = root{}
+}
+
+// settle has the indexes clean up behind a publication or a sweep.
+func (s *Store[T]) settle() {
+	for _, x := range *s.indexes.Load() {
+		x.settle()
+	}
+}
+
+// removed is told when a key has left the map for good.
+func (s *Store[T]) removed(k object.Key) { s.order.Remove(k) }
+
+// put writes obj as the newest version of key, which is at r.
+func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictness) (ref[T], error) {
+	s := t.store
+	val, err := s.hold(obj, id)
+	if err != nil {
+		return r, &ObjectError{Key: key, Cause: err}
+	}
+	held := r.Live()
+	indexes := *s.indexes.Load()
+	for _, x := range indexes {
+		err := x.prepare(obj)
+		if err == nil && how == strict {
+			err = x.conflict(r)
+		}
+		if err == nil {
+			continue
+		}
+		err = &IndexError{Key: key, Index: x.name(), Cause: err}
+		if how == strict {
+			return r, err
+		}
+		x.fail(err)
+	}
+	if held != nil {
+		s.checkMutation(key, held)
+	}
+	isNew := r.Head == nil // otherwise the key is in the order already
+	r = s.objects.Put(key, r, val)
+	if isNew {
+		t.fresh = append(t.fresh, r.ID)
+	}
+	if held == nil {
+		t.root.objects++
+	}
+	for _, x := range indexes {
+		x.commit(r.ID, false)
+	}
+	return r, nil
+}
+
+// remove deletes the key, which is alive at r.
+func (t *txn[T]) remove(key object.Key, r ref[T]) {
+	s := t.store
+	s.checkMutation(key, r.Head)
+	newborn := r.Head.Revision() == s.history.Next() && r.Head.First()
+	s.objects.Kill(r)
+	t.root.objects--
+	for _, x := range *s.indexes.Load() {
+		x.prepareNone()
+		x.commit(r.ID, newborn)
+	}
+}
+
+// flush brings the fresh ids into the order: one by one, or, when they are many, by
+// merging all into a new one.
+func (t *txn[T]) flush() {
+	if len(t.fresh) == 0 {
+		return
+	}
+	s := t.store
+	if len(t.fresh) < 64 || len(t.fresh)*8 < s.objects.Len() {
+		for _, id := range t.fresh {
+			s.order.Insert(id, s.objects.Key(id))
+		}
+		t.fresh = t.fresh[:0]
+		return
+	}
+	byKey := func(a, b uint32) int { return s.objects.Key(a).Compare(s.objects.Key(b)) }
+	if !slices.IsSortedFunc(t.fresh, byKey) {
+		slices.SortFunc(t.fresh, byKey)
+	}
+	fresh, merged := t.fresh, make([]uint32, 0, s.objects.Len())
+	s.order.Leaves(func(ids []uint32) bool {
+		for _, id := range ids {
+			for len(fresh) > 0 && byKey(fresh[0], id) < 0 {
+				merged, fresh = append(merged, fresh[0]), fresh[1:]
+			}
+			merged = append(merged, id)
+		}
+		return true
+	})
+	s.order.Build(append(merged, fresh...))
+	t.fresh = nil
+}
+
+// takeProblems returns what went wrong since the last call.
+func (t *txn[T]) takeProblems() []error {
+	p := t.problems
+	t.problems = nil
+	return p
+}
+
+// markOf returns the mark of a scope, nil if it has none.
+func (r *root) markOf(scope object.Scope) *object.Mark {
+	if r.marked && r.mark.Scope == scope {
+		return &r.mark
+	}
+	for i := range r.more {
+		if r.more[i].Scope == scope {
+			return &r.more[i]
+		}
+	}
+	return nil
+}
+
+func (r *root) epochOf(scope object.Scope) object.Epoch {
+	if m := r.markOf(scope); m != nil {
+		return m.Epoch
+	}
+	return 0
+}
+
+// setMark moves the mark of a scope. The slice of the others is shared with published
+// revisions, so it is copied.
+func (r *root) setMark(m object.Mark) {
+	switch {
+	case !r.marked || r.mark.Scope == m.Scope:
+		r.mark, r.marked = m, true
+	default:
+		r.more = slices.Clone(r.more)
+		if old := r.markOf(m.Scope); old != nil {
+			*old = m
+		} else {
+			r.more = append(r.more, m)
+		}
+	}
+}
+
+// covering returns the mark of the scope that covers a key: its namespace's, else that
+// of everything; nil if there is none.
+func (r *root) covering(k object.Key) *object.Mark {
+	if len(r.more) == 0 {
+		if r.marked && r.mark.Scope.Covers(k) {
+			return &r.mark
+		}
+		return nil
+	}
+	if m := r.markOf(object.Scope(k.Namespace)); m != nil {
+		return m
+	}
+	return r.markOf(object.Everything)
+}
+
+// bitset is a set of ids.
+type bitset []uint64
+
+func (b *bitset) reset(n uint32) {
+	words := int(n/64) + 1
+	if cap(*b) < words {
+		*b = make(bitset, words)
+		return
+	}
+	*b = (*b)[:words]
+	clear(*b)
+}
+
+// add puts id in and reports whether it was not there.
+func (b *bitset) add(id uint32) bool {
+	for int(id/64) >= len(*b) {
+		*b = append(*b, 0)
+	}
+	word, bit := &(*b)[id/64], uint64(1)<<(id%64)
+	if *word&bit != 0 {
+		return false
+	}
+	*word |= bit
+	return true
+}
+
+func (b bitset) has(id uint32) bool {
+	return int(id/64) < len(b) && b[id/64]&(1<<(id%64)) != 0
+}

@@ -78,7 +78,8 @@ type Batch[T any] struct {
 	Marks []object.Mark
 }
 
-// Known is what the consumer holds already: usually a store.
+// Known is what the consumer holds already: usually a store. It is asked with the
+// FIFO locked; [Options] says what that asks of it.
 type Known[T any] interface {
 	// Keys yields the key of every object.
 	Keys() iter.Seq[object.Key]

@@ -12,7 +12,12 @@
 //     it came, with the [object.Mark] at which it ends. A store that applies the
 //     batch as one transaction is then exactly the server's state at that version.
 //
-// The nouns are [Type], what happened; [Delta], what happened to one object;
-// [Batch], what happened until a version; and [Known], what the consumer holds
-// already.
+// The nouns are [FIFO], the queue; [Type], what happened; [Delta], what happened to
+// one object; [Batch], what happened until a version; and [Known], what the consumer
+// holds already.
+//
+// To read the source, begin with FIFO in fifo.go, then log.go, which is what a FIFO
+// holds: one growing slice of deltas with a chain through it for each key (index.go).
+// pop.go hands a log over and takes it back, replace.go takes lists apart, and fate.go
+// says what all that is pending and in flight means for one key.
 package delta

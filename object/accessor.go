@@ -47,8 +47,8 @@ func Keyed[T any](key func(T) Key) Accessor[T] {
 }
 
 // Any returns the accessor for values whose type is known only when they come:
-// it looks for metadata in each, and [KeyOf] says which values it can name.
-// Labels, UID and version of a value without metadata are empty.
+// it looks for metadata in each, and [DeletionKeyOf] says which values it can
+// name. Labels, UID and version of a value without metadata are empty.
 func Any() Accessor[any] {
 	return Accessor[any]{
 		Key: DeletionKeyOf,
@@ -133,7 +133,7 @@ func (e *KeyError) Error() string {
 func (e *KeyError) Unwrap() error { return e.Cause }
 
 // ErrNoMetadata is the cause of a [KeyError] for a value without metadata.
-var ErrNoMetadata = errors.New("it has no object metadata")
+var ErrNoMetadata = errors.New("it has no object metadata; API objects are passed as pointers")
 
 // KeyOf returns the key of any value that is a [Key] or has one by way of
 // Kubernetes metadata. The error is a [*KeyError].

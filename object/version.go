@@ -50,7 +50,8 @@ func (v Version) After(other Version) bool {
 }
 
 // NotAfter reports whether v is certainly not newer than other: older or the
-// same. It is false where the two do not compare, unless they are the same text.
+// same. Versions that do not compare are so only when they are the same text, and
+// what is not a version at all never is.
 func (v Version) NotAfter(other Version) bool {
 	if v == other {
 		return v.Known()
@@ -84,10 +85,11 @@ type Mark struct {
 
 // Reached reports whether m is at or after target: in the same scope and a later
 // epoch, or in the same epoch at a version that is not older. Versions that do
-// not compare count as reached only when they are the same text.
+// not compare count as reached only when they are the same text; a target without
+// a version is reached with its epoch.
 func (m Mark) Reached(target Mark) bool {
 	if m.Scope != target.Scope || m.Epoch < target.Epoch {
 		return false
 	}
-	return m.Epoch > target.Epoch || target.Version.NotAfter(m.Version)
+	return m.Epoch > target.Epoch || !target.Version.Known() || target.Version.NotAfter(m.Version)
 }

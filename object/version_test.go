@@ -242,6 +242,8 @@ func TestMarkReached(t *testing.T) {
 		{"opaque, the same text", object.Mark{Version: "abc"}, object.Mark{Version: "abc"}, true},
 		{"opaque, another text", object.Mark{Version: "abd"}, object.Mark{Version: "abc"}, false},
 		{"nothing seen yet", object.Mark{}, object.Mark{Version: "1"}, false},
+		{"nothing asked for", object.Mark{}, object.Mark{}, true},
+		{"no version asked for, but a later epoch", object.Mark{Version: "7"}, object.Mark{Epoch: 1}, false},
 		{"opaque against a decimal", object.Mark{Version: "abc"}, object.Mark{Version: "1"}, false},
 	} {
 		if got := c.m.Reached(c.target); got != c.want {

@@ -210,7 +210,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	afresh := t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
-	seen := 0
+	seen, nameless := 0, false
 	for i := range l.Items {
 		item := &l.Items[i]
 		r := s.objects.Lookup(item.Key)
@@ -218,7 +218,9 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		id := identity{uid: item.UID, version: item.Version}
 		switch {
 		case item.Err != nil:
-			// It is there, but nobody can read it: the last good state stays.
+			// It is there, but nobody can read it: the last good state stays. Without
+			// even a key it may be any.
+			nameless = nameless || item.Key.IsZero()
 		case item.Held:
 			if held == nil || !s.identity(held).same(id) {
 				t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
@@ -231,7 +233,9 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		}
 	}
 	t.flush()
-	t.vanish(l.Scope, seen)
+	if !nameless {
+		t.vanish(l.Scope, seen)
+	}
 	t.root.setMark(object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version})
 }
 
@@ -253,7 +257,8 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 		return true
 	})
 	for _, id := range t.gone {
-		key, last := objects.Key(id), objects.Head(id)
+		last := objects.Head(id)
+		key := t.store.keep(objects.Key(id), last)
 		t.remove(key, ref[T]{ID: id, Head: last})
 		t.changed(Deleted, true, key, last, last)
 	}

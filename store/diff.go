@@ -23,12 +23,12 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 		return
 	case a.store == nil:
 		b.each(func(k object.Key, v *version[T]) bool {
-			return yield(Change[T]{Kind: Added, Key: k, new: v})
+			return yield(Change[T]{Kind: Added, Key: b.store.keep(k, v), new: v})
 		})
 		return
 	case b.store == nil:
 		a.each(func(k object.Key, v *version[T]) bool {
-			return yield(Change[T]{Kind: Deleted, Unknown: true, Key: k, old: v, new: v})
+			return yield(Change[T]{Kind: Deleted, Unknown: true, Key: a.store.keep(k, v), old: v, new: v})
 		})
 		return
 	case a.store != b.store:
@@ -50,10 +50,11 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 		if va == vb {
 			return true
 		}
-		k := s.objects.Key(id)
 		if va == nil {
+			k := s.keep(s.objects.Key(id), vb)
 			return yield(Change[T]{Kind: Added, Key: k, new: vb})
 		}
+		k := s.keep(s.objects.Key(id), va)
 		if vb != nil && !s.identity(va).otherLife(s.identity(vb)) {
 			return yield(Change[T]{Kind: Updated, Key: k, old: va, new: vb})
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"sync/atomic"
+	"unsafe"
 	"weak"
 )
 
@@ -106,6 +107,12 @@ type cell[T any] struct {
 	identity
 	held Held[T]
 }
+
+// pointer returns the pointer that an object of pointer type is.
+func pointer[T any](v value[T]) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&v.object)) }
+
+// fromPointer is the inverse of pointer.
+func fromPointer[T any](p unsafe.Pointer) T { return *(*T)(unsafe.Pointer(&p)) }
 
 func (v *value[T]) load() T {
 	if v.cell == nil {

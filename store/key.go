@@ -25,9 +25,22 @@ var keySorting = mvcc.Sorting[object.Key]{
 		}
 		return digest(k.Namespace[skip:])
 	},
-	Own: func(k object.Key) object.Key {
-		return object.Key{Namespace: strings.Clone(k.Namespace), Name: strings.Clone(k.Name)}
-	},
+	Own: cloneKey,
+}
+
+// keep returns a key like k, which belongs to v and is part of something large, that may be
+// kept: usually that of the object.
+func (s *Store[T]) keep(k object.Key, v *version[T]) object.Key {
+	if v.Value.cell == nil {
+		if own, err := s.acc.Key(v.Value.object); err == nil && own == k {
+			return own
+		}
+	}
+	return cloneKey(k)
+}
+
+func cloneKey(k object.Key) object.Key {
+	return object.Key{Namespace: strings.Clone(k.Namespace), Name: strings.Clone(k.Name)}
 }
 
 // common returns the number of bytes that two strings share at their beginning.

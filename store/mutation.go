@@ -98,7 +98,7 @@ func (s *Store[T]) checkMutation(k object.Key, v *version[T]) {
 		return
 	}
 	if path, was, is := held.mutation(); path != "" {
-		s.detector.report(Mutation{Key: k, Path: path, Was: was, Is: is})
+		s.detector.report(Mutation{Key: cloneKey(k), Path: path, Was: was, Is: is})
 	}
 }
 

@@ -11,13 +11,12 @@ import (
 // the writer's.
 type bound[T any] interface {
 	name() string
-	// prepare computes the values of obj, which commit will give to an id.
-	prepare(obj T) error
+	// prepare computes the values of obj, which commit will give to the object at r. If
+	// strict, it returns an error when the index is unique and another object has one of
+	// them. It may panic as the index function does.
+	prepare(obj T, r ref[T], how strictness) error
 	// prepareNone stands for an object without values.
 	prepareNone()
-	// conflict returns an error if the index is unique and another object than that of
-	// r has a prepared value.
-	conflict(r ref[T]) error
 	// fail counts an index function that failed and leaves no values prepared.
 	fail(err error)
 	// commit makes the prepared values those of the object with that id. newborn says
@@ -42,6 +41,7 @@ type postings[T any, K comparable] struct {
 	one  []mvcc.Place
 	many [][]mvcc.Place
 	next []K
+	same bool    // nothing is to be done: the value is what it was
 	add  func(K) // appends to next
 
 	failures  uint64
@@ -83,17 +83,33 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 
 func (p *postings[T, K]) name() string { return p.def.label }
 
-func (p *postings[T, K]) prepare(obj T) error {
-	p.next = p.next[:0]
-	return p.def.guarded(obj, p.add)
+func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
+	p.prepareNone()
+	if p.def.one == nil {
+		if err := p.def.many(obj, p.add); err != nil {
+			return err
+		}
+	} else {
+		k := p.def.one(obj)
+		// By far the most common case: nothing has changed.
+		if r.Head != nil && int(r.ID) < len(p.one) {
+			if at := p.one[r.ID]; !at.Nowhere() && p.Value(at.Members()) == k {
+				p.same = true
+				return nil
+			}
+		}
+		p.next = append(p.next, k)
+	}
+	if p.def.unique && how == strict {
+		return p.conflict(r)
+	}
+	return nil
 }
 
-func (p *postings[T, K]) prepareNone() { p.next = p.next[:0] }
+func (p *postings[T, K]) prepareNone() { p.next, p.same = p.next[:0], false }
 
+// conflict returns an error if another object than that at r has a prepared value.
 func (p *postings[T, K]) conflict(r ref[T]) error {
-	if !p.def.unique {
-		return nil
-	}
 	for _, k := range p.next {
 		if n := p.Find(k).Count(); n > 1 || n == 1 && !p.holds(r, k) {
 			return ErrNotUnique
@@ -123,7 +139,7 @@ func (p *postings[T, K]) places(id uint32) []mvcc.Place {
 func (p *postings[T, K]) fail(err error) {
 	p.failures++
 	p.last = err
-	p.next = p.next[:0]
+	p.prepareNone()
 }
 
 func (p *postings[T, K]) moved(id uint32, to mvcc.Place) {
@@ -136,9 +152,11 @@ func (p *postings[T, K]) moved(id uint32, to mvcc.Place) {
 }
 
 func (p *postings[T, K]) commit(id uint32, newborn bool) {
-	if p.def.one != nil {
+	switch {
+	case p.same:
+	case p.def.one != nil:
 		p.commitOne(id, newborn)
-	} else {
+	default:
 		p.commitMany(id, newborn)
 	}
 }
@@ -148,9 +166,6 @@ func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
 		p.one = append(p.one, mvcc.Place{})
 	}
 	if at := p.one[id]; !at.Nowhere() {
-		if len(p.next) == 1 && p.Value(at.Members()) == p.next[0] {
-			return
-		}
 		p.Remove(at, id, newborn)
 		p.one[id] = mvcc.Place{}
 	}
@@ -224,8 +239,8 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 		if head.Dead() {
 			return true
 		}
-		if err := b.prepare(head.Value.load()); err != nil {
-			b.fail(&IndexError{Key: s.objects.Key(id), Index: b.name(), Cause: err})
+		if _, err := prepare([]bound[T]{b}, 0, head.Value.load(), ref[T]{}, lenient); err != nil {
+			b.fail(&IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)
 		return true

@@ -142,6 +142,11 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 		return obj, false
 	}
 	n.check()
+	if n.store.direct {
+		if p := n.store.objects.Direct(k, n.state.Revision); p != nil {
+			return fromPointer[T](p), true
+		}
+	}
 	v, _ := n.store.objects.Find(k, n.state.Revision)
 	if v == nil {
 		return obj, false
@@ -171,7 +176,7 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	runtime.KeepAlive(n.lease)
 }
 
-// each yields every key and its version, in order.
+// each yields every key and its version, in order. The key is not to be kept.
 func (n Snapshot[T]) each(yield func(object.Key, *version[T]) bool) { n.from(object.Key{}, yield) }
 
 // from is each for the keys that are not before k.
@@ -195,7 +200,7 @@ func (n Snapshot[T]) from(k object.Key, yield func(object.Key, *version[T]) bool
 // Keys yields every key, in order. With an encoded form nothing is decoded.
 func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		n.each(func(k object.Key, _ *version[T]) bool { return yield(k) })
+		n.each(func(k object.Key, v *version[T]) bool { return yield(n.store.keep(k, v)) })
 	}
 }
 

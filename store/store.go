@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"sync"
 	"sync/atomic"
 
@@ -41,11 +42,12 @@ type Options[T any] struct {
 type Store[T any] struct {
 	acc     object.Accessor[T]
 	form    Form[T]
-	objects *mvcc.Map[object.Key, value[T]]
+	objects *mvcc.Map[value[T]]
 	order   *mvcc.Order[uint32, object.Key]
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
+	direct  bool // objects are pointers and rest as they are
 	// detector is nil unless mutations are looked for.
 	detector *detector
 
@@ -77,15 +79,20 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 		return nil, err
 	}
 	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{})}
-	s.objects = mvcc.NewMap[value[T]](s.history, s.removed)
-	s.order = mvcc.NewOrder(keySorting, s.objects.Key, s.objects.Shifts)
-	s.tx.store = s
-	s.indexes.Store(new([]bound[T]))
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err
 		}
 	}
+	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
+	if s.direct {
+		s.objects = mvcc.NewMap(s.history, pointer[T], s.removed)
+	} else {
+		s.objects = mvcc.NewMap[value[T]](s.history, nil, s.removed)
+	}
+	s.order = mvcc.NewOrder(keySorting, s.objects.Key, s.objects.Shifts)
+	s.tx.store = s
+	s.indexes.Store(new([]bound[T]))
 	for _, x := range opts.Indexes {
 		s.AddIndex(x)
 	}
@@ -103,6 +110,11 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object of a key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
+	if s.direct {
+		if p := s.objects.Direct(k, s.history.Current().Revision); p != nil {
+			return fromPointer[T](p), true
+		}
+	}
 	v := s.find(k)
 	if v == nil {
 		return obj, false

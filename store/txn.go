@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
@@ -60,19 +61,14 @@ func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictnes
 	}
 	held := r.Live()
 	indexes := *s.indexes.Load()
-	for _, x := range indexes {
-		err := x.prepare(obj)
-		if err == nil && how == strict {
-			err = x.conflict(r)
+	for i := 0; i < len(indexes); i++ {
+		if i, err = prepare(indexes, i, obj, r, how); err != nil {
+			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
+			if how == strict {
+				return r, err
+			}
+			indexes[i].fail(err)
 		}
-		if err == nil {
-			continue
-		}
-		err = &IndexError{Key: key, Index: x.name(), Cause: err}
-		if how == strict {
-			return r, err
-		}
-		x.fail(err)
 	}
 	if held != nil {
 		s.checkMutation(key, held)
@@ -89,6 +85,23 @@ func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictnes
 		x.commit(r.ID, false)
 	}
 	return r, nil
+}
+
+// prepare has the indexes from i on compute the values of obj, until one fails: it returns
+// that one with the error. A panic of an index function is an error.
+func prepare[T any](indexes []bound[T], i int, obj T, r ref[T], how strictness) (at int, err error) {
+	at = i
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("index function panicked: %v", p)
+		}
+	}()
+	for ; at < len(indexes); at++ {
+		if err := indexes[at].prepare(obj, r, how); err != nil {
+			return at, err
+		}
+	}
+	return at, nil
 }
 
 // remove deletes the key, which is alive at r.

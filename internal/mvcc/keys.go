@@ -9,53 +9,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// keeper keeps the keys of a table, each under a number. Keys are written once; readers
-// may look at any whose number they know while more are put in.
-type keeper[K comparable] interface {
-	put(k K) uint32
-	is(at uint32, k K) bool
-	get(at uint32) K
-	hash(k K) uint32
-	// fresh returns a keeper with the same hash and no keys.
-	fresh() keeper[K]
-}
-
-// plain keeps keys of any type.
-type plain[K comparable] struct {
-	seed   maphash.Seed
-	chunks atomic.Pointer[[]*[plainChunk]K]
-	n      uint32 // of the writer
-}
-
-const plainChunk = 64
-
-func newPlain[K comparable](seed maphash.Seed) *plain[K] {
-	p := &plain[K]{seed: seed}
-	p.chunks.Store(new([]*[plainChunk]K))
-	return p
-}
-
-func (p *plain[K]) put(k K) uint32 {
-	if p.n%plainChunk == 0 {
-		chunks := append(*p.chunks.Load(), new([plainChunk]K))
-		p.chunks.Store(&chunks)
-	}
-	(*p.chunks.Load())[p.n/plainChunk][p.n%plainChunk] = k
-	p.n++
-	return p.n - 1
-}
-
-func (p *plain[K]) get(at uint32) K { return (*p.chunks.Load())[at/plainChunk][at%plainChunk] }
-func (p *plain[K]) is(at uint32, k K) bool {
-	return (*p.chunks.Load())[at/plainChunk][at%plainChunk] == k
-}
-func (p *plain[K]) hash(k K) uint32  { return fold(maphash.Comparable(p.seed, k)) }
-func (p *plain[K]) fresh() keeper[K] { return newPlain[K](p.seed) }
-
-// arena keeps object keys as bytes, one behind the other, so that looking one up touches
-// little memory: what a lookup costs is cache misses, and how many there are depends on
-// how much memory all keys take. Keys that are gone leave their bytes behind until the
-// table makes another arena.
+// arena keeps object keys as bytes, one behind the other. Keys that are gone leave their
+// bytes behind until the table makes another arena.
 //
 // A key is the lengths of namespace and name, two bytes each, and both texts. A length
 // that does not fit is told by longKey and eight bytes each.
@@ -121,11 +76,6 @@ func (a *arena) texts(at uint32) (namespace, name []byte) {
 	return b[:ns], b[ns : ns+n]
 }
 
-func (a *arena) is(at uint32, k object.Key) bool {
-	namespace, name := a.texts(at)
-	return string(name) == k.Name && string(namespace) == k.Namespace
-}
-
 func (a *arena) get(at uint32) object.Key {
 	namespace, name := a.texts(at)
 	return object.Key{Namespace: view(namespace), Name: view(name)}
@@ -138,8 +88,3 @@ func (a *arena) hash(k object.Key) uint32 {
 	// The factor tells namespace and name apart, should they be swapped.
 	return fold(maphash.String(a.seed, k.Namespace)*0x9e3779b97f4a7c15 + maphash.String(a.seed, k.Name))
 }
-
-func (a *arena) fresh() keeper[object.Key] { return newArena(a.seed) }
-
-// fold makes a table's hash of one of 64 bits.
-func fold(h uint64) uint32 { return uint32(h >> 32) }

@@ -3,20 +3,22 @@ package mvcc
 import (
 	"hash/maphash"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// Map is a hash map from K to chains of versions of V.
+// Map is a hash map from object keys to chains of versions of V.
 //
 // Every key that some revision can see has an id, a small integer that stays the same
 // for as long as the key has a version, and a chain of versions, newest first. Ids of
 // keys that are gone are given to new keys.
-type Map[K comparable, V any] struct {
+type Map[V any] struct {
 	history retirer
-	table   atomic.Pointer[table[K, Version[V]]]
+	table   atomic.Pointer[table]
 	dir     atomic.Pointer[[]*chunk[V]] // newest versions by id
-	removed func(K)
+	direct  func(V) unsafe.Pointer
+	removed func(object.Key)
 	shifts  atomic.Uint64
 
 	ids ids // of the writer
@@ -77,10 +79,11 @@ func (r Ref[V]) Live() *Version[V] {
 }
 
 // NewMap returns an empty map of object keys whose revisions h publishes. It keeps copies
-// of the keys. removed is told when a key leaves the map; it may be nil.
-func NewMap[V, P any](h *History[P], removed func(object.Key)) *Map[object.Key, V] {
-	m := &Map[object.Key, V]{history: h, removed: removed}
-	m.table.Store(newTable[object.Key, Version[V]](newArena(maphash.MakeSeed()), 0, 0))
+// of the keys. direct returns the pointer that all of a value is, nil if it is not one,
+// for [Map.Direct]. removed is told when a key leaves the map. Both may be nil.
+func NewMap[V, P any](h *History[P], direct func(V) unsafe.Pointer, removed func(object.Key)) *Map[V] {
+	m := &Map[V]{history: h, direct: direct, removed: removed}
+	m.table.Store(newTable(newArena(maphash.MakeSeed()), 0, 0))
 	m.dir.Store(new([]*chunk[V]))
 	return m
 }
@@ -90,40 +93,56 @@ func NewMap[V, P any](h *History[P], removed func(object.Key)) *Map[object.Key, 
 // A reader that has pinned the revision, and the writer, can rely on the answer. For
 // any other reader it is certain when sure is true; when it is false the reader must
 // check that the revision is still the current one, and look again if not.
-func (m *Map[K, V]) Find(k K, revision uint64) (v *Version[V], sure bool) {
-	s := m.table.Load().lookup(k)
-	if s == nil {
+func (m *Map[V]) Find(k object.Key, revision uint64) (v *Version[V], sure bool) {
+	e := m.table.Load().lookup(k)
+	if e == nil {
 		return nil, false
 	}
-	head := s.ref.Load()
-	if head.stamp>>1 <= revision {
-		if head.Dead() {
-			return nil, true
-		}
+	stamp := e.stamp.Load()
+	if stamp>>1 <= revision && stamp&1 != 0 {
+		return nil, true
+	}
+	head := m.Head(e.id)
+	// By now the id may have gone to another key, but only with a newer stamp.
+	if head != nil && head.stamp == stamp && stamp>>1 <= revision {
 		return head, true
 	}
 	return head.At(revision), false
 }
 
+// Direct returns the value of k that revision sees, where values are pointers: usually
+// without touching the version. That is a cache miss saved, and cache misses are what a
+// lookup is made of. It returns nil when it does not know; [Map.Find] does.
+func (m *Map[V]) Direct(k object.Key, revision uint64) unsafe.Pointer {
+	if e := m.table.Load().lookup(k); e != nil {
+		stamp := e.stamp.Load()
+		if p := atomic.LoadPointer(&e.direct); stamp>>1 <= revision && e.stamp.Load() == stamp {
+			return p
+		}
+	}
+	return nil
+}
+
 // Lookup returns k as it is in the revision in preparation, for the writer.
-func (m *Map[K, V]) Lookup(k K) Ref[V] {
-	if s := m.table.Load().lookup(k); s != nil {
-		return Ref[V]{ID: s.id, Head: s.ref.Load()}
+func (m *Map[V]) Lookup(k object.Key) Ref[V] {
+	if e := m.table.Load().lookup(k); e != nil {
+		return Ref[V]{ID: e.id, Head: m.Head(e.id)}
 	}
 	return Ref[V]{}
 }
 
 // Key returns the key of an id that the reader's revision, or the writer, sees. For any
-// other id it is some key.
-func (m *Map[K, V]) Key(id uint32) K { return m.table.Load().key(id) }
+// other id it is some key. It is a view that keeps much more alive than the key: whoever
+// keeps it makes a copy.
+func (m *Map[V]) Key(id uint32) object.Key { return m.table.Load().key(id) }
 
 // Head returns the newest version of an id that is in use.
-func (m *Map[K, V]) Head(id uint32) *Version[V] {
+func (m *Map[V]) Head(id uint32) *Version[V] {
 	return (*m.dir.Load())[id/chunkSize][id%chunkSize].Load()
 }
 
 // At returns the version that revision, which must be pinned, sees of an id; nil if none.
-func (m *Map[K, V]) At(id uint32, revision uint64) *Version[V] {
+func (m *Map[V]) At(id uint32, revision uint64) *Version[V] {
 	head := m.Head(id)
 	if head != nil && head.stamp>>1 <= revision && !head.Dead() {
 		return head
@@ -132,13 +151,13 @@ func (m *Map[K, V]) At(id uint32, revision uint64) *Version[V] {
 }
 
 // Limit returns a number above every id in use, for the writer.
-func (m *Map[K, V]) Limit() uint32 { return m.ids.next }
+func (m *Map[V]) Limit() uint32 { return m.ids.next }
 
 // Len returns the number of keys, dead ones included, for the writer.
-func (m *Map[K, V]) Len() int { return m.table.Load().keys }
+func (m *Map[V]) Len() int { return m.table.Load().keys }
 
 // Ids calls yield for every id in use with its newest version, until it returns false.
-func (m *Map[K, V]) Ids(yield func(id uint32, head *Version[V]) bool) {
+func (m *Map[V]) Ids(yield func(id uint32, head *Version[V]) bool) {
 	for c, chunk := range *m.dir.Load() {
 		for i := range chunk {
 			if v := chunk[i].Load(); v != nil && !yield(uint32(c*chunkSize+i), v) {
@@ -150,7 +169,7 @@ func (m *Map[K, V]) Ids(yield func(id uint32, head *Version[V]) bool) {
 
 // Put writes a version of k in the revision in preparation. ref is what [Map.Lookup]
 // returns for k.
-func (m *Map[K, V]) Put(k K, ref Ref[V], value V) Ref[V] {
+func (m *Map[V]) Put(k object.Key, ref Ref[V], value V) Ref[V] {
 	if ref.Head == nil {
 		return m.insert(k, value)
 	}
@@ -158,12 +177,12 @@ func (m *Map[K, V]) Put(k K, ref Ref[V], value V) Ref[V] {
 }
 
 // Kill writes that the key of ref is deleted in the revision in preparation.
-func (m *Map[K, V]) Kill(ref Ref[V]) {
+func (m *Map[V]) Kill(ref Ref[V]) {
 	var none V
 	m.push(ref, m.history.Next()<<1|1, none)
 }
 
-func (m *Map[K, V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
+func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 	v := &Version[V]{stamp: stamp, Value: value}
 	old := ref.Head
 	if old.stamp>>1 == stamp>>1 {
@@ -177,12 +196,21 @@ func (m *Map[K, V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 		v.older.Store(old)
 		m.history.retire(m, ref.ID, old.stamp)
 	}
-	m.table.Load().of(ref.ID).ref.Store(v)
-	(*m.dir.Load())[ref.ID/chunkSize][ref.ID%chunkSize].Store(v)
+	m.setHead(m.table.Load().of(ref.ID), v)
 	return Ref[V]{ID: ref.ID, Head: v}
 }
 
-func (m *Map[K, V]) insert(k K, value V) Ref[V] {
+// setHead makes v the newest version of an entry.
+func (m *Map[V]) setHead(e *entry, v *Version[V]) {
+	if m.direct != nil {
+		e.stamp.Store(stampBusy)
+		atomic.StorePointer(&e.direct, m.direct(v.Value))
+	}
+	(*m.dir.Load())[e.id/chunkSize][e.id%chunkSize].Store(v)
+	e.stamp.Store(v.stamp)
+}
+
+func (m *Map[V]) insert(k object.Key, value V) Ref[V] {
 	id, again := m.ids.take()
 	if again {
 		m.shifts.Add(1) // before anybody can find it under its new key
@@ -194,32 +222,34 @@ func (m *Map[K, V]) insert(k K, value V) Ref[V] {
 		dir = append(dir, new(chunk[V]))
 		m.dir.Store(&dir)
 	}
-	(*m.dir.Load())[id/chunkSize][id%chunkSize].Store(v)
 	m.Reserve(1)
 	t := m.table.Load()
-	t.insert(t.names.hash(k), k, id, v)
+	h := t.names.hash(k)
+	i := t.fill(h, k, id)
+	m.setHead(&t.entries[i], v)
+	t.use(i, h)
 	return Ref[V]{ID: id, Head: v}
 }
 
 // Reserve makes room for n more keys at once.
-func (m *Map[K, V]) Reserve(n int) {
-	if t := m.table.Load(); t.full(n, &m.ids) {
-		m.setTable(t.grown(n, &m.ids))
+func (m *Map[V]) Reserve(n int) {
+	if t := m.table.Load(); t.full(n) || int(m.ids.next) > len(t.byID) {
+		m.setTable(t.grown(n, m.ids.next))
 	}
 }
 
-func (m *Map[K, V]) setTable(t *table[K, Version[V]]) {
+func (m *Map[V]) setTable(t *table) {
 	m.shifts.Add(1) // it does not know the keys of ids that are not in use
 	m.table.Store(t)
 }
 
 // Shifts returns a number that changes before an id that was in use stands for another
 // key, or for none.
-func (m *Map[K, V]) Shifts() uint64 { return m.shifts.Load() }
+func (m *Map[V]) Shifts() uint64 { return m.shifts.Load() }
 
 // cut unlinks the version of that stamp from the id's chain, and drops the key when
 // nothing but its deletion is left.
-func (m *Map[K, V]) cut(id uint32, stamp uint64) {
+func (m *Map[V]) cut(id uint32, stamp uint64) {
 	head := m.Head(id)
 	if head == nil {
 		return
@@ -241,15 +271,15 @@ func (m *Map[K, V]) cut(id uint32, stamp uint64) {
 	}
 }
 
-func (m *Map[K, V]) remove(id uint32) {
+func (m *Map[V]) remove(id uint32) {
 	t := m.table.Load()
 	if m.removed != nil {
 		m.removed(t.key(id))
 	}
-	t.remove(id)
+	t.drop(uint64(t.byID[id].Load() - 1))
 	(*m.dir.Load())[id/chunkSize][id%chunkSize].Store(nil)
 	m.ids.give(id)
 	if t.sparse() {
-		m.setTable(t.grown(0, &m.ids))
+		m.setTable(t.grown(0, m.ids.next))
 	}
 }

@@ -96,7 +96,7 @@ func sortedIDs(keys map[uint32]string) []uint32 {
 // world is a map, its order and postings of its values, with what they must show.
 type world struct {
 	h     *History[int]
-	m     *Map[object.Key, int]
+	m     *Map[int]
 	order *Order[uint32, string]
 	post  *Postings[int]
 	place map[uint32]Place
@@ -105,7 +105,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{h: NewHistory(0), place: map[uint32]Place{}, now: map[string]int{}}
-	w.m = NewMap[int](w.h, func(k object.Key) { w.order.Remove(k.Name) })
+	w.m = NewMap[int](w.h, nil, func(k object.Key) { w.order.Remove(k.Name) })
 	w.order = NewOrder(names(true), func(id uint32) string { return w.m.Key(id).Name }, w.m.Shifts)
 	w.post = NewPostings(w.h, nil, Sorting[int]{Compare: cmp.Compare[int]}, func(id uint32, to Place) { w.place[id] = to })
 	return w
@@ -313,7 +313,7 @@ func TestLongPinKeepsMemoryBounded(t *testing.T) {
 // their lengths into two bytes.
 func TestKeysOfAnyLength(t *testing.T) {
 	h := NewHistory(0)
-	m := NewMap[int](h, nil)
+	m := NewMap[int](h, nil, nil)
 	var keys []object.Key
 	for _, ns := range []int{0, 1, 63, 4090, 70000} {
 		for _, n := range []int{0, 1, 253, 4096, 65534, 65535, 65536} {
@@ -337,7 +337,7 @@ func TestKeysOfAnyLength(t *testing.T) {
 // its revision saw may be unlinked, and then Find is not sure.
 func TestUnpinnedReaderIsTold(t *testing.T) {
 	h := NewHistory(0)
-	m := NewMap[int](h, nil)
+	m := NewMap[int](h, nil, nil)
 	k := object.Key{Name: "x"}
 	write := func(v int) {
 		m.Put(k, m.Lookup(k), v)

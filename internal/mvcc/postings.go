@@ -14,13 +14,14 @@ import (
 // all of them nearly all of the time, are just ids.
 type Postings[K comparable] struct {
 	history retirer
-	table   atomic.Pointer[table[K, Members[K]]]
+	table   atomic.Pointer[values[K]]
 	order   *Order[*Members[K], K] // nil if the values have no order
 	own     func(K) K
 	moved   func(id uint32, to Place)
 
 	// Of the writer:
 	ids    ids
+	all    []*Members[K] // by number
 	loose  map[member[K]]life
 	fresh  []added[K] // in the revision in preparation
 	coming []coming[K]
@@ -36,6 +37,7 @@ type Members[K comparable] struct {
 	// Of the writer:
 	in    *Postings[K]
 	id    uint32
+	slot  uint64
 	used  int
 	holes []uint32
 }
@@ -85,7 +87,7 @@ type coming[K comparable] struct {
 // place than [Postings.Add] returned for it.
 func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting[K], moved func(id uint32, to Place)) *Postings[K] {
 	p := &Postings[K]{history: h, own: own, moved: moved, loose: map[member[K]]life{}}
-	p.table.Store(newTable[K, Members[K]](newPlain[K](maphash.MakeSeed()), 0, 0))
+	p.table.Store(newValues[K](maphash.MakeSeed(), 0))
 	if sort.Compare != nil {
 		p.order = NewOrder(sort, func(m *Members[K]) K { return m.value }, nil)
 	}
@@ -93,14 +95,11 @@ func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting
 }
 
 // Value returns the value of members by their number, for the writer.
-func (p *Postings[K]) Value(members uint32) K { return p.table.Load().key(members) }
+func (p *Postings[K]) Value(members uint32) K { return p.all[members].value }
 
 // Find returns the members of a value, nil if it has none.
 func (p *Postings[K]) Find(k K) *Members[K] {
-	if s := p.table.Load().lookup(k); s != nil {
-		return s.ref.Load()
-	}
-	return nil
+	return p.table.Load().lookup(k)
 }
 
 // Values calls yield for every value that some revision may see, until it returns false:
@@ -108,8 +107,8 @@ func (p *Postings[K]) Find(k K) *Members[K] {
 func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
 	t := p.table.Load()
 	if p.order == nil {
-		for s := range t.each {
-			if m := s.ref.Load(); !yield(m.value, m) {
+		for i := range t.each {
+			if m := t.members[i].Load(); !yield(m.value, m) {
 				return
 			}
 		}
@@ -183,19 +182,23 @@ func (p *Postings[K]) Add(k K, id uint32) Place {
 }
 
 func (p *Postings[K]) create(k K) *Members[K] {
-	m := &Members[K]{in: p}
-	m.id, _ = p.ids.take()
-	m.cells.Store(new([]atomic.Uint32))
-	t := p.table.Load()
-	if t.full(1, &p.ids) {
-		t = t.grown(1, &p.ids)
-		p.table.Store(t)
-	}
 	if p.own != nil {
 		k = p.own(k)
 	}
-	m.value = k
-	t.insert(t.names.hash(k), k, m.id, m)
+	m := &Members[K]{in: p, value: k}
+	m.cells.Store(new([]atomic.Uint32))
+	var again bool
+	if m.id, again = p.ids.take(); again {
+		p.all[m.id] = m
+	} else {
+		p.all = append(p.all, m)
+	}
+	t := p.table.Load()
+	if t.full(1) {
+		t = t.grown(1)
+		p.table.Store(t)
+	}
+	t.insert(fold(maphash.Comparable(t.seed, k)), m)
 	if p.order != nil {
 		p.order.Insert(m, k)
 	}
@@ -225,7 +228,7 @@ func (m *Members[K]) takeCell() uint32 {
 // Remove takes the value at a place from id in the revision in preparation. newborn says
 // that id had no value before this revision.
 func (p *Postings[K]) Remove(from Place, id uint32, newborn bool) {
-	m := p.table.Load().of(from.Members()).ref.Load()
+	m := p.all[from.Members()]
 	m.count.Add(-1)
 	at := member[K]{m, id}
 	l, ok := p.loose[at]
@@ -279,10 +282,11 @@ func (m *Members[K]) clear(cell uint32) {
 	if p.order != nil {
 		p.order.Remove(m.value)
 	}
-	t.remove(m.id)
+	t.drop(m.slot)
+	p.all[m.id] = nil
 	p.ids.give(m.id)
 	if t.sparse() {
-		p.table.Store(t.grown(0, &p.ids))
+		p.table.Store(t.grown(0))
 	}
 }
 
@@ -315,6 +319,9 @@ func (m *Members[K]) shrink() {
 // Settle takes the marks from the cells that every revision sees alike. It is to be called
 // after each publication and sweep.
 func (p *Postings[K]) Settle() {
+	if len(p.fresh) == 0 && len(p.coming) == 0 {
+		return
+	}
 	oldest, now := p.history.Oldest(), p.history.Next()-1
 	for _, f := range p.fresh {
 		cells := *f.of.cells.Load()
@@ -350,5 +357,50 @@ func (p *Postings[K]) Settle() {
 			l, ok := p.loose[c.member]
 			return !ok || l.died != 0 || l.added != c.added
 		})
+	}
+}
+
+// values is the hash table of [Postings].
+type values[K comparable] struct {
+	slots
+	seed    maphash.Seed
+	members []atomic.Pointer[Members[K]]
+}
+
+func newValues[K comparable](seed maphash.Seed, keys int) *values[K] {
+	t := &values[K]{slots: newSlots(keys), seed: seed}
+	t.members = make([]atomic.Pointer[Members[K]], t.size())
+	return t
+}
+
+// grown returns a copy with room for n more values.
+func (t *values[K]) grown(n int) *values[K] {
+	c := newValues[K](t.seed, t.keys+n)
+	for i := range t.each {
+		c.insert(t.hashes[i], t.members[i].Load())
+	}
+	return c
+}
+
+func (t *values[K]) insert(h uint32, m *Members[K]) {
+	m.slot = t.vacant(h)
+	t.members[m.slot].Store(m)
+	t.use(m.slot, h)
+}
+
+// lookup returns the members of k, nil if it has none.
+func (t *values[K]) lookup(k K) *Members[K] {
+	h := fold(maphash.Comparable(t.seed, k))
+	tag := tagOf(h)
+	for g := t.home(h); ; g = t.after(g) {
+		word := t.tags[g].Load()
+		for f := matching(word, tag); f != 0; f &= f - 1 {
+			if m := t.members[in(g, f)].Load(); m.value == k {
+				return m
+			}
+		}
+		if matching(word, tagEmpty) != 0 {
+			return nil
+		}
 	}
 }

@@ -1,0 +1,51 @@
+package delta_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	if _, err := delta.New(object.Accessor[int]{}, delta.Options[int]{}); err == nil {
+		t.Error("an accessor without Key was accepted")
+	}
+	if _, err := delta.New(things, delta.Options[*thing]{Limit: -1}); err == nil {
+		t.Error("a negative limit was accepted")
+	}
+}
+
+func TestAnObjectWithoutAKeyIsRefused(t *testing.T) {
+	f, err := delta.New(object.Any(), delta.Options[any]{})
+	must(t, err)
+	for name, err := range map[string]error{"Add": f.Add(3), "Update": f.Update(3), "Delete": f.Delete(3)} {
+		var key *object.KeyError
+		if !errors.As(err, &key) {
+			t.Errorf("%s returned %v, want a KeyError", name, err)
+		}
+	}
+	want(t, "synced", f.HasSynced(), false)
+	want(t, "pending", f.Len(), 0)
+}
+
+func TestTypeNames(t *testing.T) {
+	for typ, name := range map[delta.Type]string{
+		0: "Invalid", delta.Added: "Added", delta.Updated: "Updated", delta.Deleted: "Deleted",
+		delta.Replaced: "Replaced", delta.Sync: "Sync", 200: "Invalid",
+	} {
+		want(t, "name", typ.String(), name)
+	}
+}
+
+func TestNoDeltas(t *testing.T) {
+	var none delta.Deltas[*thing]
+	if _, ok := none.Oldest(); ok {
+		t.Error("nothing has an oldest delta")
+	}
+	if _, ok := none.Newest(); ok {
+		t.Error("nothing has a newest delta")
+	}
+	want(t, "cause", errors.Is(delta.Requeue(nil), delta.ErrRequeue), true)
+}

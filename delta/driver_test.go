@@ -1,0 +1,436 @@
+package delta_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+// chooser is where a driver's decisions come from: rapid, or a fuzzer's bytes.
+type chooser interface {
+	Fatalf(format string, args ...any)
+	choose(what string, n int) int
+}
+
+// driver does the same to a FIFO and to the model and compares.
+type driver struct {
+	c     chooser
+	f     *delta.FIFO[*thing]
+	m     *model
+	held  *cache                // what the consumer holds
+	told  map[object.Key]*thing // what it should hold when nothing is pending
+	lossy bool                  // something was thrown away on purpose; told is moot
+	// losing: what is in flight will be thrown away, so nobody may count on it.
+	losing bool
+	next   int // version
+	ids    int
+	epoch  object.Epoch
+	keys   []object.Key
+	trace  []string
+	scope  func(object.Key) object.Scope
+}
+
+// fewKeys collide often.
+var fewKeys = []object.Key{
+	{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "a", Name: "z"},
+	{Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"},
+}
+
+func newDriver(c chooser, keys []object.Key) *driver {
+	d := &driver{c: c, keys: keys, held: newCache(), told: map[object.Key]*thing{}, next: 9,
+		scope: func(object.Key) object.Scope { return object.Everything }}
+	opts := delta.Options[*thing]{}
+	if c.choose("scopes by namespace", 2) == 1 {
+		d.scope = func(k object.Key) object.Scope { return object.Scope(k.Namespace) }
+		opts.ScopeOf = d.scope
+	}
+	opts.ReplacedAsSync = c.choose("replaced as sync", 4) == 3
+	var known *cache
+	if c.choose("known is nil", 4) != 3 {
+		known = d.held
+		opts.Known = known
+	}
+	for range c.choose("known at first", 3) {
+		o := d.thing()
+		d.held.m[o.key], d.told[o.key] = o, o
+	}
+	d.m = newModel(known)
+	d.m.asSync = opts.ReplacedAsSync
+	f, err := delta.New(things, opts)
+	d.ok(err)
+	d.f = f
+	return d
+}
+
+func (d *driver) fail(format string, args ...any) {
+	d.c.Fatalf("%s\nafter:\n%s", fmt.Sprintf(format, args...), lines(d.trace))
+}
+
+func lines(s []string) (out string) {
+	for _, l := range s {
+		out += "  " + l + "\n"
+	}
+	return out
+}
+
+func (d *driver) note(format string, args ...any) {
+	d.trace = append(d.trace, fmt.Sprintf(format, args...))
+}
+
+func (d *driver) ok(err error) {
+	if err != nil {
+		d.fail("unexpected error: %v", err)
+	}
+}
+
+func (d *driver) key() object.Key { return d.keys[d.c.choose("key", len(d.keys))] }
+
+// version is mostly the next, sometimes an old one, one without order, or none.
+func (d *driver) version() object.Version {
+	switch d.c.choose("version", 12) {
+	case 9:
+		return object.Version(fmt.Sprint(max(1, d.next-3)))
+	case 10:
+		return object.Version(fmt.Sprintf("v%d", d.c.choose("unordered", 2)))
+	case 11:
+		return ""
+	}
+	d.next++
+	return object.Version(fmt.Sprint(d.next))
+}
+
+func (d *driver) thing() *thing {
+	d.ids++
+	return &thing{key: d.key(), uid: object.UID(fmt.Sprint("u", d.c.choose("uid", 2))), version: d.version(), id: d.ids}
+}
+
+// produce does one thing that a producer, or a look from outside, does.
+func (d *driver) produce() {
+	switch d.c.choose("what", 11) {
+	case 0, 1:
+		o := d.thing()
+		d.note("Add %v", o)
+		d.ok(d.f.Add(o))
+		d.m.event(delta.Added, d.scope(o.key), o)
+		d.told[o.key] = o
+	case 2:
+		o := d.thing()
+		d.note("Update %v", o)
+		d.ok(d.f.Update(o))
+		d.m.event(delta.Updated, d.scope(o.key), o)
+		d.told[o.key] = o
+	case 3, 4:
+		o := d.thing()
+		d.note("Delete %v", o)
+		d.ok(d.f.Delete(o))
+		d.m.event(delta.Deleted, d.scope(o.key), o)
+		delete(d.told, o.key)
+	case 5:
+		t := object.Tombstone[*thing]{Key: d.key()}
+		if d.c.choose("with object", 2) == 1 {
+			d.ids++
+			t.Object = &thing{key: t.Key, id: d.ids}
+		}
+		d.note("DeleteUnknown %v %v", t.Key, t.Object)
+		d.ok(d.f.DeleteUnknown(t))
+		d.m.deleteUnknown(t)
+		delete(d.told, t.Key)
+	case 6, 7:
+		d.replace()
+	case 8:
+		d.note("Resync")
+		d.ok(d.f.Resync())
+		d.m.resync()
+	case 9:
+		mark := object.Mark{Scope: d.anyScope(), Epoch: d.epoch, Version: d.version()}
+		d.note("Bookmark %v", mark)
+		d.ok(d.f.Bookmark(mark))
+		d.m.bookmark(mark)
+	case 10:
+		d.look()
+	}
+	d.glance()
+}
+
+func (d *driver) anyScope() object.Scope {
+	return []object.Scope{object.Everything, "a", "b"}[d.c.choose("scope", 3)]
+}
+
+func (d *driver) replace() {
+	if d.c.choose("new epoch", 8) == 7 {
+		d.epoch++
+	}
+	list := object.List[*thing]{Mark: object.Mark{Scope: d.anyScope(), Epoch: d.epoch, Version: d.version()}}
+	for range d.c.choose("items", 5) {
+		o := d.thing()
+		if !list.Scope.Covers(o.key) {
+			continue
+		}
+		item, _ := object.ItemOf(things, o)
+		switch d.c.choose("stage", 6) {
+		case 3, 4: // the object the consumer has anyhow, if it is told so
+			if d.losing || d.m.known == nil {
+				break
+			}
+			if known, ok := d.told[o.key]; ok && d.heldAgrees(known) && !listed(list, o.key) {
+				item = object.Item[*thing]{Key: o.key, UID: known.uid, Version: known.version, Held: true}
+			}
+		case 5:
+			item.Object, item.Err = nil, errors.New("undecodable")
+			if d.c.choose("nameless", 4) == 3 {
+				item.Key = object.Key{}
+			}
+		}
+		list.Items = append(list.Items, item)
+	}
+	d.note("Replace %v", show([]delta.Delta[*thing]{{List: &list}}))
+	// Each gets its own: the FIFO owns what it is given.
+	mine := list
+	mine.Items = slices.Clone(list.Items)
+	d.ok(d.f.Replace(mine))
+	d.m.replace(list)
+	replaceIn(d.told, list)
+}
+
+func listed(list object.List[*thing], key object.Key) bool {
+	return slices.ContainsFunc(list.Items, func(i object.Item[*thing]) bool { return i.Key == key })
+}
+
+// heldAgrees asks both whether an object is held.
+func (d *driver) heldAgrees(o *thing) bool {
+	got, want := d.f.Held(o.key, o.uid, o.version), d.m.isHeld(o.key, o.uid, o.version)
+	if got != want {
+		d.fail("Held(%v) is %v, want %v", o, got, want)
+	}
+	return got
+}
+
+// glance compares what is cheap to see and disturbs nothing.
+func (d *driver) glance() {
+	if got := d.f.HasSynced(); got != d.m.synced {
+		d.fail("HasSynced is %v, want %v", got, d.m.synced)
+	}
+	select {
+	case <-d.f.Synced():
+		if !d.m.synced {
+			d.fail("Synced is closed too early")
+		}
+	default:
+		if d.m.synced {
+			d.fail("Synced is still open")
+		}
+	}
+	got, want := d.f.Stats(), delta.Stats{Deltas: len(d.m.whole), InFlight: len(d.m.flightWhole)}
+	if want.Oldest = got.Oldest; got != want {
+		d.fail("%d pending and %d in flight, want %d and %d", got.Deltas, got.InFlight, want.Deltas, want.InFlight)
+	}
+}
+
+// look compares everything that can be seen without taking anything.
+func (d *driver) look() {
+	d.note("look")
+	keys := d.m.keys()
+	if got := d.f.Keys(); !slices.Equal(got, keys) {
+		d.fail("Keys are %v, want %v", got, keys)
+	}
+	if got := d.f.Len(); got != len(keys) {
+		d.fail("Len is %v, want %v", got, len(keys))
+	}
+	var newest []*thing
+	for _, key := range keys {
+		e, _ := last(d.m.flat, key)
+		newest = append(newest, e.Object)
+	}
+	if got := d.f.List(); !slices.Equal(got, newest) {
+		d.fail("List is %v, want %v", got, newest)
+	}
+	some := d.keys
+	if len(some) > 10 {
+		first := d.c.choose("first", len(some)-4)
+		some = some[first : first+4]
+	}
+	for _, key := range some {
+		want := d.m.get(key)
+		got, ok := d.f.Get(key)
+		if ok != (len(want) > 0) || show(got) != show(want) {
+			d.fail("Get(%v) is\n%swant\n%s", key, show(got), show(want))
+		}
+		for _, e := range slices.Concat(d.m.flat, d.m.flightFlat) {
+			if e.Object != nil && e.Key == key {
+				d.heldAgrees(e.Object)
+			}
+		}
+		if o, ok := d.held.Get(key); ok {
+			d.heldAgrees(o)
+		}
+	}
+}
+
+var (
+	errPlain = errors.New("plain")
+	errPanic = errors.New("panic")
+)
+
+// outcome is how a process function ends, after which it has applied or not.
+type outcome struct {
+	err     error
+	applies bool
+}
+
+var outcomes = []outcome{{nil, true}, {nil, true}, {nil, true}, {errPlain, true}, {errPlain, false},
+	{delta.Requeue(errPlain), false}, {delta.ErrRequeue, false}, {errPanic, false}}
+
+// process is a consumer: things go on before and after it applies what it got.
+func (d *driver) process(deltas []delta.Delta[*thing]) error {
+	end := outcomes[d.c.choose("outcome", len(outcomes))]
+	d.note("… in flight, will end with %v, apply %v", end.err, end.applies)
+	d.losing = end.err == errPlain && !end.applies
+	d.lossy = d.lossy || d.losing
+	defer func() { d.losing = false }()
+	d.glance()
+	for range d.c.choose("events before applying", 3) {
+		d.produce()
+	}
+	if end.applies {
+		d.held.apply(deltas)
+	}
+	d.note("… applied %v", end.applies)
+	for range d.c.choose("events after applying", 3) {
+		d.produce()
+	}
+	if end.err == errPanic {
+		panic(errPanic)
+	}
+	return end.err
+}
+
+// consume runs a pop whose process function may panic, and returns how it ended.
+func (d *driver) consume(pop func(ctx context.Context) error) (back bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var err error
+	func() {
+		defer func() {
+			if r := recover(); r == errPanic {
+				err = errPanic
+			} else if r != nil {
+				panic(r)
+			}
+		}()
+		err = pop(ctx)
+	}()
+	if err != nil && !errors.Is(err, errPlain) && !errors.Is(err, errPanic) && !errors.Is(err, delta.ErrRequeue) {
+		d.fail("popping failed: %v", err)
+	}
+	return errors.Is(err, delta.ErrRequeue) || errors.Is(err, errPanic)
+}
+
+func (d *driver) pop() {
+	if len(d.m.flat) == 0 {
+		return
+	}
+	d.note("Pop …")
+	back := d.consume(func(ctx context.Context) error {
+		return d.f.Pop(ctx, func(got delta.Deltas[*thing], initial bool) error {
+			// The take may have synced by itself, so ask before it.
+			want := d.m.pop()
+			if show(got) != show(want) || initial == d.m.synced {
+				d.fail("popped, initial %v,\n%swant, initial %v,\n%s", initial, show(got), !d.m.synced, show(want))
+			}
+			err := d.process(got)
+			if show(got) != show(want) {
+				d.fail("what is in flight changed to\n%sfrom\n%s", show(got), show(want))
+			}
+			return err
+		})
+	})
+	d.m.finish(back, false)
+	d.note("… popped, put back %v", back)
+	d.glance()
+}
+
+func (d *driver) popBatch() {
+	if len(d.m.whole) == 0 && len(d.m.moved) == 0 {
+		return
+	}
+	d.note("PopBatch …")
+	back := d.consume(func(ctx context.Context) error {
+		return d.f.PopBatch(ctx, func(got *delta.Batch[*thing], initial bool) error {
+			want, marks := d.m.popBatch()
+			if show(got.Deltas) != show(want) || initial == d.m.synced {
+				d.fail("took, initial %v,\n%swant, initial %v,\n%s", initial, show(got.Deltas), !d.m.synced, show(want))
+			}
+			if !slices.Equal(got.Marks, marks) {
+				d.fail("marks are %v, want %v", got.Marks, marks)
+			}
+			err := d.process(got.Deltas)
+			if show(got.Deltas) != show(want) || !slices.Equal(got.Marks, marks) {
+				d.fail("what is in flight changed to\n%sfrom\n%s", show(got.Deltas), show(want))
+			}
+			return err
+		})
+	})
+	d.m.finish(back, true)
+	d.note("… took, put back %v", back)
+	d.glance()
+}
+
+// putBack puts something back by hand.
+func (d *driver) putBack() {
+	key := d.key()
+	var deltas delta.Deltas[*thing]
+	for range 1 + d.c.choose("deltas", 2) {
+		o := d.thing()
+		o.key = key
+		t := []delta.Type{delta.Added, delta.Updated, delta.Deleted}[d.c.choose("type", 3)]
+		deltas = append(deltas, delta.Delta[*thing]{Type: t, Key: key, Object: o})
+	}
+	if len(deltas) == 2 && deltas[0].Type == delta.Deleted {
+		deltas[0].Unknown = d.c.choose("unknown", 2) == 1
+	}
+	d.note("AddIfAbsent %v", show(deltas))
+	_, pending := last(d.m.flat, key)
+	d.ok(d.f.AddIfAbsent(deltas))
+	d.m.addIfAbsent(deltas)
+	if !pending {
+		c := cache{m: d.told}
+		c.apply(deltas)
+	}
+	d.glance()
+}
+
+// drain takes everything and compares what the consumer then holds.
+func (d *driver) drain(batch bool) {
+	d.look()
+	d.note("drain")
+	for len(d.m.whole) > 0 || batch && len(d.m.moved) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if batch || len(d.m.flat) == 0 {
+			d.ok(d.f.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error {
+				d.m.popBatch()
+				d.held.apply(b.Deltas)
+				return nil
+			}))
+			d.m.finish(false, true)
+		} else {
+			d.ok(d.f.Pop(ctx, func(got delta.Deltas[*thing], _ bool) error {
+				if want := d.m.pop(); show(got) != show(want) {
+					d.fail("popped\n%swant\n%s", show(got), show(want))
+				}
+				d.held.apply(got)
+				return nil
+			}))
+			d.m.finish(false, false)
+		}
+		cancel()
+		d.glance()
+	}
+	if got, want := stateOf(d.held.m), stateOf(d.told); d.m.known != nil && !d.lossy && got != want {
+		d.fail("the consumer holds %v, was told %v", got, want)
+	}
+}

@@ -1,0 +1,181 @@
+package delta
+
+import "github.com/tarnproject/tarn/object"
+
+// fate is what one log makes of one key: the newest delta that names it, or item
+// of a whole list, and what lists after that say.
+type fate[T any] struct {
+	delta *Delta[T]       // set if that is a delta
+	item  *object.Item[T] // set if that is an item, which is then decodable
+	list  *wholeList[T]   // the item's
+	// gone is the first list after that which says that the key does not exist; what
+	// still later ones say is no news.
+	gone *wholeList[T]
+	// unclear: a later list has it, or may have it, in a form nobody could decode.
+	unclear bool
+}
+
+// deleted reports whether the key does not exist after the log.
+func (f fate[T]) deleted() bool {
+	return f.gone != nil || f.delta != nil && f.delta.Type == Deleted
+}
+
+// find returns the item of a key; of several, the last that is decodable.
+func (w *wholeList[T]) find(key object.Key) (*object.Item[T], bool) {
+	if w.keys == nil {
+		w.keys = make(map[object.Key]int, len(w.Items))
+		for i := range w.Items {
+			item := &w.Items[i]
+			if item.Err != nil {
+				w.nameless = w.nameless || item.Key.IsZero()
+				if _, ok := w.keys[item.Key]; ok {
+					continue
+				}
+			}
+			w.keys[item.Key] = i
+		}
+	}
+	i, ok := w.keys[key]
+	if !ok {
+		return nil, false
+	}
+	return &w.Items[i], true
+}
+
+// lacks reports whether the list says that the key does not exist.
+func (w *wholeList[T]) lacks(key object.Key) bool {
+	if !w.Scope.Covers(key) {
+		return false
+	}
+	_, ok := w.find(key)
+	return !ok && !w.nameless
+}
+
+// fate looks back from the end of the log to the newest mention of the key.
+func (l *log[T]) fate(key object.Key) (f fate[T]) {
+	_, last, ok := l.lookup(key)
+	if !ok {
+		last = -1
+	}
+	for i := len(l.lists) - 1; i >= 0 && l.at(l.lists[i].pos) > last; i-- {
+		w := &l.lists[i]
+		item, ok := w.find(key)
+		switch {
+		case ok && item.Err == nil:
+			f.item, f.list = item, w
+			return f
+		case ok:
+			f.unclear = true
+		case w.lacks(key):
+			f.gone = w
+		case w.Scope.Covers(key):
+			f.unclear = true
+		}
+	}
+	if last >= 0 {
+		f.delta = &l.deltas[last]
+	}
+	return f
+}
+
+// object returns the newest object that the log has of a key and that is not a
+// deleted one's.
+func (l *log[T]) object(key object.Key) (obj T, ok bool) {
+	at := -1
+	l.chain(key, func(i int) {
+		if l.deltas[i].Type != Deleted {
+			obj, ok, at = l.deltas[i].Object, true, i
+		}
+	})
+	for i := range l.lists {
+		w := &l.lists[i]
+		if item, listed := w.find(key); listed && !item.Held && item.Err == nil && l.at(w.pos) > at {
+			obj, ok = item.Object, true
+		}
+	}
+	return obj, ok
+}
+
+// names calls yield for every key that the log has a delta or an item of, for some
+// repeatedly.
+func (l *log[T]) names(yield func(object.Key)) {
+	for i := l.head; i < len(l.deltas); i++ {
+		d := &l.deltas[i]
+		switch {
+		case d.List != nil:
+			for j := range d.List.Items {
+				yield(d.List.Items[j].Key)
+			}
+		case d.Type != 0:
+			yield(d.Key)
+		}
+	}
+}
+
+// exists reports whether a key exists for a consumer that holds Known and to whom
+// the log handed, which may be nil, was given; and the newest object of it. What was
+// handed over decides before Known does, however far its processing has come.
+func (f *FIFO[T]) exists(key object.Key, handed *log[T]) (obj T, ok bool) {
+	if handed != nil {
+		ft := handed.fate(key)
+		if ft.deleted() {
+			return obj, false
+		}
+		if obj, ok = handed.object(key); ok {
+			return obj, true
+		}
+		if ft.item != nil && f.opts.Known == nil {
+			return obj, true // it was listed as held, so it is held, if not here
+		}
+	}
+	return f.known(key)
+}
+
+func (f *FIFO[T]) known(key object.Key) (obj T, ok bool) {
+	if f.opts.Known == nil {
+		return obj, false
+	}
+	return f.opts.Known.Get(key)
+}
+
+// held returns the newest object of a key for an item of the list w that was not
+// decoded because it is held. before is what was pending when the list came.
+func (f *FIFO[T]) held(key object.Key, before *log[T], w *wholeList[T]) (obj T, ok bool) {
+	for _, l := range [...]*log[T]{before, f.handed(w)} {
+		if l == nil {
+			continue
+		}
+		if obj, ok = l.object(key); ok {
+			return obj, true
+		}
+	}
+	return f.known(key)
+}
+
+// handed returns what was in flight when a list came that is pending now.
+func (f *FIFO[T]) handed(w *wholeList[T]) *log[T] {
+	switch {
+	case !w.during:
+		return nil
+	case f.flight != nil:
+		return f.flight
+	}
+	return f.before
+}
+
+// isPending reports whether a key has a delta pending, or would have one if all
+// lists were taken apart.
+func (f *FIFO[T]) isPending(key object.Key) bool {
+	ft := f.pending.fate(key)
+	switch {
+	case ft.delta != nil, ft.item != nil && !ft.item.Held:
+		return true
+	case ft.item != nil:
+		_, ok := f.held(key, f.pending, ft.list)
+		return ok
+	case ft.gone != nil:
+		_, ok := f.exists(key, f.handed(ft.gone))
+		return ok
+	}
+	return false
+}

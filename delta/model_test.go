@@ -1,0 +1,387 @@
+package delta_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+// entry is a pending delta of the model.
+type entry struct {
+	delta.Delta[*thing]
+	initial bool
+}
+
+// model is a FIFO that is easy to believe. It keeps what is pending in two forms at
+// once: flat, in which a Replace is taken apart when it comes, as client-go does, and
+// whole, in which it stays one set until somebody pops a key. It searches from end to
+// end and keeps no index.
+type model struct {
+	known  *cache // nil: there is none
+	asSync bool
+
+	flat, whole             []entry
+	flying                  bool
+	flightFlat, flightWhole []entry
+
+	marks        map[object.Scope]object.Mark
+	moved, taken []object.Scope
+
+	populated, synced bool
+}
+
+func newModel(known *cache) *model {
+	return &model{known: known, marks: map[object.Scope]object.Mark{}}
+}
+
+// last returns the newest of the entries of a key.
+func last(entries []entry, key object.Key) (*entry, bool) {
+	for i := len(entries) - 1; i >= 0; i-- {
+		if entries[i].List == nil && entries[i].Key == key {
+			return &entries[i], true
+		}
+	}
+	return nil, false
+}
+
+// add appends an entry to one form, merging two Deleted in a row.
+func add(entries []entry, e entry) []entry {
+	entries = slices.Clone(entries)
+	for i := len(entries) - 1; i >= 0 && e.List == nil; i-- {
+		old := &entries[i]
+		if old.List != nil {
+			break
+		}
+		if old.Key != e.Key {
+			continue
+		}
+		if old.Type != delta.Deleted || e.Type != delta.Deleted {
+			break
+		}
+		old.initial = old.initial || e.initial
+		if old.Unknown {
+			old.Delta = e.Delta
+		}
+		return entries
+	}
+	return append(entries, e)
+}
+
+func (m *model) put(d delta.Delta[*thing]) {
+	m.flat = add(m.flat, entry{Delta: d})
+	m.whole = add(m.whole, entry{Delta: d})
+}
+
+func (m *model) populate() {
+	m.populated = true
+	m.checkSynced()
+}
+
+func (m *model) checkSynced() {
+	initial := func(e entry) bool { return e.initial }
+	if m.populated && !slices.ContainsFunc(m.whole, initial) && !slices.ContainsFunc(m.flightWhole, initial) {
+		m.synced = true
+	}
+}
+
+// exists tells whether the consumer has the object, or is getting it.
+func (m *model) exists(key object.Key) (*thing, bool) {
+	for _, e := range slices.Backward(m.flightWhole) {
+		switch {
+		case e.List == nil && e.Key == key:
+			return e.Object, e.Type != delta.Deleted
+		case e.List == nil || !e.List.Scope.Covers(key):
+		case !lists(*e.List, key):
+			return nil, false
+		case slices.ContainsFunc(e.List.Items, func(i object.Item[*thing]) bool { return i.Key == key && i.Err == nil }):
+			e, ok := last(m.flightFlat, key)
+			return e.Object, ok
+		}
+	}
+	if m.known == nil {
+		return nil, false
+	}
+	return m.known.Get(key)
+}
+
+func (m *model) event(t delta.Type, scope object.Scope, o *thing) {
+	m.populate()
+	at := m.marks[scope]
+	at.Scope = scope
+	order, ordered := o.version.Compare(at.Version)
+	if o.version.Known() && o.version != at.Version && !(ordered && order <= 0) {
+		at.Version = o.version
+		m.mark(at)
+	}
+	d := delta.Delta[*thing]{Type: t, Key: o.key, Object: o}
+	if t != delta.Deleted || m.deletable(o.key) {
+		m.put(d)
+	}
+}
+
+func (m *model) deletable(key object.Key) bool {
+	_, pending := last(m.flat, key)
+	_, exists := m.exists(key)
+	return pending || exists
+}
+
+func (m *model) deleteUnknown(t object.Tombstone[*thing]) {
+	m.populate()
+	if m.deletable(t.Key) {
+		m.put(delta.Delta[*thing]{Type: delta.Deleted, Unknown: true, Key: t.Key, Object: t.Object})
+	}
+}
+
+func (m *model) mark(at object.Mark) {
+	m.marks[at.Scope] = at
+	if !slices.Contains(m.moved, at.Scope) {
+		m.moved = append(m.moved, at.Scope)
+	}
+}
+
+func (m *model) bookmark(to object.Mark) {
+	at := m.marks[to.Scope]
+	order, ordered := to.Version.Compare(at.Version)
+	switch {
+	case !to.Version.Known() || to.Epoch < at.Epoch:
+	case to.Epoch == at.Epoch && (to.Version == at.Version || ordered && order <= 0):
+	default:
+		m.mark(to)
+	}
+}
+
+func (m *model) replace(list object.List[*thing]) {
+	m.mark(list.Mark)
+	first := !m.populated
+
+	// Who vanished, before the list's own deltas are there.
+	exist := map[object.Key]*thing{}
+	keys := map[object.Key]bool{}
+	for _, e := range slices.Concat(m.flat, m.flightFlat) {
+		keys[e.Key] = true
+	}
+	if m.known != nil {
+		for key := range m.known.Keys() {
+			keys[key] = true
+		}
+	}
+	for key := range keys {
+		if lists(list, key) || !list.Scope.Covers(key) {
+			continue
+		}
+		if e, ok := last(m.flat, key); ok {
+			if e.Type != delta.Deleted {
+				exist[key] = e.Object
+			}
+			continue
+		}
+		gone := slices.ContainsFunc(m.whole, func(e entry) bool {
+			return e.List != nil && e.List.Scope.Covers(key) && !lists(*e.List, key)
+		})
+		if o, ok := m.exists(key); ok && !gone {
+			exist[key] = o
+		}
+	}
+
+	m.whole = append(slices.Clone(m.whole), entry{
+		Delta:   delta.Delta[*thing]{Type: delta.Replaced, List: &list},
+		initial: first && len(list.Items)+len(exist) > 0,
+	})
+	t := delta.Replaced
+	if m.asSync {
+		t = delta.Sync
+	}
+	for _, item := range list.Items {
+		o := item.Object
+		if item.Held {
+			o = m.held(item.Key)
+		}
+		if item.Err == nil && o != nil {
+			m.flat = add(m.flat, entry{delta.Delta[*thing]{Type: t, Key: item.Key, Object: o}, first})
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(exist), object.Key.Compare) {
+		m.flat = add(m.flat, entry{delta.Delta[*thing]{Type: delta.Deleted, Unknown: true, Key: key, Object: exist[key]}, first})
+	}
+	m.populate()
+}
+
+// held returns the newest object of a key that somebody has.
+func (m *model) held(key object.Key) *thing {
+	for _, e := range slices.Backward(slices.Concat(m.flightFlat, m.flat)) {
+		if e.Key == key && e.Type != delta.Deleted {
+			return e.Object
+		}
+	}
+	if m.known != nil {
+		o, _ := m.known.Get(key)
+		return o
+	}
+	return nil
+}
+
+func (m *model) resync() {
+	if m.known == nil {
+		return
+	}
+	keys := slices.Collect(m.known.Keys())
+	for _, e := range m.flightWhole {
+		if e.List == nil {
+			keys = append(keys, e.Key)
+			continue
+		}
+		for _, item := range e.List.Items {
+			keys = append(keys, item.Key)
+		}
+	}
+	for _, key := range keys {
+		if _, pending := last(m.flat, key); pending {
+			continue
+		}
+		if o, ok := m.exists(key); ok {
+			m.put(delta.Delta[*thing]{Type: delta.Sync, Key: key, Object: o})
+		}
+	}
+}
+
+func (m *model) addIfAbsent(deltas delta.Deltas[*thing]) {
+	m.populate()
+	if _, pending := last(m.flat, deltas[0].Key); !pending {
+		for _, d := range deltas {
+			m.put(d)
+		}
+	}
+}
+
+// isHeld looks for the last word on a key.
+func (m *model) isHeld(key object.Key, uid object.UID, version object.Version) bool {
+	if !version.Known() {
+		return false
+	}
+	for _, e := range slices.Backward(slices.Concat(m.flightWhole, m.whole)) {
+		if e.List == nil {
+			if e.Key == key {
+				return e.Type != delta.Deleted && e.Object.uid == uid && e.Object.version == version
+			}
+			continue
+		}
+		if !e.List.Scope.Covers(key) {
+			continue
+		}
+		for _, item := range slices.Backward(e.List.Items) {
+			if item.Key == key && item.Err == nil {
+				return item.UID == uid && item.Version == version
+			}
+		}
+		return false
+	}
+	return m.known != nil && m.known.Held(key, uid, version)
+}
+
+func (m *model) keys() []object.Key {
+	var keys []object.Key
+	for _, e := range m.flat {
+		if !slices.Contains(keys, e.Key) {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
+
+func (m *model) get(key object.Key) (deltas delta.Deltas[*thing]) {
+	for _, e := range m.flat {
+		if e.Key == key {
+			deltas = append(deltas, e.Delta)
+		}
+	}
+	return deltas
+}
+
+// explode makes the whole form the flat one.
+func (m *model) explode() {
+	m.whole = slices.Clone(m.flat)
+	m.checkSynced()
+}
+
+// pop takes the first key.
+func (m *model) pop() delta.Deltas[*thing] {
+	m.explode()
+	key := m.flat[0].Key
+	deltas := m.get(key)
+	of := func(e entry) bool { return e.Key == key }
+	m.flightFlat = slices.DeleteFunc(slices.Clone(m.flat), func(e entry) bool { return !of(e) })
+	m.flightWhole = m.flightFlat
+	m.flat = slices.DeleteFunc(slices.Clone(m.flat), of)
+	m.whole = slices.Clone(m.flat)
+	m.flying = true
+	return deltas
+}
+
+// popBatch takes everything.
+func (m *model) popBatch() ([]delta.Delta[*thing], []object.Mark) {
+	var deltas []delta.Delta[*thing]
+	for _, e := range m.whole {
+		deltas = append(deltas, e.Delta)
+	}
+	var marks []object.Mark
+	for _, scope := range m.moved {
+		marks = append(marks, m.marks[scope])
+	}
+	m.flightFlat, m.flightWhole, m.taken = m.flat, m.whole, m.moved
+	m.flat, m.whole, m.moved = nil, nil, nil
+	m.flying = true
+	return deltas, marks
+}
+
+// finish ends what pop or popBatch began.
+func (m *model) finish(back, batch bool) {
+	switch {
+	case back && batch:
+		for _, e := range m.flat {
+			m.flightFlat = add(m.flightFlat, e)
+		}
+		for _, e := range m.whole {
+			m.flightWhole = add(m.flightWhole, e)
+		}
+		m.flat, m.whole = m.flightFlat, m.flightWhole
+		for _, scope := range m.moved {
+			if !slices.Contains(m.taken, scope) {
+				m.taken = append(m.taken, scope)
+			}
+		}
+		m.moved = m.taken
+	case back:
+		m.explode()
+		key := m.flightFlat[0].Key
+		initial := slices.ContainsFunc(m.flightFlat, func(e entry) bool { return e.initial })
+		i := slices.IndexFunc(m.flat, func(e entry) bool { return e.Key == key })
+		if i >= 0 {
+			m.flat[i].initial = m.flat[i].initial || initial
+		} else {
+			m.flat = append(m.flat, m.flightFlat...)
+		}
+		m.whole = slices.Clone(m.flat)
+	}
+	m.flightFlat, m.flightWhole, m.taken, m.flying = nil, nil, nil, false
+	m.checkSynced()
+}
+
+// show makes deltas comparable: a list is compared by its mark and its items' keys.
+func show(deltas []delta.Delta[*thing]) string {
+	s := ""
+	for _, d := range deltas {
+		if d.List != nil {
+			s += fmt.Sprintf("[%v list %v:", d.Type, d.List.Mark)
+			for _, i := range d.List.Items {
+				s += fmt.Sprintf(" %s@%s=%v held=%v err=%v", i.Key, i.Version, i.Object, i.Held, i.Err)
+			}
+			s += "]\n"
+			continue
+		}
+		s += fmt.Sprintf("[%v unknown=%v %s %v]\n", d.Type, d.Unknown, d.Key, d.Object)
+	}
+	return s
+}

@@ -1,0 +1,163 @@
+package delta
+
+import (
+	"context"
+	"errors"
+)
+
+// Pop waits until a key is pending and hands all its deltas, oldest first, to
+// process, which must leave them unchanged and not keep the slice. initial tells
+// that the FIFO had not synced when they were taken: they belong to the first list.
+//
+// Keys come in the order in which they first became pending, each with all that has
+// happened to it since, so other keys' older deltas may still wait: after a Pop the
+// consumer is at no version of the server's. Use [FIFO.PopBatch] to be at one.
+//
+// Pop returns what process returns. If that wraps [ErrRequeue], the deltas go back,
+// to the end of the queue, unless something newer is pending for the key; with any
+// other error they count as processed. If process panics they go back too. Pop also
+// returns the cause of the context, when that is done first, and [ErrClosed], when
+// the FIFO is closed and has nothing left.
+func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initial bool) error) error {
+	initial, err := f.take(ctx, false)
+	if err != nil {
+		return err
+	}
+	back := true // stays so if process panics
+	defer func() { f.finish(back, false) }()
+	err = process(f.flight.deltas, initial)
+	back = err != nil && errors.Is(err, ErrRequeue)
+	return err
+}
+
+// PopBatch waits until anything is pending, if only a bookmark, and hands all of it
+// to process, in the order in which it came, with the marks it ends at. initial tells
+// that the FIFO had not synced when the batch was taken.
+//
+// A consumer that applies the batch as one transaction is then exactly at the
+// server's state at the batch's marks, provided that it applies every batch.
+//
+// PopBatch returns what process returns. If that wraps [ErrRequeue] the batch goes
+// back, before everything that came meanwhile, and is part of the next one. Otherwise
+// it is as [FIFO.Pop].
+func (f *FIFO[T]) PopBatch(ctx context.Context, process func(batch *Batch[T], initial bool) error) error {
+	initial, err := f.take(ctx, true)
+	if err != nil {
+		return err
+	}
+	back := true
+	defer func() { f.finish(back, true) }()
+	err = process(&f.batch, initial)
+	back = err != nil && errors.Is(err, ErrRequeue)
+	return err
+}
+
+// take waits for its turn and for something to take, and makes that the flight.
+func (f *FIFO[T]) take(ctx context.Context, all bool) (initial bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		if f.flight == nil {
+			if !all {
+				f.explode()
+			}
+			if f.pending.live > 0 || all && len(f.marks.moved) > 0 {
+				break
+			}
+			if f.closed {
+				return false, ErrClosed
+			}
+		}
+		f.consumers.wait(&f.mu, ctx.Done())
+	}
+	if f.spare == nil {
+		f.spare = new(log[T])
+	}
+	f.flight, f.spare = f.spare, nil
+	if all {
+		f.pending, f.flight = f.flight, f.pending
+		f.flight.squeeze()
+		f.batch.Deltas = f.flight.deltas[f.flight.head:]
+		f.batch.Marks = f.marks.take(f.batch.Marks[:0])
+	} else {
+		f.pending.takeFirst(f.flight)
+	}
+	if f.roomy() {
+		f.producers.wake()
+	}
+	return f.sync != synced, nil
+}
+
+// roomy reports whether a producer that waits may go on.
+func (f *FIFO[T]) roomy() bool {
+	return f.opts.Limit > 0 && f.pending.live < f.opts.Limit
+}
+
+// finish ends the flight: its deltas go back or are done with.
+func (f *FIFO[T]) finish(back, all bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.batch.Deltas = nil
+	switch {
+	case back && all:
+		f.putBatchBack()
+	case back:
+		f.putKeyBack()
+	default:
+		f.recycle(f.before)
+		f.before = nil
+		if len(f.pending.lists) > 0 {
+			f.before, f.flight = f.flight, nil
+		}
+	}
+	done := f.flight
+	f.flight = nil
+	f.recycle(done)
+	f.checkSynced()
+	f.consumers.wake() // the next may take its turn
+}
+
+// putKeyBack puts the deltas of a key back at the end, unless newer ones of the key
+// are pending. These then stand for them in the initial list.
+func (f *FIFO[T]) putKeyBack() {
+	f.explode() // while the flight still counts as known
+	fl := f.flight
+	if first, _, newer := f.pending.lookup(fl.deltas[0].Key); newer {
+		if at := &f.pending.links[first]; fl.initial > 0 && !at.initial {
+			at.initial = true
+			f.pending.initial++
+		}
+		return
+	}
+	for i := range fl.deltas {
+		f.enqueue(&fl.deltas[i], fl.isInitial(i))
+	}
+}
+
+// putBatchBack puts the flight before everything that is pending.
+func (f *FIFO[T]) putBatchBack() {
+	f.marks.putBack()
+	back, newer := f.flight, f.pending
+	if back.live == 0 {
+		return
+	}
+	for i := newer.head; i < len(newer.deltas); i++ {
+		if newer.deltas[i].Type != 0 {
+			back.add(&newer.deltas[i], newer.isInitial(i))
+		}
+	}
+	// Lists that came meanwhile come after the flight now, not during it.
+	f.pending, f.flight = back, newer // which is recycled in its place
+}
+
+// recycle keeps a log's memory for the next flight.
+func (f *FIFO[T]) recycle(l *log[T]) {
+	if l == nil {
+		return
+	}
+	l.reset()
+	f.spare = l
+}

@@ -245,8 +245,9 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	if scope == object.Everything && seen == t.root.objects {
 		return
 	}
-	t.store.order.From(object.Key{Namespace: string(scope)}, func(ids []uint32) bool {
-		for _, id := range ids {
+	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32]) bool {
+		for _, c := range cells {
+			id := c.Elem
 			if !scope.Covers(objects.Key(id)) {
 				return false
 			}

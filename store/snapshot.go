@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -165,8 +166,9 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	}
 	n.check()
 	objects, revision := n.store.objects, n.state.Revision
-	n.store.order.Leaves(func(ids []uint32) bool {
-		for _, id := range ids {
+	n.store.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
+		for _, c := range cells {
+			id := c.Elem
 			if v := objects.At(id, revision); v != nil && !yield(v.Value.load()) {
 				return false
 			}
@@ -186,8 +188,9 @@ func (n Snapshot[T]) from(k object.Key, yield func(object.Key, *version[T]) bool
 	}
 	n.check()
 	objects, revision := n.store.objects, n.state.Revision
-	n.store.order.From(k, func(ids []uint32) bool {
-		for _, id := range ids {
+	n.store.order.From(k, func(cells []mvcc.Cell[uint32]) bool {
+		for _, c := range cells {
+			id := c.Elem
 			if v := objects.At(id, revision); v != nil && !yield(objects.Key(id), v) {
 				return false
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -136,8 +137,9 @@ func (t *txn[T]) flush() {
 		slices.SortFunc(t.fresh, byKey)
 	}
 	fresh, merged := t.fresh, make([]uint32, 0, s.objects.Len())
-	s.order.Leaves(func(ids []uint32) bool {
-		for _, id := range ids {
+	s.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
+		for _, c := range cells {
+			id := c.Elem
 			for len(fresh) > 0 && byKey(fresh[0], id) < 0 {
 				merged, fresh = append(merged, fresh[0]), fresh[1:]
 			}

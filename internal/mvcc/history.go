@@ -122,14 +122,6 @@ func (h *History[P]) Publish(p P) {
 		h.older = append(h.older, old)
 	}
 	h.Sweep()
-	for i := 0; i < len(h.garbage); i++ { // a cutter may add to it
-		h.release(h.garbage[i], len(h.older))
-	}
-	if cap(h.garbage) > 4096 {
-		h.garbage = nil // an exceptional batch
-	}
-	clear(h.garbage)
-	h.garbage = h.garbage[:0]
 }
 
 // release puts r on the retire list of the newest of the first n older states if that
@@ -144,11 +136,19 @@ func (h *History[P]) release(r retiree, n int) {
 }
 
 // Sweep drops what only states could see that are no longer pinned. Publish does it too;
-// Sweep is for when nothing is published.
+// Sweep is for when nothing is published. It must not be called while a revision is in
+// preparation.
 func (h *History[P]) Sweep() {
-	if len(h.older) == 0 {
-		return
+	if len(h.older) > 0 {
+		h.sweepOlder()
 	}
+	for i := 0; i < len(h.garbage); i++ { // a cutter may add to it
+		h.release(h.garbage[i], len(h.older))
+	}
+	h.garbage = emptied(h.garbage)
+}
+
+func (h *History[P]) sweepOlder() {
 	kept := h.older[:0]
 	for _, s := range h.older {
 		if s.pins.Load() > 0 {

@@ -72,7 +72,7 @@ func TestOrderAgreesWithSortedSlice(t *testing.T) {
 			}
 			want := sortedIDs(keys)
 			var got []uint32
-			o.Leaves(func(ids []uint32) bool { got = append(got, ids...); return true })
+			o.Leaves(collect(&got))
 			if !slices.Equal(got, want) {
 				t.Fatalf("Leaves: %d ids, want %d", len(got), len(want))
 			}
@@ -80,13 +80,22 @@ func TestOrderAgreesWithSortedSlice(t *testing.T) {
 				from := draw()
 				at, _ := slices.BinarySearchFunc(want, from, func(id uint32, k string) int { return cmp.Compare(keys[id], k) })
 				got = nil
-				o.From(from, func(ids []uint32) bool { got = append(got, ids...); return true })
+				o.From(from, collect(&got))
 				if !slices.Equal(got, want[at:]) {
 					t.Fatalf("From(%q): %d ids, want %d", from, len(got), len(want)-at)
 				}
 			}
 		}
 	})
+}
+
+func collect(into *[]uint32) func([]Cell[uint32]) bool {
+	return func(cells []Cell[uint32]) bool {
+		for _, c := range cells {
+			*into = append(*into, c.Elem)
+		}
+		return true
+	}
 }
 
 func sortedIDs(keys map[uint32]string) []uint32 {
@@ -150,8 +159,9 @@ func (w *world) publish() {
 // check compares a pinned state with what it must show.
 func (w *world) check(t *rapid.T, s *State[int], want map[string]int) {
 	var got []string
-	w.order.Leaves(func(ids []uint32) bool {
-		for _, id := range ids {
+	w.order.Leaves(func(cells []Cell[uint32]) bool {
+		for _, c := range cells {
+			id := c.Elem
 			if v := w.m.At(id, s.Revision); v != nil {
 				name := w.m.Key(id).Name
 				got = append(got, name)

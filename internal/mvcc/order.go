@@ -1,6 +1,7 @@
 package mvcc
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 )
@@ -46,16 +47,34 @@ func (o *Order[E, K]) own(e E) K {
 	return o.sort.Own(o.keyOf(e))
 }
 
-// node is a leaf, or has kids. Only the kids of an inner node are ever changed.
+// node is a leaf, or has kids. Only the kids are ever changed.
 type node[E any, K comparable] struct {
-	elems   []E
-	digests []uint32 // nil without Sorting.Digest
-	skip    int      // what all keys have in common
-	sample  K        // one of them, or of those that were here
-
-	kids []atomic.Pointer[node[E, K]]
-	seps []K // seps[i] is not after any key in kids[i+1], and after all in kids[i]
+	cells []Cell[E]
+	skip  int // what all keys have in common
+	*kids[E, K]
 }
+
+// Cell is an element in a leaf.
+type Cell[E any] struct {
+	digest uint32
+	Elem   E
+}
+
+// kids are what an inner node has instead of cells.
+type kids[E any, K comparable] struct {
+	nodes []atomic.Pointer[node[E, K]]
+	seps  []K // seps[i] is not after any key in nodes[i+1], and after all in nodes[i]
+}
+
+func newKids[E any, K comparable](seps []K, n int) *kids[E, K] {
+	return &kids[E, K]{nodes: make([]atomic.Pointer[node[E, K]], n), seps: seps}
+}
+
+func (k *kids[E, K]) len() int                      { return len(k.nodes) }
+func (k *kids[E, K]) kid(i int) *node[E, K]         { return k.nodes[i].Load() }
+func (k *kids[E, K]) setKid(i int, now *node[E, K]) { k.nodes[i].Store(now) }
+
+func (n *node[E, K]) leaf() bool { return n.kids == nil }
 
 const (
 	maxLeaf = 40
@@ -73,40 +92,49 @@ func NewOrder[E any, K comparable](sort Sorting[K], keyOf func(E) K, shifts func
 	return &Order[E, K]{sort: sort, keyOf: keyOf, shifts: shifts}
 }
 
-// leaf makes a leaf of elems, which it keeps.
-func (o *Order[E, K]) leaf(elems []E) *node[E, K] {
-	n := &node[E, K]{elems: elems}
+// leaf makes a leaf of cells, which it keeps and whose digests it computes.
+func (o *Order[E, K]) leaf(cells []Cell[E]) *node[E, K] {
+	n := &node[E, K]{cells: cells}
 	if o.sort.Digest == nil {
 		return n
 	}
-	n.sample = o.own(elems[0])
 	// Sorted, so what the first and the last share all share.
-	n.skip = o.sort.Common(n.sample, o.keyOf(elems[len(elems)-1]))
-	n.digests = make([]uint32, len(elems))
-	for i, e := range elems {
-		n.digests[i] = o.sort.Digest(o.keyOf(e), n.skip)
+	n.skip = o.sort.Common(o.keyOf(cells[0].Elem), o.keyOf(cells[len(cells)-1].Elem))
+	for i := range cells {
+		cells[i].digest = o.sort.Digest(o.keyOf(cells[i].Elem), n.skip)
 	}
 	return n
 }
 
+// fits reports whether k begins with what all keys of a leaf have in common. order is how
+// it compares with all of them if not.
+func (o *Order[E, K]) fits(n *node[E, K], k K) (fits bool, order int) {
+	first := o.keyOf(n.cells[0].Elem)
+	if o.sort.Common(k, first) >= n.skip {
+		return true, 0
+	}
+	return false, o.sort.Compare(k, first)
+}
+
 // find returns where in a leaf k is or belongs.
 func (o *Order[E, K]) find(n *node[E, K], k K) (at int, found bool) {
-	lo, hi := 0, len(n.elems)
-	if n.digests != nil {
-		if o.sort.Common(k, n.sample) < n.skip {
-			if o.sort.Compare(k, n.sample) < 0 {
-				return 0, false
-			}
+	lo, hi := 0, len(n.cells)
+	if o.sort.Digest != nil {
+		fits, order := o.fits(n, k)
+		switch {
+		case !fits && order < 0:
+			return 0, false
+		case !fits:
 			return hi, false
 		}
 		d := o.sort.Digest(k, n.skip)
-		lo, _ = slices.BinarySearch(n.digests, d)
-		for hi = lo; hi < len(n.digests) && n.digests[hi] == d; hi++ {
+		lo, _ = slices.BinarySearchFunc(n.cells, d, func(c Cell[E], d uint32) int { return cmp.Compare(c.digest, d) })
+		for hi = lo; hi < len(n.cells) && n.cells[hi].digest == d; hi++ {
 		}
 	}
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
-		switch c := o.sort.Compare(k, o.keyOf(n.elems[mid])); {
+		switch c := o.sort.Compare(k, o.keyOf(n.cells[mid].Elem)); {
 		case c > 0:
 			lo = mid + 1
 		case c < 0:
@@ -131,15 +159,12 @@ func (o *Order[E, K]) kidFor(n *node[E, K], k K) int {
 func (o *Order[E, K]) Insert(e E, k K) {
 	root := o.root.Load()
 	if root == nil {
-		o.root.Store(o.leaf([]E{e}))
+		o.root.Store(o.leaf([]Cell[E]{{Elem: e}}))
 		return
 	}
 	now, right, sep := o.insert(root, e, k)
 	if right != nil {
-		top := &node[E, K]{seps: []K{sep}, kids: make([]atomic.Pointer[node[E, K]], 2)}
-		top.kids[0].Store(now)
-		top.kids[1].Store(right)
-		now = top
+		now = inner([]*node[E, K]{now, right}, []K{sep})
 	}
 	if now != root {
 		o.root.Store(now)
@@ -148,15 +173,15 @@ func (o *Order[E, K]) Insert(e E, k K) {
 
 // insert returns what takes the place of n, and what comes right of it if n was split.
 func (o *Order[E, K]) insert(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
-	if n.kids == nil {
+	if n.leaf() {
 		return o.insertLeaf(n, e, k)
 	}
 	at := o.kidFor(n, k)
-	kid := n.kids[at].Load()
+	kid := n.kid(at)
 	newKid, more, sep := o.insert(kid, e, k)
 	if more == nil {
 		if newKid != kid {
-			n.kids[at].Store(newKid)
+			n.setKid(at, newKid)
 		}
 		return n, nil, sep
 	}
@@ -171,52 +196,45 @@ func (o *Order[E, K]) insert(n *node[E, K], e E, k K) (now, right *node[E, K], s
 
 // copyKids returns the kids of n with those given in place of the one at that index.
 func (n *node[E, K]) copyKids(at int, with ...*node[E, K]) []*node[E, K] {
-	kids := make([]*node[E, K], 0, len(n.kids)+1)
-	for i := range n.kids {
+	kids := make([]*node[E, K], 0, n.len()+1)
+	for i := range n.len() {
 		if i == at {
 			kids = append(kids, with...)
 		} else {
-			kids = append(kids, n.kids[i].Load())
+			kids = append(kids, n.kid(i))
 		}
 	}
 	return kids
 }
 
 func inner[E any, K comparable](kids []*node[E, K], seps []K) *node[E, K] {
-	n := &node[E, K]{seps: slices.Clone(seps), kids: make([]atomic.Pointer[node[E, K]], len(kids))}
+	n := &node[E, K]{kids: newKids[E](slices.Clone(seps), len(kids))}
 	for i, k := range kids {
-		n.kids[i].Store(k)
+		n.setKid(i, k)
 	}
 	return n
 }
 
 func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
 	at, _ := o.find(n, k)
-	elems := inserted(n.elems, at, e)
-	if len(elems) > maxLeaf {
-		mid := len(elems) / 2
-		if at == len(elems)-1 {
+	cells := make([]Cell[E], len(n.cells)+1)
+	copy(cells, n.cells[:at])
+	cells[at].Elem = e
+	copy(cells[at+1:], n.cells[at:])
+	if len(cells) > maxLeaf {
+		mid := len(cells) / 2
+		if at == len(cells)-1 {
 			mid = at // keys that come in order leave full leaves behind
 		}
-		return o.leaf(slices.Clone(elems[:mid])), o.leaf(slices.Clone(elems[mid:])), o.own(elems[mid])
+		return o.leaf(slices.Clone(cells[:mid])), o.leaf(slices.Clone(cells[mid:])), o.own(cells[mid].Elem)
 	}
-	if n.digests == nil || o.sort.Common(k, n.sample) < n.skip {
-		return o.leaf(elems), nil, sep
+	if o.sort.Digest != nil {
+		if fits, _ := o.fits(n, k); !fits {
+			return o.leaf(cells), nil, sep
+		}
+		cells[at].digest = o.sort.Digest(k, n.skip)
 	}
-	return &node[E, K]{
-		elems:   elems,
-		digests: inserted(n.digests, at, o.sort.Digest(k, n.skip)),
-		skip:    n.skip,
-		sample:  n.sample,
-	}, nil, sep
-}
-
-func inserted[E any](s []E, at int, e E) []E {
-	c := make([]E, len(s)+1)
-	copy(c, s[:at])
-	c[at] = e
-	copy(c[at+1:], s[at:])
-	return c
+	return &node[E, K]{cells: cells, skip: n.skip}, nil, sep
 }
 
 func without[E any](s []E, at int) []E {
@@ -230,8 +248,8 @@ func without[E any](s []E, at int) []E {
 func (o *Order[E, K]) Remove(k K) {
 	root := o.root.Load()
 	if now := o.remove(root, k); now != root {
-		for now != nil && len(now.kids) == 1 {
-			now = now.kids[0].Load()
+		for now != nil && !now.leaf() && now.len() == 1 {
+			now = now.kid(0)
 		}
 		o.root.Store(now)
 	}
@@ -239,26 +257,26 @@ func (o *Order[E, K]) Remove(k K) {
 
 // remove returns what takes the place of n; nil if nothing is left.
 func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
-	if n.kids == nil {
+	if n.leaf() {
 		return o.removeLeaf(n, k)
 	}
 	at := o.kidFor(n, k)
-	kid := n.kids[at].Load()
+	kid := n.kid(at)
 	now := o.remove(kid, k)
 	switch {
 	case now == kid:
 		return n
-	case now == nil && len(n.kids) == 1:
+	case now == nil && n.len() == 1:
 		return nil
 	case now == nil:
 		return inner(n.copyKids(at), without(n.seps, max(at-1, 0)))
 	}
-	if len(now.elems) < maxLeaf/4 && now.kids == nil {
+	if now.leaf() && len(now.cells) < maxLeaf/4 {
 		if merged := o.merge(n, at, now); merged != nil {
 			return merged
 		}
 	}
-	n.kids[at].Store(now)
+	n.setKid(at, now)
 	return n
 }
 
@@ -267,27 +285,23 @@ func (o *Order[E, K]) removeLeaf(n *node[E, K], k K) *node[E, K] {
 	if !found {
 		panic("mvcc: a key is missing from its order")
 	}
-	if len(n.elems) == 1 {
+	if len(n.cells) == 1 {
 		return nil
 	}
-	c := &node[E, K]{elems: without(n.elems, at), skip: n.skip, sample: n.sample}
-	if n.digests != nil {
-		c.digests = without(n.digests, at)
-	}
-	return c
+	return &node[E, K]{cells: without(n.cells, at), skip: n.skip}
 }
 
 // merge returns n with the small leaf, which is to be its kid at that index, joined to
 // the next one; nil if there is no room.
 func (o *Order[E, K]) merge(n *node[E, K], at int, small *node[E, K]) *node[E, K] {
-	if at+1 >= len(n.kids) {
+	if at+1 >= n.len() {
 		return nil
 	}
-	next := n.kids[at+1].Load()
-	if len(small.elems)+len(next.elems) > maxLeaf*3/4 {
+	next := n.kid(at + 1)
+	if len(small.cells)+len(next.cells) > maxLeaf*3/4 {
 		return nil
 	}
-	joined := o.leaf(slices.Concat(small.elems, next.elems))
+	joined := o.leaf(slices.Concat(small.cells, next.cells))
 	kids := n.copyKids(at, joined)
 	return inner(without(kids, at+1), without(n.seps, at))
 }
@@ -301,7 +315,11 @@ func (o *Order[E, K]) Build(elems []E) {
 	var level []*node[E, K]
 	var firsts []K // the first key of each node
 	for part := range slices.Chunk(elems, maxLeaf) {
-		level = append(level, o.leaf(slices.Clone(part)))
+		cells := make([]Cell[E], len(part))
+		for i, e := range part {
+			cells[i].Elem = e
+		}
+		level = append(level, o.leaf(cells))
 		firsts = append(firsts, o.own(part[0]))
 	}
 	for len(level) > 1 {
@@ -317,19 +335,19 @@ func (o *Order[E, K]) Build(elems []E) {
 	o.root.Store(level[0])
 }
 
-// Leaves calls yield with all elems in order, some at a time, until it returns false. The
-// elems must not be changed.
-func (o *Order[E, K]) Leaves(yield func(elems []E) bool) bool {
+// Leaves calls yield with all elements in order, some at a time, until it returns false. The
+// cells must not be changed.
+func (o *Order[E, K]) Leaves(yield func([]Cell[E]) bool) bool {
 	root := o.root.Load()
 	return root == nil || root.leaves(yield)
 }
 
-func (n *node[E, K]) leaves(yield func([]E) bool) bool {
-	if n.kids == nil {
-		return yield(n.elems)
+func (n *node[E, K]) leaves(yield func([]Cell[E]) bool) bool {
+	if n.leaf() {
+		return yield(n.cells)
 	}
-	for i := range n.kids {
-		if !n.kids[i].Load().leaves(yield) {
+	for i := range n.len() {
+		if !n.kid(i).leaves(yield) {
 			return false
 		}
 	}
@@ -337,7 +355,7 @@ func (n *node[E, K]) leaves(yield func([]E) bool) bool {
 }
 
 // From is [Order.Leaves] for the elements whose keys are not before k.
-func (o *Order[E, K]) From(k K, yield func(elems []E) bool) bool {
+func (o *Order[E, K]) From(k K, yield func([]Cell[E]) bool) bool {
 	for {
 		before := o.shifts()
 		root := o.root.Load()
@@ -351,20 +369,20 @@ func (o *Order[E, K]) From(k K, yield func(elems []E) bool) bool {
 }
 
 // from reports in found whether the place of k could be found; nothing was yielded if not.
-func (o *Order[E, K]) from(n *node[E, K], k K, before uint64, yield func([]E) bool) (found, more bool) {
-	if n.kids == nil {
+func (o *Order[E, K]) from(n *node[E, K], k K, before uint64, yield func([]Cell[E]) bool) (found, more bool) {
+	if n.leaf() {
 		at, _ := o.find(n, k)
 		if o.shifts() != before {
 			return false, false
 		}
-		return true, at == len(n.elems) || yield(n.elems[at:])
+		return true, at == len(n.cells) || yield(n.cells[at:])
 	}
 	at := o.kidFor(n, k)
-	if found, more = o.from(n.kids[at].Load(), k, before, yield); !found || !more {
+	if found, more = o.from(n.kid(at), k, before, yield); !found || !more {
 		return found, more
 	}
-	for i := at + 1; i < len(n.kids); i++ {
-		if !n.kids[i].Load().leaves(yield) {
+	for i := at + 1; i < n.len(); i++ {
+		if !n.kid(i).leaves(yield) {
 			return true, false
 		}
 	}

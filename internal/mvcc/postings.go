@@ -23,8 +23,11 @@ type Postings[K comparable] struct {
 	ids    ids
 	all    []*Members[K] // by number
 	loose  map[member[K]]life
-	fresh  []added[K] // in the revision in preparation
 	coming []coming[K]
+	// In the revision in preparation:
+	fresh []standing[K]     // added
+	left  []standing[K]     // taken away, and not loose before; without members if added again
+	where map[member[K]]int // in left, once there are many
 }
 
 // Members are the ids that have one value.
@@ -69,9 +72,11 @@ type life struct {
 	retired           bool // a retire list has it, so that it need not be there twice
 }
 
-type added[K comparable] struct {
+// standing is an id in a cell: with the mark of a loose one, or not.
+type standing[K comparable] struct {
 	member[K]
 	cell uint32
+	mark uint32
 }
 
 // coming is a loose cell that is to become an ordinary one when no revision before added
@@ -114,9 +119,9 @@ func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
 		}
 		return
 	}
-	each := func(members []*Members[K]) bool {
-		for _, m := range members {
-			if !yield(m.value, m) {
+	each := func(cells []Cell[*Members[K]]) bool {
+		for _, c := range cells {
+			if !yield(c.Elem.value, c.Elem) {
 				return false
 			}
 		}
@@ -168,6 +173,9 @@ func (p *Postings[K]) Add(k K, id uint32) Place {
 	}
 	m.count.Add(1)
 	at := member[K]{m, id}
+	if cell, ok := p.unleave(at); ok {
+		return Place{m.id + 1, cell}
+	}
 	if l, ok := p.loose[at]; ok {
 		// It had the value and somebody still sees that: the cell lives again.
 		l.added, l.died = p.history.Next(), 0
@@ -177,7 +185,7 @@ func (p *Postings[K]) Add(k K, id uint32) Place {
 	}
 	cell := m.takeCell()
 	(*m.cells.Load())[cell].Store(id + 1 | looseMark)
-	p.fresh = append(p.fresh, added[K]{at, cell})
+	p.fresh = append(p.fresh, standing[K]{at, cell, looseMark})
 	return Place{m.id + 1, cell}
 }
 
@@ -232,20 +240,56 @@ func (p *Postings[K]) Remove(from Place, id uint32, newborn bool) {
 	m.count.Add(-1)
 	at := member[K]{m, id}
 	l, ok := p.loose[at]
+	if !ok && newborn {
+		m.clear(from.cell) // nobody ever saw it
+		return
+	}
+	was := (*m.cells.Load())[from.cell].Swap(id + 1 | looseMark)
 	if !ok {
-		l.cell = from.cell
-		if newborn {
-			m.clear(from.cell) // nobody ever saw it
-			return
-		}
+		// Most likely nobody will see it, once this revision is published.
+		p.leave(standing[K]{at, from.cell, was & looseMark})
+		return
 	}
 	l.died = p.history.Next()
-	(*m.cells.Load())[from.cell].Store(id + 1 | looseMark)
 	if !l.retired {
 		l.retired = true
 		p.history.retire(m, id, l.born<<1)
 	}
 	p.loose[at] = l
+}
+
+// fewLeft is up to how many are found faster by looking at all.
+const fewLeft = 16
+
+func (p *Postings[K]) leave(s standing[K]) {
+	p.left = append(p.left, s)
+	if len(p.left) == fewLeft+1 {
+		p.where = make(map[member[K]]int)
+		for i, s := range p.left {
+			p.where[s.member] = i
+		}
+	} else if len(p.left) > fewLeft {
+		p.where[s.member] = len(p.left) - 1
+	}
+}
+
+// unleave gives an id its cell back that it left in the revision in preparation, as it was:
+// to everybody else it never left.
+func (p *Postings[K]) unleave(at member[K]) (cell uint32, ok bool) {
+	i := -1
+	if len(p.left) <= fewLeft {
+		i = slices.IndexFunc(p.left, func(s standing[K]) bool { return s.member == at })
+	} else if j, ok := p.where[at]; ok {
+		i = j
+		delete(p.where, at)
+	}
+	if i < 0 {
+		return 0, false
+	}
+	s := p.left[i]
+	p.left[i] = standing[K]{}
+	(*at.of.cells.Load())[s.cell].Store(at.id + 1 | s.mark)
+	return s.cell, true
 }
 
 // cut clears the cell of an id that has left, when nobody sees it any more.
@@ -319,10 +363,21 @@ func (m *Members[K]) shrink() {
 // Settle takes the marks from the cells that every revision sees alike. It is to be called
 // after each publication and sweep.
 func (p *Postings[K]) Settle() {
-	if len(p.fresh) == 0 && len(p.coming) == 0 {
+	if len(p.fresh) == 0 && len(p.left) == 0 && len(p.coming) == 0 {
 		return
 	}
 	oldest, now := p.history.Oldest(), p.history.Next()-1
+	for _, s := range p.left {
+		switch {
+		case s.of == nil: // it came back
+		case oldest == now:
+			s.of.clear(s.cell)
+		default:
+			p.loose[s.member] = life{died: now, cell: s.cell, retired: true}
+			p.history.retire(s.of, s.id, 0)
+		}
+	}
+	p.left, p.where = emptied(p.left), nil
 	for _, f := range p.fresh {
 		cells := *f.of.cells.Load()
 		if int(f.cell) >= len(cells) || cells[f.cell].Load() != f.id+1|looseMark {
@@ -338,11 +393,7 @@ func (p *Postings[K]) Settle() {
 			p.coming = append(p.coming, coming[K]{f.member, now})
 		}
 	}
-	if cap(p.fresh) > 4096 {
-		p.fresh = nil // an exceptional batch
-	}
-	clear(p.fresh)
-	p.fresh = p.fresh[:0]
+	p.fresh = emptied(p.fresh)
 	done := 0
 	for ; done < len(p.coming) && p.coming[done].added <= oldest; done++ {
 		c := p.coming[done]
@@ -358,6 +409,16 @@ func (p *Postings[K]) Settle() {
 			return !ok || l.died != 0 || l.added != c.added
 		})
 	}
+}
+
+// emptied returns s without its elements, and lets go of what an exceptional batch has made
+// large.
+func emptied[E any](s []E) []E {
+	if cap(s) > 4096 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
 }
 
 // values is the hash table of [Postings].

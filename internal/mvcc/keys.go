@@ -2,20 +2,18 @@ package mvcc
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// arena keeps object keys as bytes, one behind the other. Keys that are gone leave their
-// bytes behind until the table makes another arena.
+// arena keeps the keys that are too long for an entry, as bytes, one behind the other. Keys
+// that are gone leave their bytes behind until there is another table with another arena.
 //
 // A key is the lengths of namespace and name, two bytes each, and both texts. A length
 // that does not fit is told by longKey and eight bytes each.
 type arena struct {
-	seed   maphash.Seed
 	blocks atomic.Pointer[[][]byte]
 	used   int // of the writer: bytes of the last block
 }
@@ -27,8 +25,8 @@ const (
 	longKey   = 1<<16 - 1
 )
 
-func newArena(seed maphash.Seed) *arena {
-	a := &arena{seed: seed}
+func newArena() *arena {
+	a := &arena{}
 	a.blocks.Store(new([][]byte))
 	return a
 }
@@ -83,8 +81,3 @@ func (a *arena) get(at uint32) object.Key {
 
 // view returns the string of bytes that are never written again.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-func (a *arena) hash(k object.Key) uint32 {
-	// The factor tells namespace and name apart, should they be swapped.
-	return fold(maphash.String(a.seed, k.Namespace)*0x9e3779b97f4a7c15 + maphash.String(a.seed, k.Name))
-}

@@ -83,7 +83,7 @@ func (r Ref[V]) Live() *Version[V] {
 // for [Map.Direct]. removed is told when a key leaves the map. Both may be nil.
 func NewMap[V, P any](h *History[P], direct func(V) unsafe.Pointer, removed func(object.Key)) *Map[V] {
 	m := &Map[V]{history: h, direct: direct, removed: removed}
-	m.table.Store(newTable(newArena(maphash.MakeSeed()), 0, 0))
+	m.table.Store(newTable(maphash.MakeSeed(), 0, 0))
 	m.dir.Store(new([]*chunk[V]))
 	return m
 }
@@ -224,8 +224,7 @@ func (m *Map[V]) insert(k object.Key, value V) Ref[V] {
 	}
 	m.Reserve(1)
 	t := m.table.Load()
-	h := t.names.hash(k)
-	i := t.fill(h, k, id)
+	i, h := t.fill(k, id)
 	m.setHead(&t.entries[i], v)
 	t.use(i, h)
 	return Ref[V]{ID: id, Head: v}

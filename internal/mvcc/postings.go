@@ -206,7 +206,7 @@ func (p *Postings[K]) create(k K) *Members[K] {
 		t = t.grown(1)
 		p.table.Store(t)
 	}
-	t.insert(fold(maphash.Comparable(t.seed, k)), m)
+	t.insert(m)
 	if p.order != nil {
 		p.order.Insert(m, k)
 	}
@@ -438,12 +438,13 @@ func newValues[K comparable](seed maphash.Seed, keys int) *values[K] {
 func (t *values[K]) grown(n int) *values[K] {
 	c := newValues[K](t.seed, t.keys+n)
 	for i := range t.each {
-		c.insert(t.hashes[i], t.members[i].Load())
+		c.insert(t.members[i].Load())
 	}
 	return c
 }
 
-func (t *values[K]) insert(h uint32, m *Members[K]) {
+func (t *values[K]) insert(m *Members[K]) {
+	h := fold(maphash.Comparable(t.seed, m.value))
 	m.slot = t.vacant(h)
 	t.members[m.slot].Store(m)
 	t.use(m.slot, h)
@@ -456,7 +457,7 @@ func (t *values[K]) lookup(k K) *Members[K] {
 	for g := t.home(h); ; g = t.after(g) {
 		word := t.tags[g].Load()
 		for f := matching(word, tag); f != 0; f &= f - 1 {
-			if m := t.members[in(g, f)].Load(); m.value == k {
+			if m := t.members[slotIn(g, f)].Load(); m.value == k {
 				return m
 			}
 		}

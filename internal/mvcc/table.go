@@ -18,9 +18,8 @@ type slots struct {
 	tags   []atomic.Uint64
 
 	// Of the writer:
-	hashes []uint32 // of the keys in the slots
-	keys   int      // slots in use
-	gone   int      // slots whose key is gone
+	keys int // slots in use
+	gone int // slots whose key is gone
 }
 
 const (
@@ -39,12 +38,11 @@ func newSlots(keys int) slots {
 	return slots{
 		groups: uint64(groups),
 		tags:   make([]atomic.Uint64, groups),
-		hashes: make([]uint32, groups*groupSize),
 	}
 }
 
 // size returns the number of slots.
-func (t *slots) size() int { return len(t.hashes) }
+func (t *slots) size() int { return len(t.tags) * groupSize }
 
 // full reports whether there is no room for n more keys. One slot in eight stays empty, or
 // probes for what is not there would not end.
@@ -77,22 +75,21 @@ func (t *slots) after(g uint64) uint64 {
 	return g
 }
 
-// in returns the slot of group g that the lowest bit of m stands for.
-func in(g, m uint64) uint64 { return g*groupSize + uint64(bits.TrailingZeros64(m))/8 }
+// slotIn returns the slot of group g that the lowest bit of m stands for.
+func slotIn(g, m uint64) uint64 { return g*groupSize + uint64(bits.TrailingZeros64(m))/8 }
 
 // vacant returns an empty slot for a key of that hash.
 func (t *slots) vacant(h uint32) uint64 {
 	for g := t.home(h); ; g = t.after(g) {
 		// The lowest match is always a true one.
 		if empty := matching(t.tags[g].Load(), tagEmpty); empty != 0 {
-			return in(g, empty)
+			return slotIn(g, empty)
 		}
 	}
 }
 
 // use shows a slot, which was vacant and is now filled, to readers.
 func (t *slots) use(i uint64, h uint32) {
-	t.hashes[i] = h
 	t.keys++
 	t.setTag(i, tagOf(h))
 }
@@ -113,7 +110,7 @@ func (t *slots) setTag(i uint64, tag uint8) {
 func (t *slots) each(yield func(i uint64) bool) {
 	for g := range t.tags {
 		for m := t.tags[g].Load() & highs; m != 0; m &= m - 1 {
-			if !yield(in(uint64(g), m)) {
+			if !yield(slotIn(uint64(g), m)) {
 				return
 			}
 		}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+// threadTime returns the time on the wall: where it is not known how long a thread has
+// run, the benchmarks need a machine to themselves.
+func threadTime() int64 { return now() }
+
+// queue tells how long a thread had to wait for a processor: never, as far as is known.
+type queue struct{}
+
+func ownQueue() queue { return queue{} }
+
+func (queue) waited() int64 { return 0 }
+
+func (queue) close() {}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/bench/pods"
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// The types that everything here is about.
+type (
+	pod   = *corev1.Pod
+	batch = delta.Batch[pod]
+)
+
+// lab has the objects and, of each side, a store that holds them.
+type lab struct {
+	objects int
+	rounds  int
+	turn    time.Duration // how long a side's turn of a duel takes, about
+
+	// pods are the objects that both stores hold, in the order of a server's list.
+	pods    []pod
+	version uint64 // the last one given
+
+	// order is a random order of the pods; keys and names are the arguments for looking
+	// them up in that order, strings of their own.
+	order []int
+	keys  []object.Key
+	names []string
+	at    int // how far next has come in order
+
+	indexer cache.Indexer
+	store   *store.Store[pod]
+
+	podBytes float64 // mean size of a pod on the heap
+}
+
+// The indexes, as a user of Tarn writes them.
+var (
+	byNamespace = store.NewIndex("namespace", func(p pod) string { return p.Namespace })
+	byNode      = store.NewIndex("node", func(p pod) string { return p.Spec.NodeName })
+	byApp       = store.NewIndex("app", func(p pod) string { return p.Labels[pods.AppLabel] })
+)
+
+// indexers are the same for client-go.
+func indexers() cache.Indexers {
+	return cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		"node": func(obj any) ([]string, error) {
+			p, ok := obj.(*corev1.Pod)
+			if !ok {
+				return nil, fmt.Errorf("not a pod: %T", obj)
+			}
+			return []string{p.Spec.NodeName}, nil
+		},
+		"app": func(obj any) ([]string, error) {
+			p, ok := obj.(*corev1.Pod)
+			if !ok {
+				return nil, fmt.Errorf("not a pod: %T", obj)
+			}
+			return []string{p.Labels[pods.AppLabel]}, nil
+		},
+	}
+}
+
+// meta reads the pods for Tarn.
+var meta = object.Meta[pod]()
+
+func newIndexer() cache.Indexer {
+	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
+}
+
+// newStore makes a Tarn store with the three indexes and those given.
+func newStore(more ...store.AnyIndex[pod]) *store.Store[pod] {
+	indexes := append([]store.AnyIndex[pod]{byNamespace, byNode, byApp}, more...)
+	return store.Must(store.New(meta, store.Options[pod]{Indexes: indexes}))
+}
+
+// newLab generates the objects and fills both stores.
+func newLab(objects, rounds int, turn time.Duration) *lab {
+	l := &lab{objects: objects, rounds: rounds, turn: turn}
+	opts := pods.Options{Objects: objects}
+	before := heap()
+	l.pods = pods.Generate(opts)
+	l.podBytes = float64(heap()-before) / float64(objects)
+	l.version = pods.LastVersion(opts)
+
+	rng := rand.New(rand.NewPCG(1, 2))
+	l.order = rng.Perm(objects)
+	for _, i := range l.order {
+		p := l.pods[i]
+		l.keys = append(l.keys, object.Key{Namespace: strings.Clone(p.Namespace), Name: strings.Clone(p.Name)})
+		l.names = append(l.names, p.Namespace+"/"+p.Name)
+	}
+	l.indexer, l.store = newIndexer(), newStore()
+	l.restore()
+	return l
+}
+
+// restore makes both stores hold the lab's pods.
+func (l *lab) restore() {
+	check(l.indexer.Replace(untyped(l.pods), l.lastVersion()))
+	check(l.store.Replace(object.Version(l.lastVersion()), l.pods...))
+}
+
+func (l *lab) lastVersion() string { return strconv.FormatUint(l.version, 10) }
+
+// next returns new versions of the next n objects in random order; the lab counts them as
+// what both stores hold, so both sides must write them.
+func (l *lab) next(n int) []pod {
+	out := make([]pod, n)
+	at := make([]int, n)
+	for i := range at {
+		at[i] = l.order[l.at]
+		l.at = (l.at + 1) % len(l.order)
+	}
+	first := l.version + 1
+	parallel(n, func(i int) { out[i] = pods.Next(l.pods[at[i]], first+uint64(i)) })
+	l.version += uint64(n)
+	for i, p := range out {
+		l.pods[at[i]] = p
+	}
+	return out
+}
+
+// fresh is next by the calling goroutine alone, so that what it returns is in the caches of
+// that processor.
+func (l *lab) fresh(n int) []pod {
+	out := make([]pod, n)
+	for i := range out {
+		at := l.order[l.at]
+		l.at = (l.at + 1) % len(l.order)
+		l.version++
+		out[i] = pods.Next(l.pods[at], l.version)
+		l.pods[at] = out[i]
+	}
+	return out
+}
+
+// successors returns a new version of every object, in the order of the list. The stores
+// are not concerned.
+func (l *lab) successors() []pod {
+	out := make([]pod, len(l.pods))
+	first := l.version + 1
+	parallel(len(out), func(i int) { out[i] = pods.Next(l.pods[i], first+uint64(i)) })
+	l.version += uint64(len(out))
+	return out
+}
+
+// copies returns every object once more: the same versions, decoded anew, as when a list is
+// asked for again and nothing has happened.
+func (l *lab) copies() []pod {
+	out := make([]pod, len(l.pods))
+	parallel(len(out), func(i int) { out[i] = pods.Copy(l.pods[i]) })
+	return out
+}
+
+// some returns how many objects a turn of writes should use: n, or less for small labs.
+func (l *lab) some(n int) int { return max(1, min(n, l.objects/2)) }
+
+// parallel calls do for every number below n.
+func parallel(n int, do func(i int)) {
+	workers := runtime.GOMAXPROCS(0)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := n * w / workers; i < n*(w+1)/workers; i++ {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func untyped(of []pod) []any {
+	list := make([]any, len(of))
+	for i, p := range of {
+		list[i] = p
+	}
+	return list
+}
+
+// listed makes the batch that a list of these objects comes in.
+func listed(version string, of []pod) *batch {
+	list, err := object.ListOf(meta, object.Version(version), of...)
+	check(err)
+	return &batch{
+		Deltas: []delta.Delta[pod]{{Type: delta.Replaced, List: &list}},
+		Marks:  []object.Mark{list.Mark},
+	}
+}
+
+// heap returns the bytes that are in use, after two collections: the second frees what the
+// first has found to need finalizing.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// failure is what a measure panics with when a side does not do what it should; run turns it
+// into an error.
+type failure struct{ error }
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// fail ends the program: a figure for an answer that is wrong is worth nothing.
+func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }

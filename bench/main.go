@@ -1,0 +1,190 @@
+// Command bench measures Tarn's store and queue beside client-go's cache.NewIndexer and
+// DeltaFIFO, on the same objects and in the same process, and prints one table.
+//
+// docs/benchmarks.md says what the objects look like, how each figure is made and how to
+// read it.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// options are what the flags say.
+type options struct {
+	objects, rounds int
+	run             *regexp.Regexp
+	json            bool
+	cpuprofile      string
+	turn            time.Duration
+}
+
+// Report is what -json prints.
+type Report struct {
+	Go        string  `json:"go"`
+	CPUs      int     `json:"cpus"`
+	Objects   int     `json:"objects"`
+	Rounds    int     `json:"rounds"`
+	TimerCost int64   `json:"timerCostNs"`
+	PodBytes  float64 `json:"podBytes"`
+	Rows      []Row   `json:"rows"`
+}
+
+// run is the command: 0 when all was measured, met or not; 1 when a side failed; 2 for a
+// wrong flag.
+func run(args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	report, err := measured(opts, stderr)
+	if err == nil {
+		err = report.write(stdout, opts.json)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	var names []string
+	for _, m := range measures {
+		names = append(names, m.name)
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, "Measures Tarn beside client-go and prints one table.\n\nUsage: go run . [flags]\n\n")
+		flags.PrintDefaults()
+		fmt.Fprintf(stderr, "\nMeasures: %s\n", strings.Join(names, ", "))
+	}
+	flags.IntVar(&o.objects, "objects", 100_000, "`number` of pods; the targets are for 100,000")
+	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds of each measure")
+	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
+	flags.BoolVar(&o.json, "json", false, "print JSON with the values of every round instead of the table")
+	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go")
+	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	wrong := func(format string, args ...any) (options, error) {
+		err := fmt.Errorf(format, args...)
+		fmt.Fprintf(stderr, "bench: %v; see -help\n", err)
+		return o, err
+	}
+	var err error
+	if o.run, err = regexp.Compile(*pattern); err != nil {
+		return wrong("-run: %v", err)
+	}
+	switch {
+	case flags.NArg() > 0:
+		return wrong("unexpected argument %q", flags.Arg(0))
+	case o.objects < 1_000:
+		return wrong("-objects is %d; want at least 1,000", o.objects)
+	case o.rounds < 1:
+		return wrong("-rounds is %d; want at least 1", o.rounds)
+	case o.turn <= 0:
+		return wrong("-turn is %v; want a positive duration", o.turn)
+	}
+	for _, name := range names {
+		if o.run.MatchString(name) {
+			return o, nil
+		}
+	}
+	return wrong("-run %q matches none of %s", *pattern, strings.Join(names, ", "))
+}
+
+// measured does what the options say. Progress goes to stderr.
+func measured(opts options, stderr io.Writer) (report *Report, err error) {
+	runtime.LockOSThread() // for threadTime
+	defer runtime.UnlockOSThread()
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			err = f.error
+		}
+	}()
+	start := time.Now()
+	fmt.Fprintf(stderr, "generating %d pods\n", opts.objects)
+	l := newLab(opts.objects, opts.rounds, opts.turn)
+	report = &Report{
+		Go:        runtime.Version(),
+		CPUs:      runtime.GOMAXPROCS(0),
+		Objects:   opts.objects,
+		Rounds:    opts.rounds,
+		TimerCost: timerCost(),
+		PodBytes:  l.podBytes,
+	}
+	stop, err := profile(opts.cpuprofile)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	for _, m := range measures {
+		if !opts.run.MatchString(m.name) {
+			continue
+		}
+		fmt.Fprintf(stderr, "%5.0fs %s\n", time.Since(start).Seconds(), m.name)
+		rows := m.run(l)
+		for _, r := range rows {
+			fmt.Fprintf(stderr, "       %s\n", strings.Join(r.cells(), " | "))
+		}
+		report.Rows = append(report.Rows, rows...)
+	}
+	return report, nil
+}
+
+func profile(path string) (stop func(), err error) {
+	if path == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
+}
+
+// write prints the report.
+func (r *Report) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		out := json.NewEncoder(w)
+		out.SetIndent("", "  ")
+		return out.Encode(r)
+	}
+	if err := writeTable(w, r.Rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s pods of %s on the heap each, %d rounds, %s, %d processors, reading the clock %d ns.\n"+
+		"Ratio: client-go divided by tarn. See docs/benchmarks.md.\n",
+		number(float64(r.Objects)), quantity(r.PodBytes, Bytes), r.Rounds, r.Go, r.CPUs, r.TimerCost)
+	return err
+}

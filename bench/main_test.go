@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestEveryMeasureGivesRows runs the whole program on few objects. Figures mean nothing
+// then, but each measure checks that both sides give the right answers.
+func TestEveryMeasureGivesRows(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"-objects", "1000", "-rounds", "1", "-turn", "1ms", "-json"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("status %d:\n%s", code, stderr.String())
+	}
+	var report Report
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		t.Fatal(err)
+	}
+	targets := map[string]bool{}
+	for _, r := range report.Rows {
+		number, _, _ := strings.Cut(r.Measure, " ")
+		if r.Met != nil {
+			targets[number] = true
+		}
+		if r.Tarn == nil || r.Tarn.Value < 0 {
+			t.Errorf("%s: no figure for Tarn", r.Measure)
+		}
+		if strings.Contains(r.Measure, "|") {
+			t.Errorf("%s: would break the table", r.Measure)
+		}
+	}
+	if len(targets) != 13 {
+		t.Errorf("rows with a target are of %d numbers; want 13: %v", len(targets), targets)
+	}
+	for _, m := range measures {
+		if !strings.Contains(stderr.String(), " "+m.name+"\n") {
+			t.Errorf("no progress told of %s", m.name)
+		}
+	}
+}
+
+func TestTheTableIsOneTable(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"-objects", "1000", "-rounds", "1", "-turn", "1ms", "-run", "^(get|index)$"}, &stdout, &stderr)
+	if code != 0 {
+		t.Fatalf("status %d:\n%s", code, stderr.String())
+	}
+	table, _, _ := strings.Cut(stdout.String(), "\n\n")
+	lines := strings.Split(table, "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%d lines; want a header, a rule and two rows:\n%s", len(lines), table)
+	}
+	for _, line := range lines {
+		if strings.Count(line, "|") != 7 {
+			t.Errorf("not six columns: %s", line)
+		}
+	}
+}
+
+func TestWrongFlagsAreRefusedWithAReason(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"-objects 5", "at least 1,000"},
+		{"-rounds 0", "at least 1"},
+		{"-turn 0s", "positive"},
+		{"-run nothing-of-this-name", "matches none"},
+		{"-run (", "missing closing"},
+		{"extra", `unexpected argument "extra"`},
+		{"-unknown", "not defined"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(c.args), &stdout, &stderr); code != 2 {
+			t.Errorf("%s: status %d; want 2", c.args, code)
+		}
+		if !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: %q does not say %q", c.args, stderr.String(), c.want)
+		}
+	}
+}
+
+func TestHelpNamesFlagsAndMeasures(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"-help"}, &stdout, &stderr); code != 0 {
+		t.Errorf("status %d; want 0", code)
+	}
+	for _, want := range []string{"-objects", "-run", "-json", "-cpuprofile", "-rounds", "-turn", "replace-unchanged"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("no word of %s", want)
+		}
+	}
+}

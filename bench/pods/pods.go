@@ -1,0 +1,140 @@
+// Package pods generates the objects that the benchmarks hold: any number of pods that
+// look like those of a large cluster, the same ones for the same [Options].
+//
+// Pods come from templates, as those of Deployments do: the pods of one template share
+// its shape (containers, environment, volumes, probes, tolerations, annotations), and
+// each differs from all others in name, UID, node, addresses, times and status. Every
+// pod is passed through the API's protobuf encoding, so that no two share memory: what
+// the benchmarks hold is what a decoder would have given them.
+package pods
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Options say how many pods to make and of how many kinds. The zero Options are one
+// thousand pods; everything else has the defaults that the benchmarks use.
+type Options struct {
+	// Objects is the number of pods. Defaults to 1,000.
+	Objects int
+	// Namespaces is the number of namespaces. Defaults to 100.
+	Namespaces int
+	// Nodes is the number of nodes; each has the same number of pods, give or take
+	// one. Defaults to 1,000.
+	Nodes int
+	// Templates is the number of templates, each with its own value of the label
+	// "app". Defaults to 320.
+	Templates int
+	// Seed fixes everything that is drawn. Defaults to 1.
+	Seed uint64
+}
+
+func (o Options) withDefaults() Options {
+	set := func(field *int, to int) {
+		if *field <= 0 {
+			*field = to
+		}
+	}
+	set(&o.Objects, 1_000)
+	set(&o.Namespaces, 100)
+	set(&o.Nodes, 1_000)
+	set(&o.Templates, 320)
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	return o
+}
+
+// Labels that the generator gives and the benchmarks ask for.
+const (
+	// AppLabel has one value for each template.
+	AppLabel = "app"
+	// TierLabel has one of four values.
+	TierLabel = "tier"
+	// TrackLabel is [Canary] on one pod in a thousand and "stable" on the others.
+	TrackLabel = "track"
+	// Canary is the rare value of [TrackLabel].
+	Canary = "canary"
+)
+
+// birth is when the first pod was created.
+var birth = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+
+// firstVersion is the resource version of the first pod created.
+const firstVersion = 41_000_000
+
+// Generate makes the pods, sorted by namespace and name as a server lists them. Their
+// resource versions grow in the order in which they were created, which is another.
+func Generate(opts Options) []*corev1.Pod {
+	opts = opts.withDefaults()
+	templates := newTemplates(opts)
+	plan := newPlan(opts, templates)
+	pods := make([]*corev1.Pod, len(plan))
+	workers := runtime.GOMAXPROCS(0)
+	var wg sync.WaitGroup
+	for w := range workers {
+		lo, hi := len(plan)*w/workers, len(plan)*(w+1)/workers
+		wg.Go(func() {
+			for i := lo; i < hi; i++ {
+				pods[i] = decoded(plan[i].pod(opts.Seed))
+			}
+		})
+	}
+	wg.Wait()
+	return pods
+}
+
+// LastVersion returns a version after that of every pod that Generate makes with these
+// options.
+func LastVersion(opts Options) uint64 {
+	return firstVersion + versionStep*uint64(opts.withDefaults().Objects)
+}
+
+// Next returns the version of a pod that comes after an update of its status: one
+// condition has changed, and so have the resource version and the time of the manager
+// that wrote it. Name, node and labels stay as they are. The two pods share no memory.
+func Next(pod *corev1.Pod, version uint64) *corev1.Pod {
+	next := decoded(pod)
+	next.ResourceVersion = strconv.FormatUint(version, 10)
+	for i := range next.Status.Conditions {
+		c := &next.Status.Conditions[i]
+		if c.Type != corev1.PodReady {
+			continue
+		}
+		if c.Status == corev1.ConditionTrue {
+			c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotReady"
+		} else {
+			c.Status, c.Reason = corev1.ConditionTrue, ""
+		}
+		c.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.Add(time.Minute))
+	}
+	if n := len(next.ManagedFields); n > 0 {
+		at := metav1.NewTime(next.ManagedFields[n-1].Time.Add(time.Minute))
+		next.ManagedFields[n-1].Time = &at
+	}
+	return next
+}
+
+// Copy returns a pod that is equal and shares no memory: the same version, decoded anew.
+func Copy(pod *corev1.Pod) *corev1.Pod { return decoded(pod) }
+
+// decoded passes a pod through its encoding. Only a pod that this package built can come
+// here, so a failure is a mistake in it.
+func decoded(pod *corev1.Pod) *corev1.Pod {
+	data, err := pod.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("pods: encoding %s: %v", pod.Name, err))
+	}
+	out := new(corev1.Pod)
+	if err := out.Unmarshal(data); err != nil {
+		panic(fmt.Sprintf("pods: decoding %s: %v", pod.Name, err))
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// Row is one line of the table.
+type Row struct {
+	// Measure says what was measured. The number is that of the target; rows with a
+	// plus sign have none.
+	Measure string `json:"measure"`
+	// ClientGo and Tarn are what it came to; nil for who cannot do it.
+	ClientGo *Figure `json:"clientGo,omitempty"`
+	Tarn     *Figure `json:"tarn,omitempty"`
+	// Ratio is client-go's value divided by Tarn's: above 1 Tarn is better. It is 0
+	// where there is nothing to divide.
+	Ratio float64 `json:"ratio,omitempty"`
+	// Target is what the ratio or the value should be, empty for rows without one.
+	Target string `json:"target,omitempty"`
+	// Met says whether it is; nil without a target.
+	Met *bool `json:"met,omitempty"`
+}
+
+// Figure is what one side of a measure came to.
+type Figure struct {
+	Value float64 `json:"value"`
+	Unit  Unit    `json:"unit"`
+	// Rounds are the values of the rounds; Value is their median or least, as
+	// Statistic says.
+	Rounds    []float64 `json:"rounds,omitempty"`
+	Statistic string    `json:"statistic,omitempty"`
+	// Counted tells whether Allocs and Bytes, per operation, were counted.
+	Counted bool    `json:"counted,omitempty"`
+	Allocs  float64 `json:"allocs"`
+	Bytes   float64 `json:"bytes"`
+	// Note is what else there is to say.
+	Note string `json:"note,omitempty"`
+}
+
+// Unit is what a figure counts.
+type Unit string
+
+// The units.
+const (
+	Nanoseconds Unit = "ns"
+	Bytes       Unit = "B"
+	Times       Unit = "×"
+)
+
+// String returns the figure as the table shows it.
+func (f *Figure) String() string {
+	if f == nil {
+		return "–"
+	}
+	var b strings.Builder
+	b.WriteString(quantity(f.Value, f.Unit))
+	if f.Counted {
+		fmt.Fprintf(&b, ", %s allocs", number(f.Allocs))
+		if f.Allocs >= noise {
+			fmt.Fprintf(&b, ", %s", quantity(f.Bytes, Bytes))
+		}
+	}
+	if f.Note != "" {
+		fmt.Fprintf(&b, " (%s)", f.Note)
+	}
+	return b.String()
+}
+
+// noise is how many allocations per operation count as none: the runtime makes a few
+// of its own while a round runs.
+const noise = 0.05
+
+func quantity(v float64, unit Unit) string {
+	steps := []struct {
+		from, by float64
+		name     string
+	}{{1e9, 1e9, "s"}, {1e6, 1e6, "ms"}, {1e3, 1e3, "µs"}, {0, 1, "ns"}}
+	switch unit {
+	case Bytes:
+		steps[0].name, steps[1].name, steps[2].name, steps[3].name = "GB", "MB", "kB", "B"
+	case Times:
+		return number(v) + "×"
+	}
+	for _, s := range steps {
+		if v >= s.from {
+			return number(v/s.by) + " " + s.name
+		}
+	}
+	return number(v) + " " + string(unit)
+}
+
+// number prints about three digits.
+func number(v float64) string {
+	switch {
+	case v == math.Trunc(v) && v < 1e6, v >= 100:
+		return thousands(v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v < 0.005:
+		return "0"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func thousands(v float64) string {
+	s := fmt.Sprintf("%.0f", v)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// goal is a condition that a row should meet.
+type goal struct {
+	text string
+	met  func(*Row) bool
+}
+
+func faster(times float64) goal {
+	return goal{fmt.Sprintf("%s× faster", number(times)), func(r *Row) bool { return r.Ratio >= times }}
+}
+
+func notSlower() goal {
+	return goal{"not slower", func(r *Row) bool { return r.Ratio >= 1 }}
+}
+
+func better(times float64, word string) goal {
+	return goal{fmt.Sprintf("%s× %s", number(times), word), func(r *Row) bool { return r.Ratio >= times }}
+}
+
+// under is a bound of Tarn's own value.
+func under(value float64, unit Unit) goal {
+	return goal{"under " + quantity(value, unit), func(r *Row) bool { return r.Tarn.Value < value }}
+}
+
+func atMost(value float64, unit Unit) goal {
+	return goal{"at most " + quantity(value, unit), func(r *Row) bool { return r.Tarn.Value <= value }}
+}
+
+func noAllocs() goal {
+	return goal{"0 allocs", func(r *Row) bool { return r.Tarn.Allocs < noise }}
+}
+
+func allocsAtMost(n float64) goal {
+	return goal{fmt.Sprintf("at most %s allocs", number(n)), func(r *Row) bool { return r.Tarn.Allocs < n+noise }}
+}
+
+// fewAllocs is a bound per object, for operations over all of them.
+func fewAllocs(objects int) goal {
+	return goal{"under 1 alloc per 100 objects", func(r *Row) bool { return r.Tarn.Allocs < float64(objects)/100 }}
+}
+
+func halfTheAllocs() goal {
+	return goal{"half the allocs", func(r *Row) bool { return r.Tarn.Allocs <= r.ClientGo.Allocs/2 }}
+}
+
+// shareOfMemory is a bound of Tarn's value as a part of client-go's.
+func shareOfMemory(part float64) goal {
+	return goal{fmt.Sprintf("%s× the memory or less (ratio %s)", number(part), number(1/part)), func(r *Row) bool {
+		return r.Tarn.Value <= part*r.ClientGo.Value
+	}}
+}
+
+// newRow makes a row of two figures, either of which may be nil, and judges it.
+func newRow(measure string, clientGo, tarn *Figure, goals ...goal) Row {
+	r := Row{Measure: measure, ClientGo: clientGo, Tarn: tarn}
+	if clientGo != nil && tarn != nil && tarn.Value > 0 {
+		r.Ratio = clientGo.Value / tarn.Value
+	}
+	if len(goals) == 0 {
+		return r
+	}
+	met := true
+	var texts []string
+	for _, g := range goals {
+		texts = append(texts, g.text)
+		met = met && g.met(&r)
+	}
+	r.Target, r.Met = strings.Join(texts, ", "), &met
+	return r
+}
+
+func (r Row) cells() []string {
+	ratio, met := "", ""
+	if r.Ratio > 0 {
+		ratio = number(r.Ratio) + "×"
+	}
+	if r.Met != nil {
+		met = map[bool]string{true: "yes", false: "no"}[*r.Met]
+	}
+	return []string{r.Measure, r.ClientGo.String(), r.Tarn.String(), ratio, r.Target, met}
+}
+
+// writeTable prints the rows as a Markdown table with aligned columns.
+func writeTable(w io.Writer, rows []Row) error {
+	lines := [][]string{{"measure", "client-go", "tarn", "ratio", "target", "met?"}, nil}
+	for _, r := range rows {
+		lines = append(lines, r.cells())
+	}
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, width := range widths {
+		lines[1] = append(lines[1], strings.Repeat("-", width))
+	}
+	for _, line := range lines {
+		var b strings.Builder
+		for i, cell := range line {
+			b.WriteString("| " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+1))
+		}
+		b.WriteString("|\n")
+		if _, err := io.WriteString(w, b.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

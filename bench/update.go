@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// updated is how many objects a turn writes, group how many are made at a time.
+const (
+	updated = 20_000
+	group   = 100
+)
+
+// singleUpdates measures updates of one object each, with three indexes whose values stay as
+// they are. Every update is a version that neither side has seen: just made, as when it comes
+// from a decoder, or made long ago and no longer in any cache.
+func singleUpdates(l *lab) []Row {
+	var objs []pod
+	clientGo := func() {
+		for _, p := range objs {
+			check(l.indexer.Update(p))
+		}
+	}
+	tarn := func() {
+		for _, p := range objs {
+			check(l.store.Set(p))
+		}
+	}
+	c, t := l.freshly(l.some(updated)/group, group, func() { objs = l.fresh(group) }, clientGo, tarn)
+	rows := []Row{newRow("8 update, 3 indexes unchanged, single", c, t, faster(4), allocsAtMost(2))}
+	c, t = duel{
+		ops:      l.some(updated),
+		prepare:  func() { objs = l.next(l.some(updated)) },
+		clientGo: func(int) { clientGo() },
+		tarn:     func(int) { tarn() },
+	}.run(l)
+	return append(rows, newRow("+ update, single, of objects made long before", c, t))
+}
+
+// batchUpdates measures the same in batches of 100: Tarn's Apply, as an informer calls it,
+// beside client-go's Transaction, which takes its lock once for all.
+func batchUpdates(l *lab) []Row {
+	var b *batch
+	var txn []cache.Transaction
+	next := func() {
+		b, txn = &batch{}, nil
+		for _, p := range l.fresh(group) {
+			b.Deltas = append(b.Deltas, delta.Delta[pod]{Type: delta.Updated, Key: keyOf(p), Object: p})
+			txn = append(txn, cache.Transaction{Type: cache.TransactionTypeUpdate, Object: p})
+			b.Marks = []object.Mark{{Version: object.Version(p.ResourceVersion)}}
+		}
+	}
+	var changes []store.Change[pod]
+	c, t := l.freshly(l.some(updated)/group, group, next, func() {
+		if err := l.indexer.(cache.TransactionStore).Transaction(txn...); err != nil {
+			check(err)
+		}
+	}, func() {
+		var err error
+		changes, err = l.store.Apply(b, changes[:0])
+		check(err)
+		if len(changes) != len(b.Deltas) {
+			fail("Apply changed %d of %d objects", len(changes), len(b.Deltas))
+		}
+	})
+	clear(changes[:cap(changes)])
+	return []Row{newRow(fmt.Sprintf("8 update, 3 indexes unchanged, batches of %d", group), c, t, faster(4), allocsAtMost(2))}
+}
+
+func keyOf(p pod) object.Key { return object.Key{Namespace: p.Namespace, Name: p.Name} }
+
+// costlierUpdates measures single updates of a store that has more to do: with a label index
+// as well, and with a snapshot held that sees all that is superseded.
+func costlierUpdates(l *lab) []Row {
+	labelled := newStore(store.NewLabelIndex(meta.Labels))
+	check(labelled.Replace("1", l.pods...))
+	var objs []pod
+	prepare := func() { objs = l.next(l.some(updated)) }
+	clientGo := func(int) {
+		for _, p := range objs {
+			check(l.indexer.Update(p))
+		}
+	}
+	set := func(in *store.Store[pod]) func(int) {
+		return func(int) {
+			for _, p := range objs {
+				check(in.Set(p))
+			}
+		}
+	}
+	c, t := duel{ops: l.some(updated), prepare: prepare, clientGo: clientGo, tarn: set(labelled)}.run(l)
+	rows := []Row{newRow("+ update, Tarn with a label index besides", c, t)}
+	l.restore()
+
+	var held store.Snapshot[pod]
+	c, t = duel{
+		ops: l.some(updated),
+		prepare: func() {
+			held.Release()
+			held = l.store.Snapshot()
+			prepare()
+		},
+		clientGo: clientGo,
+		tarn:     set(l.store),
+	}.run(l)
+	held.Release()
+	return append(rows, newRow("+ update, Tarn with a snapshot held", c, t))
+}
+
+// insertDelete measures the deletion of random objects and their insertion again, in another
+// order, a thousand at a time. One operation is one of each.
+func insertDelete(l *lab) []Row {
+	const size = 1_000
+	var objs []pod
+	var keys []object.Key
+	prepare := func() {
+		objs = l.next(l.some(updated))
+		keys = keys[:0]
+		for _, p := range objs {
+			check(l.indexer.Update(p))
+			check(l.store.Set(p))
+			keys = append(keys, keyOf(pod(p.DeepCopy())))
+		}
+	}
+	c, t := duel{
+		ops:     l.some(updated),
+		prepare: prepare,
+		clientGo: func(int) {
+			for from := 0; from < len(objs); from += size {
+				group := objs[from:min(from+size, len(objs))]
+				for _, p := range group {
+					check(l.indexer.Delete(p))
+				}
+				for i := range group {
+					check(l.indexer.Add(group[len(group)-1-i]))
+				}
+			}
+		},
+		tarn: func(int) {
+			for from := 0; from < len(objs); from += size {
+				group := objs[from:min(from+size, len(objs))]
+				for i := range group {
+					if !l.store.Delete(keys[from+i]) {
+						fail("Delete found nothing")
+					}
+				}
+				for i := range group {
+					check(l.store.Set(group[len(group)-1-i]))
+				}
+			}
+		},
+	}.run(l)
+	if l.store.Len() != l.objects {
+		fail("the store has %d objects; want %d", l.store.Len(), l.objects)
+	}
+	return []Row{newRow("9 insert and delete, 3 indexes", c, t, notSlower())}
+}

@@ -34,7 +34,7 @@ func (k Kind) String() string {
 }
 
 // Change is what happened to one object. It keeps the objects it speaks of from being
-// collected, and nothing else.
+// collected, and at most those older ones that snapshots of the time could see.
 type Change[T any] struct {
 	Kind Kind
 	// Unknown marks a Deleted change whose New is not the final state of the object
@@ -85,6 +85,8 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t := &s.tx
 	t.begin()
 	t.changes = changes
+	t.running = t.root
+	t.follow = len(b.Marks) > 0
 	for i := range b.Deltas {
 		if d := &b.Deltas[i]; d.List != nil {
 			t.list(d.List, d.List.Epoch)
@@ -125,40 +127,61 @@ func (t *txn[T]) event(d *delta.Delta[T]) {
 		return
 	}
 	id := desc.identity
-	// A running mark, so that a late event cannot revive what this batch deleted.
-	stale := false
-	if d.Type == delta.Added || d.Type == delta.Updated || d.Type == delta.Deleted {
-		if m := t.root.covering(d.Key); m != nil {
-			if stale = id.version.NotAfter(m.Version); !stale && id.version.Known() {
-				moved := *m
-				moved.Version = id.version
-				t.root.setMark(moved)
-			}
-		}
-	}
 	switch d.Type {
 	case delta.Deleted:
-		if held != nil && s.identity(held).deletedBy(id) {
+		t.late(d.Key, id) // for the mark alone
+		if held != nil && s.identityOf(r).deletedBy(id) {
 			t.remove(d.Key, r)
 			t.changed(Deleted, false, d.Key, held, t.final(held, d.Object, id))
 		}
+		if id.version.Ordered() {
+			if t.deleted == nil {
+				t.deleted = map[object.Key]object.Version{}
+			}
+			t.deleted[d.Key] = id.version
+		}
 	case delta.Sync:
-		if held != nil && (!id.version.Known() || s.identity(held).same(id)) {
+		if held != nil && (!id.version.Known() || s.identityOf(r).same(id)) {
 			t.changed(Resynced, false, d.Key, held, held)
 			return
 		}
 		t.upsert(d.Key, r, d.Object, id)
 	case delta.Added, delta.Updated:
-		if stale || held != nil && s.identity(held).notBefore(id) {
+		if t.late(d.Key, id) || held != nil && s.identityOf(r).notBefore(id) {
 			return
 		}
 		t.upsert(d.Key, r, d.Object, id)
 	case delta.Replaced:
-		if held != nil && s.identity(held).same(id) {
+		if held != nil && s.identityOf(r).same(id) {
 			return
 		}
 		t.upsert(d.Key, r, d.Object, id)
 	}
+}
+
+// late reports whether an event comes after others that were later: not after the mark of its
+// scope, nor after the deletion of its key in this batch. Versions without an order are
+// never late. An event that is not late moves the running mark.
+func (t *txn[T]) late(k object.Key, id identity) bool {
+	if id.uid == "" || !id.version.Ordered() {
+		return false
+	}
+	if deleted, ok := t.deleted[k]; ok && id.version.NotAfter(deleted) {
+		return true
+	}
+	m := t.running.covering(k)
+	if m == nil {
+		return false
+	}
+	if order, ok := id.version.Compare(m.Version); ok && order <= 0 {
+		return true
+	}
+	if t.follow {
+		moved := *m
+		moved.Version = id.version
+		t.running.setMark(moved)
+	}
+	return false
 }
 
 // deletedBy reports whether a deletion with identity d is one of the object held as h.
@@ -173,7 +196,7 @@ func (h identity) deletedBy(d identity) bool {
 
 // notBefore reports whether h is certainly as new as the event e about the same object.
 func (h identity) notBefore(e identity) bool {
-	return !h.otherLife(e) && e.version.NotAfter(h.version)
+	return h.uid != "" && h.uid == e.uid && e.version.NotAfter(h.version)
 }
 
 // upsert stores an object that is news.
@@ -221,11 +244,16 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 			// It is there, but nobody can read it: the last good state stays. Without
 			// even a key it may be any.
 			nameless = nameless || item.Key.IsZero()
+			if afresh && held != nil {
+				s.foreign[r.ID] = true
+			}
 		case item.Held:
-			if held == nil || !s.identity(held).same(id) {
+			if held == nil || afresh || !s.identityOf(r).same(id) {
 				t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 			}
-		case held == nil || afresh || !s.identity(held).same(id):
+		case held != nil && !afresh && s.direct && pointerOf(held.Value.object) == pointerOf(item.Object):
+			// The very object that is held.
+		case held == nil || afresh || !s.identityOf(r).same(id):
 			r = t.upsert(item.Key, r, item.Object, id)
 		}
 		if r.Live() != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
@@ -236,7 +264,10 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	if !nameless {
 		t.vanish(l.Scope, seen)
 	}
-	t.root.setMark(object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version})
+	mark := object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}
+	t.root.setMark(mark)
+	t.running.setMark(mark)
+	clear(t.deleted)
 }
 
 // vanish deletes what is in the scope and was not seen.

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -88,7 +90,10 @@ func splitPath(path string) ([]string, error) {
 		if rest == "" {
 			return parts, nil
 		}
-		rest = strings.TrimPrefix(rest, ".")
+		if rest[0] != '.' {
+			return nil, bad("there must be a dot before %q", rest)
+		}
+		rest = rest[1:]
 	}
 }
 
@@ -161,6 +166,13 @@ func (c *compiler) compile(t reflect.Type, parts []string) (getter, error) {
 		}, nil
 	case reflect.Slice, reflect.Array:
 		c.optional = true
+		if t.Elem().Kind() == reflect.Uint8 && t.Kind() == reflect.Slice && len(parts) == 0 {
+			return func(v reflect.Value, add func(string)) {
+				if v.Len() > 0 {
+					add(base64.StdEncoding.EncodeToString(v.Bytes())) // as in JSON
+				}
+			}, nil
+		}
 		next, err := c.compile(t.Elem(), parts)
 		if err != nil {
 			return nil, err
@@ -196,13 +208,24 @@ func (c *compiler) field(t reflect.Type, parts []string) (getter, error) {
 	if c.depth == 1 {
 		c.optional = true // T is the struct itself
 	}
+	for i := 1; i < len(at); i++ {
+		if t.FieldByIndex(at[:i]).Type.Kind() == reflect.Pointer {
+			c.optional = true // an embedded pointer
+		}
+	}
 	next, err := c.compile(t.FieldByIndex(at).Type, parts[1:])
 	if err != nil {
 		return nil, err
 	}
 	return func(v reflect.Value, add func(string)) {
-		for _, i := range at {
-			v = v.Field(i)
+		for i, field := range at {
+			if i > 0 && v.Kind() == reflect.Pointer {
+				if v.IsNil() {
+					return
+				}
+				v = v.Elem()
+			}
+			v = v.Field(field)
 		}
 		next(v, add)
 	}, nil
@@ -251,21 +274,23 @@ func (c *compiler) leaf(t reflect.Type) (getter, error) {
 			add(strconv.FormatFloat(v.Float(), 'g', -1, 64))
 		}, nil
 	}
-	if t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(reflect.TypeFor[fmt.Stringer]()) && opaque(t) {
+	if t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]()) {
+		// One value in JSON, such as a time or a quantity.
 		return func(v reflect.Value, add func(string)) {
 			p := reflect.New(t) // a copy: the object is read-only and v may not be addressable
 			p.Elem().Set(v)
-			add(p.Interface().(fmt.Stringer).String())
+			text, err := p.Interface().(json.Marshaler).MarshalJSON()
+			if err != nil || string(text) == "null" {
+				return
+			}
+			if s, err := strconv.Unquote(string(text)); err == nil {
+				add(s)
+			} else {
+				add(string(text))
+			}
 		}, nil
 	}
 	return nil, c.fail("it ends at %s, which is not a single value; name a field of it", t)
-}
-
-// opaque reports whether a struct is one value in JSON, such as a time or a quantity.
-func opaque(t reflect.Type) bool {
-	type marshaler interface{ MarshalJSON() ([]byte, error) }
-	return t.Implements(reflect.TypeFor[marshaler]()) ||
-		reflect.PointerTo(t).Implements(reflect.TypeFor[marshaler]())
 }
 
 // jsonField finds a field by its JSON name, also in structs that are inlined.
@@ -274,7 +299,7 @@ func jsonField(t reflect.Type, name string) (at []int, ok bool) {
 		f := t.Field(i)
 		tag, inline := jsonTag(f)
 		if inline {
-			if below, ok := jsonField(f.Type, name); ok {
+			if below, ok := jsonField(structOf(f.Type), name); ok {
 				return append([]int{i}, below...), true
 			}
 		} else if tag == name {
@@ -288,7 +313,7 @@ func jsonNames(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if tag, inline := jsonTag(f); inline {
-			names = append(names, jsonNames(f.Type)...)
+			names = append(names, jsonNames(structOf(f.Type))...)
 		} else if tag != "" {
 			names = append(names, tag)
 		}
@@ -300,11 +325,12 @@ func jsonNames(t reflect.Type) (names []string) {
 func jsonTag(f reflect.StructField) (name string, inline bool) {
 	tag := f.Tag.Get("json")
 	name, options, _ := strings.Cut(tag, ",")
-	embedded := f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct
+	isStruct := structOf(f.Type).Kind() == reflect.Struct
+	embedded := f.Anonymous && name == "" && isStruct && (f.IsExported() || f.Type.Kind() == reflect.Struct)
 	switch {
-	case tag == "-" || !f.IsExported():
+	case tag == "-" || !f.IsExported() && !embedded:
 		return "", false
-	case embedded || strings.Contains(options, "inline") && f.Type.Kind() == reflect.Struct:
+	case embedded || strings.Contains(options, "inline") && isStruct:
 		return "", true
 	case name == "":
 		return f.Name, false
@@ -312,11 +338,20 @@ func jsonTag(f reflect.StructField) (name string, inline bool) {
 	return name, false
 }
 
-// nearest returns the candidate that is most like name, if one is at most two edits away.
+// structOf looks through one pointer.
+func structOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// nearest returns the candidate that is most like name, if one is at most two edits away and
+// not all of it would have to change.
 func nearest(name string, candidates []string) string {
 	best, least := "", 3
 	for _, c := range candidates {
-		if d := edits(strings.ToLower(name), strings.ToLower(c)); d < least {
+		if d := edits(strings.ToLower(name), strings.ToLower(c)); d < min(least, len(c)) {
 			best, least = c, d
 		}
 	}

@@ -1,10 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 	"weak"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Form decides how objects rest in the store. A store without one keeps them as they
@@ -19,8 +23,6 @@ type Form[T any] interface {
 type Held[T any] interface {
 	// Object returns the object, for any number of readers at once.
 	Object() T
-	// Size returns about how many bytes the object takes at rest.
-	Size() int
 }
 
 // Encoded is the compact form: objects rest as bytes and are decoded when read. The
@@ -79,9 +81,6 @@ func (h *encodedObject[X]) Object() *X {
 	return obj
 }
 
-// Size implements [Held].
-func (h *encodedObject[X]) Size() int { return len(h.data) }
-
 // mutation implements mutable: what a reader did to the shared decoded object shows
 // when it is encoded again.
 func (h *encodedObject[X]) mutation() (path, was, is string) {
@@ -89,12 +88,22 @@ func (h *encodedObject[X]) mutation() (path, was, is string) {
 	if obj == nil {
 		return "", "", ""
 	}
-	fresh, err := h.form.decode(h.data)
-	if err != nil {
+	// What decoding makes of the object is compared, not the object: it may have had
+	// another representation of the same from the start.
+	data, err := h.form.encode(obj)
+	if err != nil || bytes.Equal(data, h.data) {
 		return "", "", ""
 	}
-	return firstDifference(fresh, obj)
+	before, errBefore := h.form.decode(h.data)
+	after, errAfter := h.form.decode(data)
+	if errBefore != nil || errAfter != nil {
+		return "", "", ""
+	}
+	return firstDifference(before, after)
 }
+
+// detects marks the form as one that the mutation detector knows.
+func (f *encoded[X]) detects() {}
 
 // value is an object in a version: as it is, or in a cell.
 type value[T any] struct {
@@ -108,10 +117,13 @@ type cell[T any] struct {
 	held Held[T]
 }
 
-// pointer returns the pointer that an object of pointer type is.
-func pointer[T any](v value[T]) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&v.object)) }
+// pointerOf returns the pointer that an object of pointer type is.
+func pointerOf[T any](obj T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&obj)) }
 
-// fromPointer is the inverse of pointer.
+// pointer is pointerOf for the object in a value.
+func pointer[T any](v value[T]) unsafe.Pointer { return pointerOf(v.object) }
+
+// fromPointer is the inverse of pointerOf.
 func fromPointer[T any](p unsafe.Pointer) T { return *(*T)(unsafe.Pointer(&p)) }
 
 func (v *value[T]) load() T {
@@ -135,5 +147,8 @@ func (s *Store[T]) hold(obj T, id identity) (v value[T], err error) {
 	if err != nil {
 		return v, err
 	}
+	// Copies, so as not to keep alive the buffer that they were cut from.
+	id.uid = object.UID(strings.Clone(string(id.uid)))
+	id.version = object.Version(strings.Clone(string(id.version)))
 	return value[T]{cell: &cell[T]{identity: id, held: held}}, nil
 }

@@ -113,8 +113,7 @@ func (x *Index[T, K]) in(n Snapshot[T]) *postings[T, K] {
 	panic(fmt.Sprintf("store: index %q was not given to this store; use Options.Indexes or AddIndex", x.label))
 }
 
-// Get yields the objects that have the value k, each once, in no particular order that
-// stays the same for a snapshot.
+// Get yields the objects that have the value k, each once, in no particular order.
 func (x *Index[T, K]) Get(n Snapshot[T], k K) iter.Seq[T] {
 	return func(yield func(T) bool) { x.visit(n, k, yield) }
 }

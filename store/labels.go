@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"k8s.io/apimachinery/pkg/labels"
@@ -62,7 +63,7 @@ func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield 
 		q = plan(p, requirements)
 	}
 	if q.from == nil {
-		n.walk(func(obj T) bool { return !matches(requirements, x.labels(obj)) || yield(obj) })
+		n.walk(func(obj T) bool { return !x.matches(requirements, obj) || yield(obj) })
 		return
 	}
 	var groups []bitset
@@ -77,7 +78,7 @@ func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield 
 				}
 			}
 			obj := v.Value.load()
-			return !matches(q.rest, x.labels(obj)) || yield(obj)
+			return !x.matches(q.rest, obj) || yield(obj)
 		})
 		if !more {
 			return
@@ -97,9 +98,20 @@ func (x *LabelIndex[T]) collect(p *postings[T, Label], n Snapshot[T], of []Label
 	return ids
 }
 
-func matches(requirements []labels.Requirement, of map[string]string) bool {
+// matches reports whether an object meets all requirements. One on which the label function
+// panics does not.
+func (x *LabelIndex[T]) matches(requirements []labels.Requirement, obj T) (all bool) {
+	if len(requirements) == 0 {
+		return true
+	}
+	defer func() {
+		if recover() != nil {
+			all = false
+		}
+	}()
+	of := labels.Set(x.labels(obj))
 	for i := range requirements {
-		if !requirements[i].Matches(labels.Set(of)) {
+		if !requirements[i].Matches(of) {
 			return false
 		}
 	}
@@ -164,8 +176,9 @@ func namedBy[T any](p *postings[T, Label], r labels.Requirement) (of []Label, si
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
 		for _, value := range r.ValuesUnsorted() {
-			l := Label{r.Key(), value}
-			of, size = append(of, l), size+p.Find(l).Count()
+			if l := (Label{r.Key(), value}); !slices.Contains(of, l) {
+				of, size = append(of, l), size+p.Find(l).Count()
+			}
 		}
 		return of, size, true
 	case selection.Exists, selection.GreaterThan, selection.LessThan:

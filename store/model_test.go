@@ -58,9 +58,14 @@ func modelIndexes() (byColor, byTag, byInitial *Index[*thing, string]) {
 type model struct {
 	objects map[object.Key]*thing
 	marks   map[object.Scope]object.Mark
+	deleted map[object.Key]int // in this batch, at which version
 }
 
-func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks)} }
+func newModel() model {
+	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Key]int{}}
+}
+
+func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil} }
 
 // move is what a model says has happened.
 type move struct {
@@ -94,8 +99,9 @@ func (m model) upsert(t *thing) []move {
 
 func (m model) event(kind delta.Type, t *thing) []move {
 	held := m.objects[t.key]
-	stale := false
-	if mark, ok := m.markFor(t.key); ok {
+	at, ok := m.deleted[t.key]
+	stale := ok && number(t.version) <= at
+	if mark, ok := m.markFor(t.key); ok && !stale {
 		stale = number(t.version) <= number(mark.Version)
 		if !stale {
 			mark.Version = t.version
@@ -103,6 +109,7 @@ func (m model) event(kind delta.Type, t *thing) []move {
 		}
 	}
 	if kind == delta.Deleted {
+		m.deleted[t.key] = number(t.version)
 		if held == nil || held.uid != t.uid || number(t.version) < number(held.version) {
 			return nil
 		}
@@ -140,6 +147,7 @@ func (m model) list(l object.List[*thing]) []move {
 		moves = append(moves, move{Deleted, true, t.key, t, t})
 	}
 	m.marks[l.Scope] = l.Mark
+	clear(m.deleted)
 	return moves
 }
 
@@ -165,7 +173,7 @@ type machine struct {
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{model: model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}}}
+	m := &machine{model: newModel()}
 	m.byColor, m.byTag, m.byInitial = modelIndexes()
 	var err error
 	m.store, err = New(things, Options[*thing]{Indexes: []AnyIndex[*thing]{m.byColor, m.byTag, m.byInitial}})
@@ -219,6 +227,10 @@ func (m *machine) Apply(t *rapid.T) {
 		obj := m.thing(t, m.version(t))
 		batch.Deltas = append(batch.Deltas, delta.Delta[*thing]{Type: kind, Key: obj.key, Object: obj})
 		want = append(want, m.model.event(kind, obj)...)
+	}
+	clear(m.model.deleted)
+	for _, mark := range m.model.marks {
+		batch.Marks = append(batch.Marks, mark)
 	}
 	changes, err := m.store.Apply(&batch, nil)
 	if err != nil {

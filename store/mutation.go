@@ -28,6 +28,9 @@ func (m Mutation) String() string {
 // ErrNoCopy says that the mutation detector cannot copy objects of a type.
 var ErrNoCopy = errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
 
+// ErrNoDetection says that a form of the user's does not go with the mutation detector.
+var ErrNoDetection = errors.New("store: the mutation detector knows decoded objects and the Encoded form only")
+
 // mutable is a [Held] that can tell whether its object was written to; path is empty if
 // not.
 type mutable interface {
@@ -44,6 +47,9 @@ type detector struct {
 func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 	s.detector = &detector{report: report}
 	if s.form != nil {
+		if _, ok := s.form.(interface{ detects() }); !ok {
+			return ErrNoDetection
+		}
 		return nil
 	}
 	if copy == nil {
@@ -58,12 +64,11 @@ func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 // deepCopier finds DeepCopyObject, which every API type has, without depending on the
 // package that declares its result.
 func deepCopier[T any]() func(T) T {
-	method, ok := reflect.TypeFor[T]().MethodByName("DeepCopyObject")
-	if !ok || reflect.TypeFor[T]().Kind() == reflect.Interface || method.Type.NumOut() != 1 {
+	if _, ok := reflect.TypeFor[T]().MethodByName("DeepCopyObject"); !ok {
 		return nil
 	}
 	return func(obj T) T {
-		out := method.Func.Call([]reflect.Value{reflect.ValueOf(obj)})
+		out := reflect.ValueOf(obj).MethodByName("DeepCopyObject").Call(nil)
 		return out[0].Interface().(T)
 	}
 }
@@ -81,9 +86,6 @@ type guardedObject[T any] struct{ object, copy T }
 // Object implements [Held].
 func (h guardedObject[T]) Object() T { return h.object }
 
-// Size implements [Held].
-func (h guardedObject[T]) Size() int { return 0 }
-
 func (h guardedObject[T]) mutation() (path, was, is string) {
 	return firstDifference(h.copy, h.object)
 }
@@ -98,8 +100,19 @@ func (s *Store[T]) checkMutation(k object.Key, v *version[T]) {
 		return
 	}
 	if path, was, is := held.mutation(); path != "" {
-		s.detector.report(Mutation{Key: cloneKey(k), Path: path, Was: was, Is: is})
+		s.reports = append(s.reports, Mutation{Key: cloneKey(k), Path: path, Was: was, Is: is})
 	}
+}
+
+// report tells what was found. It comes last, when nothing is half done: the user's function
+// may panic.
+func (s *Store[T]) report() {
+	for len(s.reports) > 0 {
+		m := s.reports[0]
+		s.reports = s.reports[1:]
+		s.detector.report(m)
+	}
+	s.reports = nil
 }
 
 // CheckMutations looks at every object and reports those that were written to, to
@@ -117,6 +130,7 @@ func (s *Store[T]) CheckMutations() {
 		s.checkMutation(k, v)
 		return true
 	})
+	s.report()
 }
 
 // firstDifference walks two values and returns the first field in which they differ, with
@@ -161,6 +175,12 @@ func (w *walker) differ(a, b reflect.Value, path string) bool {
 
 func text(v reflect.Value) string {
 	const most = 200
+	for v.IsValid() && v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "<nil>"
+		}
+		v = v.Elem()
+	}
 	if !v.IsValid() {
 		return "(absent)"
 	}

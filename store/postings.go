@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
+	"github.com/tarnproject/tarn/object"
 )
 
 // bound is an index as one store keeps it, whatever the type of its values. All of it is
@@ -54,11 +55,21 @@ func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
 	p := &postings[T, K]{def: x, since: s.history.Next()}
 	p.Postings = mvcc.NewPostings(s.history, ownValue[K](), mvcc.Sorting[K]{Compare: x.order}, p.moved)
 	p.add = func(k K) {
+		mustEqual(k, k)
 		if !slices.Contains(p.next, k) {
 			p.next = append(p.next, k)
 		}
 	}
 	return p
+}
+
+// mustEqual panics, in time for that to be a failure of the index function, if a value cannot
+// be found again: because its type, behind an interface, cannot be compared, or because it
+// is not equal to itself.
+func mustEqual[K comparable](k, same K) {
+	if k != same {
+		panic("a value that is not equal to itself")
+	}
 }
 
 // ownValue returns the function that copies values which would else keep alive the object
@@ -67,6 +78,9 @@ func ownValue[K comparable]() func(K) K {
 	switch f := any(new(func(K) K)).(type) {
 	case *func(string) string:
 		*f = strings.Clone
+		return any(*f).(func(K) K)
+	case *func(object.UID) object.UID:
+		*f = func(u object.UID) object.UID { return object.UID(strings.Clone(string(u))) }
 		return any(*f).(func(K) K)
 	case *func(Label) Label:
 		*f = func(l Label) Label { return Label{strings.Clone(l.Key), strings.Clone(l.Value)} }
@@ -91,6 +105,7 @@ func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
 		}
 	} else {
 		k := p.def.one(obj)
+		mustEqual(k, k)
 		// By far the most common case: nothing has changed.
 		if r.Head != nil && int(r.ID) < len(p.one) {
 			if at := p.one[r.ID]; !at.Nowhere() && p.Value(at.Members()) == k {

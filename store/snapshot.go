@@ -14,7 +14,7 @@ import (
 //
 // A snapshot keeps what it can see from being reclaimed. Release it when done; one that
 // [Store.Snapshot] took and that is forgotten is released by the garbage collector.
-// Using a snapshot after it was released panics.
+// Reading objects through a snapshot after it was released panics.
 type Snapshot[T any] struct {
 	store *Store[T]
 	state *state

@@ -23,8 +23,9 @@ type Options[T any] struct {
 	// OnMutation turns the mutation detector on: it is called when an object that the
 	// store handed out is found written to. The store then keeps a copy of every
 	// object and compares when the object is replaced or deleted, and on
-	// [Store.CheckMutations]. It is called with the writer's lock held and must not
-	// write to the store. Defaults to nil: no detection and no cost.
+	// [Store.CheckMutations]. It is called with the writer's lock held: it may read,
+	// but neither write to the store nor ask for Stats. A Form of the user's own does
+	// not go with it. Defaults to nil: no detection and no cost.
 	OnMutation func(Mutation)
 	// Copy makes the deep copies for OnMutation. Defaults to the object's own
 	// DeepCopyObject; New fails where there is neither.
@@ -50,6 +51,12 @@ type Store[T any] struct {
 	direct  bool // objects are pointers and rest as they are
 	// detector is nil unless mutations are looked for.
 	detector *detector
+
+	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
+	// but nobody could read: their versions compare with none. Of the writer.
+	foreign map[uint32]bool
+	// reports are the mutations that the transaction found. Of the writer.
+	reports []Mutation
 
 	mu sync.Mutex // guards tx, and whatever only a writer may touch in the fields above
 	tx txn[T]
@@ -78,7 +85,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{})}
+	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}}
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err
@@ -134,18 +141,11 @@ func (s *Store[T]) find(k object.Key) *version[T] {
 	}
 }
 
-// Held reports whether the object of the key is here with just this UID and version.
-// Without both it is not: nothing tells then that it is the same.
+// Held reports whether the object of the key is here with just this UID and version. Without
+// a UID or a version it is not: nothing tells then that it is the same.
 func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
-	if !version.Known() {
-		return false
-	}
 	v := s.find(k)
-	if v == nil {
-		return false
-	}
-	id := s.identity(v)
-	return id.uid == uid && id.version == version
+	return v != nil && s.identity(v).same(identity{uid: uid, version: version})
 }
 
 // Len returns the number of objects.
@@ -194,6 +194,7 @@ func (s *Store[T]) Delete(k object.Key) bool {
 
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
 // at a version that may be empty. What is here with the same UID and version is kept.
+// As in [Store.Apply], an index that fails, or is not unique, refuses nothing.
 // Objects that cannot be stored are named in the error and left out; the rest is done.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
@@ -220,9 +221,10 @@ type identity struct {
 	version object.Version
 }
 
-// same reports whether both are certainly the same version of the same object.
+// same reports whether both are certainly the same version of the same object. Without a UID
+// or a version nothing tells.
 func (a identity) same(b identity) bool {
-	return a.version.Known() && a.version == b.version && a.uid == b.uid
+	return a.uid != "" && a.uid == b.uid && a.version.Known() && a.version == b.version
 }
 
 // otherLife reports whether the two are certainly different objects of one name.
@@ -247,6 +249,16 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 	}
 	d.identity = identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}
 	return d, nil
+}
+
+// identityOf returns the identity of what is held at r, without a version if that is of an
+// earlier epoch. It is for the writer.
+func (s *Store[T]) identityOf(r ref[T]) identity {
+	id := s.identity(r.Head)
+	if len(s.foreign) > 0 && s.foreign[r.ID] {
+		id.version = ""
+	}
+	return id
 }
 
 // identity returns the identity of a version that is held.

@@ -22,8 +22,15 @@ type txn[T any] struct {
 	fresh    []uint32
 	changes  []Change[T]
 	problems []error
-	seen     bitset
-	gone     []uint32
+	// running is where the scopes stand within the batch, so that a late event cannot
+	// revive what came before it; only the batch's own marks are published.
+	running root
+	follow  bool // running follows the events, because the batch tells where it ends
+	// deleted are the versions of the deletions in the batch, for the same purpose where
+	// no mark is known.
+	deleted map[object.Key]object.Version
+	seen    bitset
+	gone    []uint32
 }
 
 // strictness says what a failing index function does.
@@ -40,7 +47,9 @@ func (t *txn[T]) commit() {
 	t.flush()
 	t.store.history.Publish(t.root)
 	t.store.settle()
-	t.root = root{}
+	t.root, t.running = root{}, root{}
+	clear(t.deleted)
+	t.store.report()
 }
 
 // settle has the indexes clean up behind a publication or a sweep.
@@ -85,6 +94,7 @@ func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictnes
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
+	delete(s.foreign, r.ID)
 	return r, nil
 }
 
@@ -116,6 +126,7 @@ func (t *txn[T]) remove(key object.Key, r ref[T]) {
 		x.prepareNone()
 		x.commit(r.ID, newborn)
 	}
+	delete(s.foreign, r.ID)
 }
 
 // flush brings the fresh ids into the order: one by one, or, when they are many, by

@@ -33,9 +33,10 @@ type retiree struct {
 	id    uint32
 }
 
-// cutter drops something that nobody can see any more.
+// cutter drops something that nobody can see any more. alone says that nobody holds any
+// superseded state at all.
 type cutter interface {
-	cut(id uint32, stamp uint64)
+	cut(id uint32, stamp uint64, alone bool)
 }
 
 // retirer is the part of a History, whatever its payload, that other structures use.
@@ -132,7 +133,7 @@ func (h *History[P]) release(r retiree, n int) {
 		h.waiting++
 		return
 	}
-	r.in.cut(r.id, r.stamp)
+	r.in.cut(r.id, r.stamp, len(h.older) == 0)
 }
 
 // Sweep drops what only states could see that are no longer pinned. Publish does it too;

@@ -67,12 +67,13 @@ type chunk[V any] [chunkSize]atomic.Pointer[Version[V]]
 // dead or not. The zero Ref stands for a key that has none.
 type Ref[V any] struct {
 	ID   uint32
+	dead bool // as the version says, without a look at it
 	Head *Version[V]
 }
 
 // Live returns the newest version, nil if there is none or it is dead.
 func (r Ref[V]) Live() *Version[V] {
-	if r.Head == nil || r.Head.Dead() {
+	if r.dead {
 		return nil
 	}
 	return r.Head
@@ -126,7 +127,7 @@ func (m *Map[V]) Direct(k object.Key, revision uint64) unsafe.Pointer {
 // Lookup returns k as it is in the revision in preparation, for the writer.
 func (m *Map[V]) Lookup(k object.Key) Ref[V] {
 	if e := m.table.Load().lookup(k); e != nil {
-		return Ref[V]{ID: e.id, Head: m.Head(e.id)}
+		return Ref[V]{ID: e.id, Head: m.Head(e.id), dead: e.stamp.Load()&1 != 0}
 	}
 	return Ref[V]{}
 }
@@ -184,20 +185,20 @@ func (m *Map[V]) Kill(ref Ref[V]) {
 
 func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 	v := &Version[V]{stamp: stamp, Value: value}
-	old := ref.Head
-	if old.stamp>>1 == stamp>>1 {
+	e := m.table.Load().of(ref.ID)
+	if old := e.stamp.Load(); old>>1 == stamp>>1 {
 		// Written twice in one revision: nobody will ever see the first.
-		below := old.older.Load()
+		below := ref.Head.older.Load()
 		v.older.Store(below)
 		if v.Dead() && below == nil {
 			m.history.retire(m, ref.ID, stampNever) // came and went: have the key looked at
 		}
 	} else {
-		v.older.Store(old)
-		m.history.retire(m, ref.ID, old.stamp)
+		v.older.Store(ref.Head)
+		m.history.retire(m, ref.ID, old)
 	}
-	m.setHead(m.table.Load().of(ref.ID), v)
-	return Ref[V]{ID: ref.ID, Head: v}
+	m.setHead(e, v)
+	return Ref[V]{ID: ref.ID, Head: v, dead: v.Dead()}
 }
 
 // setHead makes v the newest version of an entry.
@@ -248,10 +249,13 @@ func (m *Map[V]) Shifts() uint64 { return m.shifts.Load() }
 
 // cut unlinks the version of that stamp from the id's chain, and drops the key when
 // nothing but its deletion is left.
-func (m *Map[V]) cut(id uint32, stamp uint64) {
+func (m *Map[V]) cut(id uint32, stamp uint64, alone bool) {
 	head := m.Head(id)
 	if head == nil {
 		return
+	}
+	if alone {
+		head.older.Store(nil) // without a look at it: it is not in the cache
 	}
 	for v := head; ; {
 		below := v.older.Load()

@@ -293,7 +293,7 @@ func (p *Postings[K]) unleave(at member[K]) (cell uint32, ok bool) {
 }
 
 // cut clears the cell of an id that has left, when nobody sees it any more.
-func (m *Members[K]) cut(id uint32, _ uint64) {
+func (m *Members[K]) cut(id uint32, _ uint64, _ bool) {
 	at := member[K]{m, id}
 	l, ok := m.in.loose[at]
 	switch {

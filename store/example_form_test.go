@@ -1,0 +1,69 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// The encoded form keeps bytes and decodes them when an object is read.
+func ExampleEncoded() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Form: store.Encoded(
+			func(p *corev1.Pod) ([]byte, error) { return json.Marshal(p) },
+			func(data []byte) (*corev1.Pod, error) {
+				p := new(corev1.Pod)
+				return p, json.Unmarshal(data, p)
+			},
+		),
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+
+	pod, _ := s.Get(object.Key{Name: "web"})
+	fmt.Println(pod.Spec.NodeName)
+	// Output: node-7
+}
+
+// Objects are shared. The detector finds who writes to one all the same.
+func ExampleOptions_onMutation() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		OnMutation: func(m store.Mutation) { fmt.Println(m) },
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+
+	pod, _ := s.Get(object.Key{Namespace: "shop", Name: "web"})
+	pod.Spec.NodeName = "node-8" // should have been a pod.DeepCopy()
+	s.CheckMutations()           // or wait until the object is replaced or deleted
+	// Output: object "shop/web" was written to by a reader: Spec.NodeName was "node-7", is "node-8"
+}
+
+// Types without DeepCopyObject bring their own copy for the detector.
+func ExampleOptions_copy() {
+	type Quota struct {
+		Team   string
+		Limits map[string]int
+	}
+	s := store.Must(store.New(
+		object.Keyed(func(q *Quota) object.Key { return object.Key{Name: q.Team} }),
+		store.Options[*Quota]{
+			OnMutation: func(m store.Mutation) { fmt.Println(m.Path, "was", m.Was, "is", m.Is) },
+			Copy: func(q *Quota) *Quota {
+				c := &Quota{Team: q.Team, Limits: map[string]int{}}
+				for k, v := range q.Limits {
+					c.Limits[k] = v
+				}
+				return c
+			},
+		},
+	))
+	_ = s.Set(&Quota{Team: "shop", Limits: map[string]int{"cpu": 10}})
+	quota, _ := s.Get(object.Key{Name: "shop"})
+	quota.Limits["cpu"]++
+	s.Delete(object.Key{Name: "shop"})
+	// Output: Limits["cpu"] was 10 is 11
+}

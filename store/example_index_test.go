@@ -1,0 +1,260 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// An index is a value: it is given to a store, and asked with a snapshot.
+func ExampleNewIndex() {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: corev1.PodSpec{NodeName: "node-3"}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for pod := range byNode.Get(snap, "node-7") {
+		fmt.Println(pod.Name)
+	}
+	fmt.Println(byNode.Count(snap, "node-3"), byNode.Count(snap, "node-4"))
+	// Output:
+	// web
+	// 1 0
+}
+
+// The values of an index may be of any comparable type, here a struct.
+func ExampleIndex() {
+	type port struct {
+		Node string
+		Port int32
+	}
+	byHostPort := store.NewMultiIndex("host port", func(p *corev1.Pod, add func(port)) error {
+		for _, c := range p.Spec.Containers {
+			for _, cp := range c.Ports {
+				if cp.HostPort != 0 {
+					add(port{p.Spec.NodeName, cp.HostPort})
+				}
+			}
+		}
+		return nil
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byHostPort},
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "ingress"}, Spec: corev1.PodSpec{
+		NodeName:   "node-1",
+		Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}, {HostPort: 443}}}},
+	}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	pod, taken := byHostPort.One(snap, port{"node-1", 443})
+	fmt.Println(taken, pod.Name)
+	// Output: true ingress
+}
+
+// An object may have several values in an index, or none.
+func ExampleNewMultiIndex() {
+	byImage := store.NewMultiIndex("image", func(p *corev1.Pod, add func(string)) error {
+		for _, c := range p.Spec.Containers {
+			add(c.Image)
+		}
+		return nil
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byImage},
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Image: "nginx:1.29"}, {Image: "envoy:1.36"}},
+	}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for pod := range byImage.Get(snap, "envoy:1.36") {
+		fmt.Println(pod.Name)
+	}
+	fmt.Println(slices.Sorted(byImage.Keys(snap)))
+	// Output:
+	// web
+	// [envoy:1.36 nginx:1.29]
+}
+
+// An ordered index answers for ranges of values.
+func ExampleOrdered() {
+	byRestarts := store.Ordered(store.NewIndex("restarts", func(p *corev1.Pod) int32 {
+		var sum int32
+		for _, c := range p.Status.ContainerStatuses {
+			sum += c.RestartCount
+		}
+		return sum
+	}))
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byRestarts},
+	}))
+	for name, restarts := range map[string]int32{"web": 0, "db": 3, "job": 41, "cache": 7} {
+		_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{
+			ContainerStatuses: []corev1.ContainerStatus{{RestartCount: restarts}},
+		}})
+	}
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println(slices.Collect(byRestarts.Keys(snap)))
+	for restarts := range byRestarts.Range(snap, 3, 10) {
+		for pod := range byRestarts.Get(snap, restarts) {
+			fmt.Println(pod.Name, restarts)
+		}
+	}
+	// Output:
+	// [0 3 7 41]
+	// db 3
+	// cache 7
+}
+
+// A unique index makes Set refuse a second object with the same value.
+func ExampleIndex_Unique() {
+	byIP := store.NewIndex("ip", func(s *corev1.Service) string { return s.Spec.ClusterIP }).Unique()
+	s := store.Must(store.New(object.Meta[*corev1.Service](), store.Options[*corev1.Service]{
+		Indexes: []store.AnyIndex[*corev1.Service]{byIP},
+	}))
+	service := func(name, ip string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
+	}
+	_ = s.Set(service("web", "10.0.0.7"))
+	err := s.Set(service("db", "10.0.0.7"))
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, store.ErrNotUnique))
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	owner, _ := byIP.One(snap, "10.0.0.7")
+	fmt.Println(owner.Name)
+	// Output:
+	// store: object "db" in index "ip": another object has the value already
+	// true
+	// web
+}
+
+// Like finds the objects that share a value with a given one.
+func ExampleIndex_Like() {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+	}))
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	web := pod("web", "node-7")
+	_ = s.Replace("10", web, pod("log", "node-7"), pod("db", "node-3"))
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for neighbour := range byNode.Like(snap, web) {
+		fmt.Println(neighbour.Name)
+	}
+	// Unordered output:
+	// web
+	// log
+}
+
+// Any label selector is served; its cost follows what it selects.
+func ExampleLabelIndex_Select() {
+	byLabel := store.NewLabelIndex(object.Meta[*corev1.Pod]().Labels)
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byLabel},
+	}))
+	pod := func(name, app, track string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app, "track": track}}}
+	}
+	_ = s.Replace("10", pod("web-1", "web", "stable"), pod("web-2", "web", "canary"), pod("db-1", "db", "stable"))
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	selector, err := labels.Parse("app in (web,cache), track!=canary")
+	if err != nil {
+		panic(err)
+	}
+	for pod := range byLabel.Select(snap, selector) {
+		fmt.Println(pod.Name)
+	}
+	// A single label can be asked for without a selector.
+	fmt.Println(byLabel.Count(snap, store.Label{Key: "track", Value: "stable"}))
+	// Output:
+	// web-1
+	// 2
+}
+
+// The owner index finds what belongs to an object.
+func ExampleNewOwnerIndex() {
+	byOwner := store.NewOwnerIndex[*corev1.Pod]()
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byOwner},
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name:            "web-5d8f-x2x",
+		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-5d8f", UID: "9c1e"}},
+	}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for pod := range byOwner.Get(snap, "9c1e") {
+		fmt.Println(pod.Name)
+	}
+	// Output: web-5d8f-x2x
+}
+
+// A field index needs no function: the path is checked against the type, once.
+func ExampleFieldIndex() {
+	byPhase, err := store.FieldIndex[*corev1.Pod]("status.phase")
+	if err != nil {
+		panic(err)
+	}
+	byApp, err := store.FieldIndex[*corev1.Pod]("metadata.labels[app.kubernetes.io/name]")
+	if err != nil {
+		panic(err)
+	}
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byPhase, byApp},
+	}))
+	_ = s.Set(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app.kubernetes.io/name": "shop"}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending},
+	})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println(byPhase.Count(snap, "Pending"), byApp.Count(snap, "shop"))
+
+	_, err = store.FieldIndex[*corev1.Pod]("spec.nodename")
+	fmt.Println(err)
+	// Output:
+	// 1 1
+	// store: bad field path "spec.nodename": v1.PodSpec has no field "nodename"; did you mean "nodeName"?
+}
+
+// An index may be added while the store is in use. It sees what is already there, and
+// answers for older snapshots too.
+func ExampleStore_AddIndex() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+	older := s.Snapshot()
+	defer older.Release()
+
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	s.AddIndex(byNode)
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println(byNode.Count(snap, "node-7"), byNode.Count(older, "node-7"))
+	// Output: 1 1
+}

@@ -1,0 +1,288 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// A store by itself: a thread-safe set of objects with snapshots.
+func ExampleStore() {
+	s, err := store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{})
+	if err != nil {
+		panic(err)
+	}
+	web := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	if err := s.Set(web); err != nil {
+		panic(err)
+	}
+
+	pod, ok := s.Get(object.Key{Namespace: "shop", Name: "web"})
+	fmt.Println(ok, pod.Name)
+
+	snap := s.Snapshot() // never changes
+	defer snap.Release()
+	s.Delete(object.Key{Namespace: "shop", Name: "web"})
+	fmt.Println("now:", s.Len(), "then:", snap.Len())
+	// Output:
+	// true web
+	// now: 0 then: 1
+}
+
+// Anything that has a key can be stored.
+func ExampleNew() {
+	type Team struct{ Name, Lead string }
+	byName := object.Keyed(func(t Team) object.Key { return object.Key{Name: t.Name} })
+	teams := store.Must(store.New(byName, store.Options[Team]{}))
+
+	_ = teams.Set(Team{Name: "storage", Lead: "ada"})
+	team, _ := teams.Get(object.Key{Name: "storage"})
+	fmt.Println(team.Lead)
+	// Output: ada
+}
+
+// Apply makes a batch of deltas one transaction and tells what changed.
+func ExampleStore_Apply() {
+	meta := object.Meta[*corev1.Pod]()
+	s := store.Must(store.New(meta, store.Options[*corev1.Pod]{}))
+	pod := func(name, uid, version string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: object.UID(uid), ResourceVersion: version}}
+	}
+
+	// First a list of everything, as it was at version 10.
+	list, _ := object.ListOf(meta, "10", pod("db", "u1", "4"), pod("web", "u2", "7"))
+	changes, err := s.Apply(&delta.Batch[*corev1.Pod]{
+		Deltas: []delta.Delta[*corev1.Pod]{{Type: delta.Replaced, List: &list}},
+		Marks:  []object.Mark{list.Mark},
+	}, nil)
+	if err != nil {
+		panic(err)
+	}
+
+	// Then what a watch told since: one change, one that is not news, one new life.
+	changes, err = s.Apply(&delta.Batch[*corev1.Pod]{
+		Deltas: []delta.Delta[*corev1.Pod]{
+			{Type: delta.Updated, Key: object.Key{Name: "db"}, Object: pod("db", "u1", "11")},
+			{Type: delta.Updated, Key: object.Key{Name: "db"}, Object: pod("db", "u1", "9")},
+			{Type: delta.Added, Key: object.Key{Name: "web"}, Object: pod("web", "u3", "12")},
+		},
+		Marks: []object.Mark{{Version: "12"}},
+	}, changes)
+	if err != nil {
+		panic(err)
+	}
+	for _, c := range changes {
+		fmt.Println(c.Kind, c.Key, c.New().UID, c.New().ResourceVersion)
+	}
+	// Output:
+	// Added db u1 4
+	// Added web u2 7
+	// Updated db u1 11
+	// Deleted web u2 7
+	// Added web u3 12
+}
+
+// Replace makes a list the whole content, in one step.
+func ExampleStore_Replace() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	node := func(name string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	_ = s.Replace("10", node("node-1"), node("node-2"))
+	_ = s.Replace("20", node("node-2"), node("node-3"))
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println(slices.Collect(snap.Keys()), "at version", snap.Version())
+	// Output: [node-2 node-3] at version 20
+}
+
+// Held tells whether an object has to be decoded at all.
+func ExampleStore_Held() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u1", ResourceVersion: "7"}})
+
+	key := object.Key{Name: "node-1"}
+	fmt.Println(s.Held(key, "u1", "7"), s.Held(key, "u1", "8"), s.Held(key, "u2", "7"))
+	// Output: true false false
+}
+
+// Diff catches somebody up who has been away.
+func ExampleDiff() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	node := func(name, version string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: version}}
+	}
+	_ = s.Replace("10", node("node-1", "1"), node("node-2", "2"), node("node-3", "3"))
+	before := s.Snapshot()
+	defer before.Release()
+
+	_ = s.Set(node("node-2", "11"))
+	_ = s.Set(node("node-2", "12"))
+	s.Delete(object.Key{Name: "node-3"})
+	_ = s.Set(node("node-4", "13"))
+	after := s.Snapshot()
+	defer after.Release()
+
+	for c := range store.Diff(before, after) {
+		switch c.Kind {
+		case store.Added:
+			fmt.Println("added", c.Key, c.New().ResourceVersion)
+		case store.Updated:
+			fmt.Println("updated", c.Key, c.Old().ResourceVersion, "to", c.New().ResourceVersion)
+		case store.Deleted:
+			fmt.Println("deleted", c.Key, "last seen as", c.Old().ResourceVersion)
+		}
+	}
+	// Unordered output:
+	// updated node-2 2 to 12
+	// deleted node-3 last seen as 3
+	// added node-4 13
+}
+
+// Pages of a snapshot have no gaps and no repeats, whatever happens to the store between
+// them.
+func ExampleSnapshot_After() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	for _, name := range []string{"node-1", "node-2", "node-3", "node-4", "node-5"} {
+		_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+
+	var last object.Key // the zero Key is before all others
+	for {
+		page := slices.Collect(snap.After(last, 2))
+		if len(page) == 0 {
+			break
+		}
+		last = object.Key{Name: page[len(page)-1].Name}
+		fmt.Println("page of", len(page), "up to", last)
+		s.Delete(last)
+	}
+	// Output:
+	// page of 2 up to node-2
+	// page of 2 up to node-4
+	// page of 1 up to node-5
+}
+
+func ExampleSnapshot_Namespace() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
+	for _, k := range []object.Key{{Namespace: "shop", Name: "web"}, {Namespace: "bank", Name: "web"}, {Namespace: "shop", Name: "db"}} {
+		_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}})
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+
+	for pod := range snap.Namespace("shop") {
+		fmt.Println(pod.Name)
+	}
+	// Output:
+	// db
+	// web
+}
+
+// All, Keys and Namespace are iterators: nothing is copied, and a loop may end early.
+func ExampleSnapshot_All() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	for _, name := range []string{"node-2", "node-1", "node-3"} {
+		_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+
+	for node := range snap.All() {
+		fmt.Println(node.Name)
+		if node.Name == "node-2" {
+			break
+		}
+	}
+	// Output:
+	// node-1
+	// node-2
+}
+
+// A store that is fed from several namespaces knows where each of them stands.
+func ExampleSnapshot_Mark() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
+	_, _ = s.Apply(&delta.Batch[*corev1.Pod]{Marks: []object.Mark{
+		{Scope: "shop", Version: "120"},
+		{Scope: "bank", Version: "95"},
+	}}, nil)
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println(snap.Mark("shop").Version, snap.Mark("bank").Version)
+	fmt.Println(snap.Mark("shop").Reached(object.Mark{Scope: "shop", Version: "121"}))
+	// Output:
+	// 120 95
+	// false
+}
+
+// A pin is the cheapest snapshot, for a read that ends in the same function.
+func ExampleStore_Pin() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+
+	count := func() (n int) {
+		snap := s.Pin()
+		defer snap.Release() // must not be forgotten
+		for range snap.All() {
+			n++
+		}
+		return n
+	}
+	fmt.Println(count())
+	// Output: 1
+}
+
+// Stats tells who keeps old versions alive.
+func ExampleStore_SnapshotFor() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	_ = s.Set(node)
+	snap := s.SnapshotFor("nightly report")
+	_ = s.Set(node.DeepCopy())
+
+	for _, pin := range s.Stats().Pins {
+		fmt.Println(pin.Owners, "retain", pin.Retained)
+	}
+	snap.Release()
+	fmt.Println("retained:", s.Stats().Retained)
+	// Output:
+	// [nightly report] retain 1
+	// retained: 0
+}
+
+func ExampleStore_Stats() {
+	zone := store.NewMultiIndex("zone", func(n *corev1.Node, add func(string)) error {
+		z, ok := n.Labels[corev1.LabelTopologyZone]
+		if !ok {
+			return fmt.Errorf("no label %s", corev1.LabelTopologyZone)
+		}
+		add(z)
+		return nil
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{
+		Indexes: []store.AnyIndex[*corev1.Node]{zone},
+	}))
+	_ = s.Replace("10",
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{corev1.LabelTopologyZone: "west"}}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
+	)
+
+	stats := s.Stats()
+	fmt.Println(stats.Objects, "objects at", stats.Marks[0].Version)
+	for _, x := range stats.Indexes {
+		fmt.Println(x.Name, x.Values, "value,", x.Failures, "failure:", x.LastFailure)
+	}
+	// Output:
+	// 2 objects at 10
+	// zone 1 value, 1 failure: store: object "node-2" in index "zone": no label topology.kubernetes.io/zone
+}

@@ -37,13 +37,14 @@ type postings[T any, K comparable] struct {
 	def   *Index[T, K]
 	since uint64 // the first revision that the index knows
 
-	// Of the writer. Where the index has one value for each object, its place is in one;
-	// otherwise all places are in many.
-	one  []mvcc.Place
-	many [][]mvcc.Place
-	next []K
-	same bool    // nothing is to be done: the value is what it was
-	add  func(K) // appends to next
+	// Of the writer. Where the index has one value for each object, its place is in a
+	// column of the store's rows; otherwise all places are in many.
+	rows   *rows
+	column int
+	many   [][]mvcc.Place
+	next   []K
+	same   bool    // nothing is to be done: the value is what it was
+	add    func(K) // appends to next
 
 	failures  uint64
 	conflicts uint64
@@ -52,7 +53,10 @@ type postings[T any, K comparable] struct {
 
 // bind implements [AnyIndex].
 func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
-	p := &postings[T, K]{def: x, since: s.history.Next()}
+	p := &postings[T, K]{def: x, since: s.history.Next(), rows: &s.rows}
+	if x.one != nil {
+		p.column = s.rows.addColumn()
+	}
 	p.Postings = mvcc.NewPostings(s.history, ownValue[K](), mvcc.Sorting[K]{Compare: x.order}, p.moved)
 	p.add = func(k K) {
 		mustEqual(k, k)
@@ -107,8 +111,8 @@ func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
 		k := p.def.one(obj)
 		mustEqual(k, k)
 		// By far the most common case: nothing has changed.
-		if r.Head != nil && int(r.ID) < len(p.one) {
-			if at := p.one[r.ID]; !at.Nowhere() && p.Value(at.Members()) == k {
+		if r.Head != nil {
+			if at := p.rows.at(r.ID, p.column); at != nil && !at.Nowhere() && p.Value(at.Members()) == k {
 				p.same = true
 				return nil
 			}
@@ -142,13 +146,13 @@ func (p *postings[T, K]) holds(r ref[T], k K) bool {
 
 // places returns where an id stands.
 func (p *postings[T, K]) places(id uint32) []mvcc.Place {
-	switch {
-	case int(id) < len(p.one) && !p.one[id].Nowhere():
-		return p.one[id : id+1]
-	case int(id) < len(p.many):
-		return p.many[id]
+	if p.def.one == nil {
+		if int(id) < len(p.many) {
+			return p.many[id]
+		}
+		return nil
 	}
-	return nil
+	return p.rows.slice(id, p.column)
 }
 
 func (p *postings[T, K]) fail(err error) {
@@ -177,15 +181,13 @@ func (p *postings[T, K]) commit(id uint32, newborn bool) {
 }
 
 func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
-	for int(id) >= len(p.one) {
-		p.one = append(p.one, mvcc.Place{})
-	}
-	if at := p.one[id]; !at.Nowhere() {
-		p.Remove(at, id, newborn)
-		p.one[id] = mvcc.Place{}
+	at := p.rows.make(id, p.column)
+	if !at.Nowhere() {
+		p.Remove(*at, id, newborn)
+		*at = mvcc.Place{}
 	}
 	if len(p.next) == 1 {
-		p.one[id] = p.insert(p.next[0], id)
+		*at = p.insert(p.next[0], id)
 	}
 }
 

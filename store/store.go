@@ -52,6 +52,7 @@ type Store[T any] struct {
 	// detector is nil unless mutations are looked for.
 	detector *detector
 
+	rows rows // of the writer
 	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
 	// but nobody could read: their versions compare with none. Of the writer.
 	foreign map[uint32]bool

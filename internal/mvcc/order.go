@@ -62,12 +62,10 @@ type Cell[E any] struct {
 
 // kids are what an inner node has instead of cells.
 type kids[E any, K comparable] struct {
-	nodes []atomic.Pointer[node[E, K]]
-	seps  []K // seps[i] is not after any key in nodes[i+1], and after all in nodes[i]
-}
-
-func newKids[E any, K comparable](seps []K, n int) *kids[E, K] {
-	return &kids[E, K]{nodes: make([]atomic.Pointer[node[E, K]], n), seps: seps}
+	nodes   []atomic.Pointer[node[E, K]]
+	seps    []K // seps[i] is not after any key in nodes[i+1], and after all in nodes[i]
+	skip    int // what all seps have in common
+	digests []uint32
 }
 
 func (k *kids[E, K]) len() int                      { return len(k.nodes) }
@@ -146,13 +144,30 @@ func (o *Order[E, K]) find(n *node[E, K], k K) (at int, found bool) {
 	return lo, false
 }
 
-// kidFor returns the kid below which k belongs.
+// kidFor returns the kid below which k belongs: that behind the last sep that is not after k.
 func (o *Order[E, K]) kidFor(n *node[E, K], k K) int {
-	at, found := slices.BinarySearchFunc(n.seps, k, func(sep, k K) int { return o.sort.Compare(sep, k) })
-	if found {
-		at++
+	lo, hi := 0, len(n.seps)
+	if o.sort.Digest != nil && hi > 0 {
+		if o.sort.Common(k, n.seps[0]) < n.kids.skip {
+			if o.sort.Compare(k, n.seps[0]) < 0 {
+				return 0
+			}
+			return hi
+		}
+		d := o.sort.Digest(k, n.kids.skip)
+		lo, _ = slices.BinarySearch(n.digests, d)
+		for hi = lo; hi < len(n.digests) && n.digests[hi] == d; hi++ {
+		}
 	}
-	return at
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if o.sort.Compare(n.seps[mid], k) <= 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // Insert adds id, whose key is k and not in the set.
@@ -164,7 +179,7 @@ func (o *Order[E, K]) Insert(e E, k K) {
 	}
 	now, right, sep := o.insert(root, e, k)
 	if right != nil {
-		now = inner([]*node[E, K]{now, right}, []K{sep})
+		now = o.inner([]*node[E, K]{now, right}, []K{sep})
 	}
 	if now != root {
 		o.root.Store(now)
@@ -188,10 +203,10 @@ func (o *Order[E, K]) insert(n *node[E, K], e E, k K) (now, right *node[E, K], s
 	kids := n.copyKids(at, newKid, more)
 	seps := slices.Insert(slices.Clone(n.seps), at, sep)
 	if len(kids) <= maxKids {
-		return inner(kids, seps), nil, sep
+		return o.inner(kids, seps), nil, sep
 	}
 	mid := len(kids) / 2
-	return inner(kids[:mid], seps[:mid-1]), inner(kids[mid:], seps[mid:]), seps[mid-1]
+	return o.inner(kids[:mid], seps[:mid-1]), o.inner(kids[mid:], seps[mid:]), seps[mid-1]
 }
 
 // copyKids returns the kids of n with those given in place of the one at that index.
@@ -207,12 +222,19 @@ func (n *node[E, K]) copyKids(at int, with ...*node[E, K]) []*node[E, K] {
 	return kids
 }
 
-func inner[E any, K comparable](kids []*node[E, K], seps []K) *node[E, K] {
-	n := &node[E, K]{kids: newKids[E](slices.Clone(seps), len(kids))}
-	for i, k := range kids {
-		n.setKid(i, k)
+func (o *Order[E, K]) inner(below []*node[E, K], seps []K) *node[E, K] {
+	k := &kids[E, K]{nodes: make([]atomic.Pointer[node[E, K]], len(below)), seps: slices.Clone(seps)}
+	for i, kid := range below {
+		k.setKid(i, kid)
 	}
-	return n
+	if o.sort.Digest != nil && len(seps) > 0 {
+		k.skip = o.sort.Common(seps[0], seps[len(seps)-1])
+		k.digests = make([]uint32, len(seps))
+		for i, sep := range seps {
+			k.digests[i] = o.sort.Digest(sep, k.skip)
+		}
+	}
+	return &node[E, K]{kids: k}
 }
 
 func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
@@ -269,7 +291,7 @@ func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
 	case now == nil && n.len() == 1:
 		return nil
 	case now == nil:
-		return inner(n.copyKids(at), without(n.seps, max(at-1, 0)))
+		return o.inner(n.copyKids(at), without(n.seps, max(at-1, 0)))
 	}
 	if now.leaf() && len(now.cells) < maxLeaf/4 {
 		if merged := o.merge(n, at, now); merged != nil {
@@ -303,7 +325,7 @@ func (o *Order[E, K]) merge(n *node[E, K], at int, small *node[E, K]) *node[E, K
 	}
 	joined := o.leaf(slices.Concat(small.cells, next.cells))
 	kids := n.copyKids(at, joined)
-	return inner(without(kids, at+1), without(n.seps, at))
+	return o.inner(without(kids, at+1), without(n.seps, at))
 }
 
 // Build makes elems, which are sorted, the content of the set.
@@ -327,7 +349,7 @@ func (o *Order[E, K]) Build(elems []E) {
 		var upFirsts []K
 		for i := 0; i < len(level); i += maxKids {
 			end := min(i+maxKids, len(level))
-			up = append(up, inner(level[i:end], firsts[i+1:end]))
+			up = append(up, o.inner(level[i:end], firsts[i+1:end]))
 			upFirsts = append(upFirsts, firsts[i])
 		}
 		level, firsts = up, upFirsts

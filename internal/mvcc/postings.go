@@ -22,6 +22,7 @@ type Postings[K comparable] struct {
 	// Of the writer:
 	ids    ids
 	all    []*Members[K] // by number
+	vals   []K           // their values, side by side
 	loose  map[member[K]]life
 	coming []coming[K]
 	// In the revision in preparation:
@@ -100,7 +101,7 @@ func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting
 }
 
 // Value returns the value of members by their number, for the writer.
-func (p *Postings[K]) Value(members uint32) K { return p.all[members].value }
+func (p *Postings[K]) Value(members uint32) K { return p.vals[members] }
 
 // Find returns the members of a value, nil if it has none.
 func (p *Postings[K]) Find(k K) *Members[K] {
@@ -197,9 +198,9 @@ func (p *Postings[K]) create(k K) *Members[K] {
 	m.cells.Store(new([]atomic.Uint32))
 	var again bool
 	if m.id, again = p.ids.take(); again {
-		p.all[m.id] = m
+		p.all[m.id], p.vals[m.id] = m, k
 	} else {
-		p.all = append(p.all, m)
+		p.all, p.vals = append(p.all, m), append(p.vals, k)
 	}
 	t := p.table.Load()
 	if t.full(1) {
@@ -327,7 +328,8 @@ func (m *Members[K]) clear(cell uint32) {
 		p.order.Remove(m.value)
 	}
 	t.drop(m.slot)
-	p.all[m.id] = nil
+	var none K
+	p.all[m.id], p.vals[m.id] = nil, none
 	p.ids.give(m.id)
 	if t.sparse() {
 		p.table.Store(t.grown(0))

@@ -64,11 +64,13 @@ const chunkSize = 256
 type chunk[V any] [chunkSize]atomic.Pointer[Version[V]]
 
 // Ref is a key as the writer found it: its id and its newest version, published or not,
-// dead or not. The zero Ref stands for a key that has none.
+// dead or not. The zero Ref stands for a key that has none. It is good until the map is
+// written to.
 type Ref[V any] struct {
-	ID   uint32
-	dead bool // as the version says, without a look at it
-	Head *Version[V]
+	ID    uint32
+	dead  bool // as the version says, without a look at it
+	Head  *Version[V]
+	entry *entry // nil if it was not looked up
 }
 
 // Live returns the newest version, nil if there is none or it is dead.
@@ -127,7 +129,7 @@ func (m *Map[V]) Direct(k object.Key, revision uint64) unsafe.Pointer {
 // Lookup returns k as it is in the revision in preparation, for the writer.
 func (m *Map[V]) Lookup(k object.Key) Ref[V] {
 	if e := m.table.Load().lookup(k); e != nil {
-		return Ref[V]{ID: e.id, Head: m.Head(e.id), dead: e.stamp.Load()&1 != 0}
+		return Ref[V]{ID: e.id, Head: m.Head(e.id), dead: e.stamp.Load()&1 != 0, entry: e}
 	}
 	return Ref[V]{}
 }
@@ -185,7 +187,10 @@ func (m *Map[V]) Kill(ref Ref[V]) {
 
 func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 	v := &Version[V]{stamp: stamp, Value: value}
-	e := m.table.Load().of(ref.ID)
+	e := ref.entry
+	if e == nil {
+		e = m.table.Load().of(ref.ID)
+	}
 	if old := e.stamp.Load(); old>>1 == stamp>>1 {
 		// Written twice in one revision: nobody will ever see the first.
 		below := ref.Head.older.Load()
@@ -198,7 +203,7 @@ func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 		m.history.retire(m, ref.ID, old)
 	}
 	m.setHead(e, v)
-	return Ref[V]{ID: ref.ID, Head: v, dead: v.Dead()}
+	return Ref[V]{ID: ref.ID, Head: v, dead: v.Dead(), entry: e}
 }
 
 // setHead makes v the newest version of an entry.
@@ -228,7 +233,7 @@ func (m *Map[V]) insert(k object.Key, value V) Ref[V] {
 	i, h := t.fill(k, id)
 	m.setHead(&t.entries[i], v)
 	t.use(i, h)
-	return Ref[V]{ID: id, Head: v}
+	return Ref[V]{ID: id, Head: v, entry: &t.entries[i]}
 }
 
 // Reserve makes room for n more keys at once.

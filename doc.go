@@ -17,7 +17,7 @@
 //	     │
 //	  informer     one mirror, many subscribers
 //	     │
-//	  workqueue    keys to work on
+//	* workqueue    keys to work on: once each, delayed, rate-limited, by priority
 //	     │
 //	  controller   workers
 //
@@ -37,4 +37,5 @@
 //     changed until a version; package delta queues them.
 //   - Package store applies batches as transactions and hands out snapshots, which
 //     never change, to readers who never wait.
+//   - workqueue.Queue holds the keys that workers are to look at.
 package tarn

@@ -80,6 +80,8 @@ func (l *lab) calibrate(side string, do func(n int)) int {
 
 // take does the operation n times. The side's name is on the samples of a profile.
 func take(side string, do func(n int), n int) (t turn) {
+	runtime.LockOSThread() // for threadTime
+	defer runtime.UnlockOSThread()
 	pprof.Do(context.Background(), pprof.Labels("side", side), func(context.Context) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -108,39 +110,6 @@ func figure(turns []turn, least bool) *Figure {
 		f.Value, f.Statistic = slices.Min(ns), "least"
 	}
 	return f
-}
-
-// freshly is a duel over objects that are made just before each side gets them, a group at a
-// time, as a decoder makes them for an informer: what is new is in the processor's caches,
-// what it takes the place of is not. make prepares the next group, untimed; each side then
-// does it once. Which side is first changes with every group.
-func (l *lab) freshly(groups, size int, make, clientGo, tarn func()) (c, t *Figure) {
-	do := [2]func(){clientGo, tarn}
-	names := [2]string{"client-go", "tarn"}
-	var turns [2][]turn
-	for range l.rounds {
-		runtime.GC()
-		var ns [2]int64
-		var counted [2]turn
-		for g := range groups {
-			make()
-			for i := range do {
-				side := (i + g) % 2
-				if g < 2 { // the first of each side only counts allocations
-					counted[side] = take(names[side], func(int) { do[side]() }, size)
-					continue
-				}
-				start := threadTime()
-				do[side]()
-				ns[side] += threadTime() - start
-			}
-		}
-		for side := range do {
-			counted[side].ns = float64(ns[side]) / float64((groups-2)*size)
-			turns[side] = append(turns[side], counted[side])
-		}
-	}
-	return figure(turns[0], false), figure(turns[1], false)
 }
 
 func median(of []float64) float64 {

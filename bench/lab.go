@@ -35,11 +35,13 @@ type lab struct {
 	version uint64 // the last one given
 
 	// order is a random order of the pods; keys and names are the arguments for looking
-	// them up in that order, strings of their own.
+	// them up in that order: the same text for both sides, in memory of its own.
 	order []int
 	keys  []object.Key
 	names []string
-	at    int // how far next has come in order
+
+	rng     *rand.Rand
+	writing []int // the order in which objects are updated
 
 	indexer cache.Indexer
 	store   *store.Store[pod]
@@ -97,12 +99,12 @@ func newLab(objects, rounds int, turn time.Duration) *lab {
 	l.podBytes = float64(heap()-before) / float64(objects)
 	l.version = pods.LastVersion(opts)
 
-	rng := rand.New(rand.NewPCG(1, 2))
-	l.order = rng.Perm(objects)
+	l.rng = rand.New(rand.NewPCG(1, 2))
+	l.order = l.rng.Perm(objects)
 	for _, i := range l.order {
-		p := l.pods[i]
-		l.keys = append(l.keys, object.Key{Namespace: strings.Clone(p.Namespace), Name: strings.Clone(p.Name)})
-		l.names = append(l.names, p.Namespace+"/"+p.Name)
+		name := l.pods[i].Namespace + "/" + l.pods[i].Name
+		l.names = append(l.names, name)
+		l.keys = append(l.keys, object.RawKey(strings.Clone(name)))
 	}
 	l.indexer, l.store = newIndexer(), newStore()
 	l.restore()
@@ -117,34 +119,26 @@ func (l *lab) restore() {
 
 func (l *lab) lastVersion() string { return strconv.FormatUint(l.version, 10) }
 
-// next returns new versions of the next n objects in random order; the lab counts them as
-// what both stores hold, so both sides must write them.
-func (l *lab) next(n int) []pod {
-	out := make([]pod, n)
-	at := make([]int, n)
-	for i := range at {
-		at[i] = l.order[l.at]
-		l.at = (l.at + 1) % len(l.order)
+// draw returns n different objects that have not been drawn since all had been. The order is
+// another each time round: were it the same, the objects of the last time would lie in memory
+// in just that order.
+func (l *lab) draw(n int) []int {
+	if len(l.writing) < n {
+		l.writing = l.rng.Perm(l.objects)
 	}
-	first := l.version + 1
+	drawn := l.writing[:n]
+	l.writing = l.writing[n:]
+	return drawn
+}
+
+// next returns new versions of n objects in random order; the lab counts them as what both
+// stores hold, so both sides must write them.
+func (l *lab) next(n int) []pod {
+	out, at, first := make([]pod, n), l.draw(n), l.version+1
 	parallel(n, func(i int) { out[i] = pods.Next(l.pods[at[i]], first+uint64(i)) })
 	l.version += uint64(n)
 	for i, p := range out {
 		l.pods[at[i]] = p
-	}
-	return out
-}
-
-// fresh is next by the calling goroutine alone, so that what it returns is in the caches of
-// that processor.
-func (l *lab) fresh(n int) []pod {
-	out := make([]pod, n)
-	for i := range out {
-		at := l.order[l.at]
-		l.at = (l.at + 1) % len(l.order)
-		l.version++
-		out[i] = pods.Next(l.pods[at], l.version)
-		l.pods[at] = out[i]
 	}
 	return out
 }

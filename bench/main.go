@@ -115,8 +115,6 @@ func parse(args []string, stderr io.Writer) (options, error) {
 
 // measured does what the options say. Progress goes to stderr.
 func measured(opts options, stderr io.Writer) (report *Report, err error) {
-	runtime.LockOSThread() // for threadTime
-	defer runtime.UnlockOSThread()
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(failure)

@@ -10,34 +10,44 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// updated is how many objects a turn writes, group how many are made at a time.
-const (
-	updated = 20_000
-	group   = 100
-)
+// updated is how many objects a turn writes.
+const updated = 20_000
 
 // singleUpdates measures updates of one object each, with three indexes whose values stay as
-// they are. Every update is a version that neither side has seen: just made, as when it comes
-// from a decoder, or made long ago and no longer in any cache.
+// they are. Every update is a version that the side has not seen: just decoded, or made long
+// before and no longer in any cache.
 func singleUpdates(l *lab) []Row {
-	var objs []pod
-	clientGo := func() {
-		for _, p := range objs {
-			check(l.indexer.Update(p))
-		}
-	}
-	tarn := func() {
-		for _, p := range objs {
-			check(l.store.Set(p))
-		}
-	}
-	c, t := l.freshly(l.some(updated)/group, group, func() { objs = l.fresh(group) }, clientGo, tarn)
+	c, t := l.arrive(
+		func(objs []pod) func() {
+			return func() {
+				for _, p := range objs {
+					check(l.indexer.Update(p))
+				}
+			}
+		},
+		func(objs []pod) func() {
+			return func() {
+				for _, p := range objs {
+					check(l.store.Set(p))
+				}
+			}
+		},
+	)
 	rows := []Row{newRow("8 update, 3 indexes unchanged, single", c, t, faster(4), allocsAtMost(2))}
+	var objs []pod
 	c, t = duel{
-		ops:      l.some(updated),
-		prepare:  func() { objs = l.next(l.some(updated)) },
-		clientGo: func(int) { clientGo() },
-		tarn:     func(int) { tarn() },
+		ops:     l.some(updated),
+		prepare: func() { objs = l.next(l.some(updated)) },
+		clientGo: func(int) {
+			for _, p := range objs {
+				check(l.indexer.Update(p))
+			}
+		},
+		tarn: func(int) {
+			for _, p := range objs {
+				check(l.store.Set(p))
+			}
+		},
 	}.run(l)
 	return append(rows, newRow("+ update, single, of objects made long before", c, t))
 }
@@ -45,29 +55,36 @@ func singleUpdates(l *lab) []Row {
 // batchUpdates measures the same in batches of 100: Tarn's Apply, as an informer calls it,
 // beside client-go's Transaction, which takes its lock once for all.
 func batchUpdates(l *lab) []Row {
-	var b *batch
-	var txn []cache.Transaction
-	next := func() {
-		b, txn = &batch{}, nil
-		for _, p := range l.fresh(group) {
-			b.Deltas = append(b.Deltas, delta.Delta[pod]{Type: delta.Updated, Key: keyOf(p), Object: p})
-			txn = append(txn, cache.Transaction{Type: cache.TransactionTypeUpdate, Object: p})
-			b.Marks = []object.Mark{{Version: object.Version(p.ResourceVersion)}}
-		}
-	}
+	in := l.indexer.(cache.TransactionStore)
 	var changes []store.Change[pod]
-	c, t := l.freshly(l.some(updated)/group, group, next, func() {
-		if err := l.indexer.(cache.TransactionStore).Transaction(txn...); err != nil {
-			check(err)
-		}
-	}, func() {
-		var err error
-		changes, err = l.store.Apply(b, changes[:0])
-		check(err)
-		if len(changes) != len(b.Deltas) {
-			fail("Apply changed %d of %d objects", len(changes), len(b.Deltas))
-		}
-	})
+	c, t := l.arrive(
+		func(objs []pod) func() {
+			var txn []cache.Transaction
+			for _, p := range objs {
+				txn = append(txn, cache.Transaction{Type: cache.TransactionTypeUpdate, Object: p})
+			}
+			return func() {
+				if err := in.Transaction(txn...); err != nil {
+					check(err)
+				}
+			}
+		},
+		func(objs []pod) func() {
+			b := &batch{}
+			for _, p := range objs {
+				b.Deltas = append(b.Deltas, delta.Delta[pod]{Type: delta.Updated, Key: keyOf(p), Object: p})
+				b.Marks = []object.Mark{{Version: object.Version(p.ResourceVersion)}}
+			}
+			return func() {
+				var err error
+				changes, err = l.store.Apply(b, changes[:0])
+				check(err)
+				if len(changes) != len(b.Deltas) {
+					fail("Apply changed %d of %d objects", len(changes), len(b.Deltas))
+				}
+			}
+		},
+	)
 	clear(changes[:cap(changes)])
 	return []Row{newRow(fmt.Sprintf("8 update, 3 indexes unchanged, batches of %d", group), c, t, faster(4), allocsAtMost(2))}
 }

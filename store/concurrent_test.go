@@ -177,6 +177,19 @@ func compare(t *testing.T, snap Snapshot[*thing], want map[object.Key]*thing, by
 	}
 }
 
+// TestReplaceKeepsNoChanges: nobody is told of them, so nobody may keep what was replaced.
+func TestReplaceKeepsNoChanges(t *testing.T) {
+	s := Must(New(things, Options[*thing]{}))
+	for i := range 3 {
+		if err := s.Replace("", &thing{key: object.Key{Name: "x"}, uid: "u", version: object.Version(strconv.Itoa(i + 1))}); err != nil {
+			t.Fatal(err)
+		}
+		if s.tx.changes != nil {
+			t.Fatalf("%d changes kept", len(s.tx.changes))
+		}
+	}
+}
+
 // TestGetIsNeverOlderThanBefore has readers without pins follow one key that only grows,
 // while another pin keeps an old version of it: what they see never goes back.
 func TestGetIsNeverOlderThanBefore(t *testing.T) {

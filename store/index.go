@@ -129,7 +129,12 @@ func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
 		})
 		return
 	}
-	p.visit(n, k, func(id uint32, v *version[T]) bool { return yield(v.Value.load()) })
+	var few fetch[T]
+	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool { return !few.add(id) || few.flush(n, yield) })
+	if more {
+		few.flush(n, yield)
+	}
+	runtime.KeepAlive(n.lease)
 }
 
 // One returns the object that has the value k; of several, one of them. It is meant for

@@ -165,17 +165,43 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 		return
 	}
 	n.check()
-	objects, revision := n.store.objects, n.state.Revision
 	n.store.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
+		var few fetch[T]
 		for _, c := range cells {
-			id := c.Elem
-			if v := objects.At(id, revision); v != nil && !yield(v.Value.load()) {
+			if few.add(c.Elem) && !few.flush(n, yield) {
 				return false
 			}
 		}
-		return true
+		return few.flush(n, yield)
 	})
 	runtime.KeepAlive(n.lease)
+}
+
+// fetch gets objects a few at a time: each is somewhere else in memory, and a call between one
+// and the next would make the processor wait for each by itself.
+type fetch[T any] struct {
+	n   int
+	ids [32]uint32
+}
+
+// add notes an id and reports whether there is no more room.
+func (f *fetch[T]) add(id uint32) (full bool) {
+	f.ids[f.n] = id
+	f.n++
+	return f.n == len(f.ids)
+}
+
+// flush yields the objects of the ids that were noted.
+func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
+	var versions [len(f.ids)]*version[T]
+	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, versions[:])
+	f.n = 0
+	for _, v := range versions[:found] {
+		if !yield(v.Value.load()) {
+			return false
+		}
+	}
+	return true
 }
 
 // each yields every key and its version, in order. The key is not to be kept.

@@ -213,6 +213,7 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	s.tx.begin()
 	s.tx.list(&list, s.tx.root.epochOf(list.Scope))
 	s.tx.commit()
+	s.tx.changes = nil // nobody asked for them
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 

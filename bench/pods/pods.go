@@ -125,16 +125,23 @@ func Next(pod *corev1.Pod, version uint64) *corev1.Pod {
 // Copy returns a pod that is equal and shares no memory: the same version, decoded anew.
 func Copy(pod *corev1.Pod) *corev1.Pod { return decoded(pod) }
 
-// decoded passes a pod through its encoding. Only a pod that this package built can come
-// here, so a failure is a mistake in it.
-func decoded(pod *corev1.Pod) *corev1.Pod {
+// Encode returns the pod as protobuf. It panics on a pod that cannot be encoded, which none
+// of this package is.
+func Encode(pod *corev1.Pod) []byte {
 	data, err := pod.Marshal()
 	if err != nil {
 		panic(fmt.Sprintf("pods: encoding %s: %v", pod.Name, err))
 	}
-	out := new(corev1.Pod)
-	if err := out.Unmarshal(data); err != nil {
-		panic(fmt.Sprintf("pods: decoding %s: %v", pod.Name, err))
-	}
-	return out
+	return data
 }
+
+// Decode returns the pod that Encode was given.
+func Decode(data []byte) *corev1.Pod {
+	pod := new(corev1.Pod)
+	if err := pod.Unmarshal(data); err != nil {
+		panic(fmt.Sprintf("pods: decoding: %v", err))
+	}
+	return pod
+}
+
+func decoded(pod *corev1.Pod) *corev1.Pod { return Decode(Encode(pod)) }

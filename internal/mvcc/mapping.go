@@ -153,6 +153,25 @@ func (m *Map[V]) At(id uint32, revision uint64) *Version[V] {
 	return head.At(revision)
 }
 
+// Gather puts the versions that revision, which must be pinned, sees of some ids into out and
+// returns how many there are. Nothing but loads stands between one and the next, so that the
+// processor waits for many at a time.
+func (m *Map[V]) Gather(ids []uint32, revision uint64, out []*Version[V]) int {
+	dir := *m.dir.Load()
+	n := 0
+	for _, id := range ids {
+		v := dir[id/chunkSize][id%chunkSize].Load()
+		if v != nil && (v.stamp>>1 > revision || v.Dead()) {
+			v = v.At(revision)
+		}
+		if v != nil {
+			out[n] = v
+			n++
+		}
+	}
+	return n
+}
+
 // Limit returns a number above every id in use, for the writer.
 func (m *Map[V]) Limit() uint32 { return m.ids.next }
 

@@ -1,0 +1,203 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+func keysOf(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("namespace-%d/pod-%d", i%100, i)
+	}
+	return keys
+}
+
+// In the steady state nothing is allocated.
+func TestAllocations(t *testing.T) {
+	ctx := context.Background()
+	buf := make([]string, 0, 4000)
+	drain := func(q *workqueue.Queue[string]) {
+		for q.Len() > 0 {
+			buf, _ = q.AppendBatch(ctx, buf[:0], 100)
+			q.DoneAll(buf)
+		}
+	}
+	for _, n := range []int{1, 20, 3000} {
+		keys := keysOf(n)
+		for name, round := range map[string]func(q *workqueue.Queue[string]){
+			"Add, Get and Done": func(q *workqueue.Queue[string]) {
+				for _, k := range keys {
+					q.Add(k)
+				}
+				for range keys {
+					k, _ := q.Get()
+					q.Add(k)
+					q.Done(k)
+				}
+				drain(q)
+			},
+			"priorities": func(q *workqueue.Queue[string]) {
+				for i, k := range keys {
+					q.AddWith(workqueue.Request{Priority: i % 3}, k)
+					q.AddWith(workqueue.Request{Priority: i % 2}, k)
+				}
+				drain(q)
+			},
+			"GetContext": func(q *workqueue.Queue[string]) {
+				q.AddWith(workqueue.Request{}, keys...)
+				for range keys {
+					k, _ := q.GetContext(ctx)
+					q.Done(k)
+				}
+			},
+			"AddRateLimited, then Forget": func(q *workqueue.Queue[string]) {
+				for _, k := range keys {
+					q.AddRateLimited(k)
+				}
+				for _, k := range keys {
+					q.Forget(k)
+				}
+			},
+			"AddRateLimited and Forget": func(q *workqueue.Queue[string]) {
+				for _, k := range keys {
+					q.AddRateLimited(k)
+					q.AddRateLimited(k)
+					q.Forget(k)
+				}
+				drain(q)
+			},
+		} {
+			for mode, opts := range map[string]options{
+				"plain": {}, "times": {Times: true}, "groups": {Group: groupOf},
+			} {
+				opts.Limiter = workqueue.NewMaxOf(limiter(workqueue.NewExponential[string](time.Hour, time.Hour)),
+					workqueue.DefaultLimiter[string]())
+				q := workqueue.New(opts)
+				for range 3 {
+					round(q)
+				}
+				if got := testing.AllocsPerRun(20, func() { round(q) }); got > 0 {
+					t.Errorf("%s, %s, %d items: %v allocations", name, mode, n, got)
+				}
+				q.ShutDown()
+			}
+		}
+	}
+}
+
+func TestDelaysDoNotAllocate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(options{})
+		keys := keysOf(1000)
+		round := func() {
+			for i, k := range keys {
+				q.AddAfter(k, time.Duration(1+i*7919%1000)*time.Millisecond)
+			}
+			for range keys {
+				k, _ := q.Get()
+				q.Done(k)
+			}
+		}
+		round()
+		// The runtime starts a goroutine for each call of the timer, and counts it.
+		if got := testing.AllocsPerRun(3, round); got > 100 {
+			t.Errorf("%v allocations for 1000 delays", got)
+		}
+	})
+}
+
+// Nothing that is done is kept alive, and memory is given back after a burst.
+func TestDoneItemsAreReleased(t *testing.T) {
+	type big struct{ _ [100]byte }
+	for _, opts := range []workqueue.Options[*big]{{}, {Times: true}} {
+		q := workqueue.New(opts)
+		var refs []weak.Pointer[big]
+		for i := range 1000 {
+			b := new(big)
+			refs = append(refs, weak.Make(b))
+			q.AddWith(workqueue.Request{Priority: i % 2 * i % 3}, b)
+			if i%3 == 0 {
+				q.AddAfter(b, time.Hour)
+			}
+		}
+		for q.Len() > 0 {
+			b, _ := q.Get()
+			q.Done(b)
+		}
+		q.ShutDown()
+		runtime.GC()
+		for i, ref := range refs {
+			if ref.Value() != nil {
+				t.Fatalf("item %d is kept alive", i)
+			}
+		}
+		runtime.KeepAlive(q)
+	}
+}
+
+func TestMemoryIsGivenBackAfterABurst(t *testing.T) {
+	for _, how := range []workqueue.Request{{}, {Priority: 1}, {After: time.Hour}} {
+		q := workqueue.New(options{})
+		keys := keysOf(20000)
+		before := heapOf()
+		q.AddWith(how, keys...)
+		burst := heapOf() - before
+		if how.After > 0 {
+			for _, k := range keys {
+				q.AddAfter(k, time.Nanosecond)
+			}
+		}
+		for range keys {
+			k, _ := q.Get()
+			q.Done(k)
+		}
+		for range 2000 {
+			q.Add("a")
+			k, _ := q.Get()
+			q.Done(k)
+		}
+		if after := heapOf() - before; after > burst/8 {
+			t.Errorf("%+v: %d bytes are left of %d", how, after, burst)
+		}
+		runtime.KeepAlive(keys)
+		q.ShutDown()
+	}
+}
+
+func TestALimiterGivesMemoryBack(t *testing.T) {
+	l := workqueue.NewExponential[string](1, 1)
+	keys := keysOf(20000)
+	before := heapOf()
+	for _, k := range keys {
+		l.When(k)
+	}
+	burst := heapOf() - before
+	for _, k := range keys {
+		l.Forget(k)
+	}
+	for range 100 {
+		l.When("a")
+		l.Forget("a")
+	}
+	if after := heapOf() - before; after > burst/8 {
+		t.Errorf("%d bytes are left of %d", after, burst)
+	}
+	runtime.KeepAlive(keys)
+	runtime.KeepAlive(l)
+}
+
+func heapOf() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

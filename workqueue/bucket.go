@@ -1,0 +1,146 @@
+package workqueue
+
+import (
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bucket is a [Limiter] by a token bucket that all items share. It counts no failures.
+type Bucket[K comparable] struct {
+	limiter *rate.Limiter
+}
+
+// NewBucket makes a limiter of a token bucket, which may be shared with others.
+func NewBucket[K comparable](limiter *rate.Limiter) *Bucket[K] {
+	return &Bucket[K]{limiter}
+}
+
+// When implements [Limiter]: it takes a token and returns how long until there is one,
+// which is for ever if the bucket never has any.
+func (l *Bucket[K]) When(K) time.Duration { return l.limiter.Reserve().Delay() }
+
+// Sooner implements [Sparing].
+func (l *Bucket[K]) Sooner(_ K, than time.Duration) (time.Duration, bool) {
+	if than <= 0 {
+		return 0, false
+	}
+	now := time.Now()
+	r := l.limiter.ReserveN(now, 1)
+	d := r.DelayFrom(now)
+	if d >= than {
+		r.CancelAt(now)
+		return 0, false
+	}
+	return d, true
+}
+
+// Forget implements [Limiter]; there is nothing to forget.
+func (l *Bucket[K]) Forget(K) {}
+
+// NumRequeues implements [Limiter]; it is always 0.
+func (l *Bucket[K]) NumRequeues(K) int { return 0 }
+
+// MaxOf is a [Limiter] that satisfies several.
+type MaxOf[K comparable] struct {
+	limiters []Limiter[K]
+}
+
+// NewMaxOf makes a limiter with the longest of the limiters' delays. Buckets among
+// them are asked last, when it is known whether a token is needed.
+func NewMaxOf[K comparable](limiters ...Limiter[K]) *MaxOf[K] {
+	limiters = slices.Clone(limiters)
+	slices.SortStableFunc(limiters, func(a, b Limiter[K]) int { return isBucket(a) - isBucket(b) })
+	return &MaxOf[K]{limiters}
+}
+
+func isBucket[K comparable](l Limiter[K]) int {
+	if _, ok := l.(*Bucket[K]); ok {
+		return 1
+	}
+	return 0
+}
+
+// When implements [Limiter].
+func (l *MaxOf[K]) When(item K) (longest time.Duration) {
+	for _, l := range l.limiters {
+		longest = max(longest, l.When(item))
+	}
+	return longest
+}
+
+// Sooner implements [Sparing].
+func (l *MaxOf[K]) Sooner(item K, than time.Duration) (longest time.Duration, ok bool) {
+	ok = true
+	for _, l := range l.limiters {
+		d, sooner := sooner(l, item, than)
+		longest = max(longest, d)
+		if !sooner {
+			ok, than = false, 0 // the others only count
+		}
+	}
+	return longest, ok && longest < than
+}
+
+// sooner is Sooner of any limiter.
+func sooner[K comparable](l Limiter[K], item K, than time.Duration) (time.Duration, bool) {
+	if s, ok := l.(Sparing[K]); ok {
+		return s.Sooner(item, than)
+	}
+	d := l.When(item)
+	return d, d < than
+}
+
+// Forget implements [Limiter].
+func (l *MaxOf[K]) Forget(item K) {
+	for _, l := range l.limiters {
+		l.Forget(item)
+	}
+}
+
+// NumRequeues implements [Limiter]: it is the highest of the limiters'.
+func (l *MaxOf[K]) NumRequeues(item K) (most int) {
+	for _, l := range l.limiters {
+		most = max(most, l.NumRequeues(item))
+	}
+	return most
+}
+
+// Ceiling is a [Limiter] whose delays are another's, up to a limit.
+type Ceiling[K comparable] struct {
+	limiter Limiter[K]
+	limit   time.Duration
+}
+
+// NewCeiling makes a limiter with the delays of another one, but never above limit.
+func NewCeiling[K comparable](limiter Limiter[K], limit time.Duration) *Ceiling[K] {
+	return &Ceiling[K]{limiter, max(1, limit)}
+}
+
+// When implements [Limiter].
+func (l *Ceiling[K]) When(item K) time.Duration { return min(l.limiter.When(item), l.limit) }
+
+// Sooner implements [Sparing].
+func (l *Ceiling[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+	if l.limit < than {
+		return l.When(item), true
+	}
+	return sooner(l.limiter, item, than)
+}
+
+// Forget implements [Limiter].
+func (l *Ceiling[K]) Forget(item K) { l.limiter.Forget(item) }
+
+// NumRequeues implements [Limiter].
+func (l *Ceiling[K]) NumRequeues(item K) int { return l.limiter.NumRequeues(item) }
+
+// DefaultLimiter makes the limiter that suits most controllers: from 5 milliseconds
+// to 1000 seconds, doubling, for each item, and ten a second for all of them, after
+// the first hundred.
+func DefaultLimiter[K comparable]() Limiter[K] {
+	return NewMaxOf(
+		NewExponential[K](5*time.Millisecond, 1000*time.Second),
+		NewBucket[K](rate.NewLimiter(10, 100)),
+	)
+}

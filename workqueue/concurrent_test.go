@@ -1,0 +1,208 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// Many producers and workers: never two workers on one item, and the last change of
+// every item is seen by a worker that took it later.
+func TestConcurrent(t *testing.T) {
+	const producers, workers, keys = 4, 6, 40
+	changes := 4000
+	if testing.Short() {
+		changes = 500
+	}
+	for name, opts := range map[string]workqueue.Options[int]{
+		"plain":  {},
+		"groups": {Group: func(k int) string { return fmt.Sprint(k % 5) }, AgeAfter: time.Millisecond},
+		"times":  {Times: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := workqueue.New(opts)
+			var changed, seen [keys]atomic.Int64
+			var busy [keys]atomic.Bool
+			var producing, working sync.WaitGroup
+			for p := range producers {
+				producing.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(p), 0))
+					for range changes {
+						k := r.IntN(keys)
+						changed[k].Add(1)
+						switch r.IntN(5) {
+						case 0, 1:
+							q.Add(k)
+						case 2:
+							q.AddWith(workqueue.Request{Priority: r.IntN(3) * (len(name) % 2)}, k, (k+1)%keys)
+						case 3:
+							q.AddAfter(k, time.Duration(r.IntN(int(time.Millisecond))))
+						case 4:
+							q.AddAfter(k, time.Hour) // for ever
+							q.Add(k)
+							q.Snapshot()
+						}
+					}
+				})
+			}
+			for w := range workers {
+				working.Go(func() {
+					for {
+						items, err := takeSome(q, w)
+						if errors.Is(err, workqueue.ErrShutDown) {
+							return
+						}
+						for _, k := range items {
+							if !busy[k].CompareAndSwap(false, true) {
+								t.Errorf("two workers on %d", k)
+							}
+							seen[k].Store(changed[k].Load())
+						}
+						for _, k := range items {
+							busy[k].Store(false)
+							q.Done(k)
+						}
+					}
+				})
+			}
+			producing.Wait()
+			if n := q.Stats().Delayed; n > keys {
+				t.Errorf("%d items are delayed, of %d", n, keys)
+			}
+			for due(q) {
+				runtime.Gosched()
+			}
+			q.ShutDownWithDrain()
+			working.Wait()
+			for k := range keys {
+				if changed[k].Load() != seen[k].Load() {
+					t.Errorf("item %d: %d changes, the last worker saw %d", k, changed[k].Load(), seen[k].Load())
+				}
+			}
+			if s := q.Stats(); s.Waiting+s.Again+s.Processing+s.Delayed != 0 {
+				t.Errorf("left: %+v", s)
+			}
+		})
+	}
+}
+
+// due reports whether something will soon be.
+func due(q *workqueue.Queue[int]) bool {
+	d := q.Snapshot().Delayed
+	return len(d) > 0 && time.Until(d[0].Due) < time.Minute
+}
+
+// takeSome takes in one of the ways there are. Contexts that end lose nothing.
+func takeSome(q *workqueue.Queue[int], how int) ([]int, error) {
+	switch how % 3 {
+	case 0:
+		if item, shutdown := q.Get(); !shutdown {
+			return []int{item}, nil
+		}
+		return nil, workqueue.ErrShutDown
+	case 1:
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Microsecond)
+		defer cancel()
+		item, err := q.GetContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []int{item}, nil
+	default:
+		return q.GetBatch(context.Background(), 3)
+	}
+}
+
+// In virtual time: workers that take as long as they like, urgent items that keep
+// coming. Nothing is taken before it is due, and nothing waits beyond the bound.
+func TestConcurrentBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const workers, low = 3, 30
+		q := workqueue.New(options{AgeAfter: time.Second, Group: groupOf})
+		start := time.Now()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		takenAt := map[string]time.Time{}
+		for range workers {
+			wg.Go(func() {
+				for {
+					item, shutdown := q.Get()
+					if shutdown {
+						return
+					}
+					mu.Lock()
+					takenAt[item] = time.Now()
+					mu.Unlock()
+					<-time.After(10 * time.Millisecond)
+					q.Done(item)
+				}
+			})
+		}
+		for i := range low {
+			q.AddWith(workqueue.Request{Priority: -1, After: time.Duration(i) * 10 * time.Millisecond}, fmt.Sprintf("low/%d", i))
+		}
+		for n := 0; time.Since(start) < 5*time.Second; n++ {
+			q.Add(fmt.Sprintf("a/%d", n))
+			q.Add(fmt.Sprintf("b/%d", n))
+			<-time.After(5 * time.Millisecond) // more than the workers can do
+		}
+		q.ShutDown()
+		wg.Wait()
+		for i := range low {
+			due := start.Add(time.Duration(i) * 10 * time.Millisecond)
+			// At most 2·(all that waited when it came) Gets, of 3 in 10 ms.
+			latest := due.Add(time.Second + time.Duration(2*(low+2*60)/workers)*10*time.Millisecond)
+			at := takenAt[fmt.Sprintf("low/%d", i)]
+			if at.Before(due) || at.After(latest) {
+				t.Errorf("item %d was taken at %v, want between %v and %v", i, at.Sub(start), due.Sub(start), latest.Sub(start))
+			}
+		}
+	})
+}
+
+// Whoever gives up waiting does not take the signal with him.
+func TestACancelledGetLosesNoSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 200 {
+			q := workqueue.New(options{})
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			var taken atomic.Int32
+			for range 3 {
+				wg.Go(func() {
+					if _, err := q.GetContext(ctx); err == nil {
+						taken.Add(1)
+					}
+				})
+			}
+			wg.Go(func() {
+				for {
+					item, shutdown := q.Get()
+					if shutdown {
+						return
+					}
+					taken.Add(1)
+					q.Done(item)
+				}
+			})
+			synctest.Wait()
+			go cancel()
+			for i := range 5 {
+				q.Add(fmt.Sprint(i))
+			}
+			synctest.Wait()
+			want(t, "taken", taken.Load(), int32(5))
+			q.ShutDown()
+			wg.Wait()
+		}
+	})
+}

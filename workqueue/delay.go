@@ -1,0 +1,202 @@
+package workqueue
+
+import (
+	"math"
+	"time"
+)
+
+// delays is everything that waits for its time: a heap, and one timer that is set for
+// the first in it. Nothing leaves it but what is due, so the timer is never set too
+// early.
+//
+// Rejected: a goroutine with a channel before it, as in client-go. It costs two
+// switches for every item, it must be ended, and AddAfter can block on it.
+type delays[K comparable] struct {
+	heap  heap[K]
+	timer *time.Timer
+	armed int64 // what the timer is set for; 0: it is not
+	rests int64 // until when it is not set, because it has just called
+}
+
+// The timer rests after it has called: to be woken for every delay by itself would
+// cost far more than all the rest of its life. One that ends shortly after another may
+// therefore be late by a rest, and by a longRest if crowd ended at once, who will keep
+// the workers busy for longer than that.
+const (
+	rest     = int64(time.Millisecond)
+	longRest = 4 * rest
+	crowd    = 64
+)
+
+// never is the time of what is delayed beyond the clock's end.
+const never = math.MaxInt64
+
+// after returns the time that is d from now, which may be never.
+func after(now int64, d time.Duration) int64 {
+	if due := now + int64(d); due > now {
+		return due
+	}
+	return never
+}
+
+// AddAfter adds an item when the delay has passed; a zero or negative one adds it now.
+// An item has one due time: of several, the earliest is kept. It is added with the
+// priority that it is being processed with, or 0: what is put off is as urgent as it
+// was. After ShutDown it is dropped, see [Options.Dropped].
+func (q *Queue[K]) AddAfter(item K, d time.Duration) {
+	q.addLater(item, Request{After: d}, true)
+}
+
+// AddRateLimited is AddAfter with the delay that the limiter asks for. An item that
+// is delayed already, and would be due no sooner, stays as it is: the limiter counts
+// the failure but no token is taken for it, if the limiter is [Sparing].
+func (q *Queue[K]) AddRateLimited(item K) {
+	q.addLater(item, Request{RateLimited: true}, true)
+}
+
+// Forget makes the limiter forget how often the item was added rate-limited. The
+// item must still be Done.
+func (q *Queue[K]) Forget(item K) { q.opts.Limiter.Forget(item) }
+
+// NumRequeues returns how often the item was added rate-limited since Forget.
+func (q *Queue[K]) NumRequeues(item K) int { return q.opts.Limiter.NumRequeues(item) }
+
+// addLater adds with a delay. With inherit, an item that is processed keeps the
+// priority of that.
+func (q *Queue[K]) addLater(item K, how Request, inherit bool) {
+	hash, group := hashOf(item), q.group(item)
+	reason, d := AddedAfter, how.After
+	if how.RateLimited {
+		wait, ok := q.limit(item, hash, how.Priority)
+		if !ok {
+			return
+		}
+		reason, d = AddedRateLimited, max(d, wait)
+	}
+	q.mu.Lock()
+	if q.closed {
+		q.refuse(item, reason, how.Priority)
+		return
+	}
+	q.retries++
+	id, e := q.entry(item, hash)
+	var t tag
+	if run := e.run(); inherit && run != 0 {
+		t = tagOf(q.runs.slab.at(run).tag.lane(), reason)
+	} else {
+		t = q.tag(how.Priority, group, reason)
+	}
+	added := 0
+	if d > 0 {
+		now := q.now()
+		q.delay(id, e, t, now, after(now, d))
+	} else if q.admit(id, e, t, q.stamp()) {
+		added = 1
+	}
+	q.mu.Unlock()
+	q.count(added, 1)
+}
+
+// limit asks the limiter, and reports whether the item may still be added.
+func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok bool) {
+	q.mu.Lock()
+	if q.closed {
+		q.refuse(item, AddedRateLimited, priority)
+		return 0, false
+	}
+	var left time.Duration
+	if q.sparing != nil {
+		if id, _ := q.find(item, hash); id != 0 && q.entries.at(id).slot != 0 {
+			left = time.Duration(q.delays.heap.due(int(q.entries.at(id).slot-1)) - q.now())
+		}
+	}
+	q.mu.Unlock()
+	if left <= 0 {
+		return q.opts.Limiter.When(item), true
+	}
+	if d, ok := q.sparing.Sooner(item, left); ok {
+		return d, true
+	}
+	return left, true // no sooner than it is due
+}
+
+// delay makes an entry wait until due, or leaves an earlier time as it is. Whatever
+// is more urgent of the two decides the priority.
+func (q *Queue[K]) delay(id uint32, e *entry[K], t tag, now, due int64) {
+	h := &q.delays.heap
+	switch {
+	case e.slot == 0:
+		q.line.hold(t)
+		e.late = t
+		h.push(id, due)
+	default:
+		i := int(e.slot - 1)
+		if p := q.line.priority(e.late); q.line.priority(t) > p || due < h.due(i) && q.line.priority(t) == p {
+			q.line.hold(t)
+			q.line.drop(e.late)
+			e.late = t
+		}
+		if due >= h.due(i) {
+			return
+		}
+		h.up(i, id, due)
+	}
+	q.arm(now)
+}
+
+// arm sets the timer for the first delay, unless it is set for that or earlier.
+func (q *Queue[K]) arm(now int64) {
+	h := &q.delays
+	if h.heap.n == 0 || h.heap.due(0) == never {
+		return
+	}
+	next := max(h.heap.due(0), h.rests)
+	if h.armed != 0 && h.armed <= next {
+		return
+	}
+	h.armed = next
+	d := time.Duration(h.armed - now)
+	if h.timer == nil {
+		h.timer = time.AfterFunc(d, q.fire)
+	} else {
+		h.timer.Reset(d)
+	}
+}
+
+// fire is what the timer calls: whatever is due now waits in line.
+func (q *Queue[K]) fire() {
+	added, moved := 0, 0
+	q.mu.Lock()
+	q.delays.armed = 0
+	now := q.now()
+	for q.delays.heap.n > 0 && q.delays.heap.due(0) <= now {
+		if q.moveDue(now) {
+			added++
+		}
+		if moved++; moved%atOnce == 0 {
+			q.mu.Unlock() // somebody else may need it, if only to shut down
+			q.mu.Lock()
+		}
+	}
+	q.delays.rests = now + rest
+	if moved >= crowd {
+		q.delays.rests = now + longRest
+	}
+	q.arm(q.now())
+	q.mu.Unlock()
+	q.count(added, 0)
+}
+
+// moveDue lets the first of the delayed items wait, and reports whether it did not.
+func (q *Queue[K]) moveDue(now int64) bool {
+	if !q.timed {
+		now = 0
+	}
+	id := q.delays.heap.pop()
+	e := q.entries.at(id)
+	t := e.late
+	e.late = 0
+	added := q.admit(id, e, t, now)
+	q.line.drop(t)
+	return added
+}

@@ -1,0 +1,195 @@
+package workqueue
+
+import (
+	"context"
+	"time"
+)
+
+// Get waits until there is an item and takes it. It is then being processed, until
+// Done is called with it. Get ends with shutdown true when the queue is shut down and
+// nothing is left to take.
+func (q *Queue[K]) Get() (item K, shutdown bool) {
+	q.mu.Lock()
+	for q.line.ready == 0 {
+		if q.closed {
+			q.mu.Unlock()
+			return item, true
+		}
+		q.lobby.wait(&q.mu, nil)
+	}
+	item, waited := q.take()
+	q.mu.Unlock()
+	if q.opts.Metrics != nil {
+		q.opts.Metrics.Waited(waited)
+	}
+	return item, false
+}
+
+// GetContext is Get that also ends when the context does. The error is the context's
+// cause, even if items wait, or [ErrShutDown].
+func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
+	if ctx.Err() != nil {
+		return item, context.Cause(ctx)
+	}
+	q.mu.Lock()
+	if err := q.await(ctx); err != nil {
+		q.mu.Unlock()
+		return item, err
+	}
+	item, waited := q.take()
+	q.mu.Unlock()
+	if q.opts.Metrics != nil {
+		q.opts.Metrics.Waited(waited)
+	}
+	return item, nil
+}
+
+// GetBatch waits until there is an item and takes up to max, as so many calls of Get
+// would, for consumers to whom several are cheaper than one by one. Each must be Done.
+// A max below 1 counts as 1. The errors are those of GetContext.
+func (q *Queue[K]) GetBatch(ctx context.Context, max int) ([]K, error) {
+	return q.AppendBatch(ctx, nil, max)
+}
+
+// AppendBatch is GetBatch into memory of the caller's: it appends to items and returns
+// the longer slice.
+func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, error) {
+	if ctx.Err() != nil {
+		return items, context.Cause(ctx)
+	}
+	var waits []time.Duration // only with metrics, which are told without the lock
+	q.mu.Lock()
+	if err := q.await(ctx); err != nil {
+		q.mu.Unlock()
+		return items, err
+	}
+	for {
+		item, waited := q.take()
+		items = append(items, item)
+		if q.opts.Metrics != nil {
+			waits = append(waits, waited)
+		}
+		if max--; max <= 0 || q.line.ready == 0 {
+			break
+		}
+	}
+	q.mu.Unlock()
+	for _, d := range waits {
+		q.opts.Metrics.Waited(d)
+	}
+	return items, nil
+}
+
+// await waits until there is an item. The lock must be held.
+func (q *Queue[K]) await(ctx context.Context) error {
+	for q.line.ready == 0 {
+		switch {
+		case q.closed:
+			return ErrShutDown
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		q.lobby.wait(&q.mu, ctx.Done())
+	}
+	return nil
+}
+
+// take takes the next item, of at least one. The lock must be held.
+func (q *Queue[K]) take() (item K, waited time.Duration) {
+	now := q.stamp()
+	var id uint32
+	var t tag
+	q.line.ready--
+	if q.line.plain {
+		id = q.line.fifo.pop()
+		q.line.byAge = true
+		t = tagOf(0, Reason(q.entries.at(id).place-1))
+	} else {
+		seat := q.line.pick(now, q.age)
+		s := q.line.seats.at(seat)
+		id, t, waited = s.entry, s.tag, time.Duration(now-s.since)
+		q.line.rise(seat)
+		q.line.seats.release(seat)
+	}
+	e := q.entries.at(id)
+	e.place = processing | q.runs.start(id, t, now) // which holds the tag from now on
+	if q.line.ready > 0 {
+		q.lobby.wake()
+	}
+	return e.key, waited
+}
+
+// few is up to how many items that are processed are looked through to find one.
+const few = 4
+
+// Done says that an item that was taken has been processed. If it was added
+// meanwhile it waits again. Done of an item that is not being processed does nothing.
+func (q *Queue[K]) Done(item K) {
+	var hash uint32
+	many := q.many.Load()
+	if many {
+		hash = hashOf(item) // not under the lock, for which many wait
+	}
+	q.mu.Lock()
+	if !many && q.runs.slab.live > few {
+		q.many.Store(true)
+		q.mu.Unlock()
+		q.Done(item)
+		return
+	}
+	worked, ok := q.finish(item, hash, many)
+	q.mu.Unlock()
+	if ok && q.opts.Metrics != nil {
+		q.opts.Metrics.Worked(worked)
+	}
+}
+
+// DoneAll is Done for each of the items, such as those of a batch.
+func (q *Queue[K]) DoneAll(items []K) {
+	for _, item := range items {
+		q.Done(item)
+	}
+}
+
+func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration, ok bool) {
+	var id uint32
+	if many {
+		id, _ = q.find(item, hash)
+	} else {
+		id = q.findRunning(item)
+	}
+	if id == 0 || q.entries.at(id).run() == 0 {
+		return 0, false
+	}
+	e := q.entries.at(id)
+	was := q.runs.end(e.run())
+	e.place = was.again
+	q.line.drop(was.tag)
+	if q.opts.Metrics != nil {
+		worked = time.Duration(q.now() - was.started)
+	}
+	switch {
+	case was.again != 0:
+		q.again--
+		q.wait(id, was.again)
+	case e.slot == 0:
+		q.forget(id)
+	}
+	if q.closed && q.empty() {
+		q.endDrains()
+	}
+	return worked, true
+}
+
+// findRunning finds the entry of an item that is processed without a hash: most
+// controllers have one worker, and its item is in the cache already.
+func (q *Queue[K]) findRunning(item K) uint32 {
+	for id := q.runs.oldest; id != 0; {
+		r := q.runs.slab.at(id)
+		if q.entries.at(r.entry).key == item {
+			return r.entry
+		}
+		id = r.newer
+	}
+	return 0
+}

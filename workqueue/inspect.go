@@ -1,0 +1,232 @@
+package workqueue
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// State is where an item is. It can be in several states at a time: processed, to be
+// taken again, and delayed.
+type State uint8
+
+// The states.
+const (
+	// Waiting items can be taken.
+	Waiting State = iota + 1
+	// Again is said of items that were added while they are processed: they will
+	// wait after Done.
+	Again
+	// Processing items were taken and are not Done.
+	Processing
+	// Delayed items will wait when they are due.
+	Delayed
+	// Refused items were added after ShutDown and are not in the queue.
+	Refused
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	names := [...]string{Waiting: "waiting", Again: "again", Processing: "processing", Delayed: "delayed", Refused: "refused"}
+	if int(s) < len(names) && names[s] != "" {
+		return names[s]
+	}
+	return "State(" + strconv.Itoa(int(s)) + ")"
+}
+
+// Reason is how an item came to be in its state.
+type Reason uint8
+
+// The reasons. There are no more than four, see tag.
+const (
+	Added            Reason = iota // by Add
+	AddedAfter                     // by AddAfter
+	AddedRateLimited               // by AddRateLimited
+)
+
+// String returns the reason in lower case.
+func (r Reason) String() string {
+	names := [...]string{Added: "added", AddedAfter: "added after a delay", AddedRateLimited: "rate-limited"}
+	if int(r) < len(names) {
+		return names[r]
+	}
+	return "Reason(" + strconv.Itoa(int(r)) + ")"
+}
+
+// Item is an item in one of its states.
+type Item[K comparable] struct {
+	Key      K
+	State    State
+	Reason   Reason // how it was added
+	Priority int
+	// Since is when it was added (Waiting, Again) or taken (Processing). Where times
+	// are not noted, see [Options.Times], it is zero, or, for Processing, when
+	// somebody first looked, by Snapshot, Inspect, LongestRunning or Stats. It is
+	// zero for Delayed.
+	Since time.Time
+	// Due is when a Delayed item will wait.
+	Due time.Time
+}
+
+// Snapshot is all that is in a queue at one moment. An item that is in several
+// states is in several lists.
+type Snapshot[K comparable] struct {
+	Waiting    []Item[K] // in order of arrival
+	Again      []Item[K] // in the order in which they were taken
+	Processing []Item[K] // the longest running first
+	Delayed    []Item[K] // the first to be due first
+}
+
+// Snapshot returns copies of everything. It holds the lock for as long as that takes,
+// so it is for people and tests, not for every second: [Queue.Stats] is.
+func (q *Queue[K]) Snapshot() Snapshot[K] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.look()
+	s := Snapshot[K]{
+		Waiting:    make([]Item[K], 0, q.line.ready),
+		Again:      make([]Item[K], 0, q.again),
+		Processing: make([]Item[K], 0, q.runs.slab.live),
+		Delayed:    make([]Item[K], 0, q.delays.heap.n),
+	}
+	for i := range q.line.fifo.n {
+		s.Waiting = append(s.Waiting, q.seated(q.line.fifo.at(i)))
+	}
+	for id := q.line.oldest; id != 0; id = q.line.seats.at(id).newer {
+		s.Waiting = append(s.Waiting, q.seated(q.line.seats.at(id).entry))
+	}
+	for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
+		s.Processing = append(s.Processing, q.running(id))
+		if r := q.runs.slab.at(id); r.again != 0 {
+			s.Again = append(s.Again, q.seated(r.entry))
+		}
+	}
+	for i := range q.delays.heap.n {
+		s.Delayed = append(s.Delayed, q.delayed(i))
+	}
+	slices.SortStableFunc(s.Delayed, func(a, b Item[K]) int { return a.Due.Compare(b.Due) })
+	return s
+}
+
+// Inspect returns the item in each state that it is in; none, if the queue does not
+// have it.
+func (q *Queue[K]) Inspect(item K) []Item[K] {
+	hash := hashOf(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	id, _ := q.find(item, hash)
+	if id == 0 {
+		return nil
+	}
+	q.look()
+	var found []Item[K]
+	e := q.entries.at(id)
+	if run := e.run(); run != 0 {
+		found = append(found, q.running(run))
+		if q.runs.slab.at(run).again != 0 {
+			found = append(found, q.seated(id))
+		}
+	} else if e.place != 0 {
+		found = append(found, q.seated(id))
+	}
+	if e.slot != 0 {
+		found = append(found, q.delayed(int(e.slot-1)))
+	}
+	return found
+}
+
+// LongestRunning returns the item that was taken first of those that are not Done.
+// A worker that is stuck, or that forgot Done, shows here.
+func (q *Queue[K]) LongestRunning() (item Item[K], ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.runs.oldest == 0 {
+		return item, false
+	}
+	q.look()
+	return q.running(q.runs.oldest), true
+}
+
+// look gives a time to the items that are processed and have none, so that whoever
+// looks twice sees for how long at least. It returns the present time.
+func (q *Queue[K]) look() int64 {
+	now := q.now()
+	for id := q.runs.newest; id != 0; id = q.runs.slab.at(id).older {
+		if r := q.runs.slab.at(id); r.started == 0 {
+			r.started = now
+		}
+	}
+	return now
+}
+
+// seated returns an entry that waits or will again.
+func (q *Queue[K]) seated(id uint32) Item[K] {
+	e := q.entries.at(id)
+	i, seat := Item[K]{Key: e.key, State: Waiting}, e.place
+	if run := e.run(); run != 0 {
+		i.State, seat = Again, q.runs.slab.at(run).again
+	}
+	if q.line.plain {
+		i.Reason = Reason(seat - 1)
+		return i
+	}
+	s := q.line.seats.at(seat)
+	i.Reason, i.Priority, i.Since = s.tag.reason(), q.line.priority(s.tag), q.at(s.since)
+	return i
+}
+
+func (q *Queue[K]) running(id uint32) Item[K] {
+	r := q.runs.slab.at(id)
+	return Item[K]{
+		Key: q.entries.at(r.entry).key, State: Processing, Reason: r.tag.reason(),
+		Priority: q.line.priority(r.tag), Since: q.at(r.started),
+	}
+}
+
+func (q *Queue[K]) delayed(i int) Item[K] {
+	e := q.entries.at(q.delays.heap.id(i))
+	return Item[K]{
+		Key: e.key, State: Delayed, Reason: e.late.reason(),
+		Priority: q.line.priority(e.late), Due: q.at(q.delays.heap.due(i)),
+	}
+}
+
+// Len returns the number of items that can be taken. It may be wrong as soon as it
+// is known: to decide whether to Get, call GetContext.
+func (q *Queue[K]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.line.ready
+}
+
+// Stats is how much is in a queue at one moment, and how much has been.
+type Stats struct {
+	// Waiting, Again, Processing and Delayed are how many items are in each state.
+	// Waiting and Again together are what client-go calls depth.
+	Waiting, Again, Processing, Delayed int
+	// Adds, Retries and Dropped are how often [Metrics] were told so, or would have
+	// been.
+	Adds, Retries, Dropped uint64
+	// Unfinished is for how long the items that are processed have been, all
+	// together; Longest, for how long the first of them has been. Where times are
+	// not noted it is since somebody first looked, see [Item].
+	Unfinished, Longest time.Duration
+}
+
+// Stats returns the present figures. It is cheap.
+func (q *Queue[K]) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := Stats{
+		Waiting: q.line.ready, Again: q.again, Processing: q.runs.slab.live, Delayed: q.delays.heap.n,
+		Adds: q.adds, Retries: q.retries, Dropped: q.dropped,
+	}
+	if q.runs.oldest != 0 {
+		now := q.look()
+		s.Longest = time.Duration(now - q.runs.slab.at(q.runs.oldest).started)
+		for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
+			s.Unfinished += time.Duration(now - q.runs.slab.at(id).started)
+		}
+	}
+	return s
+}

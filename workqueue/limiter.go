@@ -1,0 +1,130 @@
+package workqueue
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Limiter says how long an item is to be delayed before it is tried again. It must be
+// safe for concurrent use.
+type Limiter[K comparable] interface {
+	// When counts a failure of the item and returns the delay after it.
+	When(item K) time.Duration
+	// Forget forgets the item's failures.
+	Forget(item K)
+	// NumRequeues returns the number of the item's failures.
+	NumRequeues(item K) int
+}
+
+// Sparing is a Limiter that can find out that a delay is of no use before it pays
+// for it. All limiters of this package are; of others, When is called each time.
+type Sparing[K comparable] interface {
+	Limiter[K]
+	// Sooner is When if the delay is shorter than than. Otherwise it counts the
+	// failure, takes no token, and returns false.
+	Sooner(item K, than time.Duration) (d time.Duration, ok bool)
+}
+
+// failures counts them by item.
+type failures[K comparable] struct {
+	mu sync.Mutex // guards everything below
+	n  map[K]int
+	// A map never shrinks. One that was large, and has run empty many times without
+	// having been a quarter as large again, is given up.
+	size, most, slack int
+}
+
+// add counts one more and returns how many there were before.
+func (f *failures[K]) add(item K) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == nil {
+		f.n = map[K]int{}
+	}
+	n := f.n[item]
+	if n < math.MaxInt {
+		f.n[item] = n + 1
+	}
+	f.most = max(f.most, len(f.n))
+	f.size = max(f.size, f.most)
+	return n
+}
+
+// Forget implements [Limiter].
+func (f *failures[K]) Forget(item K) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.n, item)
+	if len(f.n) > 0 || f.size < 1024 {
+		return
+	}
+	if 4*f.most > f.size {
+		f.slack = 0
+	} else if f.slack++; f.slack == 64 {
+		f.n, f.size, f.slack = nil, 0, 0
+	}
+	f.most = 0
+}
+
+// NumRequeues implements [Limiter].
+func (f *failures[K]) NumRequeues(item K) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.n[item]
+}
+
+// Exponential is a [Limiter] whose delays double with every failure of the item.
+type Exponential[K comparable] struct {
+	failures[K]
+	base, limit time.Duration
+}
+
+// NewExponential makes a limiter with delays of base, 2·base, 4·base and so on, but
+// never above limit. Both are at least a nanosecond, so that no delay is 0.
+func NewExponential[K comparable](base, limit time.Duration) *Exponential[K] {
+	return &Exponential[K]{base: max(1, base), limit: max(1, limit)}
+}
+
+// When implements [Limiter].
+func (l *Exponential[K]) When(item K) time.Duration {
+	n := l.add(item)
+	if n >= 63 || l.base > l.limit>>n {
+		return l.limit
+	}
+	return l.base << n
+}
+
+// Sooner implements [Sparing].
+func (l *Exponential[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+	d := l.When(item)
+	return d, d < than
+}
+
+// FastSlow is a [Limiter] with one delay for an item's first failures and another
+// for the rest.
+type FastSlow[K comparable] struct {
+	failures[K]
+	fast, slow time.Duration
+	attempts   int
+}
+
+// NewFastSlow makes a limiter that delays an item by fast for its first so many
+// failures and by slow after that. Both are at least a nanosecond.
+func NewFastSlow[K comparable](fast, slow time.Duration, attempts int) *FastSlow[K] {
+	return &FastSlow[K]{fast: max(1, fast), slow: max(1, slow), attempts: attempts}
+}
+
+// When implements [Limiter].
+func (l *FastSlow[K]) When(item K) time.Duration {
+	if l.add(item) < l.attempts {
+		return l.fast
+	}
+	return l.slow
+}
+
+// Sooner implements [Sparing].
+func (l *FastSlow[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+	d := l.When(item)
+	return d, d < than
+}

@@ -1,0 +1,246 @@
+package workqueue
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Queue is a queue of items to be worked on. Make one with [New].
+//
+// What it guarantees:
+//
+//   - An item is with at most one worker at a time. One that is added while it waits
+//     is taken once; one that is added while it is processed is taken again, after
+//     Done.
+//   - Items of the same priority and group are taken in the order in which they
+//     began to wait. Higher priorities go first, groups take turns.
+//   - Nothing waits for ever: see [Options.AgeAfter]. An item that came when n others
+//     waited is taken at the latest by the 2(n+1)th Get after it has waited AgeAfter,
+//     whatever came later and however urgent.
+//   - A delayed item begins to wait at its due time, never before, and up to a
+//     millisecond later if another was due just before, or four if many were. It has
+//     one due time, the earliest that was asked for. Adding it meanwhile does not change that:
+//     it is then taken twice, unless it still waits when it is due.
+//   - A queue has no goroutine. One that is forgotten without ShutDown costs nothing
+//     once its delays have passed.
+//
+// All methods may be called from any goroutine, and by the functions in [Options].
+// No operation allocates in the steady state. Memory follows the most items there
+// were, and is given back after some rounds in which the queue ran empty without
+// having needed it.
+//
+// Each item has one entry, with its place among those that wait (line), that are
+// processed (runs) and that are delayed (delays); it may be in all three. Rejected:
+// three queues, each wrapped around the one before, as in client-go. Each has its own
+// lock, its own map and its own idea of what is queued, so that nobody can tell where
+// an item is, and every delayed item is paid for twice.
+type Queue[K comparable] struct {
+	opts    Options[K]
+	sparing Sparing[K]  // the limiter, if it is one
+	age     int64       // opts.AgeAfter, 0 for never
+	born    time.Time   // where the queue's clock begins
+	many    atomic.Bool // more than few items were once processed at a time
+
+	// mu guards everything below. No code of the user's runs while it is held. What
+	// every operation touches stands together.
+	mu                     sync.Mutex
+	closed                 bool // ShutDown or ShutDownWithDrain was called
+	timed                  bool // the times of adding are noted
+	again                  int  // seats that are not in line because their item is processed
+	adds, retries, dropped uint64
+	peak, slack            int // for trim
+	index                  index
+	entries                slab[entry[K]]
+	lobby                  lobby
+	runs                   runs
+	line                   line
+	delays                 delays[K]
+	drained                chan struct{} // closed when there is nothing left, or no wish to wait; nil when nobody waits
+}
+
+// New makes an empty queue.
+func New[K comparable](opts Options[K]) *Queue[K] {
+	opts = opts.withDefaults()
+	q := &Queue[K]{opts: opts, age: max(0, int64(opts.AgeAfter)), born: time.Now()}
+	q.sparing, _ = opts.Limiter.(Sparing[K])
+	q.timed = opts.Times || opts.Metrics != nil
+	q.line.init()
+	q.line.plain = !q.timed && opts.Group == nil
+	q.index.resize(leastCells)
+	q.delays.heap.entries = &q.entries
+	return q
+}
+
+// now reads the queue's clock, which never shows 0.
+func (q *Queue[K]) now() int64 { return int64(time.Since(q.born)) + 1 }
+
+// stamp returns the time, or 0 if nobody wants to know.
+func (q *Queue[K]) stamp() int64 {
+	if q.timed {
+		return q.now()
+	}
+	return 0
+}
+
+// at turns a time on the queue's clock into one for the user.
+func (q *Queue[K]) at(t int64) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return q.born.Add(time.Duration(t - 1))
+}
+
+// Add lets an item wait to be taken, with priority 0, if it does not wait already.
+// After ShutDown it is dropped, see [Options.Dropped].
+func (q *Queue[K]) Add(item K) {
+	hash, group := hashOf(item), q.group(item)
+	q.mu.Lock()
+	if q.closed {
+		q.refuse(item, Added, 0)
+		return
+	}
+	added := q.put(item, hash, 0, group)
+	q.mu.Unlock()
+	if added && q.opts.Metrics != nil {
+		q.opts.Metrics.Added(1)
+	}
+}
+
+// AddWith adds items as the request says; with many items it is cheaper than a call
+// for each.
+func (q *Queue[K]) AddWith(how Request, items ...K) {
+	switch {
+	case how.After > 0 || how.RateLimited:
+		for _, item := range items {
+			q.addLater(item, how, false)
+		}
+	case q.opts.Group != nil:
+		for i := range items {
+			q.addAll(how.Priority, q.group(items[i]), items[i:i+1])
+		}
+	default:
+		for len(items) > 0 {
+			n := min(len(items), atOnce)
+			q.addAll(how.Priority, "", items[:n])
+			items = items[n:]
+		}
+	}
+}
+
+// atOnce bounds how many items are moved before others may have the lock.
+const atOnce = 256
+
+func (q *Queue[K]) addAll(priority int, group string, items []K) {
+	added, closed := q.putAll(priority, group, items)
+	if closed {
+		for _, item := range items {
+			q.mu.Lock()
+			q.refuse(item, Added, priority)
+		}
+	}
+	q.count(added, 0)
+}
+
+func (q *Queue[K]) putAll(priority int, group string, items []K) (added int, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock() // hashing panics if K is an interface and the item has no hash
+	if q.closed {
+		return 0, true
+	}
+	for _, item := range items {
+		if q.put(item, hashOf(item), priority, group) {
+			added++
+		}
+	}
+	return added, false
+}
+
+// group returns the item's group. The lock must not be held.
+func (q *Queue[K]) group(item K) string {
+	if q.opts.Group == nil {
+		return ""
+	}
+	return q.opts.Group(item)
+}
+
+// put lets an item wait and reports whether it did not before. The lock must be held.
+func (q *Queue[K]) put(item K, hash uint32, priority int, group string) bool {
+	t := q.tag(priority, group, Added)
+	id, e := q.entry(item, hash)
+	return q.admit(id, e, t, q.stamp())
+}
+
+// tag returns the tag of a lane. The first use of a second lane makes the queue note
+// times, for ageing.
+func (q *Queue[K]) tag(priority int, group string, r Reason) tag {
+	if priority == 0 && group == "" {
+		return tagOf(0, r)
+	}
+	if q.line.plain {
+		q.unfold()
+	}
+	if !q.timed && q.age > 0 {
+		q.timed = true
+		q.line.from = q.now()
+	}
+	return tagOf(q.line.lane(priority, group), r)
+}
+
+// admit lets an entry wait, after Done if need be, and reports whether it did not
+// before. It takes no ownership of the tag.
+func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
+	seat := &e.place
+	run := e.run()
+	if run != 0 {
+		seat = &q.runs.slab.at(run).again
+	}
+	if *seat != 0 {
+		if !q.line.plain {
+			q.line.raise(*seat, t, run == 0)
+		}
+		return false
+	}
+	if q.line.plain {
+		*seat = 1 + uint32(t.reason())
+	} else {
+		*seat = q.line.seat(id, t, now)
+	}
+	q.adds++
+	if run != 0 {
+		q.again++
+	} else {
+		q.wait(id, *seat)
+	}
+	return true
+}
+
+// wait puts an entry that has a seat in line.
+func (q *Queue[K]) wait(id, seat uint32) {
+	q.line.ready++
+	if q.line.plain {
+		q.line.fifo.push(id)
+	} else {
+		q.line.sit(seat)
+	}
+	q.lobby.wake()
+}
+
+// unfold makes a plain line one with seats and lanes. Of no item in it the age is
+// known.
+func (q *Queue[K]) unfold() {
+	l := &q.line
+	l.plain = false
+	for l.fifo.n > 0 {
+		id := l.fifo.pop()
+		e := q.entries.at(id)
+		e.place = l.seat(id, tagOf(0, Reason(e.place-1)), 0)
+		l.sit(e.place)
+	}
+	l.fifo = fifo{}
+	for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
+		if r := q.runs.slab.at(id); r.again != 0 {
+			r.again = l.seat(r.entry, tagOf(0, Reason(r.again-1)), 0)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+)
+
+// ShutDown ends the queue: what is added from now on is dropped and so is, at once,
+// what is delayed; see [Options.Dropped]. What waits may still be taken, and so may,
+// after Done, what was added while it is processed. Get then tells that it is over.
+//
+// ShutDown waits for nothing, and ends what waits in ShutDownWithDrain and Drain. All
+// of them may be called in any order and more than once.
+func (q *Queue[K]) ShutDown() {
+	q.mu.Lock()
+	dropped := q.close()
+	q.endDrains()
+	q.mu.Unlock()
+	q.tellDropped(dropped)
+}
+
+// ShutDownWithDrain is ShutDown that waits until everything that waited has been
+// taken and everything that was taken is Done. It takes workers to do that: if there
+// are none left, or one never calls Done, it waits until ShutDown. In client-go it
+// returns when nothing is processed at the moment, whatever waits.
+func (q *Queue[K]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
+
+// Drain is ShutDownWithDrain that also ends when the context does. The error then
+// wraps its cause and says how much was left, which Snapshot lists; or it wraps
+// [ErrAbandoned].
+func (q *Queue[K]) Drain(ctx context.Context) error {
+	q.mu.Lock()
+	dropped := q.close()
+	if q.empty() {
+		q.mu.Unlock()
+		q.tellDropped(dropped)
+		return nil
+	}
+	if q.drained == nil {
+		q.drained = make(chan struct{})
+	}
+	drained := q.drained
+	q.mu.Unlock()
+	q.tellDropped(dropped)
+
+	cause := ErrAbandoned
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.empty() {
+		return nil
+	}
+	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, q.runs.slab.live, cause)
+}
+
+// ShuttingDown reports whether the queue is shut down, by whichever method.
+func (q *Queue[K]) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// close shuts down and returns the delayed items that are dropped.
+func (q *Queue[K]) close() (dropped []Item[K]) {
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	q.lobby.wakeAll()
+	if q.delays.timer != nil {
+		q.delays.timer.Stop()
+	}
+	h := &q.delays.heap
+	for h.n > 0 {
+		due := h.due(0)
+		id := h.pop()
+		e := q.entries.at(id)
+		dropped = append(dropped, Item[K]{Key: e.key, State: Delayed, Reason: e.late.reason(), Priority: q.line.priority(e.late), Due: q.at(due)})
+		q.line.drop(e.late)
+		e.late = 0
+		if e.place == 0 {
+			q.forget(id)
+		}
+	}
+	h.pages = nil
+	q.dropped += uint64(len(dropped))
+	return dropped
+}
+
+func (q *Queue[K]) tellDropped(items []Item[K]) {
+	if len(items) > 0 && q.opts.Metrics != nil {
+		q.opts.Metrics.Dropped(len(items))
+	}
+	if q.opts.Dropped != nil {
+		for _, item := range items {
+			q.opts.Dropped(item)
+		}
+	}
+}
+
+// refuse drops an item that came too late. It unlocks.
+func (q *Queue[K]) refuse(item K, r Reason, priority int) {
+	q.dropped++
+	q.mu.Unlock()
+	if q.opts.Metrics != nil {
+		q.opts.Metrics.Dropped(1)
+	}
+	if q.opts.Dropped != nil {
+		q.opts.Dropped(Item[K]{Key: item, State: Refused, Reason: r, Priority: priority})
+	}
+}
+
+// empty reports whether nothing waits and nothing is processed.
+func (q *Queue[K]) empty() bool { return q.line.ready == 0 && q.runs.slab.live == 0 }
+
+func (q *Queue[K]) endDrains() {
+	if q.drained != nil {
+		close(q.drained)
+		q.drained = nil
+	}
+}

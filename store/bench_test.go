@@ -2,217 +2,145 @@ package store
 
 import (
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func bpod(i int, rv int) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns-%03d", i/1000), Name: fmt.Sprintf("pod-%06d-abcde", i), UID: object.UID(fmt.Sprint(i)), ResourceVersion: fmt.Sprint(rv), Labels: map[string]string{"app": fmt.Sprintf("app-%d", i%300)}},
-		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%1000)}}
+// These are for profiles while one works on the store; `make bench` compares with client-go.
+
+const benchObjects = 100_000
+
+func benchThing(i, version int) *thing {
+	return &thing{
+		key:     object.Key{Namespace: fmt.Sprintf("ns-%03d", i/1000), Name: fmt.Sprintf("pod-%06d-abcde", i)},
+		uid:     object.UID(fmt.Sprint(i)),
+		version: object.Version(fmt.Sprint(version)),
+		color:   fmt.Sprint("color-", i%1000),
+	}
 }
 
-var idxNode = NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
-var idxNS = NewIndex("ns", func(p *corev1.Pod) string { return p.Namespace })
-var idxApp = NewIndex("app", func(p *corev1.Pod) string { return p.Labels["app"] })
+var benchColor = NewIndex("color", func(t *thing) string { return t.color })
 
-func bstore(n int) (*Store[*corev1.Pod], []*corev1.Pod) {
-	s := Must(New(object.Meta[*corev1.Pod](), Options[*corev1.Pod]{Indexes: []AnyIndex[*corev1.Pod]{idxNode, idxNS, idxApp}}))
-	pods := make([]*corev1.Pod, n)
-	for i := range pods {
-		pods[i] = bpod(i, i+1)
+func benchStore(b *testing.B) (*Store[*thing], []*thing) {
+	s := Must(New(things, Options[*thing]{Indexes: []AnyIndex[*thing]{benchColor}}))
+	all := make([]*thing, benchObjects)
+	for i := range all {
+		all[i] = benchThing(i, i+1)
 	}
-	if err := s.Replace("200000", pods...); err != nil {
-		panic(err)
+	if err := s.Replace("1", all...); err != nil {
+		b.Fatal(err)
 	}
-	return s, pods
+	b.ReportAllocs()
+	b.ResetTimer()
+	return s, all
 }
+
+// scattered visits the objects in an order that no prefetcher guesses.
+func scattered(all []*thing, i int) *thing { return all[i*7919%len(all)] }
 
 func BenchmarkGet(b *testing.B) {
-	s, pods := bstore(100000)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		p := pods[(i*7919)%len(pods)]
-		i++
-		if _, ok := s.Get(object.Key{Namespace: p.Namespace, Name: p.Name}); !ok {
-			b.Fatal()
+	s, all := benchStore(b)
+	for i := 0; b.Loop(); i++ {
+		if _, ok := s.Get(scattered(all, i).key); !ok {
+			b.Fatal("not found")
 		}
 	}
-}
-func keysOf(pods []*corev1.Pod) ([]object.Key, []string) {
-	ks := make([]object.Key, len(pods))
-	ss := make([]string, len(pods))
-	for i := range pods {
-		p := pods[(i*7919)%len(pods)]
-		ks[i] = object.Key{Namespace: strings.Clone(p.Namespace), Name: strings.Clone(p.Name)}
-		ss[i] = ks[i].String()
-	}
-	return ks, ss
 }
 
-func BenchmarkGetKeys(b *testing.B) {
-	s, pods := bstore(100000)
-	ks, _ := keysOf(pods)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if _, ok := s.Get(ks[i]); !ok {
-			b.Fatal()
-		}
-		if i++; i == len(ks) {
-			i = 0
-		}
-	}
-}
-func BenchmarkMapGet(b *testing.B) {
-	_, pods := bstore(100000)
-	_, ss := keysOf(pods)
-	m := map[string]any{}
-	for _, p := range pods {
-		m[p.Namespace+"/"+p.Name] = p
-	}
-	var mu sync.RWMutex
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		mu.RLock()
-		_, ok := m[ss[i]]
-		mu.RUnlock()
-		if !ok {
-			b.Fatal()
-		}
-		if i++; i == len(ss) {
-			i = 0
-		}
-	}
-}
-func BenchmarkSnapGet(b *testing.B) {
-	s, pods := bstore(100000)
-	snap := s.Snapshot()
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		p := pods[(i*7919)%len(pods)]
-		i++
-		if _, ok := snap.Get(object.Key{Namespace: p.Namespace, Name: p.Name}); !ok {
-			b.Fatal()
-		}
-	}
-}
 func BenchmarkAll(b *testing.B) {
-	s, _ := bstore(100000)
-	b.ReportAllocs()
+	s, _ := benchStore(b)
 	for b.Loop() {
 		snap := s.Pin()
 		n := 0
-		for p := range snap.All() {
-			if p != nil {
-				n++
-			}
-		}
-		if n != 100000 {
-			b.Fatal(n)
+		for range snap.All() {
+			n++
 		}
 		snap.Release()
+		if n != benchObjects {
+			b.Fatal(n)
+		}
 	}
 }
-func BenchmarkByIndex(b *testing.B) {
-	s, _ := bstore(100000)
-	b.ReportAllocs()
-	i := 0
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("node-%d", i)
-	}
-	for b.Loop() {
-		snap := s.Pin()
+
+func BenchmarkIndexGet(b *testing.B) {
+	s, all := benchStore(b)
+	snap := s.Snapshot()
+	defer snap.Release()
+	for i := 0; b.Loop(); i++ {
 		n := 0
-		for p := range idxNode.Get(snap, keys[i%1000]) {
-			if p != nil {
-				n++
-			}
+		for range benchColor.Get(snap, scattered(all, i).color) {
+			n++
 		}
-		i++
 		if n != 100 {
 			b.Fatal(n)
 		}
-		snap.Release()
 	}
 }
+
 func BenchmarkPin(b *testing.B) {
-	s, _ := bstore(1000)
-	b.ReportAllocs()
+	s, _ := benchStore(b)
 	for b.Loop() {
 		s.Pin().Release()
 	}
 }
+
 func BenchmarkSnapshot(b *testing.B) {
-	s, _ := bstore(1000)
-	b.ReportAllocs()
+	s, _ := benchStore(b)
 	for b.Loop() {
 		s.Snapshot().Release()
 	}
 }
-func BenchmarkUpdate(b *testing.B) {
-	s, pods := bstore(100000)
-	next := make([]*corev1.Pod, len(pods))
-	for i := range pods {
-		next[i] = bpod(i, 300000+i)
-	}
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if err := s.Set(next[(i*7919)%len(pods)]); err != nil {
+
+func BenchmarkSet(b *testing.B) {
+	s, all := benchStore(b)
+	for i := 0; b.Loop(); i++ {
+		if err := s.Set(scattered(all, i)); err != nil {
 			b.Fatal(err)
 		}
-		i++
 	}
 }
-func BenchmarkInsertDelete(b *testing.B) {
-	s, pods := bstore(100000)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		p := pods[(i*7919)%len(pods)]
-		i++
-		s.Delete(object.Key{Namespace: p.Namespace, Name: p.Name})
-		s.Set(p)
-	}
-}
-func BenchmarkReplaceSame(b *testing.B) {
-	s, pods := bstore(100000)
-	b.ReportAllocs()
-	l, _ := object.ListOf(object.Meta[*corev1.Pod](), "300000", pods...)
-	batch := &delta.Batch[*corev1.Pod]{Deltas: []delta.Delta[*corev1.Pod]{{Type: delta.Replaced, List: &l}}}
-	for b.Loop() {
-		if c, err := s.Apply(batch, nil); err != nil || len(c) > 0 {
-			b.Fatal()
+
+func BenchmarkDeleteAndSet(b *testing.B) {
+	s, all := benchStore(b)
+	for i := 0; b.Loop(); i++ {
+		obj := scattered(all, i)
+		s.Delete(obj.key)
+		if err := s.Set(obj); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
-func BenchmarkReplaceFresh(b *testing.B) {
+
+func BenchmarkApplyUnchangedList(b *testing.B) {
+	s, all := benchStore(b)
+	list, err := object.ListOf(things, "2", all...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := &delta.Batch[*thing]{Deltas: []delta.Delta[*thing]{{Type: delta.Replaced, List: &list}}}
 	for b.Loop() {
-		bstore(100000)
+		if changes, err := s.Apply(batch, nil); err != nil || len(changes) > 0 {
+			b.Fatal(len(changes), err)
+		}
 	}
 }
+
 func BenchmarkDiff(b *testing.B) {
-	s, pods := bstore(100000)
-	a := s.Snapshot()
+	s, all := benchStore(b)
+	before := s.Snapshot()
+	defer before.Release()
 	for i := range 1000 {
-		j := (i * 7919) % len(pods)
-		s.Set(bpod(j, 400000+i))
+		if err := s.Set(benchThing(i*7919%len(all), benchObjects+i)); err != nil {
+			b.Fatal(err)
+		}
 	}
-	c := s.Snapshot()
-	b.ReportAllocs()
+	after := s.Snapshot()
+	defer after.Release()
 	for b.Loop() {
 		n := 0
-		for range Diff(a, c) {
+		for range Diff(before, after) {
 			n++
 		}
 		if n != 1000 {

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"runtime"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -166,11 +167,9 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	}
 	n.check()
 	n.store.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
-		var few fetch[T]
-		for _, c := range cells {
-			if few.add(c.Elem) && !few.flush(n, yield) {
-				return false
-			}
+		few := fetch[T]{n: len(cells)}
+		for i, c := range cells {
+			few.ids[i] = c.Elem
 		}
 		return few.flush(n, yield)
 	})
@@ -181,7 +180,7 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 // and the next would make the processor wait for each by itself.
 type fetch[T any] struct {
 	n   int
-	ids [32]uint32
+	ids [mvcc.MaxLeaf]uint32
 }
 
 // add notes an id and reports whether there is no more room.
@@ -193,6 +192,17 @@ func (f *fetch[T]) add(id uint32) (full bool) {
 
 // flush yields the objects of the ids that were noted.
 func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
+	if n.store.direct {
+		var pointers [len(f.ids)]unsafe.Pointer
+		found := n.store.objects.GatherDirect(f.ids[:f.n], n.state.Revision, pointers[:])
+		f.n = 0
+		for _, p := range pointers[:found] {
+			if !yield(fromPointer[T](p)) {
+				return false
+			}
+		}
+		return true
+	}
 	var versions [len(f.ids)]*version[T]
 	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, versions[:])
 	f.n = 0

@@ -60,8 +60,14 @@ func (v *Version[V]) At(revision uint64) *Version[V] {
 
 const chunkSize = 256
 
-// chunk has the newest versions of some ids, side by side, for whoever visits many.
-type chunk[V any] [chunkSize]atomic.Pointer[Version[V]]
+// chunk has the newest versions of some ids, side by side, for whoever visits many; and their
+// values, where these are pointers, for whoever need not look at the versions: no value here is
+// newer than last, which is set before a value is.
+type chunk[V any] struct {
+	last   atomic.Uint64 // the newest stamp in the chunk
+	direct *[chunkSize]unsafe.Pointer
+	heads  [chunkSize]atomic.Pointer[Version[V]]
+}
 
 // Ref is a key as the writer found it: its id and its newest version, published or not,
 // dead or not. The zero Ref stands for a key that has none. It is good until the map is
@@ -141,7 +147,7 @@ func (m *Map[V]) Key(id uint32) object.Key { return m.table.Load().key(id) }
 
 // Head returns the newest version of an id that is in use.
 func (m *Map[V]) Head(id uint32) *Version[V] {
-	return (*m.dir.Load())[id/chunkSize][id%chunkSize].Load()
+	return (*m.dir.Load())[id/chunkSize].heads[id%chunkSize].Load()
 }
 
 // At returns the version that revision, which must be pinned, sees of an id; nil if none.
@@ -160,12 +166,34 @@ func (m *Map[V]) Gather(ids []uint32, revision uint64, out []*Version[V]) int {
 	dir := *m.dir.Load()
 	n := 0
 	for _, id := range ids {
-		v := dir[id/chunkSize][id%chunkSize].Load()
+		v := dir[id/chunkSize].heads[id%chunkSize].Load()
 		if v != nil && (v.stamp>>1 > revision || v.Dead()) {
 			v = v.At(revision)
 		}
 		if v != nil {
 			out[n] = v
+			n++
+		}
+	}
+	return n
+}
+
+// GatherDirect is [Map.Gather] for values that are pointers: it only looks at the versions of
+// chunks that were written to since the revision.
+func (m *Map[V]) GatherDirect(ids []uint32, revision uint64, out []unsafe.Pointer) int {
+	dir := *m.dir.Load()
+	n := 0
+	for _, id := range ids {
+		c := dir[id/chunkSize]
+		p := atomic.LoadPointer(&c.direct[id%chunkSize])
+		if c.last.Load()>>1 > revision { // in this order: it may have become so just now
+			p = nil
+			if v := c.heads[id%chunkSize].Load().At(revision); v != nil {
+				p = m.direct(v.Value)
+			}
+		}
+		if p != nil {
+			out[n] = p
 			n++
 		}
 	}
@@ -181,8 +209,8 @@ func (m *Map[V]) Len() int { return m.table.Load().keys }
 // Ids calls yield for every id in use with its newest version, until it returns false.
 func (m *Map[V]) Ids(yield func(id uint32, head *Version[V]) bool) {
 	for c, chunk := range *m.dir.Load() {
-		for i := range chunk {
-			if v := chunk[i].Load(); v != nil && !yield(uint32(c*chunkSize+i), v) {
+		for i := range chunk.heads {
+			if v := chunk.heads[i].Load(); v != nil && !yield(uint32(c*chunkSize+i), v) {
 				return
 			}
 		}
@@ -227,11 +255,15 @@ func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
 
 // setHead makes v the newest version of an entry.
 func (m *Map[V]) setHead(e *entry, v *Version[V]) {
+	c := (*m.dir.Load())[e.id/chunkSize]
 	if m.direct != nil {
+		p := m.direct(v.Value)
 		e.stamp.Store(stampBusy)
-		atomic.StorePointer(&e.direct, m.direct(v.Value))
+		atomic.StorePointer(&e.direct, p)
+		c.last.Store(v.stamp)
+		atomic.StorePointer(&c.direct[e.id%chunkSize], p)
 	}
-	(*m.dir.Load())[e.id/chunkSize][e.id%chunkSize].Store(v)
+	c.heads[e.id%chunkSize].Store(v)
 	e.stamp.Store(v.stamp)
 }
 
@@ -244,7 +276,11 @@ func (m *Map[V]) insert(k object.Key, value V) Ref[V] {
 	if dir := *m.dir.Load(); int(id/chunkSize) == len(dir) {
 		// Appending in place is invisible to readers of the shorter slice; the copy
 		// is only made when append has to grow.
-		dir = append(dir, new(chunk[V]))
+		c := new(chunk[V])
+		if m.direct != nil {
+			c.direct = new([chunkSize]unsafe.Pointer)
+		}
+		dir = append(dir, c)
 		m.dir.Store(&dir)
 	}
 	m.Reserve(1)
@@ -304,7 +340,7 @@ func (m *Map[V]) remove(id uint32) {
 		m.removed(t.key(id))
 	}
 	t.drop(uint64(t.byID[id].Load() - 1))
-	(*m.dir.Load())[id/chunkSize][id%chunkSize].Store(nil)
+	(*m.dir.Load())[id/chunkSize].heads[id%chunkSize].Store(nil)
 	m.ids.give(id)
 	if t.sparse() {
 		m.setTable(t.grown(0, m.ids.next))

@@ -74,10 +74,10 @@ func (k *kids[E, K]) setKid(i int, now *node[E, K]) { k.nodes[i].Store(now) }
 
 func (n *node[E, K]) leaf() bool { return n.kids == nil }
 
-const (
-	maxLeaf = 40
-	maxKids = 64
-)
+// MaxLeaf is the most elements that a leaf has.
+const MaxLeaf = 40
+
+const maxKids = 64
 
 // NewOrder returns an empty set. keyOf returns the key of an element that is in it. An
 // element that was removed may come to stand for another key; shifts then returns another
@@ -243,7 +243,7 @@ func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K
 	copy(cells, n.cells[:at])
 	cells[at].Elem = e
 	copy(cells[at+1:], n.cells[at:])
-	if len(cells) > maxLeaf {
+	if len(cells) > MaxLeaf {
 		mid := len(cells) / 2
 		if at == len(cells)-1 {
 			mid = at // keys that come in order leave full leaves behind
@@ -293,7 +293,7 @@ func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
 	case now == nil:
 		return o.inner(n.copyKids(at), without(n.seps, max(at-1, 0)))
 	}
-	if now.leaf() && len(now.cells) < maxLeaf/4 {
+	if now.leaf() && len(now.cells) < MaxLeaf/4 {
 		if merged := o.merge(n, at, now); merged != nil {
 			return merged
 		}
@@ -320,7 +320,7 @@ func (o *Order[E, K]) merge(n *node[E, K], at int, small *node[E, K]) *node[E, K
 		return nil
 	}
 	next := n.kid(at + 1)
-	if len(small.cells)+len(next.cells) > maxLeaf*3/4 {
+	if len(small.cells)+len(next.cells) > MaxLeaf*3/4 {
 		return nil
 	}
 	joined := o.leaf(slices.Concat(small.cells, next.cells))
@@ -336,7 +336,7 @@ func (o *Order[E, K]) Build(elems []E) {
 	}
 	var level []*node[E, K]
 	var firsts []K // the first key of each node
-	for part := range slices.Chunk(elems, maxLeaf) {
+	for part := range slices.Chunk(elems, MaxLeaf) {
 		cells := make([]Cell[E], len(part))
 		for i, e := range part {
 			cells[i].Elem = e

@@ -447,35 +447,24 @@ func (m *machine) checkIndex(t *rapid.T, h held, x *Index[*thing, string]) {
 // TestStoreAgreesWithModel is S01, S02, S04, S05, S08, W14, W17, W18, W19, L15 and L16 at
 // once: whatever happens, in whatever order, the store and every snapshot that is held
 // show just what a map would.
-func TestStoreAgreesWithModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"apply":    m.Apply,
-			"set":      m.Set,
-			"delete":   m.Delete,
-			"snapshot": m.Snapshot,
-			"release":  m.Release,
-			"index":    m.AddIndex,
-			"diff":     m.Diff,
-			"":         m.Check,
-		})
-	})
-}
+func TestStoreAgreesWithModel(t *testing.T) { rapid.Check(t, agrees) }
 
 // FuzzStore is the same, driven by the fuzzer's bytes.
 func FuzzStore(f *testing.F) {
 	f.Add([]byte("tarn"))
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
-		m := newMachine(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"apply":    m.Apply,
-			"set":      m.Set,
-			"delete":   m.Delete,
-			"snapshot": m.Snapshot,
-			"release":  m.Release,
-			"index":    m.AddIndex,
-			"":         m.Check,
-		})
-	}))
+	f.Fuzz(rapid.MakeFuzz(agrees))
+}
+
+func agrees(t *rapid.T) {
+	m := newMachine(t)
+	t.Repeat(map[string]func(*rapid.T){
+		"apply":    m.Apply,
+		"set":      m.Set,
+		"delete":   m.Delete,
+		"snapshot": m.Snapshot,
+		"release":  m.Release,
+		"index":    m.AddIndex,
+		"diff":     m.Diff,
+		"":         m.Check,
+	})
 }

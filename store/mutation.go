@@ -37,15 +37,10 @@ type mutable interface {
 	mutation() (path, was, is string)
 }
 
-// detector is what a store has when it looks for mutations.
-type detector struct {
-	report func(Mutation)
-}
-
 // detect turns the detector on. A decoded store gets a form that keeps a copy beside each
 // object; the encoded form has what it needs.
 func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
-	s.detector = &detector{report: report}
+	s.onMutation = report
 	if s.form != nil {
 		if _, ok := s.form.(interface{ detects() }); !ok {
 			return ErrNoDetection
@@ -92,7 +87,7 @@ func (h guardedObject[T]) mutation() (path, was, is string) {
 
 // checkMutation looks at an object that is about to be superseded.
 func (s *Store[T]) checkMutation(k object.Key, v *version[T]) {
-	if s.detector == nil || v.Value.cell == nil {
+	if s.onMutation == nil || v.Value.cell == nil {
 		return
 	}
 	held, ok := v.Value.cell.held.(mutable)
@@ -110,7 +105,7 @@ func (s *Store[T]) report() {
 	for len(s.reports) > 0 {
 		m := s.reports[0]
 		s.reports = s.reports[1:]
-		s.detector.report(m)
+		s.onMutation(m)
 	}
 	s.reports = nil
 }
@@ -119,7 +114,7 @@ func (s *Store[T]) report() {
 // [Options.OnMutation]. It does nothing when the detector is off. A mutated object is
 // reported by every check until it is replaced.
 func (s *Store[T]) CheckMutations() {
-	if s.detector == nil {
+	if s.onMutation == nil {
 		return
 	}
 	s.mu.Lock()

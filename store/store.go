@@ -49,8 +49,8 @@ type Store[T any] struct {
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
 	direct  bool // objects are pointers and rest as they are
-	// detector is nil unless mutations are looked for.
-	detector *detector
+	// onMutation is nil unless mutations are looked for.
+	onMutation func(Mutation)
 
 	rows rows // of the writer
 	// foreign are the ids of objects of an earlier epoch that a list of the present one had,

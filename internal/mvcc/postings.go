@@ -120,9 +120,6 @@ func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
 	}
 }
 
-// Len returns the number of values that some revision may see, for the writer.
-func (p *Postings[K]) Len() int { return p.table.Load().keys }
-
 // Add gives id, which does not have it, the value k in the revision in preparation.
 func (p *Postings[K]) Add(k K, id uint32) Place {
 	m := p.Find(k)

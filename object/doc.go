@@ -11,7 +11,10 @@
 //     that nothing here or above requires Kubernetes' own types. [Meta] is the
 //     accessor for everything that has a metav1.ObjectMeta.
 //   - [Item], [List] and [Event] are what a list or a watch yields; [ListOptions]
-//     and [WatchOptions] are what one asks for; [Resource] says of what.
+//     and [WatchOptions] are what one asks for; [Resource] says of what. A [Page]
+//     closes a list, a [Stream] is an open watch, and [Held] says what need not
+//     be decoded.
+//   - [FieldPath] leads to a field that is to be left out.
 //
 // The package does no I/O and holds no state. Its only dependency is
 // apimachinery's metadata types.

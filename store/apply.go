@@ -34,7 +34,7 @@ func (k Kind) String() string {
 }
 
 // Change is what happened to one object. It keeps the objects it speaks of from being
-// collected, and at most those older ones that snapshots of the time could see.
+// collected.
 type Change[T any] struct {
 	Kind Kind
 	// Unknown marks a Deleted change whose New is not the final state of the object
@@ -44,25 +44,15 @@ type Change[T any] struct {
 	// Key is the key of the object.
 	Key object.Key
 
-	old, new *version[T]
+	old, new value[T]
 }
 
 // Old returns the object as it was before; the zero value for Added.
-func (c Change[T]) Old() (obj T) {
-	if c.old == nil {
-		return obj
-	}
-	return c.old.Value.load()
-}
+func (c Change[T]) Old() T { return c.old.load() }
 
 // New returns the object as it is now. For Deleted that is its final state as the
 // server told it, or, where Unknown is set, the last state known.
-func (c Change[T]) New() (obj T) {
-	if c.new == nil {
-		return obj
-	}
-	return c.new.Value.load()
-}
+func (c Change[T]) New() T { return c.new.load() }
 
 // ErrNotHeld is wrapped by the error for a list item that was left undecoded because it
 // was held, and is not any more. Whoever listed must list again.
@@ -105,7 +95,7 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	return changes, errors.Join(t.takeProblems()...)
 }
 
-func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new *version[T]) {
+func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new value[T]) {
 	t.changes = append(t.changes, Change[T]{Kind: kind, Unknown: unknown, Key: key, old: old, new: new})
 }
 
@@ -113,9 +103,10 @@ func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new *vers
 func (t *txn[T]) event(d *delta.Delta[T]) {
 	s := t.store
 	r := s.objects.Lookup(d.Key)
-	held := r.Live()
+	live := s.objects.Live(r)
 	if d.Type == delta.Deleted && d.Unknown {
-		if held != nil {
+		if live != nil {
+			held := s.value(live)
 			t.remove(d.Key, r)
 			t.changed(Deleted, true, d.Key, held, held)
 		}
@@ -126,13 +117,18 @@ func (t *txn[T]) event(d *delta.Delta[T]) {
 		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
 		return
 	}
-	id := desc.identity
+	id := &desc.identity
+	var held identity
+	if live != nil {
+		held = s.identityOf(r, id)
+	}
 	switch d.Type {
 	case delta.Deleted:
 		t.late(d.Key, id) // for the mark alone
-		if held != nil && s.identityOf(r).deletedBy(id) {
+		if live != nil && held.deletedBy(id) {
+			was := s.value(live)
 			t.remove(d.Key, r)
-			t.changed(Deleted, false, d.Key, held, t.final(held, d.Object, id))
+			t.changed(Deleted, false, d.Key, was, t.final(was, d.Object, id))
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -141,28 +137,28 @@ func (t *txn[T]) event(d *delta.Delta[T]) {
 			t.deleted[d.Key] = id.version
 		}
 	case delta.Sync:
-		if held != nil && (!id.version.Known() || s.identityOf(r).same(id)) {
-			t.changed(Resynced, false, d.Key, held, held)
+		if live != nil && (!id.version.Known() || held.same(id)) {
+			t.changed(Resynced, false, d.Key, s.value(live), s.value(live))
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id)
+		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
 	case delta.Added, delta.Updated:
-		if t.late(d.Key, id) || held != nil && s.identityOf(r).notBefore(id) {
+		if t.late(d.Key, id) || live != nil && held.notBefore(id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id)
+		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
 	case delta.Replaced:
-		if held != nil && s.identityOf(r).same(id) {
+		if live != nil && held.same(id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id)
+		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
 	}
 }
 
 // late reports whether an event comes after others that were later: not after the mark of its
 // scope, nor after the deletion of its key in this batch. Versions without an order are
 // never late. An event that is not late moves the running mark.
-func (t *txn[T]) late(k object.Key, id identity) bool {
+func (t *txn[T]) late(k object.Key, id *identity) bool {
 	if id.uid == "" || !id.version.Ordered() {
 		return false
 	}
@@ -184,47 +180,40 @@ func (t *txn[T]) late(k object.Key, id identity) bool {
 	return false
 }
 
-// deletedBy reports whether a deletion with identity d is one of the object held as h.
-// An old server sends the object's own version with it, so an equal version will do.
-func (h identity) deletedBy(d identity) bool {
-	if h.otherLife(d) {
-		return false
-	}
-	order, ok := d.version.Compare(h.version)
-	return !ok || order >= 0
-}
-
-// notBefore reports whether h is certainly as new as the event e about the same object.
-func (h identity) notBefore(e identity) bool {
-	return h.uid != "" && h.uid == e.uid && e.version.NotAfter(h.version)
-}
-
-// upsert stores an object that is news.
-func (t *txn[T]) upsert(key object.Key, r ref[T], obj T, id identity) ref[T] {
-	held := r.Live()
+// upsert stores an object that is news. other says that another object has its name now.
+func (t *txn[T]) upsert(key object.Key, r ref, obj T, id *identity, other bool) ref {
+	s := t.store
+	live := s.objects.Live(r)
 	r, err := t.put(key, r, obj, id, lenient)
-	switch {
-	case err != nil:
+	if err != nil {
 		t.problems = append(t.problems, err)
-	case held == nil:
-		t.changed(Added, false, key, nil, r.Head)
-	case t.store.identity(held).otherLife(id):
-		t.changed(Deleted, true, key, held, held)
-		t.changed(Added, false, key, nil, r.Head)
+		return r
+	}
+	is := s.value(s.objects.Live(r))
+	var was value[T]
+	if live != nil {
+		was = s.value(live)
+	}
+	switch {
+	case live == nil:
+		t.changed(Added, false, key, was, is)
+	case other:
+		t.changed(Deleted, true, key, was, was)
+		t.changed(Added, false, key, value[T]{}, is)
 	default:
-		t.changed(Updated, false, key, held, r.Head)
+		t.changed(Updated, false, key, was, is)
 	}
 	return r
 }
 
-// final returns the final state of a deleted object, as a version that is in no chain.
-// Where the form cannot hold it, the last state held will do.
-func (t *txn[T]) final(held *version[T], obj T, id identity) *version[T] {
-	val, err := t.store.hold(obj, id)
+// final returns the final state of a deleted object. Where the form cannot hold it, the last
+// state held will do.
+func (t *txn[T]) final(held value[T], obj T, id *identity) value[T] {
+	p, err := t.store.hold(obj, id)
 	if err != nil {
 		return held
 	}
-	return mvcc.Loose(val)
+	return t.store.value(p)
 }
 
 // list makes a list's items the whole content of its scope.
@@ -234,29 +223,39 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
 	seen, nameless := 0, false
+	var r ref
 	for i := range l.Items {
 		item := &l.Items[i]
-		r := s.objects.Lookup(item.Key)
-		held := r.Live()
-		id := identity{uid: item.UID, version: item.Version}
+		r = s.objects.LookupAfter(r, item.Key)
+		live := s.objects.Live(r)
 		switch {
 		case item.Err != nil:
 			// It is there, but nobody can read it: the last good state stays. Without
 			// even a key it may be any.
 			nameless = nameless || item.Key.IsZero()
-			if afresh && held != nil {
+			if afresh && live != nil {
 				s.foreign[r.ID] = true
+				s.note(r.ID, &brief{})
 			}
-		case item.Held:
-			if held == nil || afresh || !s.identityOf(r).same(id) {
-				t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
-			}
-		case held != nil && !afresh && s.direct && pointerOf(held.Value.object) == pointerOf(item.Object):
+		case live != nil && !afresh && !item.Held && s.direct && live == pointerOf(item.Object):
 			// The very object that is held.
-		case held == nil || afresh || !s.identityOf(r).same(id):
-			r = t.upsert(item.Key, r, item.Object, id)
+		default:
+			id := identityFrom(item.UID, item.Version)
+			var held identity
+			if live != nil {
+				held = s.identityOf(r, &id)
+			}
+			known := live != nil && !afresh && held.same(&id)
+			switch {
+			case known:
+			case item.Held:
+				t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
+			default:
+				r = t.upsert(item.Key, r, item.Object, &id, live != nil && held.otherLife(&id))
+				live = s.objects.Live(r)
+			}
 		}
-		if r.Live() != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
+		if live != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 			seen++
 		}
 	}
@@ -276,23 +275,27 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	if scope == object.Everything && seen == t.root.objects {
 		return
 	}
-	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32]) bool {
-		for _, c := range cells {
+	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32], marks uint64) bool {
+		for i, c := range cells {
 			id := c.Elem
+			if mvcc.Gone(marks, i) {
+				continue
+			}
 			if !scope.Covers(objects.Key(id)) {
 				return false
 			}
-			if !t.seen.has(id) && !objects.Head(id).Dead() {
+			if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
 				t.gone = append(t.gone, id)
 			}
 		}
 		return true
 	})
 	for _, id := range t.gone {
-		last := objects.Head(id)
-		key := t.store.keep(objects.Key(id), last)
-		t.remove(key, ref[T]{ID: id, Head: last})
-		t.changed(Deleted, true, key, last, last)
+		r := mvcc.RefTo(id)
+		last := objects.Live(r)
+		key, was := t.store.keep(objects.Key(id), last), t.store.value(last)
+		t.remove(key, r)
+		t.changed(Deleted, true, key, was, was)
 	}
 	t.gone = t.gone[:0]
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"runtime"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -12,7 +13,8 @@ import (
 // marked Unknown: their object is the one that a saw. Either snapshot may be the zero
 // one; otherwise both must be of one store.
 //
-// It is one pass over the newest versions: what did not change costs two loads.
+// It is one pass over the newest versions, which leaves out stretches where nothing changed.
+// An object that was written again as the very same pointer has not changed.
 func Diff[T any](a, b Snapshot[T]) iter.Seq[Change[T]] {
 	return func(yield func(Change[T]) bool) { diff(a, b, yield) }
 }
@@ -22,13 +24,14 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 	case a.store == nil && b.store == nil:
 		return
 	case a.store == nil:
-		b.each(func(k object.Key, v *version[T]) bool {
-			return yield(Change[T]{Kind: Added, Key: b.store.keep(k, v), new: v})
+		b.each(func(k object.Key, p unsafe.Pointer) bool {
+			return yield(Change[T]{Kind: Added, Key: b.store.keep(k, p), new: b.store.value(p)})
 		})
 		return
 	case b.store == nil:
-		a.each(func(k object.Key, v *version[T]) bool {
-			return yield(Change[T]{Kind: Deleted, Unknown: true, Key: a.store.keep(k, v), old: v, new: v})
+		a.each(func(k object.Key, p unsafe.Pointer) bool {
+			was := a.store.value(p)
+			return yield(Change[T]{Kind: Deleted, Unknown: true, Key: a.store.keep(k, p), old: was, new: was})
 		})
 		return
 	case a.store != b.store:
@@ -40,26 +43,24 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 	if ra == rb {
 		return
 	}
-	first := min(ra, rb)
 	s := a.store
-	s.objects.Ids(func(id uint32, head *version[T]) bool {
-		if head.Revision() <= first {
+	s.objects.Since(min(ra, rb), func(id uint32) bool {
+		pa, pb := s.objects.At(id, ra), s.objects.At(id, rb)
+		if pa == pb {
 			return true
 		}
-		va, vb := head.At(ra), head.At(rb)
-		if va == vb {
-			return true
+		if pa == nil {
+			return yield(Change[T]{Kind: Added, Key: s.keep(s.objects.Key(id), pb), new: s.value(pb)})
 		}
-		if va == nil {
-			k := s.keep(s.objects.Key(id), vb)
-			return yield(Change[T]{Kind: Added, Key: k, new: vb})
+		k, was := s.keep(s.objects.Key(id), pa), s.value(pa)
+		if pb != nil {
+			ia, ib := s.identity(pa), s.identity(pb)
+			if !ia.otherLife(&ib) {
+				return yield(Change[T]{Kind: Updated, Key: k, old: was, new: s.value(pb)})
+			}
 		}
-		k := s.keep(s.objects.Key(id), va)
-		if vb != nil && !s.identity(va).otherLife(s.identity(vb)) {
-			return yield(Change[T]{Kind: Updated, Key: k, old: va, new: vb})
-		}
-		return yield(Change[T]{Kind: Deleted, Unknown: true, Key: k, old: va, new: va}) &&
-			(vb == nil || yield(Change[T]{Kind: Added, Key: k, new: vb}))
+		return yield(Change[T]{Kind: Deleted, Unknown: true, Key: k, old: was, new: was}) &&
+			(pb == nil || yield(Change[T]{Kind: Added, Key: k, new: s.value(pb)}))
 	})
 	runtime.KeepAlive(a.lease)
 	runtime.KeepAlive(b.lease)

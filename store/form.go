@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -105,50 +106,84 @@ func (h *encodedObject[X]) mutation() (path, was, is string) {
 // detects marks the form as one that the mutation detector knows.
 func (f *encoded[X]) detects() {}
 
-// value is an object in a version: as it is, or in a cell.
-type value[T any] struct {
-	object T
-	cell   *cell[T]
-}
+// What the map holds is a pointer: the object itself, where objects are pointers and rest as
+// they are; else a cell.
 
-// cell holds an object in a form, with the identity that would else need decoding.
+// cell holds an object with the identity that would else need decoding.
 type cell[T any] struct {
 	identity
-	held Held[T]
+	object T       // as it is, if held is nil
+	held   Held[T] // in a form
+}
+
+func (c *cell[T]) load() T {
+	if c.held == nil {
+		return c.object
+	}
+	return c.held.Object()
 }
 
 // pointerOf returns the pointer that an object of pointer type is.
 func pointerOf[T any](obj T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&obj)) }
 
-// pointer is pointerOf for the object in a value.
-func pointer[T any](v value[T]) unsafe.Pointer { return pointerOf(v.object) }
-
 // fromPointer is the inverse of pointerOf.
 func fromPointer[T any](p unsafe.Pointer) T { return *(*T)(unsafe.Pointer(&p)) }
 
-func (v *value[T]) load() T {
+// load returns the object that is held at p.
+func (s *Store[T]) load(p unsafe.Pointer) T {
+	if s.direct {
+		return fromPointer[T](p)
+	}
+	return (*cell[T])(p).load()
+}
+
+// value is an object that a [Change] holds on to.
+type value[T any] struct {
+	object T
+	cell   *cell[T] // nil where the object rests as it is
+}
+
+// value returns what is held at p, which may be nil.
+func (s *Store[T]) value(p unsafe.Pointer) value[T] {
+	if s.direct {
+		return value[T]{object: fromPointer[T](p)}
+	}
+	return value[T]{cell: (*cell[T])(p)}
+}
+
+func (v value[T]) load() T {
 	if v.cell == nil {
 		return v.object
 	}
-	return v.cell.held.Object()
+	return v.cell.load()
 }
 
-// hold puts an object into the store's form. A panic of the form is an error.
-func (s *Store[T]) hold(obj T, id identity) (v value[T], err error) {
+var errNil = errors.New("store: a nil object")
+
+// hold makes of an object what the store holds. A panic of the form is an error.
+func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
+	if s.direct {
+		if p = pointerOf(obj); p == nil {
+			return nil, errNil
+		}
+		return p, nil
+	}
+	// Copies, so as not to keep alive the buffer that they were cut from.
+	c := &cell[T]{identity: identity{
+		uid:     object.UID(strings.Clone(string(id.uid))),
+		version: object.Version(strings.Clone(string(id.version))),
+	}}
 	if s.form == nil {
-		return value[T]{object: obj}, nil
+		c.object = obj
+		return unsafe.Pointer(c), nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
 		}
 	}()
-	held, err := s.form.Hold(obj)
-	if err != nil {
-		return v, err
+	if c.held, err = s.form.Hold(obj); err != nil {
+		return nil, err
 	}
-	// Copies, so as not to keep alive the buffer that they were cut from.
-	id.uid = object.UID(strings.Clone(string(id.uid)))
-	id.version = object.Version(strings.Clone(string(id.version)))
-	return value[T]{cell: &cell[T]{identity: id, held: held}}, nil
+	return unsafe.Pointer(c), nil
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -124,8 +125,8 @@ func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
 	}
 	p := x.in(n)
 	if p == nil {
-		x.scan(n, func(v *version[T], values []K) bool {
-			return !slices.Contains(values, k) || yield(v.Value.load())
+		x.scan(n, func(obj T, values []K) bool {
+			return !slices.Contains(values, k) || yield(obj)
 		})
 		return
 	}
@@ -209,16 +210,16 @@ func (x *Index[T, K]) Like(n Snapshot[T], obj T) iter.Seq[T] {
 		}
 		p := x.in(n)
 		if p == nil {
-			x.scan(n, func(v *version[T], values []K) bool {
+			x.scan(n, func(obj T, values []K) bool {
 				shared := slices.ContainsFunc(values, func(k K) bool { return slices.Contains(wanted, k) })
-				return !shared || yield(v.Value.load())
+				return !shared || yield(obj)
 			})
 			return
 		}
 		seen := bitset{}
 		for _, k := range wanted {
-			more := p.visit(n, k, func(id uint32, v *version[T]) bool {
-				return !seen.add(id) || yield(v.Value.load())
+			more := p.visit(n, k, func(id uint32, obj T) bool {
+				return !seen.add(id) || yield(obj)
 			})
 			if !more {
 				return
@@ -227,11 +228,11 @@ func (x *Index[T, K]) Like(n Snapshot[T], obj T) iter.Seq[T] {
 	}
 }
 
-// visit yields the versions that have the value k in the snapshot.
-func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, v *version[T]) bool) bool {
+// visit yields the objects that have the value k in the snapshot.
+func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, obj T) bool) bool {
 	objects, revision := n.store.objects, n.state.Revision
 	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool {
-		return yield(id, objects.At(id, revision))
+		return yield(id, n.store.load(objects.At(id, revision)))
 	})
 	runtime.KeepAlive(n.lease)
 	return more
@@ -241,34 +242,35 @@ func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, v *vers
 // in the snapshot.
 func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 	return func(id uint32) bool {
-		v := n.store.objects.At(id, n.state.Revision)
-		if v == nil {
+		held := n.store.objects.At(id, n.state.Revision)
+		if held == nil {
 			return false
 		}
 		found := false
-		err := p.def.guarded(v.Value.load(), func(value K) { found = found || value == k })
+		err := p.def.guarded(n.store.load(held), func(value K) { found = found || value == k })
 		return found && err == nil
 	}
 }
 
 // scan yields every object with its values, computed now, for a snapshot that is older
 // than the index. An object on which the function fails has none.
-func (x *Index[T, K]) scan(n Snapshot[T], yield func(v *version[T], values []K) bool) {
+func (x *Index[T, K]) scan(n Snapshot[T], yield func(obj T, values []K) bool) {
 	var values []K
 	add := func(k K) { values = append(values, k) }
-	n.each(func(_ object.Key, v *version[T]) bool {
+	n.each(func(_ object.Key, p unsafe.Pointer) bool {
+		obj := n.store.load(p)
 		values = values[:0]
-		if x.guarded(v.Value.load(), add) != nil {
+		if x.guarded(obj, add) != nil {
 			values = values[:0]
 		}
-		return yield(v, values)
+		return yield(obj, values)
 	})
 }
 
 func (x *Index[T, K]) scanKeys(n Snapshot[T], lo, hi *K, yield func(K) bool) {
 	var keys []K
 	seen := map[K]bool{}
-	x.scan(n, func(_ *version[T], values []K) bool {
+	x.scan(n, func(_ T, values []K) bool {
 		for _, k := range values {
 			inside := (lo == nil || x.order(k, *lo) >= 0) && (hi == nil || x.order(k, *hi) < 0)
 			if inside && !seen[k] {

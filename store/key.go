@@ -2,6 +2,7 @@ package store
 
 import (
 	"strings"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -25,14 +26,22 @@ var keySorting = mvcc.Sorting[object.Key]{
 		}
 		return digest(k.Namespace[skip:])
 	},
-	Own: cloneKey,
+	Between: func(a, b object.Key) object.Key {
+		if a.Namespace != b.Namespace {
+			return object.Key{Namespace: strings.Clone(b.Namespace[:common(a.Namespace, b.Namespace)+1])}
+		}
+		return object.Key{
+			Namespace: strings.Clone(b.Namespace),
+			Name:      strings.Clone(b.Name[:common(a.Name, b.Name)+1]),
+		}
+	},
 }
 
-// keep returns a key like k, which belongs to v and is part of something large, that may be
-// kept: usually that of the object.
-func (s *Store[T]) keep(k object.Key, v *version[T]) object.Key {
-	if v.Value.cell == nil {
-		if own, err := s.acc.Key(v.Value.object); err == nil && own == k {
+// keep returns a key like k, which belongs to what is held at p and is part of something
+// large, that may be kept: usually that of the object.
+func (s *Store[T]) keep(k object.Key, p unsafe.Pointer) object.Key {
+	if s.direct {
+		if own, err := s.acc.Key(fromPointer[T](p)); err == nil && own == k {
 			return own
 		}
 	}

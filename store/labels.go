@@ -71,13 +71,12 @@ func (x *LabelIndex[T]) selected(n Snapshot[T], selector labels.Selector, yield 
 		groups = append(groups, x.collect(p, n, g))
 	}
 	for _, l := range q.from {
-		more := p.visit(n, l, func(id uint32, v *version[T]) bool {
+		more := p.visit(n, l, func(id uint32, obj T) bool {
 			for _, g := range groups {
 				if !g.has(id) {
 					return true
 				}
 			}
-			obj := v.Value.load()
 			return !x.matches(q.rest, obj) || yield(obj)
 		})
 		if !more {

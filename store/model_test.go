@@ -61,6 +61,9 @@ type model struct {
 	deleted map[object.Key]int // in this batch, at which version
 }
 
+// uids are of both forms: those that are noted in brief and others.
+var uids = []string{"u1", "u2", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e"}
+
 func newModel() model {
 	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Key]int{}}
 }
@@ -197,7 +200,7 @@ var (
 func (m *machine) thing(t *rapid.T, version int) *thing {
 	return &thing{
 		key:     genKey.Draw(t, "key"),
-		uid:     object.UID(rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid")),
+		uid:     object.UID(rapid.SampledFrom(uids).Draw(t, "uid")),
 		version: object.Version(strconv.Itoa(version)),
 		color:   genColor.Draw(t, "color"),
 		tags:    genTags.Draw(t, "tags"),

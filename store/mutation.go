@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -86,11 +87,11 @@ func (h guardedObject[T]) mutation() (path, was, is string) {
 }
 
 // checkMutation looks at an object that is about to be superseded.
-func (s *Store[T]) checkMutation(k object.Key, v *version[T]) {
-	if s.onMutation == nil || v.Value.cell == nil {
+func (s *Store[T]) checkMutation(k object.Key, p unsafe.Pointer) {
+	if s.onMutation == nil {
 		return
 	}
-	held, ok := v.Value.cell.held.(mutable)
+	held, ok := (*cell[T])(p).held.(mutable)
 	if !ok {
 		return
 	}
@@ -121,8 +122,8 @@ func (s *Store[T]) CheckMutations() {
 	defer s.mu.Unlock()
 	snap := s.Pin()
 	defer snap.state.Unpin() // it is the current state: nothing to sweep
-	snap.each(func(k object.Key, v *version[T]) bool {
-		s.checkMutation(k, v)
+	snap.each(func(k object.Key, p unsafe.Pointer) bool {
+		s.checkMutation(k, p)
 		return true
 	})
 	s.report()

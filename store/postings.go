@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -15,7 +16,7 @@ type bound[T any] interface {
 	// prepare computes the values of obj, which commit will give to the object at r. If
 	// strict, it returns an error when the index is unique and another object has one of
 	// them. It may panic as the index function does.
-	prepare(obj T, r ref[T], how strictness) error
+	prepare(obj T, r ref, how strictness) error
 	// prepareNone stands for an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
@@ -101,7 +102,7 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 
 func (p *postings[T, K]) name() string { return p.def.label }
 
-func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
+func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
 	p.prepareNone()
 	if p.def.one == nil {
 		if err := p.def.many(obj, p.add); err != nil {
@@ -111,8 +112,8 @@ func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
 		k := p.def.one(obj)
 		mustEqual(k, k)
 		// By far the most common case: nothing has changed.
-		if r.Head != nil {
-			if at := p.rows.at(r.ID, p.column); at != nil && !at.Nowhere() && p.Value(at.Members()) == k {
+		if r.Known() {
+			if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
 				p.same = true
 				return nil
 			}
@@ -128,7 +129,7 @@ func (p *postings[T, K]) prepare(obj T, r ref[T], how strictness) error {
 func (p *postings[T, K]) prepareNone() { p.next, p.same = p.next[:0], false }
 
 // conflict returns an error if another object than that at r has a prepared value.
-func (p *postings[T, K]) conflict(r ref[T]) error {
+func (p *postings[T, K]) conflict(r ref) error {
 	for _, k := range p.next {
 		if n := p.Find(k).Count(); n > 1 || n == 1 && !p.holds(r, k) {
 			return ErrNotUnique
@@ -138,21 +139,23 @@ func (p *postings[T, K]) conflict(r ref[T]) error {
 }
 
 // holds reports whether the object of r has the value k at present.
-func (p *postings[T, K]) holds(r ref[T], k K) bool {
-	return r.Live() != nil && slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool {
-		return p.Value(at.Members()) == k
-	})
+func (p *postings[T, K]) holds(r ref, k K) bool {
+	if !r.Known() {
+		return false
+	}
+	if p.def.one != nil {
+		at := p.rows.at(r.ID, p.column)
+		return !at.Nowhere() && p.Value(at.Members()) == k
+	}
+	return slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool { return p.Value(at.Members()) == k })
 }
 
-// places returns where an id stands.
+// places returns where an id stands, in an index of several values.
 func (p *postings[T, K]) places(id uint32) []mvcc.Place {
-	if p.def.one == nil {
-		if int(id) < len(p.many) {
-			return p.many[id]
-		}
-		return nil
+	if int(id) < len(p.many) {
+		return p.many[id]
 	}
-	return p.rows.slice(id, p.column)
+	return nil
 }
 
 func (p *postings[T, K]) fail(err error) {
@@ -162,6 +165,12 @@ func (p *postings[T, K]) fail(err error) {
 }
 
 func (p *postings[T, K]) moved(id uint32, to mvcc.Place) {
+	if p.def.one != nil {
+		if p.rows.at(id, p.column).Members() == to.Members() {
+			p.rows.set(id, p.column, to)
+		}
+		return
+	}
 	places := p.places(id)
 	for i := range places {
 		if places[i].Members() == to.Members() {
@@ -181,13 +190,12 @@ func (p *postings[T, K]) commit(id uint32, newborn bool) {
 }
 
 func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
-	at := p.rows.make(id, p.column)
-	if !at.Nowhere() {
-		p.Remove(*at, id, newborn)
-		*at = mvcc.Place{}
+	if at := p.rows.at(id, p.column); !at.Nowhere() {
+		p.Remove(at, id, newborn)
+		p.rows.set(id, p.column, mvcc.Place{})
 	}
 	if len(p.next) == 1 {
-		*at = p.insert(p.next[0], id)
+		p.rows.set(id, p.column, p.insert(p.next[0], id))
 	}
 }
 
@@ -252,11 +260,8 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	// earlier ones.
 	b := x.bind(s)
 	s.tx.begin()
-	s.objects.Ids(func(id uint32, head *version[T]) bool {
-		if head.Dead() {
-			return true
-		}
-		if _, err := prepare([]bound[T]{b}, 0, head.Value.load(), ref[T]{}, lenient); err != nil {
+	s.objects.Lives(func(id uint32, p unsafe.Pointer) bool {
+		if _, err := prepare([]bound[T]{b}, 0, s.load(p), ref{}, lenient); err != nil {
 			b.fail(&IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)

@@ -144,16 +144,11 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 		return obj, false
 	}
 	n.check()
-	if n.store.direct {
-		if p := n.store.objects.Direct(k, n.state.Revision); p != nil {
-			return fromPointer[T](p), true
-		}
-	}
-	v, _ := n.store.objects.Find(k, n.state.Revision)
-	if v == nil {
+	p, _ := n.store.objects.Find(k, n.state.Revision)
+	if p == nil {
 		return obj, false
 	}
-	return v.Value.load(), true
+	return n.store.load(p), true
 }
 
 // All yields every object, in the order of their keys.
@@ -166,10 +161,19 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 		return
 	}
 	n.check()
-	n.store.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
-		few := fetch[T]{n: len(cells)}
-		for i, c := range cells {
-			few.ids[i] = c.Elem
+	n.store.order.Leaves(func(cells []mvcc.Cell[uint32], marks uint64) bool {
+		var few fetch[T]
+		if marks == 0 {
+			few.n = len(cells)
+			for i, c := range cells {
+				few.ids[i] = c.Elem
+			}
+		} else {
+			for i, c := range cells {
+				if !mvcc.Gone(marks, i) {
+					few.add(c.Elem)
+				}
+			}
 		}
 		return few.flush(n, yield)
 	})
@@ -192,42 +196,33 @@ func (f *fetch[T]) add(id uint32) (full bool) {
 
 // flush yields the objects of the ids that were noted.
 func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
-	if n.store.direct {
-		var pointers [len(f.ids)]unsafe.Pointer
-		found := n.store.objects.GatherDirect(f.ids[:f.n], n.state.Revision, pointers[:])
-		f.n = 0
-		for _, p := range pointers[:found] {
-			if !yield(fromPointer[T](p)) {
-				return false
-			}
-		}
-		return true
-	}
-	var versions [len(f.ids)]*version[T]
-	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, versions[:])
+	var pointers [len(f.ids)]unsafe.Pointer
+	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
 	f.n = 0
-	for _, v := range versions[:found] {
-		if !yield(v.Value.load()) {
+	for _, p := range pointers[:found] {
+		if !yield(n.store.load(p)) {
 			return false
 		}
 	}
 	return true
 }
 
-// each yields every key and its version, in order. The key is not to be kept.
-func (n Snapshot[T]) each(yield func(object.Key, *version[T]) bool) { n.from(object.Key{}, yield) }
+// each yields every key and what is held there, in order. The key is not to be kept.
+func (n Snapshot[T]) each(yield func(object.Key, unsafe.Pointer) bool) { n.from(object.Key{}, yield) }
 
 // from is each for the keys that are not before k.
-func (n Snapshot[T]) from(k object.Key, yield func(object.Key, *version[T]) bool) {
+func (n Snapshot[T]) from(k object.Key, yield func(object.Key, unsafe.Pointer) bool) {
 	if n.store == nil {
 		return
 	}
 	n.check()
 	objects, revision := n.store.objects, n.state.Revision
-	n.store.order.From(k, func(cells []mvcc.Cell[uint32]) bool {
-		for _, c := range cells {
-			id := c.Elem
-			if v := objects.At(id, revision); v != nil && !yield(objects.Key(id), v) {
+	n.store.order.From(k, func(cells []mvcc.Cell[uint32], marks uint64) bool {
+		for i, c := range cells {
+			if mvcc.Gone(marks, i) {
+				continue
+			}
+			if p := objects.At(c.Elem, revision); p != nil && !yield(objects.Key(c.Elem), p) {
 				return false
 			}
 		}
@@ -239,15 +234,15 @@ func (n Snapshot[T]) from(k object.Key, yield func(object.Key, *version[T]) bool
 // Keys yields every key, in order. With an encoded form nothing is decoded.
 func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		n.each(func(k object.Key, v *version[T]) bool { return yield(n.store.keep(k, v)) })
+		n.each(func(k object.Key, p unsafe.Pointer) bool { return yield(n.store.keep(k, p)) })
 	}
 }
 
 // Namespace yields the objects of one namespace, in the order of their names.
 func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		n.from(object.Key{Namespace: namespace}, func(k object.Key, v *version[T]) bool {
-			return k.Namespace == namespace && yield(v.Value.load())
+		n.from(object.Key{Namespace: namespace}, func(k object.Key, p unsafe.Pointer) bool {
+			return k.Namespace == namespace && yield(n.store.load(p))
 		})
 	}
 }
@@ -258,12 +253,12 @@ func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 func (n Snapshot[T]) After(k object.Key, limit int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		left := limit
-		n.from(k, func(found object.Key, v *version[T]) bool {
+		n.from(k, func(found object.Key, p unsafe.Pointer) bool {
 			if found == k {
 				return true
 			}
 			left--
-			return yield(v.Value.load()) && left != 0
+			return yield(n.store.load(p)) && left != 0
 		})
 	}
 }

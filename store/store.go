@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -43,12 +44,12 @@ type Options[T any] struct {
 type Store[T any] struct {
 	acc     object.Accessor[T]
 	form    Form[T]
-	objects *mvcc.Map[value[T]]
+	objects *mvcc.Map
 	order   *mvcc.Order[uint32, object.Key]
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
-	direct  bool // objects are pointers and rest as they are
+	direct  bool // objects are pointers, not nil, and rest as they are
 	// onMutation is nil unless mutations are looked for.
 	onMutation func(Mutation)
 
@@ -73,12 +74,10 @@ type root struct {
 	more   []object.Mark
 }
 
-// A ref is a key as the writer finds it; a version is the object that a key had from one
-// revision on; a state is one published revision.
+// A ref is a key as the writer finds it; a state is one published revision.
 type (
-	ref[T any]     = mvcc.Ref[value[T]]
-	version[T any] = mvcc.Version[value[T]]
-	state          = mvcc.State[root]
+	ref   = mvcc.Ref
+	state = mvcc.State[root]
 )
 
 // New returns an empty store of objects that acc can read.
@@ -93,12 +92,12 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 		}
 	}
 	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
-	if s.direct {
-		s.objects = mvcc.NewMap(s.history, pointer[T], s.removed)
-	} else {
-		s.objects = mvcc.NewMap[value[T]](s.history, nil, s.removed)
-	}
-	s.order = mvcc.NewOrder(keySorting, s.objects.Key, s.objects.Shifts)
+	s.objects = mvcc.NewMap(s.history, s.removed)
+	s.objects.Widen(identWords)
+	s.rows.objects = s.objects
+	s.order = mvcc.NewOrder(keySorting, mvcc.Keys[uint32, object.Key]{
+		Of: s.objects.Key, View: s.objects.View, In: s.objects.KeyIn, Shifts: s.objects.Shifts,
+	})
 	s.tx.store = s
 	s.indexes.Store(new([]bound[T]))
 	for _, x := range opts.Indexes {
@@ -118,26 +117,16 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object of a key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
-	if s.direct {
-		if p := s.objects.Direct(k, s.history.Current().Revision); p != nil {
-			return fromPointer[T](p), true
-		}
-	}
-	v := s.find(k)
-	if v == nil {
-		return obj, false
-	}
-	return v.Value.load(), true
-}
-
-// find returns the current version of k. Without a pin the version that the revision
-// saw may be unlinked while we look; then the revision is no longer current.
-func (s *Store[T]) find(k object.Key) *version[T] {
+	// Without a pin the value that the revision saw may be unlinked while we look; then
+	// the revision is no longer current.
 	for {
 		now := s.history.Current()
-		v, sure := s.objects.Find(k, now.Revision)
-		if sure || s.history.Current() == now {
-			return v
+		p, sure := s.objects.Find(k, now.Revision)
+		switch {
+		case p != nil && (sure || s.history.Current() == now):
+			return s.load(p), true
+		case p == nil && (sure || s.history.Current() == now):
+			return obj, false
 		}
 	}
 }
@@ -145,8 +134,22 @@ func (s *Store[T]) find(k object.Key) *version[T] {
 // Held reports whether the object of the key is here with just this UID and version. Without
 // a UID or a version it is not: nothing tells then that it is the same.
 func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
-	v := s.find(k)
-	return v != nil && s.identity(v).same(identity{uid: uid, version: version})
+	asked := identityFrom(uid, version)
+	for {
+		now := s.history.Current()
+		var held identity
+		p, sure := s.objects.FindNote(k, now.Revision, (*[identWords]uint64)(&held.brief))
+		if !sure && s.history.Current() != now {
+			continue
+		}
+		if p == nil {
+			return false
+		}
+		if !held.both(&asked) {
+			held = s.identity(p)
+		}
+		return held.same(&asked)
+	}
 }
 
 // Len returns the number of objects.
@@ -172,7 +175,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()
@@ -184,7 +187,7 @@ func (s *Store[T]) Delete(k object.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.objects.Lookup(k)
-	if r.Live() == nil {
+	if s.objects.Live(r) == nil {
 		return false
 	}
 	s.tx.begin()
@@ -217,23 +220,6 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 
-// identity is what tells one version of an object from another.
-type identity struct {
-	uid     object.UID
-	version object.Version
-}
-
-// same reports whether both are certainly the same version of the same object. Without a UID
-// or a version nothing tells.
-func (a identity) same(b identity) bool {
-	return a.uid != "" && a.uid == b.uid && a.version.Known() && a.version == b.version
-}
-
-// otherLife reports whether the two are certainly different objects of one name.
-func (a identity) otherLife(b identity) bool {
-	return a.uid != "" && b.uid != "" && a.uid != b.uid
-}
-
 type description struct {
 	key object.Key
 	identity
@@ -249,24 +235,15 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 	if d.key, err = s.acc.Key(obj); err != nil {
 		return d, err
 	}
-	d.identity = identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}
+	d.identity = identityFrom(s.acc.UIDOf(obj), s.acc.VersionOf(obj))
 	return d, nil
 }
 
-// identityOf returns the identity of what is held at r, without a version if that is of an
-// earlier epoch. It is for the writer.
-func (s *Store[T]) identityOf(r ref[T]) identity {
-	id := s.identity(r.Head)
-	if len(s.foreign) > 0 && s.foreign[r.ID] {
-		id.version = ""
+// identity returns the identity of what is held.
+func (s *Store[T]) identity(p unsafe.Pointer) identity {
+	if !s.direct {
+		return (*cell[T])(p).identity
 	}
-	return id
-}
-
-// identity returns the identity of a version that is held.
-func (s *Store[T]) identity(v *version[T]) identity {
-	if c := v.Value.cell; c != nil {
-		return c.identity
-	}
-	return identity{uid: s.acc.UIDOf(v.Value.object), version: s.acc.VersionOf(v.Value.object)}
+	obj := fromPointer[T](p)
+	return identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}
 }

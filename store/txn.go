@@ -63,13 +63,13 @@ func (s *Store[T]) settle() {
 func (s *Store[T]) removed(k object.Key) { s.order.Remove(k) }
 
 // put writes obj as the newest version of key, which is at r.
-func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictness) (ref[T], error) {
+func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness) (ref, error) {
 	s := t.store
 	val, err := s.hold(obj, id)
 	if err != nil {
 		return r, &ObjectError{Key: key, Cause: err}
 	}
-	held := r.Live()
+	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
 	for i := 0; i < len(indexes); i++ {
 		if i, err = prepare(indexes, i, obj, r, how); err != nil {
@@ -83,7 +83,7 @@ func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictnes
 	if held != nil {
 		s.checkMutation(key, held)
 	}
-	isNew := r.Head == nil // otherwise the key is in the order already
+	isNew := !r.Known() // otherwise the key is in the order already
 	r = s.objects.Put(key, r, val)
 	if isNew {
 		t.fresh = append(t.fresh, r.ID)
@@ -91,16 +91,19 @@ func (t *txn[T]) put(key object.Key, r ref[T], obj T, id identity, how strictnes
 	if held == nil {
 		t.root.objects++
 	}
+	s.note(r.ID, &id.brief)
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
-	delete(s.foreign, r.ID)
+	if len(s.foreign) > 0 {
+		delete(s.foreign, r.ID)
+	}
 	return r, nil
 }
 
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns
 // that one with the error. A panic of an index function is an error.
-func prepare[T any](indexes []bound[T], i int, obj T, r ref[T], how strictness) (at int, err error) {
+func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,17 +119,19 @@ func prepare[T any](indexes []bound[T], i int, obj T, r ref[T], how strictness) 
 }
 
 // remove deletes the key, which is alive at r.
-func (t *txn[T]) remove(key object.Key, r ref[T]) {
+func (t *txn[T]) remove(key object.Key, r ref) {
 	s := t.store
-	s.checkMutation(key, r.Head)
-	newborn := r.Head.Revision() == s.history.Next() && r.Head.First()
+	s.checkMutation(key, s.objects.Live(r))
+	newborn := s.objects.Newborn(r)
 	s.objects.Kill(r)
 	t.root.objects--
 	for _, x := range *s.indexes.Load() {
 		x.prepareNone()
 		x.commit(r.ID, newborn)
 	}
-	delete(s.foreign, r.ID)
+	if len(s.foreign) > 0 {
+		delete(s.foreign, r.ID)
+	}
 }
 
 // flush brings the fresh ids into the order: one by one, or, when they are many, by
@@ -148,9 +153,12 @@ func (t *txn[T]) flush() {
 		slices.SortFunc(t.fresh, byKey)
 	}
 	fresh, merged := t.fresh, make([]uint32, 0, s.objects.Len())
-	s.order.Leaves(func(cells []mvcc.Cell[uint32]) bool {
-		for _, c := range cells {
+	s.order.Leaves(func(cells []mvcc.Cell[uint32], marks uint64) bool {
+		for i, c := range cells {
 			id := c.Elem
+			if mvcc.Gone(marks, i) {
+				continue
+			}
 			for len(fresh) > 0 && byKey(fresh[0], id) < 0 {
 				merged, fresh = append(merged, fresh[0]), fresh[1:]
 			}

@@ -1,5 +1,5 @@
-// Package mvcc holds the multi-version structures under the store: chains of versions
-// found by key, an ordered set of keys, the members of index values, and the history
+// Package mvcc holds the multi-version structures under the store: records with chains of
+// older versions, found by key or by id, an ordered set of keys, the members of index values, and the history
 // that publishes revisions and knows who can still see which.
 //
 // # One writer, any number of readers
@@ -11,7 +11,7 @@
 // waited for. The writer's methods must be called by one goroutine at a time.
 //
 //	History   state r=9, current;  state r=4, pinned by two readers
-//	Map       key ─hash─▶ slot ──▶ version r=9 ──▶ version r=4
+//	Map       key ─hash─▶ id ──▶ record r=9 ──▶ older version r=4
 //	Order     the ids of all keys, sorted
 //	Postings  value ─hash─▶ members: ids
 //

@@ -47,12 +47,8 @@ type retirer interface {
 	retire(in cutter, id uint32, stamp uint64)
 }
 
-// stampNever is the stamp of what no published revision can see. stampBusy is that of an
-// entry which is being changed.
-const (
-	stampNever = 1<<64 - 1
-	stampBusy  = stampNever
-)
+// stampNever is the stamp of what no published revision can see.
+const stampNever = 1<<64 - 1
 
 // NewHistory returns a history whose first state, revision 1, carries p.
 func NewHistory[P any](p P) *History[P] {

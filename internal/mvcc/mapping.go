@@ -8,189 +8,229 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Map is a hash map from object keys to chains of versions of V.
+// Map is a hash map from object keys to values, which are pointers, in all revisions that
+// somebody can see.
 //
 // Every key that some revision can see has an id, a small integer that stays the same
-// for as long as the key has a version, and a chain of versions, newest first. Ids of
-// keys that are gone are given to new keys.
-type Map[V any] struct {
+// for as long as the key has a version. Ids of keys that are gone are given to new keys.
+type Map struct {
 	history retirer
-	table   atomic.Pointer[table]
-	dir     atomic.Pointer[[]*chunk[V]] // newest versions by id
-	direct  func(V) unsafe.Pointer
+	table   atomic.Pointer[groups]
+	dir     atomic.Pointer[[]*block] // records by id
 	removed func(object.Key)
 	shifts  atomic.Uint64
 
-	ids ids // of the writer
-}
-
-// Version is what one key had from one revision on.
-type Version[V any] struct {
-	stamp uint64 // revision<<1, plus 1 where the key was deleted
-	older atomic.Pointer[Version[V]]
-	// Value is read-only once the revision is published.
-	Value V
-}
-
-// Loose returns a version that is in no chain.
-func Loose[V any](value V) *Version[V] { return &Version[V]{Value: value} }
-
-// Revision returns the revision that wrote the version.
-func (v *Version[V]) Revision() uint64 { return v.stamp >> 1 }
-
-// Dead reports whether the version says that the key was deleted.
-func (v *Version[V]) Dead() bool { return v.stamp&1 != 0 }
-
-// First reports whether there is no older version that somebody may see.
-func (v *Version[V]) First() bool { return v.older.Load() == nil }
-
-// At returns what revision sees in the chain from v down, nil if nothing. v must be the
-// newest version of its key, and the revision pinned.
-func (v *Version[V]) At(revision uint64) *Version[V] {
-	for ; v != nil; v = v.older.Load() {
-		if v.stamp>>1 <= revision {
-			if v.Dead() {
-				return nil
-			}
-			return v
-		}
-	}
-	return nil
-}
-
-const chunkSize = 256
-
-// chunk has the newest versions of some ids, side by side, for whoever visits many; and their
-// values, where these are pointers, for whoever need not look at the versions: no value here is
-// newer than last, which is set before a value is.
-type chunk[V any] struct {
-	last   atomic.Uint64 // the newest stamp in the chunk
-	direct *[chunkSize]unsafe.Pointer
-	heads  [chunkSize]atomic.Pointer[Version[V]]
+	// Of the writer:
+	ids   ids
+	freed [][]uint32 // by block: ids that are free once the block has been copied
+	width int        // words of notes for each id
+	blank *block     // stands for blocks in which no id is in use
+	spare []version
 }
 
 // Ref is a key as the writer found it: its id and its newest version, published or not,
 // dead or not. The zero Ref stands for a key that has none. It is good until the map is
 // written to.
-type Ref[V any] struct {
+type Ref struct {
 	ID    uint32
-	dead  bool // as the version says, without a look at it
-	Head  *Version[V]
-	entry *entry // nil if it was not looked up
+	known bool
 }
 
-// Live returns the newest version, nil if there is none or it is dead.
-func (r Ref[V]) Live() *Version[V] {
-	if r.dead {
-		return nil
-	}
-	return r.Head
-}
+// RefTo returns the ref of an id that is in use.
+func RefTo(id uint32) Ref { return Ref{ID: id, known: true} }
+
+// Known reports whether the key has a version, if only that of its deletion.
+func (r Ref) Known() bool { return r.known }
 
 // NewMap returns an empty map of object keys whose revisions h publishes. It keeps copies
-// of the keys. direct returns the pointer that all of a value is, nil if it is not one,
-// for [Map.Direct]. removed is told when a key leaves the map. Both may be nil.
-func NewMap[V, P any](h *History[P], direct func(V) unsafe.Pointer, removed func(object.Key)) *Map[V] {
-	m := &Map[V]{history: h, direct: direct, removed: removed}
-	m.table.Store(newTable(maphash.MakeSeed(), 0, 0))
-	m.dir.Store(new([]*chunk[V]))
+// of the keys. removed is told when a key leaves the map. It may be nil.
+func NewMap[P any](h *History[P], removed func(object.Key)) *Map {
+	m := &Map{history: h, removed: removed}
+	seed := maphash.MakeSeed()
+	m.table.Store(newGroups(seed, newSpaces(seed), 0))
+	m.dir.Store(new([]*block))
 	return m
 }
 
-// Find returns the version of k that revision sees, nil if none.
+// seek returns the block of k in dir and the index of its record there, no block if it has
+// none. A reader loads dir before: what the table has that is newer is not for him.
+func (m *Map) seek(dir []*block, k object.Key) (*block, uint32) {
+	t := m.table.Load()
+	space, hash := t.spaces.find(k.Namespace)
+	hash = t.hash(hash, k.Name)
+	tag := laneOf(hash)
+	for at := t.home(hash); ; at = t.after(at) {
+		g := &t.list[at]
+		var empty uint64
+		for w := range g.tags {
+			word := g.tags[w].Load()
+			for f := lanes(word, tag); f != 0; f &= f - 1 {
+				id := g.ids[slotOf(w, f)].Load()
+				if b, i, ok := locate(dir, id); ok && b.is(i, space, k) {
+					return b, i
+				}
+			}
+			empty |= lanes(word, laneEmpty)
+		}
+		if empty != 0 {
+			return nil, 0
+		}
+	}
+}
+
+// locate returns where the record of an id is; ok is false for one that is newer than dir.
+func locate(dir []*block, id uint32) (b *block, i uint32, ok bool) {
+	if int(id>>blockBits) >= len(dir) {
+		return nil, 0, false
+	}
+	b, i = dir[id>>blockBits], id&(blockSize-1)
+	return b, i, int(i) < len(b.records)
+}
+
+// Find returns the value of k that revision sees, nil if none.
 //
 // A reader that has pinned the revision, and the writer, can rely on the answer. For
 // any other reader it is certain when sure is true; when it is false the reader must
 // check that the revision is still the current one, and look again if not.
-func (m *Map[V]) Find(k object.Key, revision uint64) (v *Version[V], sure bool) {
-	e := m.table.Load().lookup(k)
-	if e == nil {
+func (m *Map) Find(k object.Key, revision uint64) (p unsafe.Pointer, sure bool) {
+	b, i := m.seek(*m.dir.Load(), k)
+	if b == nil {
 		return nil, false
 	}
-	stamp := e.stamp.Load()
-	if stamp>>1 <= revision && stamp&1 != 0 {
-		return nil, true
+	r := &b.records[i]
+	stamp := r.stamp.Load()
+	if p := atomic.LoadPointer(&r.value); stamp>>1 <= revision && r.stamp.Load() == stamp {
+		return p, true
 	}
-	head := m.Head(e.id)
-	// By now the id may have gone to another key, but only with a newer stamp.
-	if head != nil && head.stamp == stamp && stamp>>1 <= revision {
-		return head, true
-	}
-	return head.At(revision), false
+	return r.at(revision), false
 }
 
-// Direct returns the value of k that revision sees, where values are pointers: usually
-// without touching the version. That is a cache miss saved, and cache misses are what a
-// lookup is made of. It returns nil when it does not know; [Map.Find] does.
-func (m *Map[V]) Direct(k object.Key, revision uint64) unsafe.Pointer {
-	if e := m.table.Load().lookup(k); e != nil {
-		stamp := e.stamp.Load()
-		if p := atomic.LoadPointer(&e.direct); stamp>>1 <= revision && e.stamp.Load() == stamp {
-			return p
-		}
+// FindNote is [Map.Find] that fills in the first notes of what it found. It leaves them
+// zero when it is not sure.
+func (m *Map) FindNote(k object.Key, revision uint64, note *[3]uint64) (p unsafe.Pointer, sure bool) {
+	b, i := m.seek(*m.dir.Load(), k)
+	if b == nil {
+		return nil, false
 	}
-	return nil
+	r := &b.records[i]
+	width := len(b.notes) / len(b.records)
+	stamp := r.stamp.Load()
+	p = atomic.LoadPointer(&r.value)
+	found := b.note(i, width)
+	if stamp>>1 <= revision && r.stamp.Load() == stamp {
+		*note = found
+		return p, true
+	}
+	return r.at(revision), false
+}
+
+// note returns the first notes of the record at i.
+func (b *block) note(i uint32, width int) [3]uint64 {
+	n := b.notes[int(i)*width:]
+	return [3]uint64{n[0].Load(), n[1].Load(), n[2].Load()}
+}
+
+// record returns the record of an id that is in use, for the writer.
+func (m *Map) record(id uint32) *record {
+	return &(*m.dir.Load())[id>>blockBits].records[id&(blockSize-1)]
 }
 
 // Lookup returns k as it is in the revision in preparation, for the writer.
-func (m *Map[V]) Lookup(k object.Key) Ref[V] {
-	if e := m.table.Load().lookup(k); e != nil {
-		return Ref[V]{ID: e.id, Head: m.Head(e.id), dead: e.stamp.Load()&1 != 0, entry: e}
-	}
-	return Ref[V]{}
-}
-
-// Key returns the key of an id that the reader's revision, or the writer, sees. For any
-// other id it is some key. It is a view that keeps much more alive than the key: whoever
-// keeps it makes a copy.
-func (m *Map[V]) Key(id uint32) object.Key { return m.table.Load().key(id) }
-
-// Head returns the newest version of an id that is in use.
-func (m *Map[V]) Head(id uint32) *Version[V] {
-	return (*m.dir.Load())[id/chunkSize].heads[id%chunkSize].Load()
-}
-
-// At returns the version that revision, which must be pinned, sees of an id; nil if none.
-func (m *Map[V]) At(id uint32, revision uint64) *Version[V] {
-	head := m.Head(id)
-	if head != nil && head.stamp>>1 <= revision && !head.Dead() {
-		return head
-	}
-	return head.At(revision)
-}
-
-// Gather puts the versions that revision, which must be pinned, sees of some ids into out and
-// returns how many there are. Nothing but loads stands between one and the next, so that the
-// processor waits for many at a time.
-func (m *Map[V]) Gather(ids []uint32, revision uint64, out []*Version[V]) int {
+func (m *Map) Lookup(k object.Key) Ref {
 	dir := *m.dir.Load()
-	n := 0
-	for _, id := range ids {
-		v := dir[id/chunkSize].heads[id%chunkSize].Load()
-		if v != nil && (v.stamp>>1 > revision || v.Dead()) {
-			v = v.At(revision)
-		}
-		if v != nil {
-			out[n] = v
-			n++
-		}
-	}
-	return n
-}
-
-// GatherDirect is [Map.Gather] for values that are pointers: it only looks at the versions of
-// chunks that were written to since the revision.
-func (m *Map[V]) GatherDirect(ids []uint32, revision uint64, out []unsafe.Pointer) int {
-	dir := *m.dir.Load()
-	n := 0
-	for _, id := range ids {
-		c := dir[id/chunkSize]
-		p := atomic.LoadPointer(&c.direct[id%chunkSize])
-		if c.last.Load()>>1 > revision { // in this order: it may have become so just now
-			p = nil
-			if v := c.heads[id%chunkSize].Load().At(revision); v != nil {
-				p = m.direct(v.Value)
+	t := m.table.Load()
+	space, hash := t.spaces.find(k.Namespace)
+	hash = t.hash(hash, k.Name)
+	tag := laneOf(hash)
+	for at := t.home(hash); ; at = t.after(at) {
+		g := &t.list[at]
+		for w := range g.tags {
+			for f := lanes(g.tags[w].Load(), tag); f != 0; f &= f - 1 {
+				id := g.ids[slotOf(w, f)].Load()
+				if b := dir[id>>blockBits]; b.is(id&(blockSize-1), space, k) {
+					return Ref{ID: id, known: true}
+				}
 			}
+		}
+		if g.empty() {
+			return Ref{}
+		}
+	}
+}
+
+// LookupAfter is [Map.Lookup] for a key that is likely to have the id after that of last:
+// the keys of a list come in the order in which those of an earlier list came.
+func (m *Map) LookupAfter(last Ref, k object.Key) Ref {
+	if id := last.ID + 1; last.known {
+		b, i, ok := locate(*m.dir.Load(), id)
+		if ok && b.records[i].stamp.Load() != 0 && b.keyOf(i, m.table.Load().spaces) == k {
+			return Ref{ID: id, known: true}
+		}
+	}
+	return m.Lookup(k)
+}
+
+// Live returns the newest value, nil if there is none or it was deleted, for the writer.
+func (m *Map) Live(r Ref) unsafe.Pointer {
+	if !r.known {
+		return nil
+	}
+	return m.record(r.ID).value
+}
+
+// Newborn reports whether the key came to be in the revision in preparation, for the writer.
+func (m *Map) Newborn(r Ref) bool {
+	rec := m.record(r.ID)
+	return rec.stamp.Load()>>1 == m.history.Next() && rec.older.Load() == nil
+}
+
+// Note returns the notes of an id that is in use, for the writer.
+func (m *Map) Note(id uint32) []atomic.Uint64 {
+	at := int(id&(blockSize-1)) * m.width
+	return (*m.dir.Load())[id>>blockBits].notes[at : at+m.width]
+}
+
+// Key returns the key of an id that the reader's revision, or the writer, sees. It is a
+// view that keeps much more alive than the key: whoever keeps it makes a copy.
+func (m *Map) Key(id uint32) object.Key {
+	return (*m.dir.Load())[id>>blockBits].keyOf(id&(blockSize-1), m.table.Load().spaces)
+}
+
+// View returns the keys of all ids as they are now, for [Map.KeyIn].
+func (m *Map) View() any { return m.dir.Load() }
+
+// KeyIn is [Map.Key] for a reader who does not know whether his revision sees the id. It
+// returns the key that the id had in a view from before he met it; ok is false if it had
+// none yet.
+func (m *Map) KeyIn(view any, id uint32) (k object.Key, ok bool) {
+	b, i, ok := locate(*view.(*[]*block), id)
+	if !ok {
+		return k, false
+	}
+	return b.keyOf(i, m.table.Load().spaces), true
+}
+
+// At returns the value that revision, which must be pinned, sees of an id; nil if none.
+func (m *Map) At(id uint32, revision uint64) unsafe.Pointer {
+	b, i, ok := locate(*m.dir.Load(), id)
+	if !ok {
+		return nil
+	}
+	return b.records[i].at(revision)
+}
+
+// Gather puts the values that revision, which must be pinned, sees of some ids into out and
+// returns how many there are. Nothing but loads stands between one and the next, so that the
+// processor waits for many at a time; and it only looks at the records of spans that were
+// written to since the revision.
+func (m *Map) Gather(ids []uint32, revision uint64, out []unsafe.Pointer) int {
+	dir := *m.dir.Load()
+	n := 0
+	for _, id := range ids {
+		b, i := dir[id>>blockBits], id&(blockSize-1)
+		p := atomic.LoadPointer(&b.values[i])
+		if b.last[i>>spanBits].Load()>>1 > revision { // in this order: it may have become so just now
+			p = b.records[i].at(revision)
 		}
 		if p != nil {
 			out[n] = p
@@ -201,148 +241,37 @@ func (m *Map[V]) GatherDirect(ids []uint32, revision uint64, out []unsafe.Pointe
 }
 
 // Limit returns a number above every id in use, for the writer.
-func (m *Map[V]) Limit() uint32 { return m.ids.next }
+func (m *Map) Limit() uint32 { return m.ids.next }
 
 // Len returns the number of keys, dead ones included, for the writer.
-func (m *Map[V]) Len() int { return m.table.Load().keys }
+func (m *Map) Len() int { return m.table.Load().keys }
 
-// Ids calls yield for every id in use with its newest version, until it returns false.
-func (m *Map[V]) Ids(yield func(id uint32, head *Version[V]) bool) {
-	for c, chunk := range *m.dir.Load() {
-		for i := range chunk.heads {
-			if v := chunk.heads[i].Load(); v != nil && !yield(uint32(c*chunkSize+i), v) {
-				return
+// Since calls yield for every id whose newest version is after a revision, until it returns
+// false.
+func (m *Map) Since(revision uint64, yield func(id uint32) bool) {
+	for c, b := range *m.dir.Load() {
+		for span := range b.last {
+			if b.last[span].Load()>>1 <= revision {
+				continue
+			}
+			from := span << spanBits
+			for i := from; i < min(from+1<<spanBits, len(b.records)); i++ {
+				if b.records[i].stamp.Load()>>1 > revision && !yield(uint32(c<<blockBits+i)) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// Put writes a version of k in the revision in preparation. ref is what [Map.Lookup]
-// returns for k.
-func (m *Map[V]) Put(k object.Key, ref Ref[V], value V) Ref[V] {
-	if ref.Head == nil {
-		return m.insert(k, value)
-	}
-	return m.push(ref, m.history.Next()<<1, value)
-}
-
-// Kill writes that the key of ref is deleted in the revision in preparation.
-func (m *Map[V]) Kill(ref Ref[V]) {
-	var none V
-	m.push(ref, m.history.Next()<<1|1, none)
-}
-
-func (m *Map[V]) push(ref Ref[V], stamp uint64, value V) Ref[V] {
-	v := &Version[V]{stamp: stamp, Value: value}
-	e := ref.entry
-	if e == nil {
-		e = m.table.Load().of(ref.ID)
-	}
-	if old := e.stamp.Load(); old>>1 == stamp>>1 {
-		// Written twice in one revision: nobody will ever see the first.
-		below := ref.Head.older.Load()
-		v.older.Store(below)
-		if v.Dead() && below == nil {
-			m.history.retire(m, ref.ID, stampNever) // came and went: have the key looked at
+// Lives calls yield for every id that lives in the revision in preparation, with its value,
+// until it returns false. It is for the writer.
+func (m *Map) Lives(yield func(id uint32, p unsafe.Pointer) bool) {
+	for c, b := range *m.dir.Load() {
+		for i, p := range b.values {
+			if p != nil && !yield(uint32(c<<blockBits+i), p) {
+				return
+			}
 		}
-	} else {
-		v.older.Store(ref.Head)
-		m.history.retire(m, ref.ID, old)
-	}
-	m.setHead(e, v)
-	return Ref[V]{ID: ref.ID, Head: v, dead: v.Dead(), entry: e}
-}
-
-// setHead makes v the newest version of an entry.
-func (m *Map[V]) setHead(e *entry, v *Version[V]) {
-	c := (*m.dir.Load())[e.id/chunkSize]
-	if m.direct != nil {
-		p := m.direct(v.Value)
-		e.stamp.Store(stampBusy)
-		atomic.StorePointer(&e.direct, p)
-		c.last.Store(v.stamp)
-		atomic.StorePointer(&c.direct[e.id%chunkSize], p)
-	}
-	c.heads[e.id%chunkSize].Store(v)
-	e.stamp.Store(v.stamp)
-}
-
-func (m *Map[V]) insert(k object.Key, value V) Ref[V] {
-	id, again := m.ids.take()
-	if again {
-		m.shifts.Add(1) // before anybody can find it under its new key
-	}
-	v := &Version[V]{stamp: m.history.Next() << 1, Value: value}
-	if dir := *m.dir.Load(); int(id/chunkSize) == len(dir) {
-		// Appending in place is invisible to readers of the shorter slice; the copy
-		// is only made when append has to grow.
-		c := new(chunk[V])
-		if m.direct != nil {
-			c.direct = new([chunkSize]unsafe.Pointer)
-		}
-		dir = append(dir, c)
-		m.dir.Store(&dir)
-	}
-	m.Reserve(1)
-	t := m.table.Load()
-	i, h := t.fill(k, id)
-	m.setHead(&t.entries[i], v)
-	t.use(i, h)
-	return Ref[V]{ID: id, Head: v, entry: &t.entries[i]}
-}
-
-// Reserve makes room for n more keys at once.
-func (m *Map[V]) Reserve(n int) {
-	if t := m.table.Load(); t.full(n) || int(m.ids.next) > len(t.byID) {
-		m.setTable(t.grown(n, m.ids.next))
-	}
-}
-
-func (m *Map[V]) setTable(t *table) {
-	m.shifts.Add(1) // it does not know the keys of ids that are not in use
-	m.table.Store(t)
-}
-
-// Shifts returns a number that changes before an id that was in use stands for another
-// key, or for none.
-func (m *Map[V]) Shifts() uint64 { return m.shifts.Load() }
-
-// cut unlinks the version of that stamp from the id's chain, and drops the key when
-// nothing but its deletion is left.
-func (m *Map[V]) cut(id uint32, stamp uint64, alone bool) {
-	head := m.Head(id)
-	if head == nil {
-		return
-	}
-	if alone {
-		head.older.Store(nil) // without a look at it: it is not in the cache
-	}
-	for v := head; ; {
-		below := v.older.Load()
-		if below == nil {
-			break
-		}
-		if below.stamp == stamp {
-			// below keeps its own link: a reader may be passing through it.
-			v.older.Store(below.older.Load())
-			break
-		}
-		v = below
-	}
-	if head.Dead() && head.First() {
-		m.remove(id)
-	}
-}
-
-func (m *Map[V]) remove(id uint32) {
-	t := m.table.Load()
-	if m.removed != nil {
-		m.removed(t.key(id))
-	}
-	t.drop(uint64(t.byID[id].Load() - 1))
-	(*m.dir.Load())[id/chunkSize].heads[id%chunkSize].Store(nil)
-	m.ids.give(id)
-	if t.sparse() {
-		m.setTable(t.grown(0, m.ids.next))
 	}
 }

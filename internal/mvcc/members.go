@@ -13,11 +13,11 @@ type Members[K comparable] struct {
 	value K
 
 	// Of the writer:
-	in    *Postings[K]
-	id    uint32
-	slot  uint64
-	used  int
-	holes []uint32
+	in   *Postings[K]
+	slot uint64
+	id   uint32
+	used int32
+	hole uint32 // where to look for the next empty cell
 }
 
 // Count returns how many ids have the value in the newest revision, published or not.
@@ -48,24 +48,30 @@ func (m *Members[K]) Visit(sees func(id uint32) bool, yield func(id uint32) bool
 	return true
 }
 
+// takeCell returns an empty cell.
 func (m *Members[K]) takeCell() uint32 {
+	cells := *m.cells.Load()
 	m.used++
-	if n := len(m.holes); n > 0 {
-		cell := m.holes[n-1]
-		m.holes = m.holes[:n-1]
-		return cell
+	if int(m.used) > len(cells) {
+		grown := make([]atomic.Uint32, len(cells)+len(cells)/4+2)
+		for i := range cells {
+			grown[i].Store(cells[i].Load())
+		}
+		m.cells.Store(&grown)
+		m.hole = uint32(len(cells)) + 1
+		return uint32(len(cells))
 	}
-	old := *m.cells.Load()
-	// Without holes all cells are in use.
-	grown := make([]atomic.Uint32, max(2, len(old)*3/2))
-	for i := range old {
-		grown[i].Store(old[i].Load())
+	// Mostly it is the next one, or one that was emptied just now. Going round finds many in
+	// one turn.
+	at := int(m.hole)
+	for ; at < len(cells) && cells[at].Load() != 0; at++ {
 	}
-	m.cells.Store(&grown)
-	for i := len(grown) - 1; i > len(old); i-- {
-		m.holes = append(m.holes, uint32(i))
+	if at == len(cells) {
+		for at = 0; cells[at].Load() != 0; at++ {
+		}
 	}
-	return uint32(len(old))
+	m.hole = uint32(at) + 1
+	return uint32(at)
 }
 
 // cut clears the cell of an id that has left, when nobody sees it any more.
@@ -89,11 +95,11 @@ func (m *Members[K]) cut(id uint32, _ uint64, _ bool) {
 func (m *Members[K]) clear(cell uint32) {
 	cells := *m.cells.Load()
 	cells[cell].Store(0)
-	m.holes = append(m.holes, cell)
+	m.hole = cell
 	m.used--
 	p := m.in
 	if m.used > 0 {
-		if len(cells) >= 64 && len(m.holes) == len(cells)*3/4 {
+		if len(cells) >= 64 && int(m.used) == len(cells)/4 {
 			m.shrink()
 		}
 		return
@@ -115,13 +121,12 @@ func (m *Members[K]) clear(cell uint32) {
 // elsewhere.
 func (m *Members[K]) shrink() {
 	old := *m.cells.Load()
-	small := make([]atomic.Uint32, 0, m.used+m.used/2)
+	small := make([]atomic.Uint32, m.used+m.used/4)
 	for i := range old {
 		if c := old[i].Load(); c&looseMark != 0 {
 			return
 		}
 	}
-	small = small[:cap(small)]
 	next := 0
 	for i := range old {
 		if c := old[i].Load(); c != 0 {
@@ -130,10 +135,7 @@ func (m *Members[K]) shrink() {
 			next++
 		}
 	}
-	m.holes = nil
-	for i := len(small) - 1; i >= next; i-- {
-		m.holes = append(m.holes, uint32(i))
-	}
+	m.hole = uint32(next)
 	m.cells.Store(&small)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 	"pgregory.net/rapid"
@@ -45,7 +46,7 @@ func TestOrderAgreesWithSortedSlice(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		keys := map[uint32]string{}
 		taken := map[string]uint32{}
-		o := NewOrder(names(rapid.Bool().Draw(t, "digests")), func(id uint32) string { return keys[id] }, nil)
+		o := NewOrder(names(rapid.Bool().Draw(t, "digests")), Keys[uint32, string]{Of: func(id uint32) string { return keys[id] }})
 		// Few bytes and long common parts make equal digests likely.
 		draw := func() string {
 			return strings.Repeat("ns-", r.IntN(3)) + fmt.Sprintf("%0*b", 1+r.IntN(12), r.IntN(1<<r.IntN(13)))
@@ -89,10 +90,12 @@ func TestOrderAgreesWithSortedSlice(t *testing.T) {
 	})
 }
 
-func collect(into *[]uint32) func([]Cell[uint32]) bool {
-	return func(cells []Cell[uint32]) bool {
-		for _, c := range cells {
-			*into = append(*into, c.Elem)
+func collect(into *[]uint32) func([]Cell[uint32], uint64) bool {
+	return func(cells []Cell[uint32], marks uint64) bool {
+		for i, c := range cells {
+			if !Gone(marks, i) {
+				*into = append(*into, c.Elem)
+			}
 		}
 		return true
 	}
@@ -105,7 +108,7 @@ func sortedIDs(keys map[uint32]string) []uint32 {
 // world is a map, its order and postings of its values, with what they must show.
 type world struct {
 	h     *History[int]
-	m     *Map[int]
+	m     *Map
 	order *Order[uint32, string]
 	post  *Postings[int]
 	place map[uint32]Place
@@ -114,8 +117,16 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{h: NewHistory(0), place: map[uint32]Place{}, now: map[string]int{}}
-	w.m = NewMap[int](w.h, nil, func(k object.Key) { w.order.Remove(k.Name) })
-	w.order = NewOrder(names(true), func(id uint32) string { return w.m.Key(id).Name }, w.m.Shifts)
+	w.m = NewMap(w.h, func(k object.Key) { w.order.Remove(k.Name) })
+	w.order = NewOrder(names(true), Keys[uint32, string]{
+		Of:   func(id uint32) string { return w.m.Key(id).Name },
+		View: w.m.View,
+		In: func(view any, id uint32) (string, bool) {
+			k, ok := w.m.KeyIn(view, id)
+			return k.Name, ok
+		},
+		Shifts: w.m.Shifts,
+	})
 	w.post = NewPostings(w.h, nil, Sorting[int]{Compare: cmp.Compare[int]}, func(id uint32, to Place) { w.place[id] = to })
 	return w
 }
@@ -123,15 +134,15 @@ func newWorld() *world {
 func (w *world) put(name string, value int) {
 	k := object.Key{Name: name}
 	r := w.m.Lookup(k)
-	old := r.Live()
-	fresh := r.Head == nil
-	r = w.m.Put(k, r, value)
+	old := w.m.Live(r)
+	fresh := !r.Known()
+	r = w.m.Put(k, r, unsafe.Pointer(&value))
 	if fresh {
 		w.order.Insert(r.ID, w.m.Key(r.ID).Name)
 	}
 	w.now[name] = value
 	if old != nil {
-		if old.Value == value {
+		if *(*int)(old) == value {
 			return
 		}
 		w.post.Remove(w.place[r.ID], r.ID, false)
@@ -141,10 +152,10 @@ func (w *world) put(name string, value int) {
 
 func (w *world) kill(name string) {
 	r := w.m.Lookup(object.Key{Name: name})
-	if r.Live() == nil {
+	if w.m.Live(r) == nil {
 		return
 	}
-	newborn := r.Head.Revision() == w.h.Next() && r.Head.First()
+	newborn := w.m.Newborn(r)
 	w.m.Kill(r)
 	w.post.Remove(w.place[r.ID], r.ID, newborn)
 	delete(w.place, r.ID)
@@ -159,14 +170,17 @@ func (w *world) publish() {
 // check compares a pinned state with what it must show.
 func (w *world) check(t *rapid.T, s *State[int], want map[string]int) {
 	var got []string
-	w.order.Leaves(func(cells []Cell[uint32]) bool {
-		for _, c := range cells {
+	w.order.Leaves(func(cells []Cell[uint32], marks uint64) bool {
+		for i, c := range cells {
 			id := c.Elem
+			if Gone(marks, i) {
+				continue
+			}
 			if v := w.m.At(id, s.Revision); v != nil {
 				name := w.m.Key(id).Name
 				got = append(got, name)
-				if v.Value != want[name] {
-					t.Fatalf("revision %d: %s is %d, want %d", s.Revision, name, v.Value, want[name])
+				if *(*int)(v) != want[name] {
+					t.Fatalf("revision %d: %s is %d, want %d", s.Revision, name, *(*int)(v), want[name])
 				}
 			}
 		}
@@ -177,7 +191,7 @@ func (w *world) check(t *rapid.T, s *State[int], want map[string]int) {
 	}
 	for name, value := range want {
 		v, _ := w.m.Find(object.Key{Name: name}, s.Revision)
-		if v == nil || v.Value != value {
+		if v == nil || *(*int)(v) != value {
 			t.Fatalf("revision %d: Find(%s) = %v, want %d", s.Revision, name, v, value)
 		}
 	}
@@ -189,7 +203,7 @@ func (w *world) check(t *rapid.T, s *State[int], want map[string]int) {
 		var got []string
 		m.Visit(func(id uint32) bool {
 			v := w.m.At(id, s.Revision)
-			return v != nil && v.Value == value
+			return v != nil && *(*int)(v) == value
 		}, func(id uint32) bool {
 			got = append(got, w.m.Key(id).Name)
 			return true
@@ -264,8 +278,8 @@ func (w *world) nothingLeft(t *rapid.T) {
 	if w.m.Len() != len(w.now) {
 		t.Fatalf("%d keys in the table, want %d", w.m.Len(), len(w.now))
 	}
-	w.m.Ids(func(id uint32, head *Version[int]) bool {
-		if !head.First() {
+	w.m.Since(0, func(id uint32) bool {
+		if w.m.record(id).older.Load() != nil {
 			t.Fatalf("%v has an old version", w.m.Key(id))
 		}
 		return true
@@ -275,8 +289,8 @@ func (w *world) nothingLeft(t *rapid.T) {
 	}
 	used := 0
 	w.post.Values(nil, func(value int, m *Members[int]) bool {
-		used += m.used
-		if m.used != m.Count() {
+		used += int(m.used)
+		if int(m.used) != m.Count() {
 			t.Fatalf("value %d: %d cells in use for %d members", value, m.used, m.Count())
 		}
 		return true
@@ -319,27 +333,106 @@ func TestLongPinKeepsMemoryBounded(t *testing.T) {
 	}
 }
 
-// TestKeysOfAnyLength puts keys into an arena that fill blocks, pass them, or do not fit
-// their lengths into two bytes.
+// TestKeysOfAnyLength has keys that fit their records just so, or do not.
 func TestKeysOfAnyLength(t *testing.T) {
 	h := NewHistory(0)
-	m := NewMap[int](h, nil, nil)
+	m := NewMap(h, nil)
 	var keys []object.Key
-	for _, ns := range []int{0, 1, 63, 4090, 70000} {
-		for _, n := range []int{0, 1, 253, 4096, 65534, 65535, 65536} {
+	for _, ns := range []int{0, 1, 63, 70000} {
+		for _, n := range []int{0, 1, maxName - 1, maxName, maxName + 1, 253, 254, 255, 256, 65536} {
 			keys = append(keys, object.Key{Namespace: strings.Repeat("n", ns), Name: strings.Repeat("x", n)})
 		}
 	}
+	values := make([]int, len(keys))
 	for i, k := range keys {
-		m.Put(k, m.Lookup(k), i)
+		values[i] = i
+		m.Put(k, m.Lookup(k), unsafe.Pointer(&values[i]))
 		h.Publish(0)
 	}
 	m.Reserve(10000) // and once more, by way of another table
 	for i, k := range keys {
 		v, _ := m.Find(k, h.Current().Revision)
-		if v == nil || v.Value != i || m.Key(m.Lookup(k).ID) != k {
+		if v != unsafe.Pointer(&values[i]) || m.Key(m.Lookup(k).ID) != k {
 			t.Errorf("key %d/%d bytes: %v", len(k.Namespace), len(k.Name), v)
 		}
+	}
+}
+
+// TestNamespacesComeAndGo has more namespaces than there are numbers, some at a time and
+// all at once.
+func TestNamespacesComeAndGo(t *testing.T) {
+	h := NewHistory(0)
+	m := NewMap(h, nil)
+	value := unsafe.Pointer(new(int))
+	key := func(i int) object.Key { return object.Key{Namespace: fmt.Sprint("ns-", i), Name: "x"} }
+	put := func(i int) { m.Put(key(i), m.Lookup(key(i)), value) }
+	has := func(i int, want bool) {
+		t.Helper()
+		if v, _ := m.Find(key(i), h.Current().Revision); (v != nil) != want {
+			t.Fatalf("%v found: %v, want %v", key(i), v != nil, want)
+		}
+	}
+	const all = noSpace * 2
+	for i := range all {
+		put(i)
+		if i%1000 == 0 {
+			h.Publish(0)
+			has(i, true)
+			has(i-1, false)
+		}
+		m.Kill(m.Lookup(key(i)))
+	}
+	h.Publish(0)
+	if n := len(*m.table.Load().spaces.list.Load()); n > 4096 {
+		t.Errorf("%d numbers for namespaces of which few were there at a time", n)
+	}
+	for i := range noSpace + 1000 {
+		put(i)
+	}
+	h.Publish(0)
+	for i := range noSpace + 1000 {
+		has(i, true)
+		if got := m.Key(m.Lookup(key(i)).ID); got != key(i) {
+			t.Fatalf("the key of %v is %v", key(i), got)
+		}
+	}
+	has(all, false)
+}
+
+// TestIdsAreUsedAgain churns through many keys: the memory must follow those that are there.
+func TestIdsAreUsedAgain(t *testing.T) {
+	h := NewHistory(0)
+	m := NewMap(h, nil)
+	value := unsafe.Pointer(new(int))
+	key := func(i int) object.Key {
+		return object.Key{Name: fmt.Sprintf("a-name-of-some-length-that-varies-%*d", i%20, i)}
+	}
+	const live = 3 * blockSize
+	for i := range 10 * live {
+		m.Put(key(i), m.Lookup(key(i)), value)
+		if i >= live {
+			m.Kill(m.Lookup(key(i - live)))
+		}
+		h.Publish(0)
+	}
+	if m.Len() != live || m.Limit() > live*5/4 {
+		t.Errorf("%d keys with ids up to %d, want %d", m.Len(), m.Limit(), live)
+	}
+	for i := 9 * live; i < 10*live; i++ {
+		if v, _ := m.Find(key(i), h.Current().Revision); v == nil || m.Key(m.Lookup(key(i)).ID) != key(i) {
+			t.Fatalf("%v is not there", key(i))
+		}
+		m.Kill(m.Lookup(key(i)))
+	}
+	h.Publish(0)
+	full := 0
+	for _, b := range *m.dir.Load() {
+		if len(b.records) == blockSize && b != m.blank {
+			full++
+		}
+	}
+	if full > 1 || m.Len() != 0 {
+		t.Errorf("%d blocks are kept for %d keys", full, m.Len())
 	}
 }
 
@@ -347,10 +440,10 @@ func TestKeysOfAnyLength(t *testing.T) {
 // its revision saw may be unlinked, and then Find is not sure.
 func TestUnpinnedReaderIsTold(t *testing.T) {
 	h := NewHistory(0)
-	m := NewMap[int](h, nil, nil)
+	m := NewMap(h, nil)
 	k := object.Key{Name: "x"}
 	write := func(v int) {
-		m.Put(k, m.Lookup(k), v)
+		m.Put(k, m.Lookup(k), unsafe.Pointer(&v))
 		h.Publish(0)
 	}
 	write(1)
@@ -359,7 +452,7 @@ func TestUnpinnedReaderIsTold(t *testing.T) {
 	if v, sure := m.Find(k, old.Revision); v != nil || sure {
 		t.Errorf("Find at an old revision without a pin: %v, sure %v", v, sure)
 	}
-	if v, sure := m.Find(k, h.Current().Revision); v == nil || v.Value != 2 || !sure {
+	if v, sure := m.Find(k, h.Current().Revision); v == nil || *(*int)(v) != 2 || !sure {
 		t.Errorf("Find at the current revision: %v, sure %v", v, sure)
 	}
 	if _, sure := m.Find(object.Key{Name: "none"}, h.Current().Revision); sure {

@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 )
@@ -13,14 +14,30 @@ import (
 // What it finds there is what was there when it was replaced, and so all that the
 // reader's revision can see: an element is only removed when no revision sees it.
 //
+// An element is taken out by a mark in its leaf. The leaf is made anew, without what is
+// marked, when the next one comes.
+//
 // A leaf keeps, beside each element, the four bytes of its key that follow the part which
 // all keys of the leaf have in common. Comparing those is enough most of the time, and
 // saves the two cache misses that looking at a key costs.
 type Order[E any, K comparable] struct {
-	root   atomic.Pointer[node[E, K]]
-	sort   Sorting[K]
-	keyOf  func(E) K
-	shifts func() uint64
+	root atomic.Pointer[node[E, K]]
+	sort Sorting[K]
+	keys Keys[E, K]
+}
+
+// Keys tell what the elements of an [Order] stand for.
+type Keys[E, K any] struct {
+	// Of returns the key of an element that is in the set, for the writer.
+	Of func(E) K
+	// View, if not nil, returns what a reader needs for In: there an element that was taken
+	// out may come to stand for another key. In returns the key that the element had when
+	// View was called; ok is false if it had none.
+	View func() any
+	In   func(view any, e E) (k K, ok bool)
+	// Shifts returns another number than before when that has happened. A reader who lost
+	// his way then knows it.
+	Shifts func() uint64
 }
 
 // Sorting is an order of keys.
@@ -34,23 +51,24 @@ type Sorting[K any] struct {
 	// digest is before the other. Both may be nil.
 	Common func(a, b K) int
 	Digest func(k K, skip int) uint32
-	// Own makes a copy of a key to keep, where keyOf returns one that is part of
-	// something larger. It may be nil.
-	Own func(K) K
+	// Between returns a key that is after a and not after b, and does not keep anything
+	// larger alive; a is before b. It may be nil: then b is that key.
+	Between func(a, b K) K
 }
 
-// own returns the key of an element, to keep.
-func (o *Order[E, K]) own(e E) K {
-	if o.sort.Own == nil {
-		return o.keyOf(e)
+// sep returns a key to part two elements by.
+func (o *Order[E, K]) sep(left, right E) K {
+	if o.sort.Between == nil {
+		return o.keys.Of(right)
 	}
-	return o.sort.Own(o.keyOf(e))
+	return o.sort.Between(o.keys.Of(left), o.keys.Of(right))
 }
 
-// node is a leaf, or has kids. Only the kids are ever changed.
+// node is a leaf, or has kids. Only the kids and the marks are ever changed.
 type node[E any, K comparable] struct {
 	cells []Cell[E]
-	skip  int // what all keys have in common
+	gone  atomic.Uint64 // a bit for each cell whose element was taken out
+	skip  int           // what all keys have in common
 	*kids[E, K]
 }
 
@@ -74,20 +92,20 @@ func (k *kids[E, K]) setKid(i int, now *node[E, K]) { k.nodes[i].Store(now) }
 
 func (n *node[E, K]) leaf() bool { return n.kids == nil }
 
-// MaxLeaf is the most elements that a leaf has.
-const MaxLeaf = 40
+// live returns the number of elements in a leaf.
+func (n *node[E, K]) live() int { return len(n.cells) - bits.OnesCount64(n.gone.Load()) }
+
+// first returns the first element of a leaf.
+func (n *node[E, K]) first() E { return n.cells[bits.TrailingZeros64(^n.gone.Load())].Elem }
+
+// MaxLeaf is the most elements that a leaf has, at most one for each bit of its marks.
+const MaxLeaf = 60
 
 const maxKids = 64
 
-// NewOrder returns an empty set. keyOf returns the key of an element that is in it. An
-// element that was removed may come to stand for another key; shifts then returns another
-// number than before, so that a reader who lost his way in a leaf that was replaced knows
-// it. It is nil for elements that always stand for the same key.
-func NewOrder[E any, K comparable](sort Sorting[K], keyOf func(E) K, shifts func() uint64) *Order[E, K] {
-	if shifts == nil {
-		shifts = func() uint64 { return 0 }
-	}
-	return &Order[E, K]{sort: sort, keyOf: keyOf, shifts: shifts}
+// NewOrder returns an empty set.
+func NewOrder[E any, K comparable](sort Sorting[K], keys Keys[E, K]) *Order[E, K] {
+	return &Order[E, K]{sort: sort, keys: keys}
 }
 
 // leaf makes a leaf of cells, which it keeps and whose digests it computes.
@@ -97,52 +115,70 @@ func (o *Order[E, K]) leaf(cells []Cell[E]) *node[E, K] {
 		return n
 	}
 	// Sorted, so what the first and the last share all share.
-	n.skip = o.sort.Common(o.keyOf(cells[0].Elem), o.keyOf(cells[len(cells)-1].Elem))
+	n.skip = o.sort.Common(o.keys.Of(cells[0].Elem), o.keys.Of(cells[len(cells)-1].Elem))
 	for i := range cells {
-		cells[i].digest = o.sort.Digest(o.keyOf(cells[i].Elem), n.skip)
+		cells[i].digest = o.sort.Digest(o.keys.Of(cells[i].Elem), n.skip)
 	}
 	return n
 }
 
-// fits reports whether k begins with what all keys of a leaf have in common. order is how
-// it compares with all of them if not.
-func (o *Order[E, K]) fits(n *node[E, K], k K) (fits bool, order int) {
-	first := o.keyOf(n.cells[0].Elem)
-	if o.sort.Common(k, first) >= n.skip {
-		return true, 0
+// key returns the key of an element: as a reader sees it who has a view, or as it is.
+func (o *Order[E, K]) key(view any, e E) (k K, ok bool) {
+	if view == nil {
+		return o.keys.Of(e), true
 	}
-	return false, o.sort.Compare(k, first)
+	return o.keys.In(view, e)
 }
 
-// find returns where in a leaf k is or belongs.
-func (o *Order[E, K]) find(n *node[E, K], k K) (at int, found bool) {
+// fits reports whether k begins with what all keys of a leaf have in common. order is how
+// it compares with all of them if not.
+func (o *Order[E, K]) fits(n *node[E, K], k K, view any) (fits bool, order int, ok bool) {
+	first, ok := o.key(view, n.first())
+	if !ok {
+		return false, 0, false
+	}
+	if o.sort.Common(k, first) >= n.skip {
+		return true, 0, true
+	}
+	return false, o.sort.Compare(k, first), true
+}
+
+// find returns where in a leaf k is or belongs. ok is false if the view is too old to tell.
+func (o *Order[E, K]) find(n *node[E, K], k K, view any) (at int, found, ok bool) {
 	lo, hi := 0, len(n.cells)
 	if o.sort.Digest != nil {
-		fits, order := o.fits(n, k)
+		fits, order, ok := o.fits(n, k, view)
 		switch {
+		case !ok:
+			return 0, false, false
 		case !fits && order < 0:
-			return 0, false
+			return 0, false, true
 		case !fits:
-			return hi, false
+			return hi, false, true
 		}
 		d := o.sort.Digest(k, n.skip)
 		lo, _ = slices.BinarySearchFunc(n.cells, d, func(c Cell[E], d uint32) int { return cmp.Compare(c.digest, d) })
 		for hi = lo; hi < len(n.cells) && n.cells[hi].digest == d; hi++ {
 		}
 	}
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		switch c := o.sort.Compare(k, o.keyOf(n.cells[mid].Elem)); {
-		case c > 0:
-			lo = mid + 1
-		case c < 0:
-			hi = mid
-		default:
-			return mid, true
+	// Nearly always there is just one left.
+	for gone := n.gone.Load(); lo < hi; lo++ {
+		if Gone(gone, lo) {
+			continue
+		}
+		key, ok := o.key(view, n.cells[lo].Elem)
+		if !ok {
+			return 0, false, false
+		}
+		if c := o.sort.Compare(k, key); c <= 0 {
+			return lo, c == 0, true
 		}
 	}
-	return lo, false
+	return lo, false, true
 }
+
+// Gone reports whether a leaf's marks say that the element at i was taken out.
+func Gone(marks uint64, i int) bool { return marks>>i&1 != 0 }
 
 // kidFor returns the kid below which k belongs: that behind the last sep that is not after k.
 func (o *Order[E, K]) kidFor(n *node[E, K], k K) int {
@@ -238,20 +274,31 @@ func (o *Order[E, K]) inner(below []*node[E, K], seps []K) *node[E, K] {
 }
 
 func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
-	at, _ := o.find(n, k)
-	cells := make([]Cell[E], len(n.cells)+1)
-	copy(cells, n.cells[:at])
-	cells[at].Elem = e
-	copy(cells[at+1:], n.cells[at:])
+	place, _, _ := o.find(n, k, nil)
+	at, gone := 0, n.gone.Load()
+	cells := make([]Cell[E], 0, n.live()+1)
+	for i, c := range n.cells {
+		if i == place {
+			at = len(cells)
+			cells = append(cells, Cell[E]{Elem: e})
+		}
+		if !Gone(gone, i) {
+			cells = append(cells, c)
+		}
+	}
+	if place == len(n.cells) {
+		at = len(cells)
+		cells = append(cells, Cell[E]{Elem: e})
+	}
 	if len(cells) > MaxLeaf {
 		mid := len(cells) / 2
 		if at == len(cells)-1 {
 			mid = at // keys that come in order leave full leaves behind
 		}
-		return o.leaf(slices.Clone(cells[:mid])), o.leaf(slices.Clone(cells[mid:])), o.own(cells[mid].Elem)
+		return o.leaf(slices.Clone(cells[:mid])), o.leaf(slices.Clone(cells[mid:])), o.sep(cells[mid-1].Elem, cells[mid].Elem)
 	}
 	if o.sort.Digest != nil {
-		if fits, _ := o.fits(n, k); !fits {
+		if fits, _, _ := o.fits(n, k, nil); !fits {
 			return o.leaf(cells), nil, sep
 		}
 		cells[at].digest = o.sort.Digest(k, n.skip)
@@ -303,14 +350,26 @@ func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
 }
 
 func (o *Order[E, K]) removeLeaf(n *node[E, K], k K) *node[E, K] {
-	at, found := o.find(n, k)
+	at, found, _ := o.find(n, k, nil)
 	if !found {
 		panic("mvcc: a key is missing from its order")
 	}
-	if len(n.cells) == 1 {
+	if n.live() == 1 {
 		return nil
 	}
-	return &node[E, K]{cells: without(n.cells, at), skip: n.skip}
+	gone := n.gone.Load() | 1<<at
+	if n.live() > MaxLeaf/4 {
+		n.gone.Store(gone)
+		return n
+	}
+	// It may be small enough to be joined to another.
+	cells := make([]Cell[E], 0, n.live()-1)
+	for i, c := range n.cells {
+		if !Gone(gone, i) {
+			cells = append(cells, c)
+		}
+	}
+	return &node[E, K]{cells: cells, skip: n.skip}
 }
 
 // merge returns n with the small leaf, which is to be its kid at that index, joined to
@@ -320,10 +379,16 @@ func (o *Order[E, K]) merge(n *node[E, K], at int, small *node[E, K]) *node[E, K
 		return nil
 	}
 	next := n.kid(at + 1)
-	if len(small.cells)+len(next.cells) > MaxLeaf*3/4 {
+	if len(small.cells)+next.live() > MaxLeaf*3/4 {
 		return nil
 	}
-	joined := o.leaf(slices.Concat(small.cells, next.cells))
+	cells := slices.Clone(small.cells)
+	for i, gone := 0, next.gone.Load(); i < len(next.cells); i++ {
+		if !Gone(gone, i) {
+			cells = append(cells, next.cells[i])
+		}
+	}
+	joined := o.leaf(cells)
 	kids := n.copyKids(at, joined)
 	return o.inner(without(kids, at+1), without(n.seps, at))
 }
@@ -335,14 +400,19 @@ func (o *Order[E, K]) Build(elems []E) {
 		return
 	}
 	var level []*node[E, K]
-	var firsts []K // the first key of each node
-	for part := range slices.Chunk(elems, MaxLeaf) {
+	var firsts []K // what parts each node from that before it
+	for at := 0; at < len(elems); at += MaxLeaf {
+		part := elems[at:min(at+MaxLeaf, len(elems))]
 		cells := make([]Cell[E], len(part))
 		for i, e := range part {
 			cells[i].Elem = e
 		}
 		level = append(level, o.leaf(cells))
-		firsts = append(firsts, o.own(part[0]))
+		var first K
+		if at > 0 {
+			first = o.sep(elems[at-1], elems[at])
+		}
+		firsts = append(firsts, first)
 	}
 	for len(level) > 1 {
 		var up []*node[E, K]
@@ -358,15 +428,15 @@ func (o *Order[E, K]) Build(elems []E) {
 }
 
 // Leaves calls yield with all elements in order, some at a time, until it returns false. The
-// cells must not be changed.
-func (o *Order[E, K]) Leaves(yield func([]Cell[E]) bool) bool {
+// cells must not be changed; marks tell which of them are [Gone].
+func (o *Order[E, K]) Leaves(yield func(cells []Cell[E], marks uint64) bool) bool {
 	root := o.root.Load()
 	return root == nil || root.leaves(yield)
 }
 
-func (n *node[E, K]) leaves(yield func([]Cell[E]) bool) bool {
+func (n *node[E, K]) leaves(yield func([]Cell[E], uint64) bool) bool {
 	if n.leaf() {
-		return yield(n.cells)
+		return yield(n.cells, n.gone.Load())
 	}
 	for i := range n.len() {
 		if !n.kid(i).leaves(yield) {
@@ -377,30 +447,34 @@ func (n *node[E, K]) leaves(yield func([]Cell[E]) bool) bool {
 }
 
 // From is [Order.Leaves] for the elements whose keys are not before k.
-func (o *Order[E, K]) From(k K, yield func([]Cell[E]) bool) bool {
+func (o *Order[E, K]) From(k K, yield func(cells []Cell[E], marks uint64) bool) bool {
 	for {
-		before := o.shifts()
+		var view any
+		var before uint64
+		if o.keys.View != nil {
+			view, before = o.keys.View(), o.keys.Shifts()
+		}
 		root := o.root.Load()
 		if root == nil {
 			return true
 		}
-		if found, more := o.from(root, k, before, yield); found {
+		if found, more := o.from(root, k, view, before, yield); found {
 			return more
 		}
 	}
 }
 
 // from reports in found whether the place of k could be found; nothing was yielded if not.
-func (o *Order[E, K]) from(n *node[E, K], k K, before uint64, yield func([]Cell[E]) bool) (found, more bool) {
+func (o *Order[E, K]) from(n *node[E, K], k K, view any, before uint64, yield func([]Cell[E], uint64) bool) (found, more bool) {
 	if n.leaf() {
-		at, _ := o.find(n, k)
-		if o.shifts() != before {
+		at, _, ok := o.find(n, k, view)
+		if !ok || view != nil && o.keys.Shifts() != before {
 			return false, false
 		}
-		return true, at == len(n.cells) || yield(n.cells[at:])
+		return true, at == len(n.cells) || yield(n.cells[at:], n.gone.Load()>>at)
 	}
 	at := o.kidFor(n, k)
-	if found, more = o.from(n.kid(at), k, before, yield); !found || !more {
+	if found, more = o.from(n.kid(at), k, view, before, yield); !found || !more {
 		return found, more
 	}
 	for i := at + 1; i < n.len(); i++ {

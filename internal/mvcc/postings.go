@@ -35,6 +35,12 @@ type Postings[K comparable] struct {
 // Place is nowhere.
 type Place struct{ members, cell uint32 } // members are counted from 1
 
+// Pack returns the place as one word, 0 if it is nowhere.
+func (p Place) Pack() uint64 { return uint64(p.members)<<32 | uint64(p.cell) }
+
+// Unpack is the inverse of [Place.Pack].
+func Unpack(word uint64) Place { return Place{members: uint32(word >> 32), cell: uint32(word)} }
+
 // Nowhere reports whether p is the zero Place.
 func (p Place) Nowhere() bool { return p.members == 0 }
 
@@ -80,7 +86,7 @@ func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting
 	p := &Postings[K]{history: h, own: own, moved: moved, loose: map[member[K]]life{}}
 	p.table.Store(newValues[K](maphash.MakeSeed(), 0))
 	if sort.Compare != nil {
-		p.order = NewOrder(sort, func(m *Members[K]) K { return m.value }, nil)
+		p.order = NewOrder(sort, Keys[*Members[K], K]{Of: func(m *Members[K]) K { return m.value }})
 	}
 	return p
 }
@@ -105,9 +111,9 @@ func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
 		}
 		return
 	}
-	each := func(cells []Cell[*Members[K]]) bool {
-		for _, c := range cells {
-			if !yield(c.Elem.value, c.Elem) {
+	each := func(cells []Cell[*Members[K]], marks uint64) bool {
+		for i, c := range cells {
+			if !Gone(marks, i) && !yield(c.Elem.value, c.Elem) {
 				return false
 			}
 		}

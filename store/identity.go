@@ -1,0 +1,149 @@
+package store
+
+import "github.com/tarnproject/tarn/object"
+
+// identity is what tells one version of an object from another.
+type identity struct {
+	uid     object.UID
+	version object.Version
+	// brief says the same, if it is not zero; uid and version may then be missing.
+	brief brief
+}
+
+// brief is an identity in three words, which are noted for each object so that nobody need
+// look at the object itself: the UID as a number, where it is a UUID in the form in which the
+// API server writes it, and the version, where that is a decimal of 64 bits. It is zero for
+// anything else.
+type brief [identWords]uint64
+
+const identWords = 3
+
+func identityFrom(uid object.UID, version object.Version) identity {
+	return identity{uid: uid, version: version, brief: briefly(uid, version)}
+}
+
+func briefly(uid object.UID, version object.Version) (b brief) {
+	n, ok := decimal(version)
+	if !ok || len(uid) != 36 || uid[8] != '-' || uid[13] != '-' || uid[18] != '-' || uid[23] != '-' {
+		return brief{}
+	}
+	hi, bad := hex(string(uid[0:8]), 0)
+	hi, bad = hexMore(string(uid[9:13]), hi, bad)
+	hi, bad = hexMore(string(uid[14:18]), hi, bad)
+	lo, bad := hex(string(uid[19:23]), bad)
+	lo, bad = hexMore(string(uid[24:36]), lo, bad)
+	if bad > 15 {
+		return brief{}
+	}
+	return brief{hi, lo, n}
+}
+
+// digits are the values of lower-case hexadecimal digits, 255 for anything else.
+var digits = func() (d [256]uint8) {
+	for i := range d {
+		d[i] = 255
+	}
+	for i, c := range []byte("0123456789abcdef") {
+		d[c] = uint8(i)
+	}
+	return d
+}()
+
+func hex(s string, bad uint8) (uint64, uint8) { return hexMore(s, 0, bad) }
+
+// hexMore appends the digits of s to n; bad is above 15 if one was none.
+func hexMore(s string, n uint64, bad uint8) (uint64, uint8) {
+	for i := range len(s) {
+		d := digits[s[i]]
+		n = n<<4 | uint64(d&15)
+		bad |= d
+	}
+	return n, bad
+}
+
+// decimal returns a version that has an order as a number, if it is one of 64 bits.
+func decimal(v object.Version) (n uint64, ok bool) {
+	if len(v) == 0 || len(v) > 19 || v[0] == '0' {
+		return 0, false
+	}
+	for i := range len(v) {
+		c := v[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c)
+	}
+	return n, true
+}
+
+// both reports whether a and b can be compared by their briefs.
+func (a *identity) both(b *identity) bool { return a.brief[2] != 0 && b.brief[2] != 0 }
+
+// sameLife reports whether both have the same UID.
+func (b *brief) sameLife(c *brief) bool { return b[0] == c[0] && b[1] == c[1] }
+
+// same reports whether both are certainly the same version of the same object. Without a UID
+// or a version nothing tells.
+func (a *identity) same(b *identity) bool {
+	if a.both(b) {
+		return a.brief == b.brief
+	}
+	return a.uid != "" && a.uid == b.uid && a.version.Known() && a.version == b.version
+}
+
+// otherLife reports whether the two are certainly different objects of one name.
+func (a *identity) otherLife(b *identity) bool {
+	if a.both(b) {
+		return !a.brief.sameLife(&b.brief)
+	}
+	return a.uid != "" && b.uid != "" && a.uid != b.uid
+}
+
+// deletedBy reports whether a deletion with identity d is one of the object held as h.
+// An old server sends the object's own version with it, so an equal version will do.
+func (h *identity) deletedBy(d *identity) bool {
+	if h.otherLife(d) {
+		return false
+	}
+	if h.both(d) {
+		return d.brief[2] >= h.brief[2]
+	}
+	order, ok := d.version.Compare(h.version)
+	return !ok || order >= 0
+}
+
+// notBefore reports whether h is certainly as new as the event e about the same object.
+func (h *identity) notBefore(e *identity) bool {
+	if h.both(e) {
+		return h.brief.sameLife(&e.brief) && e.brief[2] <= h.brief[2]
+	}
+	return h.uid != "" && h.uid == e.uid && e.version.NotAfter(h.version)
+}
+
+// identityOf returns the identity of what is held at r, in a form that can be compared with
+// that of other, and without a version if it is of an earlier epoch. It is for the writer.
+func (s *Store[T]) identityOf(r ref, other *identity) identity {
+	if other.brief[2] != 0 {
+		if b := s.briefOf(r.ID); b[2] != 0 {
+			return identity{brief: b}
+		}
+	}
+	id := s.identity(s.objects.Live(r))
+	if len(s.foreign) > 0 && s.foreign[r.ID] {
+		id.version = ""
+	}
+	return id
+}
+
+// briefOf returns the noted identity of an id, for the writer.
+func (s *Store[T]) briefOf(id uint32) brief {
+	n := s.objects.Note(id)
+	return brief{n[0].Load(), n[1].Load(), n[2].Load()}
+}
+
+func (s *Store[T]) note(id uint32, b *brief) {
+	n := s.objects.Note(id)
+	for i := range b {
+		n[i].Store(b[i])
+	}
+}

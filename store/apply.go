@@ -77,11 +77,18 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t.changes = changes
 	t.running = t.root
 	t.follow = len(b.Marks) > 0
+	var refs [16]ref
 	for i := range b.Deltas {
+		// Looking some up before any is applied lets the processor fetch them together.
+		if ahead := i % len(refs); ahead == 0 {
+			for j := range min(len(refs), len(b.Deltas)-i) {
+				refs[j] = s.objects.Lookup(b.Deltas[i+j].Key)
+			}
+		}
 		if d := &b.Deltas[i]; d.List != nil {
 			t.list(d.List, d.List.Epoch)
 		} else {
-			t.event(d)
+			t.event(d, refs[i%len(refs)])
 		}
 	}
 	for _, m := range b.Marks {
@@ -99,10 +106,13 @@ func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new value
 	t.changes = append(t.changes, Change[T]{Kind: kind, Unknown: unknown, Key: key, old: old, new: new})
 }
 
-// event applies one delta of one key.
-func (t *txn[T]) event(d *delta.Delta[T]) {
+// event applies one delta of one key, which was at r some events ago. An id does not change
+// within a transaction; it may have come to be.
+func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 	s := t.store
-	r := s.objects.Lookup(d.Key)
+	if !r.Known() {
+		r = s.objects.Lookup(d.Key)
+	}
 	live := s.objects.Live(r)
 	if d.Type == delta.Deleted && d.Unknown {
 		if live != nil {

@@ -27,38 +27,34 @@ func briefly(uid object.UID, version object.Version) (b brief) {
 	if !ok || len(uid) != 36 || uid[8] != '-' || uid[13] != '-' || uid[18] != '-' || uid[23] != '-' {
 		return brief{}
 	}
-	hi, bad := hex(string(uid[0:8]), 0)
-	hi, bad = hexMore(string(uid[9:13]), hi, bad)
-	hi, bad = hexMore(string(uid[14:18]), hi, bad)
-	lo, bad := hex(string(uid[19:23]), bad)
-	lo, bad = hexMore(string(uid[24:36]), lo, bad)
-	if bad > 15 {
+	s := string(uid)
+	w0, e0 := hex(four(s[0:4]) | four(s[4:8])<<32)
+	w1, e1 := hex(four(s[9:13]) | four(s[14:18])<<32)
+	w2, e2 := hex(four(s[19:23]) | four(s[24:28])<<32)
+	w3, e3 := hex(four(s[28:32]) | four(s[32:36])<<32)
+	if e0|e1|e2|e3 != 0 {
 		return brief{}
 	}
-	return brief{hi, lo, n}
+	return brief{w0<<32 | w1, w2<<32 | w3, n}
 }
 
-// digits are the values of lower-case hexadecimal digits, 255 for anything else.
-var digits = func() (d [256]uint8) {
-	for i := range d {
-		d[i] = 255
-	}
-	for i, c := range []byte("0123456789abcdef") {
-		d[c] = uint8(i)
-	}
-	return d
-}()
+// four returns four bytes as a number.
+func four(s string) uint64 {
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
+}
 
-func hex(s string, bad uint8) (uint64, uint8) { return hexMore(s, 0, bad) }
-
-// hexMore appends the digits of s to n; bad is above 15 if one was none.
-func hexMore(s string, n uint64, bad uint8) (uint64, uint8) {
-	for i := range len(s) {
-		d := digits[s[i]]
-		n = n<<4 | uint64(d&15)
-		bad |= d
-	}
-	return n, bad
+// hex returns what eight lower-case hexadecimal digits, one in each byte of x, stand for, in
+// 32 bits of no particular order, all at once. bad is not zero if one of them is none.
+func hex(x uint64) (n, bad uint64) {
+	const each = 0x0101010101010101
+	letter := x >> 6 & each    // set in the letters, and not in the digits
+	n = x&(15*each) + 9*letter // as 'a' is 1 in its low bits
+	bad = x ^ (n + '0'*each + ('a'-10-'0')*letter) |
+		(n+6*each)&(16*each) ^ letter<<4 | // ten and more, just for the letters
+		n&(240*each)
+	n = (n<<4 | n>>8) & 0x00ff00ff00ff00ff
+	n = (n | n>>8) & 0x0000ffff0000ffff
+	return (n | n>>16) & 0xffffffff, bad
 }
 
 // decimal returns a version that has an order as a number, if it is one of 64 bits.
@@ -144,6 +140,8 @@ func (s *Store[T]) briefOf(id uint32) brief {
 func (s *Store[T]) note(id uint32, b *brief) {
 	n := s.objects.Note(id)
 	for i := range b {
-		n[i].Store(b[i])
+		if n[i].Load() != b[i] { // mostly only the version is another
+			n[i].Store(b[i])
+		}
 	}
 }

@@ -95,7 +95,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	s.objects = mvcc.NewMap(s.history, s.removed)
 	s.objects.Widen(identWords)
 	s.rows.objects = s.objects
-	s.order = mvcc.NewOrder(keySorting, mvcc.Keys[uint32, object.Key]{
+	s.order = mvcc.NewOrder(keySorting(), mvcc.Keys[uint32, object.Key]{
 		Of: s.objects.Key, View: s.objects.View, In: s.objects.KeyIn, Shifts: s.objects.Shifts,
 	})
 	s.tx.store = s

@@ -60,7 +60,7 @@ func (s *Store[T]) settle() {
 }
 
 // removed is told when a key has left the map for good.
-func (s *Store[T]) removed(k object.Key) { s.order.Remove(k) }
+func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
 
 // put writes obj as the newest version of key, which is at r.
 func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness) (ref, error) {

@@ -17,7 +17,7 @@ type Map struct {
 	history retirer
 	table   atomic.Pointer[groups]
 	dir     atomic.Pointer[[]*block] // records by id
-	removed func(object.Key)
+	removed func(uint32, object.Key)
 	shifts  atomic.Uint64
 
 	// Of the writer:
@@ -43,8 +43,9 @@ func RefTo(id uint32) Ref { return Ref{ID: id, known: true} }
 func (r Ref) Known() bool { return r.known }
 
 // NewMap returns an empty map of object keys whose revisions h publishes. It keeps copies
-// of the keys. removed is told when a key leaves the map. It may be nil.
-func NewMap[P any](h *History[P], removed func(object.Key)) *Map {
+// of the keys. removed is told when an id and its key leave the map.
+// It may be nil.
+func NewMap[P any](h *History[P], removed func(uint32, object.Key)) *Map {
 	m := &Map{history: h, removed: removed}
 	seed := maphash.MakeSeed()
 	m.table.Store(newGroups(seed, newSpaces(seed), 0))
@@ -147,7 +148,10 @@ func (m *Map) Lookup(k object.Key) Ref {
 		for w := range g.tags {
 			for f := lanes(g.tags[w].Load(), tag); f != 0; f &= f - 1 {
 				id := g.ids[slotOf(w, f)].Load()
-				if b := dir[id>>blockBits]; b.is(id&(blockSize-1), space, k) {
+				if b, i := dir[id>>blockBits], id&(blockSize-1); b.is(i, space, k) {
+					if m.width > 0 {
+						b.touch(i, m.width)
+					}
 					return Ref{ID: id, known: true}
 				}
 			}

@@ -53,10 +53,8 @@ func (m *Members[K]) takeCell() uint32 {
 	cells := *m.cells.Load()
 	m.used++
 	if int(m.used) > len(cells) {
-		grown := make([]atomic.Uint32, len(cells)+len(cells)/4+2)
-		for i := range cells {
-			grown[i].Store(cells[i].Load())
-		}
+		grown := make([]atomic.Uint32, len(cells)+len(cells)/8+2)
+		copy(grown, cells)
 		m.cells.Store(&grown)
 		m.hole = uint32(len(cells)) + 1
 		return uint32(len(cells))
@@ -106,7 +104,7 @@ func (m *Members[K]) clear(cell uint32) {
 	}
 	t := p.table.Load()
 	if p.order != nil {
-		p.order.Remove(m.value)
+		p.order.Remove(m, m.value)
 	}
 	t.drop(m.slot)
 	var none K
@@ -121,7 +119,7 @@ func (m *Members[K]) clear(cell uint32) {
 // elsewhere.
 func (m *Members[K]) shrink() {
 	old := *m.cells.Load()
-	small := make([]atomic.Uint32, m.used+m.used/4)
+	small := make([]atomic.Uint32, m.used+m.used/8+1)
 	for i := range old {
 		if c := old[i].Load(); c&looseMark != 0 {
 			return

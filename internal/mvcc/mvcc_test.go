@@ -25,6 +25,8 @@ func names(digests bool) Sorting[string] {
 			}
 			return n
 		}
+		s.First = func(k string, n int) string { return k[:n] }
+		s.Between = func(a, b string) string { return b[:s.Common(a, b)+1] }
 		s.Digest = func(k string, skip int) uint32 {
 			var d uint32
 			for i := range 4 {
@@ -63,7 +65,7 @@ func TestOrderAgreesWithSortedSlice(t *testing.T) {
 					o.Insert(next, k)
 					next++
 				case !grow && there:
-					o.Remove(k)
+					o.Remove(id, k)
 					delete(taken, k)
 					delete(keys, id)
 				}
@@ -117,7 +119,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{h: NewHistory(0), place: map[uint32]Place{}, now: map[string]int{}}
-	w.m = NewMap(w.h, func(k object.Key) { w.order.Remove(k.Name) })
+	w.m = NewMap(w.h, func(id uint32, k object.Key) { w.order.Remove(id, k.Name) })
 	w.order = NewOrder(names(true), Keys[uint32, string]{
 		Of:   func(id uint32) string { return w.m.Key(id).Name },
 		View: w.m.View,

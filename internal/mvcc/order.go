@@ -20,7 +20,7 @@ import (
 // A leaf keeps, beside each element, the four bytes of its key that follow the part which
 // all keys of the leaf have in common. Comparing those is enough most of the time, and
 // saves the two cache misses that looking at a key costs.
-type Order[E any, K comparable] struct {
+type Order[E, K comparable] struct {
 	root atomic.Pointer[node[E, K]]
 	sort Sorting[K]
 	keys Keys[E, K]
@@ -51,8 +51,10 @@ type Sorting[K any] struct {
 	// digest is before the other. Both may be nil.
 	Common func(a, b K) int
 	Digest func(k K, skip int) uint32
-	// Between returns a key that is after a and not after b, and does not keep anything
-	// larger alive; a is before b. It may be nil: then b is that key.
+	// First returns a key of the first n units of k, and Between one that is after a, which
+	// is before b, and not after b. They do not keep anything larger alive. They may be nil
+	// if Digest is.
+	First   func(k K, n int) K
 	Between func(a, b K) K
 }
 
@@ -65,10 +67,11 @@ func (o *Order[E, K]) sep(left, right E) K {
 }
 
 // node is a leaf, or has kids. Only the kids and the marks are ever changed.
-type node[E any, K comparable] struct {
-	cells []Cell[E]
-	gone  atomic.Uint64 // a bit for each cell whose element was taken out
-	skip  int           // what all keys have in common
+type node[E, K comparable] struct {
+	cells  []Cell[E]
+	gone   atomic.Uint64 // a bit for each cell whose element was taken out
+	skip   int           // how much all keys have in common
+	prefix K             // and what
 	*kids[E, K]
 }
 
@@ -79,10 +82,10 @@ type Cell[E any] struct {
 }
 
 // kids are what an inner node has instead of cells.
-type kids[E any, K comparable] struct {
+type kids[E, K comparable] struct {
 	nodes   []atomic.Pointer[node[E, K]]
 	seps    []K // seps[i] is not after any key in nodes[i+1], and after all in nodes[i]
-	skip    int // what all seps have in common
+	skip    int // how much all seps have in common
 	digests []uint32
 }
 
@@ -95,16 +98,13 @@ func (n *node[E, K]) leaf() bool { return n.kids == nil }
 // live returns the number of elements in a leaf.
 func (n *node[E, K]) live() int { return len(n.cells) - bits.OnesCount64(n.gone.Load()) }
 
-// first returns the first element of a leaf.
-func (n *node[E, K]) first() E { return n.cells[bits.TrailingZeros64(^n.gone.Load())].Elem }
-
 // MaxLeaf is the most elements that a leaf has, at most one for each bit of its marks.
-const MaxLeaf = 60
+const MaxLeaf = 64
 
 const maxKids = 64
 
 // NewOrder returns an empty set.
-func NewOrder[E any, K comparable](sort Sorting[K], keys Keys[E, K]) *Order[E, K] {
+func NewOrder[E, K comparable](sort Sorting[K], keys Keys[E, K]) *Order[E, K] {
 	return &Order[E, K]{sort: sort, keys: keys}
 }
 
@@ -115,7 +115,9 @@ func (o *Order[E, K]) leaf(cells []Cell[E]) *node[E, K] {
 		return n
 	}
 	// Sorted, so what the first and the last share all share.
-	n.skip = o.sort.Common(o.keys.Of(cells[0].Elem), o.keys.Of(cells[len(cells)-1].Elem))
+	first := o.keys.Of(cells[0].Elem)
+	n.skip = o.sort.Common(first, o.keys.Of(cells[len(cells)-1].Elem))
+	n.prefix = o.sort.First(first, n.skip)
 	for i := range cells {
 		cells[i].digest = o.sort.Digest(o.keys.Of(cells[i].Elem), n.skip)
 	}
@@ -132,49 +134,56 @@ func (o *Order[E, K]) key(view any, e E) (k K, ok bool) {
 
 // fits reports whether k begins with what all keys of a leaf have in common. order is how
 // it compares with all of them if not.
-func (o *Order[E, K]) fits(n *node[E, K], k K, view any) (fits bool, order int, ok bool) {
-	first, ok := o.key(view, n.first())
-	if !ok {
-		return false, 0, false
+func (o *Order[E, K]) fits(n *node[E, K], k K) (fits bool, order int) {
+	if o.sort.Common(k, n.prefix) >= n.skip {
+		return true, 0
 	}
-	if o.sort.Common(k, first) >= n.skip {
-		return true, 0, true
+	return false, o.sort.Compare(k, n.prefix)
+}
+
+// alike returns the range of cells with the digest that k has, in a leaf which it fits.
+func (o *Order[E, K]) alike(n *node[E, K], k K) (lo, hi int) {
+	d := o.sort.Digest(k, n.skip)
+	lo, _ = slices.BinarySearchFunc(n.cells, d, func(c Cell[E], d uint32) int { return cmp.Compare(c.digest, d) })
+	for hi = lo; hi < len(n.cells) && n.cells[hi].digest == d; hi++ {
 	}
-	return false, o.sort.Compare(k, first), true
+	return lo, hi
 }
 
 // find returns where in a leaf k is or belongs. ok is false if the view is too old to tell.
-func (o *Order[E, K]) find(n *node[E, K], k K, view any) (at int, found, ok bool) {
+func (o *Order[E, K]) find(n *node[E, K], k K, view any) (at int, ok bool) {
 	lo, hi := 0, len(n.cells)
 	if o.sort.Digest != nil {
-		fits, order, ok := o.fits(n, k, view)
-		switch {
-		case !ok:
-			return 0, false, false
-		case !fits && order < 0:
-			return 0, false, true
-		case !fits:
-			return hi, false, true
-		}
-		d := o.sort.Digest(k, n.skip)
-		lo, _ = slices.BinarySearchFunc(n.cells, d, func(c Cell[E], d uint32) int { return cmp.Compare(c.digest, d) })
-		for hi = lo; hi < len(n.cells) && n.cells[hi].digest == d; hi++ {
+		switch fits, order := o.fits(n, k); {
+		case fits:
+			lo, hi = o.alike(n, k)
+		case order < 0:
+			return 0, true
+		default:
+			return hi, true
 		}
 	}
-	// Nearly always there is just one left.
-	for gone := n.gone.Load(); lo < hi; lo++ {
-		if Gone(gone, lo) {
+	gone := n.gone.Load()
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		for mid < hi && Gone(gone, mid) { // whoever knows what it stood for
+			mid++
+		}
+		if mid == hi {
+			hi = int(uint(lo+hi) / 2)
 			continue
 		}
-		key, ok := o.key(view, n.cells[lo].Elem)
+		key, ok := o.key(view, n.cells[mid].Elem)
 		if !ok {
-			return 0, false, false
+			return 0, false
 		}
-		if c := o.sort.Compare(k, key); c <= 0 {
-			return lo, c == 0, true
+		if o.sort.Compare(k, key) <= 0 {
+			hi = mid
+		} else {
+			lo = mid + 1
 		}
 	}
-	return lo, false, true
+	return lo, true
 }
 
 // Gone reports whether a leaf's marks say that the element at i was taken out.
@@ -274,7 +283,7 @@ func (o *Order[E, K]) inner(below []*node[E, K], seps []K) *node[E, K] {
 }
 
 func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
-	place, _, _ := o.find(n, k, nil)
+	place, _ := o.find(n, k, nil)
 	at, gone := 0, n.gone.Load()
 	cells := make([]Cell[E], 0, n.live()+1)
 	for i, c := range n.cells {
@@ -298,12 +307,12 @@ func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K
 		return o.leaf(slices.Clone(cells[:mid])), o.leaf(slices.Clone(cells[mid:])), o.sep(cells[mid-1].Elem, cells[mid].Elem)
 	}
 	if o.sort.Digest != nil {
-		if fits, _, _ := o.fits(n, k, nil); !fits {
+		if fits, _ := o.fits(n, k); !fits {
 			return o.leaf(cells), nil, sep
 		}
 		cells[at].digest = o.sort.Digest(k, n.skip)
 	}
-	return &node[E, K]{cells: cells, skip: n.skip}, nil, sep
+	return &node[E, K]{cells: cells, skip: n.skip, prefix: n.prefix}, nil, sep
 }
 
 func without[E any](s []E, at int) []E {
@@ -313,10 +322,10 @@ func without[E any](s []E, at int) []E {
 	return c
 }
 
-// Remove takes out the id whose key is k, which must be in the set.
-func (o *Order[E, K]) Remove(k K) {
+// Remove takes out an element, which must be in the set and whose key is k.
+func (o *Order[E, K]) Remove(e E, k K) {
 	root := o.root.Load()
-	if now := o.remove(root, k); now != root {
+	if now := o.remove(root, e, k); now != root {
 		for now != nil && !now.leaf() && now.len() == 1 {
 			now = now.kid(0)
 		}
@@ -325,13 +334,13 @@ func (o *Order[E, K]) Remove(k K) {
 }
 
 // remove returns what takes the place of n; nil if nothing is left.
-func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
+func (o *Order[E, K]) remove(n *node[E, K], e E, k K) *node[E, K] {
 	if n.leaf() {
-		return o.removeLeaf(n, k)
+		return o.removeLeaf(n, e, k)
 	}
 	at := o.kidFor(n, k)
 	kid := n.kid(at)
-	now := o.remove(kid, k)
+	now := o.remove(kid, e, k)
 	switch {
 	case now == kid:
 		return n
@@ -349,15 +358,21 @@ func (o *Order[E, K]) remove(n *node[E, K], k K) *node[E, K] {
 	return n
 }
 
-func (o *Order[E, K]) removeLeaf(n *node[E, K], k K) *node[E, K] {
-	at, found, _ := o.find(n, k, nil)
-	if !found {
+func (o *Order[E, K]) removeLeaf(n *node[E, K], e E, k K) *node[E, K] {
+	at, hi := 0, len(n.cells)
+	if o.sort.Digest != nil {
+		at, hi = o.alike(n, k)
+	}
+	gone := n.gone.Load()
+	for ; at < hi && (n.cells[at].Elem != e || Gone(gone, at)); at++ {
+	}
+	if at == hi {
 		panic("mvcc: a key is missing from its order")
 	}
 	if n.live() == 1 {
 		return nil
 	}
-	gone := n.gone.Load() | 1<<at
+	gone |= 1 << at
 	if n.live() > MaxLeaf/4 {
 		n.gone.Store(gone)
 		return n
@@ -369,7 +384,7 @@ func (o *Order[E, K]) removeLeaf(n *node[E, K], k K) *node[E, K] {
 			cells = append(cells, c)
 		}
 	}
-	return &node[E, K]{cells: cells, skip: n.skip}
+	return &node[E, K]{cells: cells, skip: n.skip, prefix: n.prefix}
 }
 
 // merge returns n with the small leaf, which is to be its kid at that index, joined to
@@ -467,7 +482,7 @@ func (o *Order[E, K]) From(k K, yield func(cells []Cell[E], marks uint64) bool) 
 // from reports in found whether the place of k could be found; nothing was yielded if not.
 func (o *Order[E, K]) from(n *node[E, K], k K, view any, before uint64, yield func([]Cell[E], uint64) bool) (found, more bool) {
 	if n.leaf() {
-		at, _, ok := o.find(n, k, view)
+		at, ok := o.find(n, k, view)
 		if !ok || view != nil && o.keys.Shifts() != before {
 			return false, false
 		}

@@ -81,22 +81,12 @@ func newBlock(size, width int) *block {
 	}
 }
 
-// copyTo copies what is in b, which is not larger, into c.
+// copyTo copies what is in b, which is not larger, into c, which nobody else can see yet.
 func (b *block) copyTo(c *block) {
-	for i := range b.records {
-		from, to := &b.records[i], &c.records[i]
-		to.stamp.Store(from.stamp.Load())
-		to.value = from.value
-		to.older.Store(from.older.Load())
-		to.space, to.size, to.text = from.space, from.size, from.text
-		c.values[i] = b.values[i]
-	}
-	for i := range b.last {
-		c.last[i].Store(b.last[i].Load())
-	}
-	for i := range b.notes {
-		c.notes[i].Store(b.notes[i].Load())
-	}
+	copy(c.records, b.records)
+	copy(c.values, b.values)
+	copy(c.last, b.last)
+	copy(c.notes, b.notes)
 	if keys := b.long.Load(); keys != nil {
 		long := make([]*object.Key, len(c.records))
 		copy(long, *keys)
@@ -109,11 +99,18 @@ func (b *block) widened(from, to int) *block {
 	c := *b
 	c.notes = make([]atomic.Uint64, len(b.records)*to)
 	for i := range b.records {
-		for w := range from {
-			c.notes[i*to+w].Store(b.notes[i*from+w].Load())
-		}
+		copy(c.notes[i*to:], b.notes[i*from:(i+1)*from])
 	}
 	return &c
+}
+
+// touch has the processor fetch all that a write to the record at i will want, at once. Atomic
+// stores make it wait for one after the other.
+func (b *block) touch(i uint32, width int) {
+	atomic.LoadPointer(&b.values[i])
+	b.last[i>>spanBits].Load()
+	b.notes[int(i)*width].Load()
+	b.notes[int(i+1)*width-1].Load()
 }
 
 // is reports whether the record at i is that of k, whose namespace has that number.

@@ -39,7 +39,9 @@ func (m *Map) push(id uint32, stamp uint64, value unsafe.Pointer) {
 
 // set makes a value the newest of the record at i.
 func (b *block) set(i uint32, stamp uint64, value unsafe.Pointer) {
-	b.last[i>>spanBits].Store(stamp)
+	if last := &b.last[i>>spanBits]; last.Load() != stamp {
+		last.Store(stamp)
+	}
 	b.records[i].stamp.Store(stamp)
 	atomic.StorePointer(&b.records[i].value, value)
 	atomic.StorePointer(&b.values[i], value)
@@ -230,7 +232,7 @@ func (m *Map) remove(id uint32) {
 	t, b := m.table.Load(), m.at(c)
 	k := b.keyOf(i, t.spaces)
 	if m.removed != nil {
-		m.removed(k)
+		m.removed(id, k)
 	}
 	t.remove(t.hashOf(k), id)
 	t.spaces.leave(b.records[i].space)

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/tarnproject/tarn/object"
+	"pgregory.net/rapid"
+)
+
+// TestBriefIdentitiesAreAsExactAsTheTexts compares identities by their briefs, where they have
+// them, and by their texts.
+func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
+	uid := rapid.Custom(func(t *rapid.T) object.UID {
+		s := []byte("0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d")
+		for range rapid.IntRange(0, 2).Draw(t, "changes") {
+			s[rapid.IntRange(0, len(s)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("09afAFg/:@`-\x00\xff")).Draw(t, "byte")
+		}
+		return object.UID(s[:rapid.SampledFrom([]int{36, 36, 36, 35, 0}).Draw(t, "length")])
+	})
+	version := rapid.Custom(func(t *rapid.T) object.Version {
+		return object.Version(rapid.SampledFrom([]string{
+			"", "0", "1", "2", "9", "10", "010", "12x", "9999999999999999999", "18446744073709551615",
+			"18446744073709551616", "99999999999999999999", "+1",
+		}).Draw(t, "version"))
+	})
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := identityFrom(uid.Draw(t, "a"), version.Draw(t, "va")), identityFrom(uid.Draw(t, "b"), version.Draw(t, "vb"))
+		if a.both(&b) {
+			compared++
+		}
+		textA, textB := identity{uid: a.uid, version: a.version}, identity{uid: b.uid, version: b.version}
+		for name, compare := range map[string]func(a, b *identity) bool{
+			"same": (*identity).same, "otherLife": (*identity).otherLife,
+			"deletedBy": (*identity).deletedBy, "notBefore": (*identity).notBefore,
+		} {
+			if got, want := compare(&a, &b), compare(&textA, &textB); got != want {
+				t.Errorf("%s of %q@%q and %q@%q in brief: %v, by text: %v", name, a.uid, a.version, b.uid, b.version, got, want)
+			}
+		}
+	})
+	if compared == 0 {
+		t.Error("no two identities were compared by their briefs")
+	}
+	for _, digit := range []byte("0123456789abcdef") {
+		s := []byte("00000000-0000-4000-8000-000000000000")
+		for i := range s {
+			if s[i] == '-' {
+				continue
+			}
+			was := s[i]
+			s[i] = digit
+			b := briefly(object.UID(s), "1")
+			if s[i] = was; b == (brief{}) {
+				t.Errorf("the digit %q has no brief", digit)
+			}
+			if changed := b != briefly(object.UID(s), "1"); changed != (digit != was) {
+				t.Errorf("the digit %q in place of %q at %d: changed %v", digit, was, i, changed)
+			}
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package intern_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/tarnproject/tarn/internal/intern"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// same reports whether two strings are one in memory.
+func same(a, b string) bool {
+	return len(a) == len(b) && unsafe.StringData(a) == unsafe.StringData(b)
+}
+
+func TestAStringThatRepeatsIsHeldOnce(t *testing.T) {
+	table := intern.NewStrings(0)
+	for range 2 {
+		if _, shared := table.Lookup([]byte("kube-system")); shared {
+			t.Error("found too early")
+		}
+	}
+	third, shared := table.Lookup([]byte("kube-system"))
+	if fourth := table.Bytes([]byte("kube-system")); !shared || !same(third, fourth) || third != "kube-system" {
+		t.Errorf("got %q and %q, shared %v", third, fourth, shared)
+	}
+}
+
+func TestTheResultIsEqualToTheInputAndKeepsNoneOfIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := intern.NewStrings(rapid.IntRange(0, 20).Draw(t, "limit"))
+		words := rapid.SliceOfN(rapid.SliceOfN(rapid.ByteRange('a', 'c'), 0, 4), 1, 60).Draw(t, "words")
+		var got, want []string
+		for _, w := range words {
+			want = append(want, string(w))
+			buf := append([]byte(nil), w...)
+			got = append(got, table.Bytes(buf))
+			clear(buf)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("word %d: got %q, want %q", i, got[i], want[i])
+			}
+		}
+	})
+}
+
+func TestANilOrZeroTableCopies(t *testing.T) {
+	for name, table := range map[string]*intern.Strings{"nil": nil, "zero": {}} {
+		for range 3 {
+			if _, shared := table.Lookup([]byte("copied")); shared {
+				t.Errorf("%s: found a string", name)
+			}
+			if s := table.Bytes([]byte("copied")); s != "copied" {
+				t.Errorf("%s: %q", name, s)
+			}
+		}
+		if st := table.Stats(); st.Strings != 0 {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
+func TestWhatComesOnceIsNotTakenIn(t *testing.T) {
+	table := intern.NewStrings(1 << 10)
+	for i := range 100_000 {
+		table.Bytes(fmt.Appendf(nil, "uid-%d", i))
+	}
+	// Parts of hashes may collide by chance, though hardly ever: 30 bits of them.
+	if st := table.Stats(); st.Taken > 10 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestTheTableStaysWithinItsLimit(t *testing.T) {
+	for _, limit := range []int{1, 2, 3, 4, 7, 8, 100, 1000} {
+		table := intern.NewStrings(limit)
+		for i := range 20_000 {
+			b := fmt.Appendf(nil, "%d-%s", i, strings.Repeat("x", i%intern.MaxLength))
+			table.Bytes(b)
+			table.Bytes(b)
+		}
+		st := table.Stats()
+		if st.Strings > limit || st.Limit > limit || st.Bytes > st.Strings*intern.MaxLength {
+			t.Errorf("limit %d: %+v", limit, st)
+		}
+		if st.Strings == 0 || st.Taken-st.Displaced != uint64(st.Strings) {
+			t.Errorf("limit %d: %+v does not add up", limit, st)
+		}
+	}
+}
+
+func TestALongStringIsCopied(t *testing.T) {
+	table := intern.NewStrings(0)
+	long := []byte(strings.Repeat("x", intern.MaxLength+1))
+	for range 3 {
+		if _, shared := table.Lookup(long); shared || table.Bytes(long) != string(long) {
+			t.Errorf("shared %v", shared)
+		}
+	}
+	for range 2 {
+		table.Bytes(long[1:])
+	}
+	if st := table.Stats(); st.Strings != 1 || st.Bytes != intern.MaxLength {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestBusyStringsOutliveAFloodOfPairs(t *testing.T) {
+	table := intern.NewStrings(64)
+	busy := []byte("app.kubernetes.io/name")
+	for range 4 {
+		table.Bytes(busy)
+	}
+	found := 0
+	for i := range 1_000 {
+		pair := fmt.Appendf(nil, "pair-%d", i)
+		table.Bytes(pair)
+		table.Bytes(pair)
+		if _, shared := table.Lookup(busy); shared {
+			found++
+		}
+	}
+	if found < 990 {
+		t.Errorf("found %d times of 1000", found)
+	}
+	if st := table.Stats(); st.Displaced == 0 {
+		t.Errorf("nothing was displaced: %+v", st)
+	}
+}
+
+func TestAHitAllocatesNothing(t *testing.T) {
+	table := intern.NewStrings(0)
+	b := []byte("node-0123.example.internal")
+	table.Bytes(b)
+	table.Bytes(b)
+	if n := testing.AllocsPerRun(100, func() { table.Bytes(b) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestManyGoroutinesGetEqualStrings(t *testing.T) {
+	table := intern.NewStrings(32)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 5_000 {
+				want := fmt.Sprintf("label-%d", (i*7+g)%100)
+				if got := table.Bytes([]byte(want)); got != want {
+					t.Errorf("got %q, want %q", got, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if st := table.Stats(); st.Strings > 32 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func BenchmarkBytes(b *testing.B) {
+	words := make([][]byte, 256)
+	for i := range words {
+		words[i] = fmt.Appendf(nil, "node-%04d.example.internal", i)
+	}
+	b.Run("intern", func(b *testing.B) {
+		table := intern.NewStrings(0)
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			table.Bytes(words[i%len(words)])
+		}
+	})
+	b.Run("copy", func(b *testing.B) {
+		var keep string
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			keep = string(words[i%len(words)])
+		}
+		_ = keep
+	})
+}
+
+func ExampleStrings() {
+	table := intern.NewStrings(0)
+	for range 3 {
+		table.Bytes([]byte("kube-system")) // taken in when it comes again
+	}
+	fmt.Println(table.Stats().Strings)
+	// Output: 1
+}

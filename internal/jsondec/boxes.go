@@ -1,0 +1,81 @@
+package jsondec
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+)
+
+// boxes is a small table of strings and numbers as interface values, for unstructured
+// objects: an interface that holds a string costs a header of its own beside the text.
+// It is bounded and forgets. As in [intern.Strings], what comes for the second time is
+// taken in. A nil one boxes everything anew.
+type boxes struct {
+	seed  maphash.Seed
+	slots [boxSlots]boxSlot
+}
+
+type boxSlot struct {
+	held atomic.Pointer[box]
+	seen atomic.Uint32
+}
+
+type box struct {
+	source string // a number's digits, a string's text
+	value  any
+}
+
+const (
+	boxSlots  = 8192
+	boxLength = 64 // longer strings are seldom equal
+)
+
+func newBoxes() *boxes { return &boxes{seed: maphash.MakeSeed()} }
+
+// text returns the string of token t. What is short is not looked for in the table of
+// strings besides: one hash is enough.
+func (b *boxes) text(s *state, t uint32) any {
+	source := s.bytes(t)
+	if b == nil || len(source) > boxLength {
+		return s.strings.Bytes(source)
+	}
+	h := maphash.Bytes(b.seed, source)
+	slot := &b.slots[h%boxSlots]
+	if held := slot.held.Load(); held != nil && held.source == string(source) {
+		if _, ok := held.value.(string); ok {
+			return held.value
+		}
+	}
+	v := string(source)
+	return b.take(slot, h, v, v)
+}
+
+// number returns the number of token t.
+func (b *boxes) number(s *state, t uint32) (any, bool) {
+	source := s.source(t)
+	if b == nil || len(source) < 3 || len(source) > boxLength {
+		return s.number(t) // the runtime has the small ones already
+	}
+	h := maphash.Bytes(b.seed, source) + 1
+	slot := &b.slots[h%boxSlots]
+	if held := slot.held.Load(); held != nil && held.source == string(source) {
+		if _, ok := held.value.(string); !ok {
+			return held.value, true
+		}
+	}
+	v, ok := s.number(t)
+	if !ok {
+		return nil, false
+	}
+	return b.take(slot, h, string(source), v), true
+}
+
+// take puts a value that comes for the second time into its slot.
+func (b *boxes) take(slot *boxSlot, h uint64, source string, v any) any {
+	mark := uint32(h>>32) | 1
+	if slot.seen.Load() != mark {
+		slot.seen.Store(mark)
+		return v
+	}
+	slot.held.Store(&box{source, v})
+	return v
+}

@@ -1,0 +1,310 @@
+package jsondec
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"unsafe"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// In this file p always points to a value of the type that the codec was compiled for,
+// inside an allocation of that type or of one around it. The casts give the value its
+// type back, or one with the same layout (a named string is a string); stores through
+// them have their write barriers.
+
+// null reports whether token t is null. It leaves numbers, strings, booleans and
+// structs as they are, and makes nil of what can be nil: always what p points to
+// already.
+func (s *state) null(t uint32) bool { return s.first(t) == 'n' }
+
+type boolCodec struct{}
+
+func (boolCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	switch s.first(t) {
+	case 't':
+		*(*bool)(p) = true
+		return true
+	case 'f':
+		*(*bool)(p) = false
+		return true
+	}
+	return s.null(t)
+}
+
+// textCodec takes strings from the table.
+type textCodec struct{}
+
+func (textCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if s.first(t) != '"' {
+		return s.null(t)
+	}
+	*(*string)(p) = s.text(t)
+	return true
+}
+
+// copyCodec copies strings.
+type copyCodec struct{}
+
+func (copyCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if s.first(t) != '"' {
+		return s.null(t)
+	}
+	*(*string)(p) = string(s.bytes(t))
+	return true
+}
+
+type intCodec struct{ bits int }
+
+func (c intCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if ch := s.first(t); ch != '-' && (ch < '0' || ch > '9') {
+		return s.null(t)
+	}
+	if s.tokens[t].n != plain {
+		return false
+	}
+	n, ok := parseInt(s.source(t))
+	if !ok {
+		return false
+	}
+	switch c.bits {
+	case 8:
+		*(*int8)(p) = int8(n)
+		return int64(int8(n)) == n
+	case 16:
+		*(*int16)(p) = int16(n)
+		return int64(int16(n)) == n
+	case 32:
+		*(*int32)(p) = int32(n)
+		return math.MinInt32 <= n && n <= math.MaxInt32
+	}
+	*(*int64)(p) = n
+	return true
+}
+
+type floatCodec struct{}
+
+func (floatCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if ch := s.first(t); ch != '-' && (ch < '0' || ch > '9') {
+		return s.null(t)
+	}
+	f, err := strconv.ParseFloat(string(s.source(t)), 64)
+	*(*float64)(p) = f
+	return err == nil
+}
+
+// bytesCodec reads base64. Arrays of numbers, which encoding/json accepts too, go the
+// slow way.
+type bytesCodec struct{}
+
+func (bytesCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if s.first(t) != '"' {
+		return s.null(t)
+	}
+	src := s.bytes(t)
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(src)))
+	n, err := base64.StdEncoding.Decode(b, src)
+	*(*[]byte)(p) = b[:n]
+	return err == nil
+}
+
+type anyCodec struct{ drop *dropping }
+
+func (c anyCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	v, ok := s.any(t, c.drop, 1)
+	*(*any)(p) = v
+	return ok
+}
+
+// pointerCodec allocates what a pointer points to, or takes it from the table.
+type pointerCodec struct {
+	elemType reflect.Type
+	elem     codec
+}
+
+func (c *pointerCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if s.null(t) {
+		return true
+	}
+	found, ticket := s.shared(c, t)
+	if found != nil {
+		*(*unsafe.Pointer)(p) = found.ptr
+		return true
+	}
+	before := s.allocated
+	s.allocated += int64(c.elemType.Size())
+	q := reflect.New(c.elemType).UnsafePointer()
+	*(*unsafe.Pointer)(p) = q
+	if !c.elem.decode(s, t, q) {
+		return false
+	}
+	if ticket != 0 {
+		s.keep(ticket, before, &shared{owner: c, ptr: q}, t)
+	}
+	return true
+}
+
+type sliceCodec struct {
+	t    reflect.Type
+	size uintptr // of an element
+	elem codec
+}
+
+func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	tok := s.tokens[t]
+	if s.raw[tok.start] != '[' {
+		return s.null(t)
+	}
+	header := (*sliceHeader)(p)
+	v := reflect.NewAt(c.t, p).Elem()
+	if tok.n == 0 {
+		v.Set(reflect.MakeSlice(c.t, 0, 0))
+		return true
+	}
+	found, ticket := s.shared(c, t)
+	if found != nil {
+		*header = sliceHeader{found.ptr, found.n, found.n}
+		return true
+	}
+	before := s.allocated
+	s.allocated += int64(tok.n) * int64(c.size)
+	// Grow allocates in place; MakeSlice would allocate a header besides.
+	v.Grow(int(tok.n))
+	v.SetLen(int(tok.n))
+	// n elements have just been allocated, and i stays below n.
+	k := t + 1
+	for i := range uintptr(tok.n) {
+		if !c.elem.decode(s, k, unsafe.Add(header.data, i*c.size)) {
+			return false
+		}
+		k = s.tokens[k].next
+	}
+	if ticket != 0 {
+		s.keep(ticket, before, &shared{owner: c, ptr: header.data, n: int(tok.n)}, t)
+	}
+	return true
+}
+
+// sliceHeader is the layout of every slice. The pointer is one to the garbage
+// collector too.
+type sliceHeader struct {
+	data     unsafe.Pointer
+	len, cap int
+}
+
+// textMapCodec is for map[string]string: labels, annotations, selectors.
+type textMapCodec struct{ drop *dropping }
+
+func (c *textMapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	tok := s.tokens[t]
+	if s.raw[tok.start] != '{' {
+		return s.null(t)
+	}
+	found, ticket := s.shared(c, t)
+	if found != nil {
+		*(*unsafe.Pointer)(p) = found.ptr // a map is one pointer
+		return true
+	}
+	before := s.allocated
+	s.allocated += sizeOfMap(tok.n, 32)
+	m := make(map[string]string, tok.n)
+	for k := t + 1; k < tok.next; k = s.tokens[k+1].next {
+		name := s.bytes(k)
+		if c.drop.field(name).leavesOut() {
+			continue
+		}
+		var value string
+		if !(textCodec{}).decode(s, k+1, unsafe.Pointer(&value)) {
+			return false
+		}
+		m[s.name(name)] = value
+	}
+	*(*map[string]string)(p) = m
+	if ticket != 0 {
+		s.keep(ticket, before, &shared{owner: c, ptr: *(*unsafe.Pointer)(p)}, t)
+	}
+	return true
+}
+
+// mapCodec is for all other maps.
+type mapCodec struct {
+	t       reflect.Type
+	drop    *dropping
+	elem    codec
+	special map[string]codec // for keys under which something is left out
+}
+
+func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	tok := s.tokens[t]
+	if s.raw[tok.start] != '{' {
+		return s.null(t)
+	}
+	found, ticket := s.shared(c, t)
+	if found != nil {
+		*(*unsafe.Pointer)(p) = found.ptr
+		return true
+	}
+	before := s.allocated
+	s.allocated += sizeOfMap(tok.n, 16+c.t.Elem().Size())
+	m := reflect.MakeMapWithSize(c.t, int(tok.n))
+	key := reflect.New(c.t.Key()).Elem()
+	value := reflect.New(c.t.Elem())
+	for k := t + 1; k < tok.next; k = s.tokens[k+1].next {
+		name := s.bytes(k)
+		if c.drop.field(name).leavesOut() {
+			continue
+		}
+		elem := c.elem
+		if special := c.special[string(name)]; special != nil {
+			elem = special
+		}
+		value.Elem().SetZero()
+		if !elem.decode(s, k+1, value.UnsafePointer()) {
+			return false
+		}
+		key.SetString(s.name(name))
+		m.SetMapIndex(key, value.Elem())
+	}
+	*(*unsafe.Pointer)(p) = m.UnsafePointer()
+	if ticket != 0 {
+		s.keep(ticket, before, &shared{owner: c, ptr: m.UnsafePointer()}, t)
+	}
+	return true
+}
+
+// sizeOfMap estimates what a map of n entries of the size takes: Go's grow by halves
+// and hold eight entries at least.
+func sizeOfMap(n uint32, entry uintptr) int64 { return 48 + max(8, 2*int64(n))*int64(entry+1) }
+
+// customCodec calls a type's own UnmarshalJSON.
+type customCodec struct {
+	t    reflect.Type
+	drop *dropping
+}
+
+func (c *customCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	u := reflect.NewAt(c.t, p).Interface().(json.Unmarshaler)
+	return u.UnmarshalJSON(s.filtered(t, c.drop)) == nil
+}
+
+// slowCodec leaves one value to sigs.k8s.io/json.
+type slowCodec struct {
+	t    reflect.Type
+	drop *dropping
+}
+
+func (c *slowCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	return kjson.UnmarshalCaseSensitivePreserveInts(s.filtered(t, c.drop), reflect.NewAt(c.t, p).Interface()) == nil
+}
+
+// filtered returns the bytes of token t without what is left out.
+func (s *state) filtered(t uint32, drop *dropping) []byte {
+	if drop == nil {
+		b := s.source(t)
+		return b[:len(b):len(b)]
+	}
+	return s.filter(nil, t, drop)
+}

@@ -1,0 +1,206 @@
+package jsondec
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Options says what a [Decoder] leaves out and what it shares.
+type Options struct {
+	// Drop lists fields that are passed over in the bytes, as if they were not there.
+	// Their syntax is checked and their type is not. A path that leads nowhere drops
+	// nothing. Defaults to none.
+	Drop []object.FieldPath
+
+	// Strings is where repeating strings are taken from. Defaults to none: each
+	// string is a copy of its own.
+	Strings *intern.Strings
+
+	// Share is where repeating sub-objects are taken from. What is decoded must not
+	// be written to then, since other objects may have a part in it. The table keeps
+	// what it shares for a while after the last object is gone; think of that where
+	// these are Secrets. Defaults to none: each object is its own from top to bottom.
+	Share *Sharing
+
+	// Kind and APIVersion are for unstructured items of a list, which may come
+	// without both and then get these; where Kind is set, an object without a kind
+	// is accepted. Defaults to none: an unstructured object must say its kind. They
+	// mean nothing to typed objects, which never have to.
+	Kind, APIVersion string
+}
+
+// Decoder decodes objects of one type. Its methods may be called from any number of
+// goroutines.
+type Decoder[T any] struct {
+	m *machine
+}
+
+// machine is a Decoder without its type.
+type machine struct {
+	elem       reflect.Type // T is a pointer to it
+	root       codec        // nil for unstructured objects
+	drop       *dropping
+	strings    *intern.Strings
+	share      *Sharing
+	boxes      *boxes
+	kind       string
+	apiVersion string
+	states     sync.Pool
+}
+
+// state is what one call of Decode works with.
+type state struct {
+	lexer
+	*machine
+	names     [nameSlots]string
+	allocated int64 // about how many bytes, for the sake of [Sharing]
+}
+
+// nameSlots is the size of a state's own table of names. A kind has a few hundred.
+const nameSlots = 512
+
+// keepTokens is how many tokens a state may hold on to between calls: a document of
+// about a megabyte.
+const keepTokens = 1 << 16
+
+// For returns a decoder for T, which is *unstructured.Unstructured or a pointer to a
+// struct with JSON tags. It compiles the type and all types within it, once; keep what
+// it returns.
+func For[T any](opts Options) (*Decoder[T], error) {
+	m, err := newMachine(reflect.TypeFor[T](), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Decoder[T]{m: m}, nil
+}
+
+// newMachine returns the decoder for the pointer type t.
+func newMachine(t reflect.Type, opts Options) (*machine, error) {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("jsondec: cannot decode into a %v; want a pointer to a struct", t)
+	}
+	drop, err := newDropping(opts.Drop)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{
+		elem: t.Elem(), drop: drop, strings: opts.Strings, share: opts.Share,
+		kind: opts.Kind, apiVersion: opts.APIVersion,
+	}
+	m.states.New = func() any { return &state{machine: m} }
+	if t != reflect.TypeFor[*unstructured.Unstructured]() {
+		c := compiler{known: map[site]codec{}}
+		m.root = c.compile(m.elem, drop)
+	} else if opts.Strings != nil {
+		m.boxes = newBoxes()
+	}
+	return m, nil
+}
+
+// Decode decodes one object. It keeps nothing of raw. Errors are those of
+// sigs.k8s.io/json.
+func (d *Decoder[T]) Decode(raw []byte) (T, error) {
+	p, err := d.m.decode(raw)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	// T is a pointer to machine.elem, which is what p points to.
+	return *(*T)(unsafe.Pointer(&p)), nil
+}
+
+// decode returns a pointer to a new value of type m.elem.
+func (m *machine) decode(raw []byte) (unsafe.Pointer, error) {
+	s := m.states.Get().(*state)
+	defer s.release()
+	valid := s.lex(raw)
+	if m.root == nil {
+		if valid {
+			if u := s.unstructured(); u != nil {
+				return unsafe.Pointer(u), nil
+			}
+		}
+	} else if valid {
+		v := reflect.New(m.elem)
+		if p := v.UnsafePointer(); m.root.decode(s, 0, p) {
+			return p, nil
+		}
+	}
+	return s.slowly(raw, valid)
+}
+
+// slowly leaves the decision to sigs.k8s.io/json.
+func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
+	if s.drop != nil && valid {
+		raw = s.filter(make([]byte, 0, len(raw)), 0, s.drop)
+	}
+	v := reflect.New(s.elem)
+	var err error
+	if s.root == nil {
+		err = s.unstructuredSlowly(raw, (*unstructured.Unstructured)(v.UnsafePointer()))
+	} else {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(raw, v.Interface())
+	}
+	if err == nil && s.drop != nil && !valid {
+		// The lexer refuses nothing else that sigs.k8s.io/json accepts.
+		err = errors.New("jsondec: the document is too large to drop fields from it")
+	}
+	return v.UnsafePointer(), err
+}
+
+// release makes the state ready for another document.
+func (s *state) release() {
+	s.raw, s.allocated = nil, 0
+	if cap(s.tokens) > keepTokens {
+		s.tokens = nil
+	}
+	if cap(s.open) > keepTokens {
+		s.open = nil
+	}
+	s.states.Put(s)
+}
+
+// first returns the first byte of token t, which says what kind of value it is.
+func (s *state) first(t uint32) byte { return s.raw[s.tokens[t].start] }
+
+// source returns the bytes of token t.
+func (s *state) source(t uint32) []byte {
+	tok := &s.tokens[t]
+	return s.raw[tok.start:tok.end]
+}
+
+// bytes returns the text of the string t. It may be a part of raw.
+func (s *state) bytes(t uint32) []byte {
+	tok := &s.tokens[t]
+	b := s.raw[tok.start+1 : tok.end-1]
+	if tok.n == special {
+		return unquote(b)
+	}
+	return b
+}
+
+// text returns the text of the string t, shared where it repeats.
+func (s *state) text(t uint32) string { return s.strings.Bytes(s.bytes(t)) }
+
+// name returns the text of a name as a string. Names repeat more than anything else,
+// so each state has the last ones at hand, for less than the hash that the table of
+// strings would take.
+func (s *state) name(b []byte) string {
+	if s.strings == nil || len(b) > intern.MaxLength {
+		return string(b)
+	}
+	slot := &s.names[hashName(b)%nameSlots]
+	if *slot != string(b) {
+		*slot = s.strings.Bytes(b)
+	}
+	return *slot
+}

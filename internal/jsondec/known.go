@@ -1,0 +1,93 @@
+package jsondec
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// The types in this file have an UnmarshalJSON of their own. What is done here for
+// their usual forms is what those do, without the detour by another JSON decoder; all
+// other forms are theirs.
+
+// wellKnown returns the codec of a type that has one here.
+func wellKnown(t reflect.Type) codec {
+	switch t {
+	case reflect.TypeFor[metav1.Time]():
+		return timeCodec{}
+	case reflect.TypeFor[metav1.MicroTime]():
+		return microTimeCodec{}
+	case reflect.TypeFor[resource.Quantity]():
+		return quantityCodec{}
+	case reflect.TypeFor[intstr.IntOrString]():
+		return intOrStringCodec{}
+	}
+	return nil
+}
+
+// borrowed returns the text of a plain string without a copy, for callees that do not
+// keep it. ok is false for anything else.
+func (s *state) borrowed(t uint32) (text string, ok bool) {
+	tok := &s.tokens[t]
+	if s.raw[tok.start] != '"' || tok.n != plain || tok.end-tok.start < 3 {
+		return "", false
+	}
+	// raw does not change while it is decoded.
+	return unsafe.String(&s.raw[tok.start+1], tok.end-tok.start-2), true
+}
+
+type timeCodec struct{}
+
+func (timeCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if text, ok := s.borrowed(t); ok {
+		parsed, err := time.Parse(time.RFC3339, text)
+		(*metav1.Time)(p).Time = parsed.Local()
+		return err == nil
+	}
+	return s.null(t) || (*metav1.Time)(p).UnmarshalJSON(s.source(t)) == nil
+}
+
+type microTimeCodec struct{}
+
+func (microTimeCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if text, ok := s.borrowed(t); ok {
+		parsed, err := time.Parse(metav1.RFC3339Micro, text)
+		(*metav1.MicroTime)(p).Time = parsed.Local()
+		return err == nil
+	}
+	return s.null(t) || (*metav1.MicroTime)(p).UnmarshalJSON(s.source(t)) == nil
+}
+
+type quantityCodec struct{}
+
+func (quantityCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if s.first(t) == '"' && s.tokens[t].n == plain {
+		// A quantity keeps its text, so it is not borrowed.
+		q, err := resource.ParseQuantity(strings.TrimSpace(s.text(t)))
+		*(*resource.Quantity)(p) = q
+		return err == nil
+	}
+	return (*resource.Quantity)(p).UnmarshalJSON(s.source(t)) == nil
+}
+
+type intOrStringCodec struct{}
+
+func (intOrStringCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	v := (*intstr.IntOrString)(p)
+	if s.first(t) == '"' {
+		v.Type, v.StrVal = intstr.String, s.text(t)
+		return true
+	}
+	if s.tokens[t].n == plain && s.first(t) <= '9' {
+		n, ok := parseInt(s.source(t))
+		v.Type, v.IntVal = intstr.Int, int32(n)
+		return ok && math.MinInt32 <= n && n <= math.MaxInt32
+	}
+	return v.UnmarshalJSON(s.source(t)) == nil
+}

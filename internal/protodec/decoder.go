@@ -1,0 +1,126 @@
+package protodec
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Options say how a [Decoder] decodes. None of them changes what an object is equal to,
+// except for what Drop leaves out.
+type Options struct {
+	// Drop names the fields to leave out, by the names that they have in JSON. A path
+	// into a map drops the entry with that key; a map that loses all its entries is nil,
+	// as if it had been encoded without them. Defaults to none.
+	Drop []object.FieldPath
+	// Strings is the table of strings that repeat; several decoders may have the same.
+	// Defaults to none: every object has its own strings.
+	Strings *intern.Strings
+	// Share is the table of parts that repeat; several decoders may have the same. Where
+	// there is one, objects share memory and are read-only all through. Defaults to none:
+	// every object is its owner's alone.
+	Share *Sharing
+}
+
+// Decoder decodes messages of one type. It may be used by any number of goroutines.
+type Decoder[T any] struct{ engine *engine }
+
+// For compiles a decoder for T, a pointer to an API type such as *corev1.Pod. The error
+// says which field path of opts.Drop leads nowhere, or why the type cannot be compiled;
+// the latter is what [Supported] returns.
+func For[T any](opts Options) (*Decoder[T], error) {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return nil, fmt.Errorf("protodec: %s is not a pointer to a struct", t)
+	}
+	e, err := newEngine(t.Elem(), opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Decoder[T]{e}, nil
+}
+
+// Decode decodes the protobuf message of an object, without the envelope. It keeps
+// nothing of raw. An error says nothing of the contents, and there is no object then.
+func (d *Decoder[T]) Decode(raw []byte) (T, error) {
+	p, err := d.engine.decode(raw)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	// T is a pointer to the engine's type, as For has checked, and so is p.
+	return *(*T)(unsafe.Pointer(&p)), nil
+}
+
+// Supported says why a type, or what it points to, cannot be compiled; nil if it can.
+func Supported(t reflect.Type) error {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return fmt.Errorf("protodec: %s is not a struct", t)
+	}
+	if _, err := newCompiler().message(t, nil); err != nil {
+		return fmt.Errorf("protodec: %w", err)
+	}
+	return nil
+}
+
+func newCompiler() *compiler { return &compiler{plans: map[planKey]*message{}} }
+
+// engine is a decoder whose type is known only when it runs.
+type engine struct {
+	root   *message
+	share  *Sharing
+	states sync.Pool // of *state
+}
+
+func newEngine(t reflect.Type, opts Options) (*engine, error) {
+	drops, err := newDrops(t, opts.Drop)
+	if err != nil {
+		return nil, err
+	}
+	c := newCompiler()
+	root, err := c.message(t, drops)
+	if err != nil {
+		return nil, fmt.Errorf("protodec: %w", err)
+	}
+	e := &engine{root: root, share: opts.Share}
+	e.states.New = func() any {
+		return &state{
+			strings: opts.Strings,
+			sites:   make([]habit, c.sites),
+			units:   make([]habit, c.units+1),
+			lists:   make([]listMaker, c.lists),
+		}
+	}
+	return e, nil
+}
+
+// decode returns a pointer to a new value of the engine's type.
+func (e *engine) decode(raw []byte) (unsafe.Pointer, error) {
+	s := e.states.Get().(*state)
+	s.share = e.share
+	p, err := s.object(e.root, raw)
+	if err == errUnshare {
+		// Rare enough to begin again: no encoder writes such messages.
+		s.share = nil
+		p, err = s.object(e.root, raw)
+	}
+	if cap(s.pending) <= maxScratch && cap(s.entries) <= maxScratch {
+		e.states.Put(s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("protodec: decode %s: %w", e.root.typ, err)
+	}
+	return p, nil
+}
+
+// errUnshare asks for the object to be decoded without sharing: a part that may be
+// shared was about to be changed by a later piece of the message.
+var errUnshare = errors.New("a shared part would be merged into")

@@ -1,0 +1,110 @@
+package protodec
+
+import (
+	"reflect"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// leaf decodes a message whose Go type says nothing of its fields.
+func (s *state) leaf(m *message, p unsafe.Pointer, b []byte) error {
+	switch m.form {
+	case timestamp:
+		seconds, _, err := clock(b)
+		if err != nil {
+			return err
+		}
+		t := (*metav1.Time)(p)
+		if t.Time = (time.Time{}); len(b) > 0 {
+			t.Time = time.Unix(seconds, 0).Local()
+		}
+		return nil
+	case microtime:
+		seconds, nanos, err := clock(b)
+		if err != nil {
+			return err
+		}
+		t := (*metav1.MicroTime)(p)
+		if t.Time = (time.Time{}); len(b) > 0 {
+			t.Time = time.Unix(seconds, int64(nanos)/1000*1000).Local()
+		}
+		return nil
+	case quantity:
+		q := (*resource.Quantity)(p)
+		if err := s.quantity(q, b, -1); err != nil {
+			return err
+		}
+		// Quantity.String remembers its result in the quantity itself, unless the
+		// text was in that form already. Readers of one object may agree on who calls
+		// it; readers of two that share the quantity would not know of each other.
+		if s.kept {
+			text := *q
+			_ = text.String()
+			s.volatile = s.volatile || text != *q
+		}
+		return nil
+	default:
+		s.cost += len(b)
+		return reflect.NewAt(m.typ, p).Interface().(interface{ Unmarshal([]byte) error }).Unmarshal(b)
+	}
+}
+
+// clock reads a timestamp message: seconds are field 1, nanoseconds field 2.
+func clock(b []byte) (seconds int64, nanos int32, err error) {
+	for i := 0; i < len(b); {
+		at := i
+		var wire, v uint64
+		if wire, i = varint(b, i); i < 0 {
+			return 0, 0, errTruncated
+		}
+		number := int32(wire >> 3)
+		switch {
+		case number <= 0 || wire&7 == wireEnd:
+			return 0, 0, errTag
+		case number > 2:
+			if i = skip(b, at); i < 0 {
+				return 0, 0, errTruncated
+			}
+			continue
+		case wire&7 != wireVarint:
+			return 0, 0, errWireType
+		}
+		if v, i = varint(b, i); i < 0 {
+			return 0, 0, errTruncated
+		}
+		if number == 1 {
+			seconds = int64(v)
+		} else {
+			nanos = int32(v)
+		}
+	}
+	return seconds, nanos, nil
+}
+
+// quantity reads a quantity message, whose text is field 1, with the strings of the
+// given site, or of none if that is negative.
+func (s *state) quantity(q *resource.Quantity, b []byte, site int) error {
+	for i := 0; i < len(b); {
+		number, value, next, err := nextField(b, i, 1<<1)
+		if err != nil {
+			return err
+		}
+		i = next
+		if number == 0 {
+			continue
+		}
+		var text string
+		if site < 0 {
+			text = string(value)
+		} else {
+			text = s.owned(site, value)
+		}
+		if *q, err = resource.ParseQuantity(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

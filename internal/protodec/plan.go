@@ -1,0 +1,329 @@
+package protodec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// message is the plan for one Go type: how to read its protobuf message into a value.
+// Plans are made by a compiler and never change afterwards.
+type message struct {
+	typ    reflect.Type
+	size   int
+	form   form
+	fields []field // by number
+}
+
+// form says how the bytes of a message become a value.
+type form uint8
+
+const (
+	byFields  form = iota // a struct with tags
+	byList                // a slice that is a message of its own: its elements are field 1
+	timestamp             // metav1.Time
+	microtime             // metav1.MicroTime
+	quantity              // resource.Quantity
+	custom                // whatever the type's own Unmarshal does
+)
+
+// op is what is to be done with a field.
+type op uint8
+
+const (
+	opNone op = iota // no such field, or one to drop
+
+	opInt32 // the varints; unsigned ones have the same bits
+	opInt64
+	opBool
+	opInt32Ptr
+	opInt64Ptr
+	opBoolPtr
+
+	opFixed32 // float and double
+	opFixed64
+	opFixed32Ptr
+	opFixed64Ptr
+
+	opInt32s // the repeated scalars, packed or not
+	opInt64s
+	opBools
+
+	opString // from here on all are length-delimited
+	opStringPtr
+	opBytes
+	opMessage
+	opMessagePtr
+	opStrings  // repeated
+	opMessages // repeated
+	opMap
+)
+
+// field is the plan for one field of a message.
+type field struct {
+	op     op
+	kind   mapKind // of an opMap
+	off    uintptr
+	site   int          // of strings, and of a map's values: where their repeating is learned
+	keys   int          // of a map's keys: the same
+	unit   int          // of parts that may be shared: the same; zero for none
+	key    unitKey      // what a shared part must have in common with this field
+	sub    *message     // of messages, and of a map's values where those are messages
+	typ    reflect.Type // of the field
+	elem   uintptr      // size of an element of a repeated field
+	list   int          // of repeated messages: where their slices are made
+	absent []string     // map keys to drop
+}
+
+// mapKind is how a map is filled. Key and value types that differ only in name have the
+// same layout and hash alike, so that a map of one can be filled as one of the other.
+type mapKind uint8
+
+const (
+	mapReflect    mapKind = iota // any other
+	mapStrings                   // map[string]string
+	mapBytes                     // map[string][]byte
+	mapQuantities                // map[string]resource.Quantity
+)
+
+// unitKey tells apart what may not be shared with one another though the bytes are
+// equal: values of different types, and such with different fields dropped.
+type unitKey struct {
+	typ   unsafe.Pointer // identity of the reflect.Type
+	drops *dropNode
+}
+
+// maxNumber bounds the table of fields. No API type comes near it.
+const maxNumber = 1 << 10
+
+var (
+	timeType      = reflect.TypeFor[metav1.Time]()
+	microTimeType = reflect.TypeFor[metav1.MicroTime]()
+	quantityType  = reflect.TypeFor[resource.Quantity]()
+
+	unmarshaler = reflect.TypeFor[interface{ Unmarshal([]byte) error }]()
+	jsonDecoder = reflect.TypeFor[json.Unmarshaler]()
+)
+
+// compiler makes the plans of all types that one type leads to.
+type compiler struct {
+	plans map[planKey]*message
+	sites int
+	units int
+	lists int
+}
+
+type planKey struct {
+	typ   reflect.Type
+	drops *dropNode
+}
+
+var errNoUnmarshal = errors.New("it has no Unmarshal method, so it is no protobuf message")
+
+// message returns the plan for t, which is a struct or a slice type.
+func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
+	key := planKey{t, drops}
+	if m := c.plans[key]; m != nil {
+		return m, nil
+	}
+	if !reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil, fmt.Errorf("type %s: %w", t, errNoUnmarshal)
+	}
+	m := &message{typ: t, size: int(t.Size())}
+	c.plans[key] = m // before the fields: a type may lead to itself
+	switch {
+	case t == timeType:
+		m.form = timestamp
+	case t == microTimeType:
+		m.form = microtime
+	case t == quantityType:
+		m.form = quantity
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
+		m.form = byList
+		f := field{typ: t}
+		c.strings(&f, opStrings)
+		m.fields = []field{{}, f}
+	case t.Kind() == reflect.Struct && described(t):
+		for i := range t.NumField() {
+			if err := c.add(m, t.Field(i), drops); err != nil {
+				return nil, fmt.Errorf("%s: %w", t, err)
+			}
+		}
+	default:
+		m.form = custom
+	}
+	return m, nil
+}
+
+// described reports whether the tags of a struct say all about its message: nothing is
+// unexported, and what has no tag is no part of the API either.
+func described(t reflect.Type) bool {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		if !sf.IsExported() {
+			return false
+		}
+		if tag := sf.Tag.Get("protobuf"); tag == "" || tag == "-" {
+			untagged := sf.Type == reflect.TypeFor[metav1.TypeMeta]() || sf.Tag.Get("json") == "-"
+			if !untagged {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// add plans one field of a struct.
+func (c *compiler) add(m *message, sf reflect.StructField, drops *dropNode) error {
+	tag := sf.Tag.Get("protobuf")
+	if tag == "" || tag == "-" {
+		return nil
+	}
+	parts := strings.Split(tag, ",")
+	number := 0
+	if len(parts) > 1 {
+		number, _ = strconv.Atoi(parts[1])
+	}
+	if number <= 0 || number > maxNumber {
+		return fmt.Errorf("field %s: no usable number in the tag %q", sf.Name, tag)
+	}
+	if missing := number + 1 - len(m.fields); missing > 0 {
+		m.fields = append(m.fields, make([]field, missing)...)
+	}
+	if m.fields[number].op != opNone {
+		return fmt.Errorf("field %s: number %d is taken", sf.Name, number)
+	}
+	f := field{off: sf.Offset, typ: sf.Type}
+	below := drops.below(sf)
+	if below.isDropped() {
+		return nil // as unknown: skipped
+	}
+	if err := c.plan(&f, parts[0], below); err != nil {
+		return fmt.Errorf("field %s: %w", sf.Name, err)
+	}
+	m.fields[number] = f
+	return nil
+}
+
+// plan fills in what is to be done with a field of type f.typ, encoded as wire.
+func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
+	t := f.typ
+	pointer := t.Kind() == reflect.Pointer
+	if pointer {
+		t = t.Elem()
+	}
+	choose := func(value, ptr op) {
+		if f.op = value; pointer {
+			f.op = ptr
+		}
+	}
+	if wire != "varint" && wire != "bytes" && wire != "fixed32" && wire != "fixed64" {
+		return fmt.Errorf("type %s, encoded as %s, is not supported", f.typ, wire)
+	}
+	// Some tags of the API say "bytes" where the field is a number: the Go type, from
+	// which the generated code was made, is what counts.
+	var err error
+	switch kind := t.Kind(); {
+	case strings.HasPrefix(wire, "fixed") != (kind == reflect.Float32 || kind == reflect.Float64):
+		return fmt.Errorf("type %s, encoded as %s, is not supported", f.typ, wire)
+	case kind == reflect.Int32 || kind == reflect.Uint32:
+		choose(opInt32, opInt32Ptr)
+	case kind == reflect.Int64 || kind == reflect.Uint64:
+		choose(opInt64, opInt64Ptr)
+	case kind == reflect.Bool:
+		choose(opBool, opBoolPtr)
+	case kind == reflect.Float32:
+		choose(opFixed32, opFixed32Ptr)
+	case kind == reflect.Float64:
+		choose(opFixed64, opFixed64Ptr)
+	case kind == reflect.String:
+		choose(opString, opStringPtr)
+		c.strings(f, f.op)
+	case kind == reflect.Struct || kind == reflect.Slice && reflect.PointerTo(t).Implements(unmarshaler):
+		choose(opMessage, opMessagePtr)
+		f.sub, err = c.message(t, drops)
+		if pointer && err == nil && f.sub.form != timestamp && f.sub.form != microtime {
+			c.share(f, drops)
+		}
+	case kind == reflect.Slice && !pointer:
+		return c.repeated(f, t.Elem(), drops)
+	case kind == reflect.Map && !pointer:
+		return c.mapping(f, drops)
+	default:
+		return fmt.Errorf("type %s is not supported", f.typ)
+	}
+	return err
+}
+
+func (c *compiler) repeated(f *field, elem reflect.Type, drops *dropNode) (err error) {
+	f.elem = elem.Size()
+	switch elem.Kind() {
+	case reflect.Uint8:
+		f.op = opBytes
+	case reflect.Int32, reflect.Uint32:
+		f.op = opInt32s
+	case reflect.Int64, reflect.Uint64:
+		f.op = opInt64s
+	case reflect.Bool:
+		f.op = opBools
+	case reflect.String:
+		c.strings(f, opStrings)
+		c.share(f, drops)
+	case reflect.Struct:
+		f.op, f.list = opMessages, c.lists
+		c.lists++
+		f.sub, err = c.message(elem, drops)
+		c.share(f, drops)
+	default:
+		err = fmt.Errorf("type %s is not supported", f.typ)
+	}
+	return err
+}
+
+func (c *compiler) mapping(f *field, drops *dropNode) (err error) {
+	f.op = opMap
+	f.absent = drops.mapKeys()
+	key, elem := f.typ.Key(), f.typ.Elem()
+	switch {
+	case key.Kind() != reflect.String:
+		return fmt.Errorf("type %s is not supported", f.typ)
+	case elem.Kind() == reflect.String:
+		f.kind = mapStrings
+	case elem.Kind() == reflect.Slice && elem.Elem().Kind() == reflect.Uint8:
+		f.kind = mapBytes
+	case elem == quantityType:
+		f.kind = mapQuantities
+		f.sub, err = c.message(elem, nil)
+	case elem.Kind() == reflect.Struct || elem.Kind() == reflect.Slice:
+		f.sub, err = c.message(elem, nil)
+	default:
+		return fmt.Errorf("type %s is not supported", f.typ)
+	}
+	f.site, f.keys = c.sites, c.sites+1
+	c.sites += 2
+	c.share(f, drops)
+	return err
+}
+
+func (c *compiler) strings(f *field, op op) {
+	f.op, f.site = op, c.sites
+	c.sites++
+	if op == opStrings {
+		f.elem = f.typ.Elem().Size()
+	}
+}
+
+// share makes a field's value one that may be shared.
+func (c *compiler) share(f *field, drops *dropNode) {
+	c.units++
+	f.unit = c.units
+	// A reflect.Type is a pointer to the runtime's only description of the type.
+	f.key = unitKey{reflect.ValueOf(f.typ).UnsafePointer(), drops}
+}

@@ -9,7 +9,7 @@
 //	     │
 //	  wire         bytes to items: key, version, object
 //	     │
-//	  reflector    list and watch
+//	* reflector    list and watch
 //	     │
 //	* delta        pending changes per key, in order, taken in batches
 //	     │
@@ -35,6 +35,8 @@
 //   - object.Item, object.List and object.Event are what a list or a watch yields.
 //   - delta.Delta is one change of one object, delta.Batch is everything that
 //     changed until a version; package delta queues them.
+//   - reflector.Source lists and watches; reflector.Reflector turns one into deltas,
+//     as a state machine that goes on whatever breaks.
 //   - Package store applies batches as transactions and hands out snapshots, which
 //     never change, to readers who never wait.
 //   - workqueue.Queue holds the keys that workers are to look at.

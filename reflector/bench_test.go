@@ -1,0 +1,128 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// discard takes all that is pending out of a FIFO.
+func discard(b *testing.B, fifo *delta.FIFO[*thing]) {
+	err := fifo.PopBatch(context.Background(), func(*delta.Batch[*thing], bool) error { return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkEvents measures what an event costs from the stream into the FIFO and out of
+// it again, decoded, in reads of so many events.
+func BenchmarkEvents(b *testing.B) {
+	for _, size := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("read=%d", size), func(b *testing.B) {
+			const keys = 1000
+			objs := make([]*thing, keys)
+			for i := range objs {
+				objs[i] = &thing{key: object.Key{Namespace: "a", Name: fmt.Sprint(i)}, uid: "u"}
+			}
+			events := make([]event, size)
+			var versions []object.Version // rising ones, made beforehand
+			version := 1_000_000_000
+			refill := func() {
+				versions = versions[:0]
+				for range 1 << 16 {
+					version++
+					versions = append(versions, object.Version(fmt.Sprint(version)))
+				}
+			}
+			n := 0
+			next := func() ([]event, error) {
+				for i := range events {
+					o := objs[n%keys]
+					events[i] = event{Type: object.Modified, Item: item{Key: o.key, UID: o.uid, Object: o, Version: versions[n%len(versions)]}}
+					n++
+				}
+				return events, nil
+			}
+			src := reflector.SourceFuncs[*thing]{
+				ListFunc: func(context.Context, object.ListOptions, object.Held, func(item) error) (object.Page, error) {
+					return object.Page{Version: "1"}, nil
+				},
+				WatchFunc: func(context.Context, object.WatchOptions, object.Held) (object.Stream[*thing], error) {
+					return reflector.StreamFuncs[*thing]{NextFunc: next}, nil
+				},
+			}
+			fifo, err := delta.New(things, delta.Options[*thing]{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			r, err := reflector.New(src, fifo, plain(options{}))
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			for range 3 {
+				r.Step(ctx)
+			}
+			discard(b, fifo)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%(1<<16) == 0 {
+					b.StopTimer()
+					refill()
+					b.StartTimer()
+				}
+				if i%size == 0 {
+					if err := r.Step(ctx); err != nil {
+						b.Fatal(err)
+					}
+					discard(b, fifo)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+			cancel()
+			r.Step(ctx)
+		})
+	}
+}
+
+// BenchmarkList measures a list of 10,000 items, into the FIFO and out of it again.
+func BenchmarkList(b *testing.B) {
+	const n = 10_000
+	items := make([]item, n)
+	for i := range items {
+		items[i] = itemOf(&thing{key: object.Key{Namespace: "a", Name: fmt.Sprint(i)}, uid: "u", version: "7"})
+	}
+	src := reflector.SourceFuncs[*thing]{
+		ListFunc: func(_ context.Context, _ object.ListOptions, _ object.Held, sink func(item) error) (object.Page, error) {
+			for i := range items {
+				if err := sink(items[i]); err != nil {
+					return object.Page{}, err
+				}
+			}
+			return object.Page{Version: "8"}, nil
+		},
+		WatchFunc: func(context.Context, object.WatchOptions, object.Held) (object.Stream[*thing], error) {
+			return nil, io.ErrUnexpectedEOF
+		},
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		fifo, err := delta.New(things, delta.Options[*thing]{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r, err := reflector.New(src, fifo, plain(options{Name: "things"}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Step(b.Context())
+		r.Step(b.Context())
+		discard(b, fifo)
+	}
+	b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "objects/s")
+}

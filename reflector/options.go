@@ -1,0 +1,233 @@
+package reflector
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Mode says whether the state is fetched by streaming list.
+type Mode uint8
+
+// The ways to fetch the state.
+const (
+	// StreamingAuto tries it and falls back to LIST where it does not work.
+	StreamingAuto Mode = iota
+	// StreamingOff uses LIST only.
+	StreamingOff
+	// StreamingOn never falls back: what fails is tried again.
+	StreamingOn
+)
+
+var modeNames = [...]string{"auto", "off", "on"}
+
+// String returns "auto", "off" or "on".
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return "invalid"
+}
+
+// Options change how a [Reflector] works. The zero Options is ready to use. Functions
+// among them are called from the goroutine that runs the reflector, where not said
+// otherwise, and must not call its Run or Step.
+type Options[T any] struct {
+	// Name is what the reflector is called in its status, errors and logs.
+	// Defaults to the file and line that called New.
+	Name string
+
+	// Selection narrows what is listed and watched. Defaults to everything.
+	Selection object.Selection
+
+	// Scope is what the lists cover, which is what a list may delete: set it to the
+	// namespace where several reflectors, one for each namespace, feed one FIFO, whose
+	// ScopeOf must then say the same of each key.
+	// Defaults to object.Everything: the FIFO has no other reflector.
+	Scope object.Scope
+
+	// Since is how far a mirror that covers the scope again had come when it covered it
+	// last: the first list is then not older, and a rewind since is noticed. Its Scope is
+	// not looked at. Defaults to the zero Mark: nothing was ever seen.
+	Since object.Mark
+
+	// Streaming says whether the state is fetched by streaming list.
+	// Defaults to StreamingAuto.
+	Streaming Mode
+
+	// PageSize is the number of items to ask for at a time where a list is paged; a
+	// negative one turns paging off. Defaults to 500.
+	PageSize int64
+
+	// MinWatchTimeout is the least time after which the server is asked to end a
+	// watch; each watch has a random one between this and twice as much.
+	// Defaults to 5 minutes.
+	MinWatchTimeout time.Duration
+
+	// Silence is how long a watch may be silent before it counts as dead. Nobody can
+	// count on bookmarks, so a short time makes quiet resources reconnect for nothing.
+	// Defaults to no fixed time: a watch is dead when it has been silent for 30 seconds
+	// at a time when the server should have ended it 30 seconds ago.
+	Silence time.Duration
+
+	// ListSilence is how long a LIST may go without a single item, or its beginning.
+	// Defaults to 2 minutes.
+	ListSilence time.Duration
+
+	// InitialSilence is how long a streaming list may go without an initial event, or
+	// the bookmark that ends them. Events of later changes do not count.
+	// Defaults to 30 seconds.
+	InitialSilence time.Duration
+
+	// ServerErrorsFor is how long a watch that ends with an internal error of the
+	// server is tried again before everything is listed. Defaults to 1 minute.
+	ServerErrorsFor time.Duration
+
+	// GoneAfter is how long LIST must have answered 404, at least three times, for a
+	// resource that was there before to count as removed, so that its objects are
+	// deleted. A negative time means never. Defaults to 30 seconds.
+	GoneAfter time.Duration
+
+	// Backoff says how long to wait after failures. Defaults to the zero Backoff.
+	Backoff Backoff
+
+	// Budget bounds how many reflectors that share it list at the same time.
+	// Defaults to nil: no bound.
+	Budget *Budget
+
+	// Resync is the period after which the FIFO's Resync is called, while Run runs:
+	// known objects are told again, and nothing is listed. Of several reflectors that
+	// feed one FIFO, one should do so. Defaults to 0: never.
+	Resync time.Duration
+
+	// ShouldResync is asked each time whether to do so. It is called from a goroutine
+	// of its own. Defaults to always.
+	ShouldResync func() bool
+
+	// Transform is applied once to each object, also to that of a deletion, before it
+	// goes to the FIFO. It may change the object it is given and must not change its
+	// key, UID or version. An error, or a panic, puts the object in quarantine. What is
+	// held already is not transformed again. Defaults to none.
+	Transform func(T) (T, error)
+
+	// OnError is told of each failure, which is always an [*Error]. It must be quick.
+	// Defaults to a warning in the log.
+	OnError func(error)
+
+	// Logger gets failures, unless OnError is set, and what was slow.
+	// Defaults to none.
+	Logger *slog.Logger
+
+	// SlowList is how long a list may take before it is logged.
+	// Defaults to 10 seconds.
+	SlowList time.Duration
+
+	// SlowBatch is how long the events of one read may take to be queued, while more
+	// than ten deltas are pending, before that is logged. Defaults to 100 milliseconds.
+	SlowBatch time.Duration
+
+	// Rand returns random numbers in [0, 1), for tests that must not be random.
+	// Defaults to math/rand/v2's Float64.
+	Rand func() float64
+}
+
+// Backoff says how long to wait before a request is made again. Each wait is random
+// in [d, 2d), where d begins at Min and doubles up to Max. A Retry-After of the server
+// is honoured, up to 10 minutes, with a random time on top.
+type Backoff struct {
+	// Min is the first d. Defaults to 800 milliseconds.
+	Min time.Duration
+	// Max is the largest d. Defaults to 30 seconds.
+	Max time.Duration
+	// ResetAfter is the time without a failure after which d begins at Min again.
+	// Defaults to 2 minutes.
+	ResetAfter time.Duration
+}
+
+func (o Options[T]) withDefaults() Options[T] {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&o.MinWatchTimeout, 5*time.Minute)
+	or(&o.ListSilence, 2*time.Minute)
+	or(&o.InitialSilence, 30*time.Second)
+	or(&o.ServerErrorsFor, time.Minute)
+	or(&o.GoneAfter, 30*time.Second)
+	or(&o.SlowList, 10*time.Second)
+	or(&o.SlowBatch, 100*time.Millisecond)
+	or(&o.Backoff.Min, 800*time.Millisecond)
+	or(&o.Backoff.Max, max(30*time.Second, o.Backoff.Min))
+	or(&o.Backoff.ResetAfter, 2*time.Minute)
+	if o.PageSize == 0 {
+		o.PageSize = 500
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Float64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options[T]) validate() error {
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"MinWatchTimeout", o.MinWatchTimeout},
+		{"Silence", o.Silence},
+		{"ListSilence", o.ListSilence},
+		{"InitialSilence", o.InitialSilence},
+		{"ServerErrorsFor", o.ServerErrorsFor},
+		{"Resync", o.Resync},
+		{"SlowList", o.SlowList},
+		{"SlowBatch", o.SlowBatch},
+		{"Backoff.Min", o.Backoff.Min},
+		{"Backoff.Max", o.Backoff.Max},
+		{"Backoff.ResetAfter", o.Backoff.ResetAfter},
+	} {
+		if d.d < 0 {
+			return fmt.Errorf("reflector: %s is %v; want a positive time, or 0 for the default", d.name, d.d)
+		}
+	}
+	if o.Backoff.Max < o.Backoff.Min {
+		return fmt.Errorf("reflector: Backoff.Max is %v, less than Backoff.Min, which is %v", o.Backoff.Max, o.Backoff.Min)
+	}
+	if o.Streaming > StreamingOn {
+		return fmt.Errorf("reflector: Streaming is %d; want StreamingAuto, StreamingOff or StreamingOn", o.Streaming)
+	}
+	if o.Scope != object.Everything && o.Selection.Namespace != string(o.Scope) {
+		return fmt.Errorf("reflector: the scope is %q but the selection is of namespace %q; a list would delete what it does not cover",
+			o.Scope, o.Selection.Namespace)
+	}
+	return nil
+}
+
+// ours begins the name of every function of this package.
+const ours = "github.com/tarnproject/tarn/reflector."
+
+// callSite returns the file and line of the nearest caller outside this package, the
+// file with its folder.
+func callSite() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, ours) || strings.HasSuffix(f.File, "_test.go") {
+			dir, file := filepath.Split(f.File)
+			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
+		}
+		if !more {
+			return "unknown"
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package reflector_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+// The FIFO makes one of two deletions of a key in a row. One that is replayed after a
+// reconnect must not be the one that is kept.
+func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		p := newPipe()
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
+		r := prepare(t, srv, plain(options{}))
+		ctx, cancel := context.WithCancel(t.Context())
+		step := func() {
+			t.Helper()
+			if err := r.Step(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply := func() {
+			t.Helper()
+			err := r.fifo.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error { r.apply(b); return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		step() // begins
+		step() // lists: a/x u11 at 11, a/y at 12
+		step() // opens the watch
+		apply()
+		gone := event{Type: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13"})}
+		p.send(gone, event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u14", version: "14"})})
+		step()
+		apply()
+		r.changesAre("Added a/x@11", "Added a/y@12", "Deleted a/x@13", "Added a/x@14")
+		p.send(gone, event{Type: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u14", version: "15"})}, gone)
+		step()
+		apply()
+		r.changesAre("Deleted a/x@15")
+		if s := r.Status(); s.Counts.Stale != 2 || s.Mark.Version != "15" {
+			t.Errorf("%+v", s)
+		}
+		cancel()
+		r.Step(ctx)
+	})
+}
+
+// A mirror that covers a namespace again must not show what was before it left.
+func TestL02_SinceMakesTheFirstListNotOlder(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		r := start(t, srv, plain(options{Since: object.Mark{Epoch: 3, Version: "12"}}))
+		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`)
+		r.mirrors()
+		if s := r.live(); s.Mark != (object.Mark{Epoch: 3, Version: "12"}) {
+			t.Errorf("at %+v", s.Mark)
+		}
+	})
+}
+
+func TestW19_SinceNoticesARewind(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		r := start(t, srv, plain(options{Since: object.Mark{Epoch: 3, Version: "500"}}))
+		r.mirrors()
+		if s := r.live(); s.Mark != (object.Mark{Epoch: 4, Version: "12"}) || s.Counts.Rewinds != 1 {
+			t.Errorf("at %+v, %d rewinds", s.Mark, s.Counts.Rewinds)
+		}
+	})
+}

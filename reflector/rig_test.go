@@ -1,0 +1,232 @@
+package reflector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type options = reflector.Options[*thing]
+
+// rig is a reflector that runs between a server and a store.
+type rig struct {
+	*reflector.Reflector[*thing]
+	t     *testing.T
+	srv   *server
+	fifo  *delta.FIFO[*thing]
+	store *store.Store[*thing]
+
+	mu      sync.Mutex
+	changes []string     // what the store made of the batches
+	back    []string     // changes to an older version, outside of a list of a new epoch
+	errs    []error      // what OnError got
+	applied []error      // errors of Apply
+	epoch   object.Epoch // of the last list; the consumer's
+	runErr  error
+	halt    func()
+}
+
+// within runs a test in a bubble of virtual time.
+func within(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) }
+
+// start runs a reflector on the server until the test ends. Waits are not random: the
+// first takes 0.8 seconds.
+func start(t *testing.T, srv *server, opts options) *rig {
+	t.Helper()
+	r := prepare(t, srv, opts)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { r.runErr = r.Run(ctx) })
+	wg.Go(func() {
+		for {
+			err := r.fifo.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error { r.apply(b); return nil })
+			if err != nil {
+				return
+			}
+		}
+	})
+	r.halt = sync.OnceFunc(func() {
+		cancel()
+		r.fifo.Close()
+		wg.Wait()
+		if s := r.Status(); s.State != reflector.Stopped || s.Connected {
+			t.Errorf("at the end: %v", s)
+		}
+	})
+	t.Cleanup(r.halt)
+	synctest.Wait()
+	return r
+}
+
+// prepare makes a rig that nobody runs.
+func prepare(t *testing.T, srv *server, opts options) *rig {
+	t.Helper()
+	r := &rig{t: t, srv: srv}
+	r.store = store.Must(store.New(things, store.Options[*thing]{}))
+	fifo, err := delta.New(things, delta.Options[*thing]{Known: r.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.fifo = fifo
+	if opts.Rand == nil {
+		opts.Rand = func() float64 { return 0 }
+	}
+	if opts.Name == "" {
+		opts.Name = "things"
+	}
+	if opts.OnError == nil && opts.Logger == nil {
+		opts.OnError = func(err error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.errs = append(r.errs, err)
+		}
+	}
+	r.Reflector, err = reflector.New(srv, r.fifo, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) apply(b *delta.Batch[*thing]) {
+	afresh := false
+	for i := range b.Deltas {
+		if l := b.Deltas[i].List; l != nil && l.Epoch != r.epoch {
+			r.epoch, afresh = l.Epoch, true
+		}
+	}
+	changes, err := r.store.Apply(b, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil {
+		r.applied = append(r.applied, err)
+	}
+	for _, c := range changes {
+		if c.Kind == store.Updated && !afresh && !c.New().version.After(c.Old().version) {
+			r.back = append(r.back, fmt.Sprintf("%s %s to %s", c.Key, c.Old().version, c.New().version))
+		}
+		s := fmt.Sprintf("%s %s@%s", c.Kind, c.Key, c.New().version)
+		if c.Unknown {
+			s += " unknown"
+		}
+		r.changes = append(r.changes, s)
+	}
+}
+
+// pass lets time pass, and everything come to rest.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// told returns the store's changes since the last call.
+func (r *rig) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.changes
+	r.changes = nil
+	return c
+}
+
+// lastErr returns what OnError got last.
+func (r *rig) lastErr() *reflector.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.errs) == 0 {
+		return nil
+	}
+	e, ok := r.errs[len(r.errs)-1].(*reflector.Error)
+	if !ok {
+		r.t.Errorf("OnError got a %T", r.errs[len(r.errs)-1])
+	}
+	return e
+}
+
+func (r *rig) state() string {
+	snap := r.store.Snapshot()
+	defer snap.Release()
+	return describe(slices.Collect(snap.All()))
+}
+
+// mirrors checks that the store is what the server is, at its version.
+func (r *rig) mirrors() {
+	r.t.Helper()
+	synctest.Wait()
+	if got, want := r.state(), r.srv.state(); got != want {
+		r.t.Errorf("store:  %s\nserver: %s", got, want)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := errors.Join(r.applied...); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// in checks the state.
+func (r *rig) in(want reflector.State) reflector.Status {
+	r.t.Helper()
+	s := r.Status()
+	if s.State != want {
+		r.t.Errorf("state is %v (%v), want %v", s.State, s, want)
+	}
+	return s
+}
+
+// live checks that changes arrive and all is well.
+func (r *rig) live() reflector.Status {
+	r.t.Helper()
+	s := r.in(reflector.Watching)
+	if !s.Live() || s.Cause != nil || s.Failing {
+		r.t.Errorf("not live: %v (connected %v, failing %v)", s, s.Connected, s.Failing)
+	}
+	return s
+}
+
+// requests checks what was asked of the server since the last call.
+func (r *rig) requests(want ...string) {
+	r.t.Helper()
+	if got := r.srv.asked(); !slices.Equal(got, want) {
+		r.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+// ended checks how often requests ended for a reason.
+func (r *rig) ended(reason reflector.Reason, want int64) {
+	r.t.Helper()
+	if got := r.Status().Counts.Ended[reason]; got != want {
+		r.t.Errorf("ended %q %d times, want %d", reason, got, want)
+	}
+}
+
+func (r *rig) changesAre(want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	if got := r.told(); !slices.Equal(got, want) {
+		r.t.Errorf("changes:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}
+
+// plain turns streaming lists off.
+func plain(opts options) options {
+	opts.Streaming = reflector.StreamingOff
+	return opts
+}
+
+func bookmark(v object.Version) event {
+	return event{Type: object.Bookmark, Item: item{Version: v}}
+}

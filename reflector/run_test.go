@@ -1,0 +1,414 @@
+package reflector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+func randFloat() float64 { return rand.Float64() }
+
+// stopped ends a rig that is stepped.
+func stopped(t *testing.T, r *rig) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.Step(ctx); !errors.Is(err, context.Canceled) && err != reflector.ErrStopped {
+		t.Errorf("the last step: %v", err)
+	}
+	r.in(reflector.Stopped)
+}
+
+func TestStepsAreOnePageOneBatchOneRequestOneWait(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y", "a/z")
+		srv.ignoreLimitFor = "none"
+		r := prepare(t, srv, plain(options{PageSize: 2}))
+		step := func(state reflector.State, page int, requests ...string) {
+			t.Helper()
+			if err := r.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if s := r.in(state); s.Page != page {
+				t.Errorf("page %d, want %d", s.Page, page)
+			}
+			r.requests(requests...)
+		}
+		r.in(reflector.Idle)
+		step(reflector.Listing, 1)
+		step(reflector.Listing, 2, `LIST "0" limit=2`)
+		step(reflector.Watching, 0, `LIST continue=c2 limit=2`)
+		step(reflector.Watching, 0, `WATCH "13"`)
+		srv.put("a/x", "v")
+		srv.put("a/y", "v")
+		step(reflector.Watching, 0)
+		if s := r.live(); s.Mark.Version != "15" || s.Counts.Events != 2 || s.Counts.Watches != 1 {
+			t.Errorf("%+v", s)
+		}
+		p := srv.stream()
+		srv.cut(io.ErrUnexpectedEOF)
+		step(reflector.BackingOff, 0)
+		step(reflector.Watching, 0)
+		step(reflector.Watching, 0, `WATCH "15"`)
+		stopped(t, r)
+		if !p.isClosed() || !srv.stream().isClosed() {
+			t.Error("a stream is still open")
+		}
+		if err := r.Step(t.Context()); err != reflector.ErrStopped {
+			t.Errorf("after the last step: %v", err)
+		}
+		if err := r.Run(t.Context()); err != reflector.ErrStopped {
+			t.Errorf("Run after the last step: %v", err)
+		}
+	})
+}
+
+func TestRunEndsAtAnyMoment(t *testing.T) {
+	for name, at := range map[string]func(*server){
+		"while watching": func(*server) {},
+		"while listing": func(s *server) {
+			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+				<-time.After(time.Hour)
+				return object.Page{}, errors.New("too late"), true
+			}
+		},
+		"while backing off": func(s *server) {
+			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+				return object.Page{}, refused(), true
+			}
+		},
+		"while streaming": func(s *server) {
+			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return newPipe(), nil, true }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				srv := newServer("a/x")
+				at(srv)
+				r := start(t, srv, options{})
+				r.halt()
+				if r.runErr != nil {
+					t.Error(r.runErr)
+				}
+				if s := r.Status(); !errors.Is(s.Cause, context.Canceled) {
+					t.Errorf("%v", s)
+				}
+				select {
+				case <-r.Changed():
+				default:
+					t.Error("a stopped reflector may still change")
+				}
+			})
+		})
+	}
+}
+
+func TestRunEndsWhenTheFIFOIsClosed(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{}))
+		r.fifo.Close()
+		srv.put("a/x", "v")
+		synctest.Wait()
+		if s := r.in(reflector.Stopped); !errors.Is(s.Cause, delta.ErrClosed) || r.runErr != nil {
+			t.Errorf("%v, %v", s, r.runErr)
+		}
+	})
+}
+
+func TestOnlyOneRuns(t *testing.T) {
+	within(t, func(t *testing.T) {
+		r := start(t, newServer("a/x"), plain(options{}))
+		if err := r.Run(t.Context()); err != reflector.ErrRunning {
+			t.Errorf("a second Run: %v", err)
+		}
+		if err := r.Step(t.Context()); err != reflector.ErrRunning {
+			t.Errorf("a Step beside Run: %v", err)
+		}
+	})
+}
+
+func TestPanicOfASourceComesOutOfRun(t *testing.T) {
+	thrown := errors.New("a bug in the source")
+	for name, at := range map[string]func(*server){
+		"List": func(s *server) {
+			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) { panic(thrown) }
+		},
+		"Watch": func(s *server) {
+			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { panic(thrown) }
+		},
+		"Next": func(s *server) {
+			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+				return reflector.StreamFuncs[*thing]{NextFunc: func() ([]event, error) { panic(thrown) }}, nil, true
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				srv := newServer("a/x")
+				at(srv)
+				r := prepare(t, srv, plain(options{Budget: reflector.NewBudget(1)}))
+				err := r.Run(t.Context())
+				p := (*reflector.PanicError)(nil)
+				if !errors.As(err, &p) || !errors.Is(err, thrown) || !bytes.Contains(p.Stack, []byte("server_test.go")) && name != "Next" {
+					t.Errorf("%v", err)
+				}
+				if s := r.in(reflector.Stopped); !errors.Is(s.Cause, thrown) {
+					t.Errorf("%v", s)
+				}
+			})
+		})
+	}
+}
+
+func TestRelistDecodesEverythingAgain(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		r := start(t, srv, plain(options{}))
+		srv.asked()
+		cause := errors.New("an object should be held and is not")
+		r.Relist(cause)
+		pass(0)
+		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
+		r.ended(reflector.Asked, 1)
+		if _, _, n := srv.made(); n != 4 || !errors.Is(r.lastErr(), cause) {
+			t.Errorf("%d decoded, %v", n, r.lastErr())
+		}
+		r.live()
+		// Whoever asks all the time does not get it all the time.
+		for range 100 {
+			r.Relist(cause)
+			pass(100 * time.Millisecond)
+		}
+		if n, _, _ := srv.made(); n > 8 {
+			t.Errorf("%d lists in 10 seconds", n)
+		}
+		pass(time.Minute)
+		r.live()
+		r.mirrors()
+		// One that is asked for while waiting follows the wait.
+		srv.cut(io.ErrUnexpectedEOF)
+		pass(0)
+		srv.asked()
+		r.in(reflector.BackingOff)
+		r.Relist(cause)
+		pass(2 * time.Minute)
+		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
+	})
+}
+
+func TestResyncTellsKnownObjectsAgainAndNeverLists(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		asked := 0
+		r := start(t, srv, plain(options{Resync: time.Minute, ShouldResync: func() bool { asked++; return asked != 2 }}))
+		r.told()
+		srv.asked()
+		pass(time.Minute)
+		r.changesAre("Resynced a/x@11", "Resynced a/y@12")
+		pass(time.Minute) // refused
+		r.changesAre()
+		pass(time.Minute)
+		r.changesAre("Resynced a/x@11", "Resynced a/y@12")
+		r.requests()
+	})
+}
+
+func TestPanicOfShouldResyncComesOutOfRun(t *testing.T) {
+	within(t, func(t *testing.T) {
+		r := prepare(t, newServer(), plain(options{Resync: time.Minute, ShouldResync: func() bool { panic("thrown") }}))
+		err := r.Run(t.Context())
+		if p := (*reflector.PanicError)(nil); !errors.As(err, &p) || p.Value != "thrown" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestChangedTellsOfEveryState(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := prepare(t, srv, plain(options{}))
+		var seen []string
+		for range 3 {
+			changed := r.Changed()
+			if err := r.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-changed:
+				s := r.Status()
+				seen = append(seen, fmt.Sprint(s.State, " ", s.Connected))
+			default:
+				t.Error("not told")
+			}
+		}
+		if want := []string{"Listing false", "Watching false", "Watching true"}; !slices.Equal(seen, want) {
+			t.Errorf("%v", seen)
+		}
+		stopped(t, r)
+	})
+}
+
+func TestSeveralScopesFeedOneFIFO(t *testing.T) {
+	within(t, func(t *testing.T) {
+		s := store.Must(store.New(things, store.Options[*thing]{}))
+		fifo, err := delta.New(things, delta.Options[*thing]{Known: s, ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply := func() {
+			t.Helper()
+			err := fifo.PopBatch(t.Context(), func(b *delta.Batch[*thing], _ bool) error {
+				_, err := s.Apply(b, nil)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var rs []*reflector.Reflector[*thing]
+		servers := map[string]*server{"a": newServer("a/x", "a/y"), "b": newServer("b/x", "b/y", "b/z")}
+		for _, ns := range []string{"a", "b"} {
+			r, err := reflector.New(servers[ns], fifo, plain(options{Scope: object.Scope(ns), Selection: object.Selection{Namespace: ns}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rs = append(rs, r)
+			for range 3 {
+				r.Step(t.Context())
+			}
+		}
+		apply()
+		if s.Len() != 5 {
+			t.Errorf("%d objects", s.Len())
+		}
+		// A relist of one leaves the other alone.
+		servers["b"].remove("b/x")
+		servers["b"].cut(apierrors.NewResourceExpired("gone"))
+		for range 4 {
+			rs[1].Step(t.Context())
+		}
+		apply()
+		if s.Len() != 4 {
+			t.Errorf("%d objects", s.Len())
+		}
+		if a, b := rs[0].Status().Mark, rs[1].Status().Mark; a != (object.Mark{Scope: "a", Version: "12"}) || b != (object.Mark{Scope: "b", Version: "14"}) {
+			t.Errorf("%v, %v", a, b)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, r := range rs {
+			r.Step(ctx)
+		}
+	})
+}
+
+func TestSlowStepsAreLogged(t *testing.T) {
+	within(t, func(t *testing.T) {
+		var log bytes.Buffer
+		srv := newServer("a/x")
+		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			<-time.After(11 * time.Second)
+			return object.Page{}, nil, false
+		}
+		slow := false
+		opts := plain(options{
+			Name:   "pods",
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Transform: func(o *thing) (*thing, error) {
+				if slow {
+					<-time.After(20 * time.Millisecond)
+				}
+				return o, nil
+			},
+		})
+		r := prepare(t, srv, opts)
+		for range 3 {
+			r.Step(t.Context())
+		}
+		if got := log.String(); !strings.Contains(got, "slow list") || !strings.Contains(got, "reflector=pods") || !strings.Contains(got, "took=11s") {
+			t.Errorf("log: %s", got)
+		}
+		log.Reset()
+		slow = true
+		for range 6 {
+			srv.put("a/x", "v")
+		}
+		r.Step(t.Context()) // 120 ms, and few pending
+		if log.Len() > 0 {
+			t.Errorf("log: %s", log.String())
+		}
+		for range 6 {
+			srv.put("a/x", "v")
+		}
+		r.Step(t.Context())
+		if got := log.String(); !strings.Contains(got, "slow batch") || !strings.Contains(got, "events=6") {
+			t.Errorf("log: %s", got)
+		}
+		log.Reset()
+		srv.cut(io.ErrUnexpectedEOF)
+		r.Step(t.Context())
+		if got := log.String(); !strings.Contains(got, "request failed") || !strings.Contains(got, "reason=network") {
+			t.Errorf("log: %s", got)
+		}
+		stopped(t, r)
+	})
+}
+
+func TestNameIsTheCallSite(t *testing.T) {
+	fifo, err := delta.New(things, delta.Options[*thing]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reflector.New[*thing](newServer(), fifo, options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Name(), "reflector/run_test.go:") || r.Status().Name != r.Name() {
+		t.Errorf("name %q", r.Name())
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	fifo, err := delta.New(things, delta.Options[*thing]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, opts := range map[string]options{
+		"Silence is":         {Silence: -1},
+		"Backoff.Max is":     {Backoff: reflector.Backoff{Min: time.Minute, Max: time.Second}},
+		"Streaming is 7":     {Streaming: 7},
+		`the scope is "a"`:   {Scope: "a"},
+		"MinWatchTimeout is": {MinWatchTimeout: -time.Second},
+	} {
+		if _, err := reflector.New[*thing](newServer(), fifo, opts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := reflector.New[*thing](nil, fifo, options{}); err == nil {
+		t.Error("no source")
+	}
+	if _, err := reflector.New[*thing](newServer(), nil, options{}); err == nil {
+		t.Error("no FIFO")
+	}
+	long := options{Backoff: reflector.Backoff{Min: time.Hour}}
+	if _, err := reflector.New[*thing](newServer(), fifo, long); err != nil {
+		t.Error(err)
+	}
+}

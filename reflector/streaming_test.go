@@ -1,0 +1,272 @@
+package reflector_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+func newStreamer(keys ...string) *server {
+	s := newServer(keys...)
+	s.canStream = true
+	return s
+}
+
+func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x", "a/y")
+		p := newPipe()
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
+		r := start(t, srv, options{})
+		r.requests(`STREAM "" NotOlderThan`)
+		x := srv.objects[keyOf("a/x")]
+		p.send(event{Type: object.Added, Item: itemOf(x)}, bookmark("12"))
+		pass(0)
+		s := r.in(reflector.Streaming)
+		if s.Synced || r.store.Len() != 0 || s.Counts.Bookmarks != 1 {
+			t.Errorf("a plain bookmark ended it: %+v", s)
+		}
+		// The end, with an event behind it in the same read.
+		y := srv.objects[keyOf("a/y")]
+		z := &thing{key: keyOf("a/z"), uid: "z", version: "13", value: "later"}
+		p.send(event{Type: object.Added, Item: itemOf(y)},
+			event{Type: object.Bookmark, Item: item{Version: "12"}, InitialEnd: true},
+			event{Type: object.Added, Item: itemOf(z)})
+		pass(0)
+		s = r.live()
+		if got := r.state(); got != "a/x=first@11 a/y=first@12 a/z=later@13" {
+			t.Error(got)
+		}
+		if !s.Synced || s.Mark.Version != "13" || !s.Streaming.InUse || s.Counts.Streamed != 1 || s.Counts.Lists != 1 || s.Counts.Watches != 1 {
+			t.Errorf("%+v", s)
+		}
+		r.requests() // it goes on with the same stream
+	})
+}
+
+func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer()
+		mk := func(key string, uid object.UID, version object.Version, value string) item {
+			return itemOf(&thing{key: keyOf(key), uid: uid, version: version, value: value})
+		}
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return newPipe(
+				event{Type: object.Added, Item: mk("a/v", "v", "9", "one")},
+				event{Type: object.Added, Item: mk("a/w", "w", "8", "one")},
+				event{Type: object.Added, Item: mk("a/x", "x", "7", "one")},
+				event{Type: object.Added, Item: mk("a/y", "y", "3", "one")},
+				event{Type: object.Added, Item: mk("a/z", "z", "2", "one")},
+				event{Type: object.Modified, Item: mk("a/x", "x", "11", "two")},
+				event{Type: object.Deleted, Item: mk("a/v", "v", "12", "one")},
+				event{Type: object.Modified, Item: mk("a/v", "v", "11", "late")},   // revives nothing
+				event{Type: object.Deleted, Item: mk("a/w", "older", "12", "one")}, // of an earlier life
+				event{Type: object.Modified, Item: mk("a/y", "y", "2", "late")},    // older than what came
+				event{Type: object.Deleted, Item: mk("a/z", "z", "13", "one")},
+				event{Type: object.Added, Item: mk("a/z", "z2", "14", "new life")},
+				event{Type: object.Added, Item: mk("a/u", "u", "15", "new")},
+				event{Type: object.Bookmark, Item: item{Version: "15"}, InitialEnd: true},
+			), nil, true
+		}
+		r := start(t, srv, options{})
+		if got := r.state(); got != "a/u=new@15 a/w=one@8 a/x=two@11 a/y=one@3 a/z=new life@14" {
+			t.Error(got)
+		}
+		if s := r.live(); s.Counts.Stale != 3 || s.Counts.Items != 5 {
+			t.Errorf("%+v", s.Counts)
+		}
+	})
+}
+
+func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x", "a/y")
+		r := start(t, srv, options{})
+		r.requests(`STREAM "" NotOlderThan`)
+		srv.put("a/y", "v") // 13
+		pass(0)
+		p := newPipe(
+			event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/y"), uid: "u", version: "40"})},
+			event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "20"})},
+			bookmark("41"),
+		)
+		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 2 }
+		srv.cut(apierrors.NewResourceExpired("gone"))
+		pass(0)
+		if s := r.in(reflector.Streaming); s.Mark.Version != "13" {
+			t.Errorf("the version moved to %s", s.Mark.Version)
+		}
+		p.fail(io.ErrUnexpectedEOF)
+		pass(time.Second)
+		r.requests(`STREAM "13" NotOlderThan`, `STREAM "13" NotOlderThan`)
+		r.mirrors()
+	})
+}
+
+func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
+	for name, end := range map[string]error{"closed": io.EOF, "cut": io.ErrUnexpectedEOF, "corrupt": object.ErrCorrupt,
+		"error event": nil} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				srv := newStreamer("a/x", "a/y")
+				p := newPipe(event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "99"})})
+				if end == nil {
+					p.send(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+				}
+				p.fail(end)
+				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
+				r := start(t, srv, options{})
+				pass(time.Second)
+				r.changesAre("Added a/x@11", "Added a/y@12")
+				r.live()
+				if !p.isClosed() {
+					t.Error("the broken stream was not closed")
+				}
+			})
+		})
+	}
+}
+
+func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x")
+		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			half := event{Type: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])}
+			return newPipe(half).fail(io.ErrUnexpectedEOF), nil, opts.InitialEvents
+		}
+		r := start(t, srv, options{})
+		pass(10 * time.Second)
+		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
+		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
+			t.Errorf("%+v", s.Streaming)
+		}
+		r.mirrors()
+	})
+}
+
+func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x", "a/y")
+		p := newPipe()
+		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
+		r := start(t, srv, options{InitialSilence: 10 * time.Second})
+		// The deadline counts from the last initial event, so three of these are fine.
+		for range 3 {
+			pass(9 * time.Second)
+			p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])})
+			pass(0)
+			r.in(reflector.Streaming)
+		}
+		// Events of a busy resource do not prolong it.
+		pass(5 * time.Second)
+		p.send(event{Type: object.Modified, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "50"})})
+		pass(4 * time.Second)
+		r.in(reflector.Streaming)
+		pass(time.Second)
+		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "12"`)
+		s := r.live()
+		if s.Streaming.InUse || !strings.Contains(s.Streaming.WhyNot, "bookmark") || !strings.Contains(s.Streaming.WhyNot, "10s") {
+			t.Errorf("%+v", s.Streaming)
+		}
+		r.ended(reflector.NoBookmark, 1)
+		if !errors.Is(r.lastErr(), reflector.ErrNoBookmark) || !p.isClosed() {
+			t.Errorf("%v", r.lastErr())
+		}
+		r.mirrors()
+		srv.cut(apierrors.NewResourceExpired("gone"))
+		pass(0)
+		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`) // no streaming list again
+	})
+}
+
+func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"400": apierrors.NewBadRequest("sendInitialEvents is forbidden"),
+		"422": &apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				srv := newServer("a/x")
+				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+					return nil, refusal, opts.InitialEvents
+				}
+				r := start(t, srv, options{})
+				r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
+				if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" || s.Counts.Waits != 0 {
+					t.Errorf("%+v", s)
+				}
+				r.mirrors()
+				srv.cut(apierrors.NewResourceExpired("gone"))
+				pass(0)
+				r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
+			})
+		})
+	}
+}
+
+func TestStreamingOnNeverFallsBack(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, options{Streaming: reflector.StreamingOn})
+		s := r.in(reflector.BackingOff)
+		if !s.Streaming.InUse || !apierrors.IsBadRequest(s.Cause) {
+			t.Errorf("%+v", s)
+		}
+		srv.mu.Lock()
+		srv.canStream = true
+		srv.mu.Unlock()
+		pass(time.Second)
+		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`)
+		r.mirrors()
+		r.live()
+	})
+}
+
+func TestL03_StreamingListFallsBackToTheMostRecentState(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x")
+		r := start(t, srv, options{})
+		srv.put("a/x", "v")
+		pass(0)
+		srv.onWatch = func(n int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return nil, tooLarge(12, 11), opts.Version.Known() && opts.InitialEvents
+		}
+		srv.asked()
+		srv.cut(apierrors.NewResourceExpired("gone"))
+		pass(0)
+		r.requests(`STREAM "12" NotOlderThan`, `STREAM "" NotOlderThan`)
+		r.mirrors()
+		if s := r.live(); !s.Streaming.InUse || s.Counts.Waits != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestL15_StreamingRelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x", "a/y")
+		r := start(t, srv, options{})
+		before, _ := r.store.Get(keyOf("a/x"))
+		r.told()
+		srv.cut(io.ErrUnexpectedEOF)
+		srv.put("a/y", "v")
+		srv.compact()
+		pass(time.Second)
+		r.mirrors()
+		r.changesAre("Updated a/y@13")
+		if after, _ := r.store.Get(keyOf("a/x")); after != before {
+			t.Error("the object held was replaced")
+		}
+		if s := r.live(); s.Counts.Streamed != 2 {
+			t.Errorf("%+v", s.Counts)
+		}
+	})
+}

@@ -1,0 +1,357 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+// stepWatching opens a watch, or reads one batch of its events.
+func (r *Reflector[T]) stepWatching(ctx context.Context) error {
+	if s := r.stream; s != nil {
+		events, err := s.next()
+		if err != nil {
+			return r.watchFailed(ctx, s, err)
+		}
+		return r.consume(ctx, s, events)
+	}
+	// From a version nothing comes that is held; to ask would cost more than to decode.
+	var held object.Held
+	if !r.resume.Known() {
+		held = r.fifo.Held
+	}
+	if err := r.open(ctx, object.WatchOptions{Version: r.resume}, held); err != nil {
+		return r.watchFailed(ctx, nil, err)
+	}
+	r.update(func(s *Status) {
+		if !s.Failing {
+			s.Cause = nil
+		}
+	})
+	return nil
+}
+
+// consume queues the events of one read.
+func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []object.Event[T]) error {
+	if len(events) == 0 {
+		s.left = time.Until(s.deadline)
+		r.update(r.publish)
+		return nil
+	}
+	began := time.Now()
+	news := r.news
+	failure, err := r.queue(s, events)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	s.extend(now, false) // from now on: nobody could read while the FIFO was full
+	if news = r.news - news; news > 0 {
+		r.trouble = trouble{hurried: r.trouble.hurried}
+	}
+	r.update(func(st *Status) {
+		st.LastEvent = began
+		st.Mark.Version = r.resume
+		if news > 0 {
+			st.Failing, st.Cause = false, nil
+		}
+		r.publish(st)
+	})
+	if took := now.Sub(began); took > r.opts.SlowBatch {
+		if pending := r.fifo.Stats().Deltas; pending > 10 {
+			r.opts.Logger.Warn("slow batch", "took", took, "events", len(events), "pending", pending)
+		}
+	}
+	if failure != nil {
+		return r.watchFailed(ctx, s, failure)
+	}
+	return nil
+}
+
+// queue queues events until one says that the watch has failed.
+func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, err error) {
+	for i := range events {
+		ev := &events[i]
+		item := &ev.Item
+		if s.synthetic && ev.Type != object.Added {
+			s.synthetic = false
+			s.settled.Store(true)
+		}
+		switch ev.Type {
+		case object.Added, object.Modified, object.Deleted:
+			r.counts.Events++
+			if item.Err != nil && errors.Is(item.Err, object.ErrWrongKind) {
+				return item.Err, nil
+			}
+			if s.synthetic {
+				failure, err = r.queueSynthetic(s, item)
+			} else {
+				err = r.queueObject(ev.Type, item)
+			}
+			if failure != nil || err != nil {
+				return failure, err
+			}
+		case object.Bookmark:
+			r.counts.Bookmarks++
+			if r.move(item.Version) {
+				r.news++
+				err = r.fifo.Bookmark(r.mark())
+			}
+			if err != nil {
+				return nil, err
+			}
+		case object.Failed:
+			return failureOf(ev), nil
+		default:
+			r.counts.Unknown++
+		}
+	}
+	return nil, nil
+}
+
+// mark returns where the FIFO stands.
+func (r *Reflector[T]) mark() object.Mark {
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.resume}
+}
+
+// move moves the resume version, and reports whether it did. It never moves back; of
+// versions without an order the latest received wins.
+func (r *Reflector[T]) move(v object.Version) bool {
+	if !v.Known() || v.NotAfter(r.resume) {
+		return false
+	}
+	r.resume = v
+	return true
+}
+
+// queueObject queues an Added, Modified or Deleted event.
+func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) error {
+	moved := r.move(item.Version)
+	// A late event would revive what has been deleted since. Objects without a UID are
+	// not of a Kubernetes API, and their versions need not be of one sequence.
+	late := !moved && item.UID != "" && item.Version.Known()
+	if t == object.Deleted && late && !r.current(item) || t != object.Deleted && (late || item.Held) {
+		r.counts.Stale++
+		return nil
+	}
+	if moved || !item.Version.Known() {
+		r.news++
+	}
+	obj, err := item.Object, item.Err
+	if err == nil && r.opts.Transform != nil && !item.Held {
+		if obj, err = r.transform(obj); err != nil {
+			err = fmt.Errorf("transform: %w", err)
+		}
+	}
+	if err == nil {
+		switch {
+		case t == object.Added:
+			err = r.fifo.Add(obj)
+		case t == object.Modified:
+			err = r.fifo.Update(obj)
+		case item.Held:
+			err = r.deleteUnknown(item)
+		default:
+			err = r.fifo.Delete(obj)
+		}
+		if err == nil {
+			r.release(item.Key)
+			return nil
+		}
+		if errors.Is(err, delta.ErrClosed) {
+			return err
+		}
+	}
+	if t == object.Deleted {
+		if late {
+			r.counts.Stale++
+			return nil
+		}
+		r.release(item.Key)
+		return r.deleteUnknown(item)
+	}
+	r.mu.Lock()
+	r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, err, item.Raw)
+	r.mu.Unlock()
+	return r.fifo.Bookmark(r.mark())
+}
+
+// current reports whether a late deletion is that of the object as it is now: an old
+// server sends it with the object's own version. Any other is of something that went
+// before, and must not reach the FIFO, which makes one of two deletions in a row.
+func (r *Reflector[T]) current(item *object.Item[T]) bool {
+	if bad := r.quarantine.byKey[item.Key]; bad != nil && bad.UID == item.UID && bad.Version == item.Version {
+		return true
+	}
+	return r.fifo.Held(item.Key, item.UID, item.Version)
+}
+
+// deleteUnknown deletes an object of whose last state nothing can be read. One without
+// a key cannot be deleted; the next list will do so.
+func (r *Reflector[T]) deleteUnknown(item *object.Item[T]) error {
+	if item.Key.IsZero() {
+		return nil
+	}
+	if err := r.fifo.DeleteUnknown(object.Tombstone[T]{Key: item.Key}); err != nil {
+		return err
+	}
+	return r.fifo.Bookmark(r.mark())
+}
+
+// release ends the quarantine of a key, if there is one.
+func (r *Reflector[T]) release(key object.Key) {
+	if len(r.quarantine.byKey) == 0 {
+		return
+	}
+	r.mu.Lock()
+	r.quarantine.remove(key)
+	r.mu.Unlock()
+}
+
+var errUnordered = errors.New("a watch that began at no version told of objects in no order")
+
+// queueSynthetic queues an Added event of a watch that began at no version, because the
+// list had none. Such a watch begins with the state, in no order, so the resume version
+// stays. The FIFO's mark follows each event, and whoever reads it takes an object that
+// is older than the mark for stale: so one that is neither held nor in order needs
+// another list, after which it is held.
+func (r *Reflector[T]) queueSynthetic(s *stream[T], item *object.Item[T]) (failure, err error) {
+	if item.Held || r.fifo.Held(item.Key, item.UID, item.Version) {
+		r.counts.Stale++
+		return nil, nil
+	}
+	if item.UID != "" && item.Version.NotAfter(s.high) {
+		return errUnordered, nil
+	}
+	if item.Version.Known() {
+		s.high = item.Version
+	}
+	resume := r.resume
+	err = r.queueObject(object.Added, item)
+	r.resume = resume
+	return nil, err
+}
+
+// maxFailures is how often a watch may fail at the same version, for a reason that lies
+// in what the server sends, before everything is listed.
+const maxFailures = 3
+
+// watchFailed decides what follows a watch that ended, or could not be opened; s is nil
+// then.
+func (r *Reflector[T]) watchFailed(ctx context.Context, s *stream[T], err error) error {
+	r.drop()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == io.EOF && s != nil {
+		return r.watchEnded(s)
+	}
+	reason := reasonOf(err)
+	if err == errUnordered {
+		reason = Unordered
+	}
+	if reason == Asked {
+		return nil // the next step hears it
+	}
+	e := r.failed("watch", reason, err)
+	switch reason {
+	case Expired, Unordered:
+		r.relistAfter(e, listing[T]{})
+		return nil
+	case TooLarge:
+		r.relistAfter(e, listing[T]{latest: true})
+		return nil
+	case NotFound:
+		// Whether it is gone, LIST will tell.
+		r.list = listing[T]{epoch: r.epoch, plain: true}
+		r.backOff(e, Listing)
+		return nil
+	case ServerError:
+		t := &r.trouble
+		if t.serverError.IsZero() {
+			t.serverError = time.Now()
+		} else if time.Since(t.serverError) >= r.opts.ServerErrorsFor {
+			t.serverError = time.Time{}
+			r.relistAfter(e, listing[T]{})
+			return nil
+		}
+	case Corrupt, WrongKind, Rejected, Short:
+		if r.stuck(e) {
+			return nil
+		}
+	case Network:
+		// A connection that breaks soon after each time, at the same version, may do so
+		// because of what is sent there.
+		if s != nil && time.Since(s.opened) < brief && r.stuck(e) {
+			return nil
+		}
+	}
+	if !r.resume.Known() {
+		// A watch from no version would not tell what was deleted meanwhile.
+		r.relist(listing[T]{})
+		r.backOff(e, r.status.State)
+		return nil
+	}
+	r.backOff(e, Watching)
+	return nil
+}
+
+// brief is the life of a watch that may have broken at its first event.
+const brief = 10 * time.Second
+
+// stuck counts a failure at the present version. If there were too many it lists, and
+// reports so.
+func (r *Reflector[T]) stuck(e *Error) bool {
+	t := &r.trouble
+	if t.failures++; t.failures < maxFailures {
+		return false
+	}
+	t.failures = 0
+	if t.relisted {
+		r.update(func(s *Status) { s.Failing = true })
+	}
+	t.relisted = true
+	r.relist(listing[T]{})
+	r.backOff(e, r.status.State)
+	return true
+}
+
+// watchEnded goes on after the server has ended a watch in order.
+func (r *Reflector[T]) watchEnded(s *stream[T]) error {
+	well := time.Since(s.opened) >= time.Second
+	r.update(func(st *Status) {
+		st.Counts.Ended[Closed]++
+		st.Connected = false
+		if well {
+			st.Failing = false
+		}
+	})
+	if well {
+		r.trouble = trouble{}
+	} else if r.trouble.hurried++; r.trouble.hurried > maxFailures {
+		r.backOff(&Error{Name: r.opts.Name, Op: "watch", Reason: Closed,
+			Err: errors.New("the server closes each watch within a second")}, r.watchState())
+		return nil
+	}
+	if !r.resume.Known() {
+		r.relist(listing[T]{})
+		return nil
+	}
+	r.enter(Watching, nil)
+	return nil
+}
+
+// watchState returns the state in which changes are waited for: without a version
+// that takes a list.
+func (r *Reflector[T]) watchState() State {
+	if r.resume.Known() {
+		return Watching
+	}
+	r.list = listing[T]{epoch: r.epoch}
+	return r.listState()
+}

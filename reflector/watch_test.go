@@ -1,0 +1,433 @@
+package reflector_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+func status(code int32, reason metav1.StatusReason) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: fmt.Sprintf("%d %s", code, reason)}}
+}
+
+func refused() error {
+	return &url.Error{Op: "Get", URL: "https://example.com", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+}
+
+func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.list(opts, nil, sink)
+			return object.Page{}, nil, true // a list without a version
+		}
+		var p *pipe
+		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p = newPipe()
+			for _, k := range []string{"a/y", "a/x"} { // in no order
+				p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+			}
+			return p, nil, true
+		}
+		r := start(t, srv, plain(options{}))
+		r.requests(`LIST "0" limit=500`, `WATCH ""`)
+		r.mirrors()
+		r.changesAre("Added a/x@11", "Added a/y@12")
+		if s := r.live(); s.Mark.Version != "" || s.Counts.Stale != 2 {
+			t.Errorf("synthetic events moved the version: %+v", s)
+		}
+		// A first real event ends that.
+		p.send(event{Type: object.Modified, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13", value: "v"})})
+		pass(2 * time.Second)
+		if s := r.live(); s.Mark.Version != "13" {
+			t.Errorf("%+v", s.Mark)
+		}
+		p.fail(io.EOF)
+		pass(0)
+		r.requests(`WATCH "13"`)
+	})
+}
+
+func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.list(opts, nil, sink)
+			return object.Page{}, nil, true
+		}
+		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+			if n == 1 { // two come to be between the list and the watch
+				srv.put("a/y", "new")
+				srv.put("a/z", "new")
+			}
+			p := newPipe()
+			for _, k := range []string{"a/z", "a/y", "a/x"} {
+				p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+			}
+			return p, nil, true
+		}
+		r := start(t, srv, plain(options{}))
+		pass(time.Second)
+		r.mirrors()
+		r.live()
+		r.ended(reflector.Unordered, 1)
+		r.requests(`LIST "0" limit=500`, `WATCH ""`, `LIST "" limit=500`, `WATCH ""`)
+	})
+}
+
+func TestW01_WithoutAVersionTheEndOfAWatchNeedsAList(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.list(opts, nil, sink)
+			return object.Page{}, nil, true
+		}
+		var p *pipe
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p = newPipe()
+			return p, nil, true
+		}
+		r := start(t, srv, plain(options{}))
+		pass(2 * time.Second)
+		srv.remove("a/y")
+		p.fail(io.EOF)
+		pass(0)
+		r.mirrors()
+		r.requests(`LIST "0" limit=500`, `WATCH ""`, `LIST "" limit=500`, `WATCH ""`)
+	})
+}
+
+func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{}))
+		r.told()
+		srv.set(func() { srv.version = 20 })
+		srv.stream().send(bookmark("20"))
+		pass(2 * time.Second)
+		r.changesAre()
+		if s := r.live(); s.Mark.Version != "20" || s.Counts.Bookmarks != 1 || s.Counts.Events != 0 {
+			t.Errorf("%+v", s)
+		}
+		snap := r.store.Snapshot()
+		defer snap.Release()
+		if snap.Version() != "20" {
+			t.Errorf("the store is at %s", snap.Version())
+		}
+		srv.stream().send(bookmark("15")) // never back
+		srv.cut(io.EOF)
+		pass(0)
+		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "20"`)
+	})
+}
+
+func TestW08_ExpiredLeadsToARelist(t *testing.T) {
+	for _, reason := range []metav1.StatusReason{metav1.StatusReasonExpired, metav1.StatusReasonGone} {
+		expired := status(http.StatusGone, reason)
+		for name, in := range map[string]func(*server){
+			"event": func(srv *server) {
+				srv.stream().send(event{Type: object.Failed, Err: expired})
+			},
+			"status": func(srv *server) {
+				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+					return nil, expired, opts.Version == "12"
+				}
+				srv.cut(io.EOF)
+			},
+		} {
+			t.Run(fmt.Sprint(reason, " as ", name), func(t *testing.T) {
+				within(t, func(t *testing.T) {
+					srv := newServer("a/x")
+					r := start(t, srv, plain(options{}))
+					srv.put("a/x", "v") // 12
+					pass(2 * time.Second)
+					srv.asked()
+					dead := srv.stream()
+					in(srv)
+					srv.set(func() { srv.streams = nil })
+					srv.put("a/y", "missed") // 13
+					pass(0)
+					got := srv.asked()
+					want := []string{`LIST "12" NotOlderThan`, `WATCH "13"`}
+					if name == "status" {
+						want = slices.Insert(want, 0, `WATCH "12"`)
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("requests %q, want %q", got, want)
+					}
+					r.mirrors()
+					r.live()
+					r.ended(reflector.Expired, 1)
+					if !dead.isClosed() {
+						t.Error("the dead stream was not closed")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestW08_ListsThatDoNotHelpAreSpacedOut(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return nil, status(http.StatusGone, metav1.StatusReasonExpired), true
+		}
+		r := start(t, srv, plain(options{}))
+		pass(10 * time.Minute)
+		if n, _, _ := srv.made(); n < 5 || n > 35 {
+			t.Errorf("%d lists in 10 minutes", n)
+		}
+		r.in(reflector.BackingOff)
+	})
+}
+
+func TestW09_BackOffAndWatchAgainFromTheSameVersion(t *testing.T) {
+	for name, failure := range map[string]error{
+		"429":     apierrors.NewTooManyRequests("slow down", 0),
+		"503":     apierrors.NewServiceUnavailable("etcd is down"),
+		"refused": refused(),
+		"reset":   syscall.ECONNRESET,
+		"EOF":     &url.Error{Op: "Get", URL: "https://example.com", Err: io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T) {
+				srv := newServer("a/x")
+				r := start(t, srv, plain(options{}))
+				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+					return nil, failure, n <= 4
+				}
+				srv.cut(failure)
+				srv.put("a/y", "missed")
+				pass(0)
+				s := r.in(reflector.BackingOff)
+				if !errors.Is(s.Cause, failure) || s.Until.Sub(s.Since) != 800*time.Millisecond || s.Connected {
+					t.Errorf("%v until %v", s, s.Until)
+				}
+				pass(12*time.Second - time.Millisecond) // 0.8 + 1.6 + 3.2 + 6.4
+				r.in(reflector.BackingOff)
+				pass(time.Millisecond)
+				r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`)
+				r.mirrors()
+				if s := r.live(); s.Counts.Lists != 1 || s.Counts.Waits != 4 {
+					t.Errorf("%+v", s.Counts)
+				}
+			})
+		})
+	}
+}
+
+func TestW09_RetryAfterIsHonoured(t *testing.T) {
+	for _, tc := range []struct {
+		after int
+		want  time.Duration
+	}{{20, 20 * time.Second}, {86400, 10 * time.Minute}} {
+		within(t, func(t *testing.T) {
+			srv := newServer("a/x")
+			r := start(t, srv, plain(options{Rand: func() float64 { return 0.5 }}))
+			srv.stream().send(event{Type: object.Failed, Err: apierrors.NewTooManyRequests("slow down", tc.after)})
+			pass(0)
+			s := r.in(reflector.BackingOff)
+			if got := s.Until.Sub(s.Since); got != tc.want+400*time.Millisecond {
+				t.Errorf("waits %v", got)
+			}
+			r.ended(reflector.Throttled, 1)
+		})
+	}
+}
+
+func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{ServerErrorsFor: 10 * time.Second}))
+		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p := newPipe(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+			return p, nil, opts.Version == "11"
+		}
+		srv.asked()
+		srv.stream().send(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+		pass(0)
+		srv.set(func() { srv.streams = nil })
+		srv.put("a/y", "missed")
+		if s := r.in(reflector.BackingOff); !apierrors.IsInternalError(s.Cause) {
+			t.Error(s.Cause)
+		}
+		pass(time.Minute) // 0.8 + 1.6 + 3.2 + 6.4 is over the deadline
+		r.requests(`WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "12"`)
+		r.mirrors()
+		r.live()
+		r.ended(reflector.ServerError, 5)
+	})
+}
+
+func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		draws := []float64{0, 0.5, 0.999}
+		r := start(t, srv, plain(options{Rand: func() float64 {
+			d := draws[0]
+			draws = append(draws[1:], d)
+			return d
+		}}))
+		for range 2 {
+			pass(5 * time.Minute)
+			srv.put("a/x", "v")
+			srv.cut(io.EOF)
+			pass(0)
+			r.live()
+		}
+		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "12"`, `WATCH "13"`)
+		if want := []string{"5m0s", "7m30s", "9m59.7s"}; !slices.Equal(srv.timeouts, want) {
+			t.Errorf("timeouts %v, want %v", srv.timeouts, want)
+		}
+		r.mirrors()
+		if s := r.Status(); s.Counts.Ended[reflector.Closed] != 2 || s.Counts.Waits != 0 || s.LastError != nil || r.lastErr() != nil {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		empty := true
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return newPipe().fail(io.EOF), nil, empty // 200 and nothing in it
+		}
+		r := start(t, srv, plain(options{}))
+		s := r.in(reflector.BackingOff)
+		if !errors.Is(s.Cause, reflector.ErrShort) {
+			t.Error(s.Cause)
+		}
+		pass(6 * time.Second) // 0.8 + 1.6 + 3.2
+		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "11"`)
+		if r.Status().Failing {
+			t.Error("it is failing before the list had a chance to help")
+		}
+		pass(10 * time.Minute)
+		s = r.in(reflector.BackingOff)
+		if _, n, _ := srv.made(); n > 40 || !s.Failing || !errors.Is(s.Cause, reflector.ErrShort) {
+			t.Errorf("%d watches in 10 minutes, %+v", n, s)
+		}
+		srv.set(func() { empty = false })
+		srv.put("a/y", "v")
+		pass(2 * time.Minute)
+		srv.put("a/y", "w")
+		r.mirrors()
+		r.live()
+	})
+}
+
+func TestW12_WatchesThatEndAtOnceWithAnEventAreNoHotLoop(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		n := 11
+		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			n++
+			return newPipe(bookmark(object.Version(fmt.Sprint(n)))).fail(io.EOF), nil, true
+		}
+		r := start(t, srv, plain(options{}))
+		pass(10 * time.Minute)
+		if lists, watches, _ := srv.made(); watches > 50 || lists != 1 {
+			t.Errorf("%d watches and %d lists in 10 minutes", watches, lists)
+		}
+		r.in(reflector.BackingOff)
+	})
+}
+
+func TestW13_SilentStreamIsEnded(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{}))
+		silent := srv.stream()
+		pass(4 * time.Minute)
+		silent.send(bookmark("11"))
+		pass(time.Minute) // the server should have ended it now
+		r.live()
+		srv.set(func() { srv.streams = nil })
+		srv.put("a/y", "missed")
+		pass(30*time.Second - time.Millisecond)
+		r.live()
+		pass(time.Millisecond)
+		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrIdle) || !silent.isClosed() {
+			t.Errorf("%v", s)
+		}
+		r.ended(reflector.Silent, 1)
+		pass(time.Second)
+		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`)
+		r.mirrors()
+		r.live()
+	})
+}
+
+func TestW13_SilenceCanBeShorter(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{Silence: 90 * time.Second}))
+		for range 5 {
+			pass(89 * time.Second)
+			srv.stream().send(bookmark("11"))
+			pass(0)
+			r.live()
+		}
+		pass(90 * time.Second)
+		r.in(reflector.BackingOff)
+	})
+}
+
+func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := prepare(t, srv, plain(options{ListSilence: time.Minute}))
+		release := make(chan struct{})
+		srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			if n > 1 {
+				return object.Page{}, nil, false
+			}
+			for range 3 { // slow is not silent
+				<-time.After(50 * time.Second)
+				sink(item{Key: keyOf("a/x"), UID: "u", Version: "11"})
+			}
+			<-release
+			return object.Page{}, io.ErrUnexpectedEOF, true
+		}
+		done := make(chan error)
+		go func() { r.Step(t.Context()); done <- r.Step(t.Context()) }()
+		pass(150*time.Second + time.Minute)
+		close(release) // the server does not know of contexts; a real one returns by itself
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrIdle) {
+			t.Errorf("%v", s)
+		}
+		stopped(t, r)
+	})
+}
+
+func TestStatusReadsLikeASentence(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		r := start(t, srv, plain(options{Name: "pods"}))
+		srv.stream().send(event{Type: object.Failed, Err: apierrors.NewTooManyRequests("slow down", 8)})
+		pass(0)
+		if got := r.Status().String(); !strings.HasPrefix(got, "pods: BackingOff 8s: reflector pods: watch: ") {
+			t.Error(got)
+		}
+	})
+}

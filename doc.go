@@ -7,7 +7,7 @@
 //
 //	  API server
 //	     │
-//	  wire         bytes to items: key, version, object
+//	* wire         bytes to items: key, version, object
 //	     │
 //	* reflector    list and watch
 //	     │
@@ -15,7 +15,7 @@
 //	     │
 //	* store        immutable snapshots and typed indexes, one writer
 //	     │
-//	  informer     one mirror, many subscribers
+//	* informer     one mirror, many subscribers
 //	     │
 //	* workqueue    keys to work on: once each, delayed, rate-limited, by priority
 //	     │
@@ -35,9 +35,13 @@
 //   - object.Item, object.List and object.Event are what a list or a watch yields.
 //   - delta.Delta is one change of one object, delta.Batch is everything that
 //     changed until a version; package delta queues them.
+//   - wire.Client speaks HTTP with an API server, wire.Resource says of what, and
+//     wire.API has the verbs. wire.Source lists and watches.
 //   - reflector.Source lists and watches; reflector.Reflector turns one into deltas,
 //     as a state machine that goes on whatever breaks.
 //   - Package store applies batches as transactions and hands out snapshots, which
 //     never change, to readers who never wait.
+//   - informer.Informer is the live mirror: it joins all of these, and shares one store
+//     among any number of readers and subscribers.
 //   - workqueue.Queue holds the keys that workers are to look at.
 package tarn

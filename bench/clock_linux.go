@@ -19,6 +19,16 @@ func threadTime() int64 {
 	return ts.Nano()
 }
 
+// processTime returns the processor time that the process has used, user and system, in
+// nanoseconds.
+func processTime() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return now()
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
 // queue tells how long a thread had to wait for a processor.
 type queue struct{ file *os.File }
 
@@ -49,3 +59,19 @@ func (q queue) waited() int64 {
 }
 
 func (q queue) close() { _ = q.file.Close() }
+
+// peakMemory returns the most memory that the process had in use at any time, in bytes. It
+// is not asked of getrusage, which counts what the parent had when it started the process.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
+			kB, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kB << 10
+		}
+	}
+	return 0
+}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +31,12 @@ type lab struct {
 	objects int
 	rounds  int
 	turn    time.Duration // how long a side's turn of a duel takes, about
+
+	cpuprofile string // where processes of their own put a profile, and the beginning of its name
+	stderr     io.Writer
+	began      time.Time
+	server     *server             // the replay server, once it is needed
+	samples    map[string][]sample // of jobs that were done, for measures that need them again
 
 	// pods are the objects that both stores hold, in the order of a server's list.
 	pods    []pod
@@ -90,9 +98,23 @@ func newStore(more ...store.AnyIndex[pod]) *store.Store[pod] {
 	return store.Must(store.New(meta, store.Options[pod]{Indexes: indexes}))
 }
 
-// newLab generates the objects and fills both stores.
-func newLab(objects, rounds int, turn time.Duration) *lab {
-	l := &lab{objects: objects, rounds: rounds, turn: turn}
+// newLab makes a lab without objects.
+func newLab(opts options, stderr io.Writer) *lab {
+	return &lab{
+		objects: opts.objects, rounds: opts.rounds, turn: opts.turn,
+		cpuprofile: opts.cpuprofile, stderr: stderr, began: time.Now(),
+	}
+}
+
+// tell reports progress.
+func (l *lab) tell(format string, args ...any) {
+	fmt.Fprintf(l.stderr, "%5.0fs %s\n", time.Since(l.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// fill generates the objects and fills both stores.
+func (l *lab) fill() {
+	objects := l.objects
+	l.tell("generating %d pods", objects)
 	opts := pods.Options{Objects: objects}
 	before := heap()
 	l.pods = pods.Generate(opts)
@@ -108,7 +130,16 @@ func newLab(objects, rounds int, turn time.Duration) *lab {
 	}
 	l.indexer, l.store = newIndexer(), newStore()
 	l.restore()
-	return l
+}
+
+// empty drops the objects and the stores, so that other processes have the memory.
+func (l *lab) empty() {
+	if l.pods == nil {
+		return
+	}
+	l.pods, l.order, l.keys, l.names, l.writing = nil, nil, nil, nil, nil
+	l.indexer, l.store = nil, nil
+	debug.FreeOSMemory()
 }
 
 // restore makes both stores hold the lab's pods.

@@ -1,5 +1,6 @@
-// Command bench measures Tarn's store and queue beside client-go's cache.NewIndexer and
-// DeltaFIFO, on the same objects and in the same process, and prints one table.
+// Command bench measures Tarn beside client-go, and its work queue beside that of
+// controller-runtime too, on the same objects and in the same run, and prints one table:
+// store and FIFO, work queue, lists and watches, informer.
 //
 // docs/benchmarks.md says what the objects look like, how each figure is made and how to
 // read it.
@@ -39,13 +40,21 @@ type Report struct {
 	Objects   int     `json:"objects"`
 	Rounds    int     `json:"rounds"`
 	TimerCost int64   `json:"timerCostNs"`
-	PodBytes  float64 `json:"podBytes"`
+	PodBytes  float64 `json:"podBytes,omitempty"`
 	Rows      []Row   `json:"rows"`
 }
 
 // run is the command: 0 when all was measured, met or not; 1 when a side failed; 2 for a
 // wrong flag.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		switch args[0] { // this program, started by itself
+		case childArg:
+			return child(args[1:], stdout, stderr)
+		case serveArg:
+			return serve(args[1:], os.Stdin, stdout, stderr)
+		}
+	}
 	opts, err := parse(args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -81,7 +90,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds of each measure")
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
 	flags.BoolVar(&o.json, "json", false, "print JSON with the values of every round instead of the table")
-	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go")
+	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in processes of their own write to file.measure.side")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -115,42 +124,48 @@ func parse(args []string, stderr io.Writer) (options, error) {
 
 // measured does what the options say. Progress goes to stderr.
 func measured(opts options, stderr io.Writer) (report *Report, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(failure)
-			if !ok {
-				panic(r)
-			}
-			err = f.error
-		}
-	}()
-	start := time.Now()
-	fmt.Fprintf(stderr, "generating %d pods\n", opts.objects)
-	l := newLab(opts.objects, opts.rounds, opts.turn)
+	defer recovered(&err)
+	l := newLab(opts, stderr)
 	report = &Report{
 		Go:        runtime.Version(),
 		CPUs:      runtime.GOMAXPROCS(0),
 		Objects:   opts.objects,
 		Rounds:    opts.rounds,
 		TimerCost: timerCost(),
-		PodBytes:  l.podBytes,
 	}
-	stop, err := profile(opts.cpuprofile)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
+	var here, apart []measure
 	for _, m := range measures {
-		if !opts.run.MatchString(m.name) {
-			continue
+		switch {
+		case !opts.run.MatchString(m.name):
+		case m.apart:
+			apart = append(apart, m)
+		default:
+			here = append(here, m)
 		}
-		fmt.Fprintf(stderr, "%5.0fs %s\n", time.Since(start).Seconds(), m.name)
-		rows := m.run(l)
-		for _, r := range rows {
-			fmt.Fprintf(stderr, "       %s\n", strings.Join(r.cells(), " | "))
-		}
-		report.Rows = append(report.Rows, rows...)
 	}
+	each := func(of []measure) {
+		for _, m := range of {
+			l.tell("%s", m.name)
+			rows := m.run(l)
+			for _, r := range rows {
+				fmt.Fprintf(stderr, "       %s\n", strings.Join(r.cells(), " | "))
+			}
+			report.Rows = append(report.Rows, rows...)
+		}
+	}
+	if len(here) > 0 {
+		l.fill()
+		report.PodBytes = l.podBytes
+		stop, err := profile(opts.cpuprofile)
+		if err != nil {
+			return nil, err
+		}
+		each(here)
+		stop()
+	}
+	l.empty()
+	defer l.close()
+	each(apart)
 	return report, nil
 }
 
@@ -181,8 +196,12 @@ func (r *Report) write(w io.Writer, asJSON bool) error {
 	if err := writeTable(w, r.Rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s pods of %s on the heap each, %d rounds, %s, %d processors, reading the clock %d ns.\n"+
-		"Ratio: client-go divided by tarn. See docs/benchmarks.md.\n",
-		number(float64(r.Objects)), quantity(r.PodBytes, Bytes), r.Rounds, r.Go, r.CPUs, r.TimerCost)
+	size := ""
+	if r.PodBytes > 0 {
+		size = fmt.Sprintf(" of %s on the heap each", quantity(r.PodBytes, Bytes))
+	}
+	_, err := fmt.Fprintf(w, "\n%s pods%s, %d rounds, %s, %d processors, reading the clock %d ns.\n"+
+		"Ratio: client-go, or who is named, divided by tarn. See docs/benchmarks.md.\n",
+		number(float64(r.Objects)), size, r.Rounds, r.Go, r.CPUs, r.TimerCost)
 	return err
 }

@@ -4,32 +4,55 @@ package main
 type measure struct {
 	name string // for -run
 	run  func(*lab) []Row
+	// apart is set where all is done in processes of their own: such a measure needs
+	// neither the lab's pods nor its stores.
+	apart bool
 }
 
 // measures are all of them, in the order of the table: those with a target first.
+// What is measured apart comes last, so that the lab can be emptied before.
 var measures = []measure{
-	{"snapshot", snapshots},
-	{"get", quietGet},
-	{"get-p99", getP99},
-	{"longest-get", longestGet},
-	{"visit", visitAll},
-	{"index", indexLookup},
-	{"selector", rareLabel},
-	{"update", singleUpdates},
-	{"update-batch", batchUpdates},
-	{"insert-delete", insertDelete},
-	{"replace-unchanged", replaceUnchanged},
-	{"diff", diffs},
-	{"memory", memory},
-	{"fifo", fifoAddPop},
+	{name: "snapshot", run: snapshots},
+	{name: "get", run: quietGet},
+	{name: "get-p99", run: getP99},
+	{name: "longest-get", run: longestGet},
+	{name: "visit", run: visitAll},
+	{name: "index", run: indexLookup},
+	{name: "selector", run: rareLabel},
+	{name: "update", run: singleUpdates},
+	{name: "update-batch", run: batchUpdates},
+	{name: "insert-delete", run: insertDelete},
+	{name: "replace-unchanged", run: replaceUnchanged},
+	{name: "diff", run: diffs},
+	{name: "memory", run: memory},
+	{name: "fifo", run: fifoAddPop},
 
-	{"snapshot-get", snapshotGet},
-	{"visit-read", visitAndRead},
-	{"namespace", namespaceRange},
-	{"selector-two", twoRequirements},
-	{"update-more", costlierUpdates},
-	{"replace-initial", initialReplace},
-	{"fifo-real", realFIFO},
+	{name: "snapshot-get", run: snapshotGet},
+	{name: "visit-read", run: visitAndRead},
+	{name: "namespace", run: namespaceRange},
+	{name: "selector-two", run: twoRequirements},
+	{name: "update-more", run: costlierUpdates},
+	{name: "replace-initial", run: initialReplace},
+	{name: "fifo-real", run: realFIFO},
+
+	{name: "queue", run: queueAlone, apart: true},
+	{name: "queue-contention", run: queueContention, apart: true},
+	{name: "queue-delays", run: queueDelays, apart: true},
+	{name: "queue-limited", run: queueLimited, apart: true},
+	{name: "queue-priorities", run: queuePriorities, apart: true},
+	{name: "queue-memory", run: queueMemory, apart: true},
+
+	{name: "list-protobuf", run: listProtobuf, apart: true},
+	{name: "list-json", run: listJSON, apart: true},
+	{name: "list-custom", run: listCustom, apart: true},
+	{name: "list-held", run: listHeld, apart: true},
+	{name: "watch-events", run: watchEvents, apart: true},
+
+	{name: "informer-events", run: informerEventRows, apart: true},
+	{name: "informer-blocked", run: informerBlockedRows, apart: true},
+	{name: "informer-relist", run: informerRelistRows, apart: true},
+	{name: "informer-quiet", run: informerQuietRows, apart: true},
+	{name: "informer-sync", run: informerSyncRows, apart: true},
 }
 
 // keep uses a result, so that the compiler does not leave out what led to it.

@@ -13,6 +13,9 @@ type Row struct {
 	// Measure says what was measured. The number is that of the target; rows with a
 	// plus sign have none.
 	Measure string `json:"measure"`
+	// Peer is whom Tarn is measured beside, if not client-go. The figure stands in
+	// client-go's place.
+	Peer string `json:"peer,omitempty"`
 	// ClientGo and Tarn are what it came to; nil for who cannot do it.
 	ClientGo *Figure `json:"clientGo,omitempty"`
 	Tarn     *Figure `json:"tarn,omitempty"`
@@ -49,6 +52,7 @@ const (
 	Nanoseconds Unit = "ns"
 	Bytes       Unit = "B"
 	Times       Unit = "×"
+	Count       Unit = ""
 )
 
 // String returns the figure as the table shows it.
@@ -84,6 +88,8 @@ func quantity(v float64, unit Unit) string {
 		steps[0].name, steps[1].name, steps[2].name, steps[3].name = "GB", "MB", "kB", "B"
 	case Times:
 		return number(v) + "×"
+	case Count:
+		return number(v)
 	}
 	for _, s := range steps {
 		if v >= s.from {
@@ -158,6 +164,10 @@ func halfTheAllocs() goal {
 	return goal{"half the allocs", func(r *Row) bool { return r.Tarn.Allocs <= r.ClientGo.Allocs/2 }}
 }
 
+func fewerAllocs() goal {
+	return goal{"fewer allocs", func(r *Row) bool { return r.Tarn.Allocs < r.ClientGo.Allocs }}
+}
+
 // shareOfMemory is a bound of Tarn's value as a part of client-go's.
 func shareOfMemory(part float64) goal {
 	return goal{fmt.Sprintf("%s× the memory or less (ratio %s)", number(part), number(1/part)), func(r *Row) bool {
@@ -184,15 +194,24 @@ func newRow(measure string, clientGo, tarn *Figure, goals ...goal) Row {
 	return r
 }
 
+// beside says of whom the first figure of a row is.
+func beside(peer string, r Row) Row {
+	r.Peer = peer
+	return r
+}
+
 func (r Row) cells() []string {
-	ratio, met := "", ""
+	first, ratio, met := r.ClientGo.String(), "", ""
+	if r.Peer != "" {
+		first = r.Peer + ": " + first
+	}
 	if r.Ratio > 0 {
 		ratio = number(r.Ratio) + "×"
 	}
 	if r.Met != nil {
 		met = map[bool]string{true: "yes", false: "no"}[*r.Met]
 	}
-	return []string{r.Measure, r.ClientGo.String(), r.Tarn.String(), ratio, r.Target, met}
+	return []string{r.Measure, first, r.Tarn.String(), ratio, r.Target, met}
 }
 
 // writeTable prints the rows as a Markdown table with aligned columns.

@@ -30,6 +30,8 @@ func TestARowIsJudgedByAllItsGoals(t *testing.T) {
 		{"more than half", ns(9, 7), ns(1, 4), []goal{halfTheAllocs()}, false},
 		{"small enough", ns(400, 0), ns(280, 0), []goal{shareOfMemory(0.7)}, true},
 		{"too large", ns(400, 0), ns(281, 0), []goal{shareOfMemory(0.7)}, false},
+		{"fewer allocations", ns(9, 2), ns(1, 1.9), []goal{fewerAllocs()}, true},
+		{"as many allocations", ns(9, 2), ns(1, 2), []goal{fewerAllocs()}, false},
 		{"one per hundred", ns(9, 9), ns(1, 10), []goal{fewAllocs(1000)}, false},
 		{"fewer", ns(9, 9), ns(1, 9), []goal{fewAllocs(1000)}, true},
 	} {
@@ -67,15 +69,17 @@ func TestColumnsAreAligned(t *testing.T) {
 	rows := []Row{
 		newRow("2 Get", ns(116, 0), ns(47, 0), faster(1.5)),
 		newRow("+ something with a longer name", nil, ns(1834, 7)),
+		beside("another", newRow("+ beside another", ns(2, 0), ns(1, 0))),
 	}
 	if err := writeTable(&b, rows); err != nil {
 		t.Fatal(err)
 	}
 	const want = `
-| measure                        | client-go        | tarn                     | ratio | target       | met? |
-| ------------------------------ | ---------------- | ------------------------ | ----- | ------------ | ---- |
-| 2 Get                          | 116 ns, 0 allocs | 47 ns, 0 allocs          | 2.47× | 1.50× faster | yes  |
-| + something with a longer name | –                | 1.83 µs, 7 allocs, 112 B |       |              |      |
+| measure                        | client-go               | tarn                     | ratio | target       | met? |
+| ------------------------------ | ----------------------- | ------------------------ | ----- | ------------ | ---- |
+| 2 Get                          | 116 ns, 0 allocs        | 47 ns, 0 allocs          | 2.47× | 1.50× faster | yes  |
+| + something with a longer name | –                       | 1.83 µs, 7 allocs, 112 B |       |              |      |
+| + beside another               | another: 2 ns, 0 allocs | 1 ns, 0 allocs           | 2×    |              |      |
 `
 	if got := "\n" + b.String(); got != want {
 		t.Errorf("got:%swant:%s", got, want)

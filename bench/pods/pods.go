@@ -12,11 +12,14 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Options say how many pods to make and of how many kinds. The zero Options are one
@@ -145,3 +148,15 @@ func Decode(data []byte) *corev1.Pod {
 }
 
 func decoded(pod *corev1.Pod) *corev1.Pod { return Decode(Encode(pod)) }
+
+// Keys returns the keys of the pods that Generate makes, in the same order, without the pods.
+// No two share memory.
+func Keys(opts Options) []object.Key {
+	opts = opts.withDefaults()
+	plan := newPlan(opts, newTemplates(opts))
+	keys := make([]object.Key, len(plan))
+	for i, p := range plan {
+		keys[i] = object.Key{Namespace: strings.Clone(p.namespace), Name: strings.Clone(p.name)}
+	}
+	return keys
+}

@@ -178,3 +178,17 @@ func TestCopyIsEqualAndApart(t *testing.T) {
 		t.Error("shares memory")
 	}
 }
+
+func TestKeysAreThoseOfThePods(t *testing.T) {
+	opts := pods.Options{Objects: 1_500}
+	keys := pods.Keys(opts)
+	all := pods.Generate(opts)
+	if len(keys) != len(all) {
+		t.Fatalf("%d keys of %d pods", len(keys), len(all))
+	}
+	for i, p := range all {
+		if keys[i].Namespace != p.Namespace || keys[i].Name != p.Name {
+			t.Fatalf("key %d is %v; the pod is %s/%s", i, keys[i], p.Namespace, p.Name)
+		}
+	}
+}

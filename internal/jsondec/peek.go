@@ -49,7 +49,56 @@ func Peek(raw []byte) (Identity, error) {
 	if metadata[0] != '{' {
 		return Identity{}, ErrUnclear
 	}
-	meta := walk(metadata)
+	if err := id.readMetadata(metadata); err != nil {
+		return Identity{}, err
+	}
+	return id, nil
+}
+
+// outlined is [Peek] for an object of which it is known where the strings of the first level
+// begin. ok is false where that is not enough.
+func outlined(raw []byte, outline []int32) (id Identity, ok bool) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return Identity{}, false
+	}
+	seen := false
+	for _, at := range outline {
+		end, n := endOfText(raw, int(at))
+		if end < 0 || n == special {
+			return Identity{}, false
+		}
+		colon := skipSpace(raw, end)
+		if colon == len(raw) || raw[colon] != ':' {
+			continue // a value
+		}
+		from := skipSpace(raw, colon+1)
+		var into *[]byte
+		switch string(raw[at+1 : end-1]) {
+		case "kind":
+			into = &id.Kind
+		case "apiVersion":
+			into = &id.APIVersion
+		case "metadata":
+			if from == len(raw) || raw[from] != '{' || seen || id.readMetadata(raw[from:]) != nil {
+				return Identity{}, false
+			}
+			seen = true
+			continue
+		default:
+			continue
+		}
+		to := endOfValue(raw, from)
+		if to < 0 || peekText(into, raw[from:to]) != nil {
+			return Identity{}, false
+		}
+	}
+	return id, seen
+}
+
+// readMetadata reads the part of an identity that stands in the metadata, which raw begins
+// with.
+func (id *Identity) readMetadata(raw []byte) error {
+	meta := walk(raw)
 	for meta.next() {
 		var err error
 		switch string(meta.name) {
@@ -63,13 +112,13 @@ func Peek(raw []byte) (Identity, error) {
 			err = peekText(&id.Version, meta.value)
 		}
 		if err != nil {
-			return Identity{}, err
+			return err
 		}
 	}
 	if !meta.done {
-		return Identity{}, corrupt("metadata is not an object")
+		return corrupt("metadata is not an object")
 	}
-	return id, nil
+	return nil
 }
 
 // peekText sets *to, which nil says was not seen before.

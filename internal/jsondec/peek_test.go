@@ -3,6 +3,7 @@ package jsondec
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand"
 	"strings"
 	"testing"
@@ -14,8 +15,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// checkPeek holds Peek against both decoders: where it gives an identity and they
-// accept the object, it is theirs.
+// checkPeek holds Peek and the Peek of a Scanner against both decoders: where they give an
+// identity and those accept the object, it is theirs.
 func checkPeek(tb testing.TB, raw []byte) {
 	tb.Helper()
 	given := bytes.Clone(raw)
@@ -32,9 +33,32 @@ func checkPeek(tb testing.TB, raw []byte) {
 		if typedErr == nil && errors.Is(err, object.ErrCorrupt) && bytes.TrimSpace(raw)[0] == '{' {
 			tb.Fatalf("Peek: %v, but it is decoded\n%s", err, raw)
 		}
-		return
+	} else {
+		checkIdentity(tb, raw, id)
 	}
-	if typedErr == nil {
+	for _, r := range []io.Reader{
+		strings.NewReader(`{"items":[` + string(raw) + `]}`),
+		&pieces{[]byte(`{"items":[` + string(raw) + `]}`), rand.New(rand.NewSource(int64(len(raw))))},
+	} {
+		s := NewScanner(r, 0)
+		part, _ := s.Next()
+		if string(part.Raw) != string(bytes.TrimSpace(raw)) {
+			continue // more than one value
+		}
+		scanned, scannedErr := s.Peek(part.Raw)
+		if scannedErr == nil {
+			checkIdentity(tb, raw, scanned)
+		}
+		if err == nil && scannedErr != nil || errors.Is(err, ErrUnclear) && scannedErr == nil && typedErr == nil {
+			tb.Fatalf("Peek: %v, that of a scanner: %v\n%s", err, scannedErr, raw)
+		}
+	}
+}
+
+func checkIdentity(tb testing.TB, raw []byte, id Identity) {
+	tb.Helper()
+	typed := &metav1.PartialObjectMetadata{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, typed) == nil {
 		want := [6]string{typed.Namespace, typed.Name, string(typed.UID), typed.ResourceVersion, typed.Kind, typed.APIVersion}
 		if got := texts(id); got != want {
 			tb.Fatalf("got %q, want %q of the typed object\n%s", got, want, raw)

@@ -32,12 +32,22 @@ type splitter struct {
 	escaped bool
 	depth   int
 	objects []uint64 // one bit for each level: whether it is an object
+
+	// outline is where the strings of the first level begin, counted from the value's
+	// beginning: the names of its members are among them. unclear says that some are
+	// missing.
+	outline []int32
+	unclear bool
 }
+
+// maxOutline is how many strings an outline has at the most. Objects of the API have a
+// handful of members.
+const maxOutline = 24
 
 // scan goes on at b[i] and returns the index after the value's last byte, with done;
 // or len(b) where the value has not ended yet. atEnd says that nothing follows b,
-// which is what ends a bare number.
-func (s *splitter) scan(b []byte, i int, atEnd bool) (end int, done bool, err error) {
+// which is what ends a bare number. The value begins at b[from].
+func (s *splitter) scan(b []byte, from, i int, atEnd bool) (end int, done bool, err error) {
 	for i < len(b) {
 		if s.quoted {
 			if i = s.skipString(b, i); s.quoted {
@@ -75,6 +85,9 @@ func (s *splitter) scan(b []byte, i int, atEnd bool) (end int, done bool, err er
 		case '"':
 			// Most strings have arrived as a whole.
 			end := pastString(b, i-1)
+			if s.depth == 1 {
+				s.note(i-1-from, end > 0)
+			}
 			if end < 0 {
 				s.begun, s.quoted = true, true
 				continue
@@ -114,6 +127,15 @@ var structural, literal = func() (s, l [256]bool) {
 	}
 	return s, l
 }()
+
+// note takes a string of the first level into the outline.
+func (s *splitter) note(at int, whole bool) {
+	if !whole || len(s.outline) == maxOutline {
+		s.unclear = true
+		return
+	}
+	s.outline = append(s.outline, int32(at))
+}
 
 func (s *splitter) push(object bool) error {
 	if s.depth == maxDepth {
@@ -181,7 +203,7 @@ func (s *splitter) reset() {
 	if cap(s.objects) > 16 {
 		s.objects = nil
 	}
-	*s = splitter{objects: s.objects[:0]}
+	*s = splitter{objects: s.objects[:0], outline: s.outline[:0]}
 }
 
 const (

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"hash/fnv"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// replayJobs are the jobs on what the replay server sends.
+var replayJobs = map[string]func(job) sample{
+	"receive": func(j job) sample {
+		if j.Replay.Way == byEvents {
+			return receiveEvents(j)
+		}
+		return receiveAll(j)
+	},
+}
+
+// receiver is one side's client. It calls back from one goroutine at a time.
+type receiver interface {
+	// all receives every object. It calls got for each as soon as it has it, and
+	// returns when everything has come.
+	all(ctx context.Context, got func(arrived)) error
+	// events receives changes until the server ends the stream.
+	events(ctx context.Context, got func(arrived)) error
+	// early reports whether objects are handed out before the last has arrived.
+	early() bool
+}
+
+// arrived is an object that has come: what it is, and the object unless it is held.
+type arrived struct {
+	key     object.Key
+	uid     string
+	version string
+	object  metav1.Object
+}
+
+// arrivedObject is what a decoded object tells of itself.
+func arrivedObject(o metav1.Object) arrived {
+	return arrived{
+		key:     object.Key{Namespace: o.GetNamespace(), Name: o.GetName()},
+		uid:     string(o.GetUID()),
+		version: o.GetResourceVersion(),
+		object:  o,
+	}
+}
+
+// receiveAll receives a list and keeps all of it, as a cache does.
+func receiveAll(j job) sample {
+	want := j.Replay.objects(j.Objects)
+	before := heap()
+	r := newReceiver(j)
+	kept := make([]metav1.Object, 0, want)
+	var digest uint64
+	g := newCollections()
+	if !r.early() {
+		g.received.Store(int64(want))
+	}
+	n := 0
+	m := j.begin()
+	err := r.all(context.Background(), func(a arrived) {
+		digest += a.brief()
+		n++
+		if a.object != nil {
+			kept = append(kept, a.object)
+		}
+		if r.early() {
+			g.received.Add(1)
+		}
+	})
+	s := m.end(want)
+	check(err)
+	g.stop()
+	if n != want {
+		fail("%d objects came; want %d", n, want)
+	}
+	if len(kept) != want && !(j.Replay.Held && len(kept) == 0) {
+		fail("%d of %d objects were decoded", len(kept), want)
+	}
+	s.Live = float64(heap() - before)
+	s.Beyond = g.beyond(float64(before), s.Live/float64(want))
+	s.Digest = digest
+	for _, o := range kept {
+		d := arrivedObject(o).digest()
+		if s.Content += d; d%499 == 0 {
+			s.Content += content(o)
+		}
+	}
+	runtime.KeepAlive(r)
+	return s
+}
+
+// holding is how many objects a process holds while it receives events.
+const holding = 10_000
+
+// receiveEvents receives changes and holds the last of them.
+func receiveEvents(j job) sample {
+	want := j.Replay.objects(j.Objects)
+	r := newReceiver(j)
+	held := make([]metav1.Object, min(holding, want))
+	var probes []metav1.Object
+	var digest uint64
+	n := 0
+	m := j.begin()
+	err := r.events(context.Background(), func(a arrived) {
+		digest += a.brief()
+		if a.object != nil {
+			held[n%len(held)] = a.object
+			if n%997 == 0 {
+				probes = append(probes, a.object)
+			}
+		}
+		n++
+	})
+	s := m.end(want)
+	check(err)
+	if n != want {
+		fail("%d events came; want %d", n, want)
+	}
+	s.Digest = digest
+	for _, o := range probes {
+		s.Content += content(o)
+	}
+	runtime.KeepAlive(held)
+	return s
+}
+
+// digest sums up which object it is.
+func (a arrived) digest() uint64 {
+	h := uint64(14695981039346656037)
+	for _, s := range [...]string{a.key.Namespace, "/", a.key.Name, "/", a.uid, "/", a.version} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * 1099511628211
+		}
+	}
+	return h
+}
+
+// brief is a digest that costs next to nothing.
+func (a arrived) brief() uint64 {
+	h := uint64(len(a.key.Namespace))<<40 + uint64(len(a.key.Name))<<32 + uint64(len(a.uid))<<24
+	for i := range len(a.version) {
+		h = h*31 + uint64(a.version[i])
+	}
+	return h
+}
+
+// content sums up a whole object but its kind, which typed clients leave out.
+func content(o metav1.Object) uint64 {
+	var of any = o
+	switch o := o.(type) {
+	case *corev1.Pod:
+		bare := *o
+		bare.TypeMeta = metav1.TypeMeta{}
+		of = &bare
+	case *unstructured.Unstructured:
+		of = o.Object
+	}
+	data, err := json.Marshal(of)
+	check(err)
+	h := fnv.New64a()
+	_, _ = h.Write(data)
+	return h.Sum64()
+}
+
+// collections notes, after every collection of the garbage collector, how much it has found
+// to be alive, and how many objects had been received.
+type collections struct {
+	received atomic.Int64
+
+	mu    sync.Mutex // guards what follows
+	done  bool
+	notes []note
+}
+
+type note struct{ live, received float64 }
+
+// sentinel is garbage from the beginning: that it is finalized means that a collection has
+// ended. The pointer keeps it from sharing its memory with others.
+type sentinel struct{ _ *sentinel }
+
+func newCollections() *collections {
+	g := new(collections)
+	g.arm()
+	return g
+}
+
+func (g *collections) arm() {
+	runtime.SetFinalizer(new(sentinel), func(*sentinel) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.done {
+			return
+		}
+		g.notes = append(g.notes, note{float64(live[0].Value.Uint64()), float64(g.received.Load())})
+		g.arm()
+	})
+}
+
+func (g *collections) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.done = true
+}
+
+// beyond returns the most that was alive beyond what was there at first and the objects
+// received, of which each takes so many bytes.
+func (g *collections) beyond(first, each float64) float64 {
+	most := 0.0
+	for _, n := range g.notes {
+		most = max(most, n.live-first-n.received*each)
+	}
+	return most
+}

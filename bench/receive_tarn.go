@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/bench/crds"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// tarn receives by package wire, with its options as they are.
+type tarn[T metav1.Object] struct {
+	replay replay
+	source *wire.Source[T]
+}
+
+func newTarn(r replay) receiver {
+	client, err := wire.New(r.config(), wire.Options{})
+	check(err)
+	if r.Resource == releaseResource {
+		return newTarnOf(client, wire.Unstructured(crds.Resource), r)
+	}
+	pods := wire.MustOf[*corev1.Pod]()
+	if r.Encoding == jsonEncoding {
+		pods = pods.Encoded(wire.JSON)
+	}
+	return newTarnOf(client, pods, r)
+}
+
+func newTarnOf[T metav1.Object](client *wire.Client, res wire.Resource[T], r replay) receiver {
+	var opts wire.SourceOptions
+	if r.Drop {
+		opts.Drop = []object.FieldPath{object.ManagedFields}
+	}
+	source, err := wire.For(client, res).Source(object.Selection{}, opts)
+	check(err)
+	return &tarn[T]{r, source}
+}
+
+func (t *tarn[T]) early() bool { return true }
+
+// held is what the source is told about objects.
+func (t *tarn[T]) held() object.Held {
+	if !t.replay.Held {
+		return nil
+	}
+	return func(object.Key, object.UID, object.Version) bool { return true }
+}
+
+// take gives an item on.
+func (t *tarn[T]) take(item object.Item[T], got func(arrived)) error {
+	if item.Err != nil {
+		return item.Err
+	}
+	if item.Held != t.replay.Held {
+		return errors.New("an object was decoded that is held, or the other way round")
+	}
+	a := arrived{key: item.Key, uid: string(item.UID), version: string(item.Version)}
+	if !item.Held {
+		a.object = item.Object
+	}
+	got(a)
+	return nil
+}
+
+func (t *tarn[T]) all(ctx context.Context, got func(arrived)) error {
+	if t.replay.Way == byStream {
+		return t.stream(ctx, got)
+	}
+	opts := object.ListOptions{}
+	if t.replay.Way == byPages {
+		opts.Limit = pageSize
+	}
+	for {
+		page, err := t.source.List(ctx, opts, t.held(), func(item object.Item[T]) error { return t.take(item, got) })
+		if err != nil || page.Continue == "" {
+			return err
+		}
+		opts.Continue = page.Continue
+	}
+}
+
+func (t *tarn[T]) stream(ctx context.Context, got func(arrived)) error {
+	s, err := t.source.Watch(ctx, object.WatchOptions{
+		InitialEvents: true, Bookmarks: true, Match: object.NotOlderThan,
+	}, t.held())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		events, err := s.Next()
+		if err != nil {
+			return err
+		}
+		for _, ev := range events {
+			switch {
+			case ev.Type == object.Failed:
+				return ev.Err
+			case ev.InitialEnd:
+				return nil
+			}
+			if err := t.take(ev.Item, got); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (t *tarn[T]) events(ctx context.Context, got func(arrived)) error {
+	s, err := t.source.Watch(ctx, object.WatchOptions{Version: "1", Bookmarks: true}, t.held())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		events, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, ev := range events {
+			if ev.Type == object.Failed {
+				return ev.Err
+			}
+			if err := t.take(ev.Item, got); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+)
+
+// The replay server is a process of its own that sends bytes which it has encoded before.
+// It is this program with another first argument, and it ends when its standard input does.
+
+// serveArg is the first argument of the replay server.
+const serveArg = "serve"
+
+// replay says what a job asks the replay server for, and what it does with it.
+type replay struct {
+	Address address `json:"address"`
+	// Resource is pods or releases.
+	Resource string `json:"resource"`
+	// Encoding is protobuf or json.
+	Encoding string `json:"encoding"`
+	// Way is how the objects come; see the constants.
+	Way way `json:"way"`
+	// TLS asks for HTTP/2 over TLS instead of plain HTTP/1.1.
+	TLS bool `json:"tls,omitempty"`
+	// Drop drops managed fields: client-go after decoding, Tarn before.
+	Drop bool `json:"drop,omitempty"`
+	// Held has Tarn told that it holds every object already, so that none is decoded.
+	// It means nothing to client-go.
+	Held bool `json:"held,omitempty"`
+}
+
+// way is how objects come from the server.
+type way string
+
+const (
+	byList   way = "list"   // one LIST
+	byPages  way = "pages"  // LISTs of 500 objects each
+	byStream way = "stream" // a watch that begins with all objects: a streaming list
+	byEvents way = "events" // a watch of changes that have happened since
+)
+
+const (
+	podResource     = "pods"
+	releaseResource = "releases"
+
+	protobufEncoding = "protobuf"
+	jsonEncoding     = "json"
+)
+
+// pageSize is client-go's default.
+const pageSize = 500
+
+// objects is how many objects or events the server has.
+func (r replay) objects(all int) int {
+	if r.Resource == releaseResource {
+		return max(1, all/2)
+	}
+	return all
+}
+
+// config is how a client reaches the server.
+func (r replay) config() *rest.Config {
+	cfg := &rest.Config{Host: r.Address.Plain, QPS: -1}
+	if r.TLS {
+		cfg.Host = r.Address.TLS
+		cfg.CAData = r.Address.CA
+	}
+	if r.Way == byPages {
+		cfg.Host += pagedPrefix
+	}
+	return cfg
+}
+
+// address is where a replay server listens.
+type address struct {
+	Plain string `json:"plain"`
+	TLS   string `json:"tls"`
+	CA    []byte `json:"ca"`
+}
+
+// server is a replay server that the lab has started.
+type server struct {
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	stderr  *bytes.Buffer
+	address address
+	warm    string // the answer that it has encoded last
+}
+
+// replayServer returns the lab's replay server, which is started when it is first asked for.
+func (l *lab) replayServer() *server {
+	if l.server != nil {
+		return l.server
+	}
+	l.tell("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
+	self, err := os.Executable()
+	check(err)
+	s := &server{cmd: exec.Command(self, serveArg, strconv.Itoa(l.objects)), stderr: new(bytes.Buffer)}
+	s.cmd.Stderr = s.stderr
+	s.stdin, err = s.cmd.StdinPipe()
+	check(err)
+	out, err := s.cmd.StdoutPipe()
+	check(err)
+	check(s.cmd.Start())
+	l.server = s
+	if err := json.NewDecoder(out).Decode(&s.address); err != nil {
+		fail("replay server: %v: %s", err, bytes.TrimSpace(s.stderr.Bytes()))
+	}
+	return s
+}
+
+// close ends what the lab has started.
+func (l *lab) close() {
+	if l.server != nil {
+		_ = l.server.stdin.Close()
+		_ = l.server.cmd.Wait()
+		l.server = nil
+	}
+}
+
+// prepare has the server encode an answer before anybody is measured on it. It keeps one
+// at a time.
+func (l *lab) prepare(r replay) replay {
+	s := l.replayServer()
+	r.Address = s.address
+	a := asked{r.Resource, r.Encoding, r.Way}
+	if s.warm == a.String() {
+		return r
+	}
+	l.tell("replay server: encoding %s", a)
+	resp, err := http.Get(s.address.Plain + preparePath + "?" + url.Values{
+		"resource": {r.Resource}, "encoding": {r.Encoding}, "way": {string(r.Way)},
+	}.Encode())
+	check(err)
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	check(err)
+	if resp.StatusCode != http.StatusOK {
+		fail("replay server: %s: %s", resp.Status, bytes.TrimSpace(body))
+	}
+	s.warm = a.String()
+	return r
+}
+
+// asked names an answer of the server.
+type asked struct {
+	resource, encoding string
+	way                way
+}
+
+func (a asked) String() string { return fmt.Sprintf("%s, %s, %s", a.resource, a.encoding, a.way) }

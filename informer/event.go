@@ -1,0 +1,115 @@
+package informer
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/tarnproject/tarn/store"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Event is a change as one subscriber is told of it. Kind says what happened; Resynced
+// means that nothing did. Objects are read by Old and New, which decode them where the
+// mirror holds them encoded; they are shared and must not be written to. An event may
+// be kept, and keeps its objects alive.
+type Event[T any] struct {
+	store.Change[T]
+	// Initial marks an Added event that belongs to the subscriber's initial state.
+	Initial bool
+
+	left bool // it no longer passes the filter
+}
+
+// Old returns the object as the subscriber knew it; the zero value for Added.
+func (e Event[T]) Old() (obj T) {
+	switch e.Kind {
+	case store.Added:
+		return obj
+	case store.Resynced:
+		return e.Change.New()
+	}
+	return e.Change.Old()
+}
+
+// New returns the object as it is now. For Deleted that is its final state, or, where
+// Unknown is set, the last one known; of an object that is not gone but no longer
+// passes the filter, it is the last state that passed.
+func (e Event[T]) New() T {
+	if e.left {
+		return e.Change.Old()
+	}
+	return e.Change.New()
+}
+
+// sieve turns changes into a subscriber's events: it knows what the subscriber does not
+// want to see.
+type sieve[T any] struct {
+	filter     func(T) bool
+	statusOnly bool // leave out updates of nothing but the status
+}
+
+// event returns the event that a change is for the subscriber; ok is false for none.
+// It is kept small, so that subscribers without a filter pay nothing.
+func (s *sieve[T]) event(c *store.Change[T], initial bool) (e Event[T], ok bool) {
+	e.Change = *c
+	e.Initial = initial && c.Kind == store.Added
+	if s.filter == nil && !s.statusOnly {
+		return e, true
+	}
+	return s.sift(e, initial)
+}
+
+func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
+	if s.statusOnly && e.Kind == store.Updated && sameButStatus(e.Change.Old(), e.Change.New()) {
+		return e, false
+	}
+	if s.filter == nil {
+		return e, true
+	}
+	switch e.Kind {
+	case store.Deleted:
+		return e, s.filter(e.Change.Old())
+	case store.Updated:
+		was, is := s.filter(e.Change.Old()), s.filter(e.Change.New())
+		switch {
+		case is && !was:
+			e.Kind, e.Initial = store.Added, initial
+		case was && !is:
+			e.Kind, e.left = store.Deleted, true
+		}
+		return e, was || is
+	}
+	return e, s.filter(e.Change.New())
+}
+
+// hasGeneration reports whether values of type T can be asked for what sameButStatus
+// compares, as far as the type tells.
+func hasGeneration[T any]() bool {
+	t := reflect.TypeFor[T]()
+	return t.Kind() == reflect.Interface || t.Implements(reflect.TypeFor[metav1.Object]())
+}
+
+// sameButStatus reports whether two states of an object certainly differ in nothing but
+// the status and the server's own bookkeeping. The generation covers the spec; the
+// metadata that controllers act on is compared. An object without a generation tells
+// nothing.
+func sameButStatus[T any](old, new T) bool {
+	a, ok := any(old).(metav1.Object)
+	if !ok {
+		return false
+	}
+	b, ok := any(new).(metav1.Object)
+	return ok && a.GetGeneration() != 0 && a.GetGeneration() == b.GetGeneration() &&
+		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
+		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
+		slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), sameOwner)
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	is := func(p *bool) bool { return p != nil && *p }
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		is(a.Controller) == is(b.Controller) && is(a.BlockOwnerDeletion) == is(b.BlockOwnerDeletion)
+}

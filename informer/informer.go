@@ -1,0 +1,284 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+// Informer is a live mirror of a resource. Make one with [New], start it with
+// [Informer.Run].
+//
+// What it guarantees:
+//
+//   - Every snapshot is a state that the server had, at the version that its Marks tell.
+//   - Each subscriber is called by one goroutine at a time, in the order of changes. It
+//     is told no state that readers cannot see yet.
+//   - No subscriber delays another, nor a reader, nor the mirror.
+//   - All goroutines end before Run returns. The mirror may be read ever after.
+//
+// All methods may be called from any goroutine, also from callbacks, before, during and
+// after Run. None waits for a subscriber.
+type Informer[T any] struct {
+	acc   object.Accessor[T]
+	src   reflector.Source[T]
+	opts  Options[T]
+	fifo  *delta.FIFO[T]
+	store *store.Store[T]
+	log   *log[T]
+
+	writes *Writes[T]
+	synced chan struct{}
+	ended  chan struct{} // closed when nothing moves any more
+	moved  bell          // rung after every batch, and when the set of sources changes
+
+	// writer is held while a revision is made and logged; mu may be taken inside it.
+	writer  sync.Mutex
+	refused atomic.Uint64
+	refusal atomic.Pointer[error]
+
+	mu      sync.Mutex // guards all below
+	phase   phase
+	run     context.Context // of Run, while running
+	fail    context.CancelCauseFunc
+	sources map[object.Scope]*source[T]
+	// seen is where each scope was when it was covered last, so that it does not go back
+	// when it is covered again.
+	seen    map[object.Scope]object.Mark
+	initial bool             // the initial state is here
+	waiting []*subscriber[T] // for Run to start
+	running sync.WaitGroup   // added to under mu, while running
+}
+
+// phase is where an informer is in its life.
+type phase uint8
+
+const (
+	fresh phase = iota
+	running
+	stopped
+)
+
+// New makes an informer of what the source yields, and of which the accessor can read key,
+// UID and version.
+func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]) (*Informer[T], error) {
+	if src == nil {
+		return nil, errors.New("informer: no source")
+	}
+	if err := acc.Valid(); err != nil {
+		return nil, fmt.Errorf("informer: %w", err)
+	}
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	inf := &Informer[T]{
+		acc: acc, src: src, opts: opts.withDefaults(),
+		synced: make(chan struct{}), ended: make(chan struct{}),
+		sources: map[object.Scope]*source[T]{}, seen: map[object.Scope]object.Mark{},
+	}
+	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
+	inf.writes = &Writes[T]{inf: inf}
+	var err error
+	inf.store, err = store.New(acc, store.Options[T]{
+		Indexes: opts.Indexes, Form: opts.Form, OnMutation: opts.OnMutation, Copy: opts.Copy,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
+	}
+	fifoOpts := delta.Options[T]{Known: inf.store, Limit: inf.opts.Pending}
+	if opts.Namespaces != nil {
+		fifoOpts.ScopeOf = inf.scopeOf
+	}
+	if inf.fifo, err = delta.New(acc, fifoOpts); err != nil {
+		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
+	}
+	inf.log = newLog(inf.store, inf.opts.Log)
+	if _, err := inf.newReflector(object.Everything); err != nil {
+		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
+	}
+	for _, scope := range scopesOf(opts.Namespaces) {
+		inf.sources[scope] = &source[T]{scope: scope, wanted: true}
+	}
+	return inf, nil
+}
+
+// Name returns the informer's name.
+func (inf *Informer[T]) Name() string { return inf.opts.Name }
+
+// Get returns the object of a key. It takes no lock and allocates nothing (unless the
+// object has to be decoded). The object is shared: do not write to it.
+func (inf *Informer[T]) Get(key object.Key) (obj T, ok bool) { return inf.store.Get(key) }
+
+// Len returns the number of objects.
+func (inf *Informer[T]) Len() int { return inf.store.Len() }
+
+// Snapshot returns the mirror as it is now, in constant time. It never changes. Release it
+// when done, or leave that to the garbage collector.
+func (inf *Informer[T]) Snapshot() store.Snapshot[T] { return inf.store.Snapshot() }
+
+// Pin is [Informer.Snapshot] for a short read: it allocates nothing, but must be
+// released, once.
+func (inf *Informer[T]) Pin() store.Snapshot[T] { return inf.store.Pin() }
+
+// AddIndex gives the mirror one more index, which sees what is already there. Adding one
+// twice does nothing. With an encoded form this decodes every object once. It waits for
+// a batch that is being applied.
+func (inf *Informer[T]) AddIndex(x store.AnyIndex[T]) {
+	inf.writer.Lock()
+	defer inf.writer.Unlock()
+	inf.store.AddIndex(x)
+	inf.log.commit(inf.log.begin(), revisionOf(inf.store), false)
+}
+
+// CheckMutations has the mutation detector look at every object now. It does nothing
+// without Options.OnMutation.
+func (inf *Informer[T]) CheckMutations() { inf.store.CheckMutations() }
+
+// Writes returns what remembers this process's writes.
+func (inf *Informer[T]) Writes() *Writes[T] { return inf.writes }
+
+// Handler is functions to be called for changes; each may be nil. Objects are shared and
+// must not be written to.
+type Handler[T any] struct {
+	// OnAdd is told of an object that is new to the subscriber. isInitial marks those of
+	// the state it found when it subscribed.
+	OnAdd func(obj T, isInitial bool)
+	// OnUpdate is told of another version of an object, and of the same when a resync
+	// replays it.
+	OnUpdate func(old, new T)
+	// OnDelete is told of an object that is gone. Unless finalStateUnknown is set, obj is
+	// the final state; otherwise it is the last one known.
+	OnDelete func(obj T, finalStateUnknown bool)
+}
+
+// Subscribe has the handler's functions called for every object there is and for every
+// change, by one goroutine, which Run starts and waits for. The error is [ErrStopped],
+// or says which option cannot be met.
+func (inf *Informer[T]) Subscribe(h Handler[T], opts SubOptions[T]) (*Subscription, error) {
+	return inf.subscribe(opts, func(s *subscriber[T]) { s.toHandler(h) })
+}
+
+// SubscribeBatch has f called with all the changes that there are, up to about a
+// thousand at a time. The slice belongs to the informer when f returns; the events in it
+// may be kept. The context is done when Run is to end. It is otherwise as
+// [Informer.Subscribe].
+func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts SubOptions[T]) (*Subscription, error) {
+	return inf.subscribe(opts, func(s *subscriber[T]) {
+		s.toBatch(func() context.Context { return inf.run }, f)
+	})
+}
+
+func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T])) (*Subscription, error) {
+	s, err := inf.newSubscriber(opts, form)
+	if err != nil {
+		return nil, err
+	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if err := inf.admit(s); err != nil {
+		return nil, err
+	}
+	if inf.phase == running {
+		inf.running.Go(s.serve)
+	} else {
+		inf.waiting = append(inf.waiting, s)
+	}
+	return s.sub, nil
+}
+
+// newSubscriber makes a subscriber that has no cursor yet.
+func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[T])) (*subscriber[T], error) {
+	if opts.IgnoreStatusOnly && !hasGeneration[T]() {
+		var obj T
+		return nil, fmt.Errorf("informer %s: IgnoreStatusOnly needs Kubernetes metadata, which a %T does not have", inf.opts.Name, obj)
+	}
+	if opts.Name == "" {
+		opts.Name = callSite()
+	}
+	if opts.Resync == 0 {
+		opts.Resync = inf.opts.Resync
+	}
+	s := &subscriber[T]{
+		sieve:    sieve[T]{filter: opts.Filter, statusOnly: opts.IgnoreStatusOnly},
+		period:   opts.Resync,
+		onSynced: opts.OnSynced,
+		report:   inf.opts.OnPanic,
+	}
+	form(s)
+	sub := newSubscription(opts.Name, &inf.log.seq)
+	sub.abandon = func() { inf.abandon(s) }
+	s.cursor = &cursor[T]{log: inf.log, sub: sub}
+	return s, nil
+}
+
+// admit lets a subscriber join the log. The lock must be held.
+func (inf *Informer[T]) admit(s *subscriber[T]) error {
+	if inf.phase == stopped {
+		return ErrStopped
+	}
+	s.begin()
+	return nil
+}
+
+// abandon ends a removed subscriber that Run has not started.
+func (inf *Informer[T]) abandon(s *subscriber[T]) {
+	inf.mu.Lock()
+	i := slices.Index(inf.waiting, s)
+	if i >= 0 {
+		inf.waiting = slices.Delete(inf.waiting, i, i+1)
+	}
+	inf.mu.Unlock()
+	if i >= 0 {
+		s.end()
+	}
+}
+
+// Events yields every object there is and then every change, in order, until the
+// context is done or the informer stops. Each loop over it is a subscriber of its own,
+// which begins with the loop; leaving the loop removes it. A slow loop is caught up as
+// every other subscriber. It panics where Subscribe would have said that T cannot meet an
+// option.
+func (inf *Informer[T]) Events(ctx context.Context, opts SubOptions[T]) iter.Seq[Event[T]] {
+	if opts.Name == "" {
+		opts.Name = callSite()
+	}
+	return func(yield func(Event[T]) bool) {
+		s, err := inf.newSubscriber(opts, func(s *subscriber[T]) { s.toYield(yield) })
+		if err != nil {
+			panic(err) // an option that T cannot meet
+		}
+		inf.mu.Lock()
+		err = inf.admit(s)
+		inf.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if ctx.Err() != nil {
+			s.end()
+			return
+		}
+		defer context.AfterFunc(ctx, s.sub.stop)()
+		s.serve()
+	}
+}
+
+// scopeOf returns the scope that covers a key.
+func (inf *Informer[T]) scopeOf(key object.Key) object.Scope {
+	if inf.opts.Namespaces == nil {
+		return object.Everything
+	}
+	return object.Scope(key.Namespace)
+}
+
+// checkEvery is how often the mutation detector looks at everything.
+const checkEvery = 5 * time.Second

@@ -1,0 +1,169 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+// Options change how an [Informer] works. The zero Options is ready to use: a mirror of
+// everything, decoded, without indexes.
+type Options[T any] struct {
+	// Name is what the informer is called in its status, errors and logs; the plural of
+	// the resource is a good one. Defaults to the file and line that called New.
+	Name string
+
+	// Selection narrows what is mirrored. Defaults to everything.
+	Selection object.Selection
+
+	// Namespaces are what is mirrored, each by a list and a watch of its own; the
+	// Selection must then name none. An empty list that is not nil is none at first;
+	// see [Informer.SetNamespaces]. Defaults to nil: one list and watch for all.
+	Namespaces []string
+
+	// Indexes are kept from the start; [Informer.AddIndex] adds more later. Defaults to
+	// none.
+	Indexes []store.AnyIndex[T]
+
+	// Form is how objects rest: store.Encoded is the compact one.
+	// Defaults to decoded.
+	Form store.Form[T]
+
+	// Transform is applied once to each object before it is held, also to that of a
+	// deletion. It may change the object it is given, but not its key, UID or version.
+	// An error, or a panic, puts the object in quarantine, where Status shows it, and
+	// the last good state stays. Defaults to none.
+	Transform func(T) (T, error)
+
+	// Resync is the period after which subscribers that do not say otherwise are told
+	// the state again. Nothing is listed for it. Defaults to 0: never.
+	Resync time.Duration
+
+	// Log is how many changes are kept for subscribers that have not handled them yet.
+	// Who is further behind is caught up with the difference of two states.
+	// Defaults to 2048, or a sixteenth of the number of objects where that is more.
+	Log int
+
+	// Pending is how many changes may be waiting to be mirrored before the reflector
+	// has to wait. Defaults to 1024.
+	Pending int
+
+	// OnMutation turns on the mutation detector: it is called when somebody wrote to an
+	// object of the mirror, which is shared. Objects are compared when they change,
+	// every 5 seconds, and when Run ends. It is called with the writer's lock held: it
+	// may read the mirror, but not ask for its Status. Defaults to nil: no detection
+	// and no cost.
+	OnMutation func(store.Mutation)
+	// Copy makes the deep copies for OnMutation. Defaults to the object's own
+	// DeepCopyObject.
+	Copy func(T) T
+
+	// OnPanic is told when a subscriber's function panicked. It is called by the goroutine
+	// of that subscriber. Defaults to an error in the log.
+	OnPanic func(*PanicError)
+
+	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
+	// Resync and ShouldResync must be empty: they follow from what is said here. So does
+	// its Logger, unless it has one. Defaults to the zero reflector.Options.
+	Reflector reflector.Options[T]
+
+	// Logger gets the panics of subscribers, unless OnPanic is set, and what could not be
+	// held. Defaults to none.
+	Logger *slog.Logger
+}
+
+func (o Options[T]) withDefaults() Options[T] {
+	if o.Name == "" {
+		o.Name = callSite()
+	}
+	if o.Pending == 0 {
+		o.Pending = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Reflector.Logger == nil {
+		o.Reflector.Logger = o.Logger
+	}
+	if o.OnPanic == nil {
+		log := o.Logger
+		o.OnPanic = func(e *PanicError) {
+			log.Error("a subscriber panicked", "subscriber", e.Subscriber, "key", e.Key.String(),
+				"panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
+		}
+	}
+	return o
+}
+
+func (o Options[T]) validate() error {
+	r := &o.Reflector
+	switch {
+	case o.Log < 0:
+		return fmt.Errorf("informer: Log is %d; want a positive number, or 0 for the default", o.Log)
+	case o.Pending < 0:
+		return fmt.Errorf("informer: Pending is %d; want a positive number, or 0 for the default", o.Pending)
+	case o.Resync < 0:
+		return fmt.Errorf("informer: Resync is %v; want a positive time, or 0 for never", o.Resync)
+	case o.Namespaces != nil && o.Selection.Namespace != "":
+		return fmt.Errorf("informer: both Namespaces and Selection.Namespace %q are set; name it among Namespaces", o.Selection.Namespace)
+	case slices.Contains(o.Namespaces, ""):
+		return errors.New("informer: an empty name is among Namespaces; leave Namespaces nil for all of them")
+	case r.Name != "" || r.Selection != (object.Selection{}) || r.Scope != object.Everything ||
+		r.Since != (object.Mark{}) || r.Transform != nil || r.Resync != 0 || r.ShouldResync != nil:
+		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
+	}
+	return nil
+}
+
+// SubOptions say what a subscriber wants to be told. The zero SubOptions is everything.
+type SubOptions[T any] struct {
+	// Name is what the subscriber is called in its status and in reports of panics.
+	// Defaults to the file and line that subscribed.
+	Name string
+
+	// Filter leaves out objects for which it returns false. An update that makes an
+	// object pass is told as an addition, one that makes it no longer pass as a
+	// deletion. It must depend on nothing but the object. Defaults to all objects.
+	Filter func(T) bool
+
+	// IgnoreStatusOnly leaves out updates after which the generation is the same, and
+	// so are labels, annotations, finalizers, owners and deletion time. T must have
+	// Kubernetes metadata; objects without a generation are never left out.
+	// Defaults to false.
+	IgnoreStatusOnly bool
+
+	// Resync is the period after which all objects are told again, as updates from a
+	// state to itself (Kind Resynced); negative for never. A subscriber that cannot keep
+	// up gets fewer. Defaults to the informer's.
+	Resync time.Duration
+
+	// OnSynced is called once, in turn with the changes, when the initial state has been
+	// told. Defaults to none.
+	OnSynced func()
+}
+
+// callSite returns the file and line of the nearest caller outside this package, the
+// file with its folder.
+func callSite() string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.Contains(f.Function, "/tarn/informer.") {
+			dir, file := filepath.Split(f.File)
+			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
+		}
+		if !more {
+			return "unknown"
+		}
+	}
+}

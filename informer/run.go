@@ -1,0 +1,180 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/store"
+)
+
+// Run mirrors the resource and serves subscribers until the context is done, and returns
+// when the last goroutine has ended; a subscriber's call that does not return holds it
+// up. It returns nil when the context ended it, and otherwise what did: a source that
+// panicked (*reflector.PanicError). An informer runs once; a second call returns
+// [ErrStarted].
+func (inf *Informer[T]) Run(ctx context.Context) error {
+	run, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	if err := inf.start(run, fail); err != nil {
+		return err
+	}
+	apply := func(b *delta.Batch[T], _ bool) error {
+		inf.apply(b)
+		return nil
+	}
+	// The only error is the cause of run.
+	for inf.fifo.PopBatch(run, apply) == nil {
+	}
+	inf.stop()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("informer %s: %w", inf.opts.Name, context.Cause(run))
+}
+
+// start begins what Run owns.
+func (inf *Informer[T]) start(run context.Context, fail context.CancelCauseFunc) error {
+	inf.writer.Lock()
+	defer inf.writer.Unlock()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase != fresh {
+		return ErrStarted
+	}
+	inf.phase, inf.run, inf.fail = running, run, fail
+	for _, s := range inf.waiting {
+		inf.running.Go(s.serve)
+	}
+	inf.waiting = nil
+	for _, src := range inf.sources {
+		inf.running.Go(func() { inf.follow(src) })
+	}
+	if inf.opts.OnMutation != nil {
+		inf.running.Go(func() { inf.watchMutations(run) })
+	}
+	if len(inf.sources) == 0 {
+		inf.initial = true
+		inf.log.commit(inf.log.begin(), revisionOf(inf.store), true)
+		close(inf.synced)
+		inf.moved.ring()
+	}
+	return nil
+}
+
+// stop ends what start began, and everybody's waiting.
+func (inf *Informer[T]) stop() {
+	inf.mu.Lock()
+	inf.phase = stopped
+	inf.mu.Unlock()
+	inf.fail(nil)
+	inf.fifo.Close() // a reflector may be waiting for room
+	inf.log.end()
+	close(inf.ended)
+	inf.running.Wait()
+	inf.store.CheckMutations()
+}
+
+// apply makes a batch one revision of the mirror and tells everybody.
+func (inf *Informer[T]) apply(b *delta.Batch[T]) {
+	inf.writer.Lock()
+	defer inf.writer.Unlock()
+	changes, err := inf.store.Apply(b, inf.log.begin())
+	synced := inf.noteLists(b)
+	inf.log.commit(changes, revisionOf(inf.store), synced)
+	if synced {
+		close(inf.synced)
+	}
+	inf.moved.ring()
+	if err != nil {
+		inf.refuse(b, err)
+	}
+}
+
+// noteLists notes which sources have been listed, and reports whether with them the
+// initial state is here.
+func (inf *Informer[T]) noteLists(b *delta.Batch[T]) (synced bool) {
+	listed := false
+	for i := range b.Deltas {
+		if list := b.Deltas[i].List; list != nil {
+			listed = true
+			inf.mu.Lock()
+			if src := inf.sources[list.Scope]; src != nil {
+				src.applied(list.Version == "" && len(list.Items) == 0)
+			}
+			inf.mu.Unlock()
+		}
+	}
+	if !listed {
+		return false
+	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.initial || len(inf.unlisted()) > 0 {
+		return false
+	}
+	inf.initial = true
+	return true
+}
+
+// refuse notes what the store could not hold. Where a list left objects out that it
+// thought were held, it is made again.
+func (inf *Informer[T]) refuse(b *delta.Batch[T], err error) {
+	inf.refused.Add(1)
+	inf.refusal.Store(&err)
+	inf.opts.Logger.Error("objects could not be held", "informer", inf.opts.Name, "error", err)
+	if !errors.Is(err, store.ErrNotHeld) {
+		return
+	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	for i := range b.Deltas {
+		if list := b.Deltas[i].List; list != nil {
+			if src := inf.sources[list.Scope]; src != nil && src.refl != nil {
+				src.refl.Relist(err)
+			}
+		}
+	}
+}
+
+func (inf *Informer[T]) watchMutations(ctx context.Context) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			inf.store.CheckMutations()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// bell tells any number of goroutines that something has moved.
+type bell struct {
+	mu sync.Mutex
+	ch chan struct{} // nil while nobody waits
+}
+
+// wait returns a channel that the next ring closes. Take it before looking at what may
+// have moved.
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}

@@ -1,0 +1,116 @@
+package informer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+// Status is what an informer shows of itself.
+type Status struct {
+	Name string
+	// Running tells that Run has been called and has not been ended; Stopped that it has.
+	Running, Stopped bool
+	// Synced tells that all that is to be covered has been listed.
+	Synced bool
+	// Sources tell of each list and watch, in the order of their namespaces.
+	Sources []SourceStatus
+	// Store is what the mirror holds, and for whose snapshots.
+	Store store.Stats
+	// Pending is what has been received and is not mirrored yet.
+	Pending delta.Stats
+	// Logged is the number of changes that are kept for subscribers.
+	Logged int
+	// Subscribers, in the order in which they came.
+	Subscribers []SubscriptionStatus
+	// Quarantine is what could not be read, of all sources.
+	Quarantine []reflector.Quarantined
+	// Refused counts the batches with objects that the store could not hold; LastRefused
+	// names those of the newest.
+	Refused     uint64
+	LastRefused error
+	// UnseenWrites is the number of writes of this process that the mirror has not been
+	// seen to show.
+	UnseenWrites int
+}
+
+// Live reports whether everything is listed and changes arrive as they happen.
+func (s Status) Live() bool {
+	for i := range s.Sources {
+		if !s.Sources[i].Reflector.Live() {
+			return false
+		}
+	}
+	return s.Running && s.Synced
+}
+
+// String returns a few lines for people.
+func (s Status) String() string {
+	var b strings.Builder
+	state := "not started"
+	switch {
+	case s.Stopped:
+		state = "stopped"
+	case s.Live():
+		state = "live"
+	case s.Synced:
+		state = "stale"
+	case s.Running:
+		state = "not synced"
+	}
+	fmt.Fprintf(&b, "%s: %s, %d objects", s.Name, state, s.Store.Objects)
+	for i := range s.Sources {
+		fmt.Fprintf(&b, "\n  source %s", s.Sources[i])
+	}
+	for _, sub := range s.Subscribers {
+		fmt.Fprintf(&b, "\n  subscriber %s: lag %d", sub.Name, sub.Lag)
+		if sub.Lag > 0 {
+			fmt.Fprintf(&b, " (%v)", sub.LagTime)
+		}
+		if sub.Panics > 0 {
+			fmt.Fprintf(&b, ", %d panics", sub.Panics)
+		}
+	}
+	return b.String()
+}
+
+// Status returns the present figures. It waits for a batch that is being applied.
+func (inf *Informer[T]) Status() Status {
+	st := Status{
+		Name:    inf.opts.Name,
+		Store:   inf.store.Stats(),
+		Pending: inf.fifo.Stats(),
+		Refused: inf.refused.Load(),
+	}
+	if err := inf.refusal.Load(); err != nil {
+		st.LastRefused = *err
+	}
+	inf.writes.mu.Lock()
+	st.UnseenWrites = len(inf.writes.notes)
+	inf.writes.mu.Unlock()
+
+	inf.log.mu.Lock()
+	st.Logged = inf.log.size
+	for _, c := range inf.log.cursors {
+		st.Subscribers = append(st.Subscribers, c.sub.Status())
+	}
+	inf.log.mu.Unlock()
+
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	st.Running, st.Stopped = inf.phase == running, inf.phase == stopped
+	st.Synced = inf.phase != fresh && len(inf.unlisted()) == 0
+	for _, src := range inf.sources {
+		st.Sources = append(st.Sources, inf.sourceStatus(src))
+		if src.refl != nil {
+			st.Quarantine = append(st.Quarantine, src.refl.Quarantine()...)
+		}
+	}
+	slices.SortFunc(st.Sources, byScope)
+	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
+	return st
+}

@@ -1,0 +1,297 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+)
+
+func TestEventsYieldTheStateAndThenTheChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop/a")
+		inf := newInformer(t, w, podOptions{})
+		stop := start(t, inf)
+		var d diary
+		ctx, cancel := context.WithCancel(t.Context())
+		var loops sync.WaitGroup
+		loops.Go(func() {
+			for e := range inf.Events(ctx, podSub{Name: "loop", OnSynced: func() { d.write("synced") }}) {
+				d.write("%v %v %s %v", e.Kind, e.Initial, e.New().ResourceVersion, e.Old() != nil)
+			}
+			d.write("end")
+		})
+		loops.Go(func() { // leaves by itself
+			for range inf.Events(context.Background(), podSub{}) {
+				break
+			}
+		})
+		loops.Go(func() { // until the informer stops
+			for range inf.Events(context.Background(), podSub{Name: "last"}) {
+			}
+		})
+		synctest.Wait()
+		w.set("shop/a")
+		w.remove("shop/a")
+		synctest.Wait()
+		want(t, "subscribers", len(inf.Status().Subscribers), 2)
+		cancel()
+		synctest.Wait()
+		want(t, "told", d.read(), []string{"Added true 101 false", "synced", "Updated false 102 true", "Deleted false 103 true", "end"})
+		st := inf.Status().Subscribers
+		if len(st) != 1 || st[0].Name != "last" {
+			t.Errorf("left: %+v", st)
+		}
+		stop()
+		loops.Wait()
+	})
+}
+
+func TestBatchesGetManyChangesAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop/a", "shop/b")
+		inf := newInformer(t, w, podOptions{})
+		var sizes []int
+		gate := make(chan struct{})
+		var ctx context.Context
+		_, err := inf.SubscribeBatch(func(c context.Context, events []podEvent) {
+			ctx = c
+			sizes = append(sizes, len(events))
+			<-gate
+		}, podSub{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := start(t, inf)
+		synctest.Wait()
+		for range 5 {
+			w.set("shop/a")
+			synctest.Wait()
+		}
+		close(gate)
+		synctest.Wait()
+		want(t, "sizes", sizes, []int{2, 5})
+		stop()
+		if ctx.Err() == nil {
+			t.Error("the context outlives Run")
+		}
+	})
+}
+
+func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		w.set("shop/in", onNode("n1"))
+		w.set("shop/out", onNode("n2"))
+		inf := newInformer(t, w, podOptions{})
+		var d diary
+		subscribe(t, inf, d.handler(), podSub{Filter: func(p *corev1.Pod) bool { return p.Spec.NodeName == "n1" }})
+		start(t, inf)
+		synctest.Wait()
+		w.set("shop/in")                // 103
+		w.set("shop/out")               // 104, not told
+		w.set("shop/out", onNode("n1")) // 105, enters
+		w.set("shop/in", onNode("n2"))  // 106, leaves
+		w.remove("shop/in")             // 107, not told
+		w.remove("shop/out")            // 108
+		synctest.Wait()
+		want(t, "told", d.read(), []string{
+			"add! shop/in@101", "update shop/in@101>103", "add shop/out@105", "delete shop/in@103", "delete shop/out@108"})
+	})
+}
+
+func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 1 })
+		w.set("shop/plain")
+		inf := newInformer(t, w, podOptions{})
+		var d diary
+		subscribe(t, inf, d.handler(), podSub{IgnoreStatusOnly: true})
+		start(t, inf)
+		synctest.Wait()
+		d.read()
+		w.set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })                        // 103
+		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                                          // 104
+		w.set("shop/a", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })                    // 105
+		w.set("shop/a", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })                  // 106
+		w.set("shop/a", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} })   // 107
+		w.set("shop/a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }) // 108
+		w.set("shop/a", func(p *corev1.Pod) {
+			p.Status.Phase = corev1.PodFailed
+			p.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+		}) // 109
+		w.set("shop/plain", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }) // 110
+		synctest.Wait()
+		want(t, "told", d.read(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
+			"update shop/a@106>107", "update shop/a@107>108", "update shop/plain@102>110"})
+	})
+}
+
+func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
+	w := newWorld()
+	for name, opts := range map[string]podOptions{
+		"Log":                 {Log: -1},
+		"Pending":             {Pending: -1},
+		"Resync":              {Resync: -1},
+		"Selection.Namespace": {Namespaces: []string{"a"}, Selection: object.Selection{Namespace: "b"}},
+		"empty name":          {Namespaces: []string{""}},
+		"Reflector has":       {Reflector: reflector.Options[*corev1.Pod]{Name: "x"}},
+		"PageSize":            {Reflector: reflector.Options[*corev1.Pod]{SlowList: -1}},
+	} {
+		_, err := informer.New(w, podMeta, opts)
+		if err == nil || name != "PageSize" && !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := informer.New(nil, podMeta, podOptions{}); err == nil {
+		t.Error("no source")
+	}
+	if _, err := informer.New(w, object.Accessor[*corev1.Pod]{}, podOptions{}); err == nil {
+		t.Error("no accessor")
+	}
+	type plain struct{ name string }
+	acc := object.Keyed(func(p plain) object.Key { return object.Key{Name: p.name} })
+	inf, err := informer.New(reflector.SourceFuncs[plain]{}, acc, informer.Options[plain]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inf.Subscribe(informer.Handler[plain]{}, informer.SubOptions[plain]{IgnoreStatusOnly: true}); err == nil {
+		t.Error("a generation of something without metadata")
+	}
+}
+
+func TestHandlerMaySubscribeOthersAndAskForAnything(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop/a")
+		inf := newInformer(t, w, podOptions{})
+		var inner diary
+		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+		sub := subscribe(t, inf, podHandler{OnAdd: func(*corev1.Pod, bool) {
+			subscribe(t, inf, inner.handler(), podSub{})
+			inf.AddIndex(byNode)
+			_ = inf.Status().String()
+			if err := inf.WaitFor(t.Context(), "101"); err != nil {
+				t.Error(err)
+			}
+		}}, podSub{})
+		start(t, inf)
+		synctest.Wait()
+		want(t, "inner", inner.read(), []string{"add! shop/a@101"})
+		if !strings.Contains(sub.Name(), "subscribe_test.go:") && !strings.Contains(sub.Name(), "main_test.go:") {
+			t.Errorf("the name is %q, want the call site", sub.Name())
+		}
+		if text := inf.Status().String(); !strings.HasPrefix(text, "pods: live, 1 objects") {
+			t.Errorf("status: %s", text)
+		}
+	})
+}
+
+// witness rebuilds the state from what it is told, and complains of what makes no sense.
+type witness struct {
+	t    *testing.T
+	mu   sync.Mutex
+	pods map[object.Key]*corev1.Pod
+}
+
+func (v *witness) hear(kind store.Kind, old, pod *corev1.Pod) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.pods[keyOf(pod)]
+	switch {
+	case kind == store.Added && known == nil, kind == store.Updated && known == old && known != nil,
+		kind == store.Resynced && known == pod:
+		v.pods[keyOf(pod)] = pod
+	case kind == store.Deleted && known != nil && known.UID == pod.UID:
+		delete(v.pods, keyOf(pod))
+	default:
+		v.t.Errorf("%v %s@%s, but have %v", kind, keyOf(pod), pod.ResourceVersion, known)
+	}
+}
+
+func (v *witness) batch(pause func()) func(context.Context, []podEvent) {
+	return func(_ context.Context, events []podEvent) {
+		for _, e := range events {
+			v.hear(e.Kind, e.Old(), e.New())
+			pause()
+		}
+	}
+}
+
+// TestH03_ConcurrentSubscribersEndWithTheStore runs it all at once: writers, relists,
+// subscribers of all speeds that come and go, resyncs.
+func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
+	for seed := range uint64(6) {
+		inBubble(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			w := newWorld("shop/0")
+			inf := newInformer(t, w, podOptions{Log: 1 + r.IntN(64), Pending: 1 + r.IntN(64)})
+			var witnesses []*witness
+			join := func(pause func()) *informer.Subscription {
+				v := &witness{t: t, pods: map[object.Key]*corev1.Pod{}}
+				witnesses = append(witnesses, v)
+				sub, err := inf.SubscribeBatch(v.batch(pause), podSub{Resync: time.Duration(r.IntN(3)) * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return sub
+			}
+			quick := func() {}
+			slow := func() { <-time.After(time.Millisecond) }
+			join(quick)
+			join(slow)
+			start(t, inf)
+			here := map[string]bool{"shop/0": true}
+			for i := range 3000 {
+				key := fmt.Sprint("shop/", r.IntN(30))
+				switch n := r.IntN(100); {
+				case n < 20 && here[key]:
+					w.remove(key)
+					delete(here, key)
+				case n == 99:
+					w.forget()
+				case n == 98 && len(witnesses) < 12:
+					join([]func(){quick, slow}[r.IntN(2)])
+				case n == 97:
+					join(slow).Remove()
+					witnesses = witnesses[:len(witnesses)-1]
+				case n > 90:
+					<-time.After(time.Millisecond)
+				default:
+					w.set(key)
+					here[key] = true
+				}
+				_ = i
+			}
+			pass(5 * time.Minute)
+			for i, v := range witnesses {
+				v.mu.Lock()
+				if len(v.pods) != len(here) {
+					t.Errorf("seed %d: witness %d has %d objects, want %d", seed, i, len(v.pods), len(here))
+				}
+				for key := range here {
+					k := object.RawKey(key)
+					if p, _ := inf.Get(k); p == nil || v.pods[k] != p {
+						t.Errorf("seed %d: witness %d has %v, the store %v", seed, i, v.pods[k], p)
+					}
+				}
+				v.mu.Unlock()
+			}
+			if st := inf.Status(); st.Store.Retained > 0 && st.Logged > 0 {
+				t.Errorf("kept for nobody: %+v", st.Store)
+			}
+		})
+	}
+}

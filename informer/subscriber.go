@@ -1,0 +1,250 @@
+package informer
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// subscriber reads a cursor and hands what it finds to the user, in one of three forms.
+type subscriber[T any] struct {
+	*cursor[T]
+	sieve    sieve[T]
+	onSynced func()
+	period   time.Duration // of resyncs
+	report   func(*PanicError)
+	// receive hands changes over; false means that no more are wanted.
+	receive func([]store.Change[T]) bool
+
+	// most and stride say how many changes receive is given at a time. Fast subscribers
+	// get many, so that the clock is not read for each.
+	most, stride int
+	buf          []store.Change[T]
+}
+
+const (
+	// handlerMost and batchMost are how many changes are handed over at a time at most.
+	handlerMost = 64
+	batchMost   = 1024
+	// slow is the time for one handing-over from which on changes are handed over one
+	// by one, so that the subscriber's status is exact.
+	slow = time.Millisecond
+)
+
+// serve hands over changes until the subscription ends, by its own or its user's will.
+func (s *subscriber[T]) serve() {
+	defer s.end()
+	if s.period > 0 {
+		defer s.alarm(s.period).Stop()
+	}
+	s.stride = s.most
+	for {
+		switch p := s.take(); p.what {
+		case idle:
+			<-s.sub.bell
+		case ended:
+			return
+		case synced:
+			s.markSynced()
+		case changes:
+			for todo := p.changes; len(todo) > 0; {
+				n := min(len(todo), s.stride)
+				if !s.hand(todo[:n]) {
+					return
+				}
+				s.sub.seq.Add(int64(n))
+				todo = todo[n:]
+			}
+		default:
+			if !s.handSnapshots(p) {
+				return
+			}
+		}
+	}
+}
+
+// end gives up the place in the log and tells that nothing is called any more.
+func (s *subscriber[T]) end() {
+	s.sub.over.Store(true)
+	s.leave()
+	close(s.sub.done)
+}
+
+// handSnapshots hands over a difference, or a replay, as it is found.
+func (s *subscriber[T]) handSnapshots(p portion[T]) bool {
+	if p.what == replay {
+		s.sub.resyncs.Add(1)
+	}
+	counts := p.what == difference && s.from == nil // see begin
+	hand := func() bool {
+		ok := s.hand(s.buf)
+		if counts {
+			s.sub.seq.Add(int64(len(s.buf)))
+		}
+		clear(s.buf)
+		s.buf = s.buf[:0]
+		return ok
+	}
+	for c := range store.Diff(p.from, p.to) {
+		if p.what == replay {
+			c.Kind = store.Resynced
+		}
+		if s.buf = append(s.buf, c); len(s.buf) >= s.stride && !hand() {
+			return false
+		}
+	}
+	ok := len(s.buf) == 0 || hand()
+	if cap(s.buf) > 0 && p.what == difference {
+		s.buf = nil // differences are rare
+	}
+	return ok
+}
+
+// hand calls receive and keeps the time.
+func (s *subscriber[T]) hand(changes []store.Change[T]) bool {
+	begin := time.Now()
+	s.sub.called.Store(begin.UnixNano())
+	ok := s.receive(changes)
+	s.stride = s.most
+	if s.most == handlerMost && time.Since(begin) >= slow {
+		s.stride = 1
+	}
+	return ok
+}
+
+func (s *subscriber[T]) markSynced() {
+	if s.onSynced != nil {
+		s.guard(object.Key{}, s.onSynced)
+	}
+	close(s.sub.synced)
+}
+
+// guard calls f, and reports its panic.
+func (s *subscriber[T]) guard(key object.Key, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(key, p)
+		}
+	}()
+	f()
+}
+
+func (s *subscriber[T]) panicked(key object.Key, value any) {
+	e := &PanicError{Subscriber: s.sub.name, Key: key, Value: value, Stack: debug.Stack()}
+	s.sub.panics.Add(1)
+	s.sub.lastPanic.Store(e)
+	s.report(e)
+}
+
+// toHandler makes the subscriber call functions for single changes.
+func (s *subscriber[T]) toHandler(h Handler[T]) {
+	s.most = handlerMost
+	s.receive = func(changes []store.Change[T]) bool {
+		for len(changes) > 0 && !s.sub.over.Load() {
+			changes = changes[s.call(&h, changes):]
+		}
+		return len(changes) == 0
+	}
+}
+
+// call calls the handler for changes until one panics or the subscription ends, and
+// returns how many are done with. One deferred function serves for all of them.
+func (s *subscriber[T]) call(h *Handler[T], changes []store.Change[T]) (n int) {
+	calls := uint64(0)
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(changes[n-1].Key, p)
+		}
+		s.sub.calls.Add(calls)
+	}()
+	for n < len(changes) && !s.sub.over.Load() {
+		n++
+		e, ok := s.sieve.event(&changes[n-1], s.initial)
+		if !ok {
+			continue
+		}
+		calls++
+		switch e.Kind {
+		case store.Added:
+			if h.OnAdd != nil {
+				h.OnAdd(e.New(), e.Initial)
+			}
+		case store.Deleted:
+			if h.OnDelete != nil {
+				h.OnDelete(e.New(), e.Unknown)
+			}
+		default:
+			if h.OnUpdate != nil {
+				h.OnUpdate(e.Old(), e.New())
+			}
+		}
+	}
+	return n
+}
+
+// toBatch makes the subscriber call a function for many changes.
+func (s *subscriber[T]) toBatch(ctx func() context.Context, f func(context.Context, []Event[T])) {
+	s.most = batchMost
+	var events []Event[T]
+	s.receive = func(changes []store.Change[T]) bool {
+		if s.sub.over.Load() {
+			return false
+		}
+		s.guard(object.Key{}, func() {
+			defer func() {
+				clear(events)
+				events = events[:0]
+			}()
+			for i := range changes {
+				if e, ok := s.sieve.event(&changes[i], s.initial); ok {
+					events = append(events, e)
+				}
+			}
+			if len(events) > 0 {
+				s.sub.calls.Add(1)
+				f(ctx(), events)
+			}
+		})
+		return true
+	}
+}
+
+// toYield makes the subscriber yield single events to a loop. A panic is the loop's.
+func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
+	s.most = handlerMost
+	s.receive = func(changes []store.Change[T]) bool {
+		for i := range changes {
+			if s.sub.over.Load() {
+				return false
+			}
+			e, ok := s.sieve.event(&changes[i], s.initial)
+			if !ok {
+				continue
+			}
+			s.sub.calls.Add(1)
+			if !yield(e) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// alarm makes a resync due once in a period. The reader learns of it as of everything
+// else, by the bell.
+func (s *subscriber[T]) alarm(period time.Duration) *time.Timer {
+	var t *time.Timer
+	t = time.AfterFunc(math.MaxInt64, func() {
+		s.sub.due.Store(true)
+		s.sub.ring()
+		if !s.sub.over.Load() {
+			t.Reset(period)
+		}
+	})
+	t.Reset(period)
+	return t
+}

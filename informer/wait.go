@@ -1,0 +1,149 @@
+package informer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// Synced returns a channel that is closed when the mirror has its initial state: that of
+// every namespace it began with.
+func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
+
+// WaitSynced waits until the mirror has the state of all it is to cover, including
+// namespaces that were added since. When the context is done, or the informer stops,
+// before that, the error is a [*NotSyncedError], which tells for each part that is
+// missing what keeps it, and unwraps to these causes: the API's Forbidden, say.
+func (inf *Informer[T]) WaitSynced(ctx context.Context) error {
+	return inf.wait(ctx, func() bool {
+		inf.mu.Lock()
+		defer inf.mu.Unlock()
+		return inf.phase != fresh && len(inf.unlisted()) == 0
+	}, inf.notSynced)
+}
+
+func (inf *Informer[T]) notSynced(cause error) error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	e := &NotSyncedError{Informer: inf.opts.Name, Cause: cause}
+	for _, src := range inf.unlisted() {
+		e.Sources = append(e.Sources, inf.sourceStatus(src))
+	}
+	slices.SortFunc(e.Sources, byScope)
+	return e
+}
+
+func byScope(a, b SourceStatus) int { return cmp.Compare(a.Scope, b.Scope) }
+
+// WaitFor waits until the mirror has reached a version, in every namespace that it
+// covers. Versions of one resource have an order; where those of a server have not,
+// only this very version will do. If the server's history begins anew while it waits
+// (etcd was restored), the version counts as reached. Otherwise the error is a
+// [*NotReachedError].
+//
+// Where nothing happens a version moves only by the server's bookmarks. Have ctx end
+// some time.
+func (inf *Informer[T]) WaitFor(ctx context.Context, version object.Version) error {
+	epochs := map[object.Scope]object.Epoch{}
+	return inf.wait(ctx, func() bool {
+		snap := inf.store.Pin()
+		defer snap.Release()
+		for _, scope := range inf.covered() {
+			mark := snap.Mark(scope)
+			epoch, ok := epochs[scope]
+			if !ok {
+				epoch = mark.Epoch
+				epochs[scope] = epoch
+			}
+			if !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version}) {
+				return false
+			}
+		}
+		return true
+	}, func(cause error) error { return inf.notReached(object.Key{}, version, cause) })
+}
+
+// WaitForKey waits until the mirror has the object of a key at a version or a later one,
+// or would have it if it still existed. It is otherwise as [Informer.WaitFor]; the cause
+// of the error is [ErrNotCovered] for a namespace that is not mirrored.
+func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version object.Version) error {
+	return inf.waitForKey(ctx, key, version, inf.epochOf(key), func(snap store.Snapshot[T], reached bool) bool {
+		if reached {
+			return true
+		}
+		obj, ok := snap.Get(key)
+		return ok && version.NotAfter(inf.acc.VersionOf(obj))
+	})
+}
+
+// waitForKey waits until seen says so of a snapshot; reached tells it whether the key's
+// scope is at the version or in a later epoch.
+func (inf *Informer[T]) waitForKey(ctx context.Context, key object.Key, version object.Version,
+	epoch object.Epoch, seen func(snap store.Snapshot[T], reached bool) bool) error {
+	scope := inf.scopeOf(key)
+	if !slices.Contains(inf.covered(), scope) {
+		return inf.notReached(key, version, ErrNotCovered)
+	}
+	return inf.wait(ctx, func() bool {
+		snap := inf.store.Pin()
+		defer snap.Release()
+		return seen(snap, snap.Mark(scope).Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version}))
+	}, func(cause error) error { return inf.notReached(key, version, cause) })
+}
+
+func (inf *Informer[T]) notReached(key object.Key, version object.Version, cause error) error {
+	snap := inf.store.Pin()
+	defer snap.Release()
+	e := &NotReachedError{Informer: inf.opts.Name, Key: key, Version: version, Cause: cause}
+	for _, scope := range inf.covered() {
+		if key.IsZero() || scope.Covers(key) {
+			e.Marks = append(e.Marks, snap.Mark(scope))
+		}
+	}
+	return e
+}
+
+// epochOf returns the present epoch of a key's scope.
+func (inf *Informer[T]) epochOf(key object.Key) object.Epoch {
+	snap := inf.store.Pin()
+	defer snap.Release()
+	return snap.Mark(inf.scopeOf(key)).Epoch
+}
+
+// covered returns the scopes that are to be mirrored, in order.
+func (inf *Informer[T]) covered() []object.Scope {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	scopes := make([]object.Scope, 0, len(inf.sources))
+	for scope, src := range inf.sources {
+		if src.wanted {
+			scopes = append(scopes, scope)
+		}
+	}
+	slices.Sort(scopes)
+	return scopes
+}
+
+// wait waits until done reports true, which it is asked after every batch. If something
+// else ends the wait, the error is what failed makes of the cause.
+func (inf *Informer[T]) wait(ctx context.Context, done func() bool, failed func(cause error) error) error {
+	for {
+		moved := inf.moved.wait()
+		if done() {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return failed(context.Cause(ctx))
+		case <-inf.ended:
+			if done() {
+				return nil
+			}
+			return failed(ErrStopped)
+		}
+	}
+}

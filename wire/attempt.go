@@ -1,0 +1,174 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// send makes attempts until one succeeds, fails for good, or there were enough.
+// consume takes a good answer; its error is that of the attempt.
+func (r *Request) send(ctx context.Context, stream bool, consume func(*http.Response) error) error {
+	call := r.Call()
+	u, err := r.URL()
+	if err != nil {
+		return &TransportError{Call: call, Err: err}
+	}
+	var previous error
+	for n := 1; ; n++ {
+		err := r.attempt(ctx, n, u, stream, consume)
+		if err == nil {
+			return nil
+		}
+		// By this attempt's error alone: what an earlier one met says nothing about
+		// whether this one was carried out.
+		delay, again := r.retry.after(ctx, n, r.idempotent, err)
+		if !again {
+			if failed, ok := err.(*TransportError); ok {
+				failed.Previous = previous
+			}
+			return err
+		}
+		r.client.opts.Logger.DebugContext(ctx, "request failed, sending it again", "call", call.String(), "attempt", n, "delay", delay, "cause", err)
+		if ended := sleep(ctx, delay); ended != nil {
+			return &TransportError{Call: call, Err: ended, Previous: bare(err), Attempts: n}
+		}
+		previous = bare(err)
+	}
+}
+
+// bare returns what an attempt failed with, without the call, which the error that
+// it becomes a part of names itself.
+func bare(err error) error {
+	if failed, ok := err.(*TransportError); ok {
+		return failed.Err
+	}
+	return err
+}
+
+// attempt sends the request once.
+func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, consume func(*http.Response) error) error {
+	c, call := r.client, r.Call()
+	failed := func(err error) error {
+		if ended := ctx.Err(); ended != nil {
+			err = ended
+		}
+		return &TransportError{Call: call, Err: hide(err), Attempts: n}
+	}
+	if c.opts.Backoff != nil {
+		if err := sleep(ctx, c.opts.Backoff.Delay(u.Host)); err != nil {
+			return failed(err)
+		}
+	}
+	if c.opts.Limiter != nil {
+		if err := c.opts.Limiter.Wait(ctx); err != nil {
+			return failed(fmt.Errorf("the client's own rate limiter: %w", err))
+		}
+	}
+
+	attemptCtx, cancel := context.WithCancelCause(ctx)
+	var stop func() bool
+	if r.timeout > 0 {
+		stop = time.AfterFunc(r.timeout, func() { cancel(errAttemptTimeout) }).Stop
+	}
+	resp, err := c.http.Do(r.httpRequest(attemptCtx, u))
+	if c.opts.Backoff != nil && ctx.Err() == nil {
+		c.opts.Backoff.Observe(u.Host, overloaded(resp, err))
+	}
+	if err != nil {
+		if cause := context.Cause(attemptCtx); cause != nil {
+			err = cause
+		}
+		if stop != nil {
+			stop()
+		}
+		cancel(nil)
+		return failed(err)
+	}
+	c.warnings.receive(resp.Header.Values("Warning"))
+
+	b := &body{raw: resp.Body, ctx: attemptCtx, cancel: cancel, stop: stop}
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") && !resp.Uncompressed {
+		b.gzips = c.gzips
+		resp.Header.Del("Content-Encoding")
+		resp.Header.Del("Content-Length")
+		resp.ContentLength, resp.Uncompressed = -1, true
+	}
+	resp.Body = b
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer b.Close()
+		defer time.AfterFunc(errorBodyTimeout, func() { cancel(errAttemptTimeout) }).Stop()
+		// What was cut off, is too long or too slow still tells something.
+		data, _ := io.ReadAll(io.LimitReader(b, maxErrorBody))
+		if ctx.Err() != nil {
+			return failed(ctx.Err())
+		}
+		return statusError(call, n, resp, data)
+	}
+	if stream && stop != nil {
+		if !stop() {
+			b.Close()
+			return failed(errAttemptTimeout)
+		}
+	}
+	b.setIdle(r.idle)
+	if err := consume(resp); err != nil {
+		b.Close()
+		return failed(err)
+	}
+	return nil
+}
+
+func (r *Request) httpRequest(ctx context.Context, u *url.URL) *http.Request {
+	h := r.header.Clone()
+	if h.Get("Accept") == "" {
+		h.Set("Accept", "application/json")
+	}
+	h.Set("User-Agent", r.client.opts.UserAgent)
+	if r.client.opts.DisableCompression {
+		// Set, so that no transport asks for it of its own accord.
+		h.Set("Accept-Encoding", "identity")
+	} else {
+		h.Set("Accept-Encoding", "gzip")
+	}
+	req := (&http.Request{
+		Method: r.verb.Method(), URL: u, Host: u.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}).WithContext(ctx)
+	if r.body != nil {
+		req.ContentLength = int64(len(r.body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	return req
+}
+
+// overloaded reports whether an attempt speaks of a server that needs rest.
+func overloaded(resp *http.Response, err error) bool {
+	return err != nil || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
+}
+
+// decodeStatus reads a body that is a Status, whichever its encoding.
+func decodeStatus(data []byte) (*metav1.Status, bool) {
+	status := &metav1.Status{}
+	if raw, ok := bytes.CutPrefix(data, []byte("k8s\x00")); ok {
+		var unknown runtime.Unknown
+		if unknown.Unmarshal(raw) != nil || unknown.Kind != "Status" || unknown.APIVersion != "v1" {
+			return nil, false
+		}
+		return status, status.Unmarshal(unknown.Raw) == nil
+	}
+	if err := json.Unmarshal(data, status); err != nil || status.Kind != "Status" {
+		return nil, false
+	}
+	return status, true
+}

@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// generated is a resource as client-go's generated clients know it, which are made
+// from the tags above the API types.
+type generated struct {
+	object.Resource
+	typ reflect.Type // the struct
+}
+
+// recorder keeps the path of the last request and answers none.
+type recorder struct{ path string }
+
+func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.path = req.URL.Path
+	return nil, errors.New("recorded")
+}
+
+// generatedClients calls one method of every generated client and looks where the
+// request goes.
+func generatedClients(t *testing.T) []generated {
+	t.Helper()
+	rec := &recorder{}
+	set, err := kubernetes.NewForConfig(&rest.Config{Host: "http://server", Transport: rec, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []generated
+	groups := reflect.ValueOf(kubernetes.Interface(set))
+	groupType := reflect.TypeFor[kubernetes.Interface]()
+	for i := range groupType.NumMethod() {
+		if groupType.Method(i).Name == "Discovery" {
+			continue
+		}
+		group := groups.MethodByName(groupType.Method(i).Name).Call(nil)[0].Elem()
+		iface := groupType.Method(i).Type.Out(0)
+		for j := range iface.NumMethod() {
+			getter := iface.Method(j)
+			if getter.Name == "RESTClient" {
+				continue
+			}
+			var args []reflect.Value
+			if getter.Type.NumIn() == 1 {
+				args = []reflect.Value{reflect.ValueOf("shop")}
+			}
+			client := group.MethodByName(getter.Name).Call(args)[0]
+			create := client.MethodByName("Create")
+			if !create.IsValid() {
+				create = client.MethodByName("Get")
+			}
+			if !create.IsValid() {
+				t.Logf("no Create or Get in %s.%s", iface, getter.Name)
+				continue
+			}
+			in := []reflect.Value{reflect.ValueOf(context.Background())}
+			if create.Type().In(1).Kind() == reflect.String {
+				in = append(in, reflect.ValueOf("web"))
+			} else {
+				in = append(in, reflect.New(create.Type().In(1).Elem()))
+			}
+			create.Call(append(in, reflect.Zero(create.Type().In(2))))
+			out = append(out, generatedFrom(t, rec.path, create.Type().Out(0).Elem()))
+		}
+	}
+	return out
+}
+
+// generatedFrom reads a resource off a path.
+func generatedFrom(t *testing.T, p string, typ reflect.Type) generated {
+	t.Helper()
+	kinds, _, err := scheme.Scheme.ObjectKinds(reflect.New(typ).Interface().(runtime.Object))
+	if err != nil || len(kinds) != 1 {
+		t.Fatalf("%v has the kinds %v: %v", typ, kinds, err)
+	}
+	g := generated{typ: typ}
+	g.Group, g.Version, g.Kind = kinds[0].Group, kinds[0].Version, kinds[0].Kind
+	prefix := "/apis/" + g.Group + "/" + g.Version + "/"
+	if g.Group == "" {
+		prefix = "/api/" + g.Version + "/"
+	}
+	rest, ok := strings.CutPrefix(p, prefix)
+	if !ok {
+		t.Fatalf("%v is served at %s, not below %s", typ, p, prefix)
+	}
+	rest, g.Namespaced = strings.CutPrefix(rest, "namespaces/shop/")
+	g.Resource.Resource, _, _ = strings.Cut(rest, "/")
+	return g
+}
+
+func TestBuiltinsAreWhatTheGeneratedClientsUse(t *testing.T) {
+	var want []builtinKind
+	for _, g := range generatedClients(t) {
+		pkg, ok := strings.CutPrefix(g.typ.PkgPath(), builtinRoot)
+		if !ok {
+			t.Fatalf("%v is not in %s", g.typ, builtinRoot)
+		}
+		if path.Base(pkg) != g.Version || g.typ.Name() != g.Kind {
+			t.Errorf("%v is of version %s and kind %s; the table cannot say that", g.typ, g.Version, g.Kind)
+		}
+		want = append(want, builtinKind{pkg, g.Kind, g.Group, g.Resource.Resource, g.Namespaced})
+	}
+	// Created like an object and never read back, so nobody generates a client.
+	want = append(want, builtinKind{"core/v1", "Binding", "", "bindings", true})
+	slices.SortFunc(want, func(a, b builtinKind) int {
+		return strings.Compare(a.pkg+"."+a.kind, b.pkg+"."+b.kind)
+	})
+	if len(want) < 100 {
+		t.Fatalf("only %d generated clients found", len(want))
+	}
+	if !slices.Equal(builtins[:], want) {
+		var b strings.Builder
+		for _, k := range want {
+			fmt.Fprintf(&b, "\t{%q, %q, %q, %q, %v},\n", k.pkg, k.kind, k.group, k.plural, k.namespaced)
+		}
+		t.Errorf("the table should be:\n%s", b.String())
+	}
+}
+
+func TestBuiltinFindsEveryTypeAndItsProtobuf(t *testing.T) {
+	for _, g := range generatedClients(t) {
+		if res, ok := builtin(g.typ); !ok || res != g.Resource {
+			t.Errorf("builtin(%v) = %+v, %v; want %+v", g.typ, res, ok, g.Resource)
+		}
+		if _, ok := reflect.New(g.typ).Interface().(interface{ Unmarshal([]byte) error }); !ok {
+			t.Errorf("%v cannot be read from protobuf", g.typ)
+		}
+	}
+}
+
+// Kinds of k8s.io/api with metadata that no server lists or takes by themselves.
+var notResources = []string{
+	"apps/v1beta1.Scale",
+	"apps/v1beta2.Scale",
+	"authentication/v1.TokenRequest",
+	"autoscaling/v1.Scale",
+	"core/v1.RangeAllocation",
+	"extensions/v1beta1.Scale",
+	"policy/v1.Eviction",
+	"policy/v1beta1.Eviction",
+}
+
+func TestBuiltinsLeaveNoKindOut(t *testing.T) {
+	var missing []string
+	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
+		pkg, ok := strings.CutPrefix(typ.PkgPath(), builtinRoot)
+		if !ok || gvk.Version == runtime.APIVersionInternal {
+			continue
+		}
+		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok {
+			continue
+		}
+		if _, ok := builtin(typ); !ok {
+			missing = append(missing, pkg+"."+typ.Name())
+		}
+	}
+	slices.Sort(missing)
+	if missing = slices.Compact(missing); !slices.Equal(missing, notResources) {
+		t.Errorf("kinds that are not in the table: %q\nwant only %q", missing, notResources)
+	}
+}

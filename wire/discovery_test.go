@@ -1,0 +1,295 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func groups(kind string, items ...apidiscovery.APIGroupDiscovery) *apidiscovery.APIGroupDiscoveryList {
+	return &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{APIVersion: "apidiscovery.k8s.io/" + kind, Kind: "APIGroupDiscoveryList"}, Items: items}
+}
+
+func group(name string, versions ...apidiscovery.APIVersionDiscovery) apidiscovery.APIGroupDiscovery {
+	return apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}, Versions: versions}
+}
+
+var (
+	coreGroup = group("", apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: "Current", Resources: []apidiscovery.APIResourceDiscovery{
+		{
+			Resource: "pods", SingularResource: "pod", Scope: apidiscovery.ScopeNamespace, ShortNames: []string{"po"}, Categories: []string{"all"},
+			ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Verbs: []string{"get", "list"},
+			Subresources: []apidiscovery.APISubresourceDiscovery{{Subresource: "log"}, {Subresource: "status"}},
+		},
+		{Resource: "nodes", SingularResource: "node", Scope: apidiscovery.ScopeCluster, ResponseKind: &metav1.GroupVersionKind{Version: "v1", Kind: "Node"}, Verbs: []string{"get"}},
+		{Resource: "ghosts"},
+	}})
+	appsVersion = func(v string) apidiscovery.APIVersionDiscovery {
+		return apidiscovery.APIVersionDiscovery{Version: v, Resources: []apidiscovery.APIResourceDiscovery{
+			{Resource: "deployments", SingularResource: "deployment", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Group: "apps", Version: v, Kind: "Deployment"}, Verbs: []string{"get"}},
+		}}
+	}
+	// legacyAPI is the same server as servers were before.
+	legacyAPI = map[string]string{
+		"/api":            `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":           `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1beta1","version":"v1beta1"},{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
+		"/api/v1":         `{"kind":"APIResourceList","groupVersion":"v1","apiVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list"],"shortNames":["po"],"categories":["all"]},{"name":"pods/log","kind":"Pod","verbs":["get"]},{"name":"pods/status","kind":"Pod","verbs":["get"]},{"name":"nodes","singularName":"node","kind":"Node","verbs":["get"]}]}`,
+		"/apis/apps/v1":   `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["get"]}]}`,
+		"/apis/apps/v1b1": ``,
+	}
+)
+
+// discoverable answers from a table of paths.
+func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) *Client {
+	return serve(t, Options{Retry: Retry{Max: -1}}, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		body, ok := answers[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, body)
+	})
+}
+
+func asJSON(t *testing.T, v any) string { return string(must(json.Marshal(v))(t)) }
+
+func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
+	legacy := map[string]string{}
+	for k, v := range legacyAPI {
+		legacy[k] = v
+	}
+	legacy["/apis/apps/v1beta1"] = strings.ReplaceAll(legacyAPI["/apis/apps/v1"], "apps/v1", "apps/v1beta1")
+	want := []Discovered{
+		{Resource: podResource, Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Verbs: []string{"get", "list"}, Subresources: []string{"log", "status"}, Preferred: true},
+		{Resource: nodeResource, Singular: "node", Verbs: []string{"get"}, Preferred: true},
+		{Resource: someResources[4].Resource, Singular: "deployment", Verbs: []string{"get"}, Preferred: true},
+		{Resource: someResources[5].Resource, Singular: "deployment", Verbs: []string{"get"}},
+	}
+	for name, c := range map[string]struct {
+		answers  map[string]string
+		requests int32
+	}{
+		"aggregated": {map[string]string{
+			"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", appsVersion("v1"), appsVersion("v1beta1")))),
+		}, 2},
+		"aggregated beta": {map[string]string{
+			"/api": asJSON(t, groups("v2beta1", coreGroup)), "/apis": asJSON(t, groups("v2beta1", group("apps", appsVersion("v1"), appsVersion("v1beta1")))),
+		}, 2},
+		"group by group": {legacy, 5},
+	} {
+		var requests atomic.Int32
+		d := NewDiscovery(discoverable(t, &requests, c.answers), DiscoveryOptions{})
+		got, err := d.All(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || requests.Load() != c.requests {
+			t.Errorf("%s, with %d requests:\n%s", name, requests.Load(), diff)
+		}
+	}
+}
+
+func TestAnUnknownResourceIsAClearError(t *testing.T) {
+	var requests atomic.Int32
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	_, err := d.Find(t.Context(), "podz")
+	var unknown *UnknownResourceError
+	if !errors.As(err, &unknown) || err.Error() != `no resource "podz"; did you mean pods?` {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := d.Find(t.Context(), "xyzzy"); err == nil || err.Error() != `no resource "xyzzy"` {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := d.FindKind(t.Context(), "v1", "Pot"); err == nil || err.Error() != `no resource "Pot of v1"; did you mean pods?` {
+		t.Errorf("the error is %v", err)
+	}
+	pods, err := d.Find(t.Context(), "po")
+	if err != nil || pods.Resource != podResource {
+		t.Errorf("po is %+v, %v", pods.Resource, err)
+	}
+	if node, err := d.FindKind(t.Context(), "v1", "Node"); err != nil || node.Resource != nodeResource {
+		t.Errorf("Node is %+v, %v", node.Resource, err)
+	}
+	for want, e := range map[string]*UnknownResourceError{
+		`no resource "x"; did you mean a or b?`:    {Name: "x", Suggestions: []string{"a", "b"}},
+		`no resource "x"; did you mean a, b or c?`: {Name: "x", Suggestions: []string{"a", "b", "c"}},
+		`no resource "x" (half is missing)`:        {Name: "x", Skipped: errors.New("half is missing")},
+	} {
+		if e.Error() != want {
+			t.Errorf("%q, want %q", e, want)
+		}
+	}
+}
+
+func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		lamps := false
+		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/apis" {
+				return answer(r, 404, ""), nil
+			}
+			requests++
+			list := groups("v2", coreGroup)
+			if lamps {
+				list = groups("v2", coreGroup, group("home.example", apidiscovery.APIVersionDiscovery{Version: "v1", Resources: []apidiscovery.APIResourceDiscovery{
+					{Resource: "lamps", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Kind: "Lamp"}, Verbs: []string{"get"}}}}))
+			}
+			return answer(r, 200, asJSON(t, list)), nil
+		})
+		d := NewDiscovery(c, DiscoveryOptions{})
+		find := func(name string, ok bool, wantRequests int) {
+			t.Helper()
+			if _, err := d.Find(t.Context(), name); (err == nil) != ok || requests != wantRequests {
+				t.Errorf("%s after %d requests: %v; want %d requests", name, requests, err, wantRequests)
+			}
+		}
+		wait := func(d time.Duration) {
+			t.Helper()
+			if err := sleep(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		find("pods", true, 1)
+		find("nodes", true, 1)
+		find("lamps", false, 1) // just asked
+		lamps = true
+		find("lamps", false, 1)
+		wait(5 * time.Second)
+		find("pods", true, 1)
+		find("lamps", true, 2) // not known, and old enough to ask again
+		wait(10*time.Minute - 1)
+		find("pods", true, 2)
+		wait(1)
+		find("pods", true, 3)
+		d.Invalidate()
+		find("pods", true, 4)
+		all, _ := d.All(t.Context())
+		all[0] = Discovered{}
+		find("pods", true, 4) // nobody changes what is remembered
+	})
+}
+
+func TestDiscoveryAsksOnceForAll(t *testing.T) {
+	var requests atomic.Int32
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}), DiscoveryOptions{})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if _, err := d.Find(t.Context(), "pods"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if requests.Load() != 2 {
+		t.Errorf("%d requests", requests.Load())
+	}
+}
+
+func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
+			<-release
+			return answer(r, 404, ""), nil
+		})
+		d := NewDiscovery(c, DiscoveryOptions{})
+		done := make(chan struct{})
+		go func() { d.All(context.Background()); close(done) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := d.Find(ctx, "pods"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+		close(release)
+		<-done
+	})
+}
+
+func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
+	stale := appsVersion("v1")
+	stale.Freshness = apidiscovery.DiscoveryFreshnessStale
+	aggregated := map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", stale)))}
+	for name, answers := range map[string]map[string]string{"aggregated": aggregated, "group by group": legacyAPI} {
+		var requests atomic.Int32
+		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
+		all, err := d.All(t.Context())
+		var skipped *SkippedGroupsError
+		if !errors.As(err, &skipped) || len(skipped.Groups) != 1 || !strings.Contains(err.Error(), "apps/v1") || len(all) < 3 {
+			t.Errorf("%s: %d resources, %v", name, len(all), err)
+		}
+		if pods, err := d.Find(t.Context(), "pods"); err != nil || pods.Resource != podResource {
+			t.Errorf("%s: pods are %+v, %v", name, pods, err)
+		}
+		if _, err := d.Find(t.Context(), "xyzzy"); err == nil || !errors.As(err, &skipped) || !strings.Contains(err.Error(), "some API groups") {
+			t.Errorf("%s: the error does not say what was not asked: %v", name, err)
+		}
+	}
+}
+
+func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
+	broken := atomic.Bool{}
+	broken.Store(true)
+	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case broken.Load():
+			w.WriteHeader(http.StatusForbidden)
+		case r.URL.Path == "/api":
+			io.WriteString(w, asJSON(t, groups("v2", coreGroup)))
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	d := NewDiscovery(c, DiscoveryOptions{})
+	if _, err := d.Find(t.Context(), "pods"); err == nil || !strings.HasPrefix(err.Error(), "discovering the server's resources: get /api: ") {
+		t.Errorf("the error is %v", err)
+	}
+	broken.Store(false)
+	if _, err := d.Find(t.Context(), "pods"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
+	for name, answers := range map[string]map[string]string{
+		"nothing there":       {},
+		"something else":      {"/api": `{"hello":"world"}`},
+		"a page":              {"/api": `<html></html>`},
+		"a Status for a list": {"/api": `{"kind":"Status","apiVersion":"v1"}`},
+	} {
+		var requests atomic.Int32
+		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
+		if _, err := d.All(t.Context()); err == nil || !strings.Contains(err.Error(), "discovering") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDiscoveredResourcesCanBeUsed(t *testing.T) {
+	var requests atomic.Int32
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	pods, err := d.Find(t.Context(), "pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Unstructured(pods.Resource).Valid(); err != nil || !slices.Contains(pods.Verbs, "list") {
+		t.Errorf("%+v: %v", pods, err)
+	}
+}

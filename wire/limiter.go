@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// NewLimiter returns a token bucket: perSecond requests a second on average, and
+// burst of them at once. It may be given to several clients, which then share it.
+func NewLimiter(perSecond float64, burst int) Limiter {
+	return rate.NewLimiter(rate.Limit(perSecond), max(burst, 1))
+}
+
+// BackoffManager holds requests to an overloaded server back, across requests and,
+// when shared, across clients. Implementations are safe for use by several
+// goroutines.
+//
+// It differs from [Retry], which spaces the attempts of one request: a manager
+// makes the next request wait for what the last one met.
+type BackoffManager interface {
+	// Delay returns how long to wait before a request to this host is sent.
+	Delay(host string) time.Duration
+	// Observe tells how an attempt went: overloaded is true for a 429, for a 5xx
+	// and for a server that could not be reached.
+	Observe(host string, overloaded bool)
+}
+
+// Backoff is the exponential [BackoffManager]: each overloaded answer doubles a
+// host's delay from Base up to Cap, with jitter, and a good one ends it. The zero
+// value works. It must not be copied after first use.
+type Backoff struct {
+	// Base is the first delay. Defaults to 1 s.
+	Base time.Duration
+	// Cap is the longest delay. Defaults to 60 s.
+	Cap time.Duration
+
+	mu    sync.Mutex // guards hosts
+	hosts map[string]hostDelay
+}
+
+type hostDelay struct {
+	delay time.Duration
+	until time.Time
+}
+
+// Delay returns what is left of the host's delay.
+func (b *Backoff) Delay(host string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h, ok := b.hosts[host]
+	if !ok {
+		return 0
+	}
+	return max(0, time.Until(h.until))
+}
+
+// Observe doubles the host's delay or ends it. Answers to requests that were under
+// way together double it once: while a delay runs, further bad answers are the same
+// news.
+func (b *Backoff) Observe(host string, overloaded bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !overloaded {
+		delete(b.hosts, host)
+		return
+	}
+	h := b.hosts[host]
+	now := time.Now()
+	if now.Before(h.until) {
+		return
+	}
+	base, top := b.Base, b.Cap
+	if base <= 0 {
+		base = time.Second
+	}
+	if top <= 0 {
+		top = 60 * time.Second
+	}
+	h.delay = min(max(base, 2*h.delay), top)
+	h.until = now.Add(h.delay/2 + rand.N(h.delay/2+1))
+	if b.hosts == nil {
+		b.hosts = map[string]hostDelay{}
+	}
+	b.hosts[host] = h
+}
+
+// sleep waits for d or until the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

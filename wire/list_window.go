@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Sizes of a batch, the unit in which items go to other cores: so large that handing
+// it over costs little beside decoding it, so small that several fit in a window.
+const (
+	batchBytes = 32 << 10
+	batchItems = 128
+)
+
+// window decodes items on several cores and delivers them in the order in which they
+// were added, to a sink that is called only by the goroutine that adds. It holds at
+// most limit encoded bytes (or one batch) at a time.
+//
+// The adding goroutine is one of the decoders: it works on the oldest batch instead
+// of waiting for it. So one core needs no other goroutine, a short list starts none,
+// and nothing is slower than decoding in a loop. A pool of workers with a goroutine
+// that delivers was the alternative; it costs two switches a batch, and the sink
+// would see another goroutine.
+//
+// What is put in a window after an error is dropped. close must be called.
+type window[T any] struct {
+	decode  func(raw []byte, item *object.Item[T])
+	sink    func(object.Item[T]) error
+	limit   int
+	workers int        // how many goroutines may be started
+	pool    *sync.Pool // of batches, for the next window
+
+	filling *batch[T]
+	queue   []*batch[T] // handed over and not delivered, oldest first
+	free    []*batch[T]
+	bytes   int // encoded bytes in queue
+
+	started int
+	work    chan *batch[T]
+	group   sync.WaitGroup
+	stopped atomic.Bool
+	err     error // what the sink returned
+}
+
+// batch is a run of items with the bytes of those that are to be decoded.
+type batch[T any] struct {
+	items   []object.Item[T]
+	spans   []span // of the same length as items
+	raw     []byte
+	claimed atomic.Bool
+	done    chan struct{} // receives once, from a worker that has decoded the batch
+}
+
+// span is where an item's bytes lie in its batch. The bytes of an item that is not
+// to be decoded have no place: from is -1.
+type span struct{ from, to int }
+
+// ready adds an item that needs no decoding.
+func (w *window[T]) ready(item object.Item[T]) error {
+	if w.filling == nil && len(w.queue) == 0 {
+		return w.deliver(&item)
+	}
+	b := w.batch()
+	b.items = append(b.items, item)
+	b.spans = append(b.spans, span{from: -1})
+	return w.handOver(false)
+}
+
+// add adds an item that is to be decoded from raw, which may be used again after the
+// call.
+func (w *window[T]) add(item object.Item[T], raw []byte) error {
+	if w.workers == 0 {
+		w.decode(raw, &item)
+		return w.deliver(&item)
+	}
+	b := w.batch()
+	from := len(b.raw)
+	b.raw = append(b.raw, raw...)
+	b.items = append(b.items, item)
+	b.spans = append(b.spans, span{from, len(b.raw)})
+	return w.handOver(false)
+}
+
+// flush decodes and delivers whatever is left.
+func (w *window[T]) flush() error {
+	if err := w.handOver(true); err != nil {
+		return err
+	}
+	for len(w.queue) > 0 {
+		if err := w.oldest(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the workers and waits for them. Items that were not delivered are
+// dropped.
+func (w *window[T]) close() {
+	w.stopped.Store(true)
+	if w.work != nil {
+		close(w.work)
+		w.work = nil
+	}
+	w.group.Wait()
+	for _, b := range w.free {
+		w.pool.Put(b)
+	}
+}
+
+// batch returns the batch that is being filled.
+func (w *window[T]) batch() *batch[T] {
+	if w.filling != nil {
+		return w.filling
+	}
+	if n := len(w.free); n > 0 {
+		w.filling = w.free[n-1]
+		w.free = w.free[:n-1]
+		return w.filling
+	}
+	var ok bool
+	if w.filling, ok = w.pool.Get().(*batch[T]); !ok {
+		w.filling = &batch[T]{done: make(chan struct{}, 1)}
+	}
+	return w.filling
+}
+
+// handOver gives the batch that is being filled to the workers once it is full, and
+// delivers what is ready and what has to leave for the window's sake.
+func (w *window[T]) handOver(last bool) error {
+	b := w.filling
+	if b == nil || !last && len(b.raw) < batchBytes && len(b.items) < batchItems {
+		return w.err
+	}
+	w.filling = nil
+	w.queue = append(w.queue, b)
+	w.bytes += len(b.raw)
+	if !last {
+		w.offer(b)
+	}
+	for len(w.queue) > 0 && (w.bytes > w.limit || len(w.queue[0].done) > 0) {
+		if err := w.oldest(); err != nil {
+			return err
+		}
+	}
+	return w.err
+}
+
+// offer lets a worker have the batch. Where all are busy and have enough to do, it
+// stays in the queue for the adding goroutine.
+func (w *window[T]) offer(b *batch[T]) {
+	if w.work == nil {
+		w.work = make(chan *batch[T], 2*w.workers)
+	}
+	if w.started < w.workers {
+		w.started++
+		work := w.work
+		w.group.Go(func() { w.run(work) })
+	}
+	select {
+	case w.work <- b:
+	default:
+	}
+}
+
+// run is a worker.
+func (w *window[T]) run(work <-chan *batch[T]) {
+	for b := range work {
+		if !w.stopped.Load() && b.claimed.CompareAndSwap(false, true) {
+			w.decodeAll(b)
+			b.done <- struct{}{}
+		}
+	}
+}
+
+func (w *window[T]) decodeAll(b *batch[T]) {
+	for i, s := range b.spans {
+		if s.from >= 0 && !w.stopped.Load() {
+			w.decode(b.raw[s.from:s.to:s.to], &b.items[i])
+		}
+	}
+}
+
+// oldest delivers the first batch of the queue, after decoding it unless a worker
+// has.
+func (w *window[T]) oldest() error {
+	b := w.queue[0]
+	mine := b.claimed.CompareAndSwap(false, true)
+	if mine {
+		w.decodeAll(b)
+	} else {
+		<-b.done
+	}
+	copy(w.queue, w.queue[1:])
+	w.queue = w.queue[:len(w.queue)-1]
+	w.bytes -= len(b.raw)
+	for i := range b.items {
+		if err := w.deliver(&b.items[i]); err != nil {
+			return err
+		}
+	}
+	clear(b.items) // the objects belong to the sink now
+	if cap(b.raw) > 4*batchBytes {
+		b.raw = nil
+	}
+	next := b
+	if mine {
+		// A worker may still have to take b from the channel and see that it is
+		// claimed, so only what it holds is used again.
+		next = &batch[T]{done: b.done, items: b.items, spans: b.spans, raw: b.raw}
+	}
+	next.claimed.Store(false)
+	next.items, next.spans, next.raw = next.items[:0], next.spans[:0], next.raw[:0]
+	w.free = append(w.free, next)
+	return nil
+}
+
+func (w *window[T]) deliver(item *object.Item[T]) error {
+	if w.err == nil {
+		w.err = w.sink(*item)
+	}
+	return w.err
+}

@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// tlsServer is a TLS server, with HTTP/2 or without, and a client for it.
+func tlsServer(t *testing.T, http2 bool, opts Options, h http.HandlerFunc) (*httptest.Server, *http.Transport, *Client) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
+	t.Cleanup(tr.CloseIdleConnections)
+	return s, tr, must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+}
+
+func TestTheSameRequestsWorkOverEveryProtocol(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Proto", r.Proto)
+		w.Header().Set("Content-Encoding", "gzip")
+		io.WriteString(w, zipped(t, "echo "+string(data)))
+	}
+	_, _, h1 := tlsServer(t, false, Options{}, handler)
+	_, _, h2 := tlsServer(t, true, Options{}, handler)
+	for _, c := range []struct {
+		proto  string
+		client *Client
+	}{{"HTTP/1.1", serve(t, Options{}, handler)}, {"HTTP/1.1", h1}, {"HTTP/2.0", h2}} {
+		for range 2 {
+			res, err := c.client.Request(VerbUpdate).AbsPath("/x").Body("text/plain", []byte("me")).Do(t.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", c.proto, err)
+			}
+			if got := res.Header.Get("X-Proto"); got != c.proto || string(res.Raw()) != "echo me" {
+				t.Errorf("%s: %s %q", c.proto, got, res.Raw())
+			}
+		}
+	}
+}
+
+// gate is a listener's connection whose traffic can be stopped, as by a firewall
+// that forgot it: nothing arrives, and nobody is told.
+type gate struct {
+	net.Conn
+	shut chan struct{}
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	select {
+	case <-g.shut:
+		return 0, errors.New("the gate is shut") // the server reads no more
+	default:
+		return n, err
+	}
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	select {
+	case <-g.shut:
+		return len(p), nil // lost on the way
+	default:
+		return g.Conn.Write(p)
+	}
+}
+
+// Close leaves the connection open, so that the client hears nothing.
+func (g *gate) Close() error {
+	select {
+	case <-g.shut:
+		return nil
+	default:
+		return g.Conn.Close()
+	}
+}
+
+type gates struct {
+	net.Listener
+	shut chan struct{}
+	open atomic.Pointer[net.Conn]
+}
+
+func (g *gates) Accept() (net.Conn, error) {
+	c, err := g.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	g.open.Store(&c)
+	return &gate{c, g.shut}, nil
+}
+
+func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	g := &gates{Listener: s.Listener, shut: make(chan struct{})}
+	s.Listener = g
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	opts := Options{PingInterval: 100 * time.Millisecond, PingTimeout: 250 * time.Millisecond}
+	tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
+	defer tr.CloseIdleConnections()
+	c := must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+
+	resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.ProtoMajor != 2 {
+		t.Fatalf("the server was asked by %s", resp.Proto)
+	}
+	close(g.shut)
+	_, err = resp.Body.Read(make([]byte, 1)) // without pings: for ever
+	if err == nil || outcomeOf(err) != lost {
+		t.Errorf("the read ended with %v", err)
+	}
+	(*g.open.Load()).Close()
+}
+
+func TestPingsCanBeTurnedOff(t *testing.T) {
+	if tr := NewTransport(nil, Options{PingInterval: -1}); tr.HTTP2 != nil {
+		t.Errorf("HTTP/2 is configured as %+v", tr.HTTP2)
+	}
+	tr := NewTransport(nil, Options{})
+	if tr.HTTP2.SendPingTimeout != 30*time.Second || tr.HTTP2.PingTimeout != 15*time.Second || tr.IdleConnTimeout != 90*time.Second {
+		t.Errorf("the defaults are %+v and %v", tr.HTTP2, tr.IdleConnTimeout)
+	}
+}
+
+func TestUnusedConnectionsAreGivenUp(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	s.Start()
+	defer s.Close()
+	c := must(NewWithTransport(must(url.Parse(s.URL))(t), nil, Options{IdleConnTimeout: time.Millisecond}))(t)
+	if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-closed // by nobody else than the client
+}
+
+func TestManyStreamsShareOneHTTP2Connection(t *testing.T) {
+	_, _, c := tlsServer(t, true, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.RemoteAddr)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	var addr string
+	for i := range 20 {
+		resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		buf := make([]byte, 64)
+		n, err := resp.Body.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			addr = string(buf[:n])
+		} else if got := string(buf[:n]); got != addr {
+			t.Errorf("stream %d came by %s, the first by %s", i, got, addr)
+		}
+	}
+}

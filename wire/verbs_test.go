@@ -1,0 +1,347 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// seen is a request as the server saw it.
+type seen struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	body         []byte
+}
+
+// decode reads the body as the API server does, and fails the test when it cannot.
+func (a *seen) decode(t *testing.T) runtime.Object {
+	t.Helper()
+	obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(a.body, nil, nil)
+	if err != nil {
+		t.Fatalf("the server cannot read the body: %v", err)
+	}
+	return obj
+}
+
+// asServed writes an object as apimachinery does, with its kind.
+func asServed(t testing.TB, contentType string, obj runtime.Object) string {
+	t.Helper()
+	var s runtime.Serializer = kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, kjson.SerializerOptions{})
+	if contentType == typeProtobuf {
+		s = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	}
+	return string(must(runtime.Encode(s, obj))(t))
+}
+
+// oneAnswer is a real server that answers everything alike and keeps the last request.
+func oneAnswer(t *testing.T, contentType, body string) (*Client, *seen) {
+	t.Helper()
+	last := &seen{}
+	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		data, _ := io.ReadAll(r.Body)
+		*last = seen{r.Method, r.URL.Path, r.URL.Query(), r.Header, data}
+		w.Header().Set("Content-Type", contentType)
+		io.WriteString(w, body)
+	})
+	return c, last
+}
+
+func webPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "7"},
+		Spec:       corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "app", Image: "app:v1"}}},
+	}
+}
+
+func kindOf(obj *corev1.Pod) *corev1.Pod {
+	obj = obj.DeepCopy()
+	obj.APIVersion, obj.Kind = "v1", "Pod"
+	return obj
+}
+
+func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
+	for _, e := range []Encoding{Protobuf, JSON} {
+		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
+		c, last := oneAnswer(t, contentType, asServed(t, contentType, kindOf(webPod())))
+		pods := For(c, MustOf[*corev1.Pod]().Encoded(e))
+		ctx := t.Context()
+		write := WriteOptions{FieldManager: "me", DryRun: true, Validation: ValidateStrict}
+		written := url.Values{"fieldManager": {"me"}, "dryRun": {"All"}, "fieldValidation": {"Strict"}}
+		const path = "/api/v1/namespaces/shop/pods/web"
+		for _, v := range []struct {
+			name, method, path, contentType string
+			query                           url.Values
+			body                            bool
+			call                            func() (*corev1.Pod, error)
+		}{
+			{"get", "GET", path, "", nil, false, func() (*corev1.Pod, error) { return pods.Get(ctx, webKey, GetOptions{}) }},
+			{"get any", "GET", path, "", url.Values{"resourceVersion": {"0"}}, false, func() (*corev1.Pod, error) { return pods.Get(ctx, webKey, GetOptions{Version: "0"}) }},
+			{"create", "POST", "/api/v1/namespaces/shop/pods", contentType, written, true, func() (*corev1.Pod, error) { return pods.Create(ctx, webPod(), write) }},
+			{"update", "PUT", path, contentType, written, true, func() (*corev1.Pod, error) { return pods.Update(ctx, webPod(), write) }},
+			{"update with its kind", "PUT", path, contentType, nil, true, func() (*corev1.Pod, error) { return pods.Update(ctx, kindOf(webPod()), WriteOptions{}) }},
+			{"update status", "PUT", path + "/status", contentType, nil, true, func() (*corev1.Pod, error) { return pods.UpdateStatus(ctx, webPod(), WriteOptions{}) }},
+			{"resize", "PUT", path + "/resize", contentType, nil, true, func() (*corev1.Pod, error) {
+				return pods.UpdateSubresource(ctx, "resize", webPod(), WriteOptions{})
+			}},
+			{"JSON patch", "PATCH", path, "application/json-patch+json", written, false, func() (*corev1.Pod, error) { return pods.Patch(ctx, webKey, JSONPatch([]byte(`[]`)), write) }},
+			{"merge patch", "PATCH", path, "application/merge-patch+json", nil, false, func() (*corev1.Pod, error) {
+				return pods.Patch(ctx, webKey, MergePatch([]byte(`{}`)), WriteOptions{})
+			}},
+			{"strategic patch", "PATCH", path + "/status", "application/strategic-merge-patch+json", nil, false, func() (*corev1.Pod, error) {
+				return pods.Patch(ctx, webKey, StrategicPatch([]byte(`{}`)), WriteOptions{}, "status")
+			}},
+			{"apply", "PATCH", path, "application/apply-patch+yaml", url.Values{"fieldManager": {"me"}}, false, func() (*corev1.Pod, error) {
+				return pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{FieldManager: "me"})
+			}},
+			{"apply by force", "PATCH", path + "/status", "application/apply-patch+yaml", url.Values{"fieldManager": {"me"}, "force": {"true"}, "dryRun": {"All"}, "fieldValidation": {"Warn"}}, false, func() (*corev1.Pod, error) {
+				return pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{FieldManager: "me", Force: true, DryRun: true, Validation: ValidateWarn}, "status")
+			}},
+		} {
+			got, err := v.call()
+			if err != nil {
+				t.Errorf("%s %s: %v", e, v.name, err)
+				continue
+			}
+			if diff := cmp.Diff(webPod(), got); diff != "" {
+				t.Errorf("%s %s: the answer differs:\n%s", e, v.name, diff)
+			}
+			if v.query == nil {
+				v.query = url.Values{}
+			}
+			if last.method != v.method || last.path != v.path || last.header.Get("Content-Type") != v.contentType || !cmp.Equal(last.query, v.query) {
+				t.Errorf("%s %s: sent %s %s %v as %q", e, v.name, last.method, last.path, last.query, last.header.Get("Content-Type"))
+			}
+			if accept := last.header.Get("Accept"); !strings.HasPrefix(accept, contentType) || !strings.HasSuffix(accept, typeJSON) {
+				t.Errorf("%s %s: accepts %q", e, v.name, accept)
+			}
+			if v.body {
+				if diff := cmp.Diff(kindOf(webPod()), last.decode(t)); diff != "" {
+					t.Errorf("%s %s: the server reads something else:\n%s", e, v.name, diff)
+				}
+			}
+		}
+	}
+}
+
+func TestWritingDoesNotChangeTheObject(t *testing.T) {
+	c, last := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk","namespace":"home"},"spec":{"watts":40}}`)
+	lamp := &Lamp{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "desk"}, Spec: LampSpec{Watts: 40}}
+	got, err := For(c, Custom[*Lamp](lampResource)).Update(t.Context(), lamp, WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lamp.Kind != "" || got.Kind != "" || got.Spec.Watts != 40 {
+		t.Errorf("sent %+v, got %+v", lamp, got)
+	}
+	var sent Lamp
+	if err := json.Unmarshal(last.body, &sent); err != nil || sent.Kind != "Lamp" || sent.APIVersion != "home.example/v1" || sent.Spec.Watts != 40 {
+		t.Errorf("the server got %s", last.body)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "home", "name": "desk"}}}
+	back, err := For(c, Unstructured(lampResource)).Create(t.Context(), u, WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, changed := u.Object["kind"]; changed || back.GetKind() != "Lamp" {
+		t.Errorf("sent %v, got %v", u.Object, back.Object)
+	}
+	if watts, _, _ := unstructured.NestedInt64(back.Object, "spec", "watts"); watts != 40 {
+		t.Errorf("whole numbers are not int64: %#v", back.Object["spec"])
+	}
+	if !strings.Contains(string(last.body), `"kind":"Lamp"`) || last.path != "/apis/home.example/v1/namespaces/home/lamps" {
+		t.Errorf("the server got %s at %s", last.body, last.path)
+	}
+}
+
+func TestMetadataIsAskedForAndReadInEveryForm(t *testing.T) {
+	meta := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-1"},
+	}
+	wrapped := must(json.Marshal(meta))(t)
+	pb := must(meta.Marshal())(t)
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, Raw: pb}
+	for name, answer := range map[string][2]string{
+		"protobuf":                       {typeProtobuf, "k8s\x00" + string(must(unknown.Marshal())(t))},
+		"JSON":                           {typeJSON, string(wrapped)},
+		"whole, from a server of before": {typeJSON, asServed(t, typeJSON, kindOf(webPod()))},
+	} {
+		c, last := oneAnswer(t, answer[0], answer[1])
+		pods := For(c, Metadata(podResource))
+		got, err := pods.Get(t.Context(), webKey, GetOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got.Name != "web" || got.UID != "u-1" || got.Kind != "" {
+			t.Errorf("%s: got %+v", name, got)
+		}
+		if want := "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"; last.header.Get("Accept") != want {
+			t.Errorf("%s: accepts %q", name, last.header.Get("Accept"))
+		}
+		if _, err := pods.Patch(t.Context(), webKey, MergePatchOf(map[string]any{"metadata": nil}), WriteOptions{}); err != nil {
+			t.Errorf("%s: patch: %v", name, err)
+		}
+		if _, err := pods.Update(t.Context(), got, WriteOptions{}); err == nil || !strings.Contains(err.Error(), "use Patch") {
+			t.Errorf("%s: an update that loses the spec is sent: %v", name, err)
+		}
+	}
+}
+
+func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
+	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
+		t.Errorf("%s %s was sent", r.Method, r.URL)
+		return nil, errors.New("sent")
+	})
+	ctx := t.Context()
+	pods := For(c, MustOf[*corev1.Pod]())
+	other := webPod()
+	other.APIVersion, other.Kind = "v1", "Node"
+	errs := map[string]func() error{
+		"is empty":           func() error { _, err := For(c, Resource[*Lamp]{}).Get(ctx, webKey, GetOptions{}); return err },
+		"is nil":             func() error { _, err := pods.Update(ctx, (*corev1.Pod)(nil), WriteOptions{}); return err },
+		"Kind=Node":          func() error { _, err := pods.Update(ctx, other, WriteOptions{}); return err },
+		"the patch is empty": func() error { _, err := pods.Patch(ctx, webKey, Patch{}, WriteOptions{}); return err },
+		"encoding the patch": func() error { _, err := pods.Patch(ctx, webKey, MergePatchOf(func() {}), WriteOptions{}); return err },
+		"one subresource": func() error {
+			_, err := pods.Patch(ctx, webKey, MergePatch([]byte("{}")), WriteOptions{}, "a", "b")
+			return err
+		},
+		"needs ApplyOptions.Fie": func() error { _, err := pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{}); return err },
+		"say in which": func() error {
+			_, err := pods.Create(ctx, &corev1.Pod{}, WriteOptions{})
+			return err
+		},
+	}
+	for want, call := range errs {
+		if err := call(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q in it", err, want)
+		}
+	}
+}
+
+func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
+	for name, body := range map[string]string{
+		"another kind":         asServed(t, typeJSON, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}),
+		"another, in protobuf": asServed(t, typeProtobuf, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}),
+		"a Status":             `{"kind":"Status","apiVersion":"v1","status":"Success"}`,
+		"no kind":              `{"metadata":{}}`,
+	} {
+		c, _ := oneAnswer(t, typeJSON, body)
+		if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); !errors.Is(err, object.ErrWrongKind) || !strings.Contains(err.Error(), "get pods shop/web") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, body := range map[string]string{"no JSON": "<html>", "nothing": "", "half": `{"kind":"Pod"`, "broken envelope": "k8s\x00\xff", "broken object": "k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\xff\xff"} {
+		c, _ := oneAnswer(t, typeJSON, body)
+		if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Pod","spec":{"nodeName":7}}`)
+	if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); err == nil {
+		t.Error("a field of the wrong type is accepted")
+	}
+	c, _ = oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, kindOf(webPod())))
+	if _, err := For(c, Unstructured(podResource)).Get(t.Context(), webKey, GetOptions{}); err == nil || !strings.Contains(err.Error(), "protobuf") {
+		t.Errorf("protobuf for an unstructured object: %v", err)
+	}
+}
+
+func TestJSONIsReadAsTheServerMeansIt(t *testing.T) {
+	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk"},"Spec":{"watts":1},"spec":{"watts":40,"WATTS":2}}`)
+	lamp, err := For(c, Custom[*Lamp](lampResource)).Get(t.Context(), webKey, GetOptions{})
+	if err != nil || lamp.Spec.Watts != 40 {
+		t.Errorf("case does not count: %+v, %v", lamp, err)
+	}
+}
+
+func TestARefusedVerbKeepsTheCall(t *testing.T) {
+	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified"}`)
+	})
+	_, err := For(c, MustOf[*corev1.Pod]()).UpdateStatus(t.Context(), webPod(), WriteOptions{})
+	if !apierrors.IsConflict(err) || err.Error() != "update pods/status shop/web: the object has been modified" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestListAndWatchGoThroughASource(t *testing.T) {
+	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []corev1.Pod{*webPod()}}
+	c, last := oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, list))
+	pods, page, err := For(c, MustOf[*corev1.Pod]()).List(t.Context(), object.ListOptions{Selection: object.Selection{Namespace: "shop", Labels: "app=web"}})
+	if err != nil || page.Version != "9" || len(pods) != 1 || !cmp.Equal(pods[0], webPod()) {
+		t.Errorf("listed %v, %+v, %v", pods, page, err)
+	}
+	if last.path != "/api/v1/namespaces/shop/pods" || last.query.Get("labelSelector") != "app=web" {
+		t.Errorf("asked for %s?%s", last.path, last.query.Encode())
+	}
+	event := `{"type":"ADDED","object":` + strings.TrimSpace(asServed(t, typeJSON, kindOf(webPod()))) + "}\n"
+	c, _ = oneAnswer(t, typeJSON, event)
+	stream, err := For(c, MustOf[*corev1.Pod]().Encoded(JSON)).Watch(t.Context(), object.WatchOptions{Version: "7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	events, err := stream.Next()
+	if err != nil || len(events) != 1 || events[0].Type != object.Added || !cmp.Equal(events[0].Item.Object, webPod()) {
+		t.Errorf("watched %v, %v", events, err)
+	}
+	if _, _, err := For(c, Resource[*Lamp]{}).List(t.Context(), object.ListOptions{}); err == nil {
+		t.Error("an empty resource is listed")
+	}
+	if _, err := For(c, Resource[*Lamp]{}).Watch(t.Context(), object.WatchOptions{}); err == nil {
+		t.Error("an empty resource is watched")
+	}
+}
+
+func TestAnUndecodableObjectFailsAList(t *testing.T) {
+	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"namespace":"shop","name":"web"},"spec":{"nodeName":7}}]}`)
+	_, _, err := For(c, MustOf[*corev1.Pod]()).List(t.Context(), object.ListOptions{})
+	if err == nil || !strings.Contains(err.Error(), "list pods shop/web") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
+	var types []string
+	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		types = append(types, r.Header.Get("Content-Type"))
+		if types[len(types)-1] != typeJSON {
+			w.WriteHeader(http.StatusUnsupportedMediaType)
+			return
+		}
+		io.WriteString(w, asServed(t, typeJSON, kindOf(webPod())))
+	})
+	pod, err := For(c, MustOf[*corev1.Pod]()).Update(t.Context(), webPod(), WriteOptions{})
+	if err != nil || !cmp.Equal(pod, webPod()) || !cmp.Equal(types, []string{typeProtobuf, typeJSON}) {
+		t.Errorf("sent %q: %v", types, err)
+	}
+}
+
+func TestHalfASecretIsNotShown(t *testing.T) {
+	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Secret","data":{"key":"aHVudGVyMg=="},"metad`)
+	_, err := For(c, MustOf[*corev1.Secret]()).Get(t.Context(), webKey, GetOptions{})
+	if !errors.Is(err, object.ErrCorrupt) || strings.Contains(err.Error(), "aHVudGVyMg") {
+		t.Errorf("the error is %v", err)
+	}
+}

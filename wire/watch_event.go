@@ -1,0 +1,160 @@
+package wire
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// parallelJobs is from how many objects on a batch is decoded on several cores:
+// fewer take less time than other cores need to wake up.
+const parallelJobs = 8
+
+// job is an object that waits to be decoded.
+type job struct {
+	event int // index in events
+	raw   []byte
+	frame []byte // of an event that was only glanced at, else nil
+}
+
+// openOne appends the event of one frame. Objects are left to decodeAll.
+func (st *stream[T]) openOne(frame []byte) error {
+	if e, ok := st.codec.glance(frame); ok {
+		return st.openObject(e, frame)
+	}
+	e, err := st.codec.event(frame)
+	if err != nil {
+		return err
+	}
+	ev := object.Event[T]{Type: e.typ}
+	switch e.typ {
+	case object.Added, object.Modified, object.Deleted:
+		return st.openObject(e, nil)
+	case object.Bookmark:
+		if kind, err := st.kindOf(e); err != nil {
+			return err
+		} else if !st.kind.right(kind) {
+			return st.kind.wrong(kind.String())
+		}
+		m, err := st.codec.bookmark(e.raw)
+		if err != nil {
+			return err
+		}
+		ev.Item.Version = object.Version(m.ResourceVersion)
+		ev.InitialEnd = m.Annotations[initialEventsEnd] == "true"
+	case object.Failed:
+		if kind, err := st.kindOf(e); err != nil {
+			return err
+		} else if !isStatus(kind) {
+			want := kindCheck{want: kindText{"v1", "Status"}}
+			return want.wrong(kind.String())
+		}
+		status, err := st.codec.status(e.raw)
+		if err != nil {
+			return err
+		}
+		ev.Err = statusInStream(st.call, status)
+	}
+	st.events = append(st.events, ev)
+	return nil
+}
+
+// kindOf returns the kind of an event's object.
+func (st *stream[T]) kindOf(e event) (kindBytes, error) {
+	if !st.codec.selfNamed() {
+		return e.kind, nil
+	}
+	id, err := st.codec.peek(e.raw)
+	if err != nil {
+		return kindBytes{}, corrupt("object of a watch event: %w", err)
+	}
+	return id.kind, nil
+}
+
+// openObject appends the event of an object, and a job when it is to be decoded. A
+// frame is given when the event was only glanced at.
+func (st *stream[T]) openObject(e event, frame []byte) error {
+	if e.raw == nil {
+		return corrupt("a watch event without an object")
+	}
+	selfNamed := st.codec.selfNamed()
+	if !selfNamed && !st.kind.right(e.kind) {
+		return st.kind.wrong(e.kind.String())
+	}
+	ev := object.Event[T]{Type: e.typ}
+	mayBeHeld := st.held != nil && e.typ != object.Deleted
+	if mayBeHeld || st.lazy {
+		// Where the bytes do not say who they are, the decoded object has to.
+		if id, err := st.codec.peek(e.raw); err == nil {
+			if selfNamed && !st.kind.right(id.kind) {
+				return st.kind.wrong(id.kind.String())
+			}
+			name(&st.texts, &ev.Item, id)
+			ev.Item.Held = mayBeHeld && st.held(ev.Item.Key, ev.Item.UID, ev.Item.Version)
+			if st.lazy && !ev.Item.Held {
+				ev.Item.Raw = e.raw
+			}
+			if ev.Item.Held || st.lazy {
+				st.events = append(st.events, ev)
+				return nil
+			}
+		} else if frame != nil {
+			if e, err = st.codec.event(frame); err != nil {
+				return err
+			}
+			return st.openObject(e, nil)
+		}
+	}
+	st.jobs = append(st.jobs, job{event: len(st.events), raw: e.raw, frame: frame})
+	st.events = append(st.events, ev)
+	return nil
+}
+
+// decodeAll does the jobs, on several cores when there are enough.
+func (st *stream[T]) decodeAll() {
+	if workers := min(st.parallel, len(st.jobs)/(parallelJobs/2)); workers < 2 {
+		for _, j := range st.jobs {
+			st.decodeOne(j)
+		}
+	} else {
+		var next atomic.Int64
+		work := func() {
+			for i := next.Add(1) - 1; i < int64(len(st.jobs)); i = next.Add(1) - 1 {
+				st.decodeOne(st.jobs[i])
+			}
+		}
+		var group sync.WaitGroup
+		for range workers - 1 {
+			group.Go(work)
+		}
+		work()
+		group.Wait()
+	}
+}
+
+func (st *stream[T]) decodeOne(j job) {
+	item := &st.events[j.event].Item
+	st.read(j.raw, item)
+	if item.Err != nil && j.frame != nil {
+		st.readAgain(j, item)
+	}
+	if item.Err == nil {
+		// Receivers keep keys for longer than versions of objects.
+		item.Key.Name = strings.Clone(item.Key.Name)
+	}
+}
+
+// readAgain reads the object of an event that was only glanced at and could not be
+// read.
+func (st *stream[T]) readAgain(j job, item *object.Item[T]) {
+	e, err := st.codec.event(j.frame)
+	switch {
+	case err != nil:
+		*item = object.Item[T]{Err: err} // which ends the stream
+	case len(e.raw) != len(j.raw):
+		*item = object.Item[T]{}
+		st.read(e.raw, item)
+	}
+}

@@ -77,18 +77,20 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t.changes = changes
 	t.running = t.root
 	t.follow = len(b.Marks) > 0
-	var refs [16]ref
+	var refs [mvcc.Ahead]ref
 	for i := range b.Deltas {
-		// Looking some up before any is applied lets the processor fetch them together.
-		if ahead := i % len(refs); ahead == 0 {
-			for j := range min(len(refs), len(b.Deltas)-i) {
-				refs[j] = s.objects.Lookup(b.Deltas[i+j].Key)
+		if i%mvcc.Ahead == 0 {
+			var keys [mvcc.Ahead]object.Key
+			n := min(mvcc.Ahead, len(b.Deltas)-i)
+			for j := range n {
+				keys[j] = b.Deltas[i+j].Key
 			}
+			s.objects.LookupAll(keys[:n], refs[:])
 		}
 		if d := &b.Deltas[i]; d.List != nil {
 			t.list(d.List, d.List.Epoch)
 		} else {
-			t.event(d, refs[i%len(refs)])
+			t.event(d, refs[i%mvcc.Ahead])
 		}
 	}
 	for _, m := range b.Marks {
@@ -232,40 +234,14 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	afresh := t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
+	ahead := s.lookahead(l.Items)
 	seen, nameless := 0, false
-	var r ref
 	for i := range l.Items {
 		item := &l.Items[i]
-		r = s.objects.LookupAfter(r, item.Key)
-		live := s.objects.Live(r)
-		switch {
-		case item.Err != nil:
-			// It is there, but nobody can read it: the last good state stays. Without
-			// even a key it may be any.
-			nameless = nameless || item.Key.IsZero()
-			if afresh && live != nil {
-				s.foreign[r.ID] = true
-				s.note(r.ID, &brief{})
-			}
-		case live != nil && !afresh && !item.Held && s.direct && live == pointerOf(item.Object):
-			// The very object that is held.
-		default:
-			id := identityFrom(item.UID, item.Version)
-			var held identity
-			if live != nil {
-				held = s.identityOf(r, &id)
-			}
-			known := live != nil && !afresh && held.same(&id)
-			switch {
-			case known:
-			case item.Held:
-				t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
-			default:
-				r = t.upsert(item.Key, r, item.Object, &id, live != nil && held.otherLife(&id))
-				live = s.objects.Live(r)
-			}
-		}
-		if live != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
+		r := ahead.lookup(i, item.Key)
+		nameless = nameless || item.Err != nil && item.Key.IsZero()
+		r = t.item(item, r, afresh)
+		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 			seen++
 		}
 	}
@@ -277,6 +253,37 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.root.setMark(mark)
 	t.running.setMark(mark)
 	clear(t.deleted)
+}
+
+// item applies one item of a list, whose key is at r. afresh says that what is held is of an
+// earlier epoch.
+func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
+	s := t.store
+	live := s.objects.Live(r)
+	if item.Err != nil {
+		// It is there, but nobody can read it: the last good state stays.
+		if afresh && live != nil {
+			s.foreign[r.ID] = true
+			s.note(r.ID, &brief{})
+		}
+		return r
+	}
+	if live != nil && !afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
+		return r // the very object that is held
+	}
+	id := identityFrom(item.UID, item.Version)
+	var held identity
+	if live != nil {
+		held = s.identityOf(r, &id)
+		if !afresh && held.same(&id) {
+			return r
+		}
+	}
+	if item.Held {
+		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
+		return r
+	}
+	return t.upsert(item.Key, r, item.Object, &id, live != nil && held.otherLife(&id))
 }
 
 // vanish deletes what is in the scope and was not seen.

@@ -199,8 +199,16 @@ func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
 	var pointers [len(f.ids)]unsafe.Pointer
 	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
 	f.n = 0
+	if n.store.direct {
+		for _, p := range pointers[:found] {
+			if !yield(fromPointer[T](p)) {
+				return false
+			}
+		}
+		return true
+	}
 	for _, p := range pointers[:found] {
-		if !yield(n.store.load(p)) {
+		if !yield((*cell[T])(p).load()) {
 			return false
 		}
 	}

@@ -19,6 +19,7 @@ type Map struct {
 	dir     atomic.Pointer[[]*block] // records by id
 	removed func(uint32, object.Key)
 	shifts  atomic.Uint64
+	last    atomic.Uint64 // the newest stamp, set before a value with it is
 
 	// Of the writer:
 	ids   ids
@@ -136,12 +137,46 @@ func (m *Map) record(id uint32) *record {
 	return &(*m.dir.Load())[id>>blockBits].records[id&(blockSize-1)]
 }
 
+// Ahead is how many keys are worth looking up together.
+const Ahead = 16
+
+// LookupAll is [Map.Lookup] for up to [Ahead] keys. It goes through them three times, so that
+// the processor waits for all their cache lines at once: those of the table, then those of the
+// records, which depend on the former.
+func (m *Map) LookupAll(keys []object.Key, refs []Ref) {
+	t, dir := m.table.Load(), *m.dir.Load()
+	var spaces [Ahead]uint16
+	var hashes [Ahead]uint64
+	for i, k := range keys {
+		space, hash := t.spaces.find(k.Namespace)
+		spaces[i], hashes[i] = space, t.hash(hash, k.Name)
+		t.list[t.home(hashes[i])].tags[0].Load()
+	}
+	for i := range keys {
+		g, tag := &t.list[t.home(hashes[i])], laneOf(hashes[i])
+		for w := range g.tags {
+			if f := lanes(g.tags[w].Load(), tag); f != 0 {
+				if b, i, ok := locate(dir, g.ids[slotOf(w, f)].Load()); ok {
+					b.records[i].stamp.Load()
+					b.touch(i, m.width)
+				}
+				break
+			}
+		}
+	}
+	for i, k := range keys {
+		refs[i] = m.lookup(t, dir, k, spaces[i], hashes[i])
+	}
+}
+
 // Lookup returns k as it is in the revision in preparation, for the writer.
 func (m *Map) Lookup(k object.Key) Ref {
-	dir := *m.dir.Load()
 	t := m.table.Load()
 	space, hash := t.spaces.find(k.Namespace)
-	hash = t.hash(hash, k.Name)
+	return m.lookup(t, *m.dir.Load(), k, space, t.hash(hash, k.Name))
+}
+
+func (m *Map) lookup(t *groups, dir []*block, k object.Key, space uint16, hash uint64) Ref {
 	tag := laneOf(hash)
 	for at := t.home(hash); ; at = t.after(at) {
 		g := &t.list[at]
@@ -149,9 +184,7 @@ func (m *Map) Lookup(k object.Key) Ref {
 			for f := lanes(g.tags[w].Load(), tag); f != 0; f &= f - 1 {
 				id := g.ids[slotOf(w, f)].Load()
 				if b, i := dir[id>>blockBits], id&(blockSize-1); b.is(i, space, k) {
-					if m.width > 0 {
-						b.touch(i, m.width)
-					}
+					b.touch(i, m.width)
 					return Ref{ID: id, known: true}
 				}
 			}
@@ -162,16 +195,16 @@ func (m *Map) Lookup(k object.Key) Ref {
 	}
 }
 
-// LookupAfter is [Map.Lookup] for a key that is likely to have the id after that of last:
-// the keys of a list come in the order in which those of an earlier list came.
-func (m *Map) LookupAfter(last Ref, k object.Key) Ref {
-	if id := last.ID + 1; last.known {
-		b, i, ok := locate(*m.dir.Load(), id)
-		if ok && b.records[i].stamp.Load() != 0 && b.keyOf(i, m.table.Load().spaces) == k {
-			return Ref{ID: id, known: true}
-		}
-	}
-	return m.Lookup(k)
+// Touch has the processor fetch what the writer will want to know of an id.
+func (m *Map) Touch(id uint32) {
+	b, i := (*m.dir.Load())[id>>blockBits], id&(blockSize-1)
+	b.records[i].stamp.Load()
+	b.touch(i, m.width)
+}
+
+// Is reports whether an id that is in use stands for k, for the writer.
+func (m *Map) Is(id uint32, k object.Key) bool {
+	return (*m.dir.Load())[id>>blockBits].keyOf(id&(blockSize-1), m.table.Load().spaces) == k
 }
 
 // Live returns the newest value, nil if there is none or it was deleted, for the writer.
@@ -231,9 +264,19 @@ func (m *Map) Gather(ids []uint32, revision uint64, out []unsafe.Pointer) int {
 	dir := *m.dir.Load()
 	n := 0
 	for _, id := range ids {
+		if p := atomic.LoadPointer(&dir[id>>blockBits].values[id&(blockSize-1)]); p != nil {
+			out[n] = p
+			n++
+		}
+	}
+	if m.last.Load()>>1 <= revision { // in this order: it may have become so just now
+		return n
+	}
+	n = 0
+	for _, id := range ids {
 		b, i := dir[id>>blockBits], id&(blockSize-1)
 		p := atomic.LoadPointer(&b.values[i])
-		if b.last[i>>spanBits].Load()>>1 > revision { // in this order: it may have become so just now
+		if b.last[i>>spanBits].Load()>>1 > revision {
 			p = b.records[i].at(revision)
 		}
 		if p != nil {

@@ -109,8 +109,10 @@ func (b *block) widened(from, to int) *block {
 func (b *block) touch(i uint32, width int) {
 	atomic.LoadPointer(&b.values[i])
 	b.last[i>>spanBits].Load()
-	b.notes[int(i)*width].Load()
-	b.notes[int(i+1)*width-1].Load()
+	if width > 0 {
+		b.notes[int(i)*width].Load()
+		b.notes[int(i+1)*width-1].Load()
+	}
 }
 
 // is reports whether the record at i is that of k, whose namespace has that number.

@@ -34,11 +34,14 @@ func (m *Map) push(id uint32, stamp uint64, value unsafe.Pointer) {
 		// went: have the key looked at.
 		m.history.retire(m, id, stampNever)
 	}
-	b.set(i, stamp, value)
+	m.set(b, i, stamp, value)
 }
 
 // set makes a value the newest of the record at i.
-func (b *block) set(i uint32, stamp uint64, value unsafe.Pointer) {
+func (m *Map) set(b *block, i uint32, stamp uint64, value unsafe.Pointer) {
+	if m.last.Load() != stamp {
+		m.last.Store(stamp)
+	}
 	if last := &b.last[i>>spanBits]; last.Load() != stamp {
 		last.Store(stamp)
 	}
@@ -64,7 +67,7 @@ func (m *Map) insert(k object.Key, value unsafe.Pointer) Ref {
 	t := m.table.Load()
 	b, i := (*m.dir.Load())[id>>blockBits], id&(blockSize-1)
 	b.setKey(i, t.spaces.enter(k.Namespace), k)
-	b.set(i, m.history.Next()<<1, value)
+	m.set(b, i, m.history.Next()<<1, value)
 	t.insert(t.hashOf(k), id)
 	return Ref{ID: id, known: true}
 }

@@ -1,0 +1,164 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+
+	"github.com/tarnproject/tarn/internal/sim"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// mirror is a store with indexes of each kind.
+type mirror struct {
+	store   *store.Store[*sim.Thing]
+	byTier  *store.Index[*sim.Thing, string]
+	byDigit *store.Index[*sim.Thing, int]
+	labels  *store.LabelIndex[*sim.Thing]
+
+	mu sync.Mutex // guards mutation
+	// mutation is a write to a shared object that the store found.
+	mutation error
+}
+
+// newIndexes makes a mirror that lacks a store.
+func newIndexes() *mirror {
+	return &mirror{
+		byTier: store.Ordered(store.NewIndex("tier", func(t *sim.Thing) string { return t.Labels["tier"] })),
+		byDigit: store.NewMultiIndex("digit", func(t *sim.Thing, add func(int)) error {
+			for _, d := range strconv.Itoa(t.Status) {
+				add(int(d - '0'))
+			}
+			return nil
+		}),
+		labels: store.NewLabelIndex(func(t *sim.Thing) map[string]string { return t.Labels }),
+	}
+}
+
+func (m *mirror) indexes() []store.AnyIndex[*sim.Thing] {
+	return []store.AnyIndex[*sim.Thing]{m.byTier, m.byDigit, m.labels}
+}
+
+// mutated takes note of a mutation.
+func (m *mirror) mutated(found store.Mutation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mutation = fmt.Errorf("%v", found)
+}
+
+// newMirror makes an empty one, in one form or the other.
+func newMirror(r *rand.Rand) *mirror {
+	m := newIndexes()
+	opts := store.Options[*sim.Thing]{Indexes: m.indexes()}
+	switch r.IntN(8) {
+	case 0:
+		opts.Form = compact()
+	case 1:
+		opts.OnMutation = m.mutated
+	}
+	m.store = store.Must(store.New(sim.Accessor, opts))
+	return m
+}
+
+func compact() store.Form[*sim.Thing] {
+	return store.Encoded(func(t *sim.Thing) ([]byte, error) { return json.Marshal(t) },
+		func(data []byte) (*sim.Thing, error) {
+			t := new(sim.Thing)
+			return t, json.Unmarshal(data, t)
+		})
+}
+
+// check holds each index against a scan of the objects.
+func (m *mirror) check(snap store.Snapshot[*sim.Thing]) error {
+	tiers, digits := map[string]int{}, map[int]int{}
+	for t := range snap.All() {
+		tiers[t.Labels["tier"]]++
+		has := map[int]bool{}
+		for _, d := range strconv.Itoa(t.Status) {
+			has[int(d-'0')] = true
+		}
+		for d := range has {
+			digits[d]++
+		}
+	}
+	for _, tier := range []string{"", "a", "b", "c"} {
+		if n := m.byTier.Count(snap, tier); n != tiers[tier] {
+			return fmt.Errorf("index tier has %d of %q, a scan %d", n, tier, tiers[tier])
+		}
+		n := 0
+		for t := range m.labels.Select(snap, labels.SelectorFromSet(labels.Set{"tier": tier})) {
+			if t.Labels["tier"] != tier {
+				return fmt.Errorf("the label index has %v for tier %q", t, tier)
+			}
+			n++
+		}
+		if n != tiers[tier] {
+			return fmt.Errorf("the label index has %d of tier %q, a scan %d", n, tier, tiers[tier])
+		}
+	}
+	for d := range 10 {
+		n := 0
+		for range m.byDigit.Get(snap, d) {
+			n++
+		}
+		if n != digits[d] {
+			return fmt.Errorf("index digit has %d of %d, a scan %d", n, d, digits[d])
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mutation
+}
+
+// stateOf returns a snapshot as a map.
+func stateOf(snap store.Snapshot[*sim.Thing]) map[object.Key]*sim.Thing {
+	state := map[object.Key]*sim.Thing{}
+	for t := range snap.All() {
+		state[object.Key{Namespace: t.Namespace, Name: t.Name}] = t
+	}
+	return state
+}
+
+// follow tells a view of changes.
+func follow(v *sim.View, changes []store.Change[*sim.Thing]) {
+	for _, c := range changes {
+		switch c.Kind {
+		case store.Added:
+			v.Add(c.New())
+		case store.Updated:
+			v.Update(c.Old(), c.New(), false)
+		case store.Deleted:
+			v.Delete(c.New(), c.Unknown)
+		case store.Resynced:
+			v.Update(c.Old(), c.New(), true)
+		}
+	}
+}
+
+// scopeOf returns the scope that one of several reflectors lists.
+func scopeOf(sel object.Selection, reflectors int) object.Scope {
+	if reflectors > 1 {
+		return object.Scope(sel.Namespace)
+	}
+	return object.Everything
+}
+
+// compareWithin compares what two states have in a selection's namespace.
+func compareWithin(got, want map[object.Key]*sim.Thing, sel object.Selection) error {
+	within := map[object.Key]*sim.Thing{}
+	for k, t := range got {
+		if sel.Namespace == "" || k.Namespace == sel.Namespace {
+			within[k] = t
+		}
+	}
+	return sim.Compare(within, want)
+}
+
+func number(v object.Version) uint64 {
+	n, _ := strconv.ParseUint(string(v), 10, 64)
+	return n
+}

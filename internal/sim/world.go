@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// World is everything but the reader: a server, its writers, and what befalls them. One
+// goroutine at a time uses it.
+type World struct {
+	Server *Server
+	Faulty *Faulty // before the server
+	Writer *Writer
+	// Marks tells how far each reader has come. A restore is done only while its readers
+	// can notice it, and nothing is written before all have.
+	Marks func() []object.Mark
+	// Settle, if set, waits until readers have made use of all they received.
+	Settle func()
+
+	rand    *rand.Rand
+	hazards bool
+	quiet   bool
+	down    bool // for as long as an outage or a removal lasts
+	rewound bool // and perhaps not noticed yet
+}
+
+// Namespaces are where the writers of a world write.
+var Namespaces = []string{"one", "two", "three"}
+
+// NewWorld makes a world up. Everything random in it comes from r.
+func NewWorld(r *rand.Rand, trace *Trace) *World {
+	split := func() *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) }
+	quirks, plan := RandomQuirks(r), RandomFaults(r)
+	trace.Add("world", "quirks %+v; %v", quirks, plan)
+	w := &World{Server: NewServer(quirks, trace), rand: split(), hazards: r.IntN(3) > 0}
+	w.Faulty = NewFaulty(w.Server, plan, split(), trace)
+	w.Writer = NewWriter(w.Server, split(), 2+r.IntN(5), Namespaces...)
+	for range r.IntN(30) {
+		w.Writer.Write()
+	}
+	return w
+}
+
+// Move does one thing: mostly a write or a few.
+func (w *World) Move() {
+	if w.quiet {
+		return
+	}
+	n := w.rand.IntN(100)
+	if w.down && n < 25 {
+		w.up()
+		return
+	}
+	if w.unnoticed() {
+		return
+	}
+	if n >= 70 && !w.hazards {
+		n = 0
+	}
+	switch {
+	case n < 65:
+		for range 1 + w.rand.IntN(3) {
+			w.Writer.Write()
+		}
+	case n < 70:
+		for range 10 + w.rand.IntN(20) {
+			w.Writer.Write()
+		}
+	case n < 80:
+		w.Server.Compact(w.rand.IntN(10))
+	case n < 86:
+		w.Server.Cut()
+	case n < 89:
+		w.down = true
+		w.Faulty.Outage([...]func() error{refused, unauthorized, forbidden, notFound, unavailable}[w.rand.IntN(5)]())
+	case n < 90:
+		w.down = true
+		w.Server.Remove()
+	case n < 93:
+		w.rewind()
+	}
+}
+
+func (w *World) up() {
+	w.down = false
+	w.Faulty.Outage(nil)
+	w.Server.Restore()
+}
+
+// rewind restores an older state and writes a little into the new history, below the
+// versions that readers have seen: other states for versions they know.
+//
+// Where deletions do not carry their versions, readers do not know how far they have come,
+// and could not notice.
+func (w *World) rewind() {
+	if w.Server.quirks.OwnVersionDeleted {
+		return
+	}
+	w.rewound = true
+	// Else objects of the old history could stay, with versions that mean nothing now.
+	w.Faulty.spareNames(true)
+	to := w.Server.Rewind(1 + w.rand.IntN(15))
+	w.Faulty.Forget()
+	if w.Settle != nil {
+		w.Settle()
+	}
+	limit := uint64(0)
+	for _, m := range w.Marks() {
+		if v, err := parse(m.Version); err == nil && v > to && (limit == 0 || v < limit) {
+			limit = v
+		}
+	}
+	const most = 6 // versions that one write may use up
+	for range w.rand.IntN(6) {
+		if limit > 0 && w.Server.Version()+most >= limit {
+			break
+		}
+		w.Writer.Write()
+	}
+}
+
+// unnoticed reports whether a reader knows versions of a history that is no more. If
+// anything were written now, it might never find out.
+func (w *World) unnoticed() bool {
+	if !w.rewound {
+		return false
+	}
+	for _, m := range w.Marks() {
+		if v, err := parse(m.Version); err == nil && v > w.Server.Version() {
+			return true
+		}
+	}
+	w.rewound = false
+	w.Faulty.spareNames(false)
+	return false
+}
+
+// Exact reports whether a reader at a version of the server must have just the state of
+// that version: nothing was undecodable, no restore is unnoticed, and deletions carry
+// their versions.
+func (w *World) Exact() bool {
+	return !w.Server.quirks.OwnVersionDeleted && !w.unnoticed() && !w.Faulty.anySpoiled()
+}
+
+// Quiet ends all faults and writes, and makes up for what no reader could know: objects
+// that were undecodable get a new version. Noisy goes on.
+func (w *World) Quiet() {
+	w.quiet = true
+	w.up()
+	w.Faulty.Off(true)
+	keys, blurred := w.Faulty.Spoiled()
+	switch {
+	case w.unnoticed(), blurred, w.Server.lacks(keys):
+		// Nothing may be written before a restore is noticed; a list with a nameless item
+		// deletes nothing, only the next one does; and the deletion of an object that was never
+		// readable does not tell that the one before it, of the same name, is gone.
+		w.Faulty.Expire()
+		w.Server.Cut()
+	default:
+		w.Writer.Touch(keys)
+	}
+}
+
+// Noisy ends Quiet.
+func (w *World) Noisy() {
+	w.quiet = false
+	w.Faulty.Healed()
+	w.Faulty.Off(false)
+}
+
+// Idle lets the world go on while its only goroutine waits for it; see [Server.Idle].
+func (w *World) Idle(closed <-chan struct{}) {
+	switch {
+	case closed == nil: // in the middle of a list
+		if w.rand.IntN(6) == 0 {
+			w.Move()
+		}
+	case !w.quiet && w.rand.IntN(3) > 0:
+		w.Move()
+	default:
+		t := time.NewTimer(time.Duration(1+w.rand.IntN(30)) * time.Second)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-closed:
+		}
+	}
+}

@@ -138,9 +138,13 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 	case delta.Deleted:
 		t.late(d.Key, id) // for the mark alone
 		if live != nil && held.deletedBy(id) {
-			was := s.value(live)
+			was, other := s.value(live), held.otherLife(id)
 			t.remove(d.Key, r)
-			t.changed(Deleted, false, d.Key, was, t.final(was, d.Object, id))
+			if other {
+				t.changed(Deleted, true, d.Key, was, was)
+			} else {
+				t.changed(Deleted, false, d.Key, was, t.final(was, d.Object, id))
+			}
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -248,6 +252,8 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.flush()
 	if !nameless {
 		t.vanish(l.Scope, seen)
+	} else if afresh {
+		t.unseen(l.Scope, s.estrange)
 	}
 	mark := object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}
 	t.root.setMark(mark)
@@ -263,8 +269,7 @@ func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
 	if item.Err != nil {
 		// It is there, but nobody can read it: the last good state stays.
 		if afresh && live != nil {
-			s.foreign[r.ID] = true
-			s.note(r.ID, &brief{})
+			s.estrange(r.ID)
 		}
 		return r
 	}
@@ -292,6 +297,20 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	if scope == object.Everything && seen == t.root.objects {
 		return
 	}
+	t.unseen(scope, func(id uint32) { t.gone = append(t.gone, id) })
+	for _, id := range t.gone {
+		r := mvcc.RefTo(id)
+		last := objects.Live(r)
+		key, was := t.store.keep(objects.Key(id), last), t.store.value(last)
+		t.remove(key, r)
+		t.changed(Deleted, true, key, was, was)
+	}
+	t.gone = t.gone[:0]
+}
+
+// unseen calls f for what lives in the scope and was not seen.
+func (t *txn[T]) unseen(scope object.Scope, f func(id uint32)) {
+	objects := t.store.objects
 	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32], marks uint64) bool {
 		for i, c := range cells {
 			id := c.Elem
@@ -302,17 +321,15 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 				return false
 			}
 			if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
-				t.gone = append(t.gone, id)
+				f(id)
 			}
 		}
 		return true
 	})
-	for _, id := range t.gone {
-		r := mvcc.RefTo(id)
-		last := objects.Live(r)
-		key, was := t.store.keep(objects.Key(id), last), t.store.value(last)
-		t.remove(key, r)
-		t.changed(Deleted, true, key, was, was)
-	}
-	t.gone = t.gone[:0]
+}
+
+// estrange notes that the object of an id is of an earlier epoch.
+func (s *Store[T]) estrange(id uint32) {
+	s.foreign[id] = true
+	s.note(id, &brief{})
 }

@@ -95,11 +95,16 @@ func (a *identity) otherLife(b *identity) bool {
 	return a.uid != "" && b.uid != "" && a.uid != b.uid
 }
 
-// deletedBy reports whether a deletion with identity d is one of the object held as h.
-// An old server sends the object's own version with it, so an equal version will do.
+// deletedBy reports whether a deletion with identity d says that the object held as h is gone.
+// An old server sends the object's own version with it, so an equal version will do. The
+// deletion of another object of that name does so too, if it is later: that one was never
+// seen here, and came when this one had gone.
 func (h *identity) deletedBy(d *identity) bool {
 	if h.otherLife(d) {
-		return false
+		if h.both(d) {
+			return d.brief[2] > h.brief[2]
+		}
+		return !h.version.Known() || d.version.After(h.version)
 	}
 	if h.both(d) {
 		return d.brief[2] >= h.brief[2]

@@ -113,8 +113,15 @@ func (m model) event(kind delta.Type, t *thing) []move {
 	}
 	if kind == delta.Deleted {
 		m.deleted[t.key] = number(t.version)
-		if held == nil || held.uid != t.uid || number(t.version) < number(held.version) {
+		if held == nil || number(t.version) < number(held.version) {
 			return nil
+		}
+		if held.uid != t.uid {
+			if number(t.version) == number(held.version) {
+				return nil
+			}
+			delete(m.objects, t.key)
+			return []move{{Deleted, true, t.key, held, held}}
 		}
 		delete(m.objects, t.key)
 		return []move{{Deleted, false, t.key, held, t}}

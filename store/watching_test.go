@@ -23,7 +23,7 @@ func TestW14_DuplicatesAndStaleEventsChangeNothing(t *testing.T) {
 		"between held and mark":      event(delta.Updated, pod("shop/web", 7)),
 		"unknown key before mark":    event(delta.Added, pod("shop/gone", 8)),
 		"deleted before held":        event(delta.Deleted, pod("shop/web", 4)),
-		"deleted, another life":      event(delta.Deleted, pod("shop/web", 12, withUID("former"))),
+		"deleted, another life":      event(delta.Deleted, pod("shop/web", 4, withUID("former"))),
 		"deleted, not here":          event(delta.Deleted, pod("shop/gone", 13)),
 		"missed deletion, not here":  {Type: delta.Deleted, Unknown: true, Key: object.RawKey("shop/gone")},
 		"new life from before mark":  event(delta.Added, pod("shop/web", 9, withUID("former"))),
@@ -33,6 +33,33 @@ func TestW14_DuplicatesAndStaleEventsChangeNothing(t *testing.T) {
 	}
 	same(t, "held object", get(t, s, "shop/web"), held)
 	want(t, "content", content(s), []string{"shop/db@6", "shop/web@5"})
+}
+
+// The object that is deleted was never seen here, since it could not be read, say: the one that
+// had its name before must have gone first.
+func TestW18_DeletionOfALifeNeverSeenEndsTheOneBefore(t *testing.T) {
+	s := newPodStore(t)
+	apply(t, s, 10, listed(10, pod("shop/web", 5)))
+	got := apply(t, s, 12, event(delta.Deleted, pod("shop/web", 12, withUID("next"))))
+	want(t, "changes", got, []string{"Deleted? shop/web@5>5"})
+	want(t, "content", content(s), nil)
+}
+
+// A list of a new epoch with an item that nobody can even name deletes nothing. What it leaves
+// there is of the old epoch: its versions are not those of the new one.
+func TestW19_AfterANamelessItemWhatIsLeftIsForeign(t *testing.T) {
+	s := newPodStore(t)
+	apply(t, s, 10, listed(10, pod("shop/web", 9), pod("shop/db", 6)))
+	l := listed(5, pod("shop/db", 4))
+	l.List.Epoch = 1
+	l.List.Items = append(l.List.Items, object.Item[*corev1.Pod]{Err: errors.New("unreadable")})
+	apply(t, s, 5, l)
+	want(t, "content after the list", content(s), []string{"shop/db@4", "shop/web@9"})
+	applyBatch(t, s, &podBatch{
+		Deltas: []podDelta{event(delta.Updated, pod("shop/web", 7))},
+		Marks:  []object.Mark{{Epoch: 1, Version: "7"}},
+	})
+	want(t, "content", content(s), []string{"shop/db@4", "shop/web@7"})
 }
 
 func TestW14_LateModifiedDoesNotRevive(t *testing.T) {

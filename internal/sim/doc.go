@@ -37,11 +37,6 @@
 //     they have not reached wait in silence.
 //   - A restore that has passed the versions readers know before they notice (W19): the
 //     writers wait. Nor one of a server whose deletions carry the object's own version.
-//   - Two things that the store does not get right yet, so the world avoids them. A list
-//     of a new epoch with an item that has no name leaves objects of the old one beside
-//     versions of the new (World.rewind spares the names). The deletion of an object that
-//     was never readable leaves the one that had its name before (World.Quiet has readers
-//     list again).
 //   - A subscriber that ignores changes of the status alone goes by the generation. After
 //     a restore the same generation may have another spec; a View does not insist on it.
 package sim

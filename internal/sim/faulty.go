@@ -36,7 +36,6 @@ type Faulty struct {
 	counts  [Faults]int
 	spoiled map[object.Key]bool // objects that were served undecodable
 	blurred bool                // and one of them without a name
-	named   bool                // no more of those for now
 	past    map[object.Scope][]object.Event[*Thing]
 	open    map[*faultyStream]struct{}
 	// expiries counts the calls of Expire, and for each scope those it was told of.
@@ -102,13 +101,6 @@ func (f *Faulty) anySpoiled() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.spoiled) > 0
-}
-
-// spareNames keeps the fault Nameless from striking, or no longer.
-func (f *Faulty) spareNames(spare bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.named = spare
 }
 
 // Drained reports whether everything received was passed on.
@@ -238,7 +230,7 @@ func (f *Faulty) spoil(item object.Item[*Thing]) object.Item[*Thing] {
 	if item.Held {
 		return item // it is not decoded
 	}
-	nameless := !f.named && f.strikes(Nameless)
+	nameless := f.strikes(Nameless)
 	if !nameless && !f.strikes(Undecodable) {
 		return item
 	}

@@ -248,13 +248,6 @@ func (s *Server) Keys() []object.Key {
 	return sortedKeys(s.objects)
 }
 
-// lacks reports whether there is no object of one of the keys.
-func (s *Server) lacks(keys []object.Key) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(keys, func(k object.Key) bool { return s.objects[k] == nil })
-}
-
 // State returns what a selection has now.
 func (s *Server) State(sel object.Selection) map[object.Key]*Thing {
 	s.mu.Lock()

@@ -99,8 +99,6 @@ func (w *World) rewind() {
 		return
 	}
 	w.rewound = true
-	// Else objects of the old history could stay, with versions that mean nothing now.
-	w.Faulty.spareNames(true)
 	to := w.Server.Rewind(1 + w.rand.IntN(15))
 	w.Faulty.Forget()
 	if w.Settle != nil {
@@ -133,7 +131,6 @@ func (w *World) unnoticed() bool {
 		}
 	}
 	w.rewound = false
-	w.Faulty.spareNames(false)
 	return false
 }
 
@@ -152,10 +149,9 @@ func (w *World) Quiet() {
 	w.Faulty.Off(true)
 	keys, blurred := w.Faulty.Spoiled()
 	switch {
-	case w.unnoticed(), blurred, w.Server.lacks(keys):
-		// Nothing may be written before a restore is noticed; a list with a nameless item
-		// deletes nothing, only the next one does; and the deletion of an object that was never
-		// readable does not tell that the one before it, of the same name, is gone.
+	case w.unnoticed(), blurred:
+		// Nothing may be written before a restore is noticed, and a list with a nameless item
+		// deletes nothing, only the next one does.
 		w.Faulty.Expire()
 		w.Server.Cut()
 	default:

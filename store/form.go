@@ -111,9 +111,17 @@ func (f *encoded[X]) detects() {}
 
 // cell holds an object with the identity that would else need decoding.
 type cell[T any] struct {
-	identity
-	object T       // as it is, if held is nil
-	held   Held[T] // in a form
+	brief  brief
+	texts  *identity // where the identity has no brief
+	object T         // as it is, if held is nil
+	held   Held[T]   // in a form
+}
+
+func (c *cell[T]) identity() identity {
+	if c.texts != nil {
+		return *c.texts
+	}
+	return c.brief.texts()
 }
 
 func (c *cell[T]) load() T {
@@ -168,11 +176,14 @@ func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
 		}
 		return p, nil
 	}
-	// Copies, so as not to keep alive the buffer that they were cut from.
-	c := &cell[T]{identity: identity{
-		uid:     object.UID(strings.Clone(string(id.uid))),
-		version: object.Version(strings.Clone(string(id.version))),
-	}}
+	c := &cell[T]{brief: id.brief}
+	if id.brief == (brief{}) {
+		// Copies, so as not to keep alive the buffer that they were cut from.
+		c.texts = &identity{
+			uid:     object.UID(strings.Clone(string(id.uid))),
+			version: object.Version(strings.Clone(string(id.version))),
+		}
+	}
 	if s.form == nil {
 		c.object = obj
 		return unsafe.Pointer(c), nil

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/tarnproject/tarn/object"
+import (
+	"strconv"
+
+	"github.com/tarnproject/tarn/object"
+)
 
 // identity is what tells one version of an object from another.
 type identity struct {
@@ -36,6 +40,28 @@ func briefly(uid object.UID, version object.Version) (b brief) {
 		return brief{}
 	}
 	return brief{w0<<32 | w1, w2<<32 | w3, n}
+}
+
+// texts returns the identity of a brief that is not zero, in full.
+func (b *brief) texts() identity {
+	var s [36]byte
+	digits(s[0:4], s[4:8], b[0]>>32)
+	digits(s[9:13], s[14:18], b[0])
+	digits(s[19:23], s[24:28], b[1]>>32)
+	digits(s[28:32], s[32:36], b[1])
+	s[8], s[13], s[18], s[23] = '-', '-', '-', '-'
+	return identity{uid: object.UID(s[:]), version: object.Version(strconv.FormatUint(b[2], 10)), brief: *b}
+}
+
+// digits is the inverse of hex: n has, in its lower 32 bits, what eight digits stand for.
+func digits(first, second []byte, n uint64) {
+	const hex = "0123456789abcdef"
+	for i, to := range [...][]byte{first, second} {
+		for j := range 2 {
+			pair := byte(n >> (16*i + 8*j))
+			to[2*j], to[2*j+1] = hex[pair>>4], hex[pair&15]
+		}
+	}
 }
 
 // four returns four bytes as a number.
@@ -131,7 +157,7 @@ func (s *Store[T]) identityOf(r ref, other *identity) identity {
 	}
 	id := s.identity(s.objects.Live(r))
 	if len(s.foreign) > 0 && s.foreign[r.ID] {
-		id.version = ""
+		id.version, id.brief = "", brief{}
 	}
 	return id
 }

@@ -13,13 +13,13 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 	uid := rapid.Custom(func(t *rapid.T) object.UID {
 		s := []byte("0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d")
 		for range rapid.IntRange(0, 2).Draw(t, "changes") {
-			s[rapid.IntRange(0, len(s)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("09afAFg/:@`-\x00\xff")).Draw(t, "byte")
+			s[rapid.IntRange(0, len(s)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("0123456789abcdefAFg/:@`-\x00\xff")).Draw(t, "byte")
 		}
-		return object.UID(s[:rapid.SampledFrom([]int{36, 36, 36, 35, 0}).Draw(t, "length")])
+		return object.UID(s[:rapid.SampledFrom([]int{36, 36, 36, 36, 36, 36, 35, 0}).Draw(t, "length")])
 	})
 	version := rapid.Custom(func(t *rapid.T) object.Version {
 		return object.Version(rapid.SampledFrom([]string{
-			"", "0", "1", "2", "9", "10", "010", "12x", "9999999999999999999", "18446744073709551615",
+			"1", "2", "9", "10", "11", "12", "900", "", "0", "010", "12x", "9999999999999999999", "18446744073709551615",
 			"18446744073709551616", "99999999999999999999", "+1",
 		}).Draw(t, "version"))
 	})
@@ -28,6 +28,9 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 		a, b := identityFrom(uid.Draw(t, "a"), version.Draw(t, "va")), identityFrom(uid.Draw(t, "b"), version.Draw(t, "vb"))
 		if a.both(&b) {
 			compared++
+			if full := a.brief.texts(); full != a {
+				t.Errorf("%q@%q comes back as %q@%q", a.uid, a.version, full.uid, full.version)
+			}
 		}
 		textA, textB := identity{uid: a.uid, version: a.version}, identity{uid: b.uid, version: b.version}
 		for name, compare := range map[string]func(a, b *identity) bool{

@@ -242,7 +242,7 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 // identity returns the identity of what is held.
 func (s *Store[T]) identity(p unsafe.Pointer) identity {
 	if !s.direct {
-		return (*cell[T])(p).identity
+		return (*cell[T])(p).identity()
 	}
 	obj := fromPointer[T](p)
 	return identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}

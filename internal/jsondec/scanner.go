@@ -123,13 +123,11 @@ func (s *Scanner) Next() (Part, error) {
 }
 
 // Peek reads the identity of the item that Next has returned last, whose Raw this is, as
-// the function of that name does. It looks at no more than the metadata: while splitting,
-// the scanner has noted where the members begin.
+// the function of that name does, but without going through it again: while splitting, the
+// scanner has noted where the members begin.
 func (s *Scanner) Peek(item []byte) (Identity, error) {
-	if !s.split.unclear {
-		if id, ok := outlined(item, s.split.outline); ok {
-			return id, nil
-		}
+	if id, ok := s.split.outline.peek(item); ok {
+		return id, nil
 	}
 	return Peek(item)
 }

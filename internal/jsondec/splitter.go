@@ -33,16 +33,37 @@ type splitter struct {
 	depth   int
 	objects []uint64 // one bit for each level: whether it is an object
 
-	// outline is where the strings of the first level begin, counted from the value's
-	// beginning: the names of its members are among them. unclear says that some are
-	// missing.
-	outline []int32
-	unclear bool
+	outline outline
 }
 
-// maxOutline is how many strings an outline has at the most. Objects of the API have a
-// handful of members.
-const maxOutline = 24
+// outline is where the strings of an object's first level begin, and those of its metadata,
+// counted from the object's beginning: the names of their members are among them. With it
+// nobody has to go through the object again to find these.
+type outline struct {
+	top, meta []int32
+	inMeta    bool // the last string of the first level was "metadata"
+	unclear   bool // some are missing
+}
+
+// maxOutline is how many strings an outline has of each at the most. Objects of the API have
+// a handful of members, and their metadata a dozen or so.
+const maxOutline = 48
+
+// note takes a string of b, from the quote at i up to end, into the outline of the object that
+// begins at from. end is negative if it has not arrived as a whole.
+func (o *outline) note(b []byte, from, i, end, depth int) {
+	list := &o.top
+	if depth == 2 {
+		list = &o.meta
+	} else {
+		o.inMeta = end > 0 && string(b[i:end]) == `"metadata"`
+	}
+	if end < 0 || len(*list) == maxOutline {
+		o.unclear = true
+		return
+	}
+	*list = append(*list, int32(i-from))
+}
 
 // scan goes on at b[i] and returns the index after the value's last byte, with done;
 // or len(b) where the value has not ended yet. atEnd says that nothing follows b,
@@ -83,16 +104,27 @@ func (s *splitter) scan(b []byte, from, i int, atEnd bool) (end int, done bool, 
 		i++
 		switch c {
 		case '"':
-			// Most strings have arrived as a whole.
-			end := pastString(b, i-1)
-			if s.depth == 1 {
-				s.note(i-1-from, end > 0)
+			// Most strings have arrived as a whole, and are followed by another.
+			noted := s.depth == 1 || s.depth == 2 && s.outline.inMeta
+			for {
+				end := pastString(b, i-1)
+				if noted {
+					s.outline.note(b, from, i-1, end, s.depth)
+				}
+				if end < 0 {
+					s.quoted = true
+					break
+				}
+				if i = end; i+1 >= len(b) || b[i+1] != '"' || b[i] != ':' && b[i] != ',' || s.depth == 0 {
+					break
+				}
+				i += 2
 			}
-			if end < 0 {
-				s.begun, s.quoted = true, true
+			s.begun = true
+			if s.quoted {
 				continue
 			}
-			if i = end; s.depth == 0 {
+			if s.depth == 0 {
 				return i, true, nil
 			}
 		case '{', '[':
@@ -127,15 +159,6 @@ var structural, literal = func() (s, l [256]bool) {
 	}
 	return s, l
 }()
-
-// note takes a string of the first level into the outline.
-func (s *splitter) note(at int, whole bool) {
-	if !whole || len(s.outline) == maxOutline {
-		s.unclear = true
-		return
-	}
-	s.outline = append(s.outline, int32(at))
-}
 
 func (s *splitter) push(object bool) error {
 	if s.depth == maxDepth {
@@ -203,7 +226,7 @@ func (s *splitter) reset() {
 	if cap(s.objects) > 16 {
 		s.objects = nil
 	}
-	*s = splitter{objects: s.objects[:0], outline: s.outline[:0]}
+	*s = splitter{objects: s.objects[:0], outline: outline{top: s.outline.top[:0], meta: s.outline.meta[:0]}}
 }
 
 const (

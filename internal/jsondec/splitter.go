@@ -195,30 +195,38 @@ func (s *splitter) skipString(b []byte, i int) int {
 }
 
 // pastString returns the index after the string whose opening quote is at i, or -1.
-// It looks at eight bytes at a time.
+// It looks for quotes, eight bytes at a time, and at what stands before one.
 func pastString(b []byte, i int) int {
-	i++
-	for i+8 <= len(b) {
-		w := load64(b[i:])
-		m := zeroBytes(w^ones*'"') | zeroBytes(w^ones*'\\')
-		if m == 0 {
+	start := i
+	for i++; ; i++ {
+		for i+8 <= len(b) {
+			m := zeroBytes(load64(b[i:]) ^ ones*'"')
+			if m != 0 {
+				i += bits.TrailingZeros64(m) / 8
+				break
+			}
 			i += 8
-			continue
 		}
-		if i += bits.TrailingZeros64(m) / 8; b[i] == '"' {
-			return i + 1
-		}
-		i += 2
-	}
-	for ; i < len(b); i++ {
-		if b[i] == '"' {
-			return i + 1
-		}
-		if b[i] == '\\' {
+		for i < len(b) && b[i] != '"' {
 			i++
 		}
+		if i == len(b) {
+			return -1
+		}
+		if b[i-1] != '\\' || !escaped(b, start, i) {
+			return i + 1
+		}
 	}
-	return -1
+}
+
+// escaped reports whether an odd number of backslashes stands before the byte at i, in the
+// string that begins at start.
+func escaped(b []byte, start, i int) bool {
+	n := 0
+	for j := i - 1; j > start && b[j] == '\\'; j-- {
+		n++
+	}
+	return n%2 == 1
 }
 
 // reset makes the splitter ready for the next value.

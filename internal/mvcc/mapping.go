@@ -35,6 +35,7 @@ type Map struct {
 type Ref struct {
 	ID    uint32
 	known bool
+	hash  uint64 // of a key that was looked up
 }
 
 // RefTo returns the ref of an id that is in use.
@@ -190,7 +191,7 @@ func (m *Map) lookup(t *groups, dir []*block, k object.Key, space uint16, hash u
 			}
 		}
 		if g.empty() {
-			return Ref{}
+			return Ref{hash: hash}
 		}
 	}
 }

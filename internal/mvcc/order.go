@@ -284,21 +284,9 @@ func (o *Order[E, K]) inner(below []*node[E, K], seps []K) *node[E, K] {
 
 func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K], sep K) {
 	place, _ := o.find(n, k, nil)
-	at, gone := 0, n.gone.Load()
-	cells := make([]Cell[E], 0, n.live()+1)
-	for i, c := range n.cells {
-		if i == place {
-			at = len(cells)
-			cells = append(cells, Cell[E]{Elem: e})
-		}
-		if !Gone(gone, i) {
-			cells = append(cells, c)
-		}
-	}
-	if place == len(n.cells) {
-		at = len(cells)
-		cells = append(cells, Cell[E]{Elem: e})
-	}
+	cells := n.appendLive(make([]Cell[E], 0, n.live()+1), 0, place)
+	at := len(cells)
+	cells = n.appendLive(append(cells, Cell[E]{Elem: e}), place, len(n.cells))
 	if len(cells) > MaxLeaf {
 		mid := len(cells) / 2
 		if at == len(cells)-1 {
@@ -313,6 +301,17 @@ func (o *Order[E, K]) insertLeaf(n *node[E, K], e E, k K) (now, right *node[E, K
 		cells[at].digest = o.sort.Digest(k, n.skip)
 	}
 	return &node[E, K]{cells: cells, skip: n.skip, prefix: n.prefix}, nil, sep
+}
+
+// appendLive appends the cells from one index up to another that are not gone.
+func (n *node[E, K]) appendLive(cells []Cell[E], from, to int) []Cell[E] {
+	for gone := n.gone.Load() >> from << from; from < to; {
+		next := min(to, bits.TrailingZeros64(gone))
+		cells = append(cells, n.cells[from:next]...)
+		from = next + 1
+		gone &= gone - 1
+	}
+	return cells
 }
 
 func without[E any](s []E, at int) []E {
@@ -372,18 +371,13 @@ func (o *Order[E, K]) removeLeaf(n *node[E, K], e E, k K) *node[E, K] {
 	if n.live() == 1 {
 		return nil
 	}
-	gone |= 1 << at
 	if n.live() > MaxLeaf/4 {
-		n.gone.Store(gone)
+		n.gone.Store(gone | 1<<at)
 		return n
 	}
 	// It may be small enough to be joined to another.
-	cells := make([]Cell[E], 0, n.live()-1)
-	for i, c := range n.cells {
-		if !Gone(gone, i) {
-			cells = append(cells, c)
-		}
-	}
+	cells := n.appendLive(make([]Cell[E], 0, n.live()-1), 0, at)
+	cells = n.appendLive(cells, at+1, len(n.cells))
 	return &node[E, K]{cells: cells, skip: n.skip, prefix: n.prefix}
 }
 
@@ -397,13 +391,7 @@ func (o *Order[E, K]) merge(n *node[E, K], at int, small *node[E, K]) *node[E, K
 	if len(small.cells)+next.live() > MaxLeaf*3/4 {
 		return nil
 	}
-	cells := slices.Clone(small.cells)
-	for i, gone := 0, next.gone.Load(); i < len(next.cells); i++ {
-		if !Gone(gone, i) {
-			cells = append(cells, next.cells[i])
-		}
-	}
-	joined := o.leaf(cells)
+	joined := o.leaf(next.appendLive(slices.Clone(small.cells), 0, len(next.cells)))
 	kids := n.copyKids(at, joined)
 	return o.inner(without(kids, at+1), without(n.seps, at))
 }

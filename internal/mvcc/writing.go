@@ -11,7 +11,7 @@ import (
 // returns for k.
 func (m *Map) Put(k object.Key, r Ref, value unsafe.Pointer) Ref {
 	if !r.known {
-		return m.insert(k, value)
+		return m.insert(k, r.hash, value)
 	}
 	m.push(r.ID, m.history.Next()<<1, value)
 	return r
@@ -61,14 +61,14 @@ func (m *Map) version() *version {
 	return v
 }
 
-func (m *Map) insert(k object.Key, value unsafe.Pointer) Ref {
+func (m *Map) insert(k object.Key, hash uint64, value unsafe.Pointer) Ref {
 	m.Reserve(1)
 	id := m.takeID()
 	t := m.table.Load()
 	b, i := (*m.dir.Load())[id>>blockBits], id&(blockSize-1)
 	b.setKey(i, t.spaces.enter(k.Namespace), k)
 	m.set(b, i, m.history.Next()<<1, value)
-	t.insert(t.hashOf(k), id)
+	t.insert(hash, id)
 	return Ref{ID: id, known: true}
 }
 

@@ -67,8 +67,18 @@ func lanes(word uint64, tag uint16) uint64 {
 	return (x - laneLows) &^ x & laneHighs
 }
 
-// slotOf returns the slot of the lowest bit of found in the word of that index.
-func slotOf(word int, found uint64) int { return word*4 + bits.TrailingZeros64(found)/16 }
+// matches has a bit for each slot of the group whose tag it is, for next, and for some that
+// it is not. All slots are compared without a branch: which one it is nobody can foresee, and
+// a processor that has foreseen wrongly cannot begin with the lookup after this one.
+func (g *group) matches(tag uint16) uint64 {
+	return lanes(g.tags[0].Load(), tag)>>15 | lanes(g.tags[1].Load(), tag)>>14 | lanes(g.tags[2].Load(), tag)>>13
+}
+
+// slotOf returns the slot of the lowest bit of what matches returned.
+func slotOf(found uint64) int {
+	bit := bits.TrailingZeros64(found)
+	return bit%16*4 + bit/16
+}
 
 func laneOf(h uint64) uint16 { return laneUsed | uint16(h) }
 
@@ -100,16 +110,14 @@ func (t *groups) insert(h uint64, id uint32) {
 	t.keys++
 	for at := t.home(h); ; at = t.after(at) {
 		g := &t.list[at]
-		for w := range g.tags {
-			word := g.tags[w].Load()
-			free := lanes(word, laneGone)
-			if free != 0 {
-				t.gone--
-			} else if free = lanes(word, laneEmpty); free == 0 {
+		for slot := range groupSlots {
+			tag := g.tag(slot)
+			if tag != laneEmpty && tag != laneGone {
 				continue
 			}
-			// The lowest match is always a true one.
-			slot := slotOf(w, free)
+			if tag == laneGone {
+				t.gone--
+			}
 			g.ids[slot].Store(id) // before anybody can see the tag
 			g.setTag(slot, laneOf(h))
 			return
@@ -122,22 +130,20 @@ func (t *groups) remove(h uint64, id uint32) {
 	tag := laneOf(h)
 	for at := t.home(h); ; at = t.after(at) {
 		g := &t.list[at]
-		for w := range g.tags {
-			for f := lanes(g.tags[w].Load(), tag); f != 0; f &= f - 1 {
-				slot := slotOf(w, f)
-				if g.ids[slot].Load() != id || g.tag(slot) != tag {
-					continue
-				}
-				t.keys--
-				// No probe has passed a group with an empty slot, nor will one.
-				if g.empty() {
-					g.setTag(slot, laneEmpty)
-				} else {
-					g.setTag(slot, laneGone)
-					t.gone++
-				}
-				return
+		for f := g.matches(tag); f != 0; f &= f - 1 {
+			slot := slotOf(f)
+			if g.ids[slot].Load() != id || g.tag(slot) != tag {
+				continue
 			}
+			t.keys--
+			// No probe has passed a group with an empty slot, nor will one.
+			if g.empty() {
+				g.setTag(slot, laneEmpty)
+			} else {
+				g.setTag(slot, laneGone)
+				t.gone++
+			}
+			return
 		}
 		if g.empty() {
 			panic("mvcc: a key is missing from its table")
@@ -145,9 +151,7 @@ func (t *groups) remove(h uint64, id uint32) {
 	}
 }
 
-func (g *group) empty() bool {
-	return lanes(g.tags[0].Load(), laneEmpty)|lanes(g.tags[1].Load(), laneEmpty)|lanes(g.tags[2].Load(), laneEmpty) != 0
-}
+func (g *group) empty() bool { return g.matches(laneEmpty) != 0 }
 
 func (g *group) tag(slot int) uint16 { return uint16(g.tags[slot/4].Load() >> (slot % 4 * 16)) }
 

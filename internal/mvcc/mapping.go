@@ -64,18 +64,13 @@ func (m *Map) seek(dir []*block, k object.Key) (*block, uint32) {
 	tag := laneOf(hash)
 	for at := t.home(hash); ; at = t.after(at) {
 		g := &t.list[at]
-		var empty uint64
-		for w := range g.tags {
-			word := g.tags[w].Load()
-			for f := lanes(word, tag); f != 0; f &= f - 1 {
-				id := g.ids[slotOf(w, f)].Load()
-				if b, i, ok := locate(dir, id); ok && b.is(i, space, k) {
-					return b, i
-				}
+		for f := g.matches(tag); f != 0; f &= f - 1 {
+			id := g.ids[slotOf(f)].Load()
+			if b, i, ok := locate(dir, id); ok && b.is(i, space, k) {
+				return b, i
 			}
-			empty |= lanes(word, laneEmpty)
 		}
-		if empty != 0 {
+		if g.empty() {
 			return nil, 0
 		}
 	}
@@ -154,14 +149,11 @@ func (m *Map) LookupAll(keys []object.Key, refs []Ref) {
 		t.list[t.home(hashes[i])].tags[0].Load()
 	}
 	for i := range keys {
-		g, tag := &t.list[t.home(hashes[i])], laneOf(hashes[i])
-		for w := range g.tags {
-			if f := lanes(g.tags[w].Load(), tag); f != 0 {
-				if b, i, ok := locate(dir, g.ids[slotOf(w, f)].Load()); ok {
-					b.records[i].stamp.Load()
-					b.touch(i, m.width)
-				}
-				break
+		g := &t.list[t.home(hashes[i])]
+		if f := g.matches(laneOf(hashes[i])); f != 0 {
+			if b, i, ok := locate(dir, g.ids[slotOf(f)].Load()); ok {
+				b.records[i].stamp.Load()
+				b.touch(i, m.width)
 			}
 		}
 	}
@@ -181,13 +173,11 @@ func (m *Map) lookup(t *groups, dir []*block, k object.Key, space uint16, hash u
 	tag := laneOf(hash)
 	for at := t.home(hash); ; at = t.after(at) {
 		g := &t.list[at]
-		for w := range g.tags {
-			for f := lanes(g.tags[w].Load(), tag); f != 0; f &= f - 1 {
-				id := g.ids[slotOf(w, f)].Load()
-				if b, i := dir[id>>blockBits], id&(blockSize-1); b.is(i, space, k) {
-					b.touch(i, m.width)
-					return Ref{ID: id, known: true}
-				}
+		for f := g.matches(tag); f != 0; f &= f - 1 {
+			id := g.ids[slotOf(f)].Load()
+			if b, i := dir[id>>blockBits], id&(blockSize-1); b.is(i, space, k) {
+				b.touch(i, m.width)
+				return Ref{ID: id, known: true}
 			}
 		}
 		if g.empty() {

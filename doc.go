@@ -19,11 +19,10 @@
 //	     │
 //	* workqueue    keys to work on: once each, delayed, rate-limited, by priority
 //	     │
-//	  controller   workers
+//	* controller   workers
 //
-// The packages with a star exist, and so does package object, whose nouns every
-// stage speaks. The others are where the project is going; there is nothing of them
-// to import.
+// The packages with a star exist, all of them by now, and so does package object, whose
+// nouns every stage speaks.
 //
 // The nouns, in the order in which a reader meets them:
 //
@@ -44,4 +43,6 @@
 //   - informer.Informer is the live mirror: it joins all of these, and shares one store
 //     among any number of readers and subscribers.
 //   - workqueue.Queue holds the keys that workers are to look at.
+//   - controller.Controller has the workers, controller.Source says which keys, and
+//     controller.Fence whether this process may work at all.
 package tarn

@@ -1,0 +1,221 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		kicks := make(chan object.Key)
+		var d diary
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			pod, _, err := client.Get(key)
+			if err != nil {
+				return result{}, err
+			}
+			d.write("saw %q", pod.Labels["n"])
+			if pod.Labels["n"] == "1" {
+				return result{}, nil
+			}
+			pod = pod.DeepCopy()
+			label[*corev1.Pod]("n", "1")(pod)
+			_, err = client.Update(ctx, pod, none{})
+			return result{}, err
+		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
+		start(t, pods, c)
+		srv.mu.Lock()
+		srv.stalled = true // from the watch on
+		srv.mu.Unlock()
+		synctest.Wait()
+		want(t, "first", d.read(), []string{`saw ""`})
+		for range 3 {
+			kicks <- web
+			pass(10 * time.Second)
+			want(t, "while the mirror lags", len(d.read()), 0)
+		}
+		srv.stall(false)
+		pass(10 * time.Second)
+		for _, line := range d.read() {
+			want(t, "then", line, `saw "1"`)
+		}
+		s := c.Status()
+		want(t, "conflicts, failures", []uint64{s.Conflicts, s.Failed}, []uint64{0, 0})
+		if s.Held == 0 {
+			t.Error("nothing was held")
+		}
+		if v := srv.version; v != 102 {
+			t.Errorf("version %d: something was written twice", v)
+		}
+	})
+}
+
+// Every reconcile creates what it does not see. With a mirror that lags it would create
+// more and more.
+func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		keys := make(chan string)
+		c, err := controller.New("set", func(ctx context.Context, set string) (result, error) {
+			for i := pods.Len(); i < 3; i++ {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set, Name: fmt.Sprint("p", time.Now().UnixNano(), i)}}
+				if _, err := client.Create(ctx, pod, none{}); err != nil {
+					return result{}, err
+				}
+			}
+			return result{}, errOops // and is tried again soon
+		}, controller.Options[string]{Attempts: 20}, controller.Channel("keys", keys))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, pods, c)
+		synctest.Wait()
+		srv.stall(true)
+		keys <- "shop"
+		pass(time.Minute)
+		want(t, "attempts while the mirror lags", c.Status().Reconciles, 1)
+		srv.stall(false)
+		pass(time.Hour)
+		want(t, "attempts", c.Status().Reconciles, 20)
+		want(t, "pods", len(srv.keys()), 3)
+	})
+}
+
+func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const f = controller.Finalizer("example.com/f")
+		srv := newPods("shop/web")
+		srv.set("shop/kept", func(p *corev1.Pod) { f.Add(p) })
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		start(t, pods)
+		synctest.Wait()
+		srv.stall(true)
+		for _, key := range []object.Key{web, object.RawKey("shop/kept")} {
+			if err := client.Delete(t.Context(), key, none{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := client.Get(key); !errors.Is(err, controller.ErrBehind) {
+				t.Errorf("Get of %s: %v", key, err)
+			}
+		}
+		// Created, and deleted before the mirror shows either.
+		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, none{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Delete(t.Context(), keyOf(brief), none{}); err != nil {
+			t.Fatal(err)
+		}
+		srv.stall(false)
+		synctest.Wait()
+		for key, there := range map[string]bool{"shop/web": false, "shop/kept": true, "shop/brief": false} {
+			pod, ok, err := client.Get(object.RawKey(key))
+			if ok != there || err != nil || ok && pod.DeletionTimestamp == nil {
+				t.Errorf("Get of %s: %v, %v, %v", key, pod, ok, err)
+			}
+		}
+	})
+}
+
+// A client of package wire is an API, and nobody has to spell its types.
+func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.DeleteOptions] {
+	return controller.NewClient(api, pods)
+}
+
+func TestTheClientPassesEveryVerbOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		var client *podClient = controller.NewClient(srv, pods)
+		start(t, pods)
+		synctest.Wait()
+		ctx := t.Context()
+		pod, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "1"), none{})
+		if err != nil || pod.Labels["a"] != "1" {
+			t.Fatal(pod, err)
+		}
+		pod = pod.DeepCopy()
+		pod.Status.Message = "x"
+		if pod, err = client.UpdateStatus(ctx, pod, none{}); err != nil || pod.ResourceVersion != "103" {
+			t.Fatal(pod, err)
+		}
+		stale := pod.DeepCopy()
+		stale.ResourceVersion = "101"
+		if _, err := client.Update(ctx, stale, none{}); err == nil {
+			t.Error("a stale update went through")
+		}
+		synctest.Wait()
+		if got, ok, err := client.Get(web); !ok || err != nil || got.ResourceVersion != "103" {
+			t.Error(got, ok, err)
+		}
+	})
+}
+
+func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		start(t, pods)
+		for i := range 2000 {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i)}}
+			if _, err := client.Create(t.Context(), pod, none{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		if n := client.Unseen(); n > 64 {
+			t.Errorf("%d writes are remembered", n)
+		}
+	})
+}
+
+func TestAKeyThatIsHeldForLongIsReportedOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log strings.Builder
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
+			return result{After: time.Second}, err
+		}, options{Logger: logTo(&log)}, controller.For(pods))
+		stop := start(t, pods, c)
+		srv.mu.Lock()
+		srv.stalled = true
+		srv.mu.Unlock()
+		pass(time.Hour)
+		want(t, "warnings", strings.Count(log.String(), "held back"), 1)
+		f := c.Status().Failures
+		if len(f) != 1 || !errors.Is(f[0].Err, controller.ErrBehind) {
+			t.Errorf("%+v", f)
+		}
+		var left *controller.LeftError[object.Key]
+		if err := stop(); !errors.As(err, &left) || len(left.Waiting) != 1 {
+			t.Errorf("stop: %v", err)
+		}
+	})
+}

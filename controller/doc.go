@@ -1,0 +1,69 @@
+// Package controller turns changes into work: it takes keys from sources, has workers
+// reconcile them, and sees to what goes wrong.
+//
+//	c, err := controller.New("web", reconcile, controller.Options[object.Key]{Workers: 4},
+//		controller.For(deployments),                          // its own objects
+//		controller.Owned(pods, deployments, deploymentType)) // and what they own
+//	…
+//	return controller.Run(ctx, deployments, pods, c)
+//
+// where reconcile is a function
+//
+//	func(ctx context.Context, key object.Key) (controller.Result, error)
+//
+// that compares what is with what should be, and does the rest.
+//
+// The nouns:
+//
+//   - [Controller] has the workers. One key is reconciled by one of them at a time.
+//   - [Source] says which keys to look at: [For], [Owned], [Mapped], [Channel], [Every],
+//     or one of your own. [Predicate] leaves changes out.
+//   - [Result], [Terminal] and ordinary errors are what a reconcile may say.
+//   - [Client] writes to the API and remembers what it wrote.
+//   - [Fence] and [Leadership] say when this process may work; package leader has the one
+//     with Leases. [Led] puts controllers under it.
+//   - [Run] runs controllers and informers together.
+//   - [Finalizer], [SetOwner] and [Recorder] are for what most controllers need.
+//
+// # What becomes of a reconcile
+//
+// Done (the zero Result): nothing, until the key changes. After: again when the time has
+// passed. Requeue: again, with back-off. An error: the same, and it is logged and counted;
+// Options.Attempts may put an end to it. [Terminal]: no retry. A panic is an error with a
+// stack. A conflict with somebody else's write, and [ErrBehind], are tried again without
+// noise: that is how optimistic writing goes.
+//
+// # Reading what one wrote
+//
+// A mirror may lag behind what this process wrote. A key is not reconciled while a mirror
+// does not show all that earlier reconciles of that key wrote through a [Client], to
+// whatever objects, nor while the mirror of [For] lacks any write of this process to the
+// key itself. So a controller that created a pod is not called again before it can see
+// that pod. [Client.Get] refuses with ErrBehind instead of returning an object older than
+// a write of this process by anybody. A write whose answer was lost is not known.
+//
+// # Priorities
+//
+// The objects that exist when a controller starts, resyncs and what [Every] adds are
+// queued with the priority [Initial], so that changes overtake them; by their age they
+// are still taken in time, see workqueue.Options.
+//
+// # Leadership
+//
+// Informers run outside of [Led] and stay warm. A controller under Led begins when the
+// process wins, with the state as it is then, and ends when it loses: running reconciles
+// are cancelled at once. Before each reconcile and before each write of a [Client] the
+// fence is asked. A deletion that nobody led to see is not told to the next leader, as
+// after a restart; what must be cleaned up needs a [Finalizer].
+//
+// # The end
+//
+// When the context of Run is done nothing new is begun. What runs has Options.Grace to
+// finish, then its context is cancelled. If keys are left, the error is a [*LeftError]
+// that lists them.
+//
+// # Where to begin reading
+//
+// run.go is the life of a controller, from its sources to its end; worker.go is one
+// reconcile; notes.go is what is remembered of a key between two.
+package controller

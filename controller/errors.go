@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What a caller may act on.
+var (
+	// ErrRunning is returned by Run while the controller runs, or if a reconcile of an
+	// earlier Run has never returned.
+	ErrRunning = errors.New("controller: running already")
+	// ErrNotLeading is wrapped by every error of a [Fence]: the process may not work now.
+	ErrNotLeading = errors.New("controller: this process does not lead")
+	// ErrBehind says that a mirror does not show yet what this process wrote. A reconcile
+	// that returns it is tried again without noise.
+	ErrBehind = errors.New("controller: the mirror does not show yet what this process wrote")
+	// ErrTimeout is the cause of a reconcile's context when Options.Timeout has passed.
+	ErrTimeout = errors.New("controller: the reconcile took longer than Options.Timeout")
+	// ErrStopping is the cause of a reconcile's context when Options.Grace has passed.
+	ErrStopping = errors.New("controller: stopping, and the time to finish is over")
+)
+
+// LeftError says what was not reconciled when a controller ended.
+type LeftError[K comparable] struct {
+	// Controller is its name.
+	Controller string
+	// Waiting are the keys that still had to be reconciled, for the first time or again.
+	Waiting []K
+	// Running are the keys whose reconcile has not returned, though its context was
+	// cancelled. Their goroutines are still there.
+	Running []K
+}
+
+// Error names the first few keys of each sort.
+func (e *LeftError[K]) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "controller %s: ended with", e.Controller)
+	list := func(what string, keys []K) {
+		if len(keys) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, " %d %s (", len(keys), what)
+		for i, key := range keys {
+			switch {
+			case i == 10:
+				fmt.Fprintf(&b, ", and %d more)", len(keys)-i)
+				return
+			case i > 0:
+				b.WriteString(", ")
+			}
+			fmt.Fprint(&b, key)
+		}
+		b.WriteString(")")
+	}
+	list("still waiting", e.Waiting)
+	list("that did not stop", e.Running)
+	return b.String()
+}
+
+// PanicError is a panic of a reconcile, or of a function of a source.
+type PanicError struct {
+	// Controller is its name.
+	Controller string
+	// Where is the key, or the name of the source.
+	Where string
+	Value any
+	Stack []byte
+}
+
+// Error says where it happened and what was thrown.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("controller %s: panic in %s: %v", e.Controller, e.Where, e.Value)
+}
+
+// Unwrap returns what was thrown if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -1,0 +1,79 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
+
+// welcomer sees to it that every namespace has a config map that greets its people.
+type welcomer struct {
+	namespaces *informer.Informer[*corev1.Namespace]
+	configMaps *controller.Client[*corev1.ConfigMap, none, func(*corev1.ConfigMap), none]
+	greeted    chan string // for this example
+}
+
+func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
+	ns, ok := w.namespaces.Get(key)
+	if !ok {
+		return controller.Result{}, nil // gone, and its config map with it
+	}
+	text := "Welcome to " + ns.Name
+	have, ok, err := w.configMaps.Get(object.Key{Namespace: ns.Name, Name: "welcome"})
+	switch {
+	case err != nil:
+		return controller.Result{}, err
+	case !ok:
+		have = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "welcome"}}
+		have.Data = map[string]string{"text": text}
+		if err := controller.SetOwner(have, ns, namespaces); err != nil {
+			return controller.Result{}, controller.Terminal(err)
+		}
+		_, err = w.configMaps.Create(ctx, have, none{})
+	case have.Data["text"] != text:
+		have = have.DeepCopy() // the mirror's objects are shared
+		have.Data = map[string]string{"text": text}
+		_, err = w.configMaps.Update(ctx, have, none{})
+	default:
+		w.greeted <- text
+	}
+	return controller.Result{}, err
+}
+
+// A complete controller. Here the cluster is in memory; with a real one, both servers
+// are made by package wire.
+func Example() {
+	nsServer, cmServer := newServer[*corev1.Namespace](), newServer[*corev1.ConfigMap]()
+	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)
+	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string)}
+	c, err := controller.New("welcome", w.Reconcile, controller.Options[object.Key]{Workers: 2},
+		controller.For(nss), controller.Owned(cms, nss, namespaces))
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- controller.Run(ctx, nss, cms, c) }()
+
+	nsServer.set("shop") // somebody creates a namespace,
+	fmt.Println(<-w.greeted)
+	cmServer.set("shop/welcome", func(cm *corev1.ConfigMap) { cm.Data = nil }) // spoils the greeting,
+	fmt.Println(<-w.greeted)
+	cmServer.remove("shop/welcome") // and deletes it.
+	fmt.Println(<-w.greeted)
+
+	stop()
+	fmt.Println(<-done)
+	// Output:
+	// Welcome to shop
+	// Welcome to shop
+	// Welcome to shop
+	// <nil>
+}

@@ -1,0 +1,286 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// reconciled runs parts and a controller of a source until so many keys were reconciled,
+// and prints them.
+func reconciled[K comparable](n int, src controller.Source[K], parts ...controller.Runner) {
+	keys := make(chan K)
+	c, err := controller.New("example", func(_ context.Context, key K) (controller.Result, error) {
+		keys <- key
+		return controller.Result{}, nil
+	}, controller.Options[K]{}, src)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- controller.Run(ctx, append(parts, c)...) }()
+	for range n {
+		fmt.Println(<-keys)
+	}
+	stop()
+	<-done
+}
+
+func ExampleFor() {
+	pods := newInformer("pods", newPods("shop/db", "shop/web"))
+	reconciled(2, controller.For(pods), pods)
+	// Output:
+	// shop/db
+	// shop/web
+}
+
+// Predicates leave out what is not worth a reconcile.
+func ExamplePredicate() {
+	srv := newPods("shop/db")
+	srv.set("shop/web", label[*corev1.Pod]("app", "web"))
+	pods := newInformer("pods", srv)
+	deletions := func(e informer.Event[*corev1.Pod]) bool { return e.Kind == store.Deleted }
+	labelled := controller.Where(func(p *corev1.Pod) bool { return p.Labels["app"] == "web" })
+	reconciled(1, controller.For(pods, controller.AnyOf(deletions, labelled), controller.SpecChanged[*corev1.Pod]()), pods)
+	// Output: shop/web
+}
+
+// Keys need not be those of objects: here they are the names of nodes.
+func ExampleMapped() {
+	srv := newPods()
+	for i, node := range []string{"node-1", "node-2", "node-1"} {
+		srv.set(fmt.Sprint("shop/p", i), func(p *corev1.Pod) { p.Spec.NodeName = node })
+	}
+	pods := newInformer("pods", srv)
+	reconciled(2, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) { add(p.Spec.NodeName) }), pods)
+	// Output:
+	// node-1
+	// node-2
+}
+
+func ExampleChannel() {
+	keys := make(chan int, 2)
+	keys <- 1
+	keys <- 2
+	reconciled(2, controller.Channel("numbers", keys))
+	// Output:
+	// 1
+	// 2
+}
+
+func ExampleEvery() {
+	reconciled(3, controller.Every(time.Millisecond, func(add func(string)) { add("disk usage") }))
+	// Output:
+	// disk usage
+	// disk usage
+	// disk usage
+}
+
+// A source of one's own is a function.
+func ExampleSource() {
+	reconciled(1, controller.Source[string]{Name: "boot", Run: func(ctx context.Context, in *controller.Intake[string]) error {
+		in.AddInitial("everything")
+		<-ctx.Done()
+		return nil
+	}})
+	// Output: everything
+}
+
+// What a reconcile returns decides when the key comes again.
+func ExampleResult() {
+	n := 0
+	done := make(chan struct{})
+	keys := make(chan string, 1)
+	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {
+		n++
+		fmt.Println("attempt", controller.Attempt(ctx))
+		switch n {
+		case 1:
+			return controller.Result{}, errors.New("no luck") // again, with back-off
+		case 2:
+			return controller.Result{After: time.Millisecond}, nil // again, after that
+		case 3:
+			return controller.Result{Requeue: true}, nil // again, with back-off
+		}
+		close(done)
+		return controller.Result{}, controller.Terminal(errors.New("hopeless")) // not again
+	}, controller.Options[string]{}, controller.Channel("keys", keys))
+	ctx, stop := context.WithCancel(context.Background())
+	keys <- "k"
+	go func() { <-done; stop() }()
+	fmt.Println(controller.Run(ctx, c))
+	fmt.Println(c.Status())
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 1
+	// attempt 1
+	// <nil>
+	// example: idle, 0 waiting, 0 running, 0 delayed; 4 reconciled, 2 failed
+	//   k: attempt 1: not to be retried: hopeless
+}
+
+// What is left when the controller ends is in the error.
+func ExampleLeftError() {
+	keys := make(chan string)
+	begun := make(chan struct{})
+	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {
+		close(begun)
+		<-ctx.Done()
+		return controller.Result{}, ctx.Err()
+	}, controller.Options[string]{Grace: time.Millisecond}, controller.Channel("keys", keys))
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		keys <- "k"
+		<-begun
+		stop()
+	}()
+	err := controller.Run(ctx, c)
+	fmt.Println(err)
+	var left *controller.LeftError[string]
+	fmt.Println(errors.As(err, &left), left.Waiting)
+	// Output:
+	// controller example: ended with 1 still waiting (k)
+	// true [k]
+}
+
+// A client does not return what is older than its own writes.
+func ExampleClient() {
+	srv := newPods("shop/web")
+	pods := newInformer("pods", srv)
+	client := controller.NewClient(srv, pods)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- pods.Run(ctx) }()
+	_ = pods.WaitSynced(ctx)
+
+	srv.stall(true) // the mirror lags
+	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), none{})
+	fmt.Println(err)
+	_, _, err = client.Get(web)
+	fmt.Println(err)
+	srv.stall(false)
+	_ = pods.Writes().Wait(ctx, web)
+	pod, ok, err := client.Get(web)
+	fmt.Println(pod.Labels, ok, err)
+	stop()
+	<-done
+	// Output:
+	// <nil>
+	// pods shop/web: controller: the mirror does not show yet what this process wrote
+	// map[a:b] true <nil>
+}
+
+func ExampleFinalize() {
+	const volume = controller.Finalizer("example.com/volume")
+	srv := newPods("shop/web")
+	reconcile := func() {
+		pod, _ := srv.get("shop/web")
+		_, gone, err := controller.Finalize(context.Background(), srv, pod, volume, func(context.Context, *corev1.Pod) error {
+			fmt.Println("deleting the volume")
+			return nil
+		})
+		_, there := srv.get("shop/web")
+		fmt.Println(gone, err, there)
+	}
+	reconcile()
+	srv.remove("shop/web")
+	reconcile()
+	// Output:
+	// false <nil> true
+	// deleting the volume
+	// true <nil> false
+}
+
+func ExampleSetOwner() {
+	owner := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "u-1"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	fmt.Println(controller.SetOwner(pod, owner, namespaces))
+	ref, ok := controller.OwnerOf(pod)
+	fmt.Println(ref.Kind, ref.Name, ok)
+
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "u-2"}}
+	fmt.Println(controller.SetOwner(pod, other, namespaces))
+	// Output:
+	// <nil>
+	// Namespace shop true
+	// controller: shop/web is controlled by Namespace shop already
+}
+
+func ExampleRecorder() {
+	recorder := events.NewFakeRecorder(1) // of client-go
+	controller.NewRecorder[*corev1.Pod](recorder).Normal(&corev1.Pod{}, "Scaled", "Scaling", "from %d to %d", 1, 3)
+	fmt.Println(<-recorder.Events)
+	// Output: Normal Scaled from 1 to 3
+}
+
+// Whoever changes something else than an object asks right before.
+func ExampleMayWrite() {
+	fence := newGate()
+	ctx := controller.WithFence(context.Background(), fence)
+	fmt.Println(controller.MayWrite(ctx))
+	fence.set(true)
+	fmt.Println(controller.MayWrite(ctx))
+	// Output:
+	// <nil>
+	// controller: this process does not lead
+}
+
+// Logger has the controller, the key and the attempt in every line.
+func ExampleLogger() {
+	keys, done := make(chan string, 1), make(chan struct{})
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {
+		controller.Logger(ctx).Info("here")
+		close(done)
+		return controller.Result{}, nil
+	}, controller.Options[string]{Logger: slog.New(handler)}, controller.Channel("keys", keys))
+	ctx, stop := context.WithCancel(context.Background())
+	keys <- "shop/web"
+	go func() { <-done; stop() }()
+	_ = controller.Run(ctx, c)
+	// Output: level=INFO msg=here controller=example key=shop/web attempt=1
+}
+
+// Informers run beside Led and stay warm; the controller works while the process leads.
+func ExampleLed() {
+	leadership := newGate() // package leader has the one with Leases
+	pods := newInformer("pods", newPods("shop/web"))
+	done := make(chan object.Key)
+	c, _ := controller.New("example", func(ctx context.Context, key object.Key) (controller.Result, error) {
+		done <- key
+		return controller.Result{}, nil
+	}, controller.Options[object.Key]{}, controller.For(pods))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- controller.Run(ctx, pods, controller.Led(leadership, c)) }()
+	_ = pods.WaitSynced(ctx)
+	fmt.Println("standing by with", pods.Len(), "pod:", c.Status().State)
+	leadership.terms <- func() {} // it wins
+	fmt.Println("reconciled", <-done)
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// standing by with 1 pod: idle
+	// reconciled shop/web
+	// <nil>
+}

@@ -1,0 +1,216 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+)
+
+// gate is a fence, and a leadership, that tests open and close.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	lost   chan struct{}
+	terms  chan func() // each wins a term, and is called when it has ended
+	lose   context.CancelCauseFunc
+}
+
+func newGate() *gate { return &gate{lost: make(chan struct{}), terms: make(chan func())} }
+
+func (g *gate) Check() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return controller.ErrNotLeading
+	}
+	return nil
+}
+
+func (g *gate) Lost() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.lost
+}
+
+func (g *gate) set(closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = closed
+}
+
+// loses ends the term.
+func (g *gate) loses() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	close(g.lost)
+	g.lose(controller.ErrNotLeading)
+}
+
+func (g *gate) Run(ctx context.Context, lead func(context.Context, controller.Fence) error) error {
+	for {
+		select {
+		case ended := <-g.terms:
+			g.mu.Lock()
+			g.closed, g.lost = false, make(chan struct{})
+			var term context.Context
+			term, g.lose = context.WithCancelCause(ctx)
+			g.mu.Unlock()
+			err := lead(term, g)
+			g.lose(nil)
+			ended()
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGate()
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		var d diary
+		step := make(chan struct{})
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			if pod, ok := pods.Get(key); !ok || pod.Labels["a"] != "" {
+				return result{}, nil
+			}
+			d.write("begin")
+			<-step
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
+			d.write("patch: %v", err)
+			err2 := client.Delete(ctx, object.RawKey("shop/other"), none{})
+			d.write("delete: %v", errors.Is(err2, controller.ErrNotLeading))
+			return result{}, errors.Join(err, controller.MayWrite(ctx))
+		}, options{}, controller.For(pods))
+		start(t, pods, controller.Led(g, c))
+		synctest.Wait()
+		want(t, "before it leads", d.read(), nil)
+		want(t, "state", c.Status().State, controller.Idle)
+		g.terms <- func() {}
+		synctest.Wait()
+		want(t, "leading", d.read(), []string{"begin"})
+
+		g.set(true) // the lease has ended, and nobody has noticed
+		step <- struct{}{}
+		pass(time.Second)
+		want(t, "closed", d.read(), []string{"patch: controller: this process does not lead", "delete: true"})
+		srv.set("shop/web", label[*corev1.Pod]("b", "1"))
+		pass(time.Minute)
+		want(t, "still closed", d.read(), nil)
+		if c.Status().Fenced == nil {
+			t.Error("the status does not tell")
+		}
+		want(t, "failures", c.Status().Failed, 0)
+
+		g.set(false) // it was renewed after all
+		pass(time.Second)
+		want(t, "open", d.read(), []string{"begin"})
+		close(step)
+		pass(time.Second)
+		if lines := d.read(); lines[0] != "patch: <nil>" {
+			t.Error(lines)
+		}
+	})
+}
+
+func TestLostLeadershipCancelsAtOnceAndTheNextTermBeginsWithTheState(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGate()
+		srv := newPods("shop/a", "shop/b")
+		pods := newInformer("pods", srv)
+		var d diary
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			d.write("%s", key.Name)
+			select {
+			case <-time.After(5 * time.Second):
+				return result{}, nil
+			case <-ctx.Done():
+				d.write("%v", context.Cause(ctx))
+				return result{}, ctx.Err()
+			}
+		}, options{}, controller.For(pods))
+		stop := start(t, pods, controller.Led(g, c))
+		ended := make(chan struct{}, 1)
+		g.terms <- func() { ended <- struct{}{} }
+		pass(time.Second)
+		begin := time.Now()
+		g.loses()
+		<-ended
+		want(t, "took", time.Since(begin), 0)
+		want(t, "first term", d.read(), []string{"a", "controller: this process does not lead"})
+		srv.set("shop/c")
+		pass(time.Minute)
+		want(t, "on standby", d.read(), nil)
+		want(t, "the mirror stays warm", pods.Len(), 3)
+		g.terms <- func() {}
+		pass(time.Minute)
+		want(t, "second term", d.read(), []string{"a", "b", "c"})
+		want(t, "error", stop(), nil)
+	})
+}
+
+func TestLeadershipLostWhileDrainingCutsItShort(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGate()
+		pods := newInformer("pods", newPods("shop/a"))
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			<-ctx.Done()
+			return result{}, ctx.Err()
+		}, options{Grace: time.Hour}, controller.For(pods))
+		stop := start(t, pods, controller.Led(g, c))
+		g.terms <- func() {}
+		pass(time.Second)
+		begin := time.Now()
+		time.AfterFunc(time.Minute, g.loses)
+		want(t, "what waits is the next leader's", stop(), nil)
+		want(t, "took", time.Since(begin), time.Minute)
+	})
+}
+
+func TestAStuckReconcileEndsTheProcessThatLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := newGate()
+		pods := newInformer("pods", newPods("shop/a"))
+		release := make(chan struct{})
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			<-release
+			return result{}, nil
+		}, options{}, controller.For(pods))
+		done := make(chan error)
+		go func() { done <- controller.Run(context.Background(), pods, controller.Led(g, c)) }()
+		g.terms <- func() {}
+		pass(time.Second)
+		g.loses()
+		var left *controller.LeftError[object.Key]
+		if err := <-done; !errors.As(err, &left) || len(left.Running) != 1 {
+			t.Error(err)
+		}
+		close(release)
+	})
+}
+
+func TestLedNeedsALeadership(t *testing.T) {
+	if err := controller.Led(nil).Run(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestWithoutAFenceEverythingMayBeWritten(t *testing.T) {
+	want(t, "error", controller.MayWrite(t.Context()), nil)
+	want(t, "attempt", controller.Attempt(t.Context()), 0)
+	controller.Logger(t.Context()).Error("nobody hears this")
+}

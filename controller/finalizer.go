@@ -1,0 +1,84 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is a Kubernetes object.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Finalizer is a name in metadata.finalizers, such as "example.com/volume". An object
+// that has one stays, with a deletion time, until it is removed.
+type Finalizer string
+
+// On reports whether the object has the finalizer.
+func (f Finalizer) On(obj metav1.Object) bool {
+	return slices.Contains(obj.GetFinalizers(), string(f))
+}
+
+// Add adds the finalizer to the object, which must not be one of a mirror, and reports
+// whether it was not there.
+func (f Finalizer) Add(obj metav1.Object) bool {
+	if f.On(obj) {
+		return false
+	}
+	obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), string(f)))
+	return true
+}
+
+// Remove removes the finalizer from the object, which must not be one of a mirror, and
+// reports whether it was there.
+func (f Finalizer) Remove(obj metav1.Object) bool {
+	if !f.On(obj) {
+		return false
+	}
+	obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(s string) bool { return s == string(f) }))
+	return true
+}
+
+// Updater is the verb that [Finalize] needs; a [Client] has it.
+type Updater[T, W any] interface {
+	// Update replaces an object.
+	Update(ctx context.Context, obj T, opts W) (T, error)
+}
+
+// Finalize sees to the finalizer of an object, which may be one of a mirror. If the
+// object is not being deleted it adds the finalizer where it is missing, and returns the
+// object as it is then. If it is being deleted and has the finalizer, it calls cleanup
+// and, once that succeeds, removes it; gone is then true, and there is no more to do.
+func Finalize[T Object, W any](ctx context.Context, api Updater[T, W], obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, gone bool, err error) {
+	var opts W
+	deleting := obj.GetDeletionTimestamp() != nil
+	if deleting != f.On(obj) {
+		return obj, deleting, nil
+	}
+	if deleting {
+		if err := cleanup(ctx, obj); err != nil {
+			return obj, true, err
+		}
+	}
+	changed := obj.DeepCopyObject().(T)
+	if !deleting {
+		f.Add(changed)
+		if changed, err = api.Update(ctx, changed, opts); err != nil {
+			return obj, false, err
+		}
+		return changed, false, nil
+	}
+	f.Remove(changed)
+	if changed, err = api.Update(ctx, changed, opts); err != nil {
+		if apierrors.IsNotFound(err) {
+			return obj, true, nil
+		}
+		return obj, true, err
+	}
+	return changed, true, nil
+}

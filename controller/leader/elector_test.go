@@ -1,0 +1,270 @@
+package leader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
+)
+
+// candidate is a process that wants to lead.
+type candidate struct {
+	*leader.Elector
+	lock *lock
+	stop func() error
+
+	mu    sync.Mutex
+	fence controller.Fence // while it leads
+	terms int
+}
+
+// campaign starts a candidate whose work takes a while to end.
+func campaign(t *testing.T, s *server, name string, drain time.Duration, opts leader.Options) *candidate {
+	t.Helper()
+	c := &candidate{lock: s.lock(name)}
+	e, err := leader.New(c.lock, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Elector = e
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, f controller.Fence) error {
+			c.mu.Lock()
+			c.fence = f
+			c.terms++
+			c.mu.Unlock()
+			<-ctx.Done()
+			<-time.After(drain)
+			c.mu.Lock()
+			c.fence = nil
+			c.mu.Unlock()
+			return nil
+		})
+	}()
+	c.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = c.stop() })
+	return c
+}
+
+// leads reports whether the candidate works behind an open fence.
+func (c *candidate) leads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fence != nil && c.fence.Check() == nil
+}
+
+func TestOneOfManyLeads(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		var all []*candidate
+		for i := range 4 {
+			all = append(all, campaign(t, s, fmt.Sprint("p", i), 0, leader.Options{}))
+		}
+		for range 100 {
+			pass(time.Second)
+			n := 0
+			for _, c := range all {
+				if c.leads() {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Fatalf("%d lead", n)
+			}
+		}
+	})
+}
+
+func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		a := campaign(t, s, "a", time.Minute, leader.Options{})
+		synctest.Wait()
+		b := campaign(t, s, "b", 0, leader.Options{})
+		pass(time.Second)
+		begin := time.Now()
+		released := make(chan error)
+		go func() { released <- a.stop() }()
+		pass(59 * time.Second)
+		if s.holder() != "a" || !a.leads() || b.leads() {
+			t.Errorf("while a drains the lease is %q's", s.holder())
+		}
+		if err := <-released; err != nil || time.Since(begin) != time.Minute || s.holder() == "a" {
+			t.Errorf("%v after %v; the lease is %q's", err, time.Since(begin), s.holder())
+		}
+		pass(5 * time.Second) // much less than a lease
+		if !b.leads() || b.Status().Leader != "b" || a.Status().Leading {
+			t.Errorf("b does not lead: %+v", b.Status())
+		}
+	})
+}
+
+func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		a := campaign(t, s, "a", 0, leader.Options{})
+		synctest.Wait()
+		b := campaign(t, s, "b", 0, leader.Options{})
+		pass(time.Minute)
+		if !a.leads() {
+			t.Fatal("a does not lead")
+		}
+		a.lock.set(true, 0)
+		for !b.leads() {
+			pass(100 * time.Millisecond)
+			if a.leads() && !time.Now().Before(a.lock.deadline()) {
+				t.Fatal("a's fence is open after its deadline")
+			}
+		}
+		if a.leads() {
+			t.Fatal("both lead")
+		}
+		a.lock.set(false, 0)
+		b.lock.set(true, 0)
+		pass(time.Minute)
+		if !a.leads() || b.leads() || a.terms != 2 {
+			t.Errorf("a is not back: %+v", a.Status())
+		}
+	})
+}
+
+// The elector itself hangs in a request that does not end, so that it cannot notice.
+func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		a := campaign(t, s, "a", 0, leader.Options{})
+		pass(time.Minute)
+		ends := a.lock.deadline()
+		a.lock.set(true, time.Hour)
+		<-time.After(2 * time.Second) // the next renewal hangs
+		ends2 := a.lock.deadline()
+		if ends2.After(ends) {
+			ends = ends2
+		}
+		<-time.After(time.Until(ends) - 1)
+		if !a.leads() {
+			t.Error("the fence closed early")
+		}
+		<-time.After(1)
+		if a.leads() {
+			t.Error("the fence is open at the deadline")
+		}
+		err := a.fence.Check()
+		if !errors.Is(err, controller.ErrNotLeading) || !strings.Contains(err.Error(), "shop/web was renewed 15s ago and ended after 15s") {
+			t.Error(err)
+		}
+		a.lock.set(false, 0)
+	})
+}
+
+func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		a := &candidate{lock: s.lock("a")}
+		a.lock.set(false, 4*time.Second)
+		c := campaign(t, s, "b", 0, leader.Options{}) // b is quick, and gives it back
+		synctest.Wait()
+		_ = c.stop()
+		e, err := leader.New(a.lock, leader.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		done := make(chan error)
+		go func() {
+			done <- e.Run(ctx, func(ctx context.Context, f controller.Fence) error {
+				// The record was sent four seconds ago.
+				if left := e.Status().Left; left != 11*time.Second {
+					t.Errorf("%v are left", left)
+				}
+				return errDown
+			})
+		}()
+		if err := <-done; !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		if s.holder() != "" {
+			t.Error("not released after a failure")
+		}
+	})
+}
+
+func TestRunEndsWhileItDoesNotLead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		campaign(t, s, "a", 0, leader.Options{})
+		synctest.Wait()
+		b := campaign(t, s, "b", 0, leader.Options{})
+		pass(time.Minute)
+		if err := b.Run(t.Context(), nil); !errors.Is(err, leader.ErrRunning) {
+			t.Error(err)
+		}
+		if err := b.stop(); err != nil || s.holder() != "a" || b.terms != 0 {
+			t.Error(err, s.holder(), b.terms)
+		}
+	})
+}
+
+func TestNewLeadersAreTold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := &server{}
+		var told []string
+		a := campaign(t, s, "a", 0, leader.Options{})
+		synctest.Wait()
+		b := campaign(t, s, "b", 0, leader.Options{OnNewLeader: func(id string) { told = append(told, id) }})
+		pass(10 * time.Second)
+		_ = a.stop()
+		pass(10 * time.Second)
+		_ = b.stop()
+		if !slices.Equal(told, []string{"a", "b"}) {
+			t.Error(told)
+		}
+	})
+}
+
+func TestNothingIsPrintedUnlessAskedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := campaign(t, &server{}, "a", 0, leader.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		pass(time.Second)
+		_ = c.stop()
+		if !strings.Contains(log.String(), "msg=leading lease=shop/web") {
+			t.Error(log.String())
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	s := &server{}
+	for _, opts := range []leader.Options{
+		{LeaseDuration: 1500 * time.Millisecond, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond},
+		{LeaseDuration: 5 * time.Second},
+		{RenewDeadline: time.Second},
+	} {
+		if _, err := leader.New(s.lock("a"), opts); err == nil {
+			t.Errorf("%+v: no error", opts)
+		}
+	}
+	if _, err := leader.New(nil, leader.Options{}); err == nil {
+		t.Error("no lock: no error")
+	}
+	if _, err := leader.New(s.lock(""), leader.Options{}); err == nil {
+		t.Error("no identity: no error")
+	}
+}

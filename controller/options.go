@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// Options change how a [Controller] works. The zero Options is ready to use: one worker
+// that tries for ever.
+type Options[K comparable] struct {
+	// Workers is how many keys may be reconciled at a time. Defaults to 1.
+	Workers int
+
+	// Queue is for the queue: back-off, ageing, fairness between groups, metrics.
+	// Defaults to the zero workqueue.Options.
+	Queue workqueue.Options[K]
+
+	// Attempts is how often in a row a key may fail before it rests until it changes.
+	// Defaults to 0: it is tried for ever.
+	Attempts int
+
+	// Timeout is how long one reconcile may take before its context is cancelled, with
+	// ErrTimeout as the cause. Defaults to 0: as long as it likes.
+	Timeout time.Duration
+
+	// Rate is how many reconciles may begin in a second, whatever the reason.
+	// Defaults to 0: any number.
+	Rate float64
+	// Burst is how many may begin at once after a pause, under Rate.
+	// Defaults to the number of workers.
+	Burst int
+
+	// SyncTimeout is how long the sources may take to be ready before Run gives up with
+	// their causes. A negative one is for ever. Defaults to 2 minutes.
+	SyncTimeout time.Duration
+
+	// Grace is how long running reconciles may go on when Run is to end, before their
+	// contexts are cancelled; a negative one is no time at all. Defaults to 30 seconds.
+	Grace time.Duration
+
+	// Errors is of how many keys the last error is kept for Status. Defaults to 100.
+	Errors int
+
+	// Logger gets failed reconciles as warnings, what is not tried again as errors, and
+	// each reconcile at debug level. Defaults to none.
+	Logger *slog.Logger
+}
+
+func (o Options[K]) validate() error {
+	switch {
+	case o.Workers < 0:
+		return fmt.Errorf("controller: Workers is %d; want a positive number, or 0 for one", o.Workers)
+	case o.Attempts < 0:
+		return fmt.Errorf("controller: Attempts is %d; want a positive number, or 0 for any", o.Attempts)
+	case o.Timeout < 0:
+		return fmt.Errorf("controller: Timeout is %v; want a positive time, or 0 for none", o.Timeout)
+	case o.Rate < 0:
+		return fmt.Errorf("controller: Rate is %v; want a positive number, or 0 for any", o.Rate)
+	case o.Burst < 0:
+		return fmt.Errorf("controller: Burst is %d; want a positive number, or 0 for the default", o.Burst)
+	case o.Burst > 0 && o.Rate == 0:
+		return errors.New("controller: Burst means nothing without Rate; set both")
+	case o.Errors < 0:
+		return fmt.Errorf("controller: Errors is %d; want a positive number, or 0 for the default", o.Errors)
+	}
+	return nil
+}
+
+func (o Options[K]) withDefaults() Options[K] {
+	if o.Workers == 0 {
+		o.Workers = 1
+	}
+	if o.Burst == 0 {
+		o.Burst = o.Workers
+	}
+	if o.SyncTimeout == 0 {
+		o.SyncTimeout = 2 * time.Minute
+	}
+	if o.Grace == 0 {
+		o.Grace = 30 * time.Second
+	}
+	if o.Errors == 0 {
+		o.Errors = 100
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

@@ -1,0 +1,209 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// State is where a controller is in its life. They follow each other in this order.
+type State uint8
+
+// The states.
+const (
+	// Idle: it does not run, or does not lead.
+	Idle State = iota
+	// Starting: it waits until its sources are ready.
+	Starting
+	// Working: keys are reconciled.
+	Working
+	// Draining: nothing new is begun, what runs may finish.
+	Draining
+	// Cancelled: the contexts of what still runs are cancelled.
+	Cancelled
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	names := [...]string{Idle: "idle", Starting: "starting", Working: "working", Draining: "draining", Cancelled: "cancelled"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// run is one life of a controller: from its sources to its end.
+type run[K comparable] struct {
+	c     *Controller[K]
+	fence Fence           // nil: none
+	lost  <-chan struct{} // of the fence
+	queue *workqueue.Queue[K]
+	rate  *rate.Limiter // nil: none
+	notes notes[K]
+	state atomic.Uint32
+
+	intake  context.Context // ends when nothing new is to begin
+	work    context.Context // ends when what runs is to end
+	workers []worker[K]
+	serving sync.WaitGroup // the workers
+
+	mu     sync.Mutex // guards errs
+	errs   []error
+	stop   context.CancelFunc // ends intake
+	cancel context.CancelCauseFunc
+}
+
+// lastWait is how long reconciles may take to heed their cancelled context.
+const lastWait = 10 * time.Second
+
+func (r *run[K]) enter(s State) { r.state.Store(uint32(s)) }
+
+// live goes through the states. stuck tells that reconciles have not returned.
+func (r *run[K]) live(ctx context.Context) (stuck bool, err error) {
+	r.enter(Starting)
+	r.intake, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+	r.work, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer r.cancel(nil)
+	var feeding sync.WaitGroup
+	for i := range r.c.sources {
+		feeding.Go(func() { r.feed(&r.c.sources[i]) })
+	}
+	if r.ready() {
+		r.enter(Working)
+		for i := range r.workers {
+			r.serving.Go(func() { r.serve(&r.workers[i]) })
+		}
+		select {
+		case <-r.intake.Done():
+		case <-r.lost:
+		}
+	}
+	r.stop()
+	r.enter(Draining)
+	stuck = !r.drain()
+	feeding.Wait() // after: a slow source must not put off that reconciles are cancelled
+	r.leave()
+	r.queue.ShutDown()
+	r.enter(Idle)
+	return stuck, errors.Join(r.errs...)
+}
+
+// fail ends the run with an error.
+func (r *run[K]) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs = append(r.errs, err)
+	r.stop()
+}
+
+// feed runs a source.
+func (r *run[K]) feed(s *Source[K]) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.fail(&PanicError{Controller: r.c.name, Where: "source " + s.Name, Value: p, Stack: debug.Stack()})
+		}
+	}()
+	in := &Intake[K]{
+		controller: r.c.name, source: s.Name, queue: r.queue, failures: &r.c.counts.sourceFailures,
+		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
+	}
+	if err := s.Run(r.intake, in); err != nil && r.intake.Err() == nil {
+		r.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
+	}
+}
+
+// ready waits for the sources, and reports whether all are ready.
+func (r *run[K]) ready() bool {
+	ctx := r.intake
+	if d := r.c.opts.SyncTimeout; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("not ready after %v", d))
+		defer cancel()
+	}
+	var errs []error
+	for i := range r.c.sources {
+		s := &r.c.sources[i]
+		if s.Ready == nil {
+			continue
+		}
+		if err := s.Ready(ctx); err != nil && r.intake.Err() == nil {
+			// After the time is over the others tell at once what keeps them too.
+			errs = append(errs, fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
+		}
+	}
+	if len(errs) > 0 {
+		r.fail(errors.Join(errs...))
+	}
+	return r.intake.Err() == nil
+}
+
+// drain lets what runs come to its end, and reports whether it did.
+func (r *run[K]) drain() bool {
+	ended := make(chan struct{})
+	go func() {
+		r.serving.Wait()
+		close(ended)
+	}()
+	grace := time.NewTimer(max(0, r.c.opts.Grace))
+	defer grace.Stop()
+	cause := ErrStopping
+	select {
+	case <-ended:
+		return true
+	case <-r.lost:
+		cause = ErrNotLeading
+	case <-grace.C:
+	}
+	r.enter(Cancelled)
+	r.cancel(cause)
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-last.C:
+		return false
+	}
+}
+
+// leave notes what is left. After leadership was lost, what waits is the next leader's.
+func (r *run[K]) leave() {
+	s := r.queue.Snapshot()
+	left := &LeftError[K]{Controller: r.c.name}
+	for _, item := range s.Processing {
+		left.Running = append(left.Running, item.Key)
+	}
+	if !r.isLost() {
+		seen := map[K]bool{}
+		for _, item := range slices.Concat(s.Waiting, s.Again, s.Delayed) {
+			// What is delayed after a success has been done for now.
+			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isHeld(item.Key) {
+				continue
+			}
+			seen[item.Key] = true
+			left.Waiting = append(left.Waiting, item.Key)
+		}
+	}
+	if len(left.Waiting)+len(left.Running) > 0 {
+		r.fail(left)
+	}
+}
+
+func (r *run[K]) isLost() bool {
+	select {
+	case <-r.lost:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// scope is the context of one reconcile. It collects what is written meanwhile.
+type scope[K comparable] struct {
+	context.Context
+	log     *slog.Logger
+	key     K
+	attempt int
+
+	mu     sync.Mutex // guards writes
+	writes []write
+}
+
+// write is one that a mirror may not show yet.
+type write struct {
+	to  mirror
+	key object.Key
+}
+
+// mirror knows whether a write to a key is not shown yet.
+type mirror interface{ pending(key object.Key) bool }
+
+// reconciling is what a context knows of the reconcile that it belongs to, whatever the
+// type of its key.
+type reconciling interface {
+	wrote(w write)
+	number() int
+	logger() *slog.Logger
+}
+
+type scopeKey struct{}
+
+// Value implements [context.Context].
+func (s *scope[K]) Value(key any) any {
+	if key == (scopeKey{}) {
+		return reconciling(s)
+	}
+	return s.Context.Value(key)
+}
+
+func (s *scope[K]) wrote(w write) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, w)
+}
+
+func (s *scope[K]) takeWrites() []write {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+func (s *scope[K]) number() int { return s.attempt }
+
+func (s *scope[K]) logger() *slog.Logger {
+	return s.log.With("key", fmt.Sprint(s.key), "attempt", s.attempt)
+}
+
+func (s *scope[K]) attrs(took time.Duration) []slog.Attr {
+	return []slog.Attr{slog.String("key", fmt.Sprint(s.key)), slog.Int("attempt", s.attempt), slog.Duration("duration", took)}
+}
+
+// Attempt returns which attempt in a row the reconcile of a context is, from 1 on, and 0
+// for a context that is none of a reconcile.
+func Attempt(ctx context.Context) int {
+	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
+		return s.number()
+	}
+	return 0
+}
+
+// Logger returns the controller's logger with the key and attempt of the reconcile that
+// the context is of. For another context it discards.
+func Logger(ctx context.Context) *slog.Logger {
+	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
+		return s.logger()
+	}
+	return slog.New(slog.DiscardHandler)
+}

@@ -1,0 +1,236 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+)
+
+func leftOf(t *testing.T, err error) *controller.LeftError[string] {
+	t.Helper()
+	var left *controller.LeftError[string]
+	if !errors.As(err, &left) {
+		t.Fatalf("%v; want a LeftError", err)
+	}
+	return left
+}
+
+func TestWhatRunsMayFinishWithinGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var d diary
+		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
+			<-time.After(20 * time.Second)
+			d.write("%s %v", key, ctx.Err())
+			return result{}, nil
+		}, controller.Options[string]{})
+		stop := start(t, c)
+		keys <- "a"
+		synctest.Wait()
+		begin := time.Now()
+		want(t, "error", stop(), nil)
+		want(t, "took", time.Since(begin), 20*time.Second)
+		want(t, "reconciled", d.read(), []string{"a <nil>"})
+		want(t, "state", c.Status().State, controller.Idle)
+	})
+}
+
+func TestWhatIsLeftIsReportedByKey(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
+			switch key {
+			case "later":
+				return result{After: time.Hour}, nil
+			case "fails":
+				return result{}, errOops
+			}
+			<-ctx.Done() // and heeds it
+			return result{}, context.Cause(ctx)
+		}, controller.Options[string]{Grace: time.Second})
+		stop := start(t, c)
+		for _, key := range []string{"later", "fails"} {
+			keys <- key
+			pass(time.Hour)
+		}
+		for _, key := range []string{"runs", "waits", "waits too"} {
+			keys <- key
+			synctest.Wait()
+		}
+		want(t, "running", c.Status().Running[0].Key, any("runs"))
+		failed := c.Status().Failed
+		err := stop()
+		left := leftOf(t, err)
+		slices.Sort(left.Waiting)
+		// "later" had been done for then.
+		want(t, "waiting", left.Waiting, []string{"fails", "runs", "waits", "waits too"})
+		want(t, "running", left.Running, nil)
+		want(t, "that it was stopped is no failure", c.Status().Failed, failed)
+		if !strings.Contains(err.Error(), "controller one: ended with 4 still waiting (") || !strings.Contains(err.Error(), "waits too") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAReconcileThatHeedsNothingIsNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		release := make(chan struct{})
+		c, keys := one(t, func(context.Context, string) (result, error) {
+			<-release
+			return result{}, nil
+		}, controller.Options[string]{Grace: -1})
+		stop := start(t, c)
+		keys <- "stuck"
+		synctest.Wait()
+		left := leftOf(t, stop())
+		want(t, "running", left.Running, []string{"stuck"})
+		// The key may still be at work: nobody may begin it a second time.
+		if err := c.Run(t.Context()); !errors.Is(err, controller.ErrRunning) {
+			t.Errorf("Run again: %v", err)
+		}
+		close(release)
+	})
+}
+
+func TestTheLeftErrorIsShort(t *testing.T) {
+	e := &controller.LeftError[int]{Controller: "x", Running: []int{1}}
+	for i := range 12 {
+		e.Waiting = append(e.Waiting, i)
+	}
+	want(t, "text", e.Error(), "controller x: ended with 12 still waiting (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, and 2 more) 1 that did not stop (1)")
+}
+
+func TestAControllerMayRunAgainButNotTwiceAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		pods := newInformer("pods", newPods("shop/web"))
+		start(t, pods)
+		var d diary
+		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
+			d.write("%s", key)
+			return result{}, nil
+		}, options{}, controller.For(pods))
+		for range 2 {
+			stop := start(t, c)
+			synctest.Wait()
+			if err := c.Run(t.Context()); !errors.Is(err, controller.ErrRunning) {
+				t.Errorf("Run while it runs: %v", err)
+			}
+			want(t, "error", stop(), nil)
+			want(t, "reconciled", d.read(), []string{"shop/web"})
+		}
+		want(t, "subscribers that are left", len(pods.Status().Subscribers), 0)
+	})
+}
+
+// part is a Runner of a function.
+type part func(ctx context.Context) error
+
+func (p part) Run(ctx context.Context) error { return p(ctx) }
+
+func TestTheFirstFailureStopsAllAndAllCausesAreReturned(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		other := errors.New("other")
+		fails := make(chan struct{})
+		pods := newInformer("pods", newPods())
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods))
+		done := make(chan error)
+		go func() {
+			done <- controller.Run(context.Background(), pods, c,
+				part(func(ctx context.Context) error { <-fails; return errOops }),
+				part(func(ctx context.Context) error { <-ctx.Done(); return other }),
+				part(func(ctx context.Context) error { return nil })) // its end is no failure
+		}()
+		pass(time.Hour)
+		close(fails)
+		err := <-done
+		if !errors.Is(err, errOops) || !errors.Is(err, other) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestInformersOutliveControllers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		var live bool
+		c := newController(t, func(ctx context.Context, _ object.Key) (result, error) {
+			<-time.After(10 * time.Second) // Run is to end meanwhile
+			srv.set("shop/late")
+			synctestSettle()
+			_, live = pods.Get(object.Key{Namespace: "shop", Name: "late"})
+			return result{}, nil
+		}, options{}, controller.For(pods))
+		stop := start(t, pods, c)
+		synctest.Wait()
+		want(t, "error", stop(), nil)
+		want(t, "the mirror moved while the controller drained", live, true)
+	})
+}
+
+// synctestSettle lets a moment of virtual time pass.
+func synctestSettle() { <-time.After(time.Millisecond) }
+
+func TestH06_SourcesThatAreNotReadySayWhy(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		pods := newInformer("pods", newPods()) // and nobody runs it
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods),
+			controller.Source[object.Key]{Name: "disk", Run: wait, Ready: func(ctx context.Context) error { <-ctx.Done(); return errOops }})
+		begin := time.Now()
+		err := controller.Run(context.Background(), c)
+		want(t, "after", time.Since(begin), 2*time.Minute)
+		var cause *informer.NotSyncedError
+		if !errors.As(err, &cause) || !errors.Is(err, errOops) || !strings.HasPrefix(err.Error(), "controller web: source pods: informer pods: not synced: not ready after 2m0s") {
+			t.Error(err)
+		}
+	})
+}
+
+// wait is a source that adds nothing.
+func wait(ctx context.Context, _ *controller.Intake[object.Key]) error {
+	<-ctx.Done()
+	return nil
+}
+
+func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		pods := newInformer("pods", newPods())
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
+		stop := start(t, c)
+		pass(time.Hour)
+		want(t, "state", c.Status().State, controller.Starting)
+		want(t, "error", stop(), nil)
+	})
+}
+
+func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := func(context.Context, object.Key) (result, error) { return result{}, nil }
+		for _, run := range []func(context.Context, *controller.Intake[object.Key]) error{
+			func(context.Context, *controller.Intake[object.Key]) error { return errOops },
+			func(context.Context, *controller.Intake[object.Key]) error { panic(errOops) },
+		} {
+			err := newController(t, f, options{}, controller.Source[object.Key]{Name: "disk", Run: run}).Run(t.Context())
+			if !errors.Is(err, errOops) || !strings.Contains(err.Error(), "source disk") {
+				t.Error(err)
+			}
+		}
+		// An informer that stops is one.
+		pods := newInformer("pods", newPods())
+		stop := start(t, pods)
+		pass(time.Second)
+		done := make(chan error)
+		go func() { done <- newController(t, f, options{}, controller.For(pods)).Run(t.Context()) }()
+		pass(time.Second)
+		_ = stop()
+		if err := <-done; !errors.Is(err, informer.ErrStopped) {
+			t.Error(err)
+		}
+	})
+}

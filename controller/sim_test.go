@@ -1,0 +1,390 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+var (
+	simSeeds = flag.Int("sim.seeds", 40, "how many worlds to simulate")
+	simSeed  = flag.Uint64("sim.seed", 0, "simulate this one only")
+)
+
+// sim is a world: users who change pods, and processes that compete to follow them.
+type sim struct {
+	t     *testing.T
+	pods  *podServer
+	procs []*process
+
+	mu     sync.Mutex // guards all below
+	rand   *rand.Rand
+	faults bool
+	wants  int
+	lease  struct {
+		version int
+		record  *resourcelock.LeaderElectionRecord
+	}
+}
+
+// process is one that would lead. It is also its way to the lease: refused writes,
+// outages, requests that hang.
+type process struct {
+	*sim
+	name   string
+	pods   *informer.Informer[*corev1.Pod]
+	client *podClient
+	stop   func() error
+
+	// Guarded by sim.mu:
+	leaseSeen int
+	down      bool
+	hang      time.Duration
+	ends      time.Time               // of its lease
+	saw       map[object.Key]string   // the version of the last successful reconcile
+	wrote     map[object.Key]int      // the last version it wrote
+	busy      map[object.Key]struct{} // what it reconciles
+}
+
+func (s *sim) chance(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults && s.rand.IntN(n) == 0
+}
+
+func (s *sim) upTo(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Duration(s.rand.Int64N(int64(d)))
+}
+
+func (s *sim) pick(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rand.IntN(n)
+}
+
+// mayStart is the property: nothing starts at or after the deadline of the process's lease.
+func (p *process) mayStart(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); !now.Before(p.ends) {
+		p.t.Errorf("%s: %s started %v after the lease had ended", p.name, what, now.Sub(p.ends))
+	}
+}
+
+type processKey struct{}
+
+const simFinalizer = controller.Finalizer("sim/f")
+
+var errSim = errors.New("a fault")
+
+func (p *process) reconcile(ctx context.Context, key object.Key) (result, error) {
+	p.mayStart("a reconcile")
+	p.mu.Lock()
+	if _, twice := p.busy[key]; twice {
+		p.t.Errorf("%s: two workers on %s", p.name, key)
+	}
+	p.busy[key] = struct{}{}
+	wrote := p.wrote[key]
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.busy, key)
+	}()
+	pod, ok := p.pods.Get(key)
+	if !ok {
+		return result{}, nil
+	}
+	if v, _ := strconv.Atoi(pod.ResourceVersion); v < wrote {
+		p.t.Errorf("%s: reads %s at %d after it wrote %d", p.name, key, v, wrote)
+	}
+	switch {
+	case p.chance(8):
+		return result{}, errSim
+	case p.chance(12):
+		panic(errSim)
+	case p.chance(6):
+		select {
+		case <-time.After(p.upTo(8 * time.Second)):
+		case <-ctx.Done():
+			return result{}, ctx.Err()
+		}
+	case p.chance(10):
+		<-time.After(p.upTo(3 * time.Second)) // and heeds nothing
+	}
+	seen := pod.ResourceVersion
+	pod, gone, err := controller.Finalize(ctx, p.client, pod, simFinalizer, func(context.Context, *corev1.Pod) error {
+		if p.chance(4) {
+			return errSim
+		}
+		return nil
+	})
+	if err == nil && !gone && pod.Labels["done"] != pod.Labels["want"] {
+		pod = pod.DeepCopy()
+		pod.Labels["done"] = pod.Labels["want"]
+		pod, err = p.client.Update(ctx, pod, none{})
+	}
+	if err != nil {
+		return result{}, err
+	}
+	p.mu.Lock()
+	p.saw[key] = seen
+	if v, _ := strconv.Atoi(pod.ResourceVersion); pod.ResourceVersion != seen && v > p.wrote[key] {
+		p.wrote[key] = v
+	}
+	p.mu.Unlock()
+	switch {
+	case p.chance(5):
+		return result{Requeue: true}, nil
+	case p.chance(5):
+		return result{After: p.upTo(time.Minute)}, nil
+	}
+	return result{}, nil
+}
+
+// onWrite is called by the server when a write arrives.
+func (s *sim) onWrite(ctx context.Context) error {
+	p, ok := ctx.Value(processKey{}).(*process)
+	if !ok {
+		return nil // a user's
+	}
+	p.mayStart("a write")
+	switch {
+	case s.chance(6):
+		<-time.After(s.upTo(5 * time.Second))
+	case s.chance(10):
+		return errSim
+	}
+	return nil
+}
+
+func (s *sim) start(name string) *process {
+	p := &process{
+		sim: s, name: name, saw: map[object.Key]string{}, wrote: map[object.Key]int{},
+		busy: map[object.Key]struct{}{}, pods: newInformer("pods", s.pods),
+	}
+	p.client = controller.NewClient(s.pods, p.pods)
+	c := newController(s.t, p.reconcile, options{
+		Workers: 3, Timeout: 20 * time.Second, Grace: s.upTo(10 * time.Second),
+		Queue: workqueue.Options[object.Key]{Limiter: workqueue.NewExponential[object.Key](10*time.Millisecond, 10*time.Second)},
+	}, controller.For(p.pods))
+	e, err := leader.New(p, leader.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
+	done := make(chan error, 1)
+	go func() { done <- controller.Run(ctx, p.pods, controller.Led(e, c)) }()
+	p.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	return p
+}
+
+// restart ends a process in order, and starts another in its place.
+func (s *sim) restart(i int) {
+	var left *controller.LeftError[object.Key]
+	if err := s.procs[i].stop(); err != nil && (!errors.As(err, &left) || len(left.Running) > 0) {
+		s.t.Errorf("%s ended with: %v", s.procs[i].name, err)
+	}
+	s.procs[i] = s.start(s.procs[i].name + "'")
+}
+
+// chaos lets users and faults do as they like.
+func (s *sim) chaos() {
+	s.set(func() { s.faults = true })
+	for range 40 + s.pick(40) {
+		<-time.After(s.upTo(3 * time.Second))
+		key := fmt.Sprint("ns/p", s.pick(8))
+		p := s.procs[s.pick(len(s.procs))]
+		switch n := s.pick(20); {
+		case n < 9:
+			s.set(func() { s.wants++ })
+			if obj, ok := s.pods.get(key); !ok || obj.DeletionTimestamp == nil {
+				s.pods.set(key, label[*corev1.Pod]("want", fmt.Sprint(s.wants)))
+			}
+		case n < 11:
+			if obj, ok := s.pods.get(key); ok && obj.DeletionTimestamp == nil && simFinalizer.On(obj) {
+				s.pods.remove(key)
+			}
+		case n < 12:
+			s.pods.stall(true)
+		case n < 14:
+			s.pods.stall(false)
+		case n < 15:
+			s.set(func() { p.down = true })
+		case n < 17:
+			s.set(func() { p.down, p.hang = false, 0 })
+		case n < 18:
+			d := s.upTo(time.Minute)
+			s.set(func() { p.hang = d })
+		case n < 19:
+			s.restart(s.pick(len(s.procs)))
+		default:
+			<-time.After(s.upTo(40 * time.Second))
+		}
+	}
+}
+
+func (s *sim) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// quiet heals everything, waits, and checks that the leader has followed.
+func (s *sim) quiet() {
+	s.pods.stall(false)
+	s.set(func() {
+		s.faults = false
+		for _, p := range s.procs {
+			p.down, p.hang = false, 0
+		}
+	})
+	pass(5 * time.Minute)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lead *process
+	for _, p := range s.procs {
+		if time.Now().Before(p.ends) {
+			if lead != nil {
+				s.t.Errorf("%s and %s both hold the lease", p.name, lead.name)
+			}
+			lead = p
+		}
+	}
+	if lead == nil {
+		s.t.Fatal("nobody leads")
+	}
+	for _, key := range s.pods.keys() {
+		pod, _ := s.pods.get(key.String())
+		switch {
+		case pod.DeletionTimestamp != nil:
+			s.t.Errorf("%s has not been let go", key)
+		case pod.Labels["done"] != pod.Labels["want"] || !simFinalizer.On(pod):
+			s.t.Errorf("%s: %v", key, pod.Labels)
+		case lead.saw[key] != pod.ResourceVersion:
+			s.t.Errorf("%s is at %s, and %s last reconciled %s", key, pod.ResourceVersion, lead.name, lead.saw[key])
+		}
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	simulate := func(seed uint64) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := &sim{t: t, pods: newPods(), rand: rand.New(rand.NewPCG(seed, 1))}
+				s.pods.onWrite = s.onWrite
+				for i := range 2 + s.pick(2) {
+					s.procs = append(s.procs, s.start(string(rune('a'+i))))
+				}
+				for range 2 {
+					s.chaos()
+					s.quiet()
+				}
+				for i, p := range s.procs {
+					if err := p.stop(); err != nil {
+						t.Errorf("%d: %v", i, err)
+					}
+				}
+				synctest.Wait()
+			})
+		})
+	}
+	if *simSeed != 0 {
+		simulate(*simSeed)
+		return
+	}
+	n := *simSeeds
+	if testing.Short() {
+		n = min(n, 5)
+	}
+	for seed := range n {
+		simulate(uint64(seed) + 1)
+	}
+}
+
+var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// request is what every request for the lease goes through.
+func (p *process) request(ctx context.Context) error {
+	p.mu.Lock()
+	down, hang := p.down, p.hang
+	p.mu.Unlock()
+	if hang > 0 {
+		<-time.After(hang) // as if the process were paused
+		return nil
+	}
+	if down {
+		return errSim
+	}
+	return ctx.Err()
+}
+
+func (p *process) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := p.request(ctx); err != nil {
+		return nil, nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lease.record == nil {
+		return nil, nil, apierrors.NewNotFound(leaseResource, "sim")
+	}
+	p.leaseSeen = p.lease.version
+	r := *p.lease.record
+	raw, err := json.Marshal(r)
+	return &r, raw, err
+}
+
+func (p *process) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return p.writeLease(ctx, r, true)
+}
+
+func (p *process) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return p.writeLease(ctx, r, false)
+}
+
+func (p *process) writeLease(ctx context.Context, r resourcelock.LeaderElectionRecord, create bool) error {
+	sent := time.Now()
+	if err := p.request(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if create != (p.lease.record == nil) || !create && p.leaseSeen != p.lease.version {
+		return apierrors.NewConflict(leaseResource, "sim", errSim)
+	}
+	p.lease.version++
+	p.leaseSeen, p.lease.record = p.lease.version, &r
+	p.ends = time.Time{}
+	if r.HolderIdentity == p.name {
+		p.ends = sent.Add(time.Duration(r.LeaseDurationSeconds) * time.Second)
+	}
+	return nil
+}
+
+func (p *process) RecordEvent(string) {}
+func (p *process) Identity() string   { return p.name }
+func (p *process) Describe() string   { return "sim/lease" }

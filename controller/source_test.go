@@ -1,0 +1,240 @@
+package controller_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+)
+
+// told runs a controller of a source and returns what it is told by what happens.
+func told[K comparable](t *testing.T, src controller.Source[K], parts ...controller.Runner) (after func(happens func()) []K) {
+	t.Helper()
+	var mu sync.Mutex
+	var keys []K
+	c, err := controller.New("told", func(_ context.Context, key K) (result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, key)
+		return result{}, nil
+	}, controller.Options[K]{}, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, append(parts, c)...)
+	return func(happens func()) []K {
+		happens()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		got := keys
+		keys = nil
+		return got
+	}
+}
+
+func TestForTellsOfEveryChange(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/db", "shop/web")
+		pods := newInformer("pods", srv)
+		after := told(t, controller.For(pods), pods)
+		want(t, "start", after(func() {}), []object.Key{object.RawKey("shop/db"), web})
+		want(t, "update", after(func() { srv.set("shop/web", label[*corev1.Pod]("a", "b")) }), []object.Key{web})
+		want(t, "delete", after(func() { srv.remove("shop/web") }), []object.Key{web})
+		want(t, "create", after(func() { srv.set("shop/web") }), []object.Key{web})
+	})
+}
+
+func TestPredicatesLeaveChangesOut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		pods := newInformer("pods", srv)
+		has := func(name string) controller.Predicate[*corev1.Pod] {
+			return controller.Where(func(p *corev1.Pod) bool { return p.Labels[name] != "" })
+		}
+		after := told(t, controller.For(pods, controller.AnyOf(has("a"), has("b")), has("c")), pods)
+		want(t, "no label", len(after(func() { srv.set("shop/web") })), 0)
+		want(t, "only c", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("c", "1")) })), 0)
+		want(t, "enters", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("b", "1")) })), 1)
+		want(t, "inside", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("a", "1")) })), 1)
+		want(t, "leaves", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("c", "")) })), 1)
+		want(t, "outside", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("x", "1")) })), 0)
+	})
+}
+
+func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		pods := newInformer("pods", srv)
+		after := told(t, controller.For(pods, controller.SpecChanged[*corev1.Pod]()), pods)
+		yes := true
+		for what, tt := range map[string]struct {
+			edit func(*corev1.Pod)
+			told int
+		}{
+			"status":     {func(p *corev1.Pod) { p.Status.Message = "x" }, 0},
+			"generation": {func(p *corev1.Pod) { p.Generation++ }, 1},
+			"label":      {label[*corev1.Pod]("x", "y"), 1},
+			"annotation": {func(p *corev1.Pod) { p.Annotations = map[string]string{"x": "y"} }, 1},
+			"finalizer":  {func(p *corev1.Pod) { p.Finalizers = []string{"x/y"} }, 1},
+			"owner":      {func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "o", Controller: &yes}} }, 1},
+			"deletion":   {func(p *corev1.Pod) { now := metav1.Now(); p.DeletionTimestamp, p.Finalizers = &now, []string{"x/y"} }, 1},
+			"unknown":    {func(p *corev1.Pod) { p.Generation = 0 }, 1},
+		} {
+			key := "shop/" + what
+			after(func() { srv.set(key, func(p *corev1.Pod) { p.Generation = 7 }) })
+			want(t, what, len(after(func() { srv.set(key, tt.edit) })), tt.told)
+		}
+		after(func() { srv.set("shop/none") })
+		want(t, "no generation", len(after(func() { srv.set("shop/none", func(p *corev1.Pod) { p.Status.Message = "x" }) })), 1)
+	})
+}
+
+var namespaceType = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
+
+func TestOwnedTellsTheOwnerByKindAndUID(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		owners, children := newServer[*corev1.ConfigMap](), newPods()
+		owner := owners.set("shop/owner")
+		resource := object.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}
+		cms, pods := newInformer("configmaps", owners), newInformer("pods", children)
+		after := told(t, controller.Owned(pods, cms, resource), cms, pods)
+		ref := func(apiVersion, kind, name string, uid object.UID) func(*corev1.Pod) {
+			return func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid}}
+			}
+		}
+		key := object.RawKey("shop/owner")
+		want(t, "nobody's", len(after(func() { children.set("shop/free") })), 0)
+		want(t, "owned", after(func() { children.set("shop/p", ref("v1", "ConfigMap", "owner", owner.UID)) }), []object.Key{key})
+		want(t, "another UID", len(after(func() { children.set("shop/q", ref("v1", "ConfigMap", "owner", "before")) })), 0)
+		want(t, "another group", len(after(func() { children.set("shop/r", ref("x.io/v1", "ConfigMap", "owner", owner.UID)) })), 0)
+		want(t, "another kind", len(after(func() { children.set("shop/s", ref("v1", "Secret", "owner", owner.UID)) })), 0)
+		want(t, "unknown yet", after(func() { children.set("shop/u", ref("v1", "ConfigMap", "later", "u-later")) }), []object.Key{object.RawKey("shop/later")})
+		want(t, "from one to the other", after(func() { children.set("shop/u", ref("v1", "ConfigMap", "owner", owner.UID)) }),
+			[]object.Key{object.RawKey("shop/later"), key})
+		want(t, "deleted", after(func() { children.remove("shop/p") }), []object.Key{key})
+	})
+}
+
+func TestOwnedByClusterScopedObjects(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		owners, children := newServer[*corev1.Namespace](), newPods()
+		owner := owners.set("team")
+		nss, pods := newInformer("namespaces", owners), newInformer("pods", children)
+		after := told(t, controller.Owned(pods, nss, namespaceType), nss, pods)
+		got := after(func() {
+			children.set("shop/p", func(p *corev1.Pod) {
+				if err := controller.SetOwner(p, owner, namespaceType); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		want(t, "told", got, []object.Key{{Name: "team"}})
+	})
+}
+
+func TestMappedTellsKeysOfAnyType(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		pods := newInformer("pods", srv)
+		node := func(name string) func(*corev1.Pod) {
+			return func(p *corev1.Pod) { p.Spec.NodeName = name }
+		}
+		after := told(t, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) {
+			if p.Spec.NodeName == "bad" {
+				panic("bad node")
+			}
+			add(p.Spec.NodeName)
+		}), pods)
+		want(t, "create", after(func() { srv.set("shop/web", node("n1")) }), []string{"n1"})
+		want(t, "move", after(func() { srv.set("shop/web", node("n2")) }), []string{"n1", "n2"})
+		// A panic costs that object's keys and nobody else's.
+		got := after(func() {
+			srv.stall(true)
+			srv.set("shop/x", node("n3"))
+			srv.set("shop/y", node("bad"))
+			srv.set("shop/z", node("n4"))
+			srv.stall(false)
+		})
+		want(t, "around a panic", got, []string{"n3", "n4"})
+		want(t, "delete", after(func() { srv.remove("shop/x") }), []string{"n3"})
+	})
+}
+
+func TestAPanicInASourceIsCountedAndReported(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var log strings.Builder
+		pods := newInformer("pods", newPods("shop/web"))
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil },
+			options{Logger: logTo(&log)}, controller.For(pods, func(informer.Event[*corev1.Pod]) bool { panic("no idea") }))
+		start(t, pods, c)
+		synctest.Wait()
+		want(t, "counted", c.Status().SourceFailures, 1)
+		if !strings.Contains(log.String(), "no idea") || !strings.Contains(log.String(), "source=pods") {
+			t.Error(log.String())
+		}
+	})
+}
+
+func TestEveryAddsOnceInAPeriod(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		after := told(t, controller.Every(time.Minute, func(add func(string)) {
+			if n++; n == 2 {
+				panic("once") // and goes on
+			}
+			add("a")
+			add("b")
+		}))
+		want(t, "at first", len(after(func() {})), 0)
+		want(t, "in three periods", after(func() { pass(3*time.Minute + time.Second) }), []string{"a", "b", "a", "b"})
+	})
+}
+
+func TestEveryNeedsAPeriod(t *testing.T) {
+	c, err := controller.New("x", func(context.Context, string) (result, error) { return result{}, nil },
+		controller.Options[string]{}, controller.Every(0, func(func(string)) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "the period is 0s") {
+		t.Error(err)
+	}
+}
+
+func TestAClosedChannelEndsItsSourceOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		keys := make(chan string, 2)
+		keys <- "a"
+		after := told(t, controller.Channel("keys", keys))
+		want(t, "told", after(func() { close(keys) }), []string{"a"})
+		want(t, "then", len(after(func() { pass(time.Hour) })), 0)
+	})
+}
+
+func TestManyKeysArriveOnceEach(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods()
+		var all []object.Key
+		for i := range 3000 { // more than one batch
+			all = append(all, keyOf(srv.set("shop/"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())))
+		}
+		pods := newInformer("pods", srv)
+		after := told(t, controller.For(pods), pods)
+		got := after(func() {})
+		slices.SortFunc(got, object.Key.Compare)
+		slices.SortFunc(all, object.Key.Compare)
+		want(t, "keys", got, slices.Compact(all))
+	})
+}

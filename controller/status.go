@@ -1,0 +1,211 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// Status is what a controller shows of itself. Keys are of its own type. Figures are of
+// its whole life, whichever run they are of.
+type Status struct {
+	Name  string
+	State State
+	// Fenced is why the controller may not begin a reconcile now; nil if it may.
+	Fenced error
+	// Queue tells how much there is to do; zero while the controller is idle.
+	Queue workqueue.Stats
+	// Running is what is being reconciled, the longest running first.
+	Running []Running
+	// Failures are the last errors of keys that have not been reconciled since, the newest
+	// first. No more are kept than Options.Errors says.
+	Failures []Failure
+
+	// Reconciles counts those that have returned.
+	Reconciles uint64
+	// Failed counts those of them that returned an error worth a report, Panicked those
+	// that panicked, and GivenUp those after which the key was not tried again.
+	Failed, Panicked, GivenUp uint64
+	// Conflicts counts those that met somebody else's write, and Requeued those that asked
+	// for another, with back-off.
+	Conflicts, Requeued uint64
+	// Held counts how often a key was put off because a mirror did not show yet what
+	// was written.
+	Held uint64
+	// SourceFailures counts what sources could not turn into keys.
+	SourceFailures uint64
+	// Latency tells how long reconciles took.
+	Latency Latency
+}
+
+// Running is a key that is being reconciled.
+type Running struct {
+	Key     any
+	Attempt int
+	Since   time.Time
+}
+
+// Failure is the last error of a key.
+type Failure struct {
+	Key     any
+	Err     error
+	Attempt int
+	At      time.Time
+}
+
+// Latency is how long reconciles took.
+type Latency struct {
+	Count          uint64
+	Mean, Max      time.Duration
+	Median, Most99 time.Duration // of which half and 99 in 100 took no longer, to within a factor of 2
+}
+
+// String returns a few lines for people.
+func (s Status) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %d waiting, %d running, %d delayed; %d reconciled, %d failed",
+		s.Name, s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running), s.Queue.Delayed, s.Reconciles, s.Failed)
+	if s.Fenced != nil {
+		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
+	}
+	for _, f := range s.Failures {
+		fmt.Fprintf(&b, "\n  %v: attempt %d: %v", f.Key, f.Attempt, f.Err)
+	}
+	return b.String()
+}
+
+// Status returns the present figures. It is cheap.
+func (c *Controller[K]) Status() Status {
+	n := &c.counts
+	s := Status{
+		Name: c.name, Failures: c.failures.list(), Latency: c.latency.read(),
+		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
+		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
+	}
+	c.mu.Lock()
+	r := c.run
+	c.mu.Unlock()
+	if r == nil {
+		return s
+	}
+	s.State = State(r.state.Load())
+	s.Queue = r.queue.Stats()
+	if r.fence != nil {
+		s.Fenced = r.fence.Check()
+	}
+	for i := range r.workers {
+		w := &r.workers[i]
+		w.mu.Lock()
+		if w.busy {
+			s.Running = append(s.Running, Running{Key: w.key, Attempt: w.attempt, Since: w.since})
+		}
+		w.mu.Unlock()
+	}
+	slices.SortStableFunc(s.Running, func(a, b Running) int { return a.Since.Compare(b.Since) })
+	return s
+}
+
+// counts are figures for Status.
+type counts struct {
+	reconciles, failures, panics, givenUp     atomic.Uint64
+	conflicts, requeues, held, sourceFailures atomic.Uint64
+}
+
+// histogram counts durations by their number of bits.
+type histogram struct {
+	buckets [64]atomic.Uint64
+	total   atomic.Int64
+	most    atomic.Int64
+}
+
+func (h *histogram) add(d time.Duration) {
+	d = max(0, d)
+	h.buckets[bits.Len64(uint64(d))].Add(1)
+	h.total.Add(int64(d))
+	for most := h.most.Load(); int64(d) > most && !h.most.CompareAndSwap(most, int64(d)); most = h.most.Load() {
+	}
+}
+
+func (h *histogram) read() Latency {
+	var counts [len(h.buckets)]uint64
+	l := Latency{Max: time.Duration(h.most.Load())}
+	for i := range counts {
+		counts[i] = h.buckets[i].Load()
+		l.Count += counts[i]
+	}
+	if l.Count == 0 {
+		return l
+	}
+	l.Mean = time.Duration(uint64(h.total.Load()) / l.Count)
+	upTo := func(n uint64) time.Duration {
+		for i, c := range counts {
+			if c >= n {
+				return min(l.Max, time.Duration(uint64(1)<<i-1))
+			}
+			n -= c
+		}
+		return l.Max
+	}
+	l.Median, l.Most99 = upTo((l.Count+1)/2), upTo(l.Count-l.Count/100)
+	return l
+}
+
+// failures keeps the last errors by key, a bounded number.
+type failures[K comparable] struct {
+	n     atomic.Int64 // len(of)
+	limit int
+
+	mu sync.Mutex // guards of
+	of map[K]Failure
+}
+
+func (f *failures[K]) put(key K, err error, attempt int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil {
+		f.of = map[K]Failure{}
+	}
+	if _, ok := f.of[key]; !ok && len(f.of) >= f.limit {
+		var oldest K
+		var at time.Time
+		for k, e := range f.of {
+			if at.IsZero() || e.At.Before(at) {
+				oldest, at = k, e.At
+			}
+		}
+		delete(f.of, oldest)
+	}
+	f.of[key] = Failure{Key: key, Err: err, Attempt: attempt, At: time.Now()}
+	f.n.Store(int64(len(f.of)))
+}
+
+// drop forgets the error of a key that is well again.
+func (f *failures[K]) drop(key K) {
+	if f.n.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.of, key)
+	f.n.Store(int64(len(f.of)))
+}
+
+func (f *failures[K]) list() []Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	list := make([]Failure, 0, len(f.of))
+	for _, e := range f.of {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Failure) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key)))
+	})
+	return list
+}

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// For is the source of an informer's own objects: the key of each, and again when it
+// changes or is gone.
+func For[T any](inf *informer.Informer[T], when ...Predicate[T]) Source[object.Key] {
+	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
+	s.Pending = func(key object.Key) bool { return pending(inf, key) }
+	return s
+}
+
+// Mapped is a source of keys that have to do with the objects of an informer: the
+// function calls add for each. After an update it is asked for the old and for the new
+// object. It should be quick; a panic of it is reported, and costs that object's keys.
+func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
+	return watch(inf, when, func(e *informer.Event[T], add func(K)) {
+		if e.Kind == store.Updated {
+			keys(e.Old(), add)
+		}
+		keys(e.New(), add)
+	})
+}
+
+// Owned is the source of those who own an informer's objects: for each owner reference
+// to an object of the resource, its key. References to somebody who had the same name
+// before, and another UID, do not count.
+func Owned[C, O metav1.Object](children *informer.Informer[C], owners *informer.Informer[O], resource object.Resource, when ...Predicate[C]) Source[object.Key] {
+	s := Mapped(children, func(child C, add func(object.Key)) {
+		for _, ref := range child.GetOwnerReferences() {
+			if ref.Kind != resource.Kind || groupOf(ref.APIVersion) != resource.Group {
+				continue
+			}
+			key := object.Key{Name: ref.Name}
+			if resource.Namespaced {
+				key.Namespace = child.GetNamespace()
+			}
+			if owner, ok := owners.Get(key); ok && owner.GetUID() != ref.UID {
+				continue
+			}
+			add(key)
+		}
+	}, when...)
+	s.Ready = func(ctx context.Context) error {
+		return errors.Join(children.WaitSynced(ctx), owners.WaitSynced(ctx))
+	}
+	return s
+}
+
+// groupOf returns the group of an apiVersion, which is empty for "v1".
+func groupOf(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// pending reports whether the mirror lacks a write to a key. What it will never show, for
+// want of the namespace, does not count.
+func pending[T any](inf *informer.Informer[T], key object.Key) bool {
+	return inf.Writes().Pending(key) && !errors.Is(inf.Writes().Wait(canceled, key), informer.ErrNotCovered)
+}
+
+// canceled asks without waiting.
+var canceled = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// watch is a source by a subscription.
+func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], add func(K))) Source[K] {
+	return Source[K]{
+		Name:  inf.Name(),
+		Ready: inf.WaitSynced,
+		Run: func(ctx context.Context, in *Intake[K]) error {
+			w := &watcher[T, K]{in: in, when: when, keys: keys}
+			w.add = func(key K) { *w.into = append(*w.into, key) }
+			sub, err := inf.SubscribeBatch(w.receive, informer.SubOptions[T]{Name: "controller " + in.Controller()})
+			if err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-sub.Done():
+			}
+			sub.Remove()
+			<-sub.Done()
+			if ctx.Err() == nil {
+				return fmt.Errorf("informer %s: %w", inf.Name(), informer.ErrStopped)
+			}
+			return nil
+		},
+	}
+}
+
+// watcher turns events into keys. It is called by one goroutine at a time.
+type watcher[T any, K comparable] struct {
+	in   *Intake[K]
+	when []Predicate[T]
+	keys func(e *informer.Event[T], add func(K))
+	add  func(K)
+
+	into          *[]K
+	live, initial []K
+}
+
+func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
+	for len(events) > 0 {
+		n := 0
+		// One guard serves for all, until one panics.
+		if !w.in.guard(func() {
+			for n < len(events) {
+				n++
+				w.one(&events[n-1])
+			}
+		}) {
+			n = max(n, 1)
+		}
+		events = events[n:]
+	}
+	// Added at once: a queue is locked once for many.
+	w.in.Add(w.live...)
+	w.in.AddInitial(w.initial...)
+	clear(w.live)
+	clear(w.initial)
+	w.live, w.initial = w.live[:0], w.initial[:0]
+}
+
+func (w *watcher[T, K]) one(e *informer.Event[T]) {
+	for _, p := range w.when {
+		if !p(*e) {
+			return
+		}
+	}
+	w.into = &w.live
+	if e.Initial || e.Kind == store.Resynced {
+		w.into = &w.initial
+	}
+	w.keys(e, w.add)
+}

@@ -1,0 +1,241 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// worker is one goroutine that reconciles, and what it is busy with.
+type worker[K comparable] struct {
+	mu      sync.Mutex // guards all below, for Status
+	busy    bool
+	key     K
+	attempt int
+	since   time.Time
+}
+
+func (w *worker[K]) begin(key K, attempt int, now time.Time) {
+	w.mu.Lock()
+	w.busy, w.key, w.attempt, w.since = true, key, attempt, now
+	w.mu.Unlock()
+}
+
+func (w *worker[K]) end() {
+	w.mu.Lock()
+	w.busy = false
+	w.mu.Unlock()
+}
+
+// errExited stands for a reconcile that ended its goroutine, as t.FailNow does.
+var errExited = errors.New("the reconcile ended its goroutine by runtime.Goexit")
+
+// fenceRetry is after what time a key is looked at again that met a closed fence. Either
+// the fence has opened by then, or the run has ended.
+const fenceRetry = 200 * time.Millisecond
+
+// serve reconciles keys until nothing new is to begin.
+func (r *run[K]) serve(w *worker[K]) {
+	ended := false
+	defer func() {
+		if !ended { // by runtime.Goexit
+			r.serving.Go(func() { r.serve(w) })
+		}
+	}()
+	for {
+		key, err := r.queue.GetContext(r.intake)
+		if err != nil {
+			ended = true
+			return
+		}
+		r.handle(w, key)
+	}
+}
+
+// handle does all there is to do for a key that was taken.
+func (r *run[K]) handle(w *worker[K], key K) {
+	if !r.admit(key) {
+		r.queue.Done(key)
+		return
+	}
+	s := &scope[K]{Context: r.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
+	var res Result
+	err := errExited
+	begin := time.Now()
+	w.begin(key, s.attempt, begin)
+	defer func() {
+		took := time.Since(begin)
+		w.end()
+		r.c.latency.add(took)
+		r.settle(s, res, err, took)
+		r.queue.Done(key)
+	}()
+	res, err = r.call(s, key)
+}
+
+// admit waits for the rate, and reports whether the key may be reconciled now. If not it
+// has been put back.
+func (r *run[K]) admit(key K) bool {
+	if r.rate != nil {
+		if d := r.rate.Reserve().Delay(); d > 0 {
+			t := time.NewTimer(d)
+			defer t.Stop()
+			select {
+			case <-t.C:
+			case <-r.intake.Done():
+				r.queue.Add(key)
+				return false
+			}
+		}
+	}
+	if r.missing(key) {
+		r.hold(key)
+		return false
+	}
+	r.notes.release(key)
+	// The last thing that is looked at: nothing that takes time comes between it and the
+	// call.
+	if r.fence != nil && r.fence.Check() != nil {
+		r.putOff(key)
+		return false
+	}
+	return true
+}
+
+// putOff puts a key back that may not be reconciled now.
+func (r *run[K]) putOff(key K) {
+	r.notes.keep(key)
+	r.queue.AddAfter(key, fenceRetry)
+}
+
+// missing reports whether a mirror lacks a write that a reconcile of the key must see.
+func (r *run[K]) missing(key K) bool {
+	for i := range r.c.sources {
+		if p := r.c.sources[i].Pending; p != nil && p(key) {
+			return true
+		}
+	}
+	return r.notes.missing(key)
+}
+
+// hold puts a key off until mirrors may show what was written. The event that tells of
+// it will most often be quicker.
+func (r *run[K]) hold(key K) {
+	after, since := r.notes.hold(key)
+	r.c.counts.held.Add(1)
+	r.queue.AddAfter(key, after)
+	if since >= heldLong && r.notes.complain(key) {
+		r.c.failures.put(key, fmt.Errorf("held back for %v: %w", since.Round(time.Second), ErrBehind), 0)
+		r.c.opts.Logger.Warn("a key is held back because a mirror does not show what was written", "key", fmt.Sprint(key), "for", since)
+	}
+}
+
+// call reconciles.
+func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
+	if d := r.c.opts.Timeout; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, ErrTimeout)
+		defer cancel()
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Controller: r.c.name, Where: fmt.Sprint(key), Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return r.c.reconcile(ctx, key)
+}
+
+// settle decides what becomes of a key that was reconciled.
+func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) {
+	key, c := s.key, &r.c.counts
+	v := judge(err)
+	if v == failed && r.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
+		v = fenced // it did as it was told
+	}
+	if v != fenced {
+		c.reconciles.Add(1)
+	}
+	r.notes.wrote(key, s.takeWrites())
+	switch v {
+	case fine:
+		r.succeeded(key, res)
+	case fenced:
+		r.putOff(key)
+	case behind:
+		r.hold(key)
+	case conflict:
+		c.conflicts.Add(1)
+		r.retry(key)
+	case final:
+		r.failed(s, err, took, "reconcile failed; not to be retried")
+		c.givenUp.Add(1)
+		r.rest(key)
+		return
+	case failed:
+		if attempts := r.notes.failed(key); r.c.opts.Attempts > 0 && attempts >= r.c.opts.Attempts {
+			r.failed(s, err, took, "reconcile failed; given up until the key changes")
+			c.givenUp.Add(1)
+			r.rest(key)
+			return
+		}
+		r.failed(s, err, took, "")
+		r.retry(key)
+		return
+	}
+	if log := s.log; log.Enabled(s, slog.LevelDebug) {
+		attrs := s.attrs(took)
+		if err != nil {
+			attrs = append(attrs, slog.Any("error", err))
+		}
+		log.LogAttrs(s, slog.LevelDebug, [...]string{fine: "reconciled", conflict: "conflict", behind: "held back", fenced: "fenced off"}[v], attrs...)
+	}
+}
+
+func (r *run[K]) succeeded(key K, res Result) {
+	r.c.failures.drop(key)
+	switch {
+	case res.Requeue:
+		r.c.counts.requeues.Add(1)
+		r.notes.succeeded(key)
+		r.retry(key)
+		return
+	case res.After > 0:
+		r.queue.AddAfter(key, res.After)
+	}
+	r.rest(key)
+}
+
+// retry has a key tried again, with back-off.
+func (r *run[K]) retry(key K) {
+	r.notes.limited(key)
+	r.queue.AddRateLimited(key)
+}
+
+// rest lets the key's next attempt be its first.
+func (r *run[K]) rest(key K) {
+	if r.notes.forget(key) {
+		r.queue.Forget(key)
+	}
+}
+
+// failed reports a failure. Without a message it will be tried again.
+func (r *run[K]) failed(s *scope[K], err error, took time.Duration, final string) {
+	c := &r.c.counts
+	c.failures.Add(1)
+	r.c.failures.put(s.key, err, s.attempt)
+	attrs := append(s.attrs(took), slog.Any("error", err))
+	var p *PanicError
+	if errors.As(err, &p) {
+		c.panics.Add(1)
+		attrs = append(attrs, slog.String("stack", string(p.Stack)))
+	}
+	level, message := slog.LevelWarn, "reconcile failed; to be retried"
+	if final != "" {
+		level, message = slog.LevelError, final
+	}
+	s.log.LogAttrs(s, level, message, attrs...)
+}

@@ -60,7 +60,7 @@ func (a *lookahead[T]) fetch(i int) {
 		a.n++
 	}
 	for _, id := range a.ids[:a.n] {
-		a.store.objects.Touch(id)
+		a.store.objects.Glance(id)
 	}
 	for j := i; j < min(i+a.n, len(a.items)); j++ {
 		item := &a.items[j]

@@ -186,11 +186,13 @@ func (m *Map) lookup(t *groups, dir []*block, k object.Key, space uint16, hash u
 	}
 }
 
-// Touch has the processor fetch what the writer will want to know of an id.
-func (m *Map) Touch(id uint32) {
+// Glance has the processor fetch the key and the first notes of an id, for the writer.
+func (m *Map) Glance(id uint32) {
 	b, i := (*m.dir.Load())[id>>blockBits], id&(blockSize-1)
 	b.records[i].stamp.Load()
-	b.touch(i, m.width)
+	if m.width > 0 {
+		b.notes[int(i)*m.width].Load()
+	}
 }
 
 // Is reports whether an id that is in use stands for k, for the writer.

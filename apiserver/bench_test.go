@@ -1,0 +1,79 @@
+package apiserver_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+// BenchmarkStart is the time from nothing to the first answered request, in memory and
+// over the network with TLS, and down again.
+func BenchmarkStart(b *testing.B) {
+	for name, opts := range map[string]apiserver.Options{"memory": {}, "tls": {Address: "127.0.0.1:0", TLS: true}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s, stop := running(opts)
+				resp, err := send(context.Background(), s, http.MethodGet, "/api/v1/namespaces", "")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+					b.Fatal(err)
+				}
+				resp.Body.Close()
+				stop()
+			}
+		})
+	}
+}
+
+// BenchmarkList lists a thousand pods, which are encoded anew for every list.
+func BenchmarkList(b *testing.B) {
+	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
+		b.Run(accept, func(b *testing.B) {
+			s := apiserver.Start(b, apiserver.Options{})
+			for i := range 1000 {
+				fill(b, s, pod(fmt.Sprintf("p%04d", i), "tier", "web"))
+			}
+			for b.Loop() {
+				a := do(b, s, http.MethodGet, "/api/v1/pods", "", "Accept", accept)
+				b.SetBytes(int64(len(a.raw)))
+			}
+			b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "objects/s")
+		})
+	}
+}
+
+// BenchmarkWatch writes a pod and reads the event of it, with a number of other watches
+// that get it, too.
+func BenchmarkWatch(b *testing.B) {
+	for _, others := range []int{0, 100} {
+		b.Run(fmt.Sprint(others, " others"), func(b *testing.B) {
+			s := apiserver.Start(b, apiserver.Options{})
+			fill(b, s, pod("a"))
+			path := pods + "?watch=1&resourceVersion=" + version(s)
+			for range others {
+				resp := open(b, s, http.MethodGet, path, "")
+				go io.Copy(io.Discard, resp.Body)
+				b.Cleanup(func() { resp.Body.Close() })
+			}
+			resp := open(b, s, http.MethodGet, path, "")
+			defer resp.Body.Close()
+			lines := bufio.NewReader(resp.Body)
+			n := 0
+			for b.Loop() {
+				n++
+				relabel(b, s, "a", fmt.Sprint("n", n))
+				if _, err := lines.ReadSlice('\n'); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}

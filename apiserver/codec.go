@@ -1,0 +1,282 @@
+package apiserver
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// form is an encoding of answers.
+type form uint8
+
+const (
+	asJSON form = iota
+	asProtobuf
+	asYAML
+
+	forms
+)
+
+// codecs encode and decode by apimachinery's serializers, never by Tarn's own, so that
+// an error cannot hide on both sides. They hold no state.
+type codecs struct {
+	infos  [forms]runtime.SerializerInfo
+	decode runtime.Decoder
+}
+
+func newCodecs() *codecs {
+	factory := serializer.NewCodecFactory(scheme.Scheme, serializer.WithStreamingCollectionEncodingToJSON(), serializer.WithStreamingCollectionEncodingToProtobuf())
+	c := &codecs{decode: factory.UniversalDeserializer()}
+	for _, info := range factory.SupportedMediaTypes() {
+		switch info.MediaType {
+		case runtime.ContentTypeJSON:
+			c.infos[asJSON] = info
+		case runtime.ContentTypeProtobuf:
+			c.infos[asProtobuf] = info
+		case runtime.ContentTypeYAML:
+			c.infos[asYAML] = info
+		}
+	}
+	return c
+}
+
+// representation is what a client wants to be answered with.
+type representation struct {
+	form   form
+	as     string // "", Table, PartialObjectMetadata(List), APIGroupDiscoveryList
+	in     schema.GroupVersion
+	pretty bool
+}
+
+// contentType is the header of an answer, of a watch where stream is set.
+func (r representation) contentType(c *codecs, stream bool) string {
+	t := c.infos[r.form].MediaType
+	if stream && r.form != asJSON {
+		t += ";stream=watch"
+	}
+	if r.as != "" {
+		t += fmt.Sprintf(";as=%s;g=%s;v=%s", r.as, r.in.Group, r.in.Version)
+	}
+	return t
+}
+
+// negotiate chooses among what the client accepts, by its order and weights. The first
+// that is ok wins.
+func negotiate(req *http.Request, ok func(representation) bool) (representation, error) {
+	header := strings.Join(req.Header.Values("Accept"), ",")
+	if strings.TrimSpace(header) == "" {
+		header = "*/*"
+	}
+	type offer struct {
+		representation
+		weight float64
+	}
+	var offers []offer
+	for clause := range strings.SplitSeq(header, ",") {
+		media, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
+		if err != nil {
+			continue
+		}
+		o := offer{weight: 1}
+		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
+			o.weight = q
+		}
+		switch media {
+		case "application/json", "*/*", "application/*", "text/*", "text/html":
+			o.form = asJSON
+		case "application/vnd.kubernetes.protobuf":
+			o.form = asProtobuf
+		case "application/yaml":
+			o.form = asYAML
+		default:
+			continue
+		}
+		o.as, o.in = params["as"], schema.GroupVersion{Group: params["g"], Version: params["v"]}
+		o.pretty = params["pretty"] == "1"
+		offers = append(offers, o)
+	}
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		switch {
+		case a.weight > b.weight:
+			return -1
+		case a.weight < b.weight:
+			return 1
+		}
+		return 0
+	})
+	for _, o := range offers {
+		if ok(o.representation) {
+			p := req.URL.Query().Get("pretty")
+			o.pretty = o.pretty || p == "true" || p == "1"
+			return o.representation, nil
+		}
+	}
+	err := apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", schema.GroupResource{}, "", "", 0, false)
+	err.ErrStatus.Reason = metav1.StatusReasonNotAcceptable
+	err.ErrStatus.Message = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
+	return representation{}, err
+}
+
+// suits reports whether the objects of a kind can be represented so.
+func (k *kind) suits(r representation) bool {
+	switch r.as {
+	case "":
+		return k.typed || r.form != asProtobuf
+	case "Table", "PartialObjectMetadata", "PartialObjectMetadataList":
+		if r.as == "Table" && r.form == asProtobuf {
+			return false // its rows hold JSON
+		}
+		return r.in.Group == metav1.GroupName && (r.in.Version == "v1" || r.in.Version == "v1beta1")
+	}
+	return false
+}
+
+// encoder returns the serializer of a form.
+func (c *codecs) encoder(r representation) runtime.Encoder {
+	if r.pretty && r.form == asJSON {
+		return c.infos[asJSON].PrettySerializer
+	}
+	return c.infos[r.form].Serializer
+}
+
+// encode returns the bytes of any object.
+func (c *codecs) encode(r representation, obj runtime.Object) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := c.encoder(r).Encode(obj, &buf); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// record returns the bytes of a stored object, which are made once for all readers.
+func (c *codecs) record(k *kind, f form, r *record) ([]byte, error) {
+	if !k.stored() {
+		return c.encode(representation{form: f}, k.present(r.obj))
+	}
+	if raw := r.encoded[f].Load(); raw != nil {
+		return *raw, nil
+	}
+	raw, err := c.encode(representation{form: f}, r.obj)
+	if err == nil {
+		r.encoded[f].Store(&raw)
+	}
+	return raw, err
+}
+
+// list makes the list object of a page: typed with the items bare, as the real server
+// sends them, or as trees that say what they are.
+func (k *kind) list(p page) (runtime.Object, error) {
+	head := metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining}
+	if !k.typed {
+		list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(p.records))}
+		list.SetGroupVersionKind(k.listKind())
+		list.SetResourceVersion(head.ResourceVersion)
+		list.SetContinue(head.Continue)
+		list.SetRemainingItemCount(head.RemainingItemCount)
+		for i, r := range p.records {
+			list.Items[i] = *k.present(r.obj).(*unstructured.Unstructured)
+		}
+		return list, nil
+	}
+	obj, err := scheme.Scheme.New(k.listKind())
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.listKind())
+	v := reflect.ValueOf(obj).Elem()
+	v.FieldByName("ListMeta").Set(reflect.ValueOf(head))
+	items := v.FieldByName("Items")
+	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
+	for i, r := range p.records {
+		item := items.Index(i)
+		item.Set(reflect.ValueOf(r.obj).Elem())
+		item.FieldByName("TypeMeta").SetZero()
+	}
+	return obj, nil
+}
+
+// maxBody is how much of a request is read, as in the real server.
+const maxBody = 3 << 20
+
+// read decodes the object of a request into the kind's stored version. Fields that its
+// type does not have are refused, warned of or ignored, as the client wishes.
+func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := s.codecs.parse(r.kind, raw)
+	if err != nil {
+		return nil, err
+	}
+	level := r.URL.Query().Get("fieldValidation")
+	if level == metav1.FieldValidationIgnore || !r.kind.typed || bytes.HasPrefix(raw, []byte("k8s\x00")) {
+		return obj, nil
+	}
+	if raw, err = toJSON(raw); err != nil {
+		return obj, nil // it was decoded before
+	}
+	gvk := r.kind.GVK()
+	_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
+	strict, ok := runtime.AsStrictDecodingError(err)
+	if !ok {
+		return obj, nil
+	}
+	if level == metav1.FieldValidationStrict {
+		return nil, apierrors.NewBadRequest(strict.Error())
+	}
+	for _, each := range strict.Errors() {
+		w.Header().Add("Warning", fmt.Sprintf("299 - %q", each.Error()))
+	}
+	return obj, nil
+}
+
+func readBody(req *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
+	if err != nil {
+		return nil, apierrors.NewBadRequest("the body could not be read: " + err.Error())
+	}
+	if len(raw) > maxBody {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
+	}
+	return raw, nil
+}
+
+// parse decodes the bytes of an object and checks what it says it is.
+func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
+	gvk := k.GVK()
+	var obj runtime.Object
+	var err error
+	if k.typed {
+		obj, _, err = c.decode.Decode(raw, &gvk, nil)
+	} else {
+		u := new(unstructured.Unstructured)
+		if raw, err = toJSON(raw); err == nil {
+			_, _, err = unstructured.UnstructuredJSONScheme.Decode(raw, &gvk, u)
+		}
+		obj = u
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is not a %s: %v", k.Kind, err))
+	}
+	if got := obj.GetObjectKind().GroupVersionKind(); got.Kind != "" && got != gvk {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s, Kind=%s) does not match the expected API version (%s, Kind=%s)",
+			got.GroupVersion(), got.Kind, gvk.GroupVersion(), gvk.Kind))
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
+	return obj, nil
+}

@@ -1,0 +1,166 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// now is the time as objects hold it.
+func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }
+
+func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
+	obj, err := s.read(w, r)
+	if err != nil {
+		return err
+	}
+	dry, err := r.dryRun()
+	if err != nil {
+		return err
+	}
+	if r.kind.review {
+		return s.serveReview(w, r, obj)
+	}
+	m := metaOf(obj)
+	if m.GetResourceVersion() != "" {
+		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if r.kind.status {
+		setStatus(obj, nil)
+	}
+	rec, err := s.create(r.kind, r.namespace, obj, dry)
+	if err != nil {
+		return err
+	}
+	return s.send(w, r, http.StatusCreated, rec)
+}
+
+// create stores a new object. It becomes the server's.
+func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool) (*record, error) {
+	m := metaOf(obj)
+	if err := s.checkNamespace(k, namespace, m); err != nil {
+		return nil, err
+	}
+	generated := m.GetName() == "" && m.GetGenerateName() != ""
+	for try := 0; ; try++ {
+		if generated {
+			base := m.GetGenerateName()
+			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
+		}
+		rec, err := s.createNamed(k, obj, dry)
+		if !generated || !apierrors.IsAlreadyExists(err) || try == 8 {
+			return rec, err
+		}
+	}
+}
+
+func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, error) {
+	m := metaOf(obj)
+	m.SetUID(types.UID(s.newUID()))
+	m.SetCreationTimestamp(now())
+	m.SetDeletionTimestamp(nil)
+	m.SetDeletionGracePeriodSeconds(nil)
+	m.SetSelfLink("")
+	m.SetResourceVersion("")
+	m.SetGeneration(0)
+	if k.hasGeneration() {
+		m.SetGeneration(1)
+	}
+	normalise(obj)
+	firstPhase(obj)
+	if err := validate(k, m); err != nil {
+		return nil, err
+	}
+	var def *Definition
+	if k == s.definitions {
+		d, err := parseDefinition(obj)
+		if err != nil {
+			return nil, err
+		}
+		def = &d
+		establish(obj, now().Format(time.RFC3339))
+	}
+	key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
+	if dry {
+		if s.storage.get(k, key) != nil {
+			return nil, apierrors.NewAlreadyExists(k.GVR().GroupResource(), key.Name)
+		}
+		return draft(obj), nil
+	}
+	rec, ok := s.storage.commit(k, key, nil, obj)
+	if !ok {
+		return nil, apierrors.NewAlreadyExists(k.GVR().GroupResource(), key.Name)
+	}
+	if def != nil {
+		if err := s.Define(*def); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	return rec, nil
+}
+
+// draft is the record of something that is not stored.
+func draft(obj runtime.Object) *record {
+	m := metaOf(obj)
+	version := m.GetResourceVersion()
+	r := newRecord(obj, 0)
+	m.SetResourceVersion(version)
+	return r
+}
+
+// checkNamespace settles the namespace of an object that comes by a path.
+func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) error {
+	switch {
+	case m.GetNamespace() == "":
+		m.SetNamespace(namespace)
+	case m.GetNamespace() != namespace:
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if !k.Namespaced || s.opts.AnyNamespace {
+		return nil
+	}
+	ns := s.storage.get(s.namespaces, object.Key{Name: namespace})
+	switch {
+	case ns == nil:
+		return notFound(s.namespaces, namespace)
+	case ns.meta.GetDeletionTimestamp() != nil:
+		err := apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(),
+			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
+			metav1.StatusCause{Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace"})
+		return err
+	}
+	return nil
+}
+
+// validate checks names and metadata, and nothing else.
+func validate(k *kind, m metav1.Object) error {
+	names := validation.NameIsDNSSubdomain
+	switch {
+	case k.Resource.Resource == "namespaces":
+		names = validation.ValidateNamespaceName
+	case k.Group == "rbac.authorization.k8s.io" || k.Group == "flowcontrol.apiserver.k8s.io":
+		names = pathSegment
+	}
+	if errs := validation.ValidateObjectMetaAccessor(m, k.Namespaced, names, field.NewPath("metadata")); len(errs) > 0 {
+		return apierrors.NewInvalid(k.GVK().GroupKind(), m.GetName(), errs)
+	}
+	return nil
+}
+
+// pathSegment allows what can stand in a path, as the names of roles may have colons.
+func pathSegment(name string, prefix bool) []string {
+	if prefix {
+		return content.IsPathSegmentPrefix(name)
+	}
+	return content.IsPathSegmentName(name)
+}

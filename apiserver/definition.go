@@ -1,0 +1,219 @@
+package apiserver
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarnproject/tarn/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Definition describes a custom resource. Resource alone is enough.
+type Definition struct {
+	object.Resource
+	// Versions are served besides that of Resource; all show the same objects. Defaults
+	// to none.
+	Versions []string
+	// Singular is the name of one. Defaults to the kind in lower case.
+	Singular string
+	// ShortNames and Categories are for kubectl. They default to none.
+	ShortNames, Categories []string
+	// Status says that there is a status subresource, so that status and the rest are
+	// written apart. Defaults to none.
+	Status bool
+	// Scale says that there is a scale subresource for spec.replicas and
+	// status.replicas. Defaults to none.
+	Scale bool
+	// SelectableFields are those that field selectors may name besides name and
+	// namespace, such as "spec.colour". Defaults to none.
+	SelectableFields []string
+
+	columns []column
+}
+
+func (d Definition) kinds() ([]*kind, error) {
+	switch {
+	case d.Resource.Resource == "" || d.Kind == "" || d.Version == "" || d.Group == "":
+		return nil, fmt.Errorf("apiserver: a definition needs group, version, resource and kind, and %+v lacks one", d.Resource)
+	case d.Resource.Resource != strings.ToLower(d.Resource.Resource):
+		return nil, fmt.Errorf("apiserver: the plural %q must be in lower case", d.Resource.Resource)
+	}
+	var kinds []*kind
+	for _, v := range append([]string{d.Version}, d.Versions...) {
+		k := &kind{
+			Resource: d.Resource, singular: d.Singular, shortNames: d.ShortNames, categories: d.Categories,
+			status: d.Status, columns: d.columns, selectableFields: d.SelectableFields,
+		}
+		k.Version = v
+		if k.singular == "" {
+			k.singular = strings.ToLower(d.Kind)
+		}
+		if d.Scale {
+			k.scale = &scalePaths{spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}}
+		}
+		kinds = append(kinds, k)
+		k.home = kinds[0]
+	}
+	return kinds, nil
+}
+
+// Define serves a custom resource from now on. Objects that a resource of that name has
+// already are kept.
+func (s *Server) Define(d Definition) error {
+	kinds, err := d.kinds()
+	if err != nil {
+		return err
+	}
+	gr := schema.GroupResource{Group: d.Group, Resource: d.Resource.Resource}
+	old := s.catalog.versions(gr)
+	if len(old) > 0 {
+		if old[0].typed {
+			return fmt.Errorf("apiserver: %v is a built-in resource", gr)
+		}
+		// The storage knows the objects by their first home.
+		home := old[0].home
+		for _, k := range kinds {
+			k.home = home
+		}
+	}
+	s.catalog.drop(gr)
+	s.catalog.put(kinds...)
+	return nil
+}
+
+// Undefine deletes the objects of a custom resource and stops serving it: its watches are
+// told of the deletions and end, and requests are answered with 404.
+func (s *Server) Undefine(group, resource string) {
+	for _, k := range s.catalog.drop(schema.GroupResource{Group: group, Resource: resource}) {
+		if k.stored() {
+			for _, r := range s.storage.all(k, "") {
+				s.storage.purge(k, r.key)
+			}
+			s.storage.remove(k)
+		}
+	}
+}
+
+// purge removes an object whatever its finalizers say.
+func (s *storage) purge(k *kind, key object.Key) {
+	for {
+		r := s.get(k, key)
+		if r == nil {
+			return
+		}
+		if _, ok := s.commit(k, key, r, nil); ok {
+			return
+		}
+	}
+}
+
+// definitions is the resource of CustomResourceDefinitions.
+func definitions() *kind {
+	k := &kind{
+		Resource: object.Resource{
+			Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition",
+		},
+		singular: "customresourcedefinition", shortNames: []string{"crd", "crds"}, categories: []string{"api-extensions"}, status: true,
+	}
+	k.home = k
+	return k
+}
+
+// parseDefinition reads a CustomResourceDefinition.
+func parseDefinition(obj runtime.Object) (Definition, error) {
+	u := obj.(*unstructured.Unstructured) // as all objects without a Go type
+	text := func(fields ...string) string {
+		s, _, _ := unstructured.NestedString(u.Object, fields...)
+		return s
+	}
+	d := Definition{Resource: object.Resource{
+		Group: text("spec", "group"), Resource: text("spec", "names", "plural"), Kind: text("spec", "names", "kind"),
+		Namespaced: text("spec", "scope") == "Namespaced",
+	}, Singular: text("spec", "names", "singular")}
+	d.ShortNames, _, _ = unstructured.NestedStringSlice(u.Object, "spec", "names", "shortNames")
+	d.Categories, _, _ = unstructured.NestedStringSlice(u.Object, "spec", "names", "categories")
+	if want := d.Resource.Resource + "." + d.Group; u.GetName() != want {
+		return d, invalidDefinition(u, "metadata.name: must be spec.names.plural+\".\"+spec.group: "+want)
+	}
+	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(m, "name")
+		if served, _, _ := unstructured.NestedBool(m, "served"); !served || name == "" {
+			continue
+		}
+		if stored, _, _ := unstructured.NestedBool(m, "storage"); stored {
+			if d.Version != "" {
+				d.Versions = append(d.Versions, d.Version)
+			}
+			d.Version = name
+			d.subresources(m)
+		} else {
+			d.Versions = append(d.Versions, name)
+		}
+	}
+	if d.Version == "" && len(d.Versions) > 0 {
+		d.Version, d.Versions = d.Versions[0], d.Versions[1:]
+	}
+	if _, err := d.kinds(); err != nil {
+		return d, invalidDefinition(u, err.Error())
+	}
+	return d, nil
+}
+
+// subresources reads what the stored version says of them, of columns and of fields.
+func (d *Definition) subresources(version map[string]any) {
+	_, d.Status, _ = unstructured.NestedFieldNoCopy(version, "subresources", "status")
+	_, d.Scale, _ = unstructured.NestedFieldNoCopy(version, "subresources", "scale")
+	fields, _, _ := unstructured.NestedSlice(version, "selectableFields")
+	for _, f := range fields {
+		m, _ := f.(map[string]any)
+		if path, _, _ := unstructured.NestedString(m, "jsonPath"); path != "" {
+			d.SelectableFields = append(d.SelectableFields, strings.TrimPrefix(path, "."))
+		}
+	}
+	columns, _, _ := unstructured.NestedSlice(version, "additionalPrinterColumns")
+	for _, c := range columns {
+		m, _ := c.(map[string]any)
+		var col column
+		col.Name, _, _ = unstructured.NestedString(m, "name")
+		col.Type, _, _ = unstructured.NestedString(m, "type")
+		col.Format, _, _ = unstructured.NestedString(m, "format")
+		col.Description, _, _ = unstructured.NestedString(m, "description")
+		p, _, _ := unstructured.NestedInt64(m, "priority")
+		col.Priority = int32(p)
+		col.path, _, _ = unstructured.NestedString(m, "jsonPath")
+		d.columns = append(d.columns, col)
+	}
+}
+
+func invalidDefinition(u *unstructured.Unstructured, why string) error {
+	err := apierrors.NewInvalid(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, u.GetName(), nil)
+	err.ErrStatus.Message += why
+	return err
+}
+
+// establish serves what a CustomResourceDefinition that was just written defines, and
+// gives it the conditions that clients wait for.
+func establish(obj runtime.Object, now string) {
+	u := obj.(*unstructured.Unstructured)
+	condition := func(kind, reason string) any {
+		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now}
+	}
+	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
+	var stored []any
+	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	for _, v := range versions {
+		m, _ := v.(map[string]any)
+		if is, _, _ := unstructured.NestedBool(m, "storage"); is {
+			stored = append(stored, m["name"])
+		}
+	}
+	u.Object["status"] = map[string]any{
+		"acceptedNames": names, "storedVersions": stored,
+		"conditions": []any{condition("NamesAccepted", "NoConflicts"), condition("Established", "InitialNamesAccepted")},
+	}
+}

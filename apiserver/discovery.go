@@ -1,0 +1,213 @@
+package apiserver
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// serveDiscovery answers the paths of discovery, legacy and aggregated, and reports
+// whether this was one.
+func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path string) bool {
+	parts := strings.Split(path, "/")
+	core := parts[0] == "api"
+	if len(parts) > 3 || core && len(parts) > 2 {
+		return false
+	}
+	aggregated := func(r representation) bool {
+		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.form == asJSON && (r.in.Version == "v2" || r.in.Version == "v2beta1")
+	}
+	rep, err := negotiate(req, func(r representation) bool { return r.as == "" || len(parts) == 1 && aggregated(r) })
+	if err != nil {
+		s.refuse(w, req, err)
+		return true
+	}
+	switch {
+	case len(parts) == 1 && rep.as != "":
+		s.serveAggregated(w, req, rep, core)
+	case core && len(parts) == 1:
+		s.answer(w, req, rep, http.StatusOK, &metav1.APIVersions{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"},
+			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
+		})
+	case core:
+		s.serveResources(w, req, rep, schema.GroupVersion{Version: parts[1]})
+	case len(parts) == 1:
+		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{}}
+		for _, g := range s.groups() {
+			if g.Name != "" {
+				list.Groups = append(list.Groups, g)
+			}
+		}
+		s.answer(w, req, rep, http.StatusOK, list)
+	case len(parts) == 2:
+		for _, g := range s.groups() {
+			if g.Name == parts[1] {
+				g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
+				s.answer(w, req, rep, http.StatusOK, &g)
+				return true
+			}
+		}
+		s.refuse(w, req, notServed())
+	default:
+		s.serveResources(w, req, rep, schema.GroupVersion{Group: parts[1], Version: parts[2]})
+	}
+	return true
+}
+
+// groups returns the groups with their versions, the preferred one first.
+func (s *Server) groups() (groups []metav1.APIGroup) {
+	for _, k := range s.catalog.all() {
+		gv := k.GVK().GroupVersion()
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		n := len(groups)
+		if n == 0 || groups[n-1].Name != k.Group {
+			groups = append(groups, metav1.APIGroup{Name: k.Group, PreferredVersion: v})
+			n++
+		}
+		if g := &groups[n-1]; !slices.Contains(g.Versions, v) {
+			g.Versions = append(g.Versions, v)
+		}
+	}
+	return groups
+}
+
+// subresources names what a kind has below its objects, and of which kind it is.
+func (k *kind) subresources() map[string]schema.GroupVersionKind {
+	subs := map[string]schema.GroupVersionKind{}
+	if k.status {
+		subs["status"] = k.GVK()
+	}
+	if k.scale != nil {
+		subs["scale"] = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	}
+	if k.String() == "pods" {
+		subs["eviction"] = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
+		subs["binding"] = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
+	}
+	return subs
+}
+
+func verbsOfSubresource(name string) metav1.Verbs {
+	if name == "eviction" || name == "binding" {
+		return metav1.Verbs{"create"}
+	}
+	return metav1.Verbs{"get", "patch", "update"}
+}
+
+func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep representation, gv schema.GroupVersion) {
+	list := &metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{},
+	}
+	for _, k := range s.catalog.all() {
+		if k.GVK().GroupVersion() != gv {
+			continue
+		}
+		sum := sha256.Sum256([]byte(k.GVK().String()))
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: k.Resource.Resource, SingularName: k.singular, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: k.verbs(),
+			ShortNames: k.shortNames, Categories: k.categories, StorageVersionHash: hex.EncodeToString(sum[:6]),
+		})
+		subs := k.subresources()
+		for _, name := range sorted(subs) {
+			sub := subs[name]
+			r := metav1.APIResource{Name: k.Resource.Resource + "/" + name, Namespaced: k.Namespaced, Kind: sub.Kind, Verbs: verbsOfSubresource(name)}
+			if sub.GroupVersion() != gv {
+				r.Group, r.Version = sub.Group, sub.Version
+			}
+			list.APIResources = append(list.APIResources, r)
+		}
+	}
+	if len(list.APIResources) == 0 {
+		s.refuse(w, req, notServed())
+		return
+	}
+	s.answer(w, req, rep, http.StatusOK, list)
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serveAggregated answers with all groups of a root at once.
+func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep representation, core bool) {
+	list := s.aggregated(core)
+	raw, err := s.codecs.encode(representation{}, list)
+	if err != nil {
+		s.refuse(w, req, err)
+		return
+	}
+	sum := sha256.Sum256(raw)
+	w.Header().Set("ETag", `"`+strings.ToUpper(hex.EncodeToString(sum[:]))+`"`)
+	w.Header().Set("Vary", "Accept")
+	if rep.in.Version == "v2beta1" {
+		old := new(apidiscoveryv2beta1.APIGroupDiscoveryList)
+		// The two have the same fields under other Go names.
+		if err := old.Unmarshal(marshalled(list)); err == nil {
+			old.TypeMeta = metav1.TypeMeta{APIVersion: apidiscoveryv2beta1.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"}
+			s.answer(w, req, rep, http.StatusOK, old)
+			return
+		}
+	}
+	s.answer(w, req, rep, http.StatusOK, list)
+}
+
+// marshalled encodes a list that was just made, which cannot fail.
+func marshalled(list *apidiscoveryv2.APIGroupDiscoveryList) []byte {
+	raw, err := list.Marshal()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
+	list := &apidiscoveryv2.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{APIVersion: apidiscoveryv2.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"},
+		Items:    []apidiscoveryv2.APIGroupDiscovery{},
+	}
+	for _, k := range s.catalog.all() {
+		if (k.Group == "") != core {
+			continue
+		}
+		if n := len(list.Items); n == 0 || list.Items[n-1].Name != k.Group {
+			list.Items = append(list.Items, apidiscoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: k.Group}})
+		}
+		g := &list.Items[len(list.Items)-1]
+		if n := len(g.Versions); n == 0 || g.Versions[n-1].Version != k.Version {
+			g.Versions = append(g.Versions, apidiscoveryv2.APIVersionDiscovery{Version: k.Version, Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent})
+		}
+		v := &g.Versions[len(g.Versions)-1]
+		v.Resources = append(v.Resources, k.discovery())
+	}
+	return list
+}
+
+func (k *kind) discovery() apidiscoveryv2.APIResourceDiscovery {
+	gvk := metav1.GroupVersionKind(k.GVK())
+	d := apidiscoveryv2.APIResourceDiscovery{
+		Resource: k.Resource.Resource, ResponseKind: &gvk, Scope: apidiscoveryv2.ScopeCluster, SingularResource: k.singular,
+		Verbs: k.verbs(), ShortNames: k.shortNames, Categories: k.categories,
+	}
+	if k.Namespaced {
+		d.Scope = apidiscoveryv2.ScopeNamespace
+	}
+	subs := k.subresources()
+	for _, name := range sorted(subs) {
+		sub := metav1.GroupVersionKind(subs[name])
+		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: &sub, Verbs: verbsOfSubresource(name)})
+	}
+	return d
+}

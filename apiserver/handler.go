@@ -1,0 +1,169 @@
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ServeHTTP answers one request. It may be called without [Server.Run], from a server of
+// the caller's own.
+func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	w.Header().Set("Cache-Control", "no-cache, private")
+	s.opts.Logger.Debug("request", "method", req.Method, "uri", req.URL.RequestURI())
+	path := strings.Trim(req.URL.Path, "/")
+	switch first, rest, _ := strings.Cut(path, "/"); {
+	case first == "healthz" || first == "livez" || first == "readyz":
+		s.answerRaw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+	case path == "version":
+		s.serveVersion(w, req)
+	case first == "openapi":
+		s.serveOpenAPI(w, req, rest)
+	case first == "tarn" && s.opts.Admin:
+		s.serveAdmin(w, req, rest)
+	case first == "api" || first == "apis":
+		if s.serveDiscovery(w, req, path) {
+			return
+		}
+		s.serveResource(w, req)
+	case path == "":
+		s.serveRoot(w, req)
+	default:
+		s.refuse(w, req, notServed())
+	}
+}
+
+// serveResource answers a request for objects, with the faults that are due.
+func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
+	r, err := s.understand(req)
+	if err != nil {
+		s.refuse(w, req, err)
+		return
+	}
+	strikes := s.faults.strike(r.kind, r.verb)
+	w, done := s.suffer(w, r, strikes)
+	if done {
+		return
+	}
+	if err := s.serve(w, r, strikes); err != nil {
+		if req.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client or the server goes away
+		}
+		s.refuse(w, req, err)
+	}
+}
+
+// serve does what a verb asks for. It returns an error as long as nothing was sent.
+func (s *Server) serve(w http.ResponseWriter, r *request, strikes strikes) error {
+	if r.subresource != "" {
+		return s.serveSubresource(w, r)
+	}
+	switch r.verb {
+	case "get":
+		return s.serveGet(w, r)
+	case "list":
+		return s.serveList(w, r, strikes)
+	case "watch":
+		return s.serveWatch(w, r, strikes)
+	case "create":
+		return s.serveCreate(w, r)
+	case "update":
+		return s.serveUpdate(w, r)
+	case "patch":
+		return s.servePatch(w, r)
+	case "delete":
+		return s.serveDelete(w, r)
+	case "deletecollection":
+		return s.serveDeleteCollection(w, r)
+	}
+	return apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), r.verb)
+}
+
+// send answers with one object of the kind, in the form the client asked for.
+func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) error {
+	if r.rep.as == "" && !r.rep.pretty {
+		raw, err := s.codecs.record(r.kind, r.rep.form, rec)
+		if err != nil {
+			return err
+		}
+		s.answerRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
+		return nil
+	}
+	obj := r.kind.present(rec.obj)
+	switch r.rep.as {
+	case "Table":
+		obj = s.table(r, page{records: []*record{rec}, version: rec.version}, true)
+	case "PartialObjectMetadata":
+		obj = partial(rec, r.rep.in)
+	case "":
+	default:
+		return apierrors.NewBadRequest(r.rep.as + " is not a form of one object")
+	}
+	s.answer(w, r.Request, r.rep, code, obj)
+	return nil
+}
+
+func (s *Server) serveGet(w http.ResponseWriter, r *request) error {
+	if version, err := parseVersion(r.URL.Query().Get("resourceVersion")); err != nil {
+		return err
+	} else if version > 0 {
+		if err := s.storage.await(r.Context(), version); err != nil {
+			return err
+		}
+	}
+	rec := s.storage.get(r.kind, r.key())
+	if rec == nil {
+		return notFound(r.kind, r.name)
+	}
+	return s.send(w, r, http.StatusOK, rec)
+}
+
+func notFound(k *kind, name string) error {
+	return apierrors.NewNotFound(k.GVR().GroupResource(), name)
+}
+
+func (s *Server) serveList(w http.ResponseWriter, r *request, strikes strikes) error {
+	opts, sel, err := s.listOptions(r, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	var p page
+	if strikes.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {
+		// A page that is empty and still goes on.
+		v := s.storage.now()
+		p = page{version: v, next: token{Version: int64(v), Rewinds: s.storage.history()}.String()}
+	} else if p, err = s.storage.list(r.Context(), r.kind, sel, opts); err != nil {
+		return err
+	}
+	switch r.rep.as {
+	case "Table":
+		s.answer(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
+	case "PartialObjectMetadataList":
+		s.answer(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
+	case "":
+		list, err := r.kind.list(p)
+		if err != nil {
+			return err
+		}
+		s.answer(w, r.Request, r.rep, http.StatusOK, list)
+	default:
+		return apierrors.NewBadRequest(r.rep.as + " is not a form of a list")
+	}
+	return nil
+}
+
+// succeeded answers a deletion that left nothing to show.
+func (s *Server) succeeded(w http.ResponseWriter, r *request, rec *record) {
+	status := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Group: r.kind.Group, Kind: r.kind.Resource.Resource, Name: r.name},
+	}
+	if rec != nil {
+		status.Details.UID = rec.meta.GetUID()
+	}
+	rep := r.rep
+	rep.as = ""
+	s.answer(w, r.Request, rep, http.StatusOK, status)
+}

@@ -1,0 +1,184 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// operation is one step of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	From  string          `json:"from"`
+	Value json.RawMessage `json:"value"`
+}
+
+// apply returns the tree after the operation. It may write to the tree.
+func (o *operation) apply(tree any) (any, error) {
+	path, err := pointer(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	switch o.Op {
+	case "add", "replace", "test":
+		if o.Value == nil {
+			return nil, fmt.Errorf("%s %s has no value", o.Op, o.Path)
+		}
+		value, err := parseTree(o.Value)
+		if err != nil {
+			return nil, err
+		}
+		if o.Op == "test" {
+			return tree, o.test(tree, path, value)
+		}
+		return edit(tree, path, o.Op, value)
+	case "remove":
+		return edit(tree, path, "remove", nil)
+	case "move", "copy":
+		return o.transfer(tree, path)
+	}
+	return nil, fmt.Errorf("unknown operation %q", o.Op)
+}
+
+func (o *operation) test(tree any, path []string, want any) error {
+	got, err := lookup(tree, path)
+	if err != nil && want != nil {
+		return err
+	}
+	if !reflect.DeepEqual(got, want) {
+		return fmt.Errorf("testing value %s failed", o.Path)
+	}
+	return nil
+}
+
+// transfer moves or copies.
+func (o *operation) transfer(tree any, path []string) (any, error) {
+	from, err := pointer(o.From)
+	if err != nil {
+		return nil, err
+	}
+	value, err := lookup(tree, from)
+	if err != nil {
+		return nil, err
+	}
+	if o.Op == "move" {
+		if len(path) > len(from) && slices.Equal(path[:len(from)], from) {
+			return nil, fmt.Errorf("%s cannot be moved into itself", o.From)
+		}
+		if tree, err = edit(tree, from, "remove", nil); err != nil {
+			return nil, err
+		}
+		return edit(tree, path, "add", value)
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	twin, err := parseTree(raw) // so that a later step changes one of them
+	if err != nil {
+		return nil, err
+	}
+	return edit(tree, path, "add", twin)
+}
+
+// pointer reads a JSON pointer (RFC 6901).
+func pointer(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if text[0] != '/' {
+		return nil, fmt.Errorf("the path %q does not begin with a slash", text)
+	}
+	parts := strings.Split(text[1:], "/")
+	for i, p := range parts {
+		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p)
+	}
+	return parts, nil
+}
+
+func lookup(tree any, path []string) (any, error) {
+	for _, step := range path {
+		switch node := tree.(type) {
+		case map[string]any:
+			next, ok := node[step]
+			if !ok {
+				return nil, fmt.Errorf("there is no %q", step)
+			}
+			tree = next
+		case []any:
+			i, err := index(step, len(node)-1)
+			if err != nil {
+				return nil, err
+			}
+			tree = node[i]
+		default:
+			return nil, fmt.Errorf("%q leads into a plain value", step)
+		}
+	}
+	return tree, nil
+}
+
+// index reads the index of a list, up to the last that is allowed.
+func index(step string, last int) (int, error) {
+	i, err := strconv.Atoi(step)
+	if err != nil || i < 0 || i > last || len(step) > 1 && step[0] == '0' || step[0] == '+' {
+		return 0, fmt.Errorf("%q is not an index of the list", step)
+	}
+	return i, nil
+}
+
+// edit returns the tree with the value at the path added, replaced or removed.
+func edit(tree any, path []string, op string, value any) (any, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	step, rest := path[0], path[1:]
+	switch node := tree.(type) {
+	case map[string]any:
+		child, exists := node[step]
+		switch {
+		case len(rest) == 0 && op == "remove" && exists:
+			delete(node, step)
+			return node, nil
+		case !exists && (len(rest) > 0 || op != "add"):
+			return nil, fmt.Errorf("there is no %q", step)
+		}
+		next, err := edit(child, rest, op, value)
+		if err == nil {
+			node[step] = next
+		}
+		return node, err
+	case []any:
+		return editList(node, step, rest, op, value)
+	}
+	return nil, fmt.Errorf("%q leads into a plain value", step)
+}
+
+func editList(list []any, step string, rest []string, op string, value any) (any, error) {
+	if len(rest) == 0 && op == "add" {
+		if step == "-" {
+			return append(list, value), nil
+		}
+		i, err := index(step, len(list))
+		if err != nil {
+			return nil, err
+		}
+		return slices.Insert(list, i, value), nil
+	}
+	i, err := index(step, len(list)-1)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) == 0 && op == "remove" {
+		return slices.Delete(list, i, i+1), nil
+	}
+	next, err := edit(list[i], rest, op, value)
+	if err == nil {
+		list[i] = next
+	}
+	return list, err
+}

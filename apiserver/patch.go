@@ -1,0 +1,232 @@
+package apiserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+
+	"github.com/tarnproject/tarn/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// toJSON turns YAML into JSON and leaves JSON as it is.
+func toJSON(raw []byte) ([]byte, error) { return yaml.ToJSON(raw) }
+
+func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch how := types.PatchType(media); how {
+	case types.ApplyYAMLPatchType:
+		return s.serveApply(w, r, raw)
+	case types.JSONPatchType, types.MergePatchType:
+		return s.patchBy(w, r, how, raw)
+	case types.StrategicMergePatchType:
+		if r.kind.typed {
+			return s.patchBy(w, r, how, raw)
+		}
+	}
+	return unsupported(media)
+}
+
+func unsupported(media string) error {
+	err := apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "", 0, false)
+	err.ErrStatus.Reason = metav1.StatusReasonUnsupportedMediaType
+	err.ErrStatus.Message = fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: "+
+		"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml", media)
+	return err
+}
+
+// patchBy changes an object by a patch of its encoded form.
+func (s *Server) patchBy(w http.ResponseWriter, r *request, how types.PatchType, patch []byte) error {
+	return s.modify(w, r, func(old *record) (runtime.Object, error) {
+		before, err := s.codecs.record(r.kind, asJSON, old)
+		if err != nil {
+			return nil, err
+		}
+		after, err := patched(how, before, patch, r.kind)
+		if err != nil {
+			return nil, err
+		}
+		obj, err := s.codecs.parse(r.kind, after)
+		if err != nil {
+			return nil, err
+		}
+		m := metaOf(obj)
+		if m.GetName() != r.name || m.GetNamespace() != r.namespace {
+			return nil, apierrors.NewBadRequest("a patch may not change the name or the namespace")
+		}
+		return obj, nil
+	})
+}
+
+// patched applies a patch to encoded JSON.
+func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
+	if how == types.StrategicMergePatchType {
+		after, err := strategicpatch.StrategicMergePatch(before, patch, k.empty())
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return after, nil
+	}
+	tree, err := parseTree(before)
+	if err != nil {
+		return nil, err
+	}
+	if how == types.MergePatchType {
+		change, err := parseTree(patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+		}
+		return json.Marshal(mergePatch(tree, change))
+	}
+	var ops []operation
+	if err := json.Unmarshal(patch, &ops); err != nil {
+		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+	}
+	for i := range ops {
+		if tree, err = ops[i].apply(tree); err != nil {
+			if ops[i].Op == "test" {
+				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			}
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+				"the server rejected our request due to an error in our request: "+err.Error(), 0, false)
+		}
+	}
+	return json.Marshal(tree)
+}
+
+// parseTree reads JSON without rounding its numbers.
+func parseTree(raw []byte) (tree any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&tree)
+	return tree, err
+}
+
+// mergePatch is RFC 7386.
+func mergePatch(target, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	out, ok := target.(map[string]any)
+	if !ok {
+		out = map[string]any{}
+	}
+	for name, value := range changes {
+		if value == nil {
+			delete(out, name)
+		} else {
+			out[name] = mergePatch(out[name], value)
+		}
+	}
+	return out
+}
+
+// serveApply is server-side apply: it creates what is not there.
+func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
+	query := r.URL.Query()
+	manager := query.Get("fieldManager")
+	if manager == "" {
+		return apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
+	}
+	raw, err := toJSON(raw)
+	if err != nil {
+		return apierrors.NewBadRequest("reading the patch: " + err.Error())
+	}
+	applied := new(unstructured.Unstructured)
+	if err := applied.UnmarshalJSON(raw); err != nil {
+		return apierrors.NewBadRequest("reading the patch: " + err.Error())
+	}
+	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the patch is of %v, and the path of %v", got, r.kind.GVK()))
+	}
+	if err := s.checkTarget(r, applied); err != nil {
+		return err
+	}
+	force := query.Get("force") == "true"
+	applied.SetGroupVersionKind(r.kind.home.GVK())
+	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
+		done, err := s.applyNew(w, r, applied, manager, force)
+		if done || err != nil {
+			return err
+		}
+	}
+	return s.modifyApplied(w, r, applied, manager, force)
+}
+
+// applyNew creates the object of an apply. It is not done when somebody else was faster.
+func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) (done bool, err error) {
+	dry, err := r.dryRun()
+	if err != nil {
+		return true, err
+	}
+	if applied.GetUID() != "" {
+		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
+	}
+	blank := r.kind.home.empty()
+	metaOf(blank).SetName(r.name)
+	metaOf(blank).SetNamespace(r.namespace)
+	obj, err := s.ownership.applied(r.kind, "", blank, applied, manager, force)
+	if err != nil {
+		return true, err
+	}
+	if r.kind.status {
+		setStatus(obj, nil)
+	}
+	metaOf(obj).SetResourceVersion("")
+	rec, err := s.create(r.kind, r.namespace, obj, dry)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	return true, s.send(w, r, http.StatusCreated, rec)
+}
+
+// modifyApplied merges an apply into what is there.
+func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) error {
+	dry, err := r.dryRun()
+	if err != nil {
+		return err
+	}
+	for {
+		old := s.storage.get(r.kind, object.Key{Namespace: r.namespace, Name: r.name})
+		if old == nil {
+			return notFound(r.kind, r.name)
+		}
+		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
+			return conflict(r.kind, old.key)
+		}
+		next, err := s.ownership.applied(r.kind, r.subresource, old.obj.DeepCopyObject(), applied, manager, force)
+		if err != nil {
+			return err
+		}
+		if next, err = s.prepare(r.kind, r.subresource, old, next, ""); err != nil {
+			return err
+		}
+		if dry {
+			return s.send(w, r, http.StatusOK, draft(next))
+		}
+		rec, ok, err := s.store(r.kind, old, next)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return s.send(w, r, http.StatusOK, rec)
+		}
+	}
+}

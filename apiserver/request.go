@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// request is a request for a resource, understood.
+type request struct {
+	*http.Request
+	kind        *kind
+	verb        string
+	namespace   string
+	name        string
+	subresource string
+	watchPath   bool // it came by a deprecated path below /watch
+	rep         representation
+}
+
+func (r *request) key() object.Key { return object.Key{Namespace: r.namespace, Name: r.name} }
+
+// dryRun reports whether nothing is to be kept.
+func (r *request) dryRun() (bool, error) {
+	values := r.URL.Query()["dryRun"]
+	for _, v := range values {
+		if v != metav1.DryRunAll {
+			return false, apierrors.NewBadRequest(fmt.Sprintf("dryRun: %q is not supported, only %q is", v, metav1.DryRunAll))
+		}
+	}
+	return len(values) > 0, nil
+}
+
+// manager is the name under which fields are owned.
+func (r *request) manager() string {
+	if m := r.URL.Query().Get("fieldManager"); m != "" {
+		return m
+	}
+	agent, _, _ := strings.Cut(r.UserAgent(), "/")
+	if agent == "" {
+		agent = "unknown"
+	}
+	return agent[:min(len(agent), 128)]
+}
+
+// understand reads the path of a request for a resource.
+func (s *Server) understand(req *http.Request) (*request, error) {
+	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	var gv schema.GroupVersion
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		gv.Version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		gv.Group, gv.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return nil, notServed()
+	}
+	r := &request{Request: req}
+	if parts[0] == "watch" {
+		r.watchPath, parts = true, parts[1:]
+	}
+	// /namespaces/x is a namespace, and so are its subresources.
+	if len(parts) >= 3 && parts[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
+		r.namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) == 0 || len(parts) > 3 || slices.Contains(parts, "") {
+		return nil, notServed()
+	}
+	var err error
+	if r.kind, err = s.catalog.get(gv.WithResource(parts[0])); err != nil {
+		return nil, err
+	}
+	if len(parts) > 1 {
+		r.name = parts[1]
+	}
+	if len(parts) > 2 {
+		r.subresource = parts[2]
+	}
+	if r.namespace != "" && !r.kind.Namespaced || r.kind.Namespaced && r.namespace == "" && r.name != "" {
+		return nil, notServed()
+	}
+	if r.verb, err = r.chooseVerb(); err != nil {
+		return nil, err
+	}
+	r.rep, err = negotiate(req, r.kind.suits)
+	return r, err
+}
+
+func (r *request) chooseVerb() (string, error) {
+	watch := r.watchPath
+	switch v := r.URL.Query().Get("watch"); v {
+	case "", "0", "false":
+	default:
+		watch = true
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		switch {
+		case r.kind.review:
+		case watch && r.subresource == "":
+			return "watch", nil
+		case r.name == "":
+			return "list", nil
+		default:
+			return "get", nil
+		}
+	case http.MethodPost:
+		if r.kind.Namespaced && r.namespace == "" {
+			return "", notServed()
+		}
+		if r.name == "" || r.subresource != "" {
+			return "create", nil
+		}
+	case http.MethodPut:
+		if r.name != "" && !r.kind.review {
+			return "update", nil
+		}
+	case http.MethodPatch:
+		if r.name != "" && !r.kind.review {
+			return "patch", nil
+		}
+	case http.MethodDelete:
+		switch {
+		case r.kind.review || r.subresource != "":
+		case r.name != "":
+			return "delete", nil
+		default:
+			return "deletecollection", nil
+		}
+	}
+	return "", apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), strings.ToLower(r.Method))
+}
+
+// listOptions reads the query of a list or a watch, and what it selects.
+func (s *Server) listOptions(r *request, query url.Values) (*internalversion.ListOptions, selection, error) {
+	var v1 metav1.ListOptions
+	if err := metav1.Convert_url_Values_To_v1_ListOptions(&query, &v1, nil); err != nil {
+		return nil, selection{}, apierrors.NewBadRequest(err.Error())
+	}
+	opts := &internalversion.ListOptions{
+		Watch: r.verb == "watch", AllowWatchBookmarks: v1.AllowWatchBookmarks, ResourceVersion: v1.ResourceVersion,
+		ResourceVersionMatch: v1.ResourceVersionMatch, TimeoutSeconds: v1.TimeoutSeconds, Limit: v1.Limit, Continue: v1.Continue,
+		SendInitialEvents: v1.SendInitialEvents,
+	}
+	var err error
+	if opts.LabelSelector, err = labels.Parse(v1.LabelSelector); err != nil {
+		return nil, selection{}, apierrors.NewBadRequest(fmt.Sprintf("unable to parse requirement: %v", err))
+	}
+	if opts.FieldSelector, err = fields.ParseSelector(v1.FieldSelector); err != nil {
+		return nil, selection{}, apierrors.NewBadRequest(err.Error())
+	}
+	if errs := validation.ValidateListOptions(opts, !s.opts.NoStreamingLists); len(errs) > 0 {
+		return nil, selection{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	sel, err := newSelection(r.kind, r.namespace, r.name, opts.LabelSelector, opts.FieldSelector)
+	return opts, sel, err
+}

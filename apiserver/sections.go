@@ -1,0 +1,121 @@
+package apiserver
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// metaOf returns the metadata of an object that has some, as all that are decoded here.
+func metaOf(obj runtime.Object) metav1.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		panic("apiserver: " + err.Error())
+	}
+	return m
+}
+
+// setStatus gives an object the status of another, or none for nil.
+func setStatus(obj, from runtime.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		delete(u.Object, "status")
+		if from != nil {
+			if status, ok := from.(*unstructured.Unstructured).Object["status"]; ok {
+				u.Object["status"] = status
+			}
+		}
+		return
+	}
+	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
+	if !field.IsValid() {
+		return
+	}
+	if from == nil {
+		field.SetZero()
+		return
+	}
+	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
+}
+
+// sameSpec reports whether two objects differ in metadata and status only.
+func sameSpec(a, b runtime.Object) bool {
+	if u, ok := a.(*unstructured.Unstructured); ok {
+		other := b.(*unstructured.Unstructured)
+		bare := func(m map[string]any) map[string]any {
+			out := map[string]any{}
+			for name, value := range m {
+				if name != "metadata" && name != "status" && name != "apiVersion" {
+					out[name] = value
+				}
+			}
+			return out
+		}
+		return equality.Semantic.DeepEqual(bare(u.Object), bare(other.Object))
+	}
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range va.NumField() {
+		switch va.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+			continue
+		}
+		if !equality.Semantic.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasGeneration reports whether the objects of a kind count the changes of their spec.
+func (k *kind) hasGeneration() bool {
+	if !k.typed {
+		return true
+	}
+	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
+	return has
+}
+
+// normalise does to an object what the real server does by conversion.
+func normalise(obj runtime.Object) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	if secret.Type == "" {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	for name, text := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[name] = []byte(text)
+	}
+	secret.StringData = nil
+}
+
+// firstPhase sets what the real server sets on creation and clients count on.
+func firstPhase(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.PodPending
+		}
+	case *corev1.Namespace:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.NamespaceActive
+		}
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		o.Labels[corev1.LabelMetadataName] = o.Name
+	case *corev1.PersistentVolumeClaim:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.ClaimPending
+		}
+	}
+}

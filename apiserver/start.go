@@ -1,0 +1,37 @@
+package apiserver
+
+import "context"
+
+// TB is the part of [testing.TB] that [Start] needs.
+type TB interface {
+	// Helper marks the caller as not worth naming.
+	Helper()
+	// Cleanup is called when the test has ended.
+	Cleanup(func())
+	// Fatalf fails the test and ends it.
+	Fatalf(format string, args ...any)
+	// Errorf fails the test.
+	Errorf(format string, args ...any)
+}
+
+// Start makes a server and runs it until the test has ended. It fails the test when
+// that cannot be done. In a bubble of testing/synctest, call it with the bubble's own T
+// and without an address.
+func Start(t TB, opts Options) *Server {
+	t.Helper()
+	s, err := New(opts)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	return s
+}

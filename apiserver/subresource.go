@@ -1,0 +1,272 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"mime"
+)
+
+// serveSubresource serves status, scale, and what pods are bound and evicted by.
+func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
+	switch {
+	case r.subresource == "status" && r.kind.status:
+		switch r.verb {
+		case "get":
+			return s.serveGet(w, r)
+		case "update":
+			return s.serveUpdate(w, r)
+		case "patch":
+			return s.servePatch(w, r)
+		}
+	case r.subresource == "scale" && r.kind.scale != nil:
+		return s.serveScale(w, r)
+	case r.kind.Kind == "Pod" && r.subresource == "eviction" && r.verb == "create":
+		return s.serveEviction(w, r)
+	case r.kind.Kind == "Pod" && r.subresource == "binding" && r.verb == "create":
+		return s.serveBinding(w, r)
+	case r.kind.home == s.namespaces && r.subresource == "finalize" && r.verb == "update":
+		r.subresource = ""
+		return s.serveUpdate(w, r)
+	default:
+		return notServed()
+	}
+	return apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), r.verb)
+}
+
+// scaleOf shows an object as its scale.
+func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
+	tree := contentOf(rec.obj)
+	number := func(path []string) int32 {
+		v, _, _ := unstructured.NestedFieldNoCopy(tree, path...)
+		n, _ := v.(int64)
+		return int32(n)
+	}
+	scale := &autoscalingv1.Scale{
+		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "Scale"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: rec.key.Name, Namespace: rec.key.Namespace, UID: rec.meta.GetUID(),
+			ResourceVersion: rec.meta.GetResourceVersion(), CreationTimestamp: rec.meta.GetCreationTimestamp(),
+		},
+		Spec: autoscalingv1.ScaleSpec{Replicas: number(k.scale.spec)}, Status: autoscalingv1.ScaleStatus{Replicas: number(k.scale.status)},
+	}
+	if sel, found, _ := unstructured.NestedMap(tree, k.scale.selector...); found && len(k.scale.selector) > 0 {
+		scale.Status.Selector = selectorText(sel)
+	}
+	return scale
+}
+
+// selectorText writes a selector, which is a plain map in a ReplicationController.
+func selectorText(tree map[string]any) string {
+	var sel metav1.LabelSelector
+	if tree["matchLabels"] != nil || tree["matchExpressions"] != nil {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &sel) == nil {
+			if parsed, err := metav1.LabelSelectorAsSelector(&sel); err == nil {
+				return parsed.String()
+			}
+		}
+		return ""
+	}
+	set := labels.Set{}
+	for k, v := range tree {
+		set[k] = fmt.Sprint(v)
+	}
+	return set.String()
+}
+
+func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
+	rec := s.storage.get(r.kind, r.key())
+	if rec == nil {
+		return notFound(r.kind, r.name)
+	}
+	if r.verb == "get" {
+		s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusOK, scaleOf(r.kind, rec))
+		return nil
+	}
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	dry, err := r.dryRun()
+	if err != nil {
+		return err
+	}
+	for {
+		old := s.storage.get(r.kind, r.key())
+		if old == nil {
+			return notFound(r.kind, r.name)
+		}
+		scale, err := s.readScale(r, raw, scaleOf(r.kind, old))
+		if err != nil {
+			return err
+		}
+		tree := runtime.DeepCopyJSON(contentOf(old.obj))
+		if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), r.kind.scale.spec...); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		next := r.kind.home.empty()
+		if err := fromTree(tree, next); err != nil {
+			return err
+		}
+		metaOf(next).SetResourceVersion(scale.ResourceVersion)
+		if next, err = s.prepare(r.kind, "", old, next, r.manager()); err != nil {
+			return err
+		}
+		rec, ok := draft(next), true
+		if !dry {
+			if rec, ok, err = s.store(r.kind, old, next); err != nil {
+				return err
+			}
+		}
+		if ok {
+			s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusOK, scaleOf(r.kind, rec))
+			return nil
+		}
+	}
+}
+
+// fromTree fills an object from a tree.
+func fromTree(tree map[string]any, into runtime.Object) error {
+	if u, ok := into.(*unstructured.Unstructured); ok {
+		u.Object = tree
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into)
+}
+
+// readScale reads the scale of an update, or patches the present one.
+func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
+	gvk := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	if r.verb == "patch" {
+		before, err := s.codecs.encode(representation{}, present)
+		if err != nil {
+			return nil, err
+		}
+		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		how := types.PatchType(media)
+		if how == types.StrategicMergePatchType {
+			how = types.MergePatchType // a scale has no lists
+		}
+		if how != types.MergePatchType && how != types.JSONPatchType {
+			return nil, unsupported(media)
+		}
+		if raw, err = patched(how, before, raw, r.kind); err != nil {
+			return nil, err
+		}
+	}
+	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("reading the scale: " + err.Error())
+	}
+	scale, ok := obj.(*autoscalingv1.Scale)
+	if !ok || scale.Spec.Replicas < 0 {
+		return nil, apierrors.NewBadRequest("the object provided is not a scale of zero or more replicas")
+	}
+	return scale, nil
+}
+
+// serveEviction deletes a pod; disruption budgets are not looked at.
+func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	gvk := policyv1.SchemeGroupVersion.WithKind("Eviction")
+	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+	if err != nil {
+		return apierrors.NewBadRequest("reading the eviction: " + err.Error())
+	}
+	opts := new(metav1.DeleteOptions)
+	if ev, ok := obj.(*policyv1.Eviction); ok && ev.DeleteOptions != nil {
+		opts = ev.DeleteOptions
+	}
+	old := s.storage.get(r.kind, r.key())
+	if old == nil {
+		return notFound(r.kind, r.name)
+	}
+	if _, _, err := s.delete(r.kind, old, opts); err != nil {
+		return err
+	}
+	s.success(w, r)
+	return nil
+}
+
+// success answers 201 with nothing to tell.
+func (s *Server) success(w http.ResponseWriter, r *request) {
+	s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusCreated,
+		&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
+}
+
+// serveBinding puts a pod on a node.
+func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
+	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
+	if err != nil {
+		return apierrors.NewBadRequest("reading the binding: " + err.Error())
+	}
+	binding, ok := obj.(*corev1.Binding)
+	if !ok || binding.Target.Name == "" {
+		return apierrors.NewBadRequest("the binding names no node")
+	}
+	for {
+		old := s.storage.get(r.kind, r.key())
+		if old == nil {
+			return notFound(r.kind, r.name)
+		}
+		pod := old.obj.DeepCopyObject().(*corev1.Pod)
+		if pod.Spec.NodeName != "" {
+			return apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("pod %s is already assigned to node %q", r.name, pod.Spec.NodeName))
+		}
+		pod.Spec.NodeName = binding.Target.Name
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now()})
+		if _, ok, err := s.store(r.kind, old, pod); err != nil {
+			return err
+		} else if ok {
+			s.success(w, r)
+			return nil
+		}
+	}
+}
+
+// serveReview answers every question of rights with yes: nobody is authorised here.
+func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
+	user := "system:anonymous"
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && token != "" {
+		user = "system:authenticated"
+	}
+	switch o := obj.(type) {
+	case *authorizationv1.SelfSubjectAccessReview:
+		o.Status.Allowed = true
+	case *authorizationv1.SubjectAccessReview:
+		o.Status.Allowed = true
+	case *authorizationv1.LocalSubjectAccessReview:
+		o.Status.Allowed = true
+	case *authorizationv1.SelfSubjectRulesReview:
+		o.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+		o.Status.NonResourceRules = []authorizationv1.NonResourceRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}
+	case *authenticationv1.SelfSubjectReview:
+		o.Status.UserInfo.Username = user
+	case *authenticationv1.TokenReview:
+		o.Status.Authenticated = true
+		o.Status.User.Username = "system:authenticated"
+	}
+	s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusCreated, obj)
+	return nil
+}

@@ -1,0 +1,219 @@
+package apiserver
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// column is a column of a custom resource's table.
+type column struct {
+	metav1.TableColumnDefinition
+	path string // where its value is, as in ".spec.colour"
+}
+
+func col(name, kind string, priority int32) metav1.TableColumnDefinition {
+	c := metav1.TableColumnDefinition{Name: name, Type: kind, Priority: priority}
+	if name == "Name" {
+		c.Format = "name"
+	}
+	return c
+}
+
+// layouts are the columns of the kinds that people look at most; others have name and
+// age.
+var layouts = map[string][]metav1.TableColumnDefinition{
+	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "integer", 0),
+		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1)},
+	"deployments.apps": {col("Name", "string", 0), col("Ready", "string", 0), col("Up-to-date", "integer", 0), col("Available", "integer", 0), col("Age", "string", 0)},
+	"replicasets.apps": {col("Name", "string", 0), col("Desired", "integer", 0), col("Current", "integer", 0), col("Ready", "integer", 0), col("Age", "string", 0)},
+	"nodes":            {col("Name", "string", 0), col("Status", "string", 0), col("Roles", "string", 0), col("Age", "string", 0), col("Version", "string", 0)},
+	"namespaces":       {col("Name", "string", 0), col("Status", "string", 0), col("Age", "string", 0)},
+	"services": {col("Name", "string", 0), col("Type", "string", 0), col("Cluster-IP", "string", 0), col("External-IP", "string", 0),
+		col("Port(s)", "string", 0), col("Age", "string", 0)},
+	"configmaps": {col("Name", "string", 0), col("Data", "integer", 0), col("Age", "string", 0)},
+	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "integer", 0), col("Age", "string", 0)},
+	"jobs.batch": {col("Name", "string", 0), col("Status", "string", 0), col("Completions", "string", 0), col("Age", "string", 0)},
+	"events": {col("Last Seen", "string", 0), col("Type", "string", 0), col("Reason", "string", 0), col("Object", "string", 0),
+		col("Message", "string", 0)},
+}
+
+// table shows a page as kubectl prints it. In a watch only the first one has columns.
+func (s *Server) table(r *request, p page, columns bool) *metav1.Table {
+	t := &metav1.Table{
+		TypeMeta: metav1.TypeMeta{APIVersion: r.rep.in.String(), Kind: "Table"},
+		ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
+		Rows:     make([]metav1.TableRow, 0, len(p.records)),
+	}
+	if columns {
+		t.ColumnDefinitions = r.kind.layout()
+	}
+	include := metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject"))
+	for _, rec := range p.records {
+		row := metav1.TableRow{Cells: r.kind.cells(rec)}
+		switch include {
+		case metav1.IncludeNone:
+		case metav1.IncludeObject:
+			// The serializer of JSON, whatever the table's own form: a row is a raw extension.
+			if raw, err := s.codecs.record(r.kind, asJSON, rec); err == nil {
+				row.Object = runtime.RawExtension{Raw: raw}
+			}
+		default:
+			if raw, err := s.codecs.encode(representation{}, partial(rec, r.rep.in)); err == nil {
+				row.Object = runtime.RawExtension{Raw: raw}
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (k *kind) layout() []metav1.TableColumnDefinition {
+	if l := layouts[k.String()]; l != nil {
+		return l
+	}
+	out := []metav1.TableColumnDefinition{col("Name", "string", 0)}
+	if len(k.columns) == 0 {
+		return append(out, col("Age", "string", 0))
+	}
+	for _, c := range k.columns {
+		out = append(out, c.TableColumnDefinition)
+	}
+	return out
+}
+
+// cells are the values of a row, one for each column.
+func (k *kind) cells(rec *record) []any {
+	name, age := any(rec.key.Name), any(since(rec.meta.GetCreationTimestamp()))
+	switch o := rec.obj.(type) {
+	case *corev1.Pod:
+		ready, restarts := 0, int64(0)
+		for _, c := range o.Status.ContainerStatuses {
+			if c.Ready {
+				ready++
+			}
+			restarts += int64(c.RestartCount)
+		}
+		return []any{name, fmt.Sprintf("%d/%d", ready, len(o.Spec.Containers)), podStatus(o), restarts, age, none(o.Status.PodIP), none(o.Spec.NodeName)}
+	case *appsv1.Deployment:
+		return []any{name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, value(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas), int64(o.Status.AvailableReplicas), age}
+	case *appsv1.ReplicaSet:
+		return []any{name, int64(value(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), age}
+	case *corev1.Node:
+		return []any{name, nodeStatus(o), none(""), age, o.Status.NodeInfo.KubeletVersion}
+	case *corev1.Namespace:
+		return []any{name, string(o.Status.Phase), age}
+	case *corev1.Service:
+		var ports []string
+		for _, p := range o.Spec.Ports {
+			ports = append(ports, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		}
+		return []any{name, string(o.Spec.Type), none(o.Spec.ClusterIP), none(strings.Join(o.Spec.ExternalIPs, ",")), none(strings.Join(ports, ",")), age}
+	case *corev1.ConfigMap:
+		return []any{name, int64(len(o.Data) + len(o.BinaryData)), age}
+	case *corev1.Secret:
+		return []any{name, string(o.Type), int64(len(o.Data)), age}
+	case *batchv1.Job:
+		return []any{name, jobStatus(o), fmt.Sprintf("%d/%d", o.Status.Succeeded, value(o.Spec.Completions)), age}
+	case *corev1.Event:
+		return []any{since(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
+	}
+	if len(k.columns) == 0 {
+		return []any{name, age}
+	}
+	cells := []any{name}
+	for _, c := range k.columns {
+		cells = append(cells, c.cell(contentOf(rec.obj)))
+	}
+	return cells
+}
+
+// cell reads the value of a custom column. Only plain paths are understood; others give
+// an empty cell.
+func (c *column) cell(tree map[string]any) any {
+	v, found, err := unstructured.NestedFieldNoCopy(tree, strings.Split(strings.TrimPrefix(c.path, "."), ".")...)
+	if err != nil || !found {
+		return nil
+	}
+	if text, ok := v.(string); ok && c.Type == "date" {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return since(metav1.NewTime(at))
+		}
+	}
+	return v
+}
+
+func since(t metav1.Time) string {
+	if t.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(time.Since(t.Time))
+}
+
+func none(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+func value(p *int32) int32 {
+	if p == nil {
+		return 1 // what the real server defaults to
+	}
+	return *p
+}
+
+func podStatus(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	if p.Status.Reason != "" {
+		return p.Status.Reason
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		switch {
+		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
+			return c.State.Waiting.Reason
+		case c.State.Terminated != nil && c.State.Terminated.Reason != "":
+			return c.State.Terminated.Reason
+		case c.State.Terminated != nil:
+			return "ExitCode:" + strconv.Itoa(int(c.State.Terminated.ExitCode))
+		}
+	}
+	return string(p.Status.Phase)
+}
+
+func nodeStatus(n *corev1.Node) string {
+	status := "Unknown"
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			status = "NotReady"
+			if c.Status == corev1.ConditionTrue {
+				status = "Ready"
+			}
+		}
+	}
+	if n.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	return status
+}
+
+func jobStatus(j *batchv1.Job) string {
+	for _, c := range j.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			return string(c.Type)
+		}
+	}
+	return "Running"
+}

@@ -1,0 +1,169 @@
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
+	obj, err := s.read(w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.checkTarget(r, metaOf(obj)); err != nil {
+		return err
+	}
+	return s.modify(w, r, func(old *record) (runtime.Object, error) {
+		m := metaOf(obj)
+		if !r.kind.typed && m.GetResourceVersion() == "" {
+			return nil, apierrors.NewInvalid(r.kind.GVK().GroupKind(), r.name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+		}
+		return obj.DeepCopyObject(), nil
+	})
+}
+
+// checkTarget compares the name and the namespace of an object with those of the path.
+func (s *Server) checkTarget(r *request, m metav1.Object) error {
+	if m.GetName() == "" {
+		m.SetName(r.name)
+	}
+	if m.GetName() != r.name {
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.name))
+	}
+	if m.GetNamespace() == "" {
+		m.SetNamespace(r.namespace)
+	}
+	if m.GetNamespace() != r.namespace {
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", m.GetNamespace(), r.namespace))
+	}
+	return nil
+}
+
+// modify changes the object of a request by a function from its newest state to a
+// complete new one, and answers with it. The function runs again when somebody else was
+// faster.
+func (s *Server) modify(w http.ResponseWriter, r *request, change func(old *record) (runtime.Object, error)) error {
+	dry, err := r.dryRun()
+	if err != nil {
+		return err
+	}
+	for {
+		old := s.storage.get(r.kind, r.key())
+		if old == nil {
+			return notFound(r.kind, r.name)
+		}
+		next, err := change(old)
+		if err != nil {
+			return err
+		}
+		if next, err = s.prepare(r.kind, r.subresource, old, next, r.manager()); err != nil {
+			return err
+		}
+		if dry {
+			return s.send(w, r, http.StatusOK, draft(next))
+		}
+		rec, ok, err := s.store(r.kind, old, next)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return s.send(w, r, http.StatusOK, rec)
+		}
+	}
+}
+
+// store commits a prepared update, and what follows from it.
+func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool, error) {
+	var def *Definition
+	if k == s.definitions {
+		d, err := parseDefinition(next)
+		if err != nil {
+			return nil, false, err
+		}
+		def = &d
+		establish(next, old.meta.GetCreationTimestamp().UTC().Format(time.RFC3339))
+	}
+	rec, ok := s.storage.commit(k, old.key, old, next)
+	if !ok {
+		return nil, false, nil
+	}
+	if def != nil {
+		if err := s.Define(*def); err != nil {
+			return nil, false, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if m := rec.meta; m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
+		s.removeNow(k, rec)
+	}
+	return rec, true, nil
+}
+
+func graceless(m metav1.Object) bool {
+	grace := m.GetDeletionGracePeriodSeconds()
+	return grace == nil || *grace == 0
+}
+
+// prepare checks a new state against the old one and sets what is the server's to set.
+func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
+	m, was := metaOf(next), old.meta
+	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
+		return nil, conflict(k, old.key)
+	}
+	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
+		return nil, unmet(k, old.key, "UID", string(uid), string(was.GetUID()))
+	}
+	if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(m.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
+		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(
+			field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted")})
+	}
+	if subresource == "status" {
+		// Nothing but the status, and who owns it.
+		managed := m.GetManagedFields()
+		merged := old.obj.DeepCopyObject()
+		setStatus(merged, next)
+		next, m = merged, metaOf(merged)
+		if len(managed) > 0 {
+			m.SetManagedFields(managed)
+		}
+	} else if k.status {
+		setStatus(next, old.obj.DeepCopyObject())
+	}
+	normalise(next)
+	m.SetUID(was.GetUID())
+	m.SetResourceVersion(was.GetResourceVersion())
+	m.SetCreationTimestamp(was.GetCreationTimestamp())
+	m.SetDeletionTimestamp(was.GetDeletionTimestamp())
+	m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
+	m.SetGenerateName(was.GetGenerateName())
+	m.SetSelfLink("")
+	m.SetGeneration(was.GetGeneration())
+	if k.hasGeneration() && !sameSpec(old.obj, next) {
+		m.SetGeneration(was.GetGeneration() + 1)
+	}
+	next.GetObjectKind().SetGroupVersionKind(k.home.GVK())
+	if err := validate(k, m); err != nil {
+		return nil, err
+	}
+	return s.ownership.updated(k, subresource, old.obj, next, manager)
+}
+
+func conflict(k *kind, key object.Key) error {
+	return apierrors.NewConflict(k.GVR().GroupResource(), key.Name,
+		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// unmet is a precondition that does not hold, in the words of the real server.
+func unmet(k *kind, key object.Key, what, want, got string) error {
+	return apierrors.NewConflict(k.GVR().GroupResource(), key.Name,
+		errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+got))
+}

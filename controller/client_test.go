@@ -43,10 +43,8 @@ func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
 			_, err = client.Update(ctx, pod, none{})
 			return result{}, err
 		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
+		srv.stall(true) // it lists, and tells nothing afterwards
 		start(t, pods, c)
-		srv.mu.Lock()
-		srv.stalled = true // from the watch on
-		srv.mu.Unlock()
 		synctest.Wait()
 		want(t, "first", d.read(), []string{`saw ""`})
 		for range 3 {
@@ -203,10 +201,8 @@ func TestAKeyThatIsHeldForLongIsReportedOnce(t *testing.T) {
 			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
 			return result{After: time.Second}, err
 		}, options{Logger: logTo(&log)}, controller.For(pods))
+		srv.stall(true) // it lists, and tells nothing afterwards
 		stop := start(t, pods, c)
-		srv.mu.Lock()
-		srv.stalled = true
-		srv.mu.Unlock()
 		pass(time.Hour)
 		want(t, "warnings", strings.Count(log.String(), "held back"), 1)
 		f := c.Status().Failures

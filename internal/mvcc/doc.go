@@ -1,6 +1,6 @@
 // Package mvcc holds the multi-version structures under the store: records with chains of
-// older versions, found by key or by id, an ordered set of keys, the members of index values, and the history
-// that publishes revisions and knows who can still see which.
+// older versions, found by key or by id, an ordered set of keys, the members of index
+// values, and the history that publishes revisions and knows who can still see which.
 //
 // # One writer, any number of readers
 //

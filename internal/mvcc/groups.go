@@ -67,8 +67,8 @@ func lanes(word uint64, tag uint16) uint64 {
 	return (x - laneLows) &^ x & laneHighs
 }
 
-// matches has a bit for each slot of the group whose tag it is, for next, and for some that
-// it is not. All slots are compared without a branch: which one it is nobody can foresee, and
+// matches has a bit for each slot of the group whose tag it is, for slotOf, and maybe for some
+// whose tag it is not. All slots are compared without a branch: which one it is nobody can foresee, and
 // a processor that has foreseen wrongly cannot begin with the lookup after this one.
 func (g *group) matches(tag uint16) uint64 {
 	return lanes(g.tags[0].Load(), tag)>>15 | lanes(g.tags[1].Load(), tag)>>14 | lanes(g.tags[2].Load(), tag)>>13

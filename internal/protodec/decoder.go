@@ -94,8 +94,8 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 	e.states.New = func() any {
 		return &state{
 			strings: opts.Strings,
-			sites:   make([]habit, c.sites),
-			units:   make([]habit, c.units+1),
+			sites:   make([]site, c.sites),
+			units:   make([]unit, c.units+1),
 			lists:   make([]listMaker, c.lists),
 		}
 	}

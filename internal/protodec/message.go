@@ -291,6 +291,7 @@ func (s *state) grow(f *field, p unsafe.Pointer, n int) int {
 	}
 	list.value.Grow(n)
 	list.value.SetLen(n)
+	touch(list.header.data, n*int(f.elem))
 	*h, *list.header = *list.header, sliceHeader{}
 	return 0
 }

@@ -18,6 +18,8 @@ const (
 	partTypical  = 1 << 9 // bytes of a part, from which the number of places follows
 
 	smallNumbers = 1 << 10
+
+	recallShare = 32 // what a state may remember is the limit divided by this
 )
 
 // Sharing is a bounded table of parts of objects that were decoded before, by their
@@ -63,13 +65,24 @@ type partSet struct {
 	uses [partWays]atomic.Uint32 // part of the hash, and how often it was found lately
 }
 
-// part is one decoded part. It never changes.
+// part is one decoded part. It never changes, but for the note that it is in use.
 type part struct {
 	key  unitKey
 	raw  string
 	data unsafe.Pointer // the message, the first element, or the map
 	len  int            // of a repeated field
 	cost int
+	// used says that a state has used the part without asking the table, which so
+	// does not know of it.
+	used atomic.Bool
+}
+
+// use notes that the part is used. Most times there is nothing to write, so that
+// busy parts cause no traffic between cores.
+func (p *part) use() {
+	if !p.used.Load() {
+		p.used.Store(true)
+	}
 }
 
 // NewSharing returns a table that holds at most limit bytes, beside the few hundredths
@@ -138,7 +151,11 @@ func (t *Sharing) put(hash uint64, p *part) {
 		if old.key == p.key && old.raw == p.raw {
 			return // somebody else was faster
 		}
-		if n := set.uses[i].Load() & partMaxUses; n < least {
+		n := set.uses[i].Load() & partMaxUses
+		if old.used.Load() {
+			n = partMaxUses
+		}
+		if n < least {
 			at, least = i, n
 		}
 	}
@@ -159,9 +176,13 @@ func (t *Sharing) displace() {
 	set := &t.sets[t.hand]
 	t.hand = (t.hand + 1) % len(t.sets)
 	for i := range set.held {
-		if n := set.uses[i].Load(); n&partMaxUses > 0 {
+		n := set.uses[i].Load()
+		switch p := set.held[i].Load(); {
+		case p != nil && p.used.Load():
+			p.used.Store(false)
+		case n&partMaxUses > 0:
 			set.uses[i].Store(n - 1)
-		} else {
+		default:
 			t.remove(set, i)
 		}
 	}
@@ -208,12 +229,24 @@ type ticket struct {
 // find looks for a part, and opens a scope for it where it is to be taken in.
 func (s *state) find(f *field, raw []byte) (*part, ticket) {
 	h := &s.units[f.unit]
+	at := h.turn(s.objects)
+	if at < len(h.recent) {
+		// The unit belongs to this field alone, so that the bytes are all there is to
+		// compare.
+		if p := h.recent[at]; p != nil && p.raw == string(raw) {
+			p.use()
+			h.note(true)
+			s.cost += p.cost
+			return p, ticket{}
+		}
+	}
 	if !h.worth() {
 		return nil, ticket{}
 	}
 	known, hash, again := s.share.lookup(f.key, raw)
 	h.note(known != nil)
 	if known != nil {
+		s.remember(h, at, known)
 		s.cost += known.cost // it is kept alive by whatever it becomes part of
 		return known, ticket{}
 	}
@@ -223,6 +256,20 @@ func (s *state) find(f *field, raw []byte) (*part, ticket) {
 	t := ticket{valid: true, hash: hash, outer: s.open()}
 	s.kept = true
 	return nil, t
+}
+
+// remember has the unit try the part first next time. What a state remembers is alive
+// also when the table has let it go, so there is a limit to it.
+func (s *state) remember(h *unit, at int, p *part) {
+	cost := p.cost
+	if at < len(h.recent) && h.recent[at] != nil {
+		cost -= h.recent[at].cost
+	}
+	if s.recall+cost > s.share.limit/recallShare {
+		return
+	}
+	s.recall += cost
+	h.recent = remember(h.recent, at, p)
 }
 
 // keep ends what find began: data is the part, of n elements.

@@ -27,9 +27,11 @@ const (
 type state struct {
 	strings *intern.Strings
 	share   *Sharing
-	sites   []habit // by field.site
-	units   []habit // by field.unit
+	sites   []site // by field.site
+	units   []unit // by field.unit
 	lists   []listMaker
+	objects uint32 // how many were begun, to tell this one from the last
+	recall  int    // cost of the parts that units remember
 	depth   int
 
 	pending []*string // strings that point into the input
@@ -48,6 +50,7 @@ type scope struct {
 
 // object decodes a whole object.
 func (s *state) object(m *message, raw []byte) (unsafe.Pointer, error) {
+	s.objects++
 	p := s.alloc(m)
 	err := s.into(m, p, raw)
 	if err == nil {
@@ -62,8 +65,27 @@ func (s *state) object(m *message, raw []byte) (unsafe.Pointer, error) {
 
 func (s *state) alloc(m *message) unsafe.Pointer {
 	s.cost += m.size
-	return reflect.New(m.typ).UnsafePointer()
+	p := reflect.New(m.typ).UnsafePointer()
+	touch(p, m.size)
+	return p
 }
+
+// touch writes to each page of new memory, which is zero already. Most fields are read
+// before they are set, since a message may come in pieces; a page that the system has
+// just given would then be mapped twice, to a page of zeros first, and that is slower
+// than all else that is done with it.
+func touch(p unsafe.Pointer, size int) {
+	if size == 0 {
+		return
+	}
+	for i := 0; i < size; i += pageSize {
+		*(*byte)(unsafe.Add(p, i)) = 0 // within the memory: i < size
+	}
+	*(*byte)(unsafe.Add(p, size-1)) = 0
+}
+
+// pageSize is the least that a page has anywhere.
+const pageSize = 4 << 10
 
 // into decodes a message into the value at p, and merges it with what is there.
 func (s *state) into(m *message, p unsafe.Pointer, b []byte) error {
@@ -166,8 +188,10 @@ func (s *state) known(site int, v []byte) (string, bool) {
 		return "", false
 	}
 	h := &s.sites[site]
-	if h.last == string(v) {
-		return h.last, true // many fields are the same in all objects
+	at := h.turn(s.objects)
+	if at < len(h.recent) && h.recent[at] == string(v) {
+		h.note(true)
+		return h.recent[at], true
 	}
 	if !h.worth() {
 		return "", false
@@ -175,41 +199,7 @@ func (s *state) known(site int, v []byte) (string, bool) {
 	known, ok := s.strings.Lookup(v)
 	h.note(ok)
 	if ok {
-		h.last = known
+		h.recent = remember(h.recent, at, known)
 	}
 	return known, ok
-}
-
-// habit is what a state has learned of one field: whether asking a table pays.
-type habit struct {
-	asked, found uint16
-	pause        uint16 // how often not to ask
-	last         string // what was found last, where strings are asked for
-}
-
-const (
-	habitWindow = 256  // questions from which the field is judged
-	habitLeast  = 64   // finds among them that make it worth going on
-	habitPause  = 4096 // how long to leave it be otherwise
-)
-
-func (h *habit) worth() bool {
-	if h.pause > 0 {
-		h.pause--
-		return false
-	}
-	return true
-}
-
-func (h *habit) note(found bool) {
-	h.asked++
-	if found {
-		h.found++
-	}
-	if h.asked == habitWindow {
-		if h.found < habitLeast {
-			h.pause = habitPause
-		}
-		h.asked, h.found = 0, 0
-	}
 }

@@ -94,8 +94,8 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 	e.states.New = func() any {
 		return &state{
 			strings: opts.Strings,
-			sites:   make([]site, c.sites),
-			units:   make([]unit, c.units+1),
+			sites:   make([]place[string], c.sites),
+			units:   make([]place[*part], c.units+1),
 			lists:   make([]listMaker, c.lists),
 		}
 	}

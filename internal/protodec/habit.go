@@ -1,60 +1,50 @@
 package protodec
 
-// site is what a state has learned of the strings of one field, and unit what it has
-// learned of a field's parts. Objects come in the order of their names, so an object
-// is mostly of the same template as the one before it: what the field held there, the
-// first time it came, the second and so on, is tried before any table is asked. That
-// costs a comparison and saves a hash.
-type site struct {
+// place is what a state has learned of one field: of its strings, or of its parts. It
+// is learned for the first time that the field comes in an object apart from the
+// second and so on, since what a list or a map begins with may repeat where the rest
+// of it does not.
+//
+// Objects come in the order of their names, so an object is mostly of the same template
+// as the one before it: what the field held there is tried before any table is asked.
+// That costs a comparison and saves a hash.
+type place[T any] struct {
+	object uint32 // the one that the field came in last
+	times  uint32 // how often it has come in that
+	turns  []turn[T]
+}
+
+// turn is what was learned of one of the times that a field comes in an object.
+type turn[T any] struct {
+	last T // what was found last; the zero value for none
 	habit
-	position
-	recent []string // by turn; empty for none
 }
 
-type unit struct {
-	habit
-	position
-	recent []*part // by turn; nil for none
-}
+// maxTurns is how often a field comes in an object before it begins at the first turn
+// again.
+const maxTurns = 8
 
-// maxRecent is how many times a field may come in an object before the places where it
-// is remembered are used again. A power of two.
-const maxRecent = 8
-
-// position counts how often a field has come in an object.
-type position struct {
-	object uint32
-	times  uint32
-}
-
-// turn returns where what the field holds this time is remembered.
-func (p *position) turn(object uint32) int {
+// next returns the turn of a field that comes in the given object.
+func (p *place[T]) next(object uint32) *turn[T] {
 	if p.object != object {
 		p.object, p.times = object, 0
 	}
-	at := p.times % maxRecent
+	at := int(p.times % maxTurns)
 	p.times++
-	return int(at)
-}
-
-// remember sets recent[at], for which it makes room.
-func remember[T any](recent []T, at int, v T) []T {
-	for len(recent) <= at {
-		var none T
-		recent = append(recent, none)
+	if at == len(p.turns) {
+		p.turns = append(p.turns, turn[T]{})
 	}
-	recent[at] = v
-	return recent
+	return &p.turns[at]
 }
 
-// habit is whether asking a table pays, for one field.
+// habit is whether asking a table pays.
 type habit struct {
 	asked, found uint16
 	pause        uint16 // how often not to ask
 }
 
 const (
-	habitWindow = 256  // questions from which the field is judged
+	habitWindow = 256  // questions from which it is judged
 	habitLeast  = 64   // finds among them that make it worth going on
 	habitPause  = 4096 // how long to leave it be otherwise
 )

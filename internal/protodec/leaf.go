@@ -34,7 +34,7 @@ func (s *state) leaf(m *message, p unsafe.Pointer, b []byte) error {
 		return nil
 	case quantity:
 		q := (*resource.Quantity)(p)
-		if err := s.quantity(q, b, -1); err != nil {
+		if err := s.quantity(q, b, m.site); err != nil {
 			return err
 		}
 		// Quantity.String remembers its result in the quantity itself, unless the
@@ -85,8 +85,8 @@ func clock(b []byte) (seconds int64, nanos int32, err error) {
 }
 
 // quantity reads a quantity message, whose text is field 1, with the strings of the
-// given site, or of none if that is negative.
-func (s *state) quantity(q *resource.Quantity, b []byte, site int) error {
+// given site.
+func (s *state) quantity(q *resource.Quantity, b []byte, site int32) error {
 	for i := 0; i < len(b); {
 		number, value, next, err := nextField(b, i, 1<<1)
 		if err != nil {
@@ -96,13 +96,7 @@ func (s *state) quantity(q *resource.Quantity, b []byte, site int) error {
 		if number == 0 {
 			continue
 		}
-		var text string
-		if site < 0 {
-			text = string(value)
-		} else {
-			text = s.owned(site, value)
-		}
-		if *q, err = resource.ParseQuantity(text); err != nil {
+		if *q, err = resource.ParseQuantity(s.owned(site, value)); err != nil {
 			return err
 		}
 	}

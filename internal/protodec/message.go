@@ -261,7 +261,7 @@ func (s *state) elements(f *field, p unsafe.Pointer, run []byte, tag, n int) err
 	for i := 0; i < len(run); {
 		start, end := span(run, i+tag)
 		// Within the slice: first and what the run holds are what grow made room for.
-		if err := s.into(f.sub, unsafe.Add(h.data, uintptr(first)*f.elem), run[start:end]); err != nil {
+		if err := s.into(f.sub, unsafe.Add(h.data, first*int(f.elem)), run[start:end]); err != nil {
 			return err
 		}
 		first++

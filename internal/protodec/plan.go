@@ -19,6 +19,7 @@ type message struct {
 	typ    reflect.Type
 	size   int
 	form   form
+	site   int32   // of a quantity: where its text's repeating is learned
 	fields []field // by number
 }
 
@@ -66,19 +67,21 @@ const (
 	opMap
 )
 
-// field is the plan for one field of a message.
+// field is the plan for one field of a message. What every field needs comes first and
+// is small: a message looks at many fields once.
 type field struct {
-	op     op
-	kind   mapKind // of an opMap
-	off    uintptr
-	site   int          // of strings, and of a map's values: where their repeating is learned
-	keys   int          // of a map's keys: the same
-	unit   int          // of parts that may be shared: the same; zero for none
-	key    unitKey      // what a shared part must have in common with this field
-	sub    *message     // of messages, and of a map's values where those are messages
+	op   op
+	kind mapKind // of an opMap
+	off  uint32
+	site int32    // of strings, and of a map's values: where their repeating is learned
+	keys int32    // of a map's keys: the same
+	unit int32    // of parts that may be shared: the same; zero for none
+	list int32    // of repeated messages: where their slices are made
+	elem uint32   // size of an element of a repeated field
+	sub  *message // of messages, and of a map's values where those are messages
+	key  unitKey  // what a shared part must have in common with this field
+
 	typ    reflect.Type // of the field
-	elem   uintptr      // size of an element of a repeated field
-	list   int          // of repeated messages: where their slices are made
 	absent []string     // map keys to drop
 }
 
@@ -115,9 +118,9 @@ var (
 // compiler makes the plans of all types that one type leads to.
 type compiler struct {
 	plans map[planKey]*message
-	sites int
-	units int
-	lists int
+	sites int32
+	units int32
+	lists int32
 }
 
 type planKey struct {
@@ -144,7 +147,8 @@ func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
 	case t == microTimeType:
 		m.form = microtime
 	case t == quantityType:
-		m.form = quantity
+		m.form, m.site = quantity, c.sites
+		c.sites++
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String:
 		m.form = byList
 		f := field{typ: t}
@@ -200,7 +204,7 @@ func (c *compiler) add(m *message, sf reflect.StructField, drops *dropNode) erro
 	if m.fields[number].op != opNone {
 		return fmt.Errorf("field %s: number %d is taken", sf.Name, number)
 	}
-	f := field{off: sf.Offset, typ: sf.Type}
+	f := field{off: uint32(sf.Offset), typ: sf.Type}
 	below := drops.below(sf)
 	if below.isDropped() {
 		return nil // as unknown: skipped
@@ -263,7 +267,7 @@ func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
 }
 
 func (c *compiler) repeated(f *field, elem reflect.Type, drops *dropNode) (err error) {
-	f.elem = elem.Size()
+	f.elem = uint32(elem.Size())
 	switch elem.Kind() {
 	case reflect.Uint8:
 		f.op = opBytes
@@ -316,7 +320,7 @@ func (c *compiler) strings(f *field, op op) {
 	f.op, f.site = op, c.sites
 	c.sites++
 	if op == opStrings {
-		f.elem = f.typ.Elem().Size()
+		f.elem = uint32(f.typ.Elem().Size())
 	}
 }
 

@@ -19,7 +19,7 @@ const (
 
 	smallNumbers = 1 << 10
 
-	recallShare = 32 // what a state may remember is the limit divided by this
+	recallShare = 32 // what a state may hold besides is the limit divided by this
 )
 
 // Sharing is a bounded table of parts of objects that were decoded before, by their
@@ -228,25 +228,21 @@ type ticket struct {
 
 // find looks for a part, and opens a scope for it where it is to be taken in.
 func (s *state) find(f *field, raw []byte) (*part, ticket) {
-	h := &s.units[f.unit]
-	at := h.turn(s.objects)
-	if at < len(h.recent) {
-		// The unit belongs to this field alone, so that the bytes are all there is to
-		// compare.
-		if p := h.recent[at]; p != nil && p.raw == string(raw) {
-			p.use()
-			h.note(true)
-			s.cost += p.cost
-			return p, ticket{}
-		}
+	turn := s.units[f.unit].next(s.objects)
+	// The unit is this field's alone, so that the bytes are all there is to compare.
+	if p := turn.last; p != nil && p.raw == string(raw) {
+		p.use()
+		turn.note(true)
+		s.cost += p.cost
+		return p, ticket{}
 	}
-	if !h.worth() {
+	if !turn.worth() {
 		return nil, ticket{}
 	}
 	known, hash, again := s.share.lookup(f.key, raw)
-	h.note(known != nil)
+	turn.note(known != nil)
 	if known != nil {
-		s.remember(h, at, known)
+		s.remember(turn, known)
 		s.cost += known.cost // it is kept alive by whatever it becomes part of
 		return known, ticket{}
 	}
@@ -258,18 +254,17 @@ func (s *state) find(f *field, raw []byte) (*part, ticket) {
 	return nil, t
 }
 
-// remember has the unit try the part first next time. What a state remembers is alive
-// also when the table has let it go, so there is a limit to it.
-func (s *state) remember(h *unit, at int, p *part) {
+// remember has the part tried first next time. What a state holds is alive also when
+// the table has let it go, so there is a limit to it.
+func (s *state) remember(turn *turn[*part], p *part) {
 	cost := p.cost
-	if at < len(h.recent) && h.recent[at] != nil {
-		cost -= h.recent[at].cost
+	if turn.last != nil {
+		cost -= turn.last.cost
 	}
-	if s.recall+cost > s.share.limit/recallShare {
-		return
+	if s.recall+cost <= s.share.limit/recallShare {
+		s.recall += cost
+		turn.last = p
 	}
-	s.recall += cost
-	h.recent = remember(h.recent, at, p)
 }
 
 // keep ends what find began: data is the part, of n elements.

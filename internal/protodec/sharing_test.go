@@ -206,24 +206,3 @@ func TestManyGoroutinesDecodeTheSame(t *testing.T) {
 	}
 	wg.Wait()
 }
-
-func TestDecodersStopAskingWhereItDoesNotPay(t *testing.T) {
-	var h habit
-	for range habitWindow {
-		if !h.worth() {
-			t.Fatal("gave up before the window's end")
-		}
-		h.note(false)
-	}
-	for i := range habitPause {
-		if h.worth() {
-			t.Fatalf("asked again after %d", i)
-		}
-	}
-	for range 3 * habitWindow {
-		if !h.worth() {
-			t.Fatal("did not try again")
-		}
-		h.note(true)
-	}
-}

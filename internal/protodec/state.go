@@ -27,11 +27,11 @@ const (
 type state struct {
 	strings *intern.Strings
 	share   *Sharing
-	sites   []site // by field.site
-	units   []unit // by field.unit
+	sites   []place[string] // by field.site
+	units   []place[*part]  // by field.unit
 	lists   []listMaker
 	objects uint32 // how many were begun, to tell this one from the last
-	recall  int    // cost of the parts that units remember
+	recall  int    // cost of the parts that units hold
 	depth   int
 
 	pending []*string // strings that point into the input
@@ -154,7 +154,7 @@ func (s *state) settle() {
 }
 
 // text sets the string at p to v, which is not kept beyond settle.
-func (s *state) text(site int, p *string, v []byte) {
+func (s *state) text(site int32, p *string, v []byte) {
 	if *p != "" && len(s.pending) > s.from {
 		// A field that comes again. Were its place noted twice, many of them with one
 		// long string at the end could make settle's memory grow with their product.
@@ -174,7 +174,7 @@ func (s *state) text(site int, p *string, v []byte) {
 }
 
 // owned returns a string equal to v that is not part of the object's memory.
-func (s *state) owned(site int, v []byte) string {
+func (s *state) owned(site int32, v []byte) string {
 	if known, ok := s.known(site, v); ok {
 		return known
 	}
@@ -183,23 +183,22 @@ func (s *state) owned(site int, v []byte) string {
 }
 
 // known returns the table's string equal to v, if there is one and asking pays.
-func (s *state) known(site int, v []byte) (string, bool) {
+func (s *state) known(site int32, v []byte) (string, bool) {
 	if s.strings == nil || len(v) > intern.MaxLength {
 		return "", false
 	}
-	h := &s.sites[site]
-	at := h.turn(s.objects)
-	if at < len(h.recent) && h.recent[at] == string(v) {
-		h.note(true)
-		return h.recent[at], true
+	t := s.sites[site].next(s.objects)
+	if t.last == string(v) {
+		t.note(true)
+		return t.last, true
 	}
-	if !h.worth() {
+	if !t.worth() {
 		return "", false
 	}
 	known, ok := s.strings.Lookup(v)
-	h.note(ok)
+	t.note(ok)
 	if ok {
-		h.recent = remember(h.recent, at, known)
+		t.last = known
 	}
 	return known, ok
 }

@@ -52,6 +52,36 @@ func TestTheResultIsEqualToTheInputAndKeepsNoneOfIt(t *testing.T) {
 	})
 }
 
+// FuzzStrings cuts the input into words and asks tables for each, several times over
+// and out of one buffer, as decoders do.
+func FuzzStrings(f *testing.F) {
+	f.Add([]byte("kube-system/web/kube-system/web/kube-system/web"), uint8(4))
+	f.Add([]byte(strings.Repeat("a", intern.MaxLength)+"/"+strings.Repeat("a", intern.MaxLength+1)), uint8(1))
+	f.Add([]byte("//\x00/\x00\x00/\xff/"), uint8(0))
+	f.Fuzz(func(t *testing.T, text []byte, limit uint8) {
+		table := intern.NewStrings(int(limit))
+		words := strings.Split(string(text), "/")
+		var got []string
+		var buf []byte
+		for range 4 {
+			for _, w := range words {
+				buf = append(buf[:0], w...)
+				got = append(got, table.Bytes(buf))
+			}
+		}
+		clear(buf[:cap(buf)])
+		for i, s := range got {
+			if want := words[i%len(words)]; s != want {
+				t.Fatalf("word %d: got %q, want %q", i, s, want)
+			}
+		}
+		st := table.Stats()
+		if st.Strings > st.Limit || st.Bytes > st.Strings*intern.MaxLength || st.Taken-st.Displaced != uint64(st.Strings) {
+			t.Fatalf("%+v", st)
+		}
+	})
+}
+
 func TestANilOrZeroTableCopies(t *testing.T) {
 	for name, table := range map[string]*intern.Strings{"nil": nil, "zero": {}} {
 		for range 3 {

@@ -18,8 +18,9 @@ const (
 // were added, to a sink that is called only by the goroutine that adds. It holds at
 // most limit encoded bytes (or one batch) at a time.
 //
-// The adding goroutine is one of the decoders: it works on the oldest batch instead
-// of waiting for it. So one core needs no other goroutine, a short list starts none,
+// The adding goroutine is one of the decoders: where the workers have enough to do, it
+// decodes a batch itself as soon as that is full, while the bytes are in the caches, and
+// where the window is full, the oldest batch that nobody works on. So one core needs no other goroutine, a short list starts none,
 // and nothing is slower than decoding in a loop. A pool of workers with a goroutine
 // that delivers was the alternative; it costs two switches a batch, and the sink
 // would see another goroutine.
@@ -50,7 +51,7 @@ type batch[T any] struct {
 	spans   []span // of the same length as items
 	raw     []byte
 	claimed atomic.Bool
-	done    chan struct{} // receives once, from a worker that has decoded the batch
+	done    chan struct{} // receives once, from who decodes the batch before it is due
 }
 
 // span is where an item's bytes lie in its batch. The bytes of an item that is not
@@ -137,8 +138,10 @@ func (w *window[T]) handOver(last bool) error {
 	w.filling = nil
 	w.queue = append(w.queue, b)
 	w.bytes += len(b.raw)
-	if !last {
-		w.offer(b)
+	if !last && !w.offer(b) {
+		b.claimed.Store(true)
+		w.decodeAll(b)
+		b.done <- struct{}{} // nobody else has b, and there is room for one
 	}
 	for len(w.queue) > 0 && (w.bytes > w.limit || len(w.queue[0].done) > 0) {
 		if err := w.oldest(); err != nil {
@@ -148,9 +151,9 @@ func (w *window[T]) handOver(last bool) error {
 	return w.err
 }
 
-// offer lets a worker have the batch. Where all are busy and have enough to do, it
-// stays in the queue for the adding goroutine.
-func (w *window[T]) offer(b *batch[T]) {
+// offer lets a worker have the batch, and reports false where all are busy and have
+// enough to do.
+func (w *window[T]) offer(b *batch[T]) bool {
 	if w.work == nil {
 		w.work = make(chan *batch[T], 2*w.workers)
 	}
@@ -161,7 +164,9 @@ func (w *window[T]) offer(b *batch[T]) {
 	}
 	select {
 	case w.work <- b:
+		return true
 	default:
+		return false
 	}
 }
 

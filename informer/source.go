@@ -93,6 +93,9 @@ func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T
 	opts.Since = inf.seen[scope]
 	inf.mu.Unlock()
 	opts.Transform = inf.opts.Transform
+	if inf.opts.Form != nil {
+		opts.Rest = inf.store.Rest
+	}
 	if scope != object.Everything {
 		opts.Name += "/" + string(scope)
 		opts.Selection.Namespace = string(scope)

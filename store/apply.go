@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/mvcc"
@@ -198,9 +199,14 @@ func (t *txn[T]) late(k object.Key, id *identity) bool {
 
 // upsert stores an object that is news. other says that another object has its name now.
 func (t *txn[T]) upsert(key object.Key, r ref, obj T, id *identity, other bool) ref {
-	s := t.store
-	live := s.objects.Live(r)
+	live := t.store.objects.Live(r)
 	r, err := t.put(key, r, obj, id, lenient)
+	return t.upserted(key, live, r, other, err)
+}
+
+// upserted notes that the object of a key, which was live, is now what r says, or why not.
+func (t *txn[T]) upserted(key object.Key, live unsafe.Pointer, r ref, other bool, err error) ref {
+	s := t.store
 	if err != nil {
 		t.problems = append(t.problems, err)
 		return r
@@ -288,7 +294,12 @@ func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	return t.upsert(item.Key, r, item.Object, &id, live != nil && held.otherLife(&id))
+	other := live != nil && held.otherLife(&id)
+	if item.Rest == nil {
+		return t.upsert(item.Key, r, item.Object, &id, other)
+	}
+	r, err := t.settle(item.Key, r, item.Rest, &id)
+	return t.upserted(item.Key, live, r, other, err)
 }
 
 // vanish deletes what is in the scope and was not seen.

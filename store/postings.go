@@ -17,6 +17,12 @@ type bound[T any] interface {
 	// strict, it returns an error when the index is unique and another object has one of
 	// them. It may panic as the index function does.
 	prepare(obj T, r ref, how strictness) error
+	// extract computes the values of obj for prepareValues, to be called later. It touches
+	// nothing of the writer's, and keeps nothing of obj alive if the type of the values is
+	// one that can be copied. It may panic as the index function does.
+	extract(obj T) (values any, err error)
+	// prepareValues is prepare for values that extract computed.
+	prepareValues(values any, r ref, how strictness) error
 	// prepareNone stands for an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
@@ -44,8 +50,9 @@ type postings[T any, K comparable] struct {
 	column int
 	many   [][]mvcc.Place
 	next   []K
-	same   bool    // nothing is to be done: the value is what it was
-	add    func(K) // appends to next
+	same   bool      // nothing is to be done: the value is what it was
+	add    func(K)   // appends to next
+	own    func(K) K // copies a value that is to be kept; nil if it need not, or cannot
 
 	failures  uint64
 	conflicts uint64
@@ -54,11 +61,11 @@ type postings[T any, K comparable] struct {
 
 // bind implements [AnyIndex].
 func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
-	p := &postings[T, K]{def: x, since: s.history.Next(), rows: &s.rows}
+	p := &postings[T, K]{def: x, since: s.history.Next(), rows: &s.rows, own: ownValue[K]()}
 	if x.one != nil {
 		p.column = s.rows.addColumn()
 	}
-	p.Postings = mvcc.NewPostings(s.history, ownValue[K](), mvcc.Sorting[K]{Compare: x.order}, p.moved)
+	p.Postings = mvcc.NewPostings(s.history, p.own, mvcc.Sorting[K]{Compare: x.order}, p.moved)
 	p.add = func(k K) {
 		mustEqual(k, k)
 		if !slices.Contains(p.next, k) {
@@ -104,22 +111,59 @@ func (p *postings[T, K]) name() string { return p.def.label }
 
 func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
 	p.prepareNone()
-	if p.def.one == nil {
-		if err := p.def.many(obj, p.add); err != nil {
-			return err
-		}
-	} else {
+	if p.def.one != nil {
 		k := p.def.one(obj)
 		mustEqual(k, k)
-		// By far the most common case: nothing has changed.
-		if r.Known() {
-			if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
-				p.same = true
-				return nil
-			}
-		}
-		p.next = append(p.next, k)
+		return p.prepareOne(k, r, how)
 	}
+	if err := p.def.many(obj, p.add); err != nil {
+		return err
+	}
+	return p.check(r, how)
+}
+
+func (p *postings[T, K]) prepareOne(k K, r ref, how strictness) error {
+	// By far the most common case: nothing has changed.
+	if r.Known() {
+		if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
+			p.same = true
+			return nil
+		}
+	}
+	p.next = append(p.next, k)
+	return p.check(r, how)
+}
+
+func (p *postings[T, K]) extract(obj T) (any, error) {
+	own := func(k K) K {
+		mustEqual(k, k)
+		if p.own != nil {
+			k = p.own(k)
+		}
+		return k
+	}
+	if p.def.one != nil {
+		k := own(p.def.one(obj))
+		return &k, nil
+	}
+	var values []K
+	err := p.def.many(obj, func(k K) { values = append(values, own(k)) })
+	return values, err
+}
+
+func (p *postings[T, K]) prepareValues(values any, r ref, how strictness) error {
+	p.prepareNone()
+	if p.def.one != nil {
+		return p.prepareOne(*values.(*K), r, how)
+	}
+	for _, k := range values.([]K) {
+		p.add(k)
+	}
+	return p.check(r, how)
+}
+
+// check returns an error if what is prepared is refused.
+func (p *postings[T, K]) check(r ref, how strictness) error {
 	if p.def.unique && how == strict {
 		return p.conflict(r)
 	}

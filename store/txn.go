@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -64,14 +65,26 @@ func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
 
 // put writes obj as the newest version of key, which is at r.
 func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness) (ref, error) {
-	s := t.store
-	val, err := s.hold(obj, id)
+	val, err := t.store.hold(obj, id)
 	if err != nil {
 		return r, &ObjectError{Key: key, Cause: err}
 	}
+	return t.write(key, r, val, obj, nil, id, how)
+}
+
+// write makes val, which is how the store holds obj, the newest version of key. If the values
+// that the indexes have for it were computed before, obj is not needed.
+func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, values []any, id *identity, how strictness) (ref, error) {
+	s := t.store
 	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
-	for i := 0; i < len(indexes); i++ {
+	for i := range values {
+		if err := indexes[i].prepareValues(values[i], r, how); err != nil {
+			return r, &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
+		}
+	}
+	for i := len(values); i < len(indexes); i++ {
+		var err error
 		if i, err = prepare(indexes, i, obj, r, how); err != nil {
 			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {

@@ -61,7 +61,8 @@ func (s *sieve[T]) event(c *store.Change[T], initial bool) (e Event[T], ok bool)
 }
 
 func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
-	if s.statusOnly && e.Kind == store.Updated && sameButStatus(e.Change.Old(), e.Change.New()) {
+	// After a rewind the same generation may be of another spec.
+	if s.statusOnly && e.Kind == store.Updated && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()) {
 		return e, false
 	}
 	if s.filter == nil {

@@ -138,7 +138,8 @@ type SubOptions[T any] struct {
 
 	// IgnoreStatusOnly leaves out updates after which the generation is the same, and
 	// so are labels, annotations, finalizers, owners and deletion time. T must have
-	// Kubernetes metadata; objects without a generation are never left out.
+	// Kubernetes metadata; objects without a generation are never left out, nor updates
+	// from one epoch of the server's history to the next (Rewound).
 	// Defaults to false.
 	IgnoreStatusOnly bool
 

@@ -41,6 +41,10 @@ type Change[T any] struct {
 	// Unknown marks a Deleted change whose New is not the final state of the object
 	// but the last one that was known, because the deletion itself was not seen.
 	Unknown bool
+	// Rewound marks an Updated change whose Old is, or may be, of an earlier epoch than New:
+	// the server's history began anew between them. So neither their versions nor their
+	// generations compare.
+	Rewound bool
 
 	// Key is the key of the object.
 	Key object.Key
@@ -122,6 +126,8 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 			held := s.value(live)
 			t.remove(d.Key, r)
 			t.changed(Deleted, true, d.Key, held, held)
+		} else {
+			s.stale++
 		}
 		return
 	}
@@ -138,7 +144,9 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 	switch d.Type {
 	case delta.Deleted:
 		t.late(d.Key, id) // for the mark alone
-		if live != nil && held.deletedBy(id) {
+		if live == nil || !held.deletedBy(id) {
+			s.stale++
+		} else {
 			was, other := s.value(live), held.otherLife(id)
 			t.remove(d.Key, r)
 			if other {
@@ -161,6 +169,7 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
 	case delta.Added, delta.Updated:
 		if t.late(d.Key, id) || live != nil && held.notBefore(id) {
+			s.stale++
 			return
 		}
 		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
@@ -224,6 +233,7 @@ func (t *txn[T]) upserted(key object.Key, live unsafe.Pointer, r ref, other bool
 		t.changed(Added, false, key, value[T]{}, is)
 	default:
 		t.changed(Updated, false, key, was, is)
+		t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
 	}
 	return r
 }
@@ -241,7 +251,10 @@ func (t *txn[T]) final(held value[T], obj T, id *identity) value[T] {
 // list makes a list's items the whole content of its scope.
 func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	s := t.store
-	afresh := t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
+	t.afresh = t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
+	if t.afresh {
+		t.root.rewinds++
+	}
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
 	ahead := s.lookahead(l.Items)
@@ -250,7 +263,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		item := &l.Items[i]
 		r := ahead.lookup(i, item.Key)
 		nameless = nameless || item.Err != nil && item.Key.IsZero()
-		r = t.item(item, r, afresh)
+		r = t.item(item, r)
 		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 			seen++
 		}
@@ -258,35 +271,35 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.flush()
 	if !nameless {
 		t.vanish(l.Scope, seen)
-	} else if afresh {
+	} else if t.afresh {
 		t.unseen(l.Scope, s.estrange)
 	}
+	t.afresh = false
 	mark := object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}
 	t.root.setMark(mark)
 	t.running.setMark(mark)
 	clear(t.deleted)
 }
 
-// item applies one item of a list, whose key is at r. afresh says that what is held is of an
-// earlier epoch.
-func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
+// item applies one item of a list, whose key is at r.
+func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
 		// It is there, but nobody can read it: the last good state stays.
-		if afresh && live != nil {
+		if t.afresh && live != nil {
 			s.estrange(r.ID)
 		}
 		return r
 	}
-	if live != nil && !afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
+	if live != nil && !t.afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
 		return r // the very object that is held
 	}
 	id := identityFrom(item.UID, item.Version)
 	var held identity
 	if live != nil {
 		held = s.identityOf(r, &id)
-		if !afresh && held.same(&id) {
+		if !t.afresh && held.same(&id) {
 			return r
 		}
 	}

@@ -26,7 +26,11 @@ type txn[T any] struct {
 	// running is where the scopes stand within the batch, so that a late event cannot
 	// revive what came before it; only the batch's own marks are published.
 	running root
-	follow  bool // running follows the events, because the batch tells where it ends
+	// afresh: what is held is of an earlier epoch than the list that is being applied.
+	// estranged: so was what the last write superseded, though no list is.
+	afresh, estranged bool
+
+	follow bool // running follows the events, because the batch tells where it ends
 	// deleted are the versions of the deletions in the batch, for the same purpose where
 	// no mark is known.
 	deleted map[object.Key]object.Version
@@ -108,8 +112,11 @@ func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, values 
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
-	if len(s.foreign) > 0 {
+	t.estranged = false
+	if len(s.foreign) > 0 && s.foreign[r.ID] {
 		delete(s.foreign, r.ID)
+		t.estranged = true
+		t.root.rewinds++
 	}
 	return r, nil
 }

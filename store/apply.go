@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/tarnproject/tarn/delta"
@@ -82,20 +83,14 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t.changes = changes
 	t.running = t.root
 	t.follow = len(b.Marks) > 0
-	var refs [mvcc.Ahead]ref
-	for i := range b.Deltas {
-		if i%mvcc.Ahead == 0 {
-			var keys [mvcc.Ahead]object.Key
-			n := min(mvcc.Ahead, len(b.Deltas)-i)
-			for j := range n {
-				keys[j] = b.Deltas[i+j].Key
+	for some := range slices.Chunk(b.Deltas, mvcc.Ahead) {
+		t.glance(some)
+		for i := range some {
+			if d := &some[i]; d.List != nil {
+				t.list(d.List, d.List.Epoch)
+			} else {
+				t.event(d, i)
 			}
-			s.objects.LookupAll(keys[:n], refs[:])
-		}
-		if d := &b.Deltas[i]; d.List != nil {
-			t.list(d.List, d.List.Epoch)
-		} else {
-			t.event(d, refs[i%mvcc.Ahead])
 		}
 	}
 	for _, m := range b.Marks {
@@ -113,10 +108,10 @@ func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new value
 	t.changes = append(t.changes, Change[T]{Kind: kind, Unknown: unknown, Key: key, old: old, new: new})
 }
 
-// event applies one delta of one key, which was at r some events ago. An id does not change
-// within a transaction; it may have come to be.
-func (t *txn[T]) event(d *delta.Delta[T], r ref) {
-	s := t.store
+// event applies one delta of one key, of which glance has seen what it says at i, some events
+// ago. An id does not change within a transaction; it may have come to be.
+func (t *txn[T]) event(d *delta.Delta[T], i int) {
+	s, r := t.store, t.ahead.refs[i]
 	if !r.Known() {
 		r = s.objects.Lookup(d.Key)
 	}
@@ -131,12 +126,11 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 		}
 		return
 	}
-	desc, err := s.describe(d.Object)
+	id, err := &t.ahead.identities[i], t.ahead.errs[i]
 	if err != nil {
 		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
 		return
 	}
-	id := &desc.identity
 	var held identity
 	if live != nil {
 		held = s.identityOf(r, id)
@@ -166,18 +160,18 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 			t.changed(Resynced, false, d.Key, s.value(live), s.value(live))
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	case delta.Added, delta.Updated:
 		if t.late(d.Key, id) || live != nil && held.notBefore(id) {
 			s.stale++
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	case delta.Replaced:
 		if live != nil && held.same(id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	}
 }
 
@@ -207,9 +201,10 @@ func (t *txn[T]) late(k object.Key, id *identity) bool {
 }
 
 // upsert stores an object that is news. other says that another object has its name now.
-func (t *txn[T]) upsert(key object.Key, r ref, obj T, id *identity, other bool) ref {
+// seen is what write takes.
+func (t *txn[T]) upsert(key object.Key, r ref, obj T, seen int, id *identity, other bool) ref {
 	live := t.store.objects.Live(r)
-	r, err := t.put(key, r, obj, id, lenient)
+	r, err := t.put(key, r, obj, seen, id, lenient)
 	return t.upserted(key, live, r, other, err)
 }
 
@@ -309,7 +304,7 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 	}
 	other := live != nil && held.otherLife(&id)
 	if item.Rest == nil {
-		return t.upsert(item.Key, r, item.Object, &id, other)
+		return t.upsert(item.Key, r, item.Object, unseen, &id, other)
 	}
 	r, err := t.settle(item.Key, r, item.Rest, &id)
 	return t.upserted(item.Key, live, r, other, err)

@@ -66,14 +66,14 @@ func (t *txn[T]) settle(key object.Key, r ref, rest object.Resting[T], id *ident
 		c := newCell[T](id)
 		c.held = own.held
 		var none T
-		return t.write(key, r, unsafe.Pointer(c), none, own.values, id, lenient)
+		return t.write(key, r, unsafe.Pointer(c), none, unseen, own.values, id, lenient)
 	}
 	// It rests in another's form, or an index was added since, or fails.
 	obj, err := awake(rest)
 	if err != nil {
 		return r, &ObjectError{Key: key, Cause: err}
 	}
-	return t.put(key, r, obj, id, lenient)
+	return t.put(key, r, obj, unseen, id, lenient)
 }
 
 // awake returns the object that is at rest. A panic is an error.

@@ -57,7 +57,7 @@ type Store[T any] struct {
 	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
 	// but nobody could read: their versions compare with none. Of the writer.
 	foreign map[uint32]bool
-	stale uint64 // events that were not news. Of the writer.
+	stale   uint64 // events that were not news. Of the writer.
 	// reports are the mutations that the transaction found. Of the writer.
 	reports []Mutation
 
@@ -179,7 +179,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, &d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, unseen, &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()

@@ -36,6 +36,7 @@ type txn[T any] struct {
 	deleted map[object.Key]object.Version
 	seen    bitset
 	gone    []uint32
+	ahead   ahead
 }
 
 // strictness says what a failing index function does.
@@ -53,6 +54,7 @@ func (t *txn[T]) commit() {
 	t.store.history.Publish(t.root)
 	t.store.settle()
 	t.root, t.running = root{}, root{}
+	t.ahead.forget()
 	clear(t.deleted)
 	t.store.report()
 }
@@ -68,17 +70,18 @@ func (s *Store[T]) settle() {
 func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
 
 // put writes obj as the newest version of key, which is at r.
-func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness) (ref, error) {
+func (t *txn[T]) put(key object.Key, r ref, obj T, seen int, id *identity, how strictness) (ref, error) {
 	val, err := t.store.hold(obj, id)
 	if err != nil {
 		return r, &ObjectError{Key: key, Cause: err}
 	}
-	return t.write(key, r, val, obj, nil, id, how)
+	return t.write(key, r, val, obj, seen, nil, id, how)
 }
 
 // write makes val, which is how the store holds obj, the newest version of key. If the values
-// that the indexes have for it were computed before, obj is not needed.
-func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, values []any, id *identity, how strictness) (ref, error) {
+// that the indexes have for it were computed before, obj is not needed. seen is where the
+// indexes have seen it already, by foresee, or unseen.
+func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, seen int, values []any, id *identity, how strictness) (ref, error) {
 	s := t.store
 	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
@@ -89,7 +92,7 @@ func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, values 
 	}
 	for i := len(values); i < len(indexes); i++ {
 		var err error
-		if i, err = prepare(indexes, i, obj, r, how); err != nil {
+		if i, err = prepare(indexes, i, obj, seen, r, how); err != nil {
 			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {
 				return r, err
@@ -123,7 +126,7 @@ func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, values 
 
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns
 // that one with the error. A panic of an index function is an error.
-func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at int, err error) {
+func prepare[T any](indexes []bound[T], i int, obj T, seen int, r ref, how strictness) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -131,7 +134,7 @@ func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at
 		}
 	}()
 	for ; at < len(indexes); at++ {
-		if err := indexes[at].prepare(obj, r, how); err != nil {
+		if err := indexes[at].prepare(obj, seen, r, how); err != nil {
 			return at, err
 		}
 	}

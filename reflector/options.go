@@ -17,7 +17,8 @@ type Mode uint8
 
 // The ways to fetch the state.
 const (
-	// StreamingAuto tries it and falls back to LIST where it does not work.
+	// StreamingAuto tries it, and falls back to LIST, for an hour at least, where it does
+	// not work.
 	StreamingAuto Mode = iota
 	// StreamingOff uses LIST only.
 	StreamingOff

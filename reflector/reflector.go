@@ -46,9 +46,10 @@ type Reflector[T any] struct {
 	epoch     object.Epoch
 	afterWait State
 	synced    bool
-	streaming bool // streaming lists are in use
-	aborted   int  // streaming lists since the last complete one that came to nothing
-	paged     bool // the first LIST came in pages
+	streaming bool      // streaming lists are in use
+	aborted   int       // streaming lists since the last complete one that came to nothing
+	gaveUp    time.Time // when that were too many
+	paged     bool      // the first LIST came in pages
 	trouble   trouble
 	size      int    // items of the last list; the next will be about as long
 	news      int64  // events that told something new
@@ -237,6 +238,7 @@ func (r *Reflector[T]) relist(l listing[T]) {
 		l.epoch = r.epoch
 	}
 	r.list = l
+	r.streamAgain()
 	r.enter(r.listState(), func(s *Status) { s.Page = 1; s.Connected = false })
 }
 

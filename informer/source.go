@@ -83,6 +83,18 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
+// Wake makes sources that back off try again at once, for whoever knows that what failed
+// will work now. It does not wait.
+func (inf *Informer[T]) Wake() {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	for _, src := range inf.sources {
+		if src.refl != nil {
+			src.refl.Wake()
+		}
+	}
+}
+
 // newReflector makes the reflector of a scope.
 func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T], error) {
 	opts := inf.opts.Reflector

@@ -56,6 +56,8 @@ type Reflector[T any] struct {
 	slot      bool   // one of the budget is taken
 	counts    Counts // but for Ended, which only the status has
 
+	woken chan struct{} // holds one token: the wait is to end
+
 	mu         sync.Mutex // guards what follows
 	status     Status
 	changed    chan struct{} // made when somebody asks for it
@@ -99,6 +101,7 @@ func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector
 		streaming: opts.Streaming != StreamingOff,
 		resume:    opts.Since.Version,
 		epoch:     opts.Since.Epoch,
+		woken:     make(chan struct{}, 1),
 	}
 	r.status = Status{Name: opts.Name, Since: time.Now(), Mark: r.mark()}
 	r.status.Counts.Ended = make(map[Reason]int64)
@@ -163,6 +166,21 @@ func (r *Reflector[T]) Relist(cause error) {
 	r.asked = &askedError{cause: cause}
 	if r.interrupt != nil {
 		r.interrupt(r.asked)
+	}
+}
+
+// Wake ends a wait, for whoever knows that what failed will work now. It does nothing if
+// the reflector is not BackingOff; the next failure waits as long as it would have. It
+// does not wait, and may be called from any goroutine.
+func (r *Reflector[T]) Wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.State != BackingOff {
+		return
+	}
+	select {
+	case r.woken <- struct{}{}:
+	default:
 	}
 }
 
@@ -291,6 +309,10 @@ func (r *Reflector[T]) backOff(cause *Error, next State) {
 	now := time.Now()
 	wait := r.delays.next(now, retryAfter(cause))
 	r.afterWait = next
+	select {
+	case <-r.woken: // from a wait that had ended by itself
+	default:
+	}
 	r.counts.Waits++
 	r.enter(BackingOff, func(s *Status) {
 		s.Connected = false
@@ -305,6 +327,7 @@ func (r *Reflector[T]) stepWait(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-r.woken:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -14,10 +14,11 @@ type message interface {
 	Unmarshal(data []byte) error
 }
 
-// compactForm holds objects in the encoding in which they travel.
+// compactForm holds objects in the encoding in which they travel, and what is alike in them
+// once.
 func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
-		return store.Encoded(
+		return store.Packed(
 			func(obj *X) ([]byte, error) { return any(obj).(message).Marshal() },
 			func(data []byte) (*X, error) {
 				obj := new(X)
@@ -25,7 +26,7 @@ func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
 			},
 		)
 	}
-	return store.Encoded(encodeJSON[X], decodeJSON[X])
+	return store.Packed(encodeJSON[X], decodeJSON[X])
 }
 
 func encodeJSON[X any](obj *X) ([]byte, error) {

@@ -1,6 +1,31 @@
-// Package tarn is the root of Tarn, which keeps a live, indexed, in-memory mirror of
-// a Kubernetes API's resources and drives workers from its changes. It has no code
-// of its own yet; this is the map of what is below it.
+// Package tarn keeps a live, indexed, in-memory mirror of a Kubernetes API's resources and
+// drives workers from its changes. The package itself has the few calls that most programs
+// need; the parts they are made of are below it.
+//
+//		cluster, err := tarn.Connect(tarn.Options{}) // the cluster that kubectl would talk to
+//		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+//		pods, err := tarn.Informer[*corev1.Pod](cluster, tarn.WithIndex(byNode), tarn.Drop(object.ManagedFields))
+//		go cluster.Run(ctx)
+//		err = cluster.WaitSynced(ctx) // says why not: "pods is forbidden: …"
+//		for p := range byNode.Get(pods.Snapshot(), "node-7") {
+//			fmt.Println(p.Name)
+//		}
+//
+//	  - [Cluster] is an API server and the mirrors of it. [Connect] finds the one to use,
+//	    [Cluster.Run] owns all that goes on, [Cluster.WaitSynced] waits for all mirrors and
+//	    tells what keeps them, [Cluster.Status] shows them, and [Cluster.RBAC] prints the
+//	    rights that they need.
+//	  - [Handle] is one user's part of a mirror. [Informer] returns one for a Go type,
+//	    [InformerOf] for a wire.Resource, [InformerByName] and [MetadataByName] for what
+//	    people call a resource. All who ask for the same share one mirror, which stops with
+//	    the last handle.
+//	  - [Option] says what a mirror is to cover and hold.
+//
+// A resource that is not served, because its CustomResourceDefinition is still to come, is
+// waited for; its mirror is [Waiting] and says for what. If it is removed while it is
+// mirrored, subscribers are told of the deletions, and the mirror waits for its return.
+//
+// # The parts
 //
 // Data flows down. Each package's output is the next one's input; which may import
 // which is a table in internal/arch, and a test.
@@ -22,7 +47,8 @@
 //	* controller   workers
 //
 // The packages with a star exist, all of them by now, and so does package object, whose
-// nouns every stage speaks.
+// nouns every stage speaks. A Cluster puts them together down to the informer; controllers
+// take the informers that it runs: controller.For(pods.Informer()).
 //
 // The nouns, in the order in which a reader meets them:
 //

@@ -54,12 +54,6 @@ func newMirror(j job, from *feed) mirror {
 		return &clientGoMirror{informer: inf}
 	}
 	opts := informer.Options[pod]{Indexes: []store.AnyIndex[pod]{byNamespace, byNode, byApp}}
-	if j.Compact {
-		opts.Form = store.Encoded((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
-			p := new(corev1.Pod)
-			return p, p.Unmarshal(data)
-		})
-	}
 	var src reflector.Source[pod]
 	if from != nil {
 		src = from.tarn()
@@ -71,8 +65,12 @@ func newMirror(j job, from *feed) mirror {
 		if j.Replay.Drop {
 			how.Drop = []object.FieldPath{object.ManagedFields}
 		}
-		src, err = wire.For(client, wire.MustOf[pod]()).Source(object.Selection{}, how)
+		pods, err := wire.For(client, wire.MustOf[pod]()).Source(object.Selection{}, how)
 		check(err)
+		src = pods
+		if j.Compact {
+			opts.Form = store.Packed((*corev1.Pod).Marshal, pods.Decode)
+		}
 		if j.Replay.Way == byList {
 			opts.Reflector.Streaming = reflector.StreamingOff
 		}

@@ -31,10 +31,11 @@ func AnyOf[T any](predicates ...Predicate[T]) Predicate[T] {
 
 // SpecChanged leaves out updates of nothing but the status: those after which the
 // generation is the same, and so are labels, annotations, finalizers, owners and deletion
-// time. Objects without a generation always pass.
+// time. Objects without a generation always pass, and so do updates from one epoch of the
+// server's history to the next, whose generations do not compare.
 func SpecChanged[T metav1.Object]() Predicate[T] {
 	return func(e informer.Event[T]) bool {
-		if e.Kind != store.Updated {
+		if e.Kind != store.Updated || e.Rewound {
 			return true
 		}
 		a, b := e.Old(), e.New()

@@ -231,6 +231,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 				want(t, "attempts", n, 4)
 				want(t, "log", log.Len() > 0, tt.noise)
 				want(t, "failed", c.Status().Failed > 0, tt.noise)
+				want(t, "behind", c.Status().Behind > 0, name == "behind")
 			})
 		})
 	}

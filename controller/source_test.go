@@ -15,6 +15,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
 // told runs a controller of a source and returns what it is told by what happens.
@@ -70,6 +71,15 @@ func TestPredicatesLeaveChangesOut(t *testing.T) {
 		want(t, "leaves", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("c", "")) })), 1)
 		want(t, "outside", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("x", "1")) })), 0)
 	})
+}
+
+// The generations of two histories do not compare.
+func TestW19_SpecChangedLetsARewindPass(t *testing.T) {
+	var e informer.Event[*corev1.Pod]
+	e.Kind, e.Rewound = store.Updated, true
+	if !controller.SpecChanged[*corev1.Pod]()(e) {
+		t.Error("an update across a rewind is left out")
+	}
 }
 
 func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {

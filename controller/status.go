@@ -36,6 +36,8 @@ type Status struct {
 	// Conflicts counts those that met somebody else's write, and Requeued those that asked
 	// for another, with back-off.
 	Conflicts, Requeued uint64
+	// Behind counts those that returned ErrBehind.
+	Behind uint64
 	// Held counts how often a key was put off because a mirror did not show yet what
 	// was written.
 	Held uint64
@@ -87,7 +89,7 @@ func (c *Controller[K]) Status() Status {
 	s := Status{
 		Name: c.name, Failures: c.failures.list(), Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
-		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
+		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Behind: n.behind.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
 	c.mu.Lock()
 	r := c.run
@@ -114,8 +116,9 @@ func (c *Controller[K]) Status() Status {
 
 // counts are figures for Status.
 type counts struct {
-	reconciles, failures, panics, givenUp     atomic.Uint64
-	conflicts, requeues, held, sourceFailures atomic.Uint64
+	reconciles, failures, panics, givenUp atomic.Uint64
+	conflicts, requeues, behind, held     atomic.Uint64
+	sourceFailures                        atomic.Uint64
 }
 
 // histogram counts durations by their number of bits.

@@ -166,6 +166,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 	case fenced:
 		r.putOff(key)
 	case behind:
+		c.behind.Add(1)
 		r.hold(key)
 	case conflict:
 		c.conflicts.Add(1)

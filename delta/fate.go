@@ -90,7 +90,7 @@ func (l *log[T]) object(key object.Key) (obj T, ok bool) {
 	for i := range l.lists {
 		w := &l.lists[i]
 		if item, listed := w.find(key); listed && !item.Held && item.Err == nil && l.at(w.pos) > at {
-			obj, ok = item.Object, true
+			obj, ok = item.Value(), true
 		}
 	}
 	return obj, ok

@@ -92,7 +92,7 @@ func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 	}
 	for i := range w.Items {
 		item := &w.Items[i]
-		obj := item.Object
+		var obj T
 		switch {
 		case item.Err != nil:
 			continue
@@ -101,6 +101,8 @@ func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 			if obj, ok = f.held(item.Key, out, w); !ok {
 				continue // nobody has it: present, but there is nothing to tell
 			}
+		default:
+			obj = item.Value()
 		}
 		out.add(&Delta[T]{Type: t, Key: item.Key, Object: obj}, initial)
 	}

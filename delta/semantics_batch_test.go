@@ -35,6 +35,29 @@ func TestQ09_LookingDoesNotTakeAReplaceApart(t *testing.T) {
 	want(t, "deltas", deltas, []string{"Replaced 1 at 5"})
 }
 
+// asleep is a thing at rest.
+type asleep struct{ o *thing }
+
+func (a asleep) Object() *thing { return a.o }
+
+func TestQ09_ItemsAtRestAreToldDecodedKeyByKey(t *testing.T) {
+	f := newFIFO(t, delta.Options[*thing]{})
+	l := list(5, at("a", 2), at("b", 3))
+	l.Items[0].Settle(asleep{l.Items[0].Object}, nil)
+	must(t, f.Replace(l), f.Resync())
+	got, _ := f.Get(object.RawKey("a"))
+	want(t, "a", text(got), []string{"Replaced a@2"})
+	must(t, f.Pop(t.Context(), func(deltas delta.Deltas[*thing], _ bool) error {
+		want(t, "popped", text(deltas), []string{"Replaced a@2"})
+		return nil
+	}))
+	must(t, f.Replace(list(6)))
+	must(t, f.Pop(t.Context(), func(deltas delta.Deltas[*thing], _ bool) error {
+		want(t, "popped", text(deltas), []string{"Replaced b@3", "Deleted? b@3"})
+		return nil
+	}))
+}
+
 func TestQ09_ABookmarkAloneIsABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFIFO(t, delta.Options[*thing]{})

@@ -49,19 +49,23 @@ type sieve[T any] struct {
 	statusOnly bool // leave out updates of nothing but the status
 }
 
+// open reports whether nothing is held back.
+func (s *sieve[T]) open() bool { return s.filter == nil && !s.statusOnly }
+
 // event returns the event that a change is for the subscriber; ok is false for none.
 // It is kept small, so that subscribers without a filter pay nothing.
 func (s *sieve[T]) event(c *store.Change[T], initial bool) (e Event[T], ok bool) {
 	e.Change = *c
 	e.Initial = initial && c.Kind == store.Added
-	if s.filter == nil && !s.statusOnly {
+	if s.open() {
 		return e, true
 	}
 	return s.sift(e, initial)
 }
 
 func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
-	if s.statusOnly && e.Kind == store.Updated && sameButStatus(e.Change.Old(), e.Change.New()) {
+	// After a rewind the same generation may be of another spec.
+	if s.statusOnly && e.Kind == store.Updated && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()) {
 		return e, false
 	}
 	if s.filter == nil {

@@ -160,6 +160,15 @@ func (w *world) rewind(version int) {
 	w.touch()
 }
 
+// edit changes a pod without a version or an event, as nobody but a restore can.
+func (w *world) edit(key string, f func(*corev1.Pod)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pod := w.pods[object.RawKey(key)].DeepCopy()
+	f(pod)
+	w.pods[object.RawKey(key)] = pod
+}
+
 // refuse makes lists of a namespace fail, or succeed again.
 func (w *world) refuse(namespace string, err error) {
 	w.mu.Lock()

@@ -169,3 +169,20 @@ func TestNamespacesOfNoneAreSyncedAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestWakeMakesAllSourcesTryAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("a/1", "b/1")
+		w.refuse("a", forbidden())
+		w.refuse("b", forbidden())
+		inf := newInformer(t, w, podOptions{Namespaces: []string{"a", "b"}})
+		inf.Wake() // nobody sleeps yet
+		start(t, inf)
+		pass(time.Hour) // the waits are as long as they get
+		w.refuse("a", nil)
+		w.refuse("b", nil)
+		inf.Wake()
+		synctest.Wait()
+		want(t, "objects", inf.Len(), 2)
+	})
+}

@@ -34,7 +34,8 @@ type Options[T any] struct {
 	// none.
 	Indexes []store.AnyIndex[T]
 
-	// Form is how objects rest: store.Encoded is the compact one.
+	// Form is how objects rest: store.Packed is the most compact one, store.Encoded the
+	// one that is quicker to write.
 	// Defaults to decoded.
 	Form store.Form[T]
 
@@ -72,7 +73,7 @@ type Options[T any] struct {
 	OnPanic func(*PanicError)
 
 	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
-	// Resync and ShouldResync must be empty: they follow from what is said here. So does
+	// Rest, Resync and ShouldResync must be empty: they follow from what is said here. So does
 	// its Logger, unless it has one. Defaults to the zero reflector.Options.
 	Reflector reflector.Options[T]
 
@@ -118,8 +119,8 @@ func (o Options[T]) validate() error {
 	case slices.Contains(o.Namespaces, ""):
 		return errors.New("informer: an empty name is among Namespaces; leave Namespaces nil for all of them")
 	case r.Name != "" || r.Selection != (object.Selection{}) || r.Scope != object.Everything ||
-		r.Since != (object.Mark{}) || r.Transform != nil || r.Resync != 0 || r.ShouldResync != nil:
-		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
+		r.Since != (object.Mark{}) || r.Transform != nil || r.Rest != nil || r.Resync != 0 || r.ShouldResync != nil:
+		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Rest, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
 	}
 	return nil
 }
@@ -137,7 +138,8 @@ type SubOptions[T any] struct {
 
 	// IgnoreStatusOnly leaves out updates after which the generation is the same, and
 	// so are labels, annotations, finalizers, owners and deletion time. T must have
-	// Kubernetes metadata; objects without a generation are never left out.
+	// Kubernetes metadata; objects without a generation are never left out, nor updates
+	// from one epoch of the server's history to the next (Rewound).
 	// Defaults to false.
 	IgnoreStatusOnly bool
 

@@ -125,7 +125,7 @@ func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T)
 
 // blockedUntil subscribes a handler that is stuck in its first call until release is
 // called, so that what happens meanwhile is told as a difference.
-func blockedUntil(t *testing.T, inf *podInformer, d *diary) (release func()) {
+func blockedUntil(t *testing.T, inf *podInformer, d *diary, opts podSub) (release func()) {
 	gate := make(chan struct{})
 	h := d.handler()
 	first := true
@@ -137,7 +137,7 @@ func blockedUntil(t *testing.T, inf *podInformer, d *diary) (release func()) {
 		}
 		add(p, initial)
 	}
-	subscribe(t, inf, h, podSub{})
+	subscribe(t, inf, h, opts)
 	return func() { close(gate) }
 }
 
@@ -148,7 +148,7 @@ func TestH03_DifferenceFoldsWhatWasMissed(t *testing.T) {
 		start(t, inf)
 		synctest.Wait()
 		var d diary
-		release := blockedUntil(t, inf, &d)
+		release := blockedUntil(t, inf, &d, podSub{})
 		synctest.Wait()
 		do := func(f func()) {
 			f()

@@ -83,6 +83,18 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
+// Wake makes sources that back off try again at once, for whoever knows that what failed
+// will work now. It does not wait.
+func (inf *Informer[T]) Wake() {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	for _, src := range inf.sources {
+		if src.refl != nil {
+			src.refl.Wake()
+		}
+	}
+}
+
 // newReflector makes the reflector of a scope.
 func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T], error) {
 	opts := inf.opts.Reflector
@@ -93,6 +105,9 @@ func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T
 	opts.Since = inf.seen[scope]
 	inf.mu.Unlock()
 	opts.Transform = inf.opts.Transform
+	if inf.opts.Form != nil {
+		opts.Rest = inf.store.Rest
+	}
 	if scope != object.Everything {
 		opts.Name += "/" + string(scope)
 		opts.Selection.Namespace = string(scope)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,41 @@ func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
 		synctest.Wait()
 		want(t, "told", d.read(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
 			"update shop/a@106>107", "update shop/a@107>108", "update shop/plain@102>110"})
+	})
+}
+
+// A restored server may count another spec with the same generation.
+func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                           // 101
+		w.set("shop/first", func(p *corev1.Pod) { p.Generation, p.Labels = 1, nil })        // 102
+		w.set("shop/first", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }) // 103
+		inf := newInformer(t, w, podOptions{Log: 1})
+		var d, slow diary
+		subscribe(t, inf, d.handler(), podSub{IgnoreStatusOnly: true})
+		start(t, inf)
+		synctest.Wait()
+		release := blockedUntil(t, inf, &slow, podSub{IgnoreStatusOnly: true})
+		synctest.Wait()
+		d.read()
+		for i := range 3 { // the blocked one falls off the log
+			w.set("shop/first", func(p *corev1.Pod) { p.Generation = int64(i) + 2 }) // up to 106
+			synctest.Wait()
+		}
+		d.read()
+		w.edit("shop/a", func(p *corev1.Pod) { p.Spec.NodeName = "another" })
+		w.rewind(50)
+		pass(time.Hour)
+		want(t, "told", d.read(), []string{"update shop/a@101>50", "update shop/first@106>50"})
+		release()
+		synctest.Wait()
+		if got := slow.read(); !slices.Contains(got, "update shop/a@101>50") {
+			t.Errorf("the slow one was told %q", got)
+		}
+		w.set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+		synctest.Wait()
+		want(t, "told of a status", d.read(), nil)
 	})
 }
 

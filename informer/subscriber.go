@@ -162,28 +162,59 @@ func (s *subscriber[T]) call(h *Handler[T], changes []store.Change[T]) (n int) {
 		s.sub.calls.Add(calls)
 	}()
 	for n < len(changes) && !s.sub.over.Load() {
+		c := &changes[n]
 		n++
-		e, ok := s.sieve.event(&changes[n-1], s.initial)
-		if !ok {
-			continue
-		}
-		calls++
-		switch e.Kind {
-		case store.Added:
-			if h.OnAdd != nil {
-				h.OnAdd(e.New(), e.Initial)
-			}
-		case store.Deleted:
-			if h.OnDelete != nil {
-				h.OnDelete(e.New(), e.Unknown)
-			}
-		default:
-			if h.OnUpdate != nil {
-				h.OnUpdate(e.Old(), e.New())
-			}
+		if s.sieve.open() {
+			calls++
+			h.tell(c, s.initial)
+		} else if e, ok := s.sieve.event(c, s.initial); ok {
+			calls++
+			h.tellEvent(&e)
 		}
 	}
 	return n
+}
+
+// tell calls the function for a change. It is what a change costs each of many subscribers,
+// so nothing is copied.
+func (h *Handler[T]) tell(c *store.Change[T], initial bool) {
+	switch c.Kind {
+	case store.Updated:
+		if h.OnUpdate != nil {
+			h.OnUpdate(c.Old(), c.New())
+		}
+	case store.Added:
+		if h.OnAdd != nil {
+			h.OnAdd(c.New(), initial)
+		}
+	case store.Deleted:
+		if h.OnDelete != nil {
+			h.OnDelete(c.New(), c.Unknown)
+		}
+	default:
+		if h.OnUpdate != nil {
+			obj := c.New()
+			h.OnUpdate(obj, obj)
+		}
+	}
+}
+
+// tellEvent is tell for what a sieve made of a change.
+func (h *Handler[T]) tellEvent(e *Event[T]) {
+	switch e.Kind {
+	case store.Added:
+		if h.OnAdd != nil {
+			h.OnAdd(e.New(), e.Initial)
+		}
+	case store.Deleted:
+		if h.OnDelete != nil {
+			h.OnDelete(e.New(), e.Unknown)
+		}
+	default:
+		if h.OnUpdate != nil {
+			h.OnUpdate(e.Old(), e.New())
+		}
+	}
 }
 
 // toBatch makes the subscriber call a function for many changes.

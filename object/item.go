@@ -1,14 +1,20 @@
 package object
 
-// Item is one object of a list or a watch event, at one of three stages: decoded,
-// skipped because the receiver holds it already, or undecodable.
+import "strings"
+
+// Item is one object of a list or a watch event, at one of four stages: decoded, at rest
+// in the form in which the receiver will hold it, skipped because the receiver holds it
+// already, or undecodable.
 type Item[T any] struct {
 	Key     Key
 	UID     UID
 	Version Version
 
-	// Object is the decoded value; the zero value when Held or Err is set.
+	// Object is the decoded value; the zero value when Rest, Held or Err is set.
 	Object T
+	// Rest is the object in the form in which the receiver will hold it, so that a list
+	// need not be decoded all at once. [Item.Value] reads it.
+	Rest Resting[T]
 	// Held says that the object was not decoded because the receiver holds it
 	// with the same UID and version.
 	Held bool
@@ -17,6 +23,36 @@ type Item[T any] struct {
 	Err error
 	// Raw is the encoded object when Err is set, for quarantine.
 	Raw []byte
+}
+
+// Resting is an object that rests in another form than its own: encoded, say.
+type Resting[T any] interface {
+	// Object returns the object, for any number of readers at once.
+	Object() T
+}
+
+// Value returns the object, decoded if it is at rest; the zero value where there is none.
+func (i *Item[T]) Value() T {
+	if i.Rest != nil {
+		return i.Rest.Object()
+	}
+	return i.Object
+}
+
+// Settle puts the object to rest, and has the item keep nothing of the decoded one: its
+// names are copied, because a decoder may have cut them from one buffer with all the
+// rest. The namespace is that of the item before, if it is the same.
+func (i *Item[T]) Settle(rest Resting[T], before *Item[T]) {
+	var none T
+	i.Object, i.Rest = none, rest
+	name, uid := len(i.Key.Name), len(i.UID)
+	text := i.Key.Name + string(i.UID) + string(i.Version)
+	i.Key.Name, i.UID, i.Version = text[:name], UID(text[name:name+uid]), Version(text[name+uid:])
+	if before != nil && before.Key.Namespace == i.Key.Namespace {
+		i.Key.Namespace = before.Key.Namespace
+	} else {
+		i.Key.Namespace = strings.Clone(i.Key.Namespace)
+	}
 }
 
 // ItemOf makes the item of a decoded value.

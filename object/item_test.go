@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,51 @@ import (
 var eventNames = map[object.EventType]string{
 	object.Added: "ADDED", object.Modified: "MODIFIED", object.Deleted: "DELETED",
 	object.Bookmark: "BOOKMARK", object.Failed: "ERROR",
+}
+
+// asleep is a pod at rest.
+type asleep struct{ name string }
+
+func (a asleep) Object() *corev1.Pod {
+	p := new(corev1.Pod)
+	p.Name = a.name
+	return p
+}
+
+// Decoders cut names from one buffer with everything else.
+func TestAnItemAtRestKeepsNothingOfItsObject(t *testing.T) {
+	cut := func(text string) string { return text + "!" }
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion = cut("shop"), cut("web"), object.UID(cut("u")), cut("7")
+	before, err := object.ItemOf(object.Meta[*corev1.Pod](), pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := before, before
+	first.Settle(asleep{"web"}, nil)
+	second.Settle(asleep{"web"}, &first)
+	for _, item := range []object.Item[*corev1.Pod]{first, second} {
+		if item.Key != before.Key || item.UID != before.UID || item.Version != before.Version {
+			t.Errorf("settled as %v %v %v", item.Key, item.UID, item.Version)
+		}
+		if item.Object != nil || item.Value().Name != "web" {
+			t.Errorf("object %v, value %v", item.Object, item.Value())
+		}
+		for _, texts := range [][2]string{
+			{item.Key.Namespace, pod.Namespace}, {item.Key.Name, pod.Name},
+			{string(item.UID), string(pod.UID)}, {string(item.Version), pod.ResourceVersion},
+		} {
+			if unsafe.StringData(texts[0]) == unsafe.StringData(texts[1]) {
+				t.Errorf("%q is the object's", texts[0])
+			}
+		}
+	}
+	if unsafe.StringData(first.Key.Namespace) != unsafe.StringData(second.Key.Namespace) {
+		t.Error("two items of a namespace have one each")
+	}
+	if before.Value() != pod {
+		t.Error("the value of a decoded item is not its object")
+	}
 }
 
 func TestEventTypesAreSpeltAsTheProtocolDoes(t *testing.T) {

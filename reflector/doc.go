@@ -32,7 +32,8 @@
 //
 // The state comes by streaming list where the server can (a watch that begins with
 // the state and marks its end by a bookmark), otherwise by LIST. What made it fall
-// back is remembered and told in [Status.Streaming].
+// back is remembered and told in [Status.Streaming]; the first list after an hour tries
+// again, since servers are upgraded.
 //
 //   - The first LIST asks for any state ("0"). Later ones ask for a state not older
 //     than the last version seen, so that the mirror never goes back in time. Only when

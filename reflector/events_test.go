@@ -75,6 +75,28 @@ func TestW15_DeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
 	})
 }
 
+func TestW15_UndecodableDeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y")
+		r := start(t, srv, plain(options{}))
+		r.told()
+		bad := func(uid object.UID, version object.Version) event {
+			x := itemOf(srv.objects[keyOf("a/x")])
+			return event{Type: object.Deleted, Item: item{Key: x.Key, UID: uid, Version: version, Err: errors.New("unreadable")}}
+		}
+		x := itemOf(srv.objects[keyOf("a/x")])
+		srv.stream().send(bad("another", x.Version), bad(x.UID, "10")) // of something that went before
+		pass(2 * time.Second)
+		r.changesAre()
+		srv.stream().send(bad(x.UID, x.Version))
+		pass(2 * time.Second)
+		r.changesAre("Deleted a/x@11 unknown")
+		if s := r.live(); s.Mark.Version != "12" || s.Counts.Stale != 2 {
+			t.Errorf("version %s, %d stale", s.Mark.Version, s.Counts.Stale)
+		}
+	})
+}
+
 func TestW16_LeavingAndEnteringTheSelector(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x")

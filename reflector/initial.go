@@ -135,7 +135,7 @@ func (r *Reflector[T]) streamingFailed(ctx context.Context, err error) error {
 		return nil
 	}
 	if r.aborted >= maxAborted {
-		r.streaming = false
+		r.streaming, r.gaveUp = false, time.Now()
 		r.update(func(s *Status) { s.Streaming = StreamingStatus{WhyNot: string(reason) + ": " + err.Error()} })
 	}
 	switch reason {
@@ -147,6 +147,20 @@ func (r *Reflector[T]) streamingFailed(ctx context.Context, err error) error {
 		r.relist(l)
 	}
 	return nil
+}
+
+// streamAgainAfter is how long it is remembered that streaming lists do not work: a server is
+// upgraded, or a proxy mended, some time.
+const streamAgainAfter = time.Hour
+
+// streamAgain makes the list that is about to begin a streaming one if these were given up
+// long ago. If that one comes to nothing, they are given up again.
+func (r *Reflector[T]) streamAgain() {
+	if r.streaming || r.list.plain || r.gaveUp.IsZero() || time.Since(r.gaveUp) < streamAgainAfter {
+		return
+	}
+	r.streaming, r.aborted = true, maxAborted-1
+	r.update(func(s *Status) { s.Streaming = StreamingStatus{InUse: true} })
 }
 
 func failureOf[T any](ev *object.Event[T]) error {

@@ -160,6 +160,14 @@ func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 		item.Raw = nil
 	case item.Held:
 		l.held++
+	case r.opts.Rest != nil:
+		if rest, ok := r.opts.Rest(item.Object); ok {
+			var before *object.Item[T]
+			if n := len(l.items); n > 1 && item == &l.items[n-1] {
+				before = &l.items[n-2]
+			}
+			item.Settle(rest, before)
+		}
 	}
 }
 

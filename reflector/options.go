@@ -17,7 +17,8 @@ type Mode uint8
 
 // The ways to fetch the state.
 const (
-	// StreamingAuto tries it and falls back to LIST where it does not work.
+	// StreamingAuto tries it, and falls back to LIST, for an hour at least, where it does
+	// not work.
 	StreamingAuto Mode = iota
 	// StreamingOff uses LIST only.
 	StreamingOff
@@ -115,6 +116,12 @@ type Options[T any] struct {
 	// key, UID or version. An error, or a panic, puts the object in quarantine. What is
 	// held already is not transformed again. Defaults to none.
 	Transform func(T) (T, error)
+
+	// Rest puts an object to rest in the form in which the FIFO's consumer will hold it,
+	// or reports that it cannot. It is given the objects of lists, after Transform, so
+	// that those of a list that is not complete yet are not all held decoded; store.Store
+	// has such a method. Defaults to none.
+	Rest func(T) (object.Resting[T], bool)
 
 	// OnError is told of each failure, which is always an [*Error]. It must be quick.
 	// Defaults to a warning in the log.

@@ -46,14 +46,17 @@ type Reflector[T any] struct {
 	epoch     object.Epoch
 	afterWait State
 	synced    bool
-	streaming bool // streaming lists are in use
-	aborted   int  // streaming lists since the last complete one that came to nothing
-	paged     bool // the first LIST came in pages
+	streaming bool      // streaming lists are in use
+	aborted   int       // streaming lists since the last complete one that came to nothing
+	gaveUp    time.Time // when that were too many
+	paged     bool      // the first LIST came in pages
 	trouble   trouble
 	size      int    // items of the last list; the next will be about as long
 	news      int64  // events that told something new
 	slot      bool   // one of the budget is taken
 	counts    Counts // but for Ended, which only the status has
+
+	woken chan struct{} // holds one token: the wait is to end
 
 	mu         sync.Mutex // guards what follows
 	status     Status
@@ -98,6 +101,7 @@ func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector
 		streaming: opts.Streaming != StreamingOff,
 		resume:    opts.Since.Version,
 		epoch:     opts.Since.Epoch,
+		woken:     make(chan struct{}, 1),
 	}
 	r.status = Status{Name: opts.Name, Since: time.Now(), Mark: r.mark()}
 	r.status.Counts.Ended = make(map[Reason]int64)
@@ -162,6 +166,21 @@ func (r *Reflector[T]) Relist(cause error) {
 	r.asked = &askedError{cause: cause}
 	if r.interrupt != nil {
 		r.interrupt(r.asked)
+	}
+}
+
+// Wake ends a wait, for whoever knows that what failed will work now. It does nothing if
+// the reflector is not BackingOff; the next failure waits as long as it would have. It
+// does not wait, and may be called from any goroutine.
+func (r *Reflector[T]) Wake() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status.State != BackingOff {
+		return
+	}
+	select {
+	case r.woken <- struct{}{}:
+	default:
 	}
 }
 
@@ -237,6 +256,7 @@ func (r *Reflector[T]) relist(l listing[T]) {
 		l.epoch = r.epoch
 	}
 	r.list = l
+	r.streamAgain()
 	r.enter(r.listState(), func(s *Status) { s.Page = 1; s.Connected = false })
 }
 
@@ -289,6 +309,10 @@ func (r *Reflector[T]) backOff(cause *Error, next State) {
 	now := time.Now()
 	wait := r.delays.next(now, retryAfter(cause))
 	r.afterWait = next
+	select {
+	case <-r.woken: // from a wait that had ended by itself
+	default:
+	}
 	r.counts.Waits++
 	r.enter(BackingOff, func(s *Status) {
 		s.Connected = false
@@ -303,6 +327,7 @@ func (r *Reflector[T]) stepWait(ctx context.Context) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-r.woken:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

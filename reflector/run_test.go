@@ -213,6 +213,32 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 	})
 }
 
+func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x")
+		fails := true
+		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			return object.Page{}, io.ErrUnexpectedEOF, fails
+		}
+		r := start(t, srv, plain(options{Backoff: reflector.Backoff{Min: time.Hour}}))
+		r.in(reflector.BackingOff)
+		r.requests(`LIST "0" limit=500`)
+		r.Wake()
+		pass(time.Minute)
+		r.in(reflector.BackingOff) // one call, one wait
+		r.requests(`LIST "0" limit=500`)
+		srv.set(func() { fails = false })
+		r.Wake()
+		pass(0)
+		r.live()
+		r.mirrors()
+		r.requests(`LIST "0" limit=500`, `WATCH "11"`)
+		r.Wake() // nothing to wake
+		pass(time.Minute)
+		r.requests()
+	})
+}
+
 func TestResyncTellsKnownObjectsAgainAndNeverLists(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")

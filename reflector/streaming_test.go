@@ -212,6 +212,40 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 	}
 }
 
+// Servers are upgraded: what they refused is asked for again, at the first list after an hour.
+func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newStreamer("a/x")
+		refuses := true
+		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return nil, apierrors.NewBadRequest("sendInitialEvents is forbidden"), opts.InitialEvents && refuses
+		}
+		r := start(t, srv, options{MinWatchTimeout: 24 * time.Hour})
+		expire := func(after time.Duration) {
+			pass(after)
+			srv.cut(apierrors.NewResourceExpired("gone"))
+			pass(time.Minute) // it backs off if the list before did not help
+		}
+		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
+		expire(50 * time.Minute)
+		r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
+		expire(20 * time.Minute)
+		r.requests(`STREAM "11" NotOlderThan`, `LIST "11" NotOlderThan`, `WATCH "11"`)
+		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
+			t.Errorf("%+v", s.Streaming)
+		}
+		refuses = false
+		expire(50 * time.Minute)
+		r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
+		expire(20 * time.Minute)
+		r.requests(`STREAM "11" NotOlderThan`)
+		if s := r.live(); !s.Streaming.InUse || s.Streaming.WhyNot != "" || s.Counts.Streamed != 1 {
+			t.Errorf("%+v", s.Streaming)
+		}
+		r.mirrors()
+	})
+}
+
 func TestStreamingOnNeverFallsBack(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x")

@@ -168,10 +168,7 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 		}
 	}
 	if t == object.Deleted {
-		if late {
-			r.counts.Stale++
-			return nil
-		}
+		// Nobody need read it: it is not late, or of the very object that is held.
 		r.release(item.Key)
 		return r.deleteUnknown(item)
 	}

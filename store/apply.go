@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"slices"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/mvcc"
@@ -40,6 +42,10 @@ type Change[T any] struct {
 	// Unknown marks a Deleted change whose New is not the final state of the object
 	// but the last one that was known, because the deletion itself was not seen.
 	Unknown bool
+	// Rewound marks an Updated change whose Old is, or may be, of an earlier epoch than New:
+	// the server's history began anew between them. So neither their versions nor their
+	// generations compare.
+	Rewound bool
 
 	// Key is the key of the object.
 	Key object.Key
@@ -77,20 +83,14 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t.changes = changes
 	t.running = t.root
 	t.follow = len(b.Marks) > 0
-	var refs [mvcc.Ahead]ref
-	for i := range b.Deltas {
-		if i%mvcc.Ahead == 0 {
-			var keys [mvcc.Ahead]object.Key
-			n := min(mvcc.Ahead, len(b.Deltas)-i)
-			for j := range n {
-				keys[j] = b.Deltas[i+j].Key
+	for some := range slices.Chunk(b.Deltas, mvcc.Ahead) {
+		t.glance(some)
+		for i := range some {
+			if d := &some[i]; d.List != nil {
+				t.list(d.List, d.List.Epoch)
+			} else {
+				t.event(d, i)
 			}
-			s.objects.LookupAll(keys[:n], refs[:])
-		}
-		if d := &b.Deltas[i]; d.List != nil {
-			t.list(d.List, d.List.Epoch)
-		} else {
-			t.event(d, refs[i%mvcc.Ahead])
 		}
 	}
 	for _, m := range b.Marks {
@@ -108,10 +108,10 @@ func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new value
 	t.changes = append(t.changes, Change[T]{Kind: kind, Unknown: unknown, Key: key, old: old, new: new})
 }
 
-// event applies one delta of one key, which was at r some events ago. An id does not change
-// within a transaction; it may have come to be.
-func (t *txn[T]) event(d *delta.Delta[T], r ref) {
-	s := t.store
+// event applies one delta of one key, of which glance has seen what it says at i, some events
+// ago. An id does not change within a transaction; it may have come to be.
+func (t *txn[T]) event(d *delta.Delta[T], i int) {
+	s, r := t.store, t.ahead.refs[i]
 	if !r.Known() {
 		r = s.objects.Lookup(d.Key)
 	}
@@ -121,15 +121,16 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 			held := s.value(live)
 			t.remove(d.Key, r)
 			t.changed(Deleted, true, d.Key, held, held)
+		} else {
+			s.stale++
 		}
 		return
 	}
-	desc, err := s.describe(d.Object)
+	id, err := &t.ahead.identities[i], t.ahead.errs[i]
 	if err != nil {
 		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
 		return
 	}
-	id := &desc.identity
 	var held identity
 	if live != nil {
 		held = s.identityOf(r, id)
@@ -137,7 +138,9 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 	switch d.Type {
 	case delta.Deleted:
 		t.late(d.Key, id) // for the mark alone
-		if live != nil && held.deletedBy(id) {
+		if live == nil || !held.deletedBy(id) {
+			s.stale++
+		} else {
 			was, other := s.value(live), held.otherLife(id)
 			t.remove(d.Key, r)
 			if other {
@@ -157,17 +160,18 @@ func (t *txn[T]) event(d *delta.Delta[T], r ref) {
 			t.changed(Resynced, false, d.Key, s.value(live), s.value(live))
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	case delta.Added, delta.Updated:
 		if t.late(d.Key, id) || live != nil && held.notBefore(id) {
+			s.stale++
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	case delta.Replaced:
 		if live != nil && held.same(id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Object, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	}
 }
 
@@ -197,10 +201,16 @@ func (t *txn[T]) late(k object.Key, id *identity) bool {
 }
 
 // upsert stores an object that is news. other says that another object has its name now.
-func (t *txn[T]) upsert(key object.Key, r ref, obj T, id *identity, other bool) ref {
+// seen is what write takes.
+func (t *txn[T]) upsert(key object.Key, r ref, obj T, seen int, id *identity, other bool) ref {
+	live := t.store.objects.Live(r)
+	r, err := t.put(key, r, obj, seen, id, lenient)
+	return t.upserted(key, live, r, other, err)
+}
+
+// upserted notes that the object of a key, which was live, is now what r says, or why not.
+func (t *txn[T]) upserted(key object.Key, live unsafe.Pointer, r ref, other bool, err error) ref {
 	s := t.store
-	live := s.objects.Live(r)
-	r, err := t.put(key, r, obj, id, lenient)
 	if err != nil {
 		t.problems = append(t.problems, err)
 		return r
@@ -218,6 +228,7 @@ func (t *txn[T]) upsert(key object.Key, r ref, obj T, id *identity, other bool) 
 		t.changed(Added, false, key, value[T]{}, is)
 	default:
 		t.changed(Updated, false, key, was, is)
+		t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
 	}
 	return r
 }
@@ -235,7 +246,10 @@ func (t *txn[T]) final(held value[T], obj T, id *identity) value[T] {
 // list makes a list's items the whole content of its scope.
 func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	s := t.store
-	afresh := t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
+	t.afresh = t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
+	if t.afresh {
+		t.root.rewinds++
+	}
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
 	ahead := s.lookahead(l.Items)
@@ -244,7 +258,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		item := &l.Items[i]
 		r := ahead.lookup(i, item.Key)
 		nameless = nameless || item.Err != nil && item.Key.IsZero()
-		r = t.item(item, r, afresh)
+		r = t.item(item, r)
 		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 			seen++
 		}
@@ -252,35 +266,35 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.flush()
 	if !nameless {
 		t.vanish(l.Scope, seen)
-	} else if afresh {
+	} else if t.afresh {
 		t.unseen(l.Scope, s.estrange)
 	}
+	t.afresh = false
 	mark := object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}
 	t.root.setMark(mark)
 	t.running.setMark(mark)
 	clear(t.deleted)
 }
 
-// item applies one item of a list, whose key is at r. afresh says that what is held is of an
-// earlier epoch.
-func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
+// item applies one item of a list, whose key is at r.
+func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
 		// It is there, but nobody can read it: the last good state stays.
-		if afresh && live != nil {
+		if t.afresh && live != nil {
 			s.estrange(r.ID)
 		}
 		return r
 	}
-	if live != nil && !afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
+	if live != nil && !t.afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
 		return r // the very object that is held
 	}
 	id := identityFrom(item.UID, item.Version)
 	var held identity
 	if live != nil {
 		held = s.identityOf(r, &id)
-		if !afresh && held.same(&id) {
+		if !t.afresh && held.same(&id) {
 			return r
 		}
 	}
@@ -288,7 +302,12 @@ func (t *txn[T]) item(item *object.Item[T], r ref, afresh bool) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	return t.upsert(item.Key, r, item.Object, &id, live != nil && held.otherLife(&id))
+	other := live != nil && held.otherLife(&id)
+	if item.Rest == nil {
+		return t.upsert(item.Key, r, item.Object, unseen, &id, other)
+	}
+	r, err := t.settle(item.Key, r, item.Rest, &id)
+	return t.upserted(item.Key, live, r, other, err)
 }
 
 // vanish deletes what is in the scope and was not seen.

@@ -13,6 +13,8 @@ import (
 // marked Unknown: their object is the one that a saw. Either snapshot may be the zero
 // one; otherwise both must be of one store.
 //
+// Updates are marked Rewound, all of them, if the server's history began anew in between.
+//
 // It is one pass over the newest versions, which leaves out stretches where nothing changed.
 // An object that was written again as the very same pointer has not changed.
 func Diff[T any](a, b Snapshot[T]) iter.Seq[Change[T]] {
@@ -44,6 +46,7 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 		return
 	}
 	s := a.store
+	rewound := a.state.Payload.rewinds != b.state.Payload.rewinds
 	s.objects.Since(min(ra, rb), func(id uint32) bool {
 		pa, pb := s.objects.At(id, ra), s.objects.At(id, rb)
 		if pa == pb {
@@ -56,7 +59,7 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 		if pb != nil {
 			ia, ib := s.identity(pa), s.identity(pb)
 			if !ia.otherLife(&ib) {
-				return yield(Change[T]{Kind: Updated, Key: k, old: was, new: s.value(pb)})
+				return yield(Change[T]{Kind: Updated, Rewound: rewound, Key: k, old: was, new: s.value(pb)})
 			}
 		}
 		return yield(Change[T]{Kind: Deleted, Unknown: true, Key: k, old: was, new: was}) &&

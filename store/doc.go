@@ -14,8 +14,8 @@
 //     it for a key of the wrong type does not compile.
 //   - [Change] is what happened to one object: the result of Apply, and of [Diff]
 //     between two snapshots.
-//   - [Form] is how objects rest: decoded (the default), or encoded and decoded again
-//     when read.
+//   - [Form] is how objects rest: decoded (the default), or [Encoded] or [Packed] and
+//     decoded again when read.
 //
 // # What holds
 //

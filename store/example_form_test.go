@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -27,6 +28,49 @@ func ExampleEncoded() {
 	pod, _ := s.Get(object.Key{Name: "web"})
 	fmt.Println(pod.Spec.NodeName)
 	// Output: node-7
+}
+
+// The packed form is the most compact one: of each object, only what others do not have.
+func ExamplePacked() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
+			p := new(corev1.Pod)
+			return p, p.Unmarshal(data)
+		}),
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+
+	pod, _ := s.Get(object.Key{Name: "web"})
+	fmt.Println(pod.Spec.NodeName)
+	// Output: node-7
+}
+
+// Rest puts the objects of a list into the store's form as they come, so that a long list
+// is never held decoded as a whole. An informer does this by itself.
+func ExampleStore_Rest() {
+	acc := object.Meta[*corev1.Pod]()
+	s := store.Must(store.New(acc, store.Options[*corev1.Pod]{
+		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
+			p := new(corev1.Pod)
+			return p, p.Unmarshal(data)
+		}),
+	}))
+	list := object.List[*corev1.Pod]{Mark: object.Mark{Version: "7"}}
+	for _, name := range []string{"a", "b"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "5"}}
+		item, _ := object.ItemOf(acc, pod)
+		if rest, ok := s.Rest(pod); ok {
+			item.Settle(rest, nil)
+		}
+		list.Items = append(list.Items, item)
+	}
+	changes, _ := s.Apply(&delta.Batch[*corev1.Pod]{Deltas: []delta.Delta[*corev1.Pod]{{Type: delta.Replaced, List: &list}}}, nil)
+	for _, c := range changes {
+		fmt.Println(c.Kind, c.Key, c.New().ResourceVersion)
+	}
+	// Output:
+	// Added a 5
+	// Added b 5
 }
 
 // Objects are shared. The detector finds who writes to one all the same.

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 	"weak"
 
+	"github.com/tarnproject/tarn/internal/packing"
 	"github.com/tarnproject/tarn/object"
 )
 
 // Form decides how objects rest in the store. A store without one keeps them as they
 // are.
 type Form[T any] interface {
-	// Hold takes an object in. An error refuses it: the object is not stored. It runs
-	// in the writer and is given objects that the store will not keep itself.
+	// Hold takes an object in. An error refuses it: the object is not stored. It is given
+	// objects that the store will not keep itself, by the writer and by whoever calls
+	// [Store.Rest], at the same time.
 	Hold(obj T) (Held[T], error)
 }
 
@@ -26,7 +29,7 @@ type Held[T any] interface {
 	Object() T
 }
 
-// Encoded is the compact form: objects rest as bytes and are decoded when read. The
+// Encoded is a compact form: objects rest as bytes and are decoded when read. The
 // decoded object is remembered for as long as somebody else holds on to it, so that
 // several readers share one. Encode and decode must be inverse; decode is only ever
 // given what encode returned, and a store panics when it fails then.
@@ -34,25 +37,58 @@ func Encoded[X any](encode func(*X) ([]byte, error), decode func([]byte) (*X, er
 	return &encoded[X]{encode: encode, decode: decode}
 }
 
+// Packed is the most compact form: as [Encoded], but of the bytes only what other objects
+// do not have is held, the rest being references to these. Objects that are alike, as those
+// of one resource mostly are, take a fraction of their encoding: pods an eighth. To hold
+// an object takes some 8 µs more than Encoded does, and to read one less than 1 µs.
+//
+// Neither function may keep the bytes that decode is given.
+func Packed[X any](encode func(*X) ([]byte, error), decode func([]byte) (*X, error)) Form[*X] {
+	return &encoded[X]{encode: encode, decode: decode, packer: new(packing.Packer)}
+}
+
 type encoded[X any] struct {
 	encode func(*X) ([]byte, error)
 	decode func([]byte) (*X, error)
+	packer *packing.Packer // nil: bytes are held as they are
+	// buffers are for unpacking: *[]byte.
+	buffers sync.Pool
 }
 
 // Hold implements [Form].
 func (f *encoded[X]) Hold(obj *X) (Held[*X], error) {
+	h, err := f.hold(obj)
+	if err != nil {
+		return nil, err
+	}
+	h.remember(obj)
+	return h, nil
+}
+
+// holdAlone implements loner.
+func (f *encoded[X]) holdAlone(obj *X) (Held[*X], error) {
+	h, err := f.hold(obj)
+	if err != nil {
+		return nil, err // not a nil of another type
+	}
+	return h, nil
+}
+
+func (f *encoded[X]) hold(obj *X) (*encodedObject[X], error) {
 	data, err := f.encode(obj)
 	if err != nil {
 		return nil, fmt.Errorf("store: encoding a %T: %w", obj, err)
 	}
-	h := &encodedObject[X]{form: f, data: data}
-	h.remember(obj)
+	h := &encodedObject[X]{form: f, data: packing.Plain(data)}
+	if f.packer != nil {
+		h.data = f.packer.Pack(data)
+	}
 	return h, nil
 }
 
 type encodedObject[X any] struct {
 	form *encoded[X]
-	data []byte
+	data packing.Packed
 	last atomic.Pointer[weak.Pointer[X]]
 }
 
@@ -74,12 +110,26 @@ func (h *encodedObject[X]) Object() *X {
 	if obj := h.remembered(); obj != nil {
 		return obj
 	}
-	obj, err := h.form.decode(h.data)
+	obj, err := h.decode()
 	if err != nil {
 		panic(fmt.Sprintf("store: decoding a %T that was encoded here: %v", obj, err))
 	}
 	h.remember(obj)
 	return obj
+}
+
+func (h *encodedObject[X]) decode() (*X, error) {
+	f := h.form
+	if f.packer == nil {
+		return f.decode(h.data.Bytes(nil))
+	}
+	buf, ok := f.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	obj, err := f.decode(h.data.Bytes(buf))
+	f.buffers.Put(buf)
+	return obj, err
 }
 
 // mutation implements mutable: what a reader did to the shared decoded object shows
@@ -92,15 +142,21 @@ func (h *encodedObject[X]) mutation() (path, was, is string) {
 	// What decoding makes of the object is compared, not the object: it may have had
 	// another representation of the same from the start.
 	data, err := h.form.encode(obj)
-	if err != nil || bytes.Equal(data, h.data) {
+	if err != nil || bytes.Equal(data, h.data.Bytes(nil)) {
 		return "", "", ""
 	}
-	before, errBefore := h.form.decode(h.data)
+	before, errBefore := h.decode()
 	after, errAfter := h.form.decode(data)
 	if errBefore != nil || errAfter != nil {
 		return "", "", ""
 	}
 	return firstDifference(before, after)
+}
+
+// loner is a form that can hold an object of which nobody else will have a copy, so that
+// it need not be remembered.
+type loner[T any] interface {
+	holdAlone(obj T) (Held[T], error)
 }
 
 // detects marks the form as one that the mutation detector knows.
@@ -176,6 +232,29 @@ func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
 		}
 		return p, nil
 	}
+	c := newCell[T](id)
+	if s.form == nil {
+		c.object = obj
+		return unsafe.Pointer(c), nil
+	}
+	if c.held, err = formed(s.form.Hold, obj); err != nil {
+		return nil, err
+	}
+	return unsafe.Pointer(c), nil
+}
+
+// formed has a form's function hold an object. A panic is an error.
+func formed[T any](hold func(T) (Held[T], error), obj T) (h Held[T], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
+		}
+	}()
+	return hold(obj)
+}
+
+// newCell returns a cell for what has that identity.
+func newCell[T any](id *identity) *cell[T] {
 	c := &cell[T]{brief: id.brief}
 	if id.brief == (brief{}) {
 		// Copies, so as not to keep alive the buffer that they were cut from.
@@ -184,17 +263,5 @@ func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
 			version: object.Version(strings.Clone(string(id.version))),
 		}
 	}
-	if s.form == nil {
-		c.object = obj
-		return unsafe.Pointer(c), nil
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
-		}
-	}()
-	if c.held, err = s.form.Hold(obj); err != nil {
-		return nil, err
-	}
-	return unsafe.Pointer(c), nil
+	return c
 }

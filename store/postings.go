@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
@@ -13,10 +14,20 @@ import (
 // the writer's.
 type bound[T any] interface {
 	name() string
-	// prepare computes the values of obj, which commit will give to the object at r. If
-	// strict, it returns an error when the index is unique and another object has one of
+	// foresee computes the values of some objects that are likely to be prepared, at refs, and
+	// looks at what they are to be compared with: one object after the other is waiting for
+	// memory, all together it is waiting once.
+	foresee(deltas []delta.Delta[T], refs []ref)
+	// prepare computes the values of obj, which commit will give to the object at r. seen
+	// is the place among those that were foreseen, or unseen. If strict, it returns an error when the index is unique and another object has one of
 	// them. It may panic as the index function does.
-	prepare(obj T, r ref, how strictness) error
+	prepare(obj T, seen int, r ref, how strictness) error
+	// extract computes the values of obj for prepareValues, to be called later. It touches
+	// nothing of the writer's, and keeps nothing of obj alive if the type of the values is
+	// one that can be copied. It may panic as the index function does.
+	extract(obj T) (values any, err error)
+	// prepareValues is prepare for values that extract computed.
+	prepareValues(values any, r ref, how strictness) error
 	// prepareNone stands for an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
@@ -44,8 +55,14 @@ type postings[T any, K comparable] struct {
 	column int
 	many   [][]mvcc.Place
 	next   []K
-	same   bool    // nothing is to be done: the value is what it was
-	add    func(K) // appends to next
+	same   bool      // nothing is to be done: the value is what it was
+	add    func(K)   // appends to next
+	own    func(K) K // copies a value that is to be kept; nil if it need not, or cannot
+
+	// early are the values of the objects that were foreseen: those whose bit is set.
+	early    [mvcc.Ahead]K
+	foreseen uint
+	warm     bool // takes what was looked at for nothing but to have it in the cache
 
 	failures  uint64
 	conflicts uint64
@@ -54,11 +71,11 @@ type postings[T any, K comparable] struct {
 
 // bind implements [AnyIndex].
 func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
-	p := &postings[T, K]{def: x, since: s.history.Next(), rows: &s.rows}
+	p := &postings[T, K]{def: x, since: s.history.Next(), rows: &s.rows, own: ownValue[K]()}
 	if x.one != nil {
 		p.column = s.rows.addColumn()
 	}
-	p.Postings = mvcc.NewPostings(s.history, ownValue[K](), mvcc.Sorting[K]{Compare: x.order}, p.moved)
+	p.Postings = mvcc.NewPostings(s.history, p.own, mvcc.Sorting[K]{Compare: x.order}, p.moved)
 	p.add = func(k K) {
 		mustEqual(k, k)
 		if !slices.Contains(p.next, k) {
@@ -102,24 +119,88 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 
 func (p *postings[T, K]) name() string { return p.def.label }
 
-func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
+func (p *postings[T, K]) prepare(obj T, seen int, r ref, how strictness) error {
 	p.prepareNone()
-	if p.def.one == nil {
-		if err := p.def.many(obj, p.add); err != nil {
-			return err
+	if p.def.one != nil {
+		var k K
+		if p.foreseen&(1<<seen) != 0 {
+			k = p.early[seen]
+		} else {
+			k = p.def.one(obj)
 		}
-	} else {
-		k := p.def.one(obj)
 		mustEqual(k, k)
-		// By far the most common case: nothing has changed.
-		if r.Known() {
-			if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
-				p.same = true
-				return nil
+		return p.prepareOne(k, r, how)
+	}
+	if err := p.def.many(obj, p.add); err != nil {
+		return err
+	}
+	return p.check(r, how)
+}
+
+func (p *postings[T, K]) foresee(deltas []delta.Delta[T], refs []ref) {
+	p.foreseen = 0
+	if p.def.one == nil {
+		return
+	}
+	// If the index function panics, prepare will find out, and the rest is not foreseen.
+	defer func() { _ = recover() }()
+	for i := range deltas {
+		if d := &deltas[i]; d.List == nil && d.Type != delta.Deleted {
+			p.early[i] = p.def.one(d.Object)
+			p.foreseen |= 1 << i
+		}
+	}
+	for i, r := range refs {
+		if r.Known() && p.foreseen&(1<<i) != 0 {
+			if at := p.rows.at(r.ID, p.column); !at.Nowhere() {
+				p.warm = p.Value(at.Members()) == p.early[i]
 			}
 		}
-		p.next = append(p.next, k)
 	}
+}
+
+func (p *postings[T, K]) prepareOne(k K, r ref, how strictness) error {
+	// By far the most common case: nothing has changed.
+	if r.Known() {
+		if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
+			p.same = true
+			return nil
+		}
+	}
+	p.next = append(p.next, k)
+	return p.check(r, how)
+}
+
+func (p *postings[T, K]) extract(obj T) (any, error) {
+	own := func(k K) K {
+		mustEqual(k, k)
+		if p.own != nil {
+			k = p.own(k)
+		}
+		return k
+	}
+	if p.def.one != nil {
+		k := own(p.def.one(obj))
+		return &k, nil
+	}
+	var values []K
+	err := p.def.many(obj, func(k K) { values = append(values, own(k)) })
+	return values, err
+}
+
+func (p *postings[T, K]) prepareValues(values any, r ref, how strictness) error {
+	p.prepareNone()
+	if p.def.one != nil {
+		return p.prepareOne(*values.(*K), r, how)
+	}
+	for _, k := range values.([]K) {
+		p.add(k)
+	}
+	return p.check(r, how)
+}
+
+// check returns an error if what is prepared is refused.
+func (p *postings[T, K]) check(r ref, how strictness) error {
 	if p.def.unique && how == strict {
 		return p.conflict(r)
 	}
@@ -228,7 +309,13 @@ func (p *postings[T, K]) insert(k K, id uint32) mvcc.Place {
 	return p.Add(k, id)
 }
 
-func (p *postings[T, K]) settle() { p.Settle() }
+func (p *postings[T, K]) settle() {
+	if p.foreseen != 0 {
+		p.foreseen = 0
+		clear(p.early[:])
+	}
+	p.Settle()
+}
 
 func (p *postings[T, K]) stats() IndexStats {
 	st := IndexStats{
@@ -261,7 +348,7 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	b := x.bind(s)
 	s.tx.begin()
 	s.objects.Lives(func(id uint32, p unsafe.Pointer) bool {
-		if _, err := prepare([]bound[T]{b}, 0, s.load(p), ref{}, lenient); err != nil {
+		if _, err := prepare([]bound[T]{b}, 0, s.load(p), unseen, ref{}, lenient); err != nil {
 			b.fail(&IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)

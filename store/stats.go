@@ -16,6 +16,9 @@ type Stats struct {
 	Revision uint64
 	// Marks tell where each scope stands.
 	Marks []object.Mark
+	// Stale counts the events that changed nothing: duplicates, events that came after
+	// later ones, deletions of what was not there.
+	Stale uint64
 	// Retained is the number of superseded versions, of objects and of index values,
 	// that are kept because a snapshot can still see them.
 	Retained int
@@ -63,6 +66,7 @@ func (s *Store[T]) Stats() Stats {
 	st := Stats{
 		Objects:  now.Payload.objects,
 		Revision: now.Revision,
+		Stale:    s.stale,
 		Retained: s.history.Retained(),
 	}
 	if now.Payload.marked {

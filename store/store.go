@@ -57,6 +57,7 @@ type Store[T any] struct {
 	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
 	// but nobody could read: their versions compare with none. Of the writer.
 	foreign map[uint32]bool
+	stale   uint64 // events that were not news. Of the writer.
 	// reports are the mutations that the transaction found. Of the writer.
 	reports []Mutation
 
@@ -67,6 +68,9 @@ type Store[T any] struct {
 // root is what a revision publishes besides the chains of versions.
 type root struct {
 	objects int
+	// rewinds counts the lists that began an epoch, and the objects that followed one later:
+	// between two revisions with the same number no object crossed into another epoch.
+	rewinds uint64
 	// The mark of the first scope stands by itself, so that moving it costs no
 	// allocation; most stores have just one.
 	mark   object.Mark
@@ -175,7 +179,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, &d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, unseen, &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -25,12 +26,17 @@ type txn[T any] struct {
 	// running is where the scopes stand within the batch, so that a late event cannot
 	// revive what came before it; only the batch's own marks are published.
 	running root
-	follow  bool // running follows the events, because the batch tells where it ends
+	// afresh: what is held is of an earlier epoch than the list that is being applied.
+	// estranged: so was what the last write superseded, though no list is.
+	afresh, estranged bool
+
+	follow bool // running follows the events, because the batch tells where it ends
 	// deleted are the versions of the deletions in the batch, for the same purpose where
 	// no mark is known.
 	deleted map[object.Key]object.Version
 	seen    bitset
 	gone    []uint32
+	ahead   ahead
 }
 
 // strictness says what a failing index function does.
@@ -48,6 +54,7 @@ func (t *txn[T]) commit() {
 	t.store.history.Publish(t.root)
 	t.store.settle()
 	t.root, t.running = root{}, root{}
+	t.ahead.forget()
 	clear(t.deleted)
 	t.store.report()
 }
@@ -63,16 +70,29 @@ func (s *Store[T]) settle() {
 func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
 
 // put writes obj as the newest version of key, which is at r.
-func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness) (ref, error) {
-	s := t.store
-	val, err := s.hold(obj, id)
+func (t *txn[T]) put(key object.Key, r ref, obj T, seen int, id *identity, how strictness) (ref, error) {
+	val, err := t.store.hold(obj, id)
 	if err != nil {
 		return r, &ObjectError{Key: key, Cause: err}
 	}
+	return t.write(key, r, val, obj, seen, nil, id, how)
+}
+
+// write makes val, which is how the store holds obj, the newest version of key. If the values
+// that the indexes have for it were computed before, obj is not needed. seen is where the
+// indexes have seen it already, by foresee, or unseen.
+func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, seen int, values []any, id *identity, how strictness) (ref, error) {
+	s := t.store
 	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
-	for i := 0; i < len(indexes); i++ {
-		if i, err = prepare(indexes, i, obj, r, how); err != nil {
+	for i := range values {
+		if err := indexes[i].prepareValues(values[i], r, how); err != nil {
+			return r, &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
+		}
+	}
+	for i := len(values); i < len(indexes); i++ {
+		var err error
+		if i, err = prepare(indexes, i, obj, seen, r, how); err != nil {
 			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {
 				return r, err
@@ -95,15 +115,18 @@ func (t *txn[T]) put(key object.Key, r ref, obj T, id *identity, how strictness)
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
-	if len(s.foreign) > 0 {
+	t.estranged = false
+	if len(s.foreign) > 0 && s.foreign[r.ID] {
 		delete(s.foreign, r.ID)
+		t.estranged = true
+		t.root.rewinds++
 	}
 	return r, nil
 }
 
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns
 // that one with the error. A panic of an index function is an error.
-func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at int, err error) {
+func prepare[T any](indexes []bound[T], i int, obj T, seen int, r ref, how strictness) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -111,7 +134,7 @@ func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at
 		}
 	}()
 	for ; at < len(indexes); at++ {
-		if err := indexes[at].prepare(obj, r, how); err != nil {
+		if err := indexes[at].prepare(obj, seen, r, how); err != nil {
 			return at, err
 		}
 	}

@@ -68,6 +68,10 @@ func TestW14_LateModifiedDoesNotRevive(t *testing.T) {
 	want(t, "deletion", apply(t, s, 12, event(delta.Deleted, pod("shop/web", 12))), []string{"Deleted shop/web@5>12"})
 	want(t, "late event", apply(t, s, 12, event(delta.Updated, pod("shop/web", 11))), nil)
 	want(t, "content", content(s), nil)
+	want(t, "stale", s.Stats().Stale, 1)
+	want(t, "deletions of nothing", apply(t, s, 13, event(delta.Deleted, pod("shop/web", 13)),
+		podDelta{Type: delta.Deleted, Unknown: true, Key: object.RawKey("shop/web")}), nil)
+	want(t, "stale", s.Stats().Stale, 3)
 }
 
 func TestW14_LateModifiedDoesNotReviveInsideOneBatch(t *testing.T) {
@@ -219,6 +223,7 @@ func TestW19_NewEpochReplacesEverything(t *testing.T) {
 	want(t, "changes", changeTexts(changes),
 		[]string{"Updated shop/db@90>90", "Updated shop/web@92>40", "Deleted? shop/gone@91>91"})
 	same(t, "replaced object", get(t, s, "shop/db"), db)
+	want(t, "rewound", rewound(changes), []bool{true, true, false})
 
 	after := s.Snapshot()
 	defer after.Release()
@@ -229,10 +234,24 @@ func TestW19_NewEpochReplacesEverything(t *testing.T) {
 		t.Error("a later epoch has not reached the earlier one")
 	}
 
-	got := changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{
+	changes = applyBatch(t, s, &podBatch{Deltas: []podDelta{
 		event(delta.Updated, pod("shop/web", 51)), event(delta.Updated, pod("shop/db", 49)),
-	}, Marks: []object.Mark{newEpoch("51")}}))
-	want(t, "events of the new epoch", got, []string{"Updated shop/web@40>51"})
+	}, Marks: []object.Mark{newEpoch("51")}})
+	want(t, "events of the new epoch", changeTexts(changes), []string{"Updated shop/web@40>51"})
+	want(t, "rewound", rewound(changes), []bool{false})
+
+	last := s.Snapshot()
+	defer last.Release()
+	want(t, "rewound by the difference", rewound(slices.Collect(store.Diff(before, after))), []bool{true, false, true})
+	want(t, "rewound after it", rewound(slices.Collect(store.Diff(after, last))), []bool{false})
+}
+
+// rewound tells of each change whether it is marked so.
+func rewound(changes []podChange) (marked []bool) {
+	for _, c := range changes {
+		marked = append(marked, c.Rewound)
+	}
+	return marked
 }
 
 // What could not be decoded at the rewind stays, with a version of the old history. That
@@ -249,10 +268,17 @@ func TestW19_UndecodableObjectTakesAVersionOfTheNewEpoch(t *testing.T) {
 	}
 	t.Run("modified", func(t *testing.T) {
 		s := broken(t)
+		before := now(t, s)
 		changes := applyBatch(t, s, &podBatch{
 			Deltas: []podDelta{event(delta.Updated, pod("shop/web", 60))}, Marks: []object.Mark{newEpoch("60")},
 		})
 		want(t, "changes", changeTexts(changes), []string{"Updated shop/web@92>60"})
+		want(t, "rewound", rewound(changes), []bool{true})
+		want(t, "rewound by the difference", rewound(slices.Collect(store.Diff(before, now(t, s)))), []bool{true})
+		changes = applyBatch(t, s, &podBatch{
+			Deltas: []podDelta{event(delta.Updated, pod("shop/web", 61))}, Marks: []object.Mark{newEpoch("61")},
+		})
+		want(t, "rewound afterwards", rewound(changes), []bool{false})
 	})
 	t.Run("deleted", func(t *testing.T) {
 		s := broken(t)

@@ -8,7 +8,7 @@ import "hash/maphash"
 type entry[K comparable] struct {
 	key   K
 	hash  uint32
-	place uint32 // its seat, see line; or its run, with the bit processing
+	place uint32 // its seat, see line; its place in a chain; or its run, with the bit processing
 	slot  uint32 // its place in the heap of delays, plus 1
 	late  tag    // of the delay
 }
@@ -144,7 +144,6 @@ func (q *Queue[K]) trim() {
 			q.slack = 0
 			q.entries.trim(pages / 2)
 			q.line.seats.trim(pages / 2)
-			q.line.fifo.trim(pages / 2 * pageSize)
 			q.runs.slab.trim(pages / 2)
 			q.delays.heap.trim(pages / 2 * pageSize)
 			q.index = index{cells: make([]cell, max(leastCells, len(q.index.cells)/2))}

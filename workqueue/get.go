@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"runtime"
 	"time"
 )
 
@@ -15,7 +16,7 @@ func (q *Queue[K]) Get() (item K, shutdown bool) {
 			q.mu.Unlock()
 			return item, true
 		}
-		q.lobby.wait(&q.mu, nil)
+		q.idle(nil)
 	}
 	item, waited := q.take()
 	q.mu.Unlock()
@@ -89,9 +90,22 @@ func (q *Queue[K]) await(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		q.lobby.wait(&q.mu, ctx.Done())
+		q.idle(ctx.Done())
 	}
 	return nil
+}
+
+// idle lets others run, and if that has brought nothing, waits to be woken or for done.
+// Where producers and workers share the processors, a worker that has taken everything is
+// about to get more, and to sleep and be woken costs several times what an item does. The
+// lock must be held.
+func (q *Queue[K]) idle(done <-chan struct{}) {
+	q.mu.Unlock()
+	runtime.Gosched()
+	q.mu.Lock()
+	if q.line.ready == 0 && !q.closed {
+		q.lobby.wait(&q.mu, done)
+	}
 }
 
 // take takes the next item, of at least one. The lock must be held.
@@ -101,9 +115,10 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 	var t tag
 	q.line.ready--
 	if q.line.plain {
-		id = q.line.fifo.pop()
+		var r Reason
+		id, r = pop(&q.line.chain, &q.entries)
 		q.line.byAge = true
-		t = tagOf(0, Reason(q.entries.at(id).place-1))
+		t = tagOf(0, r)
 	} else {
 		seat := q.line.pick(now, q.age)
 		s := q.line.seats.at(seat)

@@ -89,8 +89,8 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 		Processing: make([]Item[K], 0, q.runs.slab.live),
 		Delayed:    make([]Item[K], 0, q.delays.heap.n),
 	}
-	for i := range q.line.fifo.n {
-		s.Waiting = append(s.Waiting, q.seated(q.line.fifo.at(i)))
+	for id := q.line.chain.head; id != 0; id = q.entries.at(id).place >> chainShift {
+		s.Waiting = append(s.Waiting, q.seated(id))
 	}
 	for id := q.line.oldest; id != 0; id = q.line.seats.at(id).newer {
 		s.Waiting = append(s.Waiting, q.seated(q.line.seats.at(id).entry))
@@ -167,7 +167,7 @@ func (q *Queue[K]) seated(id uint32) Item[K] {
 		i.State, seat = Again, q.runs.slab.at(run).again
 	}
 	if q.line.plain {
-		i.Reason = Reason(seat - 1)
+		i.Reason = chainReason(seat)
 		return i
 	}
 	s := q.line.seats.at(seat)

@@ -14,17 +14,16 @@ import (
 // priority; or, when it is ageing's turn, the first of all arrivals.
 //
 // A queue that uses neither priorities nor groups nor times needs none of that. Its
-// line is plain: a ring of entries, in which an item costs 4 bytes instead of 32. What
-// stands for a seat is then the item's Reason, plus 1.
+// line is plain: a chain of entries, in which an item costs nothing instead of 32 bytes.
 //
 // Rejected: a heap or a tree ordered by priority, group and time, as in
 // controller-runtime. It costs a comparison for every level at every step, and
 // ageing changes the order of items that nobody touched.
 type line struct {
 	plain bool
-	byAge bool // the last one taken was the oldest
-	ready int  // items that can be taken, plain or not
-	fifo  fifo // while plain
+	byAge bool  // the last one taken was the oldest
+	ready int   // items that can be taken, plain or not
+	chain chain // while plain
 
 	seats  slab[seat]
 	lanes  []lane  // lane 0 is priority 0 of the group "", which nobody has to look up

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -44,7 +43,7 @@ type Queue[K comparable] struct {
 
 	// mu guards everything below. No code of the user's runs while it is held. What
 	// every operation touches stands together.
-	mu                     sync.Mutex
+	mu                     lock
 	closed                 bool // ShutDown or ShutDownWithDrain was called
 	timed                  bool // the times of adding are noted
 	again                  int  // seats that are not in line because their item is processed
@@ -201,8 +200,11 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 		}
 		return false
 	}
+	if q.line.plain && id >= chainEnd {
+		q.unfold()
+	}
 	if q.line.plain {
-		*seat = 1 + uint32(t.reason())
+		*seat = chainedFor(t.reason())
 	} else {
 		*seat = q.line.seat(id, t, now)
 	}
@@ -219,7 +221,7 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 func (q *Queue[K]) wait(id, seat uint32) {
 	q.line.ready++
 	if q.line.plain {
-		q.line.fifo.push(id)
+		push(&q.line.chain, &q.entries, id)
 	} else {
 		q.line.sit(seat)
 	}
@@ -231,16 +233,15 @@ func (q *Queue[K]) wait(id, seat uint32) {
 func (q *Queue[K]) unfold() {
 	l := &q.line
 	l.plain = false
-	for l.fifo.n > 0 {
-		id := l.fifo.pop()
+	for l.chain.head != 0 {
+		id, r := pop(&l.chain, &q.entries)
 		e := q.entries.at(id)
-		e.place = l.seat(id, tagOf(0, Reason(e.place-1)), 0)
+		e.place = l.seat(id, tagOf(0, r), 0)
 		l.sit(e.place)
 	}
-	l.fifo = fifo{}
 	for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
 		if r := q.runs.slab.at(id); r.again != 0 {
-			r.again = l.seat(r.entry, tagOf(0, Reason(r.again-1)), 0)
+			r.again = l.seat(r.entry, tagOf(0, chainReason(r.again)), 0)
 		}
 	}
 }

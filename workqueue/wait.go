@@ -1,7 +1,5 @@
 package workqueue
 
-import "sync"
-
 // lobby is where the goroutines wait that have nothing to take.
 //
 // One of them is woken at a time: as long as it has not come back for the lock, nobody
@@ -19,7 +17,7 @@ type lobby struct {
 }
 
 // wait unlocks mu, waits to be woken or for done, and locks mu again.
-func (b *lobby) wait(mu *sync.Mutex, done <-chan struct{}) {
+func (b *lobby) wait(mu *lock, done <-chan struct{}) {
 	var c chan struct{}
 	if n := len(b.spare); n > 0 {
 		c, b.spare = b.spare[n-1], b.spare[:n-1]

@@ -71,9 +71,9 @@ func newPipeline(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sou
 	p.opts.Reflector.OnError = func(err error) { trace.Add("reflector", "%v", err) }
 	p.opts.OnPanic = func(err *informer.PanicError) { trace.Add("informer", "%v", err) }
 	switch r.IntN(8) {
-	case 0:
-		p.opts.Form = compact()
-	case 1:
+	case 0, 1:
+		p.opts.Form = compact(r)
+	case 2:
 		p.opts.OnMutation = p.mirror.mutated
 	}
 	sels := randomSelections(r)

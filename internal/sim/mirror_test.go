@@ -55,21 +55,26 @@ func newMirror(r *rand.Rand) *mirror {
 	m := newIndexes()
 	opts := store.Options[*sim.Thing]{Indexes: m.indexes()}
 	switch r.IntN(8) {
-	case 0:
-		opts.Form = compact()
-	case 1:
+	case 0, 1:
+		opts.Form = compact(r)
+	case 2:
 		opts.OnMutation = m.mutated
 	}
 	m.store = store.Must(store.New(sim.Accessor, opts))
 	return m
 }
 
-func compact() store.Form[*sim.Thing] {
-	return store.Encoded(func(t *sim.Thing) ([]byte, error) { return json.Marshal(t) },
-		func(data []byte) (*sim.Thing, error) {
-			t := new(sim.Thing)
-			return t, json.Unmarshal(data, t)
-		})
+// compact returns one of the compact forms.
+func compact(r *rand.Rand) store.Form[*sim.Thing] {
+	encode := func(t *sim.Thing) ([]byte, error) { return json.Marshal(t) }
+	decode := func(data []byte) (*sim.Thing, error) {
+		t := new(sim.Thing)
+		return t, json.Unmarshal(data, t)
+	}
+	if r.IntN(2) == 0 {
+		return store.Encoded(encode, decode)
+	}
+	return store.Packed(encode, decode)
 }
 
 // check holds each index against a scan of the objects.

@@ -86,6 +86,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 		opts := randomReflector(r)
 		opts.Name = fmt.Sprint("reflector ", i)
 		opts.Selection = sel
+		opts.Rest = s.mirror.store.Rest // which does nothing without a form
 		if len(s.selections) > 1 {
 			opts.Scope = object.Scope(sel.Namespace)
 		}

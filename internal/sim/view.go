@@ -106,9 +106,7 @@ func (v *View) alike(a, b *Thing) bool {
 	if !v.Spec {
 		return a.same(b)
 	}
-	// After a restore the same generation may have another spec, and nobody compares that.
-	sameSpec := a.Spec == b.Spec || a.History != b.History
-	return a.UID == b.UID && a.Generation == b.Generation && sameSpec && maps.Equal(a.Labels, b.Labels)
+	return a.UID == b.UID && a.Generation == b.Generation && a.Spec == b.Spec && maps.Equal(a.Labels, b.Labels)
 }
 
 // raise holds a state against the newest one seen of its key.

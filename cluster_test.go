@@ -1,0 +1,464 @@
+package tarn_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
+)
+
+func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		r.put(pod("shop", "web", "node-1"))
+		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web), app")))
+		second := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app"), tarn.Matching("app in (web)")))
+		r.start()
+		third := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app,app in (web)")))
+		r.watches("pods", 1)
+		if first.Informer() != second.Informer() || first.Informer() != third.Informer() {
+			t.Error("three mirrors of the same")
+		}
+		st := r.Status()
+		if len(st.Mirrors) != 1 || len(st.Mirrors[0].Handles) != 3 || !st.Live() || st.Mirrors[0].Objects != 1 {
+			t.Errorf("%+v", st)
+		}
+		for _, site := range st.Mirrors[0].Handles {
+			if !strings.Contains(site, "/cluster_test.go:") {
+				t.Errorf("a handle of %s", site)
+			}
+		}
+
+		first.Close()
+		first.Close()
+		second.Close()
+		r.watches("pods", 1)
+		third.Close()
+		r.watches("pods", 0)
+		if st := r.Status(); len(st.Mirrors) != 0 {
+			t.Errorf("left over: %v", st)
+		}
+		if st := third.Status(); st.State != tarn.Stopped {
+			t.Errorf("a closed handle says %v", st)
+		}
+		if _, ok := third.Get(key("shop", "web")); !ok {
+			t.Error("the last state is gone")
+		}
+
+		again := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web),app")))
+		defer again.Close()
+		r.watches("pods", 1)
+		if again.Len() != 1 {
+			t.Errorf("%d pods in a new mirror", again.Len())
+		}
+	})
+}
+
+func TestScopeAndFormMakeMirrorsOfTheirOwn(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		r.put(pod("shop", "web", "node-1"), pod("bank", "web", "node-2"), pod("bank", "db", "node-2"))
+		pods := wire.MustOf[*corev1.Pod]()
+		of := func(opts ...tarn.Option) *tarn.Handle[*corev1.Pod] {
+			return must(tarn.Informer[*corev1.Pod](r.Cluster, opts...))
+		}
+		sizes := map[string]interface{ Len() int }{
+			"3 all":       of(),
+			"3 compact":   of(tarn.Compact()),
+			"1 shop":      of(tarn.InNamespaces("shop")),
+			"3 both":      of(tarn.InNamespaces("shop", "bank", "shop")),
+			"2 web":       of(tarn.Matching("app=web")),
+			"2 node-2":    of(tarn.MatchingFields("spec.nodeName=node-2")),
+			"3 untyped":   must(tarn.InformerOf(r.Cluster, wire.Unstructured(pods.Resource))),
+			"3 metadata":  must(tarn.InformerOf(r.Cluster, wire.Metadata(pods.Resource))),
+			"3 in JSON":   must(tarn.InformerOf(r.Cluster, pods.Encoded(wire.JSON))),
+			"3 by name":   must(tarn.InformerByName(t.Context(), r.Cluster, "po")),
+			"3 half name": must(tarn.MetadataByName(t.Context(), r.Cluster, "Pod")),
+		}
+		r.start()
+		if err := r.WaitSynced(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name, h := range sizes {
+			if got, want := h.Len(), int(name[0]-'0'); got != want {
+				t.Errorf("%s: %d pods", name, got)
+			}
+		}
+		var names []string
+		for _, m := range r.Status().Mirrors {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		want := []string{
+			"pods", "pods", "pods (compact)", "pods (metadata)", "pods (unstructured)", "pods in bank,shop",
+			"pods in shop", "pods where app=web", "pods where spec.nodeName=node-2",
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("mirrors: %q", names)
+		}
+	})
+}
+
+func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		early := must(tarn.Informer[*corev1.Pod](r.Cluster))
+		if st := early.Status(); st.State != tarn.Declared {
+			t.Errorf("before Run: %v", st)
+		}
+		gone := must(tarn.Informer[*corev1.Node](r.Cluster))
+		gone.Close()
+		waits := make(chan error, 1)
+		go func() { waits <- gone.WaitSynced(t.Context()) }()
+		if err := <-waits; !errors.Is(err, informer.ErrStopped) {
+			t.Errorf("a wait for what was closed before Run: %v", err)
+		}
+		r.start()
+		r.watches("pods", 1)
+		r.watches("nodes", 0)
+		late := must(tarn.Informer[*corev1.Node](r.Cluster))
+		r.watches("nodes", 1)
+		late.Close()
+		r.watches("nodes", 0)
+		if err := r.Run(t.Context()); err != tarn.ErrStarted {
+			t.Errorf("a second Run: %v", err)
+		}
+		if err := r.halt(); err != nil {
+			t.Error(err)
+		}
+		if _, err := tarn.Informer[*corev1.Pod](r.Cluster); err != tarn.ErrStopped {
+			t.Errorf("after Run: %v", err)
+		}
+		if st := r.Status(); !st.Stopped || early.Status().State != tarn.Stopped {
+			t.Errorf("after Run: %+v", st)
+		}
+		early.Close()
+	})
+}
+
+func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		mine := must(tarn.Informer[*corev1.Pod](r.Cluster))
+		others := must(tarn.Informer[*corev1.Pod](r.Cluster))
+		r.start()
+		seen := map[string]int{}
+		count := func(who string) informer.Handler[*corev1.Pod] {
+			return informer.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { seen[who]++ }}
+		}
+		sub := must(mine.Subscribe(count("mine"), informer.SubOptions[*corev1.Pod]{}))
+		must(others.Subscribe(count("others"), informer.SubOptions[*corev1.Pod]{}))
+		batches := must(mine.SubscribeBatch(func(context.Context, []informer.Event[*corev1.Pod]) {}, informer.SubOptions[*corev1.Pod]{}))
+		looped := make(chan int)
+		go func() {
+			n := 0
+			for range mine.Events(t.Context(), informer.SubOptions[*corev1.Pod]{}) {
+				n++
+			}
+			looped <- n
+		}()
+		if !strings.Contains(sub.Name(), "/cluster_test.go:") {
+			t.Errorf("a subscriber is called %s", sub.Name())
+		}
+		r.put(pod("shop", "web", ""))
+		mine.Close()
+		<-sub.Done()
+		<-batches.Done()
+		if n := <-looped; n != 1 {
+			t.Errorf("the loop saw %d events", n)
+		}
+		r.put(pod("shop", "db", ""))
+		if seen["mine"] != 1 || seen["others"] != 2 {
+			t.Errorf("adds: %v", seen)
+		}
+		if _, err := mine.Subscribe(count("mine"), informer.SubOptions[*corev1.Pod]{}); err != informer.ErrStopped {
+			t.Errorf("a closed handle: %v", err)
+		}
+	})
+}
+
+func TestMemoryGoesWithTheLastHandle(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		r.put(pod("shop", "web", ""))
+		r.start()
+		held := func() weak.Pointer[corev1.Pod] {
+			pods := must(tarn.Informer[*corev1.Pod](r.Cluster))
+			defer pods.Close()
+			if err := pods.WaitSynced(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			web, _ := pods.Get(key("shop", "web"))
+			return weak.Make(web)
+		}()
+		r.watches("pods", 0)
+		for range 10 {
+			if runtime.GC(); held.Value() == nil {
+				return
+			}
+		}
+		t.Error("the pod is still there")
+	})
+}
+
+func TestS04_IndexesOfAllAreMerged(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		r.put(pod("shop", "web", "node-1"), pod("shop", "db", "node-2"))
+		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+		byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
+		byApp := store.NewIndex("app", func(p *corev1.Pod) string { return p.Labels["app"] })
+		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byNode), tarn.WithIndex(byNode)))
+		early := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byName)))
+		r.start()
+		late := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byApp), tarn.WithIndex(byNode)))
+		for _, h := range []*tarn.Handle[*corev1.Pod]{first, early, late} {
+			snap := h.Snapshot()
+			found := slices.Concat(slices.Collect(byNode.Get(snap, "node-2")), slices.Collect(byName.Get(snap, "db")), slices.Collect(byApp.Get(snap, "db")))
+			if len(found) != 3 {
+				t.Errorf("found %d pods by three indexes", len(found))
+			}
+		}
+	})
+}
+
+func TestDifferencesInWhatIsHeldNameBothPlaces(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		keep := func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
+		slim, other := tarn.NewTransform("slim", keep), tarn.NewTransform("other", keep)
+		declare := func(opts ...tarn.Option) (*tarn.Handle[*corev1.Pod], error) {
+			return tarn.Informer[*corev1.Pod](r.Cluster, opts...)
+		}
+		drop := tarn.Drop(object.ManagedFields, object.LastApplied)
+		first := must(tarn.Informer[*corev1.Pod](r.Cluster, drop, tarn.WithTransform(slim)))
+		there := first.Status().Handles[0]
+		same := must(declare(tarn.WithTransform(slim), tarn.Drop(object.LastApplied), tarn.Drop(object.ManagedFields)))
+		same.Close()
+
+		for _, c := range []struct {
+			what, wants, has string
+			opts             []tarn.Option
+		}{
+			{"dropped fields", "none", "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration], metadata.managedFields", []tarn.Option{tarn.WithTransform(slim)}},
+			{"transform", `"other"`, `"slim"`, []tarn.Option{drop, tarn.WithTransform(other)}},
+			{"transform", "none", `"slim"`, []tarn.Option{drop}},
+		} {
+			_, err := declare(c.opts...)
+			var conflict *tarn.ConflictError
+			if !errors.As(err, &conflict) {
+				t.Errorf("%s: %v", c.what, err)
+				continue
+			}
+			if conflict.What != c.what || conflict.Wants != c.wants || conflict.Has != c.has || conflict.There != there {
+				t.Errorf("%+v", conflict)
+			}
+			if conflict.Here == there || !strings.Contains(conflict.Here, "/cluster_test.go:") {
+				t.Errorf("refused at %s", conflict.Here)
+			}
+			if text := err.Error(); !strings.Contains(text, conflict.Here) || !strings.Contains(text, there) {
+				t.Errorf("the text does not name both places: %s", text)
+			}
+		}
+		if st := r.Status(); len(st.Mirrors) != 1 || len(st.Mirrors[0].Handles) != 1 {
+			t.Errorf("refused handles are left: %v", st.Mirrors)
+		}
+		first.Close()
+		must(declare()).Close() // nobody is left to differ from
+	})
+}
+
+func TestDropAndTransformAreApplied(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		web := pod("shop", "web", "node-1")
+		web.Annotations = map[string]string{"a": "1", "b": "2"}
+		r.put(web, pod("shop", "bad", ""))
+		noNode := tarn.NewTransform("no node", func(p *corev1.Pod) (*corev1.Pod, error) {
+			if p.Name == "bad" {
+				return nil, errors.New("cannot be slimmed")
+			}
+			p.Spec.NodeName = ""
+			return p, nil
+		})
+		for _, opts := range [][]tarn.Option{nil, {tarn.Compact()}} {
+			pods := must(tarn.Informer[*corev1.Pod](r.Cluster, append(opts, tarn.WithTransform(noNode), tarn.Drop(object.FieldPath{"metadata", "annotations", "a"}))...))
+			if r.halt == nil {
+				r.start()
+			}
+			synctest.Wait()
+			got, _ := pods.Get(key("shop", "web"))
+			if got.Spec.NodeName != "" || len(got.Annotations) != 1 || got.Labels["app"] != "web" {
+				t.Errorf("%+v", got)
+			}
+			if q := pods.Status().Informer.Quarantine; len(q) != 1 || pods.Len() != 1 {
+				t.Errorf("quarantine: %v", q)
+			}
+		}
+	})
+}
+
+func TestCompactObjectsReadAsTheyWere(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
+			t.Fatal(err)
+		}
+		r.put(pod("shop", "web", "node-1"), widget("gear"))
+		podType := wire.MustOf[*corev1.Pod]().Resource
+		r.start()
+		same(t, r, wire.MustOf[*corev1.Pod](), key("shop", "web"))
+		same(t, r, wire.Unstructured(podType), key("shop", "web"))
+		same(t, r, wire.Metadata(podType), key("shop", "web"))
+		same(t, r, wire.Unstructured(widgets), key("shop", "gear"))
+		same(t, r, wire.Custom[*metav1.PartialObjectMetadata](widgets), key("shop", "gear"))
+	})
+}
+
+// same checks that a mirror and its compact form have the same object.
+func same[X any, P tarn.Pointer[X]](t *testing.T, r *rig, res wire.Resource[*X], k object.Key) {
+	t.Helper()
+	loose := must(tarn.InformerOf[X, P](r.Cluster, res))
+	compact := must(tarn.InformerOf[X, P](r.Cluster, res, tarn.Compact()))
+	if err := r.WaitSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want, ok := loose.Get(k)
+	if !ok {
+		t.Fatalf("%s: no %s", loose.Name(), k)
+	}
+	for range 2 { // decoded when written, and anew when nobody held it
+		got, _ := compact.Get(k)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", compact.Name(), diff)
+		}
+		got = nil
+		runtime.GC()
+	}
+}
+
+func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+		slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil })
+		var unknown *wire.UnknownResourceError
+		if _, err := tarn.InformerByName(t.Context(), r.Cluster, "podz"); !errors.As(err, &unknown) || !slices.Contains(unknown.Suggestions, "pods") {
+			t.Errorf("podz: %v", err)
+		}
+		for want, opt := range map[string]tarn.Option{
+			`the index "node" is of *v1.Pod, the informer of *v1.Node`:     tarn.WithIndex(byNode),
+			`the transform "slim" is of *v1.Pod, the informer of *v1.Node`: tarn.WithTransform(slim),
+			"nodes are not in namespaces; leave InNamespaces out":          tarn.InNamespaces("shop"),
+			"InNamespaces wants names; leave it out for all namespaces":    tarn.InNamespaces(""),
+			`the label selector "a in": `:                                  tarn.Matching("a in"),
+			`the field selector "a<b": `:                                   tarn.MatchingFields("a<b"),
+			"WithTransform was given no transform":                         tarn.WithTransform[*corev1.Node](nil),
+			"WithIndex was given no index":                                 tarn.WithIndex[*corev1.Node](nil),
+			"Drop was given a field path without a field":                  tarn.Drop(object.FieldPath{}),
+		} {
+			_, err := tarn.Informer[*corev1.Node](r.Cluster, nil, opt)
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "/cluster_test.go:") {
+				t.Errorf("%v\nwant: %s", err, want)
+			}
+		}
+		if st := r.Status(); len(st.Mirrors) != 0 {
+			t.Errorf("left over: %v", st)
+		}
+	})
+}
+
+func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
+	opts := tarn.Options{Lists: 1, Streaming: reflector.StreamingOff}
+	within(t, opts, func(t *testing.T, r *rig) {
+		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.Latency, Verb: "list", Wait: 10 * time.Second}))
+		must(tarn.Informer[*corev1.Pod](r.Cluster))
+		must(tarn.Informer[*corev1.Node](r.Cluster))
+		must(tarn.Informer[*corev1.Service](r.Cluster))
+		r.start()
+		for synced := range 3 {
+			st := r.Status()
+			live := 0
+			for _, m := range st.Mirrors {
+				if m.State == tarn.Live {
+					live++
+				}
+			}
+			if live != synced || st.Listing != 1 || st.Lists != 1 {
+				t.Errorf("after %d lists: %+v", synced, st)
+			}
+			pass(10*time.Second + time.Millisecond)
+		}
+		if st := r.Status(); !st.Live() || st.Listing != 0 {
+			t.Errorf("at the end: %v", st)
+		}
+	})
+}
+
+func TestH06_WaitSyncedTellsEachCauseAndHoldsUpNobody(t *testing.T) {
+	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+		wait := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			return r.WaitSynced(ctx)
+		}
+		if err := r.WaitSynced(t.Context()); err != nil {
+			t.Errorf("nothing to wait for: %v", err)
+		}
+		pods := must(tarn.Informer[*corev1.Pod](r.Cluster))
+		nodes := must(tarn.Informer[*corev1.Node](r.Cluster))
+		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+		if err := wait(); !errors.Is(err, tarn.ErrNotStarted) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("before Run: %v", err)
+		}
+		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.Forbidden, Resource: "pods"}))
+		r.start()
+		err := wait()
+		var missing *tarn.NotSyncedError
+		var notServed *tarn.NotServedError
+		if !errors.As(err, &missing) || len(missing.Mirrors) != 2 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v", err)
+		}
+		if !apierrors.IsForbidden(missing.Mirrors[0]) || !errors.As(missing.Mirrors[1], &notServed) || notServed.Resource != widgets {
+			t.Errorf("%v", err)
+		}
+		for _, part := range []string{"pods: BackingOff", "forbidden", "waiting for the resource widgets.example.com to be served in version v1"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in: %v", part, err)
+			}
+		}
+		if nodes.Status().State != tarn.Live || pods.Status().State != tarn.Syncing || gears.Status().State != tarn.Waiting {
+			t.Errorf("%v", r.Status())
+		}
+		if !apierrors.IsForbidden(pods.Status().Cause) || !apierrors.IsNotFound(gears.Status().Cause) || nodes.Status().Cause != nil {
+			t.Errorf("%v", r.Status())
+		}
+
+		// Who closes what cannot be had need not wait for it.
+		waited := make(chan error)
+		go func() { waited <- r.WaitSynced(t.Context()) }()
+		gears.Close()
+		r.srv.Clear()
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+
+		must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+		go func() { waited <- r.WaitSynced(context.Background()) }()
+		synctest.Wait()
+		if err := r.halt(); err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; !errors.Is(err, tarn.ErrStopped) {
+			t.Errorf("after Run: %v", err)
+		}
+	})
+}

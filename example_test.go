@@ -1,0 +1,271 @@
+package tarn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// demo serves some objects for the examples, until end is called. A program of your own
+// has no need of it: the zero tarn.Options find the cluster that kubectl talks to.
+func demo(objs ...runtime.Object) (srv *apiserver.Server, opts tarn.Options, end func()) {
+	srv = must(apiserver.New(apiserver.Options{AnyNamespace: true, Seed: 1}))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- srv.Run(ctx) }()
+	for _, obj := range objs {
+		must(srv.Create(obj))
+	}
+	return srv, tarn.Options{Config: srv.Config()}, func() {
+		cancel()
+		if err := <-done; err != nil {
+			log.Print(err)
+		}
+	}
+}
+
+// run runs a cluster in the background; end stops it and waits.
+func run(c *tarn.Cluster) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	return ctx, func() {
+		cancel()
+		if err := <-done; err != nil {
+			log.Print(err)
+		}
+	}
+}
+
+// until returns a context that ends soon after a condition is met.
+func until(ctx context.Context, met func() bool) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for !met() && ctx.Err() == nil {
+			<-tick.C
+		}
+	}()
+	return ctx
+}
+
+// Connect, say what to mirror, run, wait, read.
+func Example() {
+	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
+	defer end()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	cluster, err := tarn.Connect(options) // tarn.Options{}: the cluster that kubectl would talk to
+	if err != nil {
+		log.Fatal(err)
+	}
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	pods, err := tarn.Informer[*corev1.Pod](cluster, tarn.WithIndex(byNode), tarn.Drop(object.ManagedFields))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- cluster.Run(ctx) }()
+	if err := cluster.WaitSynced(ctx); err != nil {
+		log.Fatal(err) // says why not: "pods is forbidden: …"
+	}
+	for p := range byNode.Get(pods.Snapshot(), "node-7") {
+		fmt.Println(p.Name)
+	}
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// web
+	// <nil>
+}
+
+// What has no Go type is found by any name that the server knows.
+func ExampleInformerByName() {
+	srv, options, end := demo()
+	defer end()
+	if err := srv.Define(apiserver.Definition{Resource: widgets, ShortNames: []string{"wd"}}); err != nil {
+		log.Fatal(err)
+	}
+	must(srv.Create(widget("gear")))
+	cluster := must(tarn.Connect(options))
+	ctx, stop := run(cluster)
+	defer stop()
+
+	gears, err := tarn.InformerByName(ctx, cluster, "wd")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer gears.Close()
+	if err := gears.WaitSynced(ctx); err != nil {
+		log.Fatal(err)
+	}
+	gear, _ := gears.Get(object.Key{Namespace: "shop", Name: "gear"})
+	fmt.Println(gear.GetKind(), gear.Object["spec"])
+
+	_, err = tarn.InformerByName(ctx, cluster, "wdigets")
+	var unknown *wire.UnknownResourceError
+	fmt.Println(errors.As(err, &unknown), unknown)
+	// Output:
+	// Widget map[size:3]
+	// true no resource "wdigets"; did you mean widgets?
+}
+
+// Metadata alone is enough to see what there is and who owns it.
+func ExampleMetadataByName() {
+	_, options, end := demo(pod("shop", "web", "node-7"))
+	defer end()
+	cluster := must(tarn.Connect(options))
+	ctx, stop := run(cluster)
+	defer stop()
+
+	pods, err := tarn.MetadataByName(ctx, cluster, "pods", tarn.Matching("app=web"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for event := range pods.Events(ctx, informer.SubOptions[*metav1.PartialObjectMetadata]{}) {
+		fmt.Println(event.Kind, event.Key, event.New().Labels)
+		pods.Close() // ends the loop, and the mirror
+	}
+	// Output: Added shop/web map[app:web]
+}
+
+// A custom resource with a Go type, or without one, is described by a wire.Resource. It
+// may be served later.
+func ExampleInformerOf() {
+	srv, options, end := demo()
+	defer end()
+	cluster := must(tarn.Connect(options))
+	ctx, stop := run(cluster)
+	defer stop()
+
+	gears, err := tarn.InformerOf(cluster, wire.Unstructured(widgets), tarn.InNamespaces("shop"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := srv.Define(apiserver.Definition{Resource: widgets}); err != nil { // kubectl apply -f widgets.yaml
+		log.Fatal(err)
+	}
+	must(srv.Create(widget("gear")))
+	if err := gears.WaitFor(ctx, object.Version(fmt.Sprint(srv.Version()))); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(gears.Name(), gears.Len())
+	// Output: widgets.example.com in shop (unstructured) 1
+}
+
+// What cannot be mirrored is told, with its cause, and holds up nobody else.
+func ExampleCluster_WaitSynced() {
+	srv, options, end := demo()
+	defer end()
+	must(srv.Inject(apiserver.Fault{Kind: apiserver.Forbidden, Resource: "secrets"}))
+	cluster := must(tarn.Connect(options))
+	pods := must(tarn.Informer[*corev1.Pod](cluster))
+	secrets := must(tarn.Informer[*corev1.Secret](cluster))
+	ctx, stop := run(cluster)
+	defer stop()
+
+	// A program would say context.WithTimeout(ctx, time.Minute).
+	ctx = until(ctx, func() bool { return pods.Status().State == tarn.Live && secrets.Status().Cause != nil })
+	err := cluster.WaitSynced(ctx)
+	var missing *tarn.NotSyncedError
+	if errors.As(err, &missing) {
+		for _, m := range missing.Mirrors {
+			fmt.Println(m.Informer, apierrors.IsForbidden(m))
+		}
+	}
+	// Output: secrets true
+}
+
+// The rights that a program needs follow from what it mirrors; no server is asked.
+func ExampleCluster_RBAC() {
+	cluster := must(tarn.Connect(tarn.Options{Config: demoConfig}))
+	must(tarn.Informer[*corev1.Node](cluster))
+	must(tarn.Informer[*corev1.Secret](cluster, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token")))
+	fmt.Print(cluster.RBAC())
+	// Output:
+	// apiVersion: rbac.authorization.k8s.io/v1
+	// kind: ClusterRole
+	// metadata:
+	//   name: tarn
+	// rules:
+	// - apiGroups:
+	//   - ""
+	//   resources:
+	//   - nodes
+	//   verbs:
+	//   - get
+	//   - list
+	//   - watch
+	// ---
+	// apiVersion: rbac.authorization.k8s.io/v1
+	// kind: Role
+	// metadata:
+	//   name: tarn
+	//   namespace: shop
+	// rules:
+	// - apiGroups:
+	//   - ""
+	//   resourceNames:
+	//   - token
+	//   resources:
+	//   - secrets
+	//   verbs:
+	//   - get
+	//   - list
+	//   - watch
+}
+
+// Everything that is mirrored shows how it does.
+func ExampleCluster_Status() {
+	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
+	defer end()
+	cluster := must(tarn.Connect(options))
+	must(tarn.Informer[*corev1.Pod](cluster, tarn.Compact()))
+	fmt.Println(cluster.Status())
+	ctx, stop := run(cluster)
+	defer stop()
+	if err := cluster.WaitSynced(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range cluster.Status().Mirrors {
+		fmt.Println(m.Name, m.Resource.Kind, m.Form, m.Compact, m.Objects)
+	}
+	// Output:
+	// pods (compact): declared, 0 objects
+	// pods (compact) Pod typed true 2
+}
+
+// Two places that want different things of one mirror are told of each other.
+func ExampleNewTransform() {
+	noEnv := tarn.NewTransform("no env", func(p *corev1.Pod) (*corev1.Pod, error) {
+		for i := range p.Spec.Containers {
+			p.Spec.Containers[i].Env = nil
+		}
+		return p, nil
+	})
+	cluster := must(tarn.Connect(tarn.Options{Config: demoConfig}))
+	must(tarn.Informer[*corev1.Pod](cluster, tarn.WithTransform(noEnv)))
+	_, err := tarn.Informer[*corev1.Pod](cluster) // without it
+	var conflict *tarn.ConflictError
+	if errors.As(err, &conflict) {
+		fmt.Printf("%s: %s of one place, %s of the other\n", conflict.What, conflict.Has, conflict.Wants)
+	}
+	// Output: transform: "no env" of one place, none of the other
+}

@@ -1,0 +1,37 @@
+package tarn
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn/informer"
+)
+
+// broken is an informer whose source panics, which none of ours does.
+type broken struct{ err error }
+
+func (b broken) Run(context.Context) error            { return b.err }
+func (b broken) Status() informer.Status              { return informer.Status{} }
+func (b broken) WaitSynced(ctx context.Context) error { return nil }
+func (b broken) Wake()                                {}
+
+func TestRunEndsWithTheMirrorThatFailed(t *testing.T) {
+	c, err := Connect(Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("panic: no such thing")
+	id := identity{namespaces: "shop"}
+	if _, _, err := c.claim(id, &declaration{}, &claim{}, func(m *mirror) error {
+		m.inf = broken{err: cause}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context()); !errors.Is(err, cause) {
+		t.Errorf("Run returned %v", err)
+	}
+}

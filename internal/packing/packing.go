@@ -1,0 +1,259 @@
+// Package packing holds many byte strings that are alike, such as the encoded objects of
+// one resource, as their differences from a dictionary of some of them.
+//
+// A [Packer] packs, one string at a time; what comes of it is [Packed], which unpacks by
+// itself, for any number of readers at once.
+package packing
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxDictionary is the length of a dictionary: some three hundred pods, one of each
+	// template of a large cluster. Its offsets take up to three bytes.
+	maxDictionary = 1 << 20
+	minDictionary = 16 << 10
+	// warmUp is how long a dictionary may grow before it has to have saved as much as it is
+	// long: what is not alike never will.
+	warmUp = 64 << 10
+	// maxGenerations is how many dictionaries may be in use. A new one is begun when one is
+	// full and was worth it, because objects change their looks over the months; an old one
+	// goes when the last string that was packed with it has gone.
+	maxGenerations = 16
+
+	// alike is how many times shorter a string must become to be like something that the
+	// dictionary has. For pods 6 is best: with 4 they take a fifth more, and with 8 there are
+	// several times the dictionaries.
+	alike = 6
+
+	seq    = 8 // bytes that are looked for at a time
+	stride = 4 // every so many places of a dictionary are noted
+)
+
+// Packer packs byte strings. The zero Packer is ready to use. All methods may be called from
+// any goroutine.
+//
+// A string that is not much like anything in the dictionary is put into it, and is then
+// packed as a reference to itself. So the dictionary costs nothing but its table, and fills
+// with one string of each sort. What it cannot take is held as it is.
+//
+// Memory beyond what is packed is bounded: a table of 1 MB, and what dictionaries have of
+// strings that are gone, 1 MB for each of at most 16.
+//
+// Rejected: flate and other general compressors. They know the strings of one object only,
+// or of a dictionary that somebody must have made beforehand, and take ten times as long.
+type Packer struct {
+	mu    sync.Mutex // guards all below
+	dict  *dictionary
+	used  int // bytes of the dictionary
+	saved int // bytes, by what was packed with it
+	// table has, for the hash of some bytes, where in the dictionary they are, plus one.
+	table []uint32
+	shift int
+	buf   []byte
+
+	generations *atomic.Int32
+}
+
+// dictionary is a text to which strings refer. It only ever grows, so that a reader may
+// look at what it refers to while more is added.
+type dictionary struct {
+	text atomic.Pointer[[]byte] // of its whole capacity
+}
+
+// Packed is a string that was packed, or, if it was not worth it, the string itself.
+type Packed struct {
+	dict *dictionary // nil: data is the string
+	// data is the length of the string and then, alternating, literal bytes, with their
+	// number before them, and references, as length and distance from the end of the one
+	// before.
+	data []byte
+}
+
+// Plain returns a string that is held as it is.
+func Plain(data []byte) Packed { return Packed{data: data} }
+
+// Size returns how many bytes it takes, without what it refers to.
+func (p Packed) Size() int { return len(p.data) }
+
+// Bytes returns the string. It is not to be changed. buf, which may be nil, is memory to
+// unpack to, which is grown where it has to be.
+func (p Packed) Bytes(buf *[]byte) []byte {
+	if p.dict == nil {
+		return p.data
+	}
+	text, data := *p.dict.text.Load(), p.data
+	n, k := binary.Uvarint(data)
+	data = data[k:]
+	if buf == nil {
+		buf = new([]byte)
+	}
+	out := slices.Grow((*buf)[:0], int(n))
+	*buf = out
+	at := 0
+	for {
+		lits, k := binary.Uvarint(data)
+		data = data[k:]
+		out = append(out, data[:lits]...)
+		data = data[lits:]
+		if len(out) == int(n) {
+			return out
+		}
+		length, k := binary.Uvarint(data)
+		data = data[k:]
+		from, k := binary.Varint(data)
+		data = data[k:]
+		at += int(from)
+		out = append(out, text[at:at+int(length)]...)
+		at += int(length)
+		if len(out) == int(n) {
+			return out
+		}
+	}
+}
+
+// Pack packs a string, of which it keeps nothing.
+func (p *Packer) Pack(src []byte) Packed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dict == nil {
+		p.begin()
+	}
+	p.buf = p.pack(p.buf[:0], src)
+	if len(p.buf) > len(src)/alike {
+		if at, ok := p.add(src); ok {
+			whole := binary.AppendUvarint(p.buf[:0], uint64(len(src)))
+			return Packed{dict: p.dict, data: bytes.Clone(refer(whole, nil, len(src), at))}
+		}
+		if len(p.buf) > len(src)*7/8 {
+			return Plain(bytes.Clone(src))
+		}
+	}
+	p.saved += len(src) - len(p.buf)
+	return Packed{dict: p.dict, data: bytes.Clone(p.buf)}
+}
+
+// refer appends literal bytes and a reference.
+func refer(dst, literals []byte, length, distance int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(literals)))
+	dst = append(dst, literals...)
+	dst = binary.AppendUvarint(dst, uint64(length))
+	return binary.AppendVarint(dst, int64(distance))
+}
+
+// pack appends src, packed, to dst.
+func (p *Packer) pack(dst, src []byte) []byte {
+	text := (*p.dict.text.Load())[:p.used]
+	dst = binary.AppendUvarint(dst, uint64(len(src)))
+	done, end := 0, 0 // of src; in text, where the last reference ended
+	for i := 0; i+seq <= len(src); {
+		word := binary.LittleEndian.Uint64(src[i:])
+		// Where the last reference would go on, if what differs is as long there as here.
+		at := end + i - done
+		if at+seq > len(text) || binary.LittleEndian.Uint64(text[at:]) != word {
+			at = int(p.table[hash(word, p.shift)]) - 1
+			if at < 0 || binary.LittleEndian.Uint64(text[at:]) != word {
+				i += 1 + (i-done)>>6
+				continue
+			}
+		}
+		from := i
+		for from > done && at > 0 && src[from-1] == text[at-1] {
+			from, at = from-1, at-1
+		}
+		n := i - from + seq
+		n += common(src[from+n:], text[at+n:])
+		dst = refer(dst, src[done:from], n, at-end)
+		i, done, end = from+n, from+n, at+n
+	}
+	if done < len(src) {
+		dst = binary.AppendUvarint(dst, uint64(len(src)-done))
+		dst = append(dst, src[done:]...)
+	}
+	return dst
+}
+
+// common returns how many bytes two strings share at their beginning.
+func common(a, b []byte) int {
+	n := 0
+	for len(a) >= n+8 && len(b) >= n+8 {
+		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+		n += 8
+	}
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func hash(word uint64, shift int) uint64 { return word * 0x9E3779B97F4A7C15 >> shift }
+
+// begin starts a dictionary.
+func (p *Packer) begin() {
+	if p.generations == nil {
+		p.generations = new(atomic.Int32)
+	}
+	p.generations.Add(1)
+	p.dict = &dictionary{}
+	runtime.AddCleanup(p.dict, func(n *atomic.Int32) { n.Add(-1) }, p.generations)
+	p.used, p.saved = 0, 0
+	p.grow(minDictionary)
+}
+
+// grow gives the dictionary room for so many bytes.
+func (p *Packer) grow(size int) {
+	text := make([]byte, size)
+	if old := p.dict.text.Load(); old != nil {
+		copy(text, (*old)[:p.used])
+	}
+	p.dict.text.Store(&text)
+	p.table = make([]uint32, size/stride)
+	p.shift = 64 - bits.Len(uint(len(p.table)-1))
+	p.note(0)
+}
+
+// note enters what the dictionary has from a place on into the table.
+func (p *Packer) note(from int) {
+	text := *p.dict.text.Load()
+	for i := from; i+seq <= p.used; i += stride {
+		p.table[hash(binary.LittleEndian.Uint64(text[i:]), p.shift)] = uint32(i + 1)
+	}
+}
+
+// add puts a string into the dictionary and returns where it is, or reports that it is not
+// worth it.
+func (p *Packer) add(src []byte) (at int, ok bool) {
+	room := len(*p.dict.text.Load())
+	switch {
+	case len(src) < seq || len(src) > maxDictionary/8:
+		return 0, false
+	case p.used >= warmUp && p.saved < p.used:
+		return 0, false
+	case p.used+len(src) <= room:
+	case room < maxDictionary:
+		size := room
+		for p.used+len(src) > size {
+			size *= 2
+		}
+		p.grow(min(size, maxDictionary))
+	case p.saved >= 4*maxDictionary && p.generations.Load() < maxGenerations:
+		p.begin()
+		return p.add(src)
+	default:
+		return 0, false
+	}
+	at = p.used
+	text := *p.dict.text.Load()
+	p.used += copy(text[at:], src)
+	p.note(at)
+	return at, true
+}

@@ -1,0 +1,171 @@
+package packing
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noise returns bytes that are like nothing else.
+func noise(r *rand.Rand, n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(r.Uint32())
+	}
+	return out
+}
+
+// likeness returns a string of a sort: mostly what all of the sort have, and a little of its
+// own.
+func likeness(sort, n int) []byte {
+	r := rand.New(rand.NewPCG(uint64(sort), 7))
+	var out []byte
+	for part := range 10 {
+		out = append(out, noise(r, 200)...)
+		out = fmt.Appendf(out, "own %d of %d", n, part)
+	}
+	return out
+}
+
+func TestWhatIsUnpackedIsWhatWasPacked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p Packer
+		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 1, 8).Draw(t, "pieces")
+		var strings [][]byte
+		var packed []Packed
+		for range rapid.IntRange(1, 40).Draw(t, "strings") {
+			var s []byte
+			for range rapid.IntRange(0, 12).Draw(t, "parts") {
+				s = append(s, rapid.SampledFrom(pieces).Draw(t, "piece")...)
+				s = append(s, rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "own")...)
+			}
+			strings = append(strings, slices.Clone(s))
+			packed = append(packed, p.Pack(s))
+			clear(s) // it is the caller's
+		}
+		var buf []byte
+		for i := range strings {
+			if got := packed[i].Bytes(&buf); !bytes.Equal(got, strings[i]) {
+				t.Fatalf("string %d is %q, want %q", i, got, strings[i])
+			}
+			if got := packed[i].Bytes(nil); !bytes.Equal(got, strings[i]) {
+				t.Fatalf("string %d without a buffer is %q, want %q", i, got, strings[i])
+			}
+		}
+	})
+}
+
+func TestStringsThatAreAlikeTakeAFraction(t *testing.T) {
+	var p Packer
+	long, short := 0, 0
+	for n := range 2000 {
+		s := likeness(n%50, n)
+		long, short = long+len(s), short+p.Pack(s).Size()
+	}
+	if short+p.used > long/6 {
+		t.Errorf("%d bytes take %d, and a dictionary of %d", long, short, p.used)
+	}
+}
+
+func TestStringsThatAreNotAlikeCostNoMoreThanThemselves(t *testing.T) {
+	var p Packer
+	r := rand.New(rand.NewPCG(1, 2))
+	long, short := 0, 0
+	for range 2000 {
+		s := noise(r, 1000)
+		long, short = long+len(s), short+p.Pack(s).Size()
+	}
+	if n := p.used + len(p.table)*4; short+n > long+3*warmUp || p.generations.Load() > 1 {
+		t.Errorf("%d bytes take %d, and a dictionary of %d in generation %d", long, short, n, p.generations.Load())
+	}
+}
+
+func TestAStringThatIsTooLongForADictionaryIsHeldAllTheSame(t *testing.T) {
+	var p Packer
+	s := noise(rand.New(rand.NewPCG(1, 2)), 2*maxDictionary)
+	if got := p.Pack(s); !bytes.Equal(got.Bytes(nil), s) || p.used > 0 {
+		t.Errorf("it is not what it was, or %d bytes of it are in the dictionary", p.used)
+	}
+}
+
+// Sorts of strings come and go, so that dictionaries fill. What was packed with the first
+// ones is held, and so are they.
+func TestDictionariesAreBoundedAndGoWithWhatRefersToThem(t *testing.T) {
+	var p Packer
+	var held []Packed
+	var want [][]byte
+	sort := 0
+	fill := func(generations int32, most int) {
+		for range most {
+			if p.generations != nil && p.generations.Load() >= generations {
+				return
+			}
+			for n := range 6 {
+				s := likeness(sort, n)
+				held, want = append(held, p.Pack(s)), append(want, s)
+			}
+			sort++
+		}
+	}
+	fill(3, 4000)
+	if n := p.generations.Load(); n != 3 {
+		t.Fatalf("there are %d dictionaries, want 3", n)
+	}
+	for i := range held {
+		if !bytes.Equal(held[i].Bytes(nil), want[i]) {
+			t.Fatalf("string %d is not what it was", i)
+		}
+	}
+	held, want = nil, nil
+	for range 20 {
+		runtime.GC()
+		if p.generations.Load() == 1 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if n := p.generations.Load(); n != 1 {
+		t.Errorf("nothing refers to the old dictionaries, but %d are there", n)
+	}
+	p.generations.Store(maxGenerations)
+	before := p.dict
+	for range 2000 {
+		for n := range 6 {
+			p.Pack(likeness(sort, n))
+		}
+		sort++
+	}
+	if p.dict != before {
+		t.Error("there is one more dictionary than there may be")
+	}
+	runtime.KeepAlive(held)
+}
+
+func TestReadersDoNotWaitForThePacker(t *testing.T) {
+	var p Packer
+	var group sync.WaitGroup
+	for w := range 4 {
+		group.Go(func() {
+			var buf []byte
+			var held []Packed
+			for n := range 200 {
+				held = append(held, p.Pack(likeness(n, w)))
+				back := n / 2
+				if !bytes.Equal(held[back].Bytes(&buf), likeness(back, w)) {
+					t.Errorf("string %d of %d is not what it was", back, w)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}

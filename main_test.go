@@ -1,0 +1,123 @@
+package tarn_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/object"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a cluster and the embedded server that it mirrors, in a bubble of virtual time.
+type rig struct {
+	*tarn.Cluster
+	t   *testing.T
+	srv *apiserver.Server
+	// halt ends Run and returns its error.
+	halt func() error
+}
+
+// within runs a test in a bubble, with a cluster that does not run yet.
+func within(t *testing.T, opts tarn.Options, test func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
+		opts.Config = srv.MemoryConfig()
+		test(t, &rig{Cluster: connect(t, opts), t: t, srv: srv})
+	})
+}
+
+func connect(t testing.TB, opts tarn.Options) *tarn.Cluster {
+	t.Helper()
+	c, err := tarn.Connect(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// start runs the cluster until the test ends or halt is called.
+func (r *rig) start() {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done, ended := make(chan error, 1), false
+	go func() { done <- r.Run(ctx) }()
+	r.halt = func() error {
+		if ended {
+			return nil
+		}
+		ended = true
+		cancel()
+		return <-done
+	}
+	r.t.Cleanup(func() {
+		if err := r.halt(); err != nil {
+			r.t.Error(err)
+		}
+	})
+	synctest.Wait()
+}
+
+// put creates objects.
+func (r *rig) put(objs ...runtime.Object) {
+	r.t.Helper()
+	for _, obj := range objs {
+		if _, err := r.srv.Create(obj); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// pass lets time pass, and everything come to rest.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// watches checks how many watches of a resource are open.
+func (r *rig) watches(resource string, want int) {
+	r.t.Helper()
+	synctest.Wait()
+	if got := r.srv.Watches(resource); got != want {
+		r.t.Errorf("%d watches of %s, want %d", got, resource, want)
+	}
+}
+
+// must is for calls that cannot fail unless the test does.
+func must[V any](v V, err error) V {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func pod(namespace, name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
+}
+
+var widgets = object.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+
+func widget(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("example.com/v1")
+	u.SetKind("Widget")
+	u.SetNamespace("shop")
+	u.SetName(name)
+	_ = unstructured.SetNestedField(u.Object, int64(3), "spec", "size")
+	return u
+}
+
+func key(namespace, name string) object.Key { return object.Key{Namespace: namespace, Name: name} }

@@ -1,0 +1,239 @@
+package tarn
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// identity is what makes two declarations one mirror: resource, form and scope. What is
+// held of each object is not part of it, so that a difference there is noticed.
+type identity struct {
+	resource       object.Resource
+	object         reflect.Type
+	encoding       wire.Encoding
+	compact        bool
+	namespaces     string // joined by commas, which no name has; "" for all
+	labels, fields string
+}
+
+// mirror is an informer that several handles share. It runs while it is wanted and the
+// cluster runs.
+type mirror struct {
+	id         identity
+	name       string
+	namespaces []string
+	dropped    []string // in order
+	transform  transform
+	inf        anyInformer
+	missing    atomic.Bool     // the server does not serve the resource
+	nudges     int             // how often it may yet be woken; belongs to awaitServed
+	wanted     context.Context // done with the last claim
+	end        context.CancelFunc
+
+	claims []*claim // of the open handles, the oldest first; the cluster's lock guards it
+}
+
+// claim is one handle's part of a mirror.
+type claim struct{ site string }
+
+// anyInformer is an *informer.Informer[T] of any T.
+type anyInformer interface {
+	Run(ctx context.Context) error
+	Status() informer.Status
+	WaitSynced(ctx context.Context) error
+	Wake()
+}
+
+// attach returns a handle on the mirror that the options ask for.
+func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[*X], opts []Option) (*Handle[*X], error) {
+	fail := func(err error) (*Handle[*X], error) {
+		return nil, fmt.Errorf("tarn: informer at %s: %w", site, err)
+	}
+	if err := res.Valid(); err != nil {
+		return fail(err)
+	}
+	d, err := declare(opts)
+	if err != nil {
+		return fail(err)
+	}
+	indexes, err := check[*X](res, d)
+	if err != nil {
+		return fail(err)
+	}
+	api := wire.For(c.client, res)
+	cl := &claim{site: site}
+	m, isNew, err := c.claim(d.identityFor(res.Resource, reflect.TypeFor[*X](), res.Encoding()), d, cl,
+		func(m *mirror) error { return build[P](c, m, api, d, indexes) })
+	if err != nil {
+		return nil, err
+	}
+	inf := m.inf.(*informer.Informer[*X])
+	if !isNew {
+		for _, x := range indexes { // without the cluster's lock: it looks at every object
+			inf.AddIndex(x)
+		}
+	}
+	return newHandle(c, m, cl, inf, api), nil
+}
+
+// check returns the indexes of a declaration, if all in it is of the resource's type.
+func check[T any](res wire.Resource[T], d *declaration) ([]store.AnyIndex[T], error) {
+	if d.namespaces != nil && !res.Namespaced {
+		return nil, fmt.Errorf("%s are not in namespaces; leave InNamespaces out", res.Resource)
+	}
+	want := reflect.TypeFor[T]()
+	if d.transform != nil && d.transform.of() != want {
+		return nil, fmt.Errorf("the transform %s is of %v, the informer of %v", d.transform.text(), d.transform.of(), want)
+	}
+	var indexes []store.AnyIndex[T]
+	for _, x := range d.indexes {
+		typed, ok := x.value.(store.AnyIndex[T])
+		if !ok {
+			return nil, fmt.Errorf("the index %q is of %v, the informer of %v", x.name, x.of, want)
+		}
+		if !slices.Contains(indexes, typed) {
+			indexes = append(indexes, typed)
+		}
+	}
+	return indexes, nil
+}
+
+func (d *declaration) identityFor(res object.Resource, obj reflect.Type, enc wire.Encoding) identity {
+	return identity{
+		resource: res, object: obj, encoding: enc, compact: d.compact,
+		namespaces: strings.Join(d.namespaces, ","), labels: d.labels, fields: d.fields,
+	}
+}
+
+// claim finds or makes the mirror of an identity and puts a claim on it.
+func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*mirror) error) (m *mirror, isNew bool, err error) {
+	dropped := slices.Sorted(maps.Keys(d.dropped))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == stopped || c.phase == running && c.run.Err() != nil {
+		return nil, false, ErrStopped
+	}
+	if m := c.mirrors[id]; m != nil {
+		if err := m.agrees(dropped, d.transform, cl.site); err != nil {
+			return nil, false, err
+		}
+		m.claims = append(m.claims, cl)
+		return m, false, nil
+	}
+	m = &mirror{
+		id: id, name: id.name(), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
+		claims: []*claim{cl},
+	}
+	m.wanted, m.end = context.WithCancel(context.Background())
+	if err := build(m); err != nil {
+		return nil, false, fmt.Errorf("tarn: informer at %s: %w", cl.site, err)
+	}
+	c.mirrors[id] = m
+	c.order = append(c.order, m)
+	if c.phase == running {
+		c.begin(m)
+	}
+	return m, true, nil
+}
+
+// agrees returns a *ConflictError if the mirror is not what another place wants it to be.
+func (m *mirror) agrees(dropped []string, t transform, site string) error {
+	e := &ConflictError{Mirror: m.name, Here: site, There: m.claims[0].site}
+	switch {
+	case !slices.Equal(m.dropped, dropped):
+		e.What, e.Wants, e.Has = "dropped fields", orNone(strings.Join(dropped, ", ")), orNone(strings.Join(m.dropped, ", "))
+	case m.transform != t:
+		e.What, e.Wants, e.Has = "transform", textOf(t), textOf(m.transform)
+	default:
+		return nil
+	}
+	return e
+}
+
+func textOf(t transform) string {
+	if t == nil {
+		return "none"
+	}
+	return t.text()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// name tells the mirror from others, for people: "pods", "pods in shop where app=web".
+func (id identity) name() string {
+	var b strings.Builder
+	b.WriteString(id.resource.String())
+	if id.namespaces != "" {
+		b.WriteString(" in " + id.namespaces)
+	}
+	if where := join(id.labels, id.fields); where != "" {
+		b.WriteString(" where " + where)
+	}
+	switch form := formOf(id.object); {
+	case form != Typed && id.compact:
+		fmt.Fprintf(&b, " (%s, compact)", form)
+	case form != Typed:
+		fmt.Fprintf(&b, " (%s)", form)
+	case id.compact:
+		b.WriteString(" (compact)")
+	}
+	return b.String()
+}
+
+// build makes the informer of a mirror.
+func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *declaration, indexes []store.AnyIndex[*X]) error {
+	source, err := api.Source(object.Selection{}, wire.SourceOptions{Drop: slices.Collect(maps.Values(d.dropped))})
+	if err != nil {
+		return err
+	}
+	opts := informer.Options[*X]{
+		Name:       m.name,
+		Selection:  object.Selection{Labels: d.labels, Fields: d.fields},
+		Namespaces: d.namespaces,
+		Indexes:    indexes,
+		OnMutation: c.opts.OnMutation,
+		Logger:     c.opts.Logger,
+		Reflector: reflector.Options[*X]{
+			Streaming: c.opts.Streaming, Backoff: c.opts.Backoff, GoneAfter: c.opts.GoneAfter, Budget: c.budget,
+		},
+	}
+	if t, ok := d.transform.(*Transform[*X]); ok {
+		opts.Transform = t.apply
+	}
+	if d.compact {
+		opts.Form = compactForm(api.Resource())
+	}
+	inf, err := informer.New(served[*X]{source: source, mirror: m, noticed: c.noticed}, accessor[P](), opts)
+	if err != nil {
+		return err
+	}
+	m.inf = inf
+	return nil
+}
+
+// accessor is object.Meta for a type that is known to have metadata only under the name P.
+func accessor[P Pointer[X], X any]() object.Accessor[*X] {
+	meta := object.Meta[P]()
+	return object.Accessor[*X]{
+		Key:     func(o *X) (object.Key, error) { return meta.Key(P(o)) },
+		UID:     func(o *X) object.UID { return meta.UID(P(o)) },
+		Version: func(o *X) object.Version { return meta.Version(P(o)) },
+		Labels:  func(o *X) map[string]string { return meta.Labels(P(o)) },
+	}
+}

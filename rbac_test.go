@@ -1,0 +1,116 @@
+package tarn_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// offline is a cluster that nobody will ever reach.
+func offline(t testing.TB) *tarn.Cluster {
+	t.Helper()
+	return connect(t, tarn.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}})
+}
+
+func TestRulesAreThoseOfOpenHandlesAndNoMore(t *testing.T) {
+	c := offline(t)
+	if rules := c.RBAC(); rules.ClusterRole() != nil || len(rules.Roles()) != 0 || rules.String() != "" {
+		t.Errorf("rules for nothing:\n%s", rules)
+	}
+	must(tarn.Informer[*corev1.Pod](c))
+	must(tarn.Informer[*corev1.Pod](c, tarn.InNamespaces("shop"), tarn.Compact())) // met by the whole cluster's
+	must(tarn.Informer[*corev1.Node](c))
+	must(tarn.InformerOf(c, wire.Metadata(widgets)))
+	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=settings")))
+	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=more")))
+	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop", "bank")))
+	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token"))) // met by all of shop's
+	must(tarn.Informer[*appsv1.Deployment](c, tarn.InNamespaces("shop")))
+	must(tarn.Informer[*corev1.Service](c)).Close()
+
+	rules := c.RBAC()
+	rules.Name = "shopkeeper"
+	const want = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: shopkeeper
+rules:
+- apiGroups:
+  - ""
+  resources:
+  - nodes
+  - pods
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - ""
+  resourceNames:
+  - more
+  - settings
+  resources:
+  - configmaps
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - example.com
+  resources:
+  - widgets
+  verbs:
+  - get
+  - list
+  - watch
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: shopkeeper
+  namespace: bank
+rules:
+- apiGroups:
+  - ""
+  resources:
+  - secrets
+  verbs:
+  - get
+  - list
+  - watch
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: shopkeeper
+  namespace: shop
+rules:
+- apiGroups:
+  - ""
+  resources:
+  - secrets
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - apps
+  resources:
+  - deployments
+  verbs:
+  - get
+  - list
+  - watch
+`
+	if got := rules.String(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// demoConfig is for examples that talk to nobody.
+var demoConfig = &rest.Config{Host: "https://127.0.0.1:1"}

@@ -1,0 +1,76 @@
+package tarn_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// deadline is a context for what takes no time unless something is broken.
+func deadline(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// The whole way, over TCP and TLS: handles, a controller made of them, and writes that
+// its reconciles read back.
+func TestH10_ControllersAreMadeOfHandlesAndReadWhatTheyWrote(t *testing.T) {
+	srv := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
+	c := connect(t, tarn.Options{Config: srv.Config()})
+	namespaces := must(tarn.Informer[*corev1.Namespace](c))
+	maps := must(tarn.Informer[*corev1.ConfigMap](c, tarn.Drop(object.ManagedFields)))
+	writer := controller.NewClient(maps.API(), maps.Informer())
+
+	greeted := make(chan string, 100)
+	welcome := func(ctx context.Context, ns object.Key) (controller.Result, error) {
+		at := object.Key{Namespace: ns.Name, Name: "welcome"}
+		if _, ok, err := writer.Get(at); ok || err != nil {
+			if ok {
+				greeted <- ns.Name
+			}
+			return controller.Result{}, err
+		}
+		_, err := writer.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}, wire.WriteOptions{})
+		return controller.Result{Requeue: err == nil}, err // a second creation would be a conflict
+	}
+	ctrl, err := controller.New("welcome", welcome, controller.Options[object.Key]{}, controller.For(namespaces.Informer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(deadline(t))
+	done := make(chan error, 1)
+	go func() { done <- controller.Run(ctx, c, ctrl) }()
+	if err := c.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namespaces.API().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, wire.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// Those that every cluster has, and shop.
+	for names := map[string]bool{}; !names["shop"] || len(names) < 5; {
+		select {
+		case name := <-greeted:
+			names[name] = true
+		case <-ctx.Done():
+			t.Fatalf("greeted: %v\n%v\n%v", names, c.Status(), ctrl.Status())
+		}
+	}
+	if st := ctrl.Status(); st.Failed != 0 || st.Conflicts != 0 {
+		t.Errorf("%v", st)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

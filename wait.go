@@ -1,0 +1,61 @@
+package tarn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tarnproject/tarn/informer"
+)
+
+// WaitSynced waits until every mirror has its state, those too that are asked for
+// meanwhile. When the context is done, or Run ends, before that, the error is a
+// [*NotSyncedError], which tells for each mirror that is missing what keeps it, and
+// unwraps to these causes: the API's Forbidden, or a [*NotServedError]. One that is
+// broken holds up no other.
+func (c *Cluster) WaitSynced(ctx context.Context) error {
+	waited := map[*mirror]bool{}
+	var missing []*informer.NotSyncedError
+	for more := true; more; {
+		more = false
+		for _, m := range c.declared() {
+			if waited[m] {
+				continue
+			}
+			waited[m], more = true, true
+			if e := m.waitSynced(ctx); e != nil {
+				missing = append(missing, e)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &NotSyncedError{Cause: c.whyNot(missing[0].Cause), Mirrors: missing}
+}
+
+// waitSynced waits for one mirror. A mirror that is not wanted any more need not have any
+// state.
+func (m *mirror) waitSynced(ctx context.Context) *informer.NotSyncedError {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.wanted, func() { cancel(informer.ErrStopped) })()
+	var e *informer.NotSyncedError
+	if err := m.inf.WaitSynced(ctx); !errors.As(err, &e) || m.wanted.Err() != nil {
+		return nil
+	}
+	return e
+}
+
+// whyNot adds to a cause what only the cluster knows.
+func (c *Cluster) whyNot(cause error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.phase == fresh:
+		return fmt.Errorf("%w: %w", ErrNotStarted, cause)
+	case errors.Is(cause, informer.ErrStopped):
+		return fmt.Errorf("%w: %w", ErrStopped, context.Cause(c.run))
+	}
+	return cause
+}

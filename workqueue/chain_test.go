@@ -1,0 +1,32 @@
+package workqueue
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// A place in a chain has no room for the number of every entry that a queue can have.
+// Beyond that it goes on with seats, in the same order.
+func TestMoreEntriesThanAChainCanHold(t *testing.T) {
+	q := New(Options[string]{})
+	q.entries.next = chainEnd - 2
+	q.entries.pages = make([]*[pageSize]entry[string], chainEnd>>pageBits)
+	q.entries.pages[len(q.entries.pages)-1] = new([pageSize]entry[string])
+	var want, got []string
+	for i := range 5 {
+		want = append(want, fmt.Sprint("item-", i))
+		q.Add(want[i])
+	}
+	if q.line.plain {
+		t.Fatalf("the line is still plain; the newest entry is %d of %d", q.entries.next-1, uint32(chainEnd))
+	}
+	for range want {
+		item, _ := q.Get()
+		q.Done(item)
+		got = append(got, item)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

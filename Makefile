@@ -6,6 +6,8 @@ PKG      ?= ./...
 FUZZTIME ?= 30s
 # Arguments for the benchmark program, such as BENCHFLAGS='-h'.
 BENCHFLAGS ?=
+# Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'.
+E2EFLAGS ?=
 # HTML=1 makes `cover` write coverage.html too.
 HTML ?=
 
@@ -23,7 +25,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race modules ## all that must pass: lint, known vulnerabilities, tests with -race, bench compiled
+test: lint vuln race modules ## all that must pass: lint, known vulnerabilities, tests with -race, bench and e2e compiled
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -38,6 +40,16 @@ lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
 bench: ## Tarn beside client-go, as one table
 	$(step) 'bench: go run . $(BENCHFLAGS)'
 	@cd bench && $(GO) run . $(BENCHFLAGS)
+
+# e2e/build is a module by itself that only this target looks at: it compiles
+# Kubernetes. The tests are compiled on all cores and then run one package after the
+# other, which is also what makes go show their progress.
+.PHONY: e2e
+e2e: ## Tarn on a real control plane, which is built the first time (some minutes)
+	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
+	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
+	$(step) 'e2e: go test ./... $(E2EFLAGS)'
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v $(E2EFLAGS) ./...
 
 # Every target is run, also after one has failed; the failing inputs are kept by go
 # in the package's testdata/fuzz.

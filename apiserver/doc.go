@@ -42,6 +42,10 @@
 //   - There is no admission, no defaulting beyond a first phase, and no validation
 //     beyond names and metadata. The schemas of custom resources are neither enforced
 //     nor pruned by; all their versions are the same objects.
+//   - An update of the status leaves all metadata alone; of some built-in kinds, pods
+//     among them, the real one takes labels and annotations too.
+//   - A pod without a grace period is gone at once; the real one marks it first, so that
+//     watches see a MODIFIED more.
 //   - Field ownership is tracked from the first server-side apply of an object on, as
 //     early servers did. The lists of custom resources are owned as a whole.
 //   - No controllers run, except that deletions are cascaded when

@@ -220,7 +220,8 @@ func (s *Server) Struck(kind FaultKind) int {
 }
 
 // Cut loses the connections of all open watches of a resource, such as "pods" or
-// "deployments.apps", or of all for the empty name, and counts them.
+// "deployments.apps", or of all for the empty name, and counts them. Those that are stalled
+// are among them.
 func (s *Server) Cut(resource string) int { return s.storage.cutWatches(named(resource)) }
 
 // Compact forgets the history but for the last changes: watches and exact lists from

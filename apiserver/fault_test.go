@@ -152,6 +152,17 @@ func TestLatencyAndStallOfRequests(t *testing.T) {
 	})
 }
 
+func TestCutHitsStalledWatchesToo(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	inject(t, s, apiserver.Fault{Kind: apiserver.Stall, Verb: "watch"})
+	onPods := watching(t, s, pods+"?watch=1&resourceVersion=13")
+	fill(t, s, pod("a")) // which wakes it, and is not told
+	if n := s.Cut("pods"); n != 1 {
+		t.Errorf("cut %d", n)
+	}
+	onPods.expect(t, "cut")
+}
+
 func TestCutHitsOpenWatchesOfOneResource(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	onPods := watching(t, s, pods+"?watch=1&resourceVersion=13")

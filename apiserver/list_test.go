@@ -195,6 +195,10 @@ func TestListOptionsAreCheckedAsTheRealServerDoes(t *testing.T) {
 	} {
 		get(t, s, pods+"?"+query).refused(t, http.StatusUnprocessableEntity, "Invalid", want)
 	}
+	// kubectl puts the selectors before it.
+	if got := get(t, s, pods+"?fieldSelector=spec.colour%3Dred").at("message"); got != "field label not supported: spec.colour" {
+		t.Errorf("got %q", got)
+	}
 	for query, want := range map[string]string{
 		"resourceVersion=x1":              "invalid resource version",
 		"labelSelector=a+b":               "unable to parse requirement",

@@ -156,17 +156,9 @@ func newSelection(k *kind, namespace, name string, l labels.Selector, f fields.S
 	}
 	for _, req := range f.Requirements() {
 		if !k.selectable(req.Field) {
-			return sel, apierrors.NewBadRequest(fmt.Sprintf("Unable to find %q that match label selector %q, field selector %q: field label not supported: %s",
-				k.GVR().String(), labelText(l), f, req.Field))
+			return sel, apierrors.NewBadRequest("field label not supported: " + req.Field)
 		}
 	}
 	sel.fields = f
 	return sel, nil
-}
-
-func labelText(l labels.Selector) string {
-	if l == nil {
-		return ""
-	}
-	return l.String()
 }

@@ -22,6 +22,7 @@ type stream struct {
 	server  *Server
 	r       *request
 	w       http.ResponseWriter
+	watcher *watcher
 	frames  streaming.Encoder
 	strikes *streamFaults // what goes wrong in it
 	columns bool          // a table still has to name its columns
@@ -51,7 +52,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 	info := s.codecs.infos[r.rep.form].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, body: body},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, body: body},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if gone {

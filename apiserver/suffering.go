@@ -171,8 +171,7 @@ func (f *streamFaults) due(st *stream) error {
 		if err := st.flush(); err != nil {
 			return err
 		}
-		<-st.r.Context().Done()
-		return context.Cause(st.r.Context())
+		return st.stall()
 	default:
 		return nil
 	}
@@ -180,4 +179,18 @@ func (f *streamFaults) due(st *stream) error {
 		return err
 	}
 	return end
+}
+
+// stall sends nothing until the watch is cut, or the client or the server goes away.
+func (st *stream) stall() error {
+	for {
+		select {
+		case <-st.r.Context().Done():
+			return context.Cause(st.r.Context())
+		case <-st.watcher.wake:
+			if st.watcher.isCut() {
+				return errCut
+			}
+		}
+	}
 }

@@ -33,7 +33,8 @@ func col(name, kind string, priority int32) metav1.TableColumnDefinition {
 // age.
 var layouts = map[string][]metav1.TableColumnDefinition{
 	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "integer", 0),
-		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1)},
+		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1),
+		col("Nominated Node", "string", 1), col("Readiness Gates", "string", 1)},
 	"deployments.apps": {col("Name", "string", 0), col("Ready", "string", 0), col("Up-to-date", "integer", 0), col("Available", "integer", 0), col("Age", "string", 0)},
 	"replicasets.apps": {col("Name", "string", 0), col("Desired", "integer", 0), col("Current", "integer", 0), col("Ready", "integer", 0), col("Age", "string", 0)},
 	"nodes":            {col("Name", "string", 0), col("Status", "string", 0), col("Roles", "string", 0), col("Age", "string", 0), col("Version", "string", 0)},
@@ -103,7 +104,8 @@ func (k *kind) cells(rec *record) []any {
 			}
 			restarts += int64(c.RestartCount)
 		}
-		return []any{name, fmt.Sprintf("%d/%d", ready, len(o.Spec.Containers)), podStatus(o), restarts, age, none(o.Status.PodIP), none(o.Spec.NodeName)}
+		return []any{name, fmt.Sprintf("%d/%d", ready, len(o.Spec.Containers)), podStatus(o), restarts, age,
+			none(o.Status.PodIP), none(o.Spec.NodeName), none(o.Status.NominatedNodeName), readinessGates(o)}
 	case *appsv1.Deployment:
 		return []any{name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, value(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas), int64(o.Status.AvailableReplicas), age}
 	case *appsv1.ReplicaSet:
@@ -171,6 +173,23 @@ func value(p *int32) int32 {
 		return 1 // what the real server defaults to
 	}
 	return *p
+}
+
+// readinessGates tells how many of a pod's gates are open, as in "1/2".
+func readinessGates(p *corev1.Pod) string {
+	if len(p.Spec.ReadinessGates) == 0 {
+		return none("")
+	}
+	open := 0
+	for _, gate := range p.Spec.ReadinessGates {
+		for _, c := range p.Status.Conditions {
+			if c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue {
+				open++
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d/%d", open, len(p.Spec.ReadinessGates))
 }
 
 func podStatus(p *corev1.Pod) string {

@@ -168,6 +168,12 @@ func (w *watcher) tell(c *change) (told, bool) {
 	return told{}, false
 }
 
+func (w *watcher) isCut() bool {
+	w.storage.mu.Lock()
+	defer w.storage.mu.Unlock()
+	return w.cut
+}
+
 // close ends the watch.
 func (w *watcher) close() {
 	s := w.storage

@@ -80,6 +80,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// String is Error. Without it an Error would have the String of its Call, and who prefers
+// that to Error, as klog does, would not tell what happened.
+func (e *Error) String() string { return e.Error() }
+
 // Status returns the server's Status.
 func (e *Error) Status() metav1.Status { return e.status.Status() }
 
@@ -117,6 +121,9 @@ func (e *TransportError) Error() string {
 	}
 	return b.String()
 }
+
+// String is Error, as in [Error.String].
+func (e *TransportError) String() string { return e.Error() }
 
 // Unwrap returns the causes.
 func (e *TransportError) Unwrap() []error {

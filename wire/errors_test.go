@@ -87,6 +87,16 @@ func TestARefusalIsAnAPIStatus(t *testing.T) {
 	}
 }
 
+// klog prefers String to Error where there are both, and the embedded Call has one.
+func TestAnErrorIsTheSameTextForAll(t *testing.T) {
+	refused := getPod(t, http.StatusNotFound, "nothing here")
+	for _, err := range []error{refused, &TransportError{Call: Call{Verb: "watch", Resource: podResource}, Err: errors.New("connection reset")}} {
+		if s, ok := err.(fmt.Stringer); ok && s.String() != err.Error() {
+			t.Errorf("as text %q, as an error %q", s, err)
+		}
+	}
+}
+
 func TestRetryAfterComesFromTheHeaderFirst(t *testing.T) {
 	for header, want := range map[string]time.Duration{"9": 9 * time.Second, "-3": 0, "soon": 3 * time.Second, "": 3 * time.Second, "Mon, 02 Jan 2006 15:04:05 GMT": 0} {
 		body := `{"kind":"Status","apiVersion":"v1","code":429,"details":{"retryAfterSeconds":3}}`

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+// apiserverFlags are those of tarn apiserver.
+type apiserverFlags struct {
+	listen    string
+	remote    bool
+	tls       bool
+	out       string
+	overwrite bool
+	seed      string
+	objects   int
+	churn     float64
+	faults    []string
+	admin     bool
+}
+
+func newApiserverCommand(e *env) *cobra.Command {
+	var flags apiserverFlags
+	cmd := &cobra.Command{
+		Use:   "apiserver",
+		Short: "Serve a Kubernetes API to try things on",
+		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores as a real
+one does; no controllers run, nobody is authenticated, and nothing is kept when it ends.
+
+A kubeconfig is written for it, by default to a temporary file that goes when it ends. Your
+own kubeconfig is left alone.
+
+--seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
+namespaces, then the rest. --objects fills it with a made-up cluster, and --churn keeps
+changing that.
+
+--faults alone lets one request in ten suffer something, at random; --faults=random:0.5:7
+chooses the share and the seed. --faults=KIND[,resource=R][,verb=V][,times=N][,after=N][,wait=D]
+is a certain fault, and may be given several times. The kinds are those of the package
+apiserver: cut-watch, gone-event, too-many-requests, internal-error, latency, stall, ...`,
+		Example: `  tarn apiserver                                        # an empty cluster
+  tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
+  tarn apiserver --objects 500 --churn 5                # something to watch
+  tarn apiserver --tls --listen 127.0.0.1:6443
+  tarn apiserver --faults=cut-watch,resource=pods,after=10`,
+		Args: faultArgs(&flags.faults),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serveAPI(cmd.Context(), e, flags) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any that is free")
+	f.BoolVar(&flags.remote, "allow-remote", false, "let --listen be an address that other machines reach, though nobody is authenticated")
+	f.BoolVar(&flags.tls, "tls", false, "serve HTTPS, with a certificate made for the occasion")
+	f.StringVar(&flags.out, "kubeconfig-out", "", "the `file` to write the kubeconfig to (default a temporary one)")
+	f.BoolVar(&flags.overwrite, "overwrite", false, "let --kubeconfig-out replace a file that tarn did not write")
+	f.StringVar(&flags.seed, "seed", "", "a `directory` of YAML files to load, or one file")
+	f.IntVar(&flags.objects, "objects", 0, "fill it with a made-up cluster of about so many objects")
+	f.Float64Var(&flags.churn, "churn", 0, "how many of these objects change in a second")
+	f.BoolVar(&flags.admin, "admin", false, "serve faults and compaction over HTTP, below /tarn/")
+	addFaults(f, &flags.faults)
+	return cmd
+}
+
+func (f *apiserverFlags) check() error {
+	host, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case err != nil:
+		return usagef("--listen %q is not an address; write it as 127.0.0.1:8080", f.listen)
+	case !f.remote && !loopback(host):
+		return usagef("--listen %s can be reached from other machines, and nobody is authenticated; add --allow-remote if that is what you want", f.listen)
+	case f.objects < 0 || f.churn < 0:
+		return usagef("--objects and --churn must not be negative")
+	case f.churn > 0 && f.objects == 0:
+		return usagef("--churn changes the objects of --objects; say how many")
+	}
+	return nil
+}
+
+// serveAPI serves until the context ends.
+func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	faults, err := parseFaults(flags.faults)
+	if err != nil {
+		return err
+	}
+	seeds, err := readSeed(flags.seed)
+	if err != nil {
+		return err
+	}
+	server, err := apiserver.New(apiserver.Options{
+		Address: flags.listen, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+	})
+	if err != nil {
+		return listenError(flags.listen, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = server.Close() // what went wrong before is worth more
+		}
+	}()
+	if err := plant(server, seeds); err != nil {
+		return err
+	}
+	var churn *demoChurn
+	if flags.objects > 0 {
+		world, err := newDemoCluster(server, flags.objects, 1)
+		if err != nil {
+			return err
+		}
+		churn = newDemoChurn(world, flags.churn)
+	}
+	file, err := writeKubeconfig(server.Config(), flags.out, flags.overwrite)
+	if err != nil {
+		return err
+	}
+	defer file.remove()
+	if err := faults.inject(server); err != nil {
+		return err
+	}
+	fmt.Fprint(e.out, greeting(server, file.path, len(seeds), flags, faults))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	churned := make(chan error, 1)
+	go func() {
+		churned <- churn.run(ctx)
+		cancel()
+	}()
+	served := server.Run(ctx)
+	cancel()
+	return errors.Join(served, <-churned)
+}
+
+// greeting says where the server is and how to use it.
+func greeting(server *apiserver.Server, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Serving a Kubernetes API on %s; nobody is authenticated and nothing is kept.\n", server.Config().Host)
+	if seeds > 0 {
+		fmt.Fprintf(&b, "Loaded %d objects of %s.\n", seeds, flags.seed)
+	}
+	if flags.objects > 0 {
+		fmt.Fprintf(&b, "Made up a cluster of about %d objects; %g of them change in a second.\n", flags.objects, flags.churn)
+	}
+	if text := faults.String(); text != "" {
+		fmt.Fprintf(&b, "Faults: %s.\n", text)
+	}
+	if flags.admin {
+		fmt.Fprintf(&b, "Faults on demand: curl -X POST '%s/tarn/cut?resource=pods'\n", server.Config().Host)
+	}
+	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nand then, say: tarn watch pods -A, or kubectl get namespaces. Ctrl-C ends it.\n", shellWord(kubeconfig))
+	return b.String()
+}
+
+// shellWord quotes a path where a shell would take it apart.
+func shellWord(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@%") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// loopback reports whether a host is this machine alone.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// listenError says in one sentence why an address cannot be listened on.
+func listenError(address string, err error) error {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("the address %s is in use; choose another with --listen, or port 0 for any", address)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("the address %s may not be used; choose a port above 1023 with --listen", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return usagef("the address %s is none of this machine's; choose another with --listen", address)
+	case errors.As(err, &op):
+		return usagef("the address %s cannot be used: %s", address, lastOf(op))
+	}
+	return err
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+// heard is output that a test waits for.
+type heard struct {
+	mu   sync.Mutex // guards text and more
+	text bytes.Buffer
+	more chan struct{} // closed by the next write
+}
+
+func newHeard() *heard { return &heard{more: make(chan struct{})} }
+
+// Write implements [io.Writer].
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text.Write(p)
+	close(h.more)
+	h.more = make(chan struct{})
+	return len(p), nil
+}
+
+// String returns everything so far.
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.text.String()
+}
+
+// until waits for a text, or fails when the other has ended without it.
+func (h *heard) until(t *testing.T, text string, ended <-chan struct{}) string {
+	t.Helper()
+	for {
+		h.mu.Lock()
+		all, more := h.text.String(), h.more
+		h.mu.Unlock()
+		if strings.Contains(all, text) {
+			return all
+		}
+		select {
+		case <-more:
+		case <-ended:
+			if all = h.String(); !strings.Contains(all, text) {
+				t.Fatalf("it ended without %q:\n%s", text, all)
+			}
+			return all
+		}
+	}
+}
+
+// session is a command line that runs in this process.
+type session struct {
+	out, err *heard
+	ended    chan struct{}
+	code     int
+	stop     func()
+}
+
+// inBackground runs a command line in this process until the test ends it, or ends.
+func inBackground(t *testing.T, args ...string) *session {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &session{out: newHeard(), err: newHeard(), ended: make(chan struct{})}
+	b.stop = func() {
+		cancel()
+		<-b.ended
+	}
+	go func() {
+		defer close(b.ended)
+		b.code = run(ctx, args, strings.NewReader(""), b.out, b.err)
+	}()
+	t.Cleanup(b.stop)
+	return b
+}
+
+// exported returns the path in the line that tells how to use a server.
+func exported(t *testing.T, greeting string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(greeting, "export KUBECONFIG=")
+	if !ok {
+		t.Fatalf("no line to use it:\n%s", greeting)
+	}
+	path, _, _ := strings.Cut(rest, "\n")
+	return path
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const widgets = `apiVersion: example.com/v1
+kind: Widget
+metadata: {name: first, namespace: shop}
+spec: {colour: red, size: 3}
+---
+# a comment alone is no object
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+func TestApiserverServesItsSeedAndEndsInOrder(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a", "widgets.yaml"), widgets)
+	write(t, filepath.Join(dir, "b.json"), `{"apiVersion":"v1","kind":"List","items":[
+		{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"shop"},"data":{"a":"1"}},
+		{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"mine":"yes"}}}]}`)
+	write(t, filepath.Join(dir, "README.md"), "not an object")
+	for _, flags := range [][]string{nil, {"--tls"}} {
+		b := inBackground(t, append([]string{"apiserver", "--seed", dir}, flags...)...)
+		kubeconfig := exported(t, b.out.until(t, "Ctrl-C", b.ended))
+		if !strings.Contains(b.out.String(), "Loaded 5 objects") {
+			t.Errorf("%v: not everything was loaded:\n%s", flags, b.out)
+		}
+		r := call(t.Context(), "watch", "widgets,configmaps,namespaces", "-A", "--once", "-o", "yaml", "--kubeconfig", kubeconfig)
+		for _, want := range []string{"colour: red", "name: one", "mine: \"yes\""} {
+			if !strings.Contains(r.out, want) {
+				t.Errorf("%v: no %s in\n%v", flags, want, r)
+			}
+		}
+		b.stop()
+		if b.code != exitDone || b.err.String() != "" {
+			t.Errorf("%v: exit %d, %s", flags, b.code, b.err)
+		}
+		if _, err := os.Stat(kubeconfig); !os.IsNotExist(err) {
+			t.Errorf("%v: the temporary kubeconfig is still there: %v", flags, err)
+		}
+	}
+}
+
+func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
+	for range 2 { // the second time there is one of ours
+		b := inBackground(t, "apiserver", "--kubeconfig-out", path)
+		b.out.until(t, "Ctrl-C", b.ended)
+		b.stop()
+		cfg, err := clientcmd.LoadFromFile(path)
+		if err != nil || b.code != exitDone {
+			t.Fatalf("exit %d: %v", b.code, err)
+		}
+		if cfg.CurrentContext != served || !strings.Contains(b.out.String(), cfg.Clusters[served].Server) {
+			t.Errorf("the kubeconfig is not of the server: %+v", cfg.Clusters)
+		}
+	}
+	own := write(t, path, "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: https://prod}}]\n")
+	before, err := os.ReadFile(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := call(t.Context(), "apiserver", "--kubeconfig-out", own); r.code != exitUsage {
+		t.Errorf("somebody's kubeconfig was replaced: %v", r)
+	}
+	if after, err := os.ReadFile(own); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("somebody's kubeconfig was changed: %s, %v", after, err)
+	}
+	b := inBackground(t, "apiserver", "--kubeconfig-out", own, "--overwrite")
+	b.out.until(t, "Ctrl-C", b.ended)
+	b.stop()
+	if !replaceable(own) {
+		t.Error("--overwrite did not replace it")
+	}
+}
+
+func TestApiserverBadInputIsOneClearSentence(t *testing.T) {
+	dir := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := func(name, text string) string { return write(t, filepath.Join(dir, name), text) }
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	cases := []struct {
+		name string
+		args []string
+	}{
+		{"argument", []string{"please"}},
+		{"listen", []string{"--listen", "8080"}},
+		{"remote", []string{"--listen", "0.0.0.0:0"}},
+		{"port", []string{"--listen", taken.Addr().String()}},
+		{"churn", []string{"--churn", "5"}},
+		{"fault", []string{"--faults=earthquake"}},
+		{"fault-setting", []string{"--faults=cut-watch,colour=red"}},
+		{"fault-value", []string{"--faults=cut-watch,times=many"}},
+		{"fault-rate", []string{"--faults=random:7"}},
+		{"fault-seed", []string{"--faults=random:0.1:x"}},
+		{"fault-apart", []string{"--faults", "cut-watch"}},
+		{"seed-missing", []string{"--seed", filepath.Join(dir, "nowhere")}},
+		{"seed-empty", []string{"--seed", filepath.Dir(file("empty/README", "nothing"))}},
+		{"seed-yaml", []string{"--seed", file("yaml.yaml", pod+"---\na: b: c\n")}},
+		{"seed-twice", []string{"--seed", file("twice.yaml", pod+"---\n"+pod)}},
+		{"seed-key", []string{"--seed", file("key.yaml", "apiVersion: v1\nkind: Pod\nkind: Node\n")}},
+		{"seed-kind", []string{"--seed", file("kind.yaml", "apiVersion: v1\nkind: Unicorn\nmetadata: {name: a}\n")}},
+		{"seed-nokind", []string{"--seed", file("nokind.yaml", "hello: world\n")}},
+		{"seed-text", []string{"--seed", file("text.yaml", "hello\n")}},
+		{"seed-namespace", []string{"--seed", file("namespace.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: nowhere}\n")}},
+		{"seed-field", []string{"--seed", file("field.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: many}\n")}},
+		{"kubeconfig-folder", []string{"--kubeconfig-out", filepath.Join(dir, "missing", "kubeconfig")}},
+		{"kubeconfig-other", []string{"--kubeconfig-out", file("other", "something else")}},
+	}
+	var all strings.Builder
+	for _, c := range cases {
+		r := call(t.Context(), append([]string{"apiserver"}, c.args...)...)
+		if r.code == exitDone || strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%s: %v", c.name, r)
+		}
+		all.WriteString(c.name + ": exit " + string(rune('0'+r.code)) + ": " + r.err)
+	}
+	golden(t, "apiserver-input", all.String(), dir, "DIR", taken.Addr().String(), "TAKEN")
+}
+
+func TestFaultsAreReadAsWritten(t *testing.T) {
+	f, err := parseFaults([]string{"random:0.25:7", "cut-watch,resource=pods,after=10", "latency,verb=list,times=2,wait=3s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := faultSpec{rate: 0.25, seed: 7, certain: []apiserver.Fault{
+		{Kind: apiserver.CutWatch, Resource: "pods", After: 10},
+		{Kind: apiserver.Latency, Verb: "list", Times: 2, Wait: 3_000_000_000},
+	}}
+	if d := cmp.Diff(want, f, cmp.AllowUnexported(faultSpec{})); d != "" {
+		t.Error(d)
+	}
+	if text := f.String(); text != "25 % of requests at random (again with --faults=random:0.25:7), cut-watch of pods, latency" {
+		t.Error(text)
+	}
+	server := apiserver.Start(t, apiserver.Options{})
+	if err := f.inject(server); err != nil || len(server.Faults()) != 2 {
+		t.Errorf("%v, %v", server.Faults(), err)
+	}
+}
+
+func TestEveryFaultIsCounted(t *testing.T) {
+	for _, kind := range faultKinds {
+		if err := (apiserver.Fault{Kind: kind}).Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	// The error names all kinds there are.
+	err := (apiserver.Fault{Kind: "?"}).Validate()
+	for _, word := range strings.FieldsFunc(err.Error()[strings.Index(err.Error(), "["):], func(r rune) bool { return strings.ContainsRune("[], ", r) }) {
+		found := false
+		for _, kind := range faultKinds {
+			found = found || word == string(kind)
+		}
+		if !found {
+			t.Errorf("%s is not counted", word)
+		}
+	}
+}
+
+func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
+	cmd := command(t, "apiserver", "--objects", "50", "--churn", "20", "--admin", "--faults=latency,verb=get,wait=1ms")
+	out, errs := newHeard(), newHeard()
+	cmd.Stdout, cmd.Stderr = out, errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the exit code tells
+	}()
+	kubeconfig := exported(t, out.until(t, "Ctrl-C", ended))
+	if r := execute(t, command(t, "watch", "pods", "-A", "--once", "--kubeconfig", kubeconfig)); r.code != exitDone || strings.Count(r.out, "\n") < 10 {
+		t.Errorf("watch: %v", r)
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if cmd.ProcessState.ExitCode() != exitDone || errs.String() != "" {
+		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), errs)
+	}
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// demoResources are what the demo mirrors, as the server's faults name them.
+var demoResources = []string{"namespaces", "nodes", "deployments.apps", "replicasets.apps", "pods", "services", "configmaps"}
+
+// demoMirrors are the mirrors of the demo, and what was seen in them.
+type demoMirrors struct {
+	namespaces *tarn.Handle[*corev1.Namespace]
+	pods       *tarn.Handle[*corev1.Pod]
+	configMaps *tarn.Handle[*corev1.ConfigMap]
+
+	byNode  *store.Index[*corev1.Pod, string]
+	byOwner *store.Index[*corev1.Pod, object.UID]
+	byLabel *store.LabelIndex[*corev1.Pod]
+
+	all  []*demoMirror
+	news demoNews
+}
+
+// demoMirror is one of them, whatever its type.
+type demoMirror struct {
+	name   string
+	events atomic.Int64 // after the initial state
+	sub    *informer.Subscription
+	status func() tarn.MirrorStatus
+	// differs compares the mirror with a list of the server's, and counts what differs.
+	differs func(list []byte) (objects, differences int, first string, err error)
+	path    string
+}
+
+func newDemoMirrors(c *tarn.Cluster) (m *demoMirrors, err error) {
+	m = &demoMirrors{
+		byNode:  store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }),
+		byOwner: store.NewOwnerIndex[*corev1.Pod](),
+		byLabel: store.NewLabelIndex(func(p *corev1.Pod) map[string]string { return p.Labels }),
+	}
+	if m.namespaces, err = addDemoMirror[*corev1.Namespace](m, c); err != nil {
+		return nil, err
+	}
+	if _, err = addDemoMirror[*corev1.Node](m, c); err != nil {
+		return nil, err
+	}
+	if _, err = addDemoMirror[*appsv1.Deployment](m, c); err != nil {
+		return nil, err
+	}
+	if _, err = addDemoMirror[*appsv1.ReplicaSet](m, c); err != nil {
+		return nil, err
+	}
+	m.pods, err = addDemoMirror[*corev1.Pod](m, c, tarn.WithIndex[*corev1.Pod](m.byNode), tarn.WithIndex[*corev1.Pod](m.byOwner), tarn.WithIndex[*corev1.Pod](m.byLabel))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = addDemoMirror[*corev1.Service](m, c); err != nil {
+		return nil, err
+	}
+	m.configMaps, err = addDemoMirror[*corev1.ConfigMap](m, c)
+	return m, err
+}
+
+// demoObject is a pointer to an API type.
+type demoObject[X any] interface {
+	*X
+	metav1.Object
+	runtime.Object
+}
+
+func addDemoMirror[P demoObject[X], X any](m *demoMirrors, c *tarn.Cluster, opts ...tarn.Option) (*tarn.Handle[*X], error) {
+	h, err := tarn.Informer[P](c, opts...)
+	if err != nil {
+		return nil, err
+	}
+	res := h.API().Resource().Resource
+	one := &demoMirror{name: res.Resource, path: listPath(res.GVR()), status: h.Status}
+	one.sub, err = h.SubscribeBatch(func(_ context.Context, events []informer.Event[*X]) {
+		for _, ev := range events {
+			if ev.Initial {
+				continue
+			}
+			one.events.Add(1)
+			m.news.add(one.name, ev.Kind, ev.Key, any(ev.Old()), any(ev.New()))
+		}
+	}, informer.SubOptions[*X]{Name: "demo"})
+	if err != nil {
+		return nil, err
+	}
+	one.differs = func(list []byte) (int, int, string, error) { return differing[P](h, list) }
+	m.all = append(m.all, one)
+	return h, nil
+}
+
+func listPath(gvr schema.GroupVersionResource) string {
+	if gvr.Group == "" {
+		return "/api/" + gvr.Version + "/" + gvr.Resource
+	}
+	return "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
+}
+
+// comparison is what was found when the mirrors were held against the server.
+type comparison struct {
+	objects, resources int
+	err                error // why they are not the same, or that nobody could tell
+}
+
+// compare asks the server for everything, by plain HTTP and without any of our own code
+// on the way, and compares it with the mirrors field by field.
+func (m *demoMirrors) compare(ctx context.Context, server *apiserver.Server) (found comparison) {
+	cfg := server.MemoryConfig()
+	client := &http.Client{Transport: cfg.Transport}
+	for _, one := range m.all {
+		list, err := get(ctx, client, cfg.Host+one.path)
+		if err != nil {
+			found.err = fmt.Errorf("%s could not be compared: %s", one.name, network(err))
+			return found
+		}
+		objects, wrong, first, err := one.differs(list)
+		switch {
+		case err != nil:
+			found.err = fmt.Errorf("%s could not be compared: %w", one.name, err)
+			return found
+		case wrong > 0:
+			found.err = fmt.Errorf("%d %s differ, %s among them (%s)", wrong, one.name, first, one.status())
+			return found
+		}
+		found.objects += objects
+		found.resources++
+	}
+	return found
+}
+
+func get(ctx context.Context, client *http.Client, url string) (body json.RawMessage, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answers %s", resp.Status)
+	}
+	return body, json.NewDecoder(resp.Body).Decode(&body)
+}
+
+// differing compares a mirror with a list in JSON.
+func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects, wrong int, first string, err error) {
+	var have struct{ Items []X }
+	if err := json.Unmarshal(list, &have); err != nil {
+		return 0, 0, "", err
+	}
+	snap := h.Snapshot()
+	defer snap.Release()
+	differ := func(key object.Key) {
+		if wrong == 0 {
+			first = key.String()
+		}
+		wrong++
+	}
+	on := map[object.Key]bool{}
+	for i := range have.Items {
+		item := P(&have.Items[i])
+		key := object.Key{Namespace: item.GetNamespace(), Name: item.GetName()}
+		on[key] = true
+		if mine, ok := snap.Get(key); !ok || !equality.Semantic.DeepEqual(bare[P](item), bare[P](mine)) {
+			differ(key)
+		}
+	}
+	for key := range snap.Keys() {
+		if !on[key] {
+			differ(key)
+		}
+	}
+	return len(have.Items), wrong, first, nil
+}
+
+// bare returns an object without its kind, which lists leave out. The original is left as
+// it is.
+func bare[P demoObject[X], X any](obj P) P {
+	obj = obj.DeepCopyObject().(P)
+	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return obj
+}
+
+// demoNews are the last changes.
+type demoNews struct {
+	mu   sync.Mutex // guards last
+	last []demoChange
+}
+
+// demoChange is one of them, in words.
+type demoChange struct {
+	kind store.Kind
+	text string
+}
+
+const demoNewsKept = 8
+
+func (n *demoNews) add(resource string, kind store.Kind, key object.Key, before, after any) {
+	change := demoChange{kind: kind, text: resource + " " + key.String()}
+	if kind == store.Updated {
+		change.text += ": " + describe(before, after)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.last) == demoNewsKept {
+		copy(n.last, n.last[1:])
+		n.last = n.last[:demoNewsKept-1]
+	}
+	n.last = append(n.last, change)
+}
+
+// newest returns the last changes, the newest first.
+func (n *demoNews) newest() []demoChange {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := make([]demoChange, 0, len(n.last))
+	for i := len(n.last) - 1; i >= 0; i-- {
+		out = append(out, n.last[i])
+	}
+	return out
+}
+
+// describe says what happened to an object.
+func describe(before, after any) string {
+	switch now := after.(type) {
+	case *corev1.Pod:
+		was := before.(*corev1.Pod)
+		switch {
+		case was.Status.Phase != now.Status.Phase:
+			return fmt.Sprintf("%s -> %s on %s", was.Status.Phase, now.Status.Phase, now.Spec.NodeName)
+		case len(now.Status.ContainerStatuses) > 0 && now.Status.ContainerStatuses[0].State.Waiting != nil:
+			return fmt.Sprintf("%s, restart %d", now.Status.ContainerStatuses[0].State.Waiting.Reason, now.Status.ContainerStatuses[0].RestartCount)
+		}
+		return "ready again"
+	case *appsv1.Deployment:
+		was := before.(*appsv1.Deployment)
+		if a, b := was.Spec.Replicas, now.Spec.Replicas; a != nil && b != nil && *a != *b {
+			return fmt.Sprintf("scaled %d -> %d", *a, *b)
+		}
+		return fmt.Sprintf("%d of %d ready", now.Status.ReadyReplicas, now.Status.Replicas)
+	case *appsv1.ReplicaSet:
+		return fmt.Sprintf("%d of %d ready", now.Status.ReadyReplicas, now.Status.Replicas)
+	case *corev1.ConfigMap:
+		if now.Name == summaryName {
+			return fmt.Sprintf("%s pods, %s ready, written by the controller", now.Data["pods"], now.Data["ready"])
+		}
+		return "workers=" + now.Data["workers"]
+	case *corev1.Node:
+		return "heartbeat"
+	}
+	return "changed"
+}

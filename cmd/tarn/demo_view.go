@@ -1,0 +1,323 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
+
+	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/store"
+)
+
+// demoFrame is all that the demo shows at one moment.
+type demoFrame struct {
+	at       time.Duration // since the start
+	mirrors  []demoRow
+	writes   int64
+	summary  controller.Status
+	faults   int
+	kinds    map[apiserver.FaultKind]int
+	news     []demoChange
+	nodes    int // different values of the index by node
+	fullest  string
+	most     int
+	owners   int
+	frontend int
+}
+
+// demoRow is a mirror in a frame.
+type demoRow struct {
+	name    string
+	events  int64
+	lag     int
+	lagTime time.Duration
+	tarn.MirrorStatus
+}
+
+// frame gathers what is to be shown.
+func (d *demo) frame() demoFrame {
+	f := demoFrame{at: time.Since(d.started), writes: d.churn.writes.Load(), summary: d.summary.Status(), news: d.mirrors.news.newest()}
+	for _, m := range d.mirrors.all {
+		sub := m.sub.Status()
+		f.mirrors = append(f.mirrors, demoRow{name: m.name, events: m.events.Load(), lag: sub.Lag, lagTime: sub.LagTime, MirrorStatus: m.status()})
+	}
+	f.faults, f.kinds = struck(d.server)
+	snap := d.mirrors.pods.Snapshot()
+	defer snap.Release()
+	for node := range d.mirrors.byNode.Keys(snap) {
+		if node == "" {
+			continue // pods that wait for a node
+		}
+		f.nodes++
+		if n := d.mirrors.byNode.Count(snap, node); n > f.most || n == f.most && node < f.fullest {
+			f.fullest, f.most = node, n
+		}
+	}
+	for range d.mirrors.byOwner.Keys(snap) {
+		f.owners++
+	}
+	for range d.mirrors.byLabel.Select(snap, labels.SelectorFromSet(labels.Set{"tier": "frontend", "app": "web"})) {
+		f.frontend++
+	}
+	return f
+}
+
+// totals sums up the mirrors.
+func (f demoFrame) totals() (objects int, events int64, lag int) {
+	for _, r := range f.mirrors {
+		objects += r.Objects
+		events += r.events
+		lag += r.lag
+	}
+	return objects, events, lag
+}
+
+// demoView shows frames: on a terminal in place, otherwise as a line a second.
+type demoView struct {
+	out   io.Writer
+	live  bool
+	size  func() (width, height int)
+	paint paint
+
+	drawn int // lines on the terminal that belong to the last frame
+	last  demoFrame
+}
+
+func newDemoView(e *env) *demoView {
+	v := &demoView{out: e.out, paint: paint(e.colour())}
+	if fd, ok := e.terminal(); ok && os.Getenv("TERM") != "dumb" {
+		v.live = true
+		v.size = func() (int, int) {
+			if w, h, err := term.GetSize(fd); err == nil && w > 0 && h > 0 {
+				return w, h
+			}
+			return 80, 24
+		}
+	}
+	return v
+}
+
+func (v *demoView) period() time.Duration {
+	if v.live {
+		return 250 * time.Millisecond
+	}
+	return time.Second
+}
+
+// say writes a line that stays.
+func (v *demoView) say(format string, args ...any) {
+	v.erase()
+	fmt.Fprintf(v.out, format+"\n", args...)
+}
+
+// draw shows a frame.
+func (v *demoView) draw(f demoFrame) {
+	span := (f.at - v.last.at).Seconds()
+	if v.last.mirrors == nil {
+		span = 0
+	}
+	if !v.live {
+		fmt.Fprintln(v.out, v.line(f, span))
+		v.last = f
+		return
+	}
+	width, height := v.size()
+	lines := v.block(f, span, width-1)
+	if len(lines) > height-1 {
+		lines = lines[:max(height-1, 1)]
+	}
+	// In one write, so that nothing flickers.
+	var b strings.Builder
+	v.home(&b)
+	for _, line := range lines {
+		b.WriteString(line + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	io.WriteString(v.out, b.String())
+	v.drawn = len(lines)
+	// Rates are over a second or more: a quarter of one jumps about.
+	if v.last.mirrors == nil || f.at-v.last.at >= time.Second {
+		v.last = f
+	}
+}
+
+// home moves the cursor to where the last frame began.
+func (v *demoView) home(b *strings.Builder) {
+	if v.drawn > 0 {
+		fmt.Fprintf(b, "\r\x1b[%dA", v.drawn)
+	}
+}
+
+// erase takes the last frame away.
+func (v *demoView) erase() {
+	if v.drawn == 0 {
+		return
+	}
+	var b strings.Builder
+	v.home(&b)
+	b.WriteString("\x1b[J")
+	io.WriteString(v.out, b.String())
+	v.drawn = 0
+}
+
+func perSecond(now, before int64, span float64) float64 {
+	if span <= 0 {
+		return 0
+	}
+	return float64(now-before) / span
+}
+
+// line is a frame as one line of plain text.
+func (v *demoView) line(f demoFrame, span float64) string {
+	objects, events, lag := f.totals()
+	_, before, _ := v.last.totals()
+	text := fmt.Sprintf("%6s  %s objects  %.0f events/s  lag %d  queue %d  %s reconciles, %d failed  %d faults  %s",
+		fmt.Sprintf("%.1fs", f.at.Seconds()), thousands(objects), perSecond(events, before, span), lag,
+		f.summary.Queue.Waiting+f.summary.Queue.Again, thousands(int(f.summary.Reconciles)), f.summary.Failed, f.faults, f.states())
+	if len(f.news) > 0 {
+		text += "  " + sign(f.news[0].kind) + " " + f.news[0].text
+	}
+	return plain(text)
+}
+
+// states says which mirrors are not live.
+func (f demoFrame) states() string {
+	var not []string
+	for _, r := range f.mirrors {
+		if r.State != tarn.Live {
+			not = append(not, r.name+" "+r.State.String())
+		}
+	}
+	if len(not) == 0 {
+		return "all live"
+	}
+	return strings.Join(not, ", ")
+}
+
+func sign(k store.Kind) string {
+	switch k {
+	case store.Added:
+		return "+"
+	case store.Deleted:
+		return "-"
+	}
+	return "~"
+}
+
+// block is a frame as lines for a terminal of a width.
+func (v *demoView) block(f demoFrame, span float64, width int) []string {
+	var lines []string
+	add := func(style, format string, args ...any) {
+		text := cut(plain(fmt.Sprintf(format, args...)), width)
+		if style != "" {
+			text = v.paint.in(style, text)
+		}
+		lines = append(lines, text)
+	}
+	objects, events, lag := f.totals()
+	_, before, _ := v.last.totals()
+	add(bold, "tarn demo  %.0f s  %s writes, %s events mirrored", f.at.Seconds(), thousands(int(f.writes)), thousands(int(events)))
+	lines = append(lines, "")
+	const row = "%-12s %9s %9s %6s  %s"
+	add(faint, row, "RESOURCE", "OBJECTS", "EVENTS/S", "LAG", "STATE")
+	for i, r := range f.mirrors {
+		var was int64
+		if i < len(v.last.mirrors) {
+			was = v.last.mirrors[i].events
+		}
+		state, style := r.State.String(), ""
+		if r.State != tarn.Live {
+			style = yellow
+			if r.Cause != nil {
+				state += ": " + r.Cause.Error()
+			}
+		}
+		lagging := strconv.Itoa(r.lag)
+		if r.lagTime >= time.Millisecond {
+			lagging = brief(r.lagTime)
+		}
+		text := cut(plain(fmt.Sprintf(row, r.name, thousands(r.Objects), fmt.Sprintf("%.1f", perSecond(r.events, was, span)), lagging, state)), width)
+		if style != "" {
+			text = v.paint.in(style, text)
+		}
+		lines = append(lines, text)
+	}
+	add(bold, row, "all", thousands(objects), fmt.Sprintf("%.1f", perSecond(events, before, span)), strconv.Itoa(lag), "")
+	lines = append(lines, "")
+	s := f.summary
+	if f.fullest != "" {
+		add("", "indexes     pods on %d nodes, most on %s: %d; of %d owners; app=web,tier=frontend: %d", f.nodes, f.fullest, f.most, f.owners, f.frontend)
+	} else {
+		add("", "indexes     empty so far")
+	}
+	add("", "controller  %s: queue %d, running %d; %s reconciles (%.1f/s), %d failed, %d conflicts, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
+		thousands(int(s.Reconciles)), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, s.Conflicts, brief(s.Latency.Median))
+	add("", "faults      %s", faultText(f.faults, f.kinds))
+	lines = append(lines, "")
+	add(faint, "LAST CHANGES")
+	for _, change := range f.news {
+		add(map[string]string{"+": green, "-": red, "~": cyan}[sign(change.kind)], "%s %s", sign(change.kind), change.text)
+	}
+	for range demoNewsKept - len(f.news) {
+		lines = append(lines, "")
+	}
+	add(faint, "Ctrl-C ends it.")
+	return lines
+}
+
+func faultText(total int, kinds map[apiserver.FaultKind]int) string {
+	if total == 0 {
+		return "none so far"
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
+	}
+	return fmt.Sprintf("%d struck: %s", total, strings.Join(parts, ", "))
+}
+
+// conclude says what was found, and what to try next.
+func (v *demoView) conclude(d *demo, found comparison) {
+	v.erase()
+	s := d.summary.Status()
+	_, events, _ := d.frame().totals()
+	total, kinds := struck(d.server)
+	fmt.Fprintf(v.out, "\nRan for %s: %s writes, %s events mirrored, %s reconciles, %d failed and tried again.\n", brief(time.Since(d.started)),
+		thousands(int(d.churn.writes.Load())), thousands(int(events)), thousands(int(s.Reconciles)), s.Failed)
+	fmt.Fprintf(v.out, "Faults: %s.\n", faultText(total, kinds))
+	if found.err != nil {
+		fmt.Fprintln(v.out, v.paint.in(red, plain("The mirror was not found to equal the server: "+sentence(found.err)+".")))
+		return
+	}
+	fmt.Fprintln(v.out, v.paint.in(green, fmt.Sprintf("The mirror equals the server: %s objects of %d resources, compared field by field.", thousands(found.objects), found.resources)))
+	fmt.Fprint(v.out, `
+What to try next:
+`)
+	if !d.faults.any() {
+		fmt.Fprint(v.out, "  tarn demo --faults                       the same while requests fail\n")
+	}
+	fmt.Fprint(v.out, `  tarn demo --objects 50000 --churn 2000   a larger cluster
+  tarn apiserver --objects 500 --churn 5   a cluster to talk to; and then, in another terminal,
+  tarn watch pods -A -o diff               what changes in it, field by field
+  tarn doctor pods                         how well your own cluster can be watched
+`)
+}
+
+// thousands writes a number with commas.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

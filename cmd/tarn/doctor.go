@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// doctorFlags are those of tarn doctor.
+type doctorFlags struct {
+	selectionFlags
+	output  string
+	wait    time.Duration
+	timeout time.Duration
+}
+
+func newDoctorCommand(e *env) *cobra.Command {
+	var flags doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor RESOURCE...",
+		Short: "Tell whether resources can be mirrored, and how well",
+		Long: `Tell of each resource whether it can be listed and watched, whether streaming lists and
+bookmarks arrive, how long a round trip takes, whether answers are compressed, how many
+objects there are and how large they are, which rights a mirror needs, and what to mend.
+
+Everything is read and nothing is written. The exit status is 1 if something is broken.`,
+		Example: `  tarn doctor pods                       # in the namespace of the context
+  tarn doctor pods,secrets,nodes -A      # in all namespaces
+  tarn doctor widgets.example.com -o json`,
+		Args:              resourceArgs,
+		ValidArgsFunction: e.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return doctor(cmd.Context(), e, flags, args)
+		},
+	}
+	e.addCluster(cmd)
+	flags.add(cmd, e)
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text or json")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long any other answer may take")
+	complete(cmd, "output", fixed("text", "json"))
+	return cmd
+}
+
+// report is what tarn doctor has to say.
+type report struct {
+	Server    string       `json:"server"`
+	Version   string       `json:"version,omitempty"`
+	Resources []*chart     `json:"resources"`
+	Rules     []rulesEntry `json:"rules"`
+	Broken    bool         `json:"broken"`
+}
+
+// rulesEntry is what has to be granted in a namespace, or in all.
+type rulesEntry struct {
+	Namespace string              `json:"namespace,omitempty"`
+	Rules     []rbacv1.PolicyRule `json:"rules"`
+}
+
+func (f *doctorFlags) check() error {
+	switch {
+	case f.output != "text" && f.output != "json":
+		return usagef("there is no output %q; it is text or json", f.output)
+	case f.wait < time.Second:
+		return usagef("--wait must be at least 1s")
+	case f.timeout <= 0:
+		return usagef("--timeout must be more than 0")
+	}
+	return f.selectionFlags.check()
+}
+
+func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	cfg, namespace, err := e.config()
+	if err != nil {
+		return err
+	}
+	client, err := newClient(cfg, e)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	found, err := resolve(ctx, client, args)
+	if err != nil {
+		return err
+	}
+	r := &report{Server: client.Host(), Version: serverVersion(ctx, client)}
+	var working sync.WaitGroup
+	seats := make(chan struct{}, 8) // so many at a time
+	for _, d := range found {
+		p, err := newPatient(cfg, e, d, flags, namespace)
+		if err != nil {
+			return err
+		}
+		r.Resources = append(r.Resources, &p.chart)
+		working.Go(func() {
+			seats <- struct{}{}
+			defer func() { <-seats }()
+			p.examine(ctx, d.Verbs)
+			p.client.CloseIdleConnections()
+		})
+	}
+	working.Wait()
+	if ctx.Err() != nil {
+		return errors.New("interrupted before everything was examined")
+	}
+	for _, c := range r.Resources {
+		r.Broken = r.Broken || c.broken()
+	}
+	rules := rulesFor(r.Resources)
+	if flags.output == "json" {
+		err = r.json(e.out, rules)
+	} else {
+		err = r.text(e.out, rules, paint(e.colour()))
+	}
+	if err != nil {
+		return fmt.Errorf("the output cannot be written: %s", reason(err))
+	}
+	if r.Broken {
+		return errFound
+	}
+	return nil
+}
+
+func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*patient, error) {
+	p := &patient{
+		meter: &meter{}, res: d.Resource, sel: flags.of(d.Resource, namespace),
+		wait: flags.wait, limit: flags.timeout, disabled: cfg.DisableCompression,
+	}
+	p.chart = chart{Resource: d.String(), Version: d.GVK().GroupVersion().String(), Namespace: p.sel.Namespace, need: d.Resource}
+	metered := rest.CopyConfig(cfg)
+	metered.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		p.meter.next = rt
+		return p.meter
+	})
+	var err error
+	if p.client, err = newClient(metered, e); err != nil {
+		return nil, err
+	}
+	p.source, err = wire.For(p.client, wire.Unstructured(d.Resource)).Source(p.sel, wire.SourceOptions{Lazy: true})
+	return p, err
+}
+
+// serverVersion asks the server what it is; empty if it does not say.
+func serverVersion(ctx context.Context, client *wire.Client) string {
+	var info struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	result, err := client.Request("GET").AbsPath("/version").Do(ctx)
+	if err != nil || json.Unmarshal(result.Raw(), &info) != nil {
+		return ""
+	}
+	return info.GitVersion
+}
+
+// rulesFor returns the rights that mirrors of the resources need.
+func rulesFor(charts []*chart) tarn.Rules {
+	rules := tarn.Rules{Name: "tarn", Namespaces: map[string][]rbacv1.PolicyRule{}}
+	add := func(rules []rbacv1.PolicyRule, res object.Resource) []rbacv1.PolicyRule {
+		for i := range rules {
+			if rules[i].APIGroups[0] == res.Group {
+				rules[i].Resources = append(rules[i].Resources, res.Resource)
+				return rules
+			}
+		}
+		return append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{res.Group}, Resources: []string{res.Resource}, Verbs: []string{"get", "list", "watch"},
+		})
+	}
+	for _, c := range charts {
+		if c.Namespace == "" {
+			rules.Cluster = add(rules.Cluster, c.need)
+		} else {
+			rules.Namespaces[c.Namespace] = add(rules.Namespaces[c.Namespace], c.need)
+		}
+	}
+	return rules
+}
+
+func (r *report) json(w io.Writer, rules tarn.Rules) error {
+	if len(rules.Cluster) > 0 {
+		r.Rules = append(r.Rules, rulesEntry{Rules: rules.Cluster})
+	}
+	for _, role := range rules.Roles() {
+		r.Rules = append(r.Rules, rulesEntry{Namespace: role.Namespace, Rules: role.Rules})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}
+
+func (r *report) text(w io.Writer, rules tarn.Rules, paint paint) error {
+	var b strings.Builder
+	b.WriteString("server " + r.Server)
+	if r.Version != "" {
+		b.WriteString(", Kubernetes " + plain(r.Version))
+	}
+	b.WriteString("\n")
+	for _, c := range r.Resources {
+		fmt.Fprintf(&b, "\n%s  %s\n", paint.in(bold, c.Resource), c.about())
+		for _, f := range c.Findings {
+			style := map[verdict]string{fine: green, note: yellow, broken: red}[f.Verdict]
+			fmt.Fprintf(&b, "  %s %-15s %s\n", paint.in(style, fmt.Sprintf("%-7s", f.Verdict)), f.Check, f.Text)
+			if f.Fix != "" {
+				fmt.Fprintf(&b, "  %s\n", paint.in(faint, fmt.Sprintf("%23s %s", "→", f.Fix)))
+			}
+		}
+	}
+	b.WriteString("\nA mirror of this needs these rights:\n\n")
+	for line := range strings.Lines(rules.String()) {
+		b.WriteString("  " + line)
+	}
+	verdict := paint.in(green, "Nothing is broken.")
+	if r.Broken {
+		verdict = paint.in(red, "Something is broken; see above.")
+	}
+	b.WriteString("\n" + verdict + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// about says where a resource is, and how it is reached.
+func (c *chart) about() string {
+	parts := []string{c.Version}
+	switch {
+	case c.Namespace != "":
+		parts = append(parts, "namespace "+c.Namespace)
+	case c.need.Namespaced:
+		parts = append(parts, "all namespaces")
+	default:
+		parts = append(parts, "not in namespaces")
+	}
+	if c.HTTP != "" {
+		parts = append(parts, c.HTTP)
+	}
+	if c.TLS != "" {
+		parts = append(parts, c.TLS)
+	}
+	return strings.Join(parts, ", ")
+}

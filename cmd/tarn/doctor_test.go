@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+// figures are what differs from run to run in a doctor's report.
+var figures = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b|127\.0\.0\.1:\d+`)
+
+func TestDoctorTellsWhatIsBrokenAndWhatToDo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		opts   apiserver.Options
+		faults []apiserver.Fault
+		args   string
+		code   int
+	}{
+		{name: "healthy", args: "pods,nodes secrets", code: exitDone},
+		{name: "all-namespaces", args: "pods,deploy -A", code: exitDone},
+		{name: "old-server", opts: apiserver.Options{NoStreamingLists: true, NoBookmarks: true}, args: "pods", code: exitDone},
+		{name: "forbidden", faults: []apiserver.Fault{{Kind: apiserver.Forbidden, Resource: "pods"}}, args: "pods,nodes", code: exitFailed},
+		{name: "no-watch", faults: []apiserver.Fault{{Kind: apiserver.Forbidden, Resource: "pods", Verb: "watch"}}, args: "pods", code: exitFailed},
+		{name: "bad-events", faults: []apiserver.Fault{{Kind: apiserver.CorruptFrame, Resource: "pods"}}, args: "pods", code: exitFailed},
+		{name: "no-bookmarks", faults: []apiserver.Fault{{Kind: apiserver.DropBookmarks, Resource: "pods"}}, args: "pods --timeout 1s", code: exitDone},
+		{name: "cut-lists", faults: []apiserver.Fault{{Kind: apiserver.TruncateBody, Resource: "pods"}}, args: "pods", code: exitFailed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server, kubeconfig := serve(t, c.opts)
+			create(t, server, pod("web-1"), pod("web-2"), secret("login", "hunter2"))
+			for _, f := range c.faults {
+				if _, err := server.Inject(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := call(t.Context(), append([]string{"doctor", "--wait", "1s", "--kubeconfig", kubeconfig}, strings.Fields(c.args)...)...)
+			if r.code != c.code || r.err != "" {
+				t.Errorf("exit %d, not %d: %s", r.code, c.code, r.err)
+			}
+			golden(t, "doctor-"+c.name, figures.ReplaceAllString(r.out, "N"))
+		})
+	}
+}
+
+func TestDoctorWritesJSON(t *testing.T) {
+	server, kubeconfig := serve(t, apiserver.Options{})
+	var large []string
+	for range 4000 {
+		large = append(large, "a line that says nothing, over and over again")
+	}
+	create(t, server, configMap("large", strings.Join(large, "\n")), configMap("larger", strings.Repeat(strings.Join(large, "\n"), 2)))
+	r := call(t.Context(), "doctor", "cm", "-o", "json", "--wait", "1s", "--kubeconfig", kubeconfig)
+	var report report
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != exitDone {
+		t.Fatal(err, r)
+	}
+	if len(report.Resources) != 1 || report.Broken || report.Version == "" {
+		t.Fatalf("%s", r.out)
+	}
+	cm := report.Resources[0]
+	if cm.Objects != 2 || cm.Bytes < 400_000 || cm.Resource != "configmaps" || cm.Namespace != "default" || cm.HTTP != "HTTP/1.1" {
+		t.Errorf("%+v", cm)
+	}
+	if !strings.Contains(r.out, "gzip, ") {
+		t.Errorf("the answers were not seen to be compressed: %s", r.out)
+	}
+	if rules := report.Rules; len(rules) != 1 || rules[0].Namespace != "default" || rules[0].Rules[0].Resources[0] != "configmaps" {
+		t.Errorf("%+v", rules)
+	}
+}
+
+func TestDoctorSeesTLSAndHTTP2(t *testing.T) {
+	server := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
+	file, err := writeKubeconfig(server.Config(), t.TempDir()+"/kubeconfig", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In a process of its own: client-go keeps the connections of a TLS setting.
+	r := execute(t, command(t, "doctor", "pods", "--wait", "1s", "--kubeconfig", file.path))
+	if r.code != exitDone || !strings.Contains(r.out, "HTTP/2.0, TLS 1.3") {
+		t.Error(r)
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/store"
+)
+
+// fieldEdits tells what changed in each object, field by field. An object that came or
+// went is one line. An update in which nothing but noise changed is not told.
+type fieldEdits struct{ rendering }
+
+// longText is up to how many lines two texts are compared line by line.
+const longText = 2000
+
+func (d fieldEdits) render(into *bytes.Buffer, all []happening) error {
+	for _, h := range all {
+		switch {
+		case h.initial:
+		case h.kind == store.Added:
+			d.head(into, h, "+", "")
+		case h.kind == store.Deleted && h.unseen:
+			d.head(into, h, "-", " (the deletion itself was not seen)")
+		case h.kind == store.Deleted:
+			d.head(into, h, "-", "")
+		default:
+			d.update(into, h)
+		}
+	}
+	return nil
+}
+
+func (d fieldEdits) head(into *bytes.Buffer, h happening, sign, note string) {
+	into.WriteString(d.paint.in(bold+";"+h.style(), sign+" "+plain(h.name())) + note + "\n")
+}
+
+func (d fieldEdits) update(into *bytes.Buffer, h happening) {
+	edits := diff(h.old.Object, h.obj.Object)
+	if !d.noise {
+		edits = slices.DeleteFunc(edits, noisy)
+	}
+	if len(edits) == 0 {
+		return
+	}
+	d.head(into, h, "~", "")
+	hide := !d.showSecrets && isSecret(h.res, h.obj)
+	for _, e := range edits {
+		d.edit(into, e, hide && secretPath(e.fields()))
+	}
+}
+
+// noisy reports whether an edit is one that every write makes.
+func noisy(e edit) bool {
+	names := e.fields()
+	return len(names) >= 2 && names[0] == "metadata" && (names[1] == "managedFields" || names[1] == "resourceVersion")
+}
+
+func (d fieldEdits) edit(into *bytes.Buffer, e edit, hide bool) {
+	path := plain(pathText(e.path))
+	oldText, newText := hidden, hidden
+	if !hide {
+		oldText, newText = valueText(e.old), valueText(e.new)
+	}
+	switch {
+	case e.old == absent{}:
+		into.WriteString(d.paint.in(green, "  + "+path+": "+newText) + "\n")
+	case e.new == absent{}:
+		into.WriteString(d.paint.in(red, "  - "+path+": "+oldText) + "\n")
+	case hide:
+		into.WriteString("    " + d.paint.in(cyan, path) + ": " + hidden + " (changed)\n")
+	case d.lines(into, path, e):
+	default:
+		into.WriteString("    " + d.paint.in(cyan, path) + ": " + d.paint.in(red, oldText) + " → " + d.paint.in(green, newText) + "\n")
+	}
+}
+
+// lines tells the difference of two texts line by line, if they have lines.
+func (d fieldEdits) lines(into *bytes.Buffer, path string, e edit) bool {
+	oldText, isOld := e.old.(string)
+	newText, isNew := e.new.(string)
+	if !isOld || !isNew || !strings.Contains(oldText, "\n") && !strings.Contains(newText, "\n") {
+		return false
+	}
+	split := func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
+	edits := lineEdits(split(oldText), split(newText))
+	if len(edits) == 0 { // but for the newline at the end
+		return false
+	}
+	into.WriteString("    " + d.paint.in(cyan, path) + ":\n")
+	for _, l := range edits {
+		style := green
+		if l.sign == '-' {
+			style = red
+		}
+		into.WriteString(d.paint.in(style, "      "+string(l.sign)+" "+plain(l.text)) + "\n")
+	}
+	return true
+}
+
+// lineEdit is a line that came or went.
+type lineEdit struct {
+	sign rune
+	text string
+}
+
+// lineEdits returns a shortest way from old to new, without the lines that stay.
+func lineEdits(old, new []string) (edits []lineEdit) {
+	for len(old) > 0 && len(new) > 0 && old[0] == new[0] {
+		old, new = old[1:], new[1:]
+	}
+	for len(old) > 0 && len(new) > 0 && old[len(old)-1] == new[len(new)-1] {
+		old, new = old[:len(old)-1], new[:len(new)-1]
+	}
+	// common[i][j] is the length of the longest common part of old[i:] and new[j:]. Too
+	// long texts have none: all of old went and all of new came.
+	var common [][]int32
+	if len(old) <= longText && len(new) <= longText {
+		common = make([][]int32, len(old)+1)
+		for i := range common {
+			common[i] = make([]int32, len(new)+1)
+		}
+		for i := len(old) - 1; i >= 0; i-- {
+			for j := len(new) - 1; j >= 0; j-- {
+				if old[i] == new[j] {
+					common[i][j] = common[i+1][j+1] + 1
+				} else {
+					common[i][j] = max(common[i+1][j], common[i][j+1])
+				}
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(old) || j < len(new) {
+		switch {
+		case common != nil && i < len(old) && j < len(new) && old[i] == new[j]:
+			i, j = i+1, j+1
+		case i < len(old) && (j == len(new) || common == nil || common[i+1][j] >= common[i][j+1]):
+			edits = append(edits, lineEdit{'-', old[i]})
+			i++
+		default:
+			edits = append(edits, lineEdit{'+', new[j]})
+			j++
+		}
+	}
+	return edits
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// transcript collects what a running command writes, and lets a test wait for it.
+type transcript struct {
+	mu    sync.Mutex // guards what follows
+	text  strings.Builder
+	ended bool
+	more  chan struct{} // closed at the next change
+}
+
+// listen reads until the end.
+func listen(r io.Reader) *transcript {
+	tr := &transcript{more: make(chan struct{})}
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := r.Read(buf)
+			tr.mu.Lock()
+			tr.text.Write(buf[:n])
+			tr.ended = err != nil
+			close(tr.more)
+			tr.more = make(chan struct{})
+			tr.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return tr
+}
+
+func (tr *transcript) String() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.text.String()
+}
+
+// count waits until text has come n times.
+func (tr *transcript) count(t *testing.T, text string, n int) {
+	t.Helper()
+	tr.wait(t, func(all string, _ bool) bool { return strings.Count(all, text) >= n }, text)
+}
+
+// end waits until nothing more comes, and returns everything.
+func (tr *transcript) end(t *testing.T) string {
+	t.Helper()
+	tr.wait(t, func(_ string, ended bool) bool { return ended }, "the end")
+	return tr.String()
+}
+
+func (tr *transcript) wait(t *testing.T, done func(all string, ended bool) bool, what string) {
+	t.Helper()
+	late := time.After(time.Minute) // only a test that fails gets there
+	for {
+		tr.mu.Lock()
+		all, ended, more := tr.text.String(), tr.ended, tr.more
+		tr.mu.Unlock()
+		switch {
+		case done(all, ended):
+			return
+		case ended:
+			t.Fatalf("it ended without %q:\n%s", what, all)
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("%q did not come:\n%s", what, all)
+		}
+	}
+}
+
+// eventually looks until a condition holds that nothing announces.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(time.Minute)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it never held")
+		}
+	}
+}
+
+// live is a command that runs.
+type live struct {
+	*exec.Cmd
+	out, err *transcript
+}
+
+// start starts a command with pipes.
+func start(t *testing.T, cmd *exec.Cmd) *live {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &live{cmd, listen(out), listen(errs)}
+}
+
+// startTerminal starts a command on a terminal of 100 columns, which is its standard
+// input, output and error.
+func startTerminal(t *testing.T, cmd *exec.Cmd) (*live, *os.File) {
+	t.Helper()
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	out := listen(terminal)
+	return &live{cmd, out, out}, terminal
+}
+
+// interrupt sends what Ctrl-C sends, and returns how the command ended.
+func (l *live) interrupt(t *testing.T) result {
+	t.Helper()
+	if err := l.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	return l.finish(t)
+}
+
+// finish waits for the end.
+func (l *live) finish(t *testing.T) result {
+	t.Helper()
+	r := result{out: l.out.end(t), err: l.err.end(t)}
+	l.Wait() // the status tells
+	r.code = l.ProcessState.ExitCode()
+	return r
+}

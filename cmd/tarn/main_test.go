@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// scratch is a folder for the whole run of tests, which holds the built command.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "tarn-test"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(scratch)
+		os.Exit(code)
+	}))
+}
+
+// built builds the command, once, when the first test wants it.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "tarn")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// command returns the built command with arguments. Its environment has no kubeconfig.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// result is how a command ended.
+type result struct {
+	out, err string
+	code     int
+}
+
+// String is what golden files have.
+func (r result) String() string {
+	return fmt.Sprintf("exit %d\n-- stdout --\n%s-- stderr --\n%s", r.code, r.out, r.err)
+}
+
+// execute runs the built command to its end.
+func execute(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// call runs a command line in this process, to its end.
+func call(ctx context.Context, args ...string) result {
+	var out, errs bytes.Buffer
+	code := run(ctx, args, strings.NewReader(""), &out, &errs)
+	return result{out.String(), errs.String(), code}
+}
+
+// golden compares text with a file, or writes the file with -update. Each pair of
+// replace stands for something that differs from run to run.
+func golden(t *testing.T, name, got string, replace ...string) {
+	t.Helper()
+	got = strings.NewReplacer(replace...).Replace(got)
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; go test ./cmd/tarn -update writes it", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what it was; -update accepts it.\n--- got\n%s\n--- want\n%s", path, got, want)
+	}
+}
+
+// serve starts an API server on a TCP port, and returns it with a kubeconfig for it.
+func serve(t *testing.T, opts apiserver.Options) (*apiserver.Server, string) {
+	t.Helper()
+	opts.Address = "127.0.0.1:0"
+	if opts.Seed == 0 {
+		opts.Seed = 1
+	}
+	server := apiserver.Start(t, opts)
+	return server, kubeconfigFor(t, "http://"+server.Addr().String())
+}
+
+// kubeconfigFor writes a kubeconfig with one context, "test", and returns its path.
+func kubeconfigFor(t *testing.T, server string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: test, cluster: {server: %q}}]
+users: [{name: test, user: {}}]
+contexts: [{name: test, context: {cluster: test, user: test}}]
+current-context: test
+`, server)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+const secretText = `{"apiVersion":"v1","kind":"Secret","type":"Opaque","metadata":{"namespace":"shop","name":"web","resourceVersion":"1",
+	"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"WORD\"}}","note":"seen"}},
+	"data":{"password":"WORD"},"stringData":{"token":"WORD"}}`
+
+func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
+	key := object.Key{Namespace: "shop", Name: "web"}
+	old := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMQ=="))
+	new := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMg=="))
+	added := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`)
+	scalar := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"},"data":"aHVudGVyMg=="}`)
+	unlabelled := new.DeepCopy() // as the items of a list are
+	delete(unlabelled.Object, "kind")
+	delete(unlabelled.Object, "apiVersion")
+	all := []happening{
+		{res: secrets, key: key, kind: store.Added, initial: true, obj: old},
+		{res: secrets, key: key, kind: store.Updated, old: old, obj: new},
+		{res: secrets, key: key, kind: store.Updated, old: added, obj: new},
+		{res: secrets, key: key, kind: store.Updated, old: old, obj: added},
+		{res: secrets, key: key, kind: store.Updated, old: old, obj: scalar},
+		{res: secrets, key: key, kind: store.Updated, old: old, obj: unlabelled},
+		{res: secrets, key: key, kind: store.Deleted, obj: new},
+		// One that does not come from the resource that it is of.
+		{res: configMaps, key: key, kind: store.Updated, old: old, obj: new},
+	}
+	for _, output := range outputs {
+		for _, show := range []bool{false, true} {
+			made, err := rendering{output: output, showSecrets: show}.renderer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := made.render(&text, all); err != nil {
+				t.Fatal(err)
+			}
+			if shown := strings.Contains(text.String(), "aHVudGVy"); shown != show && !(output == "table" && !shown) {
+				t.Errorf("-o %s, asked for %v, shows %v:\n%s", output, show, shown, text.String())
+			}
+			if !show && output != "table" && !strings.Contains(text.String(), "password") {
+				t.Errorf("-o %s hides the names of keys:\n%s", output, text.String())
+			}
+		}
+	}
+}
+
+func TestMaskDoesNotWriteToTheObject(t *testing.T) {
+	obj := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMg=="))
+	before := obj.DeepCopy()
+	masked := mask(secrets, obj)
+	if len(diff(before.Object, obj.Object)) != 0 {
+		t.Error("the object was written to")
+	}
+	if text, _ := masked.MarshalJSON(); !strings.Contains(string(text), `"note":"seen"`) || strings.Contains(string(text), "aHVudGVy") {
+		t.Errorf("masked as %s", text)
+	}
+	other := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}`)
+	if mask(configMaps, other) != other {
+		t.Error("what is no Secret was copied")
+	}
+}

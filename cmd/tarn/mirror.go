@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// mirrorFlags are those of tarn mirror.
+type mirrorFlags struct {
+	selectionFlags
+	listen      string
+	hosts       []string
+	indexes     []string
+	compact     bool
+	showSecrets bool
+}
+
+func newMirrorCommand(e *env) *cobra.Command {
+	var flags mirrorFlags
+	cmd := &cobra.Command{
+		Use:   "mirror RESOURCE...",
+		Short: "Mirror resources and answer questions about them over HTTP",
+		Long: `Keep live mirrors of one or more resources in memory and serve them as JSON until
+interrupted, on this machine alone. Asking costs the cluster nothing.
+
+  /healthz                       whether the process is well
+  /readyz                        whether all mirrors have their state, and if not, why; with
+                                 ?live also whether changes arrive
+  /metrics                       for Prometheus
+  /v1                            the mirrors and how they do
+  /v1/RESOURCE                   objects; narrowed by ?namespace=, ?labelSelector=, and by
+                                 ?index=NAME&value=VALUE; in pages by ?limit= and ?continue=
+  /v1/RESOURCE/NAMESPACE/NAME    one object; without NAMESPACE for what has none
+  /v1/RESOURCE?values=INDEX      the values of an index and how many objects have each
+
+--index NAME=PATH indexes all resources by a field, --index RESOURCE:NAME=PATH one of them.
+The data of Secrets is hidden, in indexes too.`,
+		Example: `  tarn mirror pods deployments -A
+  tarn mirror pods -A --index node=.spec.nodeName
+  curl 'localhost:8484/v1/pods?index=node&value=node-7'
+  curl 'localhost:8484/v1/pods?namespace=shop&labelSelector=app%3Dweb'
+  curl localhost:8484/v1/deployments/shop/web`,
+		Args:              resourceArgs,
+		ValidArgsFunction: e.completeResources,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runMirror(cmd.Context(), e, flags, args)
+		},
+	}
+	e.addCluster(cmd)
+	flags.add(cmd, e)
+	f := cmd.Flags()
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to serve on; port 0 is any that is free")
+	f.StringSliceVar(&flags.hosts, "allow-host", nil, "a `name` by which the server may be asked, besides those of this machine")
+	f.StringArrayVar(&flags.indexes, "index", nil, "index by a field, as `NAME=PATH` or RESOURCE:NAME=PATH")
+	f.BoolVar(&flags.compact, "compact", false, "hold objects as bytes: less memory, slower answers")
+	f.BoolVar(&flags.showSecrets, "show-secrets", false, "serve the data of Secrets")
+	return cmd
+}
+
+// mirrorIndex is an index as --index asks for it.
+type mirrorIndex struct {
+	resource string // as the user wrote it; empty for all
+	name     string
+	path     string
+}
+
+// parseIndex reads RESOURCE:NAME=PATH.
+func parseIndex(text string) (mirrorIndex, error) {
+	left, path, ok := strings.Cut(text, "=")
+	x := mirrorIndex{name: left, path: path}
+	if resource, name, of := strings.Cut(left, ":"); of {
+		x.resource, x.name = resource, name
+		ok = ok && resource != ""
+	}
+	if !ok || x.name == "" || x.path == "" {
+		return x, usagef("--index %q is not an index; write it as node=.spec.nodeName, or pods:node=.spec.nodeName", text)
+	}
+	if _, err := store.FieldIndex[*unstructured.Unstructured](x.path); err != nil {
+		return x, usagef("--index %q: %s", text, strings.TrimPrefix(err.Error(), "store: "))
+	}
+	return x, nil
+}
+
+func (f *mirrorFlags) check() ([]mirrorIndex, error) {
+	if err := f.selectionFlags.check(); err != nil {
+		return nil, err
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return nil, usagef("--listen %q is not an address; write it as 127.0.0.1:8484", f.listen)
+	}
+	var indexes []mirrorIndex
+	for _, text := range f.indexes {
+		x, err := parseIndex(text)
+		if err != nil {
+			return nil, err
+		}
+		indexes = append(indexes, x)
+	}
+	return indexes, nil
+}
+
+// runMirror mirrors and serves until the context ends.
+func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) error {
+	indexes, err := flags.check()
+	if err != nil {
+		return err
+	}
+	cfg, namespace, err := e.config()
+	if err != nil {
+		return err
+	}
+	cluster, err := tarn.Connect(tarn.Options{Config: cfg, Logger: e.log})
+	if err != nil {
+		return err
+	}
+	defer cluster.Client().CloseIdleConnections()
+	found, err := e.find(ctx, cfg, args)
+	if err != nil {
+		return err
+	}
+	service, err := newMirrorService(cluster, flags)
+	if err != nil {
+		return err
+	}
+	for _, d := range found {
+		if err := service.add(d, flags, flags.of(d.Resource, namespace), indexes); err != nil {
+			return err
+		}
+	}
+	if err := service.unused(indexes); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", flags.listen)
+	if err != nil {
+		return listenError(flags.listen, err)
+	}
+	fmt.Fprintf(e.out, "Serving %s on http://%s; Ctrl-C ends it. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n",
+		strings.Join(service.names(), ", "), listener.Addr(), service.names()[0])
+	return service.run(ctx, e, listener)
+}
+
+// newMirrorService makes a service without mirrors.
+func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService, error) {
+	reg := prometheus.NewRegistry()
+	if err := errors.Join(reg.Register(collectors.NewGoCollector()), reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
+		return nil, err
+	}
+	exporter, err := metrics.New(reg, metrics.Options{})
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(flags.listen)
+	if err != nil {
+		return nil, err
+	}
+	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: append([]string{host}, flags.hosts...)}, nil
+}
+
+// find asks the server what the named resources are, and whether they can be mirrored.
+func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire.Discovered, error) {
+	client, err := newClient(cfg, e)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	found, err := resolve(ctx, client, args)
+	if err != nil {
+		return nil, err
+	}
+	return found, watchableOnly(found)
+}
+
+// add declares the mirror of a resource.
+func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Selection, indexes []mirrorIndex) error {
+	m := &mirrored{
+		Discovered: d,
+		labels:     store.NewLabelIndex(func(obj *unstructured.Unstructured) map[string]string { return obj.GetLabels() }),
+		indexes:    map[string]*store.Index[*unstructured.Unstructured, string]{},
+	}
+	opts := []tarn.Option{tarn.Drop(object.ManagedFields), tarn.WithIndex[*unstructured.Unstructured](m.labels)}
+	for _, x := range indexes {
+		if x.resource != "" && !m.called(x.resource) {
+			continue
+		}
+		if m.indexes[x.name] != nil {
+			return usagef("--index %s is there twice for %s", x.name, d.Resource)
+		}
+		index, err := store.FieldIndex[*unstructured.Unstructured](x.path)
+		if err != nil {
+			return err
+		}
+		m.indexes[x.name] = index
+		opts = append(opts, tarn.WithIndex[*unstructured.Unstructured](index))
+	}
+	if sel.Namespace != "" {
+		opts = append(opts, tarn.InNamespaces(sel.Namespace))
+	}
+	if sel.Labels != "" {
+		opts = append(opts, tarn.Matching(sel.Labels))
+	}
+	if sel.Fields != "" {
+		opts = append(opts, tarn.MatchingFields(sel.Fields))
+	}
+	if flags.compact {
+		opts = append(opts, tarn.Compact())
+	}
+	if !flags.showSecrets && isSecret(d.Resource, nil) {
+		// Hidden before they are held, so that no index tells them either.
+		opts = append(opts, tarn.WithTransform(tarn.NewTransform("hide secrets", func(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return mask(d.Resource, obj), nil
+		})))
+	}
+	var err error
+	if m.handle, err = tarn.InformerOf(s.cluster, wire.Unstructured(d.Resource), opts...); err != nil {
+		return err
+	}
+	s.mirrors = append(s.mirrors, m)
+	return s.metrics.AddInformer(m)
+}
+
+// unused says which index is of no resource that is mirrored.
+func (s *mirrorService) unused(indexes []mirrorIndex) error {
+	for _, x := range indexes {
+		if x.resource != "" && !slices.ContainsFunc(s.mirrors, func(m *mirrored) bool { return m.called(x.resource) }) {
+			return usagef("--index %s:%s=%s is for %s, which is not mirrored; mirrored are %s", x.resource, x.name, x.path, x.resource, strings.Join(s.names(), ", "))
+		}
+	}
+	return nil
+}
+
+// run serves until the context ends.
+func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
+	srv := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan struct{}, 3)
+	start := func(run func() error) {
+		defer func() { ended <- struct{}{} }()
+		if err := run(); err != nil {
+			cancel(err)
+		}
+	}
+	go start(func() error { return s.cluster.Run(ctx) })
+	go start(func() error { return s.follow(ctx, e) })
+	go start(func() error {
+		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	<-ctx.Done()
+	// Answers that are on their way get a moment; errors of closing are about those alone.
+	moment, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer done()
+	_ = srv.Shutdown(moment)
+	_ = srv.Close()
+	for range cap(ended) {
+		<-ended
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// follow tells on standard error when a mirror's state changes.
+func (s *mirrorService) follow(ctx context.Context, e *env) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	last := map[string]string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, m := range s.status() {
+			told := m.State.String()
+			if m.Cause != nil {
+				told += ": " + sentence(m.Cause)
+			}
+			// While it is declared or syncing without trouble there is nothing to tell.
+			if quiet := m.Cause == nil && m.State < tarn.Live; quiet || told == last[m.Name] {
+				continue
+			}
+			last[m.Name] = told
+			fmt.Fprintf(e.err, "%s: %s, %s objects\n", m.Name, plain(told), thousands(m.Objects))
+		}
+	}
+}

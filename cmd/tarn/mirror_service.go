@@ -1,0 +1,328 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// mirrorService answers questions about mirrors. Every answer is of one snapshot.
+//
+// It knows no credentials, so it has to be sure that who asks is on this machine: the
+// listener sees to that, and the Host of each request must be a name of this machine, or
+// one that was allowed, so that no web page can have a browser ask in its stead.
+type mirrorService struct {
+	cluster  *tarn.Cluster
+	mirrors  []*mirrored
+	registry *prometheus.Registry
+	metrics  *metrics.Exporter
+	hosts    []string
+}
+
+// mirrored is a resource that is mirrored.
+type mirrored struct {
+	wire.Discovered
+	handle  *tarn.Handle[*unstructured.Unstructured]
+	labels  *store.LabelIndex[*unstructured.Unstructured]
+	indexes map[string]*store.Index[*unstructured.Unstructured, string]
+}
+
+// Name is what it is called in answers and metrics: the plural, with the group where there
+// is one.
+func (m *mirrored) Name() string {
+	if m.Group == "" {
+		return m.Resource.Resource
+	}
+	return m.Resource.Resource + "." + m.Group
+}
+
+// Status implements [metrics.Informer].
+func (m *mirrored) Status() informer.Status { return m.handle.Informer().Status() }
+
+// called reports whether a name is one of the resource's.
+func (m *mirrored) called(name string) bool {
+	name = strings.ToLower(name)
+	return slices.Contains(append([]string{m.Name(), m.Resource.Resource, m.Singular, strings.ToLower(m.Kind)}, m.ShortNames...), name)
+}
+
+func (s *mirrorService) names() (names []string) {
+	for _, m := range s.mirrors {
+		names = append(names, m.Name())
+	}
+	return names
+}
+
+func (s *mirrorService) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", s.overview)
+	mux.HandleFunc("GET /v1", s.overview)
+	mux.HandleFunc("GET /v1/{resource}", s.about(s.list))
+	mux.HandleFunc("GET /v1/{resource}/{name}", s.about(s.one))
+	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", s.about(s.one))
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if !s.trusted(req.Host) {
+			problem(w, http.StatusForbidden, "the Host %q is not a name of this machine; start tarn mirror with --allow-host to use it", req.Host)
+			return
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, req)
+	})
+}
+
+// trusted reports whether a Host names this machine.
+func (s *mirrorService) trusted(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
+	return loopback(strings.ToLower(host)) || slices.ContainsFunc(s.hosts, func(h string) bool { return h != "" && strings.EqualFold(h, host) })
+}
+
+// ready tells whether all mirrors have their state.
+func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
+	code, body := http.StatusOK, ""
+	for _, m := range s.status() {
+		if !m.Informer.Synced || req.URL.Query().Has("live") && m.State != tarn.Live {
+			code = http.StatusServiceUnavailable
+		}
+		body += m.String() + "\n"
+	}
+	text(w, code, body)
+}
+
+// status tells how each mirror does, by the name that it has here.
+func (s *mirrorService) status() (all []tarn.MirrorStatus) {
+	for _, m := range s.mirrors {
+		status := m.handle.Status()
+		status.Name = m.Name()
+		all = append(all, status)
+	}
+	return all
+}
+
+// mirrorAnswer is a mirror as /v1 shows it.
+type mirrorAnswer struct {
+	Resource   string         `json:"resource"`
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	State      string         `json:"state"`
+	Cause      string         `json:"cause,omitempty"`
+	Objects    int            `json:"objects"`
+	Version    object.Version `json:"version,omitempty"`
+	Indexes    []string       `json:"indexes,omitempty"`
+}
+
+func (s *mirrorService) overview(w http.ResponseWriter, _ *http.Request) {
+	out := []mirrorAnswer{}
+	for _, m := range s.mirrors {
+		status := m.handle.Status()
+		snap := m.handle.Snapshot()
+		a := mirrorAnswer{
+			Resource: m.Name(), APIVersion: m.GVK().GroupVersion().String(), Kind: m.Kind,
+			State: status.State.String(), Objects: snap.Len(), Version: snap.Version(),
+		}
+		snap.Release()
+		if status.Cause != nil {
+			a.Cause = sentence(status.Cause)
+		}
+		for name := range m.indexes {
+			a.Indexes = append(a.Indexes, name)
+		}
+		slices.Sort(a.Indexes)
+		out = append(out, a)
+	}
+	answer(w, map[string]any{"mirrors": out})
+}
+
+// about finds the mirror that a request is about. One that has no state yet is not asked:
+// "not found" would be a lie.
+func (s *mirrorService) about(f func(w http.ResponseWriter, req *http.Request, m *mirrored)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		name := req.PathValue("resource")
+		i := slices.IndexFunc(s.mirrors, func(m *mirrored) bool { return m.called(name) })
+		if i < 0 {
+			problem(w, http.StatusNotFound, "%q is not mirrored; mirrored are %s", name, strings.Join(s.names(), ", "))
+			return
+		}
+		m := s.mirrors[i]
+		if status := m.handle.Status(); !status.Informer.Synced {
+			why := "it is being listed"
+			if status.Cause != nil {
+				why = sentence(status.Cause)
+			}
+			w.Header().Set("Retry-After", "1")
+			problem(w, http.StatusServiceUnavailable, "the mirror of %s has no state yet: %s", m.Name(), why)
+			return
+		}
+		f(w, req, m)
+	}
+}
+
+func (s *mirrorService) one(w http.ResponseWriter, req *http.Request, m *mirrored) {
+	key := object.Key{Namespace: req.PathValue("namespace"), Name: req.PathValue("name")}
+	switch {
+	case m.Namespaced && key.Namespace == "":
+		problem(w, http.StatusBadRequest, "%s have namespaces: ask for /v1/%[1]s/NAMESPACE/%s, or for /v1/%[1]s?namespace=%[2]s", m.Name(), key.Name)
+		return
+	case !m.Namespaced && key.Namespace != "":
+		problem(w, http.StatusBadRequest, "%s have no namespaces: ask for /v1/%[1]s/%s", m.Name(), key.Name)
+		return
+	}
+	obj, ok := m.handle.Get(key)
+	if !ok {
+		problem(w, http.StatusNotFound, "there is no %s %s", m.Singular, key)
+		return
+	}
+	answer(w, obj.Object)
+}
+
+// list answers with objects, one after the other, so that a long answer is never held
+// whole.
+func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirrored) {
+	query := req.URL.Query()
+	snap := m.handle.Snapshot()
+	defer snap.Release()
+	if name := query.Get("values"); name != "" {
+		m.values(w, snap, name)
+		return
+	}
+	limit, after := 0, object.Key{}
+	var err error
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
+			problem(w, http.StatusBadRequest, "limit=%s is not a number of objects", text)
+			return
+		}
+	}
+	if text := query.Get("continue"); text != "" {
+		after = object.RawKey(text)
+	}
+	objs, err := m.choose(snap, query.Get("namespace"), query.Get("labelSelector"), query.Get("index"), query.Get("value"), after)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "%s", oneLine(err.Error()))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	version, _ := json.Marshal(snap.Version()) // a string
+	fmt.Fprintf(w, `{"resource":%q,"version":%s,"items":[`, m.Name(), version)
+	n, last, more := 0, object.Key{}, false
+	for obj := range objs {
+		if more = limit > 0 && n == limit; more {
+			break
+		}
+		data, err := json.Marshal(obj.Object)
+		if err == nil && n > 0 {
+			_, err = io.WriteString(w, ",\n")
+		}
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+		}
+		n, last = n+1, keyOf(obj)
+	}
+	end := fmt.Sprintf(`],"count":%d`, n)
+	if more {
+		end += fmt.Sprintf(`,"continue":%q`, last)
+	}
+	io.WriteString(w, end+"}\n") // who is gone needs no end
+}
+
+func keyOf(obj *unstructured.Unstructured) object.Key {
+	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// choose returns the objects that a query asks for, in the order of their keys, from the
+// one after a key on.
+func (m *mirrored) choose(snap store.Snapshot[*unstructured.Unstructured], namespace, selector, index, value string, after object.Key) (iter.Seq[*unstructured.Unstructured], error) {
+	match, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("the label selector %q is wrong: %w", selector, err)
+	}
+	var objs iter.Seq[*unstructured.Unstructured]
+	switch {
+	case index != "":
+		x := m.indexes[index]
+		if x == nil {
+			return nil, fmt.Errorf("%s have no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), index)
+		}
+		objs = ordered(x.Get(snap, value))
+	case !match.Empty():
+		objs = ordered(m.labels.Select(snap, match))
+	case namespace != "":
+		objs = snap.Namespace(namespace)
+	default:
+		return snap.After(after, 0), nil
+	}
+	return func(yield func(*unstructured.Unstructured) bool) {
+		for obj := range objs {
+			if key := keyOf(obj); namespace != "" && key.Namespace != namespace || key.Compare(after) <= 0 || !match.Matches(labels.Set(obj.GetLabels())) {
+				continue
+			}
+			if !yield(obj) {
+				return
+			}
+		}
+	}, nil
+}
+
+// ordered sorts objects by their keys: what an index yields has no order.
+func ordered(objs iter.Seq[*unstructured.Unstructured]) iter.Seq[*unstructured.Unstructured] {
+	return slices.Values(slices.SortedFunc(objs, func(a, b *unstructured.Unstructured) int { return keyOf(a).Compare(keyOf(b)) }))
+}
+
+// values answers with the values of an index.
+func (m *mirrored) values(w http.ResponseWriter, snap store.Snapshot[*unstructured.Unstructured], name string) {
+	x := m.indexes[name]
+	if x == nil {
+		problem(w, http.StatusBadRequest, "%s have no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), name)
+		return
+	}
+	counts := map[string]int{}
+	for value := range x.Keys(snap) {
+		counts[value] = x.Count(snap, value)
+	}
+	answer(w, map[string]any{"resource": m.Name(), "version": snap.Version(), "index": name, "values": counts})
+}
+
+func text(w http.ResponseWriter, code int, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	io.WriteString(w, body) // who is gone needs no answer
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who is gone needs no answer
+}
+
+// problem answers with an error.
+func problem(w http.ResponseWriter, code int, format string, args ...any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)}) // who is gone needs no answer
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// table is lines with columns. Its columns only ever get wider, since what has been
+// printed stays.
+type table struct {
+	rendering
+	now     func() time.Time
+	headers []string
+	widths  []int
+	begun   bool
+}
+
+func newTable(r rendering) *table {
+	t := &table{rendering: r, now: time.Now}
+	if r.resources {
+		t.column("RESOURCE", 12)
+	}
+	if r.namespaces {
+		t.column("NAMESPACE", 12)
+	}
+	t.column("NAME", 20)
+	if !r.once {
+		t.column("EVENT", 8)
+	}
+	t.column("AGE", 5)
+	t.column("STATUS", 0)
+	return t
+}
+
+func (t *table) column(name string, width int) {
+	t.headers = append(t.headers, name)
+	t.widths = append(t.widths, max(width, len(name)))
+}
+
+func (t *table) render(into *bytes.Buffer, all []happening) error {
+	rows := make([][]string, len(all))
+	for i, h := range all {
+		rows[i] = t.row(h)
+		for c, cell := range rows[i] {
+			t.widths[c] = max(t.widths[c], utf8.RuneCountInString(cell))
+		}
+	}
+	if !t.begun {
+		t.begun = true
+		t.line(into, t.headers, bold)
+	}
+	for i, row := range rows {
+		t.line(into, row, all[i].style())
+	}
+	return nil
+}
+
+func (t *table) row(h happening) []string {
+	var row []string
+	if t.resources {
+		row = append(row, h.res.String())
+	}
+	if t.namespaces {
+		row = append(row, plain(h.key.Namespace))
+	}
+	row = append(row, plain(h.key.Name))
+	if !t.once {
+		word := h.word()
+		if h.initial {
+			word = "-"
+		}
+		row = append(row, word)
+	}
+	status := plain(summary(h.res, h.obj))
+	if h.unseen {
+		status = strings.TrimPrefix(status+", as last seen", ", ")
+	}
+	return append(row, t.age(h.obj), status)
+}
+
+// age is the time since the object was created, as kubectl writes it.
+func (t *table) age(obj *unstructured.Unstructured) string {
+	created := obj.GetCreationTimestamp()
+	if created.IsZero() {
+		return "?"
+	}
+	return duration.HumanDuration(max(t.now().Sub(created.Time), 0))
+}
+
+// line writes cells; the last is not padded.
+func (t *table) line(into *bytes.Buffer, cells []string, style string) {
+	var b strings.Builder
+	for c, cell := range cells {
+		if c > 0 {
+			b.WriteString("  ")
+		}
+		b.WriteString(cell)
+		if c < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", t.widths[c]-utf8.RuneCountInString(cell)))
+		}
+	}
+	text := strings.TrimRight(b.String(), " ")
+	if style != "" {
+		text = t.paint.in(style, text)
+	}
+	into.WriteString(text + "\n")
+}

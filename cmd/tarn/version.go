@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build is what is known of this program.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// versionOf reads what the go command wrote into the program.
+func versionOf() build {
+	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func newVersionCommand(e *env) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this program",
+		Example: `  tarn version
+  tarn version -o json`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := versionOf()
+			switch output {
+			case "":
+				text := "tarn " + b.Version
+				if b.Revision != "" {
+					text += " (" + b.Revision[:min(12, len(b.Revision))]
+					if b.Modified {
+						text += ", modified"
+					}
+					text += ")"
+				}
+				fmt.Fprintf(e.out, "%s, %s, %s\n", text, b.Go, b.Platform)
+				return nil
+			case "json":
+				return json.NewEncoder(e.out).Encode(b)
+			}
+			return usagef("there is no output %q; it is json or nothing", output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for people")
+	complete(cmd, "output", fixed("json"))
+	return cmd
+}

@@ -1,0 +1,217 @@
+// Command build makes the programs of a real control plane (etcd, kube-apiserver and
+// kubectl) from the modules that go.mod beside it pins, and prints the folder that they
+// are in. The first time takes minutes, after that there is nothing to do: the folder is
+// named after what it was built from.
+//
+// It is a module of its own because those programs need other versions of the Kubernetes
+// modules than Tarn does, and a great many more of them. Nothing of Tarn is imported.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"time"
+)
+
+//go:embed go.mod
+var mod []byte
+
+//go:embed go.sum
+var sum []byte
+
+// program is one of the programs: its import path, the name that go build gives it and
+// the one that people know.
+type program struct{ path, built, name string }
+
+var programs = []program{
+	{"go.etcd.io/etcd/server/v3", "server", "etcd"},
+	{"k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver", "kube-apiserver"},
+	{"k8s.io/kubernetes/cmd/kubectl", "kubectl", "kubectl"},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("build", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	cache := flags.String("cache", "", "folder below which the programs are kept (default: tarn-e2e in the user's cache folder)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	version, err := kubernetesVersion(mod)
+	if err != nil {
+		return err
+	}
+	if *cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("no folder to keep the programs in: %w; name one with -cache", err)
+		}
+		*cache = filepath.Join(user, "tarn-e2e")
+	}
+	stamp := ldflags(version)
+	dir := filepath.Join(*cache, fingerprint(mod, sum, []byte(stamp)))
+	if !complete(dir) {
+		if err := build(ctx, *cache, dir, stamp, stderr); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(stdout, dir)
+	return err
+}
+
+// ldflags are what the linker is told: no debugging information, and the version that
+// /version and kubectl show.
+func ldflags(version string) string {
+	flags := "-s -w"
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags += " -X " + pkg + ".gitVersion=" + version + " -X " + pkg + ".gitTreeState=clean"
+	}
+	return flags
+}
+
+var required = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\S+)`)
+
+func kubernetesVersion(mod []byte) (string, error) {
+	found := required.FindSubmatch(mod)
+	if found == nil {
+		return "", errors.New("go.mod does not name k8s.io/kubernetes")
+	}
+	return string(found[1]), nil
+}
+
+// fingerprint names what the programs depend on.
+func fingerprint(parts ...[]byte) string {
+	h := sha256.New()
+	for _, part := range append(parts, []byte(runtime.Version()), []byte(runtime.GOOS+"/"+runtime.GOARCH)) {
+		fmt.Fprintf(h, "%d\n", len(part))
+		h.Write(part)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+func complete(dir string) bool {
+	for _, p := range programs {
+		if info, err := os.Stat(filepath.Join(dir, p.name)); err != nil || !info.Mode().IsRegular() {
+			return false
+		}
+	}
+	return true
+}
+
+// build makes the programs in a folder beside dir and renames it, so that dir is whole
+// or not there, whoever else builds at the same time.
+func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) error {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(cache, "building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	args := []string{"build", "-v", "-ldflags", stamp, "-o", tmp + string(filepath.Separator)}
+	for _, p := range programs {
+		args = append(args, p.path)
+	}
+	began := time.Now()
+	fmt.Fprintln(stderr, "building etcd, kube-apiserver and kubectl; the first time takes some minutes")
+	progress := &progress{out: stderr, every: 10 * time.Second, began: began, told: began}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = progress, progress
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, progress.last())
+	}
+	for _, p := range programs {
+		if p.built == p.name {
+			continue
+		}
+		if err := os.Rename(filepath.Join(tmp, p.built), filepath.Join(tmp, p.name)); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, dir); err != nil {
+		if complete(dir) {
+			return nil // somebody else was faster
+		}
+		// What is there is a part of it: somebody has deleted the rest.
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		if err := os.Rename(tmp, dir); err != nil && !complete(dir) {
+			return err
+		}
+	}
+	fmt.Fprintf(stderr, "built in %s\n", time.Since(began).Round(time.Second))
+	return nil
+}
+
+// progress reads what go build -v says, a package a line, and tells of it now and then.
+// It is written to by one goroutine.
+type progress struct {
+	out         io.Writer
+	every       time.Duration
+	began, told time.Time
+	packages    int
+	part        []byte   // a line that has not ended
+	tail        [][]byte // the last lines, for when it fails
+}
+
+func (p *progress) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		line, rest, whole := bytes.Cut(b, []byte("\n"))
+		if !whole {
+			p.part = append(p.part, b...)
+			break
+		}
+		p.line(append(p.part, line...))
+		p.part, b = nil, rest
+	}
+	return n, nil
+}
+
+func (p *progress) line(line []byte) {
+	if p.tail = append(p.tail, line); len(p.tail) > 40 {
+		p.tail = p.tail[1:]
+	}
+	p.packages++
+	if now := time.Now(); now.Sub(p.told) >= p.every {
+		p.told = now
+		fmt.Fprintf(p.out, "  %4s  %4d packages, now %s\n", now.Sub(p.began).Round(time.Second), p.packages, line)
+	}
+}
+
+func (p *progress) last() []byte {
+	return append(bytes.Join(p.tail, []byte("\n")), p.part...)
+}

@@ -1,0 +1,254 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Proxy passes connections on to a server, and the trouble between here and there is at
+// the caller's command. It works on bytes: it neither knows nor breaks TLS.
+//
+// Trouble that lasts ([Proxy.Stall], [Proxy.Slow], [Proxy.Refuse], [Proxy.CutAfter]) lasts
+// until it is taken back; [Proxy.Cut] and [Proxy.Hold] strike the connections that are open.
+// All methods may be called from any goroutine, before, during and after Run.
+type Proxy struct {
+	target  string
+	address string
+
+	mu       sync.Mutex // guards what follows
+	listener net.Listener
+	changed  chan struct{} // closed and made anew when listener changes
+	closed   bool
+	links    map[*link]struct{}
+	trouble  trouble
+	counts   ProxyCounts
+}
+
+// trouble is what connections suffer at the moment.
+type trouble struct {
+	stalled  bool
+	rate     int           // bytes per second in each direction, 0 for no limit
+	latency  time.Duration // before each piece
+	cutAfter int64         // bytes from the server before a new connection is cut, negative for never
+}
+
+// ProxyCounts are what went through a proxy.
+type ProxyCounts struct {
+	// Accepted are the connections so far, Cut those of them that the proxy ended.
+	Accepted, Cut int
+	// Open are the connections now.
+	Open int
+}
+
+// NewProxy listens on loopback for connections to pass on to a server at host and port.
+// Nothing is passed on until [Proxy.Run].
+func NewProxy(target string) (*Proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{
+		target: target, address: l.Addr().String(), listener: l, changed: make(chan struct{}),
+		links: map[*link]struct{}{}, trouble: trouble{cutAfter: -1},
+	}, nil
+}
+
+// StartProxy runs a proxy until the test has ended.
+func StartProxy(t TB, target string) *Proxy {
+	t.Helper()
+	p, err := NewProxy(target)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	return p
+}
+
+// Run passes connections on until the context ends, then cuts them all and returns when
+// the last is gone.
+func (p *Proxy) Run(ctx context.Context) error {
+	var links sync.WaitGroup
+	defer links.Wait()
+	stop := context.AfterFunc(ctx, p.close)
+	defer stop()
+	defer p.close()
+	for {
+		p.mu.Lock()
+		l, changed, closed := p.listener, p.changed, p.closed
+		p.mu.Unlock()
+		if closed {
+			return nil
+		}
+		if l == nil {
+			<-changed
+			continue
+		}
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("controlplane: the proxy: %w", err)
+		}
+		links.Go(func() { p.serve(ctx, conn.(*net.TCPConn)) })
+	}
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.listener != nil {
+		p.listener.Close()
+	}
+	p.listener = nil
+	p.wake()
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// wake tells Run that the listener is another one. p.mu is held.
+func (p *Proxy) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Address returns the host and port to connect to.
+func (p *Proxy) Address() string { return p.address }
+
+// Config returns a copy of a client's configuration that goes through the proxy.
+func (p *Proxy) Config(config *rest.Config) *rest.Config {
+	c := rest.CopyConfig(config)
+	if u, err := url.Parse(config.Host); err == nil && u.Host != "" {
+		u.Host = p.address
+		c.Host = u.String()
+	} else {
+		c.Host = p.address
+	}
+	return c
+}
+
+// Counts returns what went through so far.
+func (p *Proxy) Counts() ProxyCounts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.counts
+	c.Open = len(p.links)
+	return c
+}
+
+// Cut resets all open connections and counts them.
+func (p *Proxy) Cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.links)
+	for l := range p.links {
+		p.drop(l)
+	}
+	return n
+}
+
+// drop resets a connection. p.mu is held.
+func (p *Proxy) drop(l *link) {
+	if _, open := p.links[l]; open {
+		delete(p.links, l)
+		p.counts.Cut++
+		l.reset()
+	}
+}
+
+// CutAfter resets each connection that is made from now on as soon as so many bytes have
+// come from the server: in the middle of a TLS record, an HTTP frame, an object. A negative
+// number is never.
+func (p *Proxy) CutAfter(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble.cutAfter = bytes
+}
+
+// Stall lets nothing through any connection, which stay open and are still made; or lets
+// it through again, with all that has come meanwhile.
+func (p *Proxy) Stall(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble.stalled = on
+	p.rouse()
+}
+
+// Slow lets through so many bytes a second in each direction of each connection, and delays
+// each piece; zero is no limit and no delay.
+func (p *Proxy) Slow(bytesPerSecond int, latency time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trouble.rate, p.trouble.latency = bytesPerSecond, latency
+	p.rouse()
+}
+
+// Hold stalls the connections that are open now and not those that come later. What is
+// held arrives when the returned function is called: after what has been sent since on
+// other connections, so that a client which has connected again gets old news late.
+func (p *Proxy) Hold() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var held []*link
+	for l := range p.links {
+		if !l.held {
+			l.held = true
+			held = append(held, l)
+		}
+	}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, l := range held {
+			l.held = false
+		}
+		p.rouse()
+	}
+}
+
+// rouse makes connections that wait look at the trouble again. p.mu is held.
+func (p *Proxy) rouse() {
+	for l := range p.links {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// Refuse refuses new connections, as a port on which nobody listens; or takes them again.
+// Open ones stay so.
+func (p *Proxy) Refuse(on bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return net.ErrClosed
+	case on && p.listener != nil:
+		err := p.listener.Close()
+		p.listener = nil
+		p.wake()
+		return err
+	case !on && p.listener == nil:
+		l, err := net.Listen("tcp", p.address)
+		if err != nil {
+			return fmt.Errorf("controlplane: the proxy's port: %w", err)
+		}
+		p.listener = l
+		p.wake()
+	}
+	return nil
+}

@@ -140,7 +140,8 @@ func (o Options) load() (config *rest.Config, namespace string, err error) {
 		return nil, "", fmt.Errorf("tarn: connect: the kubeconfig cannot be read: %w", err)
 	case len(raw.Clusters) == 0 && o.Kubeconfig == "" && o.Context == "":
 		if config, namespace, err = inCluster(); errors.Is(err, rest.ErrNotInCluster) {
-			err = errors.New("tarn: connect: there is neither a kubeconfig nor a pod's service account; set Options.Kubeconfig or $KUBECONFIG")
+			err = fmt.Errorf("tarn: connect: there is neither a kubeconfig at %s nor a pod's service account; set Options.Kubeconfig or $KUBECONFIG",
+				strings.Join(rules.Precedence, " or "))
 		}
 		return config, namespace, err
 	case len(raw.Clusters) == 0 && o.Kubeconfig != "":

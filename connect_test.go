@@ -83,7 +83,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	nowhere(t)
 	path := write(t, "config", kubeconfig)
 	for want, opts := range map[string]tarn.Options{
-		"there is neither a kubeconfig nor a pod's service account; set Options.Kubeconfig": {},
+		"/none nor a pod's service account; set Options.Kubeconfig": {},
 		"the pod's service account: ":                               {InCluster: true},
 		"no such file":                                              {Kubeconfig: path + ".missing"},
 		"the kubeconfig cannot be read: ":                           {Kubeconfig: write(t, "broken", "clusters: {{{hidden-token")},

@@ -32,23 +32,22 @@
 //
 //	  API server
 //	     │
-//	* wire         bytes to items: key, version, object
+//	  wire         bytes to items: key, version, object
 //	     │
-//	* reflector    list and watch
+//	  reflector    list and watch
 //	     │
-//	* delta        pending changes per key, in order, taken in batches
+//	  delta        pending changes per key, in order, taken in batches
 //	     │
-//	* store        immutable snapshots and typed indexes, one writer
+//	  store        immutable snapshots and typed indexes, one writer
 //	     │
-//	* informer     one mirror, many subscribers
+//	  informer     one mirror, many subscribers
 //	     │
-//	* workqueue    keys to work on: once each, delayed, rate-limited, by priority
+//	  workqueue    keys to work on: once each, delayed, rate-limited, by priority
 //	     │
-//	* controller   workers
+//	  controller   workers
 //
-// The packages with a star exist, all of them by now, and so does package object, whose
-// nouns every stage speaks. A Cluster puts them together down to the informer; controllers
-// take the informers that it runs: controller.For(pods.Informer()).
+// All of them speak in the nouns of package object. A Cluster puts them together down to the
+// informer; controllers take the informers that it runs: controller.For(pods.Informer()).
 //
 // The nouns, in the order in which a reader meets them:
 //

@@ -114,7 +114,9 @@ func (h *Handle[T]) whileOpen(ctx context.Context) (_ context.Context, end func(
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Writes returns what remembers this process's writes, so that reads are not older.
+// Writes returns what remembers this process's writes, so that reads are not older than
+// these: pods.Writes().Wrote(pod) after a write, and pods.Writes().Get(ctx, key) to read. A
+// client made by controller.NewClient does the first by itself.
 func (h *Handle[T]) Writes() *informer.Writes[T] { return h.inf.Writes() }
 
 // Subscribe has the handler's functions called for every object there is and for every

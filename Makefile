@@ -8,6 +8,8 @@ FUZZTIME ?= 30s
 BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'.
 E2EFLAGS ?=
+# Arguments for the scale run, such as SCALEFLAGS='-pods 10000'.
+SCALEFLAGS ?=
 # HTML=1 makes `cover` write coverage.html too.
 HTML ?=
 
@@ -50,6 +52,13 @@ e2e: ## Tarn on a real control plane, which is built the first time (some minute
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
 	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v $(E2EFLAGS) ./...
+
+.PHONY: scale
+scale: ## 100,000 pods and 50,000 custom resources on a real control plane, Tarn beside client-go
+	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
+	@cd e2e/build && $(GO) run .
+	$(step) 'e2e: go run ./scale $(SCALEFLAGS)'
+	@cd e2e && $(GO) run ./scale $(SCALEFLAGS)
 
 # Every target is run, also after one has failed; the failing inputs are kept by go
 # in the package's testdata/fuzz.

@@ -53,6 +53,12 @@ var measures = []measure{
 	{name: "informer-relist", run: informerRelistRows, apart: true},
 	{name: "informer-quiet", run: informerQuietRows, apart: true},
 	{name: "informer-sync", run: informerSyncRows, apart: true},
+
+	{name: "adapter-queue", run: adapterQueue, apart: true},
+	{name: "adapter-delays", run: adapterDelays, apart: true},
+	{name: "adapter-indexer", run: adapterIndexer, apart: true},
+	{name: "adapter-lister", run: adapterLister, apart: true},
+	{name: "adapter-informer", run: adapterInformer, apart: true},
 }
 
 // keep uses a result, so that the compiler does not leave out what led to it.

@@ -42,6 +42,30 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 	})
 }
 
+// etcd deletes all keys of a lease in one transaction, so Events that expire together have
+// one version. Each deletion may come twice all the same.
+func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/y", "a/z") // 11, 12, 13
+		r := start(t, srv, plain(options{}))
+		r.told()
+		var gone []event
+		for _, key := range []string{"a/x", "a/y", "a/z"} {
+			last := *srv.objects[keyOf(key)]
+			last.version = "14"
+			gone = append(gone, event{Type: object.Deleted, Item: itemOf(&last)})
+		}
+		srv.stream().send(gone[0], gone[1])
+		pass(0)
+		srv.stream().send(gone[2], gone[0])
+		pass(0)
+		r.changesAre("Deleted a/x@14", "Deleted a/y@14", "Deleted a/z@14")
+		if s := r.live(); s.Mark.Version != "14" || r.store.Len() != 0 {
+			t.Errorf("%d objects at %s", r.store.Len(), s.Mark.Version)
+		}
+	})
+}
+
 func TestW14_ObjectsWithoutUIDAreNotJudged(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer()

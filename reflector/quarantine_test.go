@@ -103,7 +103,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 			t.Error(got)
 		}
 		// But not by a late event.
-		srv.stream().send(event{Type: object.Deleted, Item: bad("a/x", x.UID, "13")})
+		srv.stream().send(event{Type: object.Deleted, Item: bad("a/x", x.UID, "12")})
 		pass(0)
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)

@@ -133,9 +133,11 @@ func (r *Reflector[T]) move(v object.Version) bool {
 func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) error {
 	moved := r.move(item.Version)
 	// A late event would revive what has been deleted since. Objects without a UID are
-	// not of a Kubernetes API, and their versions need not be of one sequence.
+	// not of a Kubernetes API, and their versions need not be of one sequence. Deletions
+	// may share a version: etcd deletes all that hangs on a lease at once, which is how a
+	// server's Events expire.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if t == object.Deleted && late && !r.current(item) || t != object.Deleted && (late || item.Held) {
+	if t == object.Deleted && late && item.Version != r.resume && !r.current(item) || t != object.Deleted && (late || item.Held) {
 		r.counts.Stale++
 		return nil
 	}

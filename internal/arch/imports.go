@@ -2,7 +2,6 @@ package arch
 
 import (
 	"go/token"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -194,40 +193,21 @@ func clientGo(s *source) {
 var stages = []string{"wire", "reflector", "delta", "store", "informer", "workqueue", "controller"}
 
 // picture holds the root package's comment against the tree: each stage has one
-// line in the indented picture, in order, with a star before those that exist.
+// line in the indented picture, in order.
 func picture(s *source) {
-	packages := s.packages()
-	for _, f := range packages["."] {
+	for _, f := range s.packages()["."] {
 		if f.Doc == nil {
 			continue
 		}
-		starred := map[string]bool{}
 		var order []string
 		for _, line := range strings.Split(f.Doc.Text(), "\n") {
-			if !strings.HasPrefix(line, "\t") {
-				continue
-			}
 			words := strings.Fields(line)
-			star := len(words) > 0 && words[0] == "*"
-			if star {
-				words = words[1:]
-			}
-			if len(words) > 0 && slices.Contains(stages, words[0]) {
+			if strings.HasPrefix(line, "\t") && len(words) > 0 && slices.Contains(stages, words[0]) {
 				order = append(order, words[0])
-				starred[words[0]] = star
 			}
 		}
 		if !slices.Equal(order, stages) {
 			s.report(f, f.Package, Picture, "the picture shows the stages %q; want %q", order, stages)
-		}
-		for _, stage := range slices.Sorted(maps.Keys(starred)) {
-			_, exists := packages[stage]
-			switch {
-			case starred[stage] && !exists:
-				s.report(f, f.Package, Picture, "the picture marks %s with a star, but there is no such package", stage)
-			case !starred[stage] && exists:
-				s.report(f, f.Package, Picture, "there is a package %s; mark it with a star in the picture", stage)
-			}
 		}
 	}
 }

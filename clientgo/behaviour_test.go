@@ -1,0 +1,472 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+// start runs an informer until the test ends, and waits until it rests.
+func start(t *testing.T, inf cache.SharedInformer) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { inf.RunWithContext(ctx) })
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	synctest.Wait()
+	return stop
+}
+
+func listen(t *testing.T, inf cache.SharedInformer) *handler {
+	t.Helper()
+	h := &handler{}
+	var err error
+	if h.reg, err = inf.AddEventHandler(h); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func wantLines(t *testing.T, h *handler, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := h.take(); !slices.Equal(got, want) {
+		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
+	for _, split := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(true)
+			w.put("a1", false)
+			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: split})
+			h := listen(t, inf)
+			start(t, inf)
+			wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
+			w.put("a1", true)
+			if split {
+				wantLines(t, h, "ns1/a1: gone 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
+			} else {
+				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000002-2222-4333-8444-555555555555@12 on node-0")
+			}
+		})
+	}
+}
+
+func TestARelistIsAnUpdateUnlessOnlyChangesAreTold(t *testing.T) {
+	for _, only := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(false)
+			w.put("a1", false)
+			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{OnlyChanges: only})
+			h := listen(t, inf)
+			start(t, inf)
+			h.take()
+			w.forget(true)
+			<-time.After(time.Minute)
+			if only {
+				wantLines(t, h)
+			} else {
+				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@11 on node-2")
+			}
+			if w.lists != 2 {
+				t.Errorf("%d lists, want 2", w.lists)
+			}
+		})
+	}
+}
+
+func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
+	defer func(was bool) { utilruntime.ReallyCrash = was }(utilruntime.ReallyCrash)
+	utilruntime.ReallyCrash = false
+	for _, survive := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(true)
+			w.put("a1", false)
+			w.put("b1", false)
+			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SurvivePanics: survive})
+			var told journal
+			reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+				told.add("", "%s", obj.(*corev1.Pod).Name)
+				if obj.(*corev1.Pod).Name == "a1" {
+					panic("on purpose")
+				}
+			}}, cache.HandlerOptions{Logger: &klog.Logger{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := listen(t, inf)
+			start(t, inf)
+			if got := other.take(); len(got) != 2 || !other.reg.HasSynced() {
+				t.Errorf("the other handler was told %q, synced %v", got, other.reg.HasSynced())
+			}
+			want := 1
+			if survive {
+				want = 2
+			}
+			if got := told.take(); len(got) != want {
+				t.Errorf("survive %v: told %q at once, want %d", survive, got, want)
+			}
+			<-time.After(time.Second)
+			synctest.Wait()
+			if got := told.take(); len(got) != 2-want {
+				t.Errorf("survive %v: told %q after a second, want %d", survive, got, 2-want)
+			}
+			if reg.HasSynced() != survive {
+				t.Errorf("survive %v: the handler's registration has synced: %v", survive, reg.HasSynced())
+			}
+		})
+	}
+}
+
+type named struct{}
+
+func (named) OnAdd(any, bool)   {}
+func (named) OnUpdate(any, any) {}
+func (named) OnDelete(any)      {}
+
+func onDelete(any) {}
+
+func TestHandlersAreNamedAsInClientGo(t *testing.T) {
+	w := newWorld(false)
+	theirs, ours := cache.NewSharedInformer(w, &corev1.Pod{}, 0), clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
+	if a, b := theirs.HasSyncedChecker().Name(), ours.HasSyncedChecker().Name(); a != b {
+		t.Errorf("client-go calls it %q, ours %q", a, b)
+	}
+	for _, h := range []cache.ResourceEventHandler{
+		named{}, &named{}, (*named)(nil), cache.ResourceEventHandlerFuncs{}, &cache.ResourceEventHandlerFuncs{DeleteFunc: onDelete},
+		cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}, DeleteFunc: func(any) {}},
+		cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}, DeleteFunc: onDelete},
+		cache.ResourceEventHandlerDetailedFuncs{DeleteFunc: onDelete},
+		cache.FilteringResourceEventHandler{Handler: named{}}, struct{ named }{},
+	} {
+		a, _ := theirs.AddEventHandler(h)
+		b, _ := ours.AddEventHandler(h)
+		if x, y := a.HasSyncedChecker().Name(), b.HasSyncedChecker().Name(); x != y {
+			t.Errorf("%T: client-go calls it %q, ours %q", h, x, y)
+		}
+	}
+}
+
+func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(true)
+		w.put("a1", false)
+		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
+		early := listen(t, inf)
+		if err := cache.ShutDownEventHandler(inf, early.reg); err != nil { // before it runs
+			t.Fatal(err)
+		}
+		block := make(chan struct{})
+		reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-block }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := start(t, inf)
+		down := make(chan error)
+		go func() { down <- cache.ShutDownEventHandler(inf, reg) }()
+		synctest.Wait()
+		select {
+		case <-down:
+			t.Error("it did not wait")
+		default:
+		}
+		close(block)
+		if err := <-down; err != nil {
+			t.Error(err)
+		}
+		wantLines(t, early)
+		stop()
+		if err := errors.Join(inf.RemoveEventHandler(reg), cache.ShutDownEventHandler(inf, reg)); err != nil {
+			t.Errorf("once more, after the end: %v", err)
+		}
+		foreign, _ := cache.NewSharedInformer(w, &corev1.Pod{}, 0).AddEventHandler(named{})
+		if inf.RemoveEventHandler(foreign) == nil {
+			t.Error("a registration of client-go's was removed")
+		}
+	})
+}
+
+func TestHandlersMayComeAndGoFromHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(true)
+		w.put("a1", false)
+		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
+		second := &handler{}
+		var first cache.ResourceEventHandlerRegistration
+		first, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
+			second.reg, _ = inf.AddEventHandler(second)
+			if err := inf.RemoveEventHandler(first); err != nil {
+				t.Error(err)
+			}
+		}})
+		start(t, inf)
+		w.put("b1", false)
+		wantLines(t, second, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true", "ns1/b1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
+	})
+}
+
+func TestTheWatchErrorHandlerHearsWhyAndOfWhat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(false)
+		w.listErrs = 1
+		inf := clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
+		type key struct{}
+		var got error
+		err := inf.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			got = fmt.Errorf("%v %s %w", ctx.Value(key{}), r.TypeDescription(), err)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "mine"))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			inf.RunWithContext(ctx)
+		}()
+		synctest.Wait()
+		if !apierrors.IsForbidden(got) || !strings.HasPrefix(got.Error(), "mine the pods failed to list the pods: ") || inf.HasSynced() {
+			t.Errorf("got %v, synced %v", got, inf.HasSynced())
+		}
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		if !inf.HasSynced() || inf.SetWatchErrorHandler(nil) == nil || inf.SetTransform(nil) == nil {
+			t.Error("not synced after the list was allowed, or it can be changed while it runs")
+		}
+		cancel()
+		<-done
+		inf.Run(nil) // says that it ran before, and returns
+	})
+}
+
+// endless is a world whose streaming lists never come to their end.
+type endless struct{ *world }
+
+func (e endless) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	if opts.SendInitialEvents != nil {
+		return watch.NewFake(), nil
+	}
+	return e.world.Watch(opts)
+}
+
+func TestW05_AStreamingListWithoutItsEndIsAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(true)
+		w.put("a1", false)
+		inf := clientgo.NewSharedInformer(endless{w}, &corev1.Pod{}, 0)
+		h := listen(t, inf)
+		start(t, inf)
+		if inf.HasSynced() {
+			t.Fatal("synced by nothing")
+		}
+		<-time.After(31 * time.Second)
+		wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
+		w.put("a1", false)
+		wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@12 on node-0")
+	})
+}
+
+func TestATransformMayRenameAndOneItFailsOnHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(false)
+		w.put("a1", false)
+		w.put("bad1", false)
+		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
+		err := inf.SetTransform(func(obj any) (any, error) {
+			p := obj.(*corev1.Pod)
+			if p.Name == "bad1" {
+				return nil, errors.New("no")
+			}
+			p.Name = strings.ToUpper(p.Name)
+			return p, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := listen(t, inf)
+		start(t, inf)
+		wantLines(t, h, "ns1/A1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
+		if _, ok, _ := inf.GetStore().GetByKey("ns1/A1"); !ok || !inf.HasSynced() {
+			t.Error("it is not held under its new name, or the informer has not synced")
+		}
+		w.put("a1", false)
+		w.delete("a1")
+		wantLines(t, h, "ns1/A1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@13 on node-1", "ns1/A1: delete 00000001-2222-4333-8444-555555555555@14 on node-1")
+	})
+}
+
+func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := func(obj any) ([]string, error) {
+			if p := obj.(*corev1.Pod); p.Name == "bad1" {
+				return nil, errors.New("no")
+			}
+			return []string{"x"}, nil
+		}
+		store := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{"x": bad})
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "bad1"}}
+		const want = `unable to calculate an index entry for key "ns1/bad1" on index "x": no`
+		for name, write := range map[string]func(){
+			"Add":     func() { _ = store.Add(pod) },
+			"Replace": func() { _ = store.Replace([]any{pod}, "1") },
+			"Transaction": func() {
+				store.(cache.TransactionStore).Transaction(cache.Transaction{Type: cache.TransactionTypeAdd, Object: pod})
+			},
+		} {
+			func() {
+				defer func() {
+					if got := fmt.Sprint(recover()); got != want {
+						t.Errorf("%s: panicked with %s\nwant %s", name, got, want)
+					}
+				}()
+				write()
+			}()
+		}
+
+		w := newWorld(false)
+		w.put("bad1", false)
+		w.put("a1", false)
+		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{"x": bad})
+		start(t, inf)
+		keys, err := inf.GetIndexer().IndexKeys("x", "x")
+		if err != nil || !slices.Equal(keys, []string{"ns1/a1"}) || len(inf.GetStore().List()) != 2 {
+			t.Errorf("indexed %q, %v; held %d", keys, err, len(inf.GetStore().List()))
+		}
+	})
+}
+
+type gauge struct{ value float64 }
+
+func (g *gauge) Set(v float64)     { g.value = v }
+func (g *gauge) Observe(v float64) { g.value++ }
+
+type provider struct{ queued, latency, version gauge }
+
+func (p *provider) NewQueuedItemMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	return &p.queued
+}
+func (p *provider) NewProcessingLatencyMetric(cache.InformerNameAndResource) cache.HistogramMetric {
+	return &p.latency
+}
+func (p *provider) NewStoreResourceVersionMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	return &p.version
+}
+
+func TestMetricsOfANamedInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name, err := cache.NewInformerName("metrics-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		p, w := &provider{queued: gauge{-1}}, newWorld(true)
+		w.put("a1", false)
+		inf := clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+		})
+		stop := start(t, inf)
+		w.put("a1", false)
+		synctest.Wait()
+		stop()
+		if p.version.value != 12 || p.queued.value != 0 || p.latency.value != 2 {
+			t.Errorf("version %v, queued %v, batches %v", p.version.value, p.queued.value, p.latency.value)
+		}
+		if got := inf.GetController().LastSyncResourceVersion(); got != "12" {
+			t.Errorf("the controller says %q", got)
+		}
+	})
+}
+
+func TestListAndWatchReturnsTheErrorOfTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(false)
+		w.listErrs = 1
+		store, r := clientgo.NewNamespaceKeyedIndexerAndReflector(w, &corev1.Pod{}, 0)
+		if err := r.ListAndWatchWithContext(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "failed to list *v1.Pod") {
+			t.Errorf("got %v", err)
+		}
+		w.put("a1", false)
+		stop := make(chan struct{})
+		done := make(chan error)
+		go func() { done <- r.ListAndWatch(stop) }()
+		synctest.Wait()
+		w.bookmark()
+		synctest.Wait()
+		keys, _ := store.IndexKeys(cache.NamespaceIndex, "ns1")
+		if !slices.Equal(keys, []string{"ns1/a1"}) || r.LastSyncResourceVersion() != "12" || store.LastStoreSyncResourceVersion() != "12" {
+			t.Errorf("held %q at %s, store at %s", keys, r.LastSyncResourceVersion(), store.LastStoreSyncResourceVersion())
+		}
+		close(stop)
+		if err := <-done; err != nil {
+			t.Errorf("stopped: %v", err)
+		}
+	})
+}
+
+func TestAFakeClientsetWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pod := func(node string) *corev1.Pod {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "1"}}
+			p.Spec.NodeName = node
+			return p
+		}
+		clients := fake.NewClientset(pod("0"))
+		pods := clients.CoreV1().Pods("ns")
+		lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+				return pods.List(ctx, opts)
+			},
+			WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+				return pods.Watch(ctx, opts)
+			},
+		}, clients)
+		inf := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)
+		var told journal
+		_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { told.add("", "add %s", obj.(*corev1.Pod).Spec.NodeName) },
+			UpdateFunc: func(_, obj any) { told.add("", "update %s", obj.(*corev1.Pod).Spec.NodeName) },
+			DeleteFunc: func(any) { told.add("", "delete") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, inf)
+		// The versions do not move: every event counts all the same.
+		for _, node := range []string{"1", "2"} {
+			if _, err := pods.Update(t.Context(), pod(node), metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := pods.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		want := []string{": add 0", ": update 1", ": update 2", ": delete"}
+		if got := told.take(); !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	})
+}

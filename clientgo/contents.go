@@ -1,0 +1,277 @@
+package clientgo
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// contents is what a store holds: the objects by their keys, side by side, and by the
+// values of indexes. Writers take turns, on the store's lock; see table and roll for what
+// readers may do meanwhile.
+type contents struct {
+	objects *table
+	all     *roll
+	indexes []*index // index number i is at i-1
+	funcs   cache.Indexers
+}
+
+// few is room for the values of an object in each index, where there are no more.
+type few [4][]string
+
+// index is the rolls of objects by value.
+type index struct {
+	number int32 // the roll of all objects is number 0
+	name   string
+	values cache.IndexFunc
+	rolls  *table // entries of *roll
+}
+
+// entry is an object under its key. On the machines of today it fills a cache line.
+type entry struct {
+	hash   uint64
+	key    string
+	obj    atomic.Value // of one type all its life; nothing for nil
+	places []place      // by the number of the index, the first in the roll of all
+}
+
+// place is where an object is in a roll.
+type place struct {
+	roll   *roll
+	number int32
+	pos    int32
+}
+
+// nothing stands for nil, which an atomic.Value does not take.
+type nothing struct{}
+
+func boxed(obj any) any {
+	if obj == nil {
+		return nothing{}
+	}
+	return obj
+}
+
+func (e *entry) load() any {
+	obj := e.obj.Load()
+	if _, ok := obj.(nothing); ok {
+		return nil
+	}
+	return obj
+}
+
+// in returns the place in a roll.
+func (e *entry) in(r *roll) *place {
+	for i := range e.places {
+		if e.places[i].roll == r {
+			return &e.places[i]
+		}
+	}
+	return nil
+}
+
+func newContents() *contents {
+	return &contents{objects: newTable(0), all: &roll{}, funcs: cache.Indexers{}}
+}
+
+// empty returns contents with the same indexes and no objects, but room for n.
+func (c *contents) empty(n int) *contents {
+	out := &contents{
+		objects: newTable(n), all: &roll{who: make([]*entry, 0, n)},
+		funcs: c.funcs,
+	}
+	for _, x := range c.indexes {
+		out.indexes = append(out.indexes, &index{x.number, x.name, x.values, newTable(0)})
+	}
+	return out
+}
+
+// evaluate appends what each index function says of an object. The error is that of the
+// last one that failed; the object is to have no place there. With care, to panic is to
+// fail.
+func (c *contents) evaluate(values [][]string, key string, obj any, care bool) ([][]string, error) {
+	var failed error
+	for _, x := range c.indexes {
+		var of []string
+		if obj != nil { // client-go does not ask about nothing
+			var err error
+			if care {
+				of, err = x.ask(obj)
+			} else {
+				of, err = x.values(obj)
+			}
+			if err != nil {
+				of, failed = nil, x.failed(key, err)
+			}
+		}
+		values = append(values, of)
+	}
+	return values, failed
+}
+
+func (x *index) ask(obj any) (values []string, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = fmt.Errorf("the index function panicked: %v", recover())
+		}
+	}()
+	values, err = x.values(obj)
+	returned = true
+	return values, err
+}
+
+// failed is what client-go panics with when an index function fails.
+func (x *index) failed(key string, err error) error {
+	return fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", key, x.name, err)
+}
+
+// insert stores an object of some values under a key that is not there.
+func (c *contents) insert(key string, obj any, values [][]string) {
+	e := &entry{key: key, places: make([]place, 0, 1+len(c.indexes))}
+	e.places = append(e.places, place{c.all, 0, c.all.add(e, obj)})
+	for i, x := range c.indexes {
+		for _, value := range values[i] {
+			x.place(e, value, obj)
+		}
+	}
+	e.obj.Store(boxed(obj))
+	c.objects.add(e)
+}
+
+// roll returns the objects of a value, nil without any.
+func (x *index) roll(value string) *roll {
+	e := x.rolls.find(value)
+	if e == nil {
+		return nil
+	}
+	return e.obj.Load().(*roll)
+}
+
+// place adds an object to the roll of a value, unless it is there already.
+func (x *index) place(e *entry, value string, obj any) {
+	r := x.roll(value)
+	if r == nil {
+		r = &roll{}
+		r.entry.key = value
+		r.entry.obj.Store(r)
+		x.rolls.add(&r.entry)
+	} else if e.in(r) != nil {
+		return
+	}
+	e.places = append(e.places, place{r, x.number, r.add(e, obj)})
+}
+
+// update puts an object of some values in the place of another.
+//
+// Whoever gets it by its key finds it in lists too: the entry comes last.
+func (c *contents) update(e *entry, obj any, values [][]string) {
+	if e.stays(values) {
+		for i := range e.places {
+			e.places[i].roll.set(e.places[i].pos, obj)
+		}
+	} else {
+		c.move(e, obj, values)
+	}
+	obj = boxed(obj)
+	if reflect.TypeOf(obj) == reflect.TypeOf(e.obj.Load()) {
+		e.obj.Store(obj)
+		return
+	}
+	other := &entry{key: e.key, places: e.places}
+	other.obj.Store(obj)
+	for _, p := range e.places {
+		p.roll.who[p.pos] = other
+	}
+	c.objects.swap(e, other)
+}
+
+// stays reports whether an entry has these very values.
+func (e *entry) stays(values [][]string) bool {
+	rest := e.places[1:]
+	for i, of := range values {
+		for _, value := range of {
+			if len(rest) == 0 || int(rest[0].number) != i+1 || rest[0].roll.entry.key != value {
+				return false
+			}
+			rest = rest[1:]
+		}
+	}
+	return len(rest) == 0
+}
+
+// move takes an entry to the rolls of these values.
+func (c *contents) move(e *entry, obj any, values [][]string) {
+	old := e.places
+	e.places = make([]place, 0, len(old))
+	e.places = append(e.places, old[0])
+	c.all.set(old[0].pos, obj)
+	for i, x := range c.indexes {
+		for _, value := range values[i] {
+			at := slices.IndexFunc(old, func(p place) bool { return p.roll != nil && p.number == x.number && p.roll.entry.key == value })
+			if at < 0 {
+				x.place(e, value, obj)
+				continue
+			}
+			old[at].roll.set(old[at].pos, obj)
+			e.places = append(e.places, old[at])
+			old[at].roll = nil // it stays
+		}
+	}
+	for _, p := range old[1:] {
+		if p.roll != nil {
+			c.leave(p)
+		}
+	}
+}
+
+// leave takes an entry out of the roll of a value.
+func (c *contents) leave(p place) {
+	p.roll.remove(p.pos)
+	if len(p.roll.who) == 0 && p.number > 0 {
+		c.indexes[p.number-1].rolls.remove(&p.roll.entry)
+	}
+}
+
+// remove takes an object out.
+func (c *contents) remove(e *entry) {
+	for _, p := range e.places {
+		c.leave(p)
+	}
+	c.objects.remove(e)
+}
+
+// addIndex indexes what there is by one more function. The error is that of the last
+// object on which it failed.
+func (c *contents) addIndex(name string, values cache.IndexFunc) (err error) {
+	x := &index{int32(len(c.indexes) + 1), name, values, newTable(0)}
+	for _, e := range c.all.who {
+		obj := e.load()
+		if obj == nil {
+			continue
+		}
+		values, e2 := x.ask(obj)
+		if e2 != nil {
+			err = x.failed(e.key, e2)
+			continue
+		}
+		for _, value := range values {
+			x.place(e, value, obj)
+		}
+	}
+	c.indexes = append(slices.Clip(c.indexes), x)
+	return err
+}
+
+// named returns an index by its name; the words of the error are client-go's.
+func (c *contents) named(name string) (*index, error) {
+	for _, x := range c.indexes {
+		if x.name == name && x.values != nil {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // as client-go says it
+}

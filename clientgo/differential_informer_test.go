@@ -1,0 +1,419 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+type newInformer func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
+
+// party is an informer, of client-go's or of ours, with handlers that keep journals.
+type party struct {
+	world    *world
+	inf      cache.SharedIndexInformer
+	handlers []*handler
+	errs     journal
+}
+
+type handler struct {
+	journal
+	reg cache.ResourceEventHandlerRegistration
+}
+
+func podLine(obj any) (key, text string) {
+	p := obj.(*corev1.Pod)
+	return p.Namespace + "/" + p.Name, fmt.Sprintf("%s@%s on %s", p.UID, p.ResourceVersion, p.Spec.NodeName)
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (h *handler) OnAdd(obj any, initial bool) {
+	key, text := podLine(obj)
+	h.add(key, "add %s initial=%v", text, initial)
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (h *handler) OnUpdate(old, new any) {
+	key, text := podLine(new)
+	_, was := podLine(old)
+	h.add(key, "update %s to %s", was, text)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (h *handler) OnDelete(obj any) {
+	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		_, text := podLine(t.Obj)
+		h.add(t.Key, "gone %s", text)
+		return
+	}
+	key, text := podLine(obj)
+	h.add(key, "delete %s", text)
+}
+
+// byNode indexes pods by their node; those of node-0 are nowhere.
+func byNode(obj any) ([]string, error) {
+	if n := obj.(*corev1.Pod).Spec.NodeName; n != "node-0" {
+		return []string{n, "any"}, nil
+	}
+	return nil, nil
+}
+
+// state is all that can be read of a party.
+func (s *party) state() map[string]any {
+	st := map[string]any{
+		"synced":  s.inf.HasSynced(),
+		"stopped": s.inf.IsStopped(),
+		"last":    s.inf.LastSyncResourceVersion(),
+		"store":   s.inf.GetStore().LastStoreSyncResourceVersion(),
+		"errors":  s.errs.take(),
+	}
+	var held []string
+	for _, obj := range s.inf.GetStore().List() {
+		key, text := podLine(obj)
+		held = append(held, key+": "+text)
+	}
+	slices.Sort(held)
+	st["held"] = held
+	for name := range s.inf.GetIndexer().GetIndexers() {
+		for _, value := range s.inf.GetIndexer().ListIndexFuncValues(name) {
+			keys, err := s.inf.GetIndexer().IndexKeys(name, value)
+			st["index "+name+"="+value] = fmt.Sprint(keys, err)
+		}
+	}
+	for i, h := range s.handlers {
+		if h != nil {
+			st[fmt.Sprint("handler ", i)] = h.take()
+			st[fmt.Sprint("handler synced ", i)] = h.reg.HasSynced()
+		}
+	}
+	return st
+}
+
+// scenario drives both parties with the same random steps and compares them after each.
+type scenario struct {
+	t       *testing.T
+	rnd     *rand.Rand
+	resync  bool
+	worlds  [2]*world
+	parties [2]*party
+	trace   []string
+}
+
+func (sc *scenario) each(f func(s *party)) {
+	for _, s := range sc.parties {
+		f(s)
+	}
+}
+
+func (sc *scenario) compare(step string) {
+	sc.t.Helper()
+	sc.trace = append(sc.trace, step)
+	synctest.Wait()
+	if diff := cmp.Diff(sc.parties[0].state(), sc.parties[1].state()); diff != "" {
+		sc.t.Fatalf("after %q (-client-go +ours):\n%s", sc.trace, diff)
+	}
+}
+
+func (sc *scenario) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// step makes one random step and returns what it was.
+func (sc *scenario) step() string {
+	name := fmt.Sprintf("pod-%d", sc.rnd.IntN(8))
+	worlds := func(f func(*world)) {
+		for _, w := range sc.worlds {
+			f(w)
+		}
+	}
+	switch n := sc.rnd.IntN(20); {
+	case n < 8:
+		reborn := sc.rnd.IntN(4) == 0
+		worlds(func(w *world) { w.put(name, reborn) })
+		return fmt.Sprint("put ", name, " reborn=", reborn)
+	case n < 11:
+		names := sc.worlds[0].names()
+		if len(names) == 0 {
+			return "nothing to delete"
+		}
+		gone := names[sc.rnd.IntN(len(names))]
+		worlds(func(w *world) { w.delete(gone) })
+		return "delete " + gone
+	case n < 12:
+		worlds((*world).bookmark)
+		return "bookmark"
+	case n < 13:
+		sc.wait(2 * time.Second) // or the watch would be a very short one
+		worlds((*world).cut)
+		return "cut"
+	case n < 14 && !sc.resync:
+		tell, fail := sc.rnd.IntN(2) == 0, sc.rnd.IntN(2)
+		sc.wait(2 * time.Second)
+		worlds(func(w *world) {
+			w.locked(func() {
+				w.listErrs = fail
+				w.forgetLocked(tell)
+				w.putLocked(name, true)
+				for i, gone := range w.namesLocked() {
+					if i%3 == 0 {
+						w.deleteLocked(gone)
+					}
+				}
+				w.history, w.forgotten = nil, w.version
+			})
+		})
+		sc.wait(70 * time.Second) // the longest back-off there is
+		return fmt.Sprint("forget tell=", tell, " fail=", fail)
+	case n < 15:
+		period := time.Duration(sc.rnd.IntN(3)) * 10 * time.Second
+		sc.each(func(s *party) {
+			h := &handler{}
+			var err error
+			if h.reg, err = s.inf.AddEventHandlerWithResyncPeriod(h, period); err != nil {
+				sc.t.Fatal(err)
+			}
+			s.handlers = append(s.handlers, h)
+		})
+		return fmt.Sprint("add a handler, resync ", period)
+	case n < 16:
+		i := sc.rnd.IntN(len(sc.parties[0].handlers))
+		sc.each(func(s *party) {
+			if s.handlers[i] == nil {
+				return
+			}
+			if err := s.inf.RemoveEventHandler(s.handlers[i].reg); err != nil {
+				sc.t.Fatal(err)
+			}
+			s.handlers[i] = nil
+		})
+		return fmt.Sprint("remove handler ", i)
+	case n < 17:
+		index := fmt.Sprint("late ", sc.rnd.IntN(3))
+		var errs []string
+		sc.each(func(s *party) { errs = append(errs, fmt.Sprint(s.inf.AddIndexers(cache.Indexers{index: byNode}))) })
+		if errs[0] != errs[1] {
+			sc.t.Fatalf("AddIndexers: client-go %s, ours %s", errs[0], errs[1])
+		}
+		return "index " + index
+	case n < 18:
+		own := &corev1.Pod{}
+		own.Name, own.Namespace, own.ResourceVersion, own.UID = name, "ns"+name[len(name)-1:], "7", "by the program"
+		remove := sc.rnd.IntN(2) == 0
+		sc.each(func(s *party) {
+			err := s.inf.GetStore().Update(own.DeepCopy())
+			if remove {
+				err = s.inf.GetIndexer().Delete(own.DeepCopy())
+			}
+			if err != nil {
+				sc.t.Fatal(err)
+			}
+		})
+		return fmt.Sprint("the program writes ", name, " remove=", remove)
+	case n < 19:
+		burst := []string{}
+		for range 6 {
+			burst = append(burst, fmt.Sprintf("pod-%d", sc.rnd.IntN(8)))
+		}
+		worlds(func(w *world) {
+			w.locked(func() {
+				for _, name := range burst {
+					if w.version%4 == 0 && w.pods[name] != nil {
+						w.deleteLocked(name)
+					} else {
+						w.putLocked(name, false)
+					}
+				}
+			})
+		})
+		return fmt.Sprint("burst ", burst)
+	default:
+		if sc.resync {
+			sc.wait(11 * time.Second)
+		}
+		return "time passes"
+	}
+}
+
+func newParty(t *testing.T, w *world, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *party {
+	s := &party{world: w, inf: make(w, &corev1.Pod{}, opts)}
+	if err := s.inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { s.errs.add("", "%v", err) }); err != nil {
+		t.Fatal(err)
+	}
+	if transform {
+		err := s.inf.SetTransform(func(obj any) (any, error) {
+			p := obj.(*corev1.Pod)
+			p.Spec.NodeName += "!"
+			p.Labels = nil
+			return p, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &handler{}
+	var err error
+	if h.reg, err = s.inf.AddEventHandler(h); err != nil {
+		t.Fatal(err)
+	}
+	s.handlers = append(s.handlers, h)
+	return s
+}
+
+// TestInformersAgreeWithClientGo runs random scenarios on both.
+func TestInformersAgreeWithClientGo(t *testing.T) {
+	for seed := range *runs {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { informerScenario(t, uint64(seed)) })
+		})
+	}
+}
+
+func informerScenario(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	sc := &scenario{t: t, rnd: rnd, resync: rnd.IntN(3) == 0}
+	streaming, transform := rnd.IntN(2) == 0, rnd.IntN(3) == 0 && !(rnd.IntN(2) == 0)
+	transform = transform && !streaming // client-go transforms twice then
+	opts := cache.SharedIndexInformerOptions{}
+	if sc.resync {
+		opts.ResyncPeriod = 10 * time.Second
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	before := rnd.IntN(4)
+	for i, make := range []newInformer{cache.NewSharedIndexInformerWithOptions, clientgo.NewSharedIndexInformerWithOptions} {
+		sc.worlds[i] = newWorld(streaming)
+		for j := range before {
+			sc.worlds[i].put(fmt.Sprintf("pod-%d", j), false)
+		}
+		opts.Indexers = cache.Indexers{"node": byNode}
+		sc.parties[i] = newParty(t, sc.worlds[i], make, opts, transform)
+	}
+	sc.compare("made")
+	sc.each(func(s *party) { running.Go(func() { s.inf.RunWithContext(ctx) }) })
+	sc.compare("started")
+	for range 25 {
+		sc.compare(sc.step())
+	}
+	cancel()
+	running.Wait()
+	sc.compare("stopped")
+	var errs []string
+	sc.each(func(s *party) {
+		_, err := s.inf.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+		errs = append(errs, fmt.Sprint(err, s.inf.SetTransform(nil), s.inf.AddIndexers(nil)))
+	})
+	if errs[0] != errs[1] {
+		t.Fatalf("after the end: client-go %s, ours %s", errs[0], errs[1])
+	}
+}
+
+// recorder is a cache.ReflectorStore that keeps a journal.
+type recorder struct{ journal }
+
+// Add implements cache.ReflectorStore.
+func (r *recorder) Add(obj any) error { return r.note("add", obj) }
+
+// Update implements cache.ReflectorStore.
+func (r *recorder) Update(obj any) error { return r.note("update", obj) }
+
+// Delete implements cache.ReflectorStore.
+func (r *recorder) Delete(obj any) error { return r.note("delete", obj) }
+
+func (r *recorder) note(what string, obj any) error {
+	key, text := podLine(obj)
+	r.add(key, "%s %s", what, text)
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (r *recorder) Replace(objs []any, version string) error {
+	var texts []string
+	for _, obj := range objs {
+		key, text := podLine(obj)
+		texts = append(texts, key+" "+text)
+	}
+	slices.Sort(texts)
+	r.add("", "replace at %s with %q", version, texts)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (r *recorder) Resync() error {
+	r.add("", "resync")
+	return nil
+}
+
+// TestReflectorsAgreeWithClientGo compares what both tell a store.
+func TestReflectorsAgreeWithClientGo(t *testing.T) {
+	for seed := range *runs {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { reflectorScenario(t, uint64(seed)) })
+		})
+	}
+}
+
+func reflectorScenario(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 11))
+	streaming := rnd.IntN(2) == 0
+	period := time.Duration(rnd.IntN(2)) * 10 * time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	worlds := []*world{newWorld(streaming), newWorld(streaming)}
+	stores := []*recorder{{}, {}}
+	theirs := cache.NewReflector(worlds[0], &corev1.Pod{}, stores[0], period)
+	ours := clientgo.NewReflector(worlds[1], &corev1.Pod{}, stores[1], period)
+	running.Go(func() { theirs.RunWithContext(ctx) })
+	running.Go(func() { ours.RunWithContext(ctx) })
+	synctest.Wait() // or one may list before the first step, and one after
+	var trace []string
+	for range 30 {
+		n, name := rnd.IntN(10), fmt.Sprintf("pod-%d", rnd.IntN(6))
+		trace = append(trace, fmt.Sprint(n, " ", name))
+		if n >= 8 {
+			<-time.After(2 * time.Second)
+		}
+		for _, w := range worlds {
+			switch {
+			case n < 5:
+				w.put(name, n == 0)
+			case n < 7 && w.pods[name] != nil:
+				w.delete(name)
+			case n == 7:
+				w.bookmark()
+			case n == 8:
+				w.cut()
+			case n == 9 && period == 0:
+				w.forget(true)
+			}
+		}
+		if n == 9 && period == 0 {
+			<-time.After(70 * time.Second) // the longest back-off there is
+		} else if n >= 8 {
+			<-time.After(15 * time.Second)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff(stores[0].take(), stores[1].take()); diff != "" {
+			t.Fatalf("after %q (-client-go +ours):\n%s", trace, diff)
+		}
+		if a, b := theirs.LastSyncResourceVersion(), ours.LastSyncResourceVersion(); a != b {
+			t.Fatalf("after %q: LastSyncResourceVersion: client-go %s, ours %s", trace, a, b)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+// Package clientgo puts Tarn under programs that are written for client-go: its
+// constructors have the names and parameters of client-go's (v0.37), and what they return
+// satisfies client-go's interfaces. A program changes the call that makes its store,
+// informer or queue, and keeps everything else: handlers, listers, indexers, tests.
+//
+//   - informer := cache.NewSharedIndexInformer(lw, &corev1.Pod{}, resync, indexers)
+//   - informer := clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, resync, indexers)
+//
+// The nouns, and what of Tarn is under each:
+//
+//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a hash table and slices, made for
+//     what client-go's programs ask of a store. A Get takes no lock; a list or an index
+//     lookup is of one moment, and is copied without one.
+//   - [NewDeltaFIFO]: a delta.FIFO.
+//   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
+//   - [NewSharedIndexInformer]: a reflector, a FIFO and a store, and handlers as client-go
+//     has them.
+//   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
+//     cache.ListerWatcher of a wire.Client.
+//
+// # Where the bytes come from
+//
+// A cache.ListerWatcher holds nothing but two closures, and client-go's clients decode
+// whole bodies inside them; there an informer of this package can only be faster behind
+// them. Give it what [NewListWatch] returns, and the wire is used directly: bodies are
+// decoded while they arrive, on all cores, and objects that are held already are not
+// decoded again.
+//
+// # How it behaves
+//
+// As client-go does and as its users' handlers expect: a new UID under the same name is an
+// Update, so is each object of a relist, every change is told one by one to every handler,
+// deletions that nobody saw come as a cache.DeletedFinalStateUnknown, by value, and a
+// handler that panics ends the program unless told otherwise by apimachinery's
+// runtime.ReallyCrash. [Behaviour] turns on what the rest of Tarn does better.
+// docs/clientgo-differences.md is the list of what is different all the same, and
+// docs/clientgo-behaviours.md says which test holds which of client-go's behaviours.
+package clientgo

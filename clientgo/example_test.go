@@ -1,0 +1,195 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/clientgo"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// aServer runs an API server with one pod.
+func aServer() (*apiserver.Server, func()) {
+	server, err := apiserver.New(apiserver.Options{AnyNamespace: true})
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	if _, err := server.Create(aPod("web", "node-7")); err != nil {
+		panic(err)
+	}
+	return server, func() {
+		cancel()
+		<-done
+	}
+}
+
+func aPod(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
+}
+
+// run starts an informer and waits for it; the function that it returns stops it.
+func run(inf cache.SharedInformer) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inf.RunWithContext(ctx)
+	}()
+	<-inf.HasSyncedChecker().Done()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// One word changes: cache.NewSharedIndexInformer.
+func ExampleNewSharedIndexInformer() {
+	server, close := aServer()
+	defer close()
+	clients := kubernetes.NewForConfigOrDie(server.MemoryConfig())
+	lw := cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", "shop", fields.Everything())
+
+	informer := clientgo.NewSharedIndexInformer(lw, &corev1.Pod{}, 10*time.Minute, cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+	})
+	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { fmt.Println("added", obj.(*corev1.Pod).Name) },
+	})
+	defer run(informer)()
+	<-registration.HasSyncedChecker().Done()
+	pods, err := listers.NewPodLister(informer.GetIndexer()).Pods("shop").List(labels.Everything())
+	fmt.Println(len(pods), err)
+	// Output:
+	// added web
+	// 1 <nil>
+}
+
+// With our client in the place of client-go's closures the wire is used directly.
+func ExampleNewListWatch() {
+	server, close := aServer()
+	defer close()
+	client, _ := wire.New(server.MemoryConfig(), wire.Options{})
+	lw, err := clientgo.NewListWatch(client, wire.MustOf[*corev1.Pod](), clientgo.ListWatchOptions{
+		Namespace: "shop",
+		Source:    wire.SourceOptions{Drop: []object.FieldPath{object.ManagedFields}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	informer := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)
+	defer run(informer)()
+	fmt.Println(informer.GetStore().ListKeys())
+	// Output: [shop/web]
+}
+
+func ExampleNewSharedIndexInformerWithBehaviour() {
+	world := newWorld(true)
+	world.put("web-1", false)
+	informer := clientgo.NewSharedIndexInformerWithBehaviour(world, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: true})
+	told := make(chan string)
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { told <- "added " + string(obj.(*corev1.Pod).UID) },
+		DeleteFunc: func(obj any) { told <- "gone " + obj.(cache.DeletedFinalStateUnknown).Key },
+	})
+	defer run(informer)()
+	fmt.Println(<-told)
+	world.put("web-1", true) // deleted and created again, seen as one event
+	fmt.Println(<-told)
+	fmt.Println(<-told)
+	// Output:
+	// added 00000001-2222-4333-8444-555555555555
+	// gone ns1/web-1
+	// added 00000002-2222-4333-8444-555555555555
+}
+
+func ExampleNewIndexer() {
+	pods := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{
+		"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil },
+	})
+	_ = pods.Add(aPod("web", "node-7"))
+	_ = pods.Add(aPod("db", "node-7"))
+	keys, err := pods.IndexKeys("node", "node-7")
+	fmt.Println(keys, err)
+	// Output: [shop/db shop/web] <nil>
+}
+
+func ExampleNewThreadSafeStore() {
+	store := clientgo.NewThreadSafeStore(cache.Indexers{}, cache.Indices{})
+	store.Add("any key", 1)
+	store.(cache.ThreadSafeStoreWithTransaction).Transaction(
+		cache.ThreadSafeStoreTransaction{Key: "any key", Transaction: cache.Transaction{Type: cache.TransactionTypeDelete}},
+		cache.ThreadSafeStoreTransaction{Key: "another", Transaction: cache.Transaction{Type: cache.TransactionTypeAdd, Object: 2}},
+	)
+	fmt.Println(store.ListKeys(), store.List())
+	// Output: [another] [2]
+}
+
+func ExampleNewDeltaFIFO() {
+	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)
+	_ = fifo.Add(aPod("web", ""))
+	_ = fifo.Update(aPod("web", "node-7"))
+	_ = fifo.Delete(aPod("web", "node-7"))
+	_, err := fifo.Pop(func(obj any, initial bool) error {
+		for _, d := range obj.(cache.Deltas) {
+			fmt.Println(d.Type, d.Object.(*corev1.Pod).Name)
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// Added web
+	// Updated web
+	// Deleted web
+	// <nil>
+}
+
+func ExampleNewReflector() {
+	world := newWorld(true)
+	world.put("web-1", false)
+	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)
+	reflector := clientgo.NewReflector(world, &corev1.Pod{}, fifo, 0)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		reflector.Run(stop)
+	}()
+	_, _ = fifo.Pop(func(obj any, initial bool) error {
+		fmt.Println(obj.(cache.Deltas).Newest().Type, initial)
+		return nil
+	})
+	close(stop)
+	<-done
+	fmt.Println(reflector.LastSyncResourceVersion())
+	// Output:
+	// Sync true
+	// 11
+}
+
+func ExampleSourceOf() {
+	world := newWorld(true)
+	world.put("web-1", false)
+	source := clientgo.SourceOf(world)
+	page, err := source.List(context.Background(), object.ListOptions{}, nil, printKey)
+	fmt.Println(page.Version, err)
+	// Output:
+	// ns1/web-1
+	// 11 <nil>
+}

@@ -1,0 +1,97 @@
+// Package metadatainformer stands in for k8s.io/client-go/metadata/metadatainformer:
+// informers of any resource that hold the metadata of its objects only, with Tarn's
+// informers in it. A program changes its import and no other line.
+//
+// A factory over a metadata client reads by that client's own List and Watch. With
+// [WithClient] it reads by way of Tarn's wire.
+package metadatainformer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/metadata/metadatalister"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/clientgo/factory"
+	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// SharedInformerFactory is client-go's interface of that name.
+type SharedInformerFactory = metadatainformer.SharedInformerFactory
+
+// TweakListOptionsFunc is client-go's type of that name.
+type TweakListOptionsFunc = metadatainformer.TweakListOptionsFunc
+
+// SharedInformerOption changes how a factory makes informers. client-go's type of that
+// name works on its own factory only, so that its functions are here again.
+type SharedInformerOption func(*settings)
+
+type settings struct {
+	wire      *wire.Client
+	transform cache.TransformFunc
+}
+
+// WithTransform sets a transform on all informers.
+func WithTransform(transform cache.TransformFunc) SharedInformerOption {
+	return func(s *settings) { s.transform = transform }
+}
+
+// WithClient makes informers read by way of Tarn's wire instead of by the metadata client,
+// which may then be nil. It is Tarn's own option.
+func WithClient(client *wire.Client) SharedInformerOption {
+	return func(s *settings) { s.wire = client }
+}
+
+// NewSharedInformerFactory makes a factory for all namespaces.
+func NewSharedInformerFactory(client metadata.Interface, defaultResync time.Duration) SharedInformerFactory {
+	return NewFilteredSharedInformerFactory(client, defaultResync, metav1.NamespaceAll, nil)
+}
+
+// NewFilteredSharedInformerFactory makes a factory for one namespace, whose requests
+// tweakListOptions may change.
+func NewFilteredSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) SharedInformerFactory {
+	return resources(client, defaultResync, namespace, nil, tweakListOptions, nil)
+}
+
+// NewSharedInformerFactoryWithOptions makes a factory with options.
+func NewSharedInformerFactoryWithOptions(client metadata.Interface, defaultResync time.Duration, options ...SharedInformerOption) SharedInformerFactory {
+	return resources(client, defaultResync, metav1.NamespaceAll, nil, nil, options)
+}
+
+// NewFilteredMetadataInformer makes one informer.
+func NewFilteredMetadataInformer(client metadata.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc) informers.GenericInformer {
+	if indexers == nil {
+		indexers = cache.Indexers{}
+	}
+	return resources(client, resyncPeriod, namespace, indexers, tweakListOptions, nil).ForResource(gvr)
+}
+
+func resources(client metadata.Interface, resync time.Duration, namespace string, indexers cache.Indexers, tweak TweakListOptionsFunc, options []SharedInformerOption) *fleet.Resources {
+	var s settings
+	for _, option := range options {
+		option(&s)
+	}
+	f := &fleet.Resources{
+		Example:   &metav1.PartialObjectMetadata{},
+		Resync:    resync,
+		Indexers:  indexers,
+		Transform: s.transform,
+		Lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
+			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
+		},
+	}
+	if s.wire != nil {
+		f.ListWatch = fleet.ByWire(s.wire, wire.Metadata, namespace, tweak)
+		return f
+	}
+	f.ListWatch = func(gvr schema.GroupVersionResource) cache.ListerWatcher {
+		return factory.ListWatch[*metav1.PartialObjectMetadataList](client, client.Resource(gvr).Namespace(namespace), tweak)
+	}
+	return f
+}

@@ -1,0 +1,344 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/features"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// NewSharedInformer is client-go's constructor of that name.
+func NewSharedInformer(lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration) cache.SharedInformer {
+	return NewSharedIndexInformer(lw, exampleObject, defaultEventHandlerResyncPeriod, cache.Indexers{})
+}
+
+// NewSharedIndexInformer is client-go's constructor of that name.
+func NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return NewSharedIndexInformerWithOptions(lw, exampleObject, cache.SharedIndexInformerOptions{
+		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
+	})
+}
+
+// NewSharedIndexInformerWithOptions is client-go's constructor of that name. A lw that
+// [NewListWatch] made is read by way of the wire; any other by its own List and Watch.
+func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, options, Behaviour{})
+}
+
+// Behaviour is what an informer does better than client-go's, and therefore differently.
+// The zero Behaviour is client-go's.
+type Behaviour struct {
+	// SplitLives tells handlers of an object with a new UID under an old name as what it
+	// is, a deletion and an addition. Defaults to one Update.
+	SplitLives bool
+	// OnlyChanges tells handlers nothing of an object that a list, or an event, has at the
+	// UID and version that is held already. Defaults to an Update.
+	OnlyChanges bool
+	// SurvivePanics has a handler that panics lose that one event and go on at once, and
+	// its registration become synced all the same. The panic goes to apimachinery's panic
+	// handlers, which log it. Defaults to client-go's way: the program ends, unless
+	// runtime.ReallyCrash is off, and then the handler pauses for a second.
+	SurvivePanics bool
+}
+
+// NewSharedIndexInformerWithBehaviour is [NewSharedIndexInformerWithOptions] with some of
+// client-go's behaviour improved.
+func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) cache.SharedIndexInformer {
+	inf := &informer{
+		indexer:     newIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, options.Indexers),
+		lw:          lw,
+		example:     exampleObject,
+		description: options.ObjectDescription,
+		behaviour:   behaviour,
+		detector:    cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
+		metrics:     metricsFor(options.Identifier, options.InformerMetricsProvider),
+		synced:      make(chan struct{}),
+		checkPeriod: options.ResyncPeriod,
+		period:      options.ResyncPeriod,
+	}
+	if options.Identifier.Reserved() {
+		inf.indexer.gauge = cache.NewStore(cache.MetaNamespaceKeyFunc, cache.WithStoreMetrics(options.Identifier, options.InformerMetricsProvider))
+	}
+	inf.fifo = must(delta.New(versioned, delta.Options[*record]{Known: known{inf.indexer}}))
+	return inf
+}
+
+// must is for constructors whose arguments are constant.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// informer is a cache.SharedIndexInformer: a reflector feeds a FIFO, from which one
+// goroutine takes batches. It applies each to the store and appends what it says to the
+// queue of every handler, which has a goroutine of its own.
+//
+// informer.Informer is not under it. Its subscribers are told of changes, as many as they
+// can take; client-go's handlers are told of every delta, changed or not, and see none
+// folded.
+type informer struct {
+	indexer     *indexer
+	lw          cache.ListerWatcher
+	example     runtime.Object
+	description string
+	behaviour   Behaviour
+	detector    cache.MutationDetector
+	metrics     *queueMetrics
+	fifo        *delta.FIFO[*record]
+	synced      chan struct{} // closed when the first list has been processed
+
+	mu               sync.Mutex // guards what follows; taken before deltas
+	started, stopped bool
+	transform        cache.TransformFunc
+	onError          cache.WatchErrorHandlerWithContext
+	reflector        *reflector.Reflector[*record]
+	checkPeriod      time.Duration // how often to look whether a handler wants a resync
+	period           time.Duration // of handlers that do not say
+
+	// deltas is held while a batch is applied and told, and while handlers come and go:
+	// a handler that comes is told the store's state, and then what happens after it.
+	deltas    sync.Mutex
+	running   bool        // listeners have goroutines; guarded by deltas
+	listeners []*listener // guarded by deltas
+	batch     batch       // what a batch says; guarded by deltas
+	handlers  sync.WaitGroup
+}
+
+// SetWatchErrorHandler implements cache.SharedInformer.
+func (inf *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
+}
+
+var errStarted = errors.New("informer has already started")
+
+// SetWatchErrorHandlerWithContext implements cache.SharedInformer.
+func (inf *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.started {
+		return errStarted
+	}
+	inf.onError = handler
+	return nil
+}
+
+// SetTransform implements cache.SharedInformer.
+func (inf *informer) SetTransform(handler cache.TransformFunc) error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.started {
+		return errStarted
+	}
+	inf.transform = handler
+	return nil
+}
+
+// Run implements cache.SharedInformer.
+func (inf *informer) Run(stopCh <-chan struct{}) { inf.RunWithContext(wait.ContextForChannel(stopCh)) }
+
+// RunWithContext implements cache.SharedInformer. All goroutines have ended when it
+// returns.
+func (inf *informer) RunWithContext(ctx context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	r, period, ok := inf.start(ctx)
+	if !ok {
+		klog.FromContext(ctx).Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
+		return
+	}
+
+	var workers, detecting sync.WaitGroup
+	stopDetecting := make(chan struct{})
+	detecting.Go(func() { inf.detector.Run(stopDetecting) })
+	workers.Go(func() { runReflector(ctx, r) })
+	if period > 0 {
+		workers.Go(func() { inf.resyncEvery(ctx, period) })
+	}
+	workers.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-inf.fifo.Synced():
+			close(inf.synced)
+		}
+	})
+	inf.process(ctx, r)
+
+	workers.Wait()
+	inf.fifo.Close()
+	inf.mu.Lock()
+	inf.stopped = true // no more handlers
+	inf.mu.Unlock()
+	inf.stopHandlers()
+	inf.handlers.Wait()
+	close(stopDetecting)
+	detecting.Wait()
+}
+
+// start makes the reflector and gives the handlers their goroutines. It returns how often
+// to look for resyncs; ok is false if the informer was started before.
+func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[*record], period time.Duration, ok bool) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.started {
+		return nil, 0, false
+	}
+	inf.started = true
+	opts := reflectorOptions(inf.lw, "")
+	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
+	opts.Transform = transforming(inf.transform)
+	inf.reflector = must(reflector.New(recordsOf(inf.lw, inf.example), inf.fifo, opts))
+
+	inf.deltas.Lock()
+	defer inf.deltas.Unlock()
+	inf.running = true
+	for _, l := range inf.listeners {
+		inf.serve(l)
+	}
+	return inf.reflector, inf.checkPeriod, true
+}
+
+// serve gives a handler its goroutines.
+func (inf *informer) serve(l *listener) {
+	inf.handlers.Go(l.run)
+	inf.handlers.Go(func() {
+		select {
+		case <-inf.synced:
+			l.tracker.UpstreamHasSynced()
+		case <-l.quit:
+		}
+	})
+}
+
+// runReflector runs a reflector to its end. A source that panics is a crash, as in
+// client-go.
+func runReflector(ctx context.Context, r *reflector.Reflector[*record]) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	if thrown := (*reflector.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
+		panic(thrown.Value)
+	}
+}
+
+// process applies batches until the context is done.
+func (inf *informer) process(ctx context.Context, r *reflector.Reflector[*record]) {
+	for {
+		err := inf.fifo.PopBatch(ctx, func(b *delta.Batch[*record], initial bool) error {
+			var began time.Time
+			if inf.metrics != nil {
+				began = time.Now()
+			}
+			lost, failed := inf.apply(b, initial)
+			inf.metrics.processed(inf.fifo, began)
+			if failed != nil {
+				// A mirror cannot refuse what the server has, nor end the program for it.
+				utilruntime.HandleErrorWithContext(ctx, failed, "Unable to index an object of the informer", "type", fmt.Sprintf("%T", inf.example))
+			}
+			if lost != nil {
+				r.Relist(lost)
+			}
+			return nil
+		})
+		if err != nil {
+			return // the context's, or the FIFO is closed
+		}
+	}
+}
+
+// HasSynced implements cache.SharedInformer.
+func (inf *informer) HasSynced() bool { return isClosed(inf.synced) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// HasSyncedChecker implements cache.SharedInformer.
+func (inf *informer) HasSyncedChecker() cache.DoneChecker {
+	return done{fmt.Sprintf("SharedIndexInformer %T", inf.example), inf.synced}
+}
+
+// done is a cache.DoneChecker.
+type done struct {
+	name string
+	done <-chan struct{}
+}
+
+// Name implements cache.DoneChecker.
+func (d done) Name() string { return d.name }
+
+// Done implements cache.DoneChecker.
+func (d done) Done() <-chan struct{} { return d.done }
+
+// LastSyncResourceVersion implements cache.SharedInformer.
+func (inf *informer) LastSyncResourceVersion() string {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.reflector == nil {
+		return ""
+	}
+	return string(inf.reflector.Status().Mark.Version)
+}
+
+// GetStore implements cache.SharedInformer.
+func (inf *informer) GetStore() cache.Store { return inf.indexer }
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (inf *informer) GetIndexer() cache.Indexer { return inf.indexer }
+
+// AddIndexers implements cache.SharedIndexInformer.
+func (inf *informer) AddIndexers(indexers cache.Indexers) error {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.stopped {
+		return errors.New("indexer was not added because it has stopped already")
+	}
+	return inf.indexer.AddIndexers(indexers)
+}
+
+// IsStopped implements cache.SharedInformer.
+func (inf *informer) IsStopped() bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.stopped
+}
+
+// GetController implements cache.SharedInformer. As in client-go, what it returns can be
+// asked and not run.
+func (inf *informer) GetController() cache.Controller { return controller{inf} }
+
+type controller struct{ inf *informer }
+
+// Run implements cache.Controller and does nothing.
+func (c controller) Run(<-chan struct{}) {}
+
+// RunWithContext implements cache.Controller and does nothing.
+func (c controller) RunWithContext(context.Context) {}
+
+// HasSynced implements cache.Controller.
+func (c controller) HasSynced() bool { return c.inf.HasSynced() }
+
+// HasSyncedChecker implements cache.Controller.
+func (c controller) HasSyncedChecker() cache.DoneChecker { return c.inf.HasSyncedChecker() }
+
+// LastSyncResourceVersion implements cache.Controller.
+func (c controller) LastSyncResourceVersion() string {
+	if !features.FeatureGates().Enabled(features.InformerResourceVersion) {
+		return ""
+	}
+	return c.inf.LastSyncResourceVersion()
+}

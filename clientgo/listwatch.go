@@ -1,0 +1,309 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/url"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// ListWatchOptions say what is listed and watched. The zero ListWatchOptions are all of
+// a resource.
+type ListWatchOptions struct {
+	// Namespace restricts to one namespace. Defaults to all of them.
+	Namespace string
+	// Tweak may change the options of each request before it is sent, as the
+	// tweakListOptions of generated informers do. Defaults to none.
+	Tweak func(*metav1.ListOptions)
+	// Source says how the wire asks and decodes. Its Hook runs after Tweak. Defaults to
+	// the zero SourceOptions.
+	Source wire.SourceOptions
+}
+
+// NewListWatch returns what lists and watches a resource by our client. To client-go it
+// is a ListerWatcher as any other, with contexts; our informers and reflectors see
+// through it and use the wire itself: objects are decoded while they arrive, and those
+// that are held already are not decoded at all.
+//
+// The list that its List returns is a metav1.List of the typed objects, or an
+// UnstructuredList or PartialObjectMetadataList where objects are of that kind.
+func NewListWatch[T runtime.Object](client *wire.Client, res wire.Resource[T], opts ListWatchOptions) (cache.ListerWatcher, error) {
+	so := opts.Source
+	if opts.Tweak != nil {
+		so.Hook = tweaking(opts.Tweak, opts.Source.Hook)
+	}
+	src, err := wire.For(client, res).Source(object.Selection{Namespace: opts.Namespace}, so)
+	if err != nil {
+		return nil, err
+	}
+	return &listWatch[T]{src: src, empty: res.New}, nil
+}
+
+// tweaking returns the hook that gives a query to tweak as client-go's options.
+func tweaking(tweak func(*metav1.ListOptions), next func(wire.Verb, url.Values)) func(wire.Verb, url.Values) {
+	return func(verb wire.Verb, query url.Values) {
+		var lo metav1.ListOptions
+		err := metav1.Convert_url_Values_To_v1_ListOptions(&query, &lo, nil)
+		var changed url.Values
+		if err == nil {
+			tweak(&lo)
+			changed, err = metav1.ParameterCodec.EncodeParameters(&lo, metav1.Unversioned)
+		}
+		if err != nil {
+			panic(err) // the wire asks for nothing that ListOptions do not have
+		}
+		clear(query)
+		maps.Copy(query, changed)
+		if next != nil {
+			next(verb, query)
+		}
+	}
+}
+
+// listWatch is a cache.ListerWatcher of the wire.
+type listWatch[T runtime.Object] struct {
+	src   *wire.Source[T]
+	empty func() T
+}
+
+// records is what our informers and reflectors look for; see recordsOf.
+func (lw *listWatch[T]) records() reflector.Source[*record] { return wireRecords[T]{lw.src} }
+
+// List implements cache.ListerWatcher.
+func (lw *listWatch[T]) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return lw.ListWithContext(context.Background(), opts)
+}
+
+// ListWithContext implements cache.ListerWatcherWithContext.
+func (lw *listWatch[T]) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	var objs []runtime.Object
+	page, err := lw.src.List(ctx, object.ListOptions{
+		Selection: object.Selection{Labels: opts.LabelSelector, Fields: opts.FieldSelector},
+		Version:   object.Version(opts.ResourceVersion),
+		Match:     object.Match(opts.ResourceVersionMatch),
+		Limit:     opts.Limit,
+		Continue:  opts.Continue,
+	}, nil, func(item object.Item[T]) error {
+		if item.Err == nil {
+			objs = append(objs, item.Object)
+		}
+		return item.Err
+	})
+	if err != nil {
+		return nil, err
+	}
+	lm := metav1.ListMeta{ResourceVersion: string(page.Version), Continue: page.Continue}
+	if page.Remaining > 0 {
+		lm.RemainingItemCount = &page.Remaining
+	}
+	return listOf[T](lm, objs)
+}
+
+func listOf[T runtime.Object](lm metav1.ListMeta, objs []runtime.Object) (runtime.Object, error) {
+	var list runtime.Object = &metav1.List{ListMeta: lm}
+	switch any((*T)(nil)).(type) {
+	case **unstructured.Unstructured:
+		u := &unstructured.UnstructuredList{}
+		u.SetResourceVersion(lm.ResourceVersion)
+		u.SetContinue(lm.Continue)
+		u.SetRemainingItemCount(lm.RemainingItemCount)
+		list = u
+	case **metav1.PartialObjectMetadata:
+		list = &metav1.PartialObjectMetadataList{ListMeta: lm}
+	}
+	return list, meta.SetList(list, objs)
+}
+
+// Watch implements cache.ListerWatcher.
+func (lw *listWatch[T]) Watch(opts metav1.ListOptions) (watch.Interface, error) {
+	return lw.WatchWithContext(context.Background(), opts)
+}
+
+// WatchWithContext implements cache.ListerWatcherWithContext.
+func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	wo := object.WatchOptions{
+		Selection:     object.Selection{Labels: opts.LabelSelector, Fields: opts.FieldSelector},
+		Version:       object.Version(opts.ResourceVersion),
+		Match:         object.Match(opts.ResourceVersionMatch),
+		InitialEvents: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
+		Bookmarks:     opts.AllowWatchBookmarks,
+	}
+	if opts.TimeoutSeconds != nil {
+		wo.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	stream, err := lw.src.Watch(ctx, wo, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := &wireWatch[T]{stream: stream, empty: lw.empty, results: make(chan watch.Event), stopped: make(chan struct{})}
+	go w.run()
+	return w, nil
+}
+
+// wireWatch is a watch.Interface of a stream. Its goroutine ends with the stream, or when
+// it is stopped.
+type wireWatch[T runtime.Object] struct {
+	stream  object.Stream[T]
+	empty   func() T
+	results chan watch.Event
+	stopped chan struct{}
+	once    sync.Once
+}
+
+// ResultChan implements watch.Interface.
+func (w *wireWatch[T]) ResultChan() <-chan watch.Event { return w.results }
+
+// Stop implements watch.Interface.
+func (w *wireWatch[T]) Stop() {
+	w.once.Do(func() {
+		close(w.stopped)
+		w.stream.Close()
+	})
+}
+
+func (w *wireWatch[T]) run() {
+	defer close(w.results)
+	defer w.Stop()
+	for {
+		events, err := w.stream.Next()
+		if err != nil {
+			if err != io.EOF {
+				w.send(failed(err)) // nobody hears it who has stopped
+			}
+			return
+		}
+		for i := range events {
+			if ev, ok := w.event(&events[i]); ok && !w.send(ev) || events[i].Item.Err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (w *wireWatch[T]) send(ev watch.Event) bool {
+	select {
+	case <-w.stopped:
+		return false
+	default:
+	}
+	select {
+	case w.results <- ev:
+		return true
+	case <-w.stopped:
+		return false
+	}
+}
+
+func (w *wireWatch[T]) event(ev *object.Event[T]) (watch.Event, bool) {
+	if ev.Item.Err != nil {
+		return failed(ev.Item.Err), true
+	}
+	switch ev.Type {
+	case object.Added, object.Modified, object.Deleted:
+		return watch.Event{Type: watch.EventType(ev.Type.String()), Object: ev.Item.Object}, true
+	case object.Bookmark:
+		obj := w.empty()
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return failed(err), true
+		}
+		m.SetResourceVersion(string(ev.Item.Version))
+		if ev.InitialEnd {
+			m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		}
+		return watch.Event{Type: watch.Bookmark, Object: obj}, true
+	case object.Failed:
+		return failed(ev.Err), true
+	}
+	return watch.Event{}, false
+}
+
+// failed is the event that tells an error.
+func failed(err error) watch.Event {
+	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
+		st := api.Status()
+		return watch.Event{Type: watch.Error, Object: &st}
+	}
+	st := apierrors.NewInternalError(err).Status()
+	return watch.Event{Type: watch.Error, Object: &st}
+}
+
+// wireRecords is the wire's source with its objects as records.
+type wireRecords[T runtime.Object] struct{ src *wire.Source[T] }
+
+// List implements reflector.Source.
+func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[*record]) error) (object.Page, error) {
+	return s.src.List(ctx, opts, held, func(item object.Item[T]) error { return sink(recordItem(&item)) })
+}
+
+// Watch implements reflector.Source.
+func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*record], error) {
+	under, err := s.src.Watch(ctx, opts, held)
+	if err != nil {
+		return nil, err
+	}
+	return &recordStream[T]{Stream: under, initial: opts.InitialEvents}, nil
+}
+
+func recordItem[T runtime.Object](item *object.Item[T]) object.Item[*record] {
+	out := object.Item[*record]{
+		Key: item.Key, UID: item.UID, Version: item.Version, Held: item.Held, Err: item.Err, Raw: item.Raw,
+	}
+	if !item.Held && item.Err == nil {
+		out.Object = &record{item.Key, item.Object}
+	}
+	return out
+}
+
+// recordStream is a stream with its objects as records.
+type recordStream[T runtime.Object] struct {
+	object.Stream[T]
+	initial bool // the initial events are not over
+	events  []object.Event[*record]
+}
+
+// Next implements object.Stream. Events after the initial ones have no UID, so that each
+// counts; see lwSource.
+func (s *recordStream[T]) Next() ([]object.Event[*record], error) {
+	events, err := s.Stream.Next()
+	if err != nil && err != io.EOF {
+		err = &streamError{err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	clear(s.events)
+	s.events = s.events[:0]
+	for i := range events {
+		ev := &events[i]
+		out := object.Event[*record]{Type: ev.Type, InitialEnd: ev.InitialEnd, Err: ev.Err}
+		out.Item = recordItem(&ev.Item)
+		if ev.Err != nil {
+			out.Err = &streamError{ev.Err}
+		}
+		if !s.initial {
+			out.Item.UID = ""
+		}
+		s.initial = s.initial && !ev.InitialEnd
+		if ev.Type == object.Bookmark || ev.Type == object.Failed || ev.Type == object.Unknown {
+			out.Item.Object = nil
+		}
+		s.events = append(s.events, out)
+	}
+	return s.events, nil
+}

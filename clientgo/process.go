@@ -1,0 +1,268 @@
+package clientgo
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
+)
+
+// batch is what the batch at hand says, in memory that is used again.
+type batch struct {
+	notes  []note
+	syncs  bool  // one of the notes is a sync
+	quiet  bool  // there is a handler that is not told of syncs
+	failed error // of an index function
+}
+
+// apply applies a batch to the store and tells the handlers. initial says that the first
+// list in it is the informer's first. It returns an error of an index function; and one
+// that says that the list must be made again, because something that it took for held is
+// gone.
+func (inf *informer) apply(b *delta.Batch[*record], initial bool) (lost, failed error) {
+	inf.deltas.Lock()
+	defer inf.deltas.Unlock()
+	t := &inf.batch
+	t.quiet = slices.ContainsFunc(inf.listeners, func(l *listener) bool { return !l.syncing })
+	lost = inf.write(b, initial)
+	inf.tell()
+	failed = t.failed
+	t.notes, t.syncs, t.failed = recycle(t.notes), false, nil
+	return lost, failed
+}
+
+// write applies a batch to the store and notes what it says.
+func (inf *informer) write(b *delta.Batch[*record], initial bool) (lost error) {
+	s := inf.indexer.threadSafe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b.Deltas) > 1 {
+		s.batches.Add(1)
+		defer s.batches.Add(1)
+	}
+	for i := range b.Deltas {
+		switch d := &b.Deltas[i]; {
+		case d.List != nil:
+			if err := inf.replace(d.List, initial); err != nil {
+				lost = err
+			}
+			initial = false
+		case d.Type == delta.Deleted:
+			inf.remove(d)
+		default:
+			inf.put(d)
+		}
+	}
+	if n := len(b.Marks); n > 0 {
+		s.moved(string(b.Marks[n-1].Version))
+	}
+	return lost
+}
+
+// recycle empties a slice for use again, unless that would hold much memory.
+func recycle[E any](s []E) []E {
+	if cap(s) > 1<<14 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
+
+// put stores what a delta has. The caller has the store's lock, here and below.
+func (inf *informer) put(d *delta.Delta[*record]) {
+	c, key, obj := inf.indexer.contents.Load(), inf.indexer.textOf(d.Key), d.Object.obj
+	var room few
+	values, err := c.evaluate(room[:0], key, obj, true)
+	inf.complain(err)
+	e := c.objects.find(key)
+	if e == nil {
+		c.insert(strings.Clone(key), obj, values)
+		inf.note(note{kind: added, new: obj})
+		return
+	}
+	old := e.load()
+	c.update(e, obj, values)
+	inf.noteUpdate(e.key, old, obj)
+}
+
+// remove takes out what a delta says is deleted. The deletion of something that is not
+// there is told as well, unless all that is known of it is its key.
+func (inf *informer) remove(d *delta.Delta[*record]) {
+	c := inf.indexer.contents.Load()
+	e := c.objects.find(inf.indexer.textOf(d.Key))
+	if e != nil {
+		c.remove(e)
+	}
+	switch {
+	case !d.Unknown:
+		inf.note(note{kind: deleted, old: d.Object.obj})
+	case e != nil:
+		inf.noteGone(e.key, e.load())
+	}
+}
+
+// complain notes that an index function failed.
+func (inf *informer) complain(err error) {
+	if err != nil {
+		inf.batch.failed = err
+	}
+}
+
+// replace has the store hold what a list has, and notes what that says: first what is
+// gone, then what there is.
+//
+// An item that was not decoded, because it is held, stands for the object that is; of one
+// that could not be, what is held stays. The error is about an item that was to be held and
+// is not: the program has written to the store.
+func (inf *informer) replace(list *object.List[*record], initial bool) (lost error) {
+	s, from := inf.indexer.threadSafe, len(inf.batch.notes)
+	was := s.contents.Load()
+	is := was.empty(len(list.Items))
+	for i := range list.Items {
+		item := &list.Items[i]
+		key := item.Key
+		if item.Object != nil {
+			key = item.Object.key // a transform may have renamed it
+		}
+		text := s.textOf(key)
+		e := was.objects.find(text)
+		switch {
+		case item.Err == nil && !item.Held:
+			if e != nil {
+				text = e.key
+			} else {
+				text = strings.Clone(text)
+			}
+			inf.replaceOne(was, is, text, item.Object.obj, initial)
+			continue
+		case item.Err == nil && e != nil && sameVersion(e.load(), item.UID, item.Version):
+			inf.replaceOne(was, is, e.key, e.load(), initial)
+			continue
+		case item.Err == nil:
+			lost = fmt.Errorf("%v: %w", key, store.ErrNotHeld)
+		}
+		if e != nil && is.objects.find(e.key) == nil {
+			inf.complain(is.put(e.key, e.load()))
+		}
+	}
+	s.contents.Store(is)
+
+	items := slices.Clone(inf.batch.notes[from:])
+	inf.batch.notes = inf.batch.notes[:from]
+	for _, e := range was.all.who {
+		if is.objects.find(e.key) == nil {
+			inf.noteGone(e.key, e.load())
+		}
+	}
+	inf.batch.notes = append(inf.batch.notes, items...)
+	return lost
+}
+
+// replaceOne stores an object of a list, which may have a key twice.
+func (inf *informer) replaceOne(was, is *contents, key string, obj any, initial bool) {
+	old := is.objects.find(key)
+	if old == nil {
+		old = was.objects.find(key)
+	}
+	if old == nil {
+		inf.note(note{kind: added, new: obj, initial: initial})
+	} else {
+		inf.noteUpdate(key, old.load(), obj)
+	}
+	inf.complain(is.put(key, obj))
+}
+
+// sameVersion reports whether an object is certainly of this UID and version.
+func sameVersion(obj any, uid object.UID, version object.Version) bool {
+	m, err := meta.Accessor(obj)
+	return err == nil && uid != "" && m.GetUID() == uid && version.Known() && m.GetResourceVersion() == string(version)
+}
+
+func (inf *informer) noteGone(key string, last any) {
+	inf.note(note{kind: deleted, old: cache.DeletedFinalStateUnknown{Key: key, Obj: last}})
+}
+
+func (inf *informer) noteUpdate(key string, old, new any) {
+	b := &inf.behaviour
+	if b.OnlyChanges || b.SplitLives {
+		was, err1 := meta.Accessor(old)
+		is, err2 := meta.Accessor(new)
+		if err1 == nil && err2 == nil && was.GetUID() != "" && is.GetUID() != "" {
+			if same := was.GetUID() == is.GetUID(); b.SplitLives && !same {
+				inf.noteGone(key, old)
+				inf.note(note{kind: added, new: new})
+				return
+			} else if b.OnlyChanges && same && is.GetResourceVersion() == was.GetResourceVersion() {
+				return
+			}
+		}
+	}
+	inf.note(note{kind: updated, old: old, new: new, sync: inf.batch.quiet && sameText(old, new)})
+}
+
+// sameText reports whether two objects have the same version, which makes an update one
+// that only handlers hear of that are due for a resync.
+func sameText(old, new any) bool {
+	was, ok1 := old.(metav1.Object)
+	is, ok2 := new.(metav1.Object)
+	return ok1 && ok2 && was.GetResourceVersion() == is.GetResourceVersion()
+}
+
+func (inf *informer) note(n note) {
+	t := &inf.batch
+	t.notes = append(t.notes, n)
+	t.syncs = t.syncs || n.sync
+	if n.kind != deleted {
+		inf.detector.AddObject(n.new)
+	}
+}
+
+// tell appends the notes to the queue of every handler.
+func (inf *informer) tell() {
+	t := &inf.batch
+	if len(t.notes) == 0 {
+		return
+	}
+	for _, l := range inf.listeners {
+		l.add(t.notes, t.syncs)
+	}
+}
+
+// resync tells handlers that are due the whole state again.
+func (inf *informer) resync() {
+	inf.deltas.Lock()
+	defer inf.deltas.Unlock()
+	t := &inf.batch
+	for _, c := range inf.indexer.everything() {
+		for _, obj := range c.objs {
+			_, isObject := obj.(metav1.Object)
+			inf.note(note{kind: updated, old: obj, new: obj, sync: isObject})
+		}
+	}
+	inf.tell()
+	t.notes, t.syncs = recycle(t.notes), false
+}
+
+// known is what the informer holds, as its FIFO sees it. Every key counts as existing,
+// because in client-go the deletion of something unknown is told as well.
+type known struct{ *indexer }
+
+// Keys implements delta.Known; batches do not ask for them.
+func (k known) Keys() iter.Seq[object.Key] { return func(func(object.Key) bool) {} }
+
+// Get implements delta.Known.
+func (k known) Get(object.Key) (*record, bool) { return nil, true }
+
+// Held implements delta.Known.
+func (k known) Held(key object.Key, uid object.UID, version object.Version) bool {
+	obj, ok := k.getKey(key)
+	return ok && sameVersion(obj, uid, version)
+}

@@ -1,0 +1,55 @@
+package clientgo_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+// Who has another UID after a relist is told as one update, and so is each object behind it
+// in the list told as what it is. UIDs are those of a real server here: of others the store
+// notes nothing.
+func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
+	const first, second = "11111111-2222-4333-8444-555555555555", "66666666-2222-4333-8444-555555555555"
+	for _, streaming := range []bool{false, true} {
+		for _, split := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(streaming)
+				for _, name := range []string{"a1", "b1", "d1"} {
+					w.put(name, false)
+				}
+				w.pods["a1"].UID = first
+				for i, name := range []string{"b1", "d1"} {
+					w.pods[name].UID = types.UID(string(rune('a'+i)) + "0000000-2222-4333-8444-555555555555")
+				}
+				inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: split})
+				h := listen(t, inf)
+				start(t, inf)
+				synctest.Wait()
+				h.take()
+				w.forget(true)
+				w.put("a1", true)
+				w.pods["a1"].UID = second
+				w.put("b1", false)
+				w.put("c1", false)
+				w.delete("d1")
+				w.forget(true)
+				<-time.After(time.Minute)
+				lives := []string{"ns1/a1: update " + first + "@11 on node-2 to " + second + "@15 on node-0"}
+				if split {
+					lives = []string{"ns1/a1: gone " + first + "@11 on node-2", "ns1/a1: add " + second + "@15 on node-0 initial=false"}
+				}
+				wantLines(t, h, append(lives,
+					"ns1/b1: update a0000000-2222-4333-8444-555555555555@12 on node-0 to a0000000-2222-4333-8444-555555555555@16 on node-1",
+					"ns1/c1: add 00000005-2222-4333-8444-555555555555@17 on node-2 initial=false",
+					"ns1/d1: gone b0000000-2222-4333-8444-555555555555@13 on node-1")...)
+			})
+		}
+	}
+}

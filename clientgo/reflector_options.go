@@ -1,0 +1,90 @@
+package clientgo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/naming"
+	"k8s.io/client-go/features"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
+
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// reflectorOptions are those of a reflector that works for client-go's users.
+func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[*record] {
+	opts := reflector.Options[*record]{
+		Name:      name,
+		Streaming: reflector.StreamingOff,
+		GoneAfter: -1, // in client-go a resource that is not served any more keeps its objects
+	}
+	if name == "" {
+		opts.Name = naming.GetNameFromCallsite("tarn/clientgo/", "client-go/tools/cache/")
+	}
+	if features.FeatureGates().Enabled(features.WatchListClient) && !watchlist.DoesClientNotSupportWatchListSemantics(lw) {
+		opts.Streaming = reflector.StreamingAuto
+	}
+	return opts
+}
+
+// transforming makes a transform of records of one of objects.
+func transforming(f cache.TransformFunc) func(*record) (*record, error) {
+	if f == nil {
+		return nil
+	}
+	return func(r *record) (*record, error) {
+		obj, err := f(r.obj)
+		if err != nil {
+			return nil, err
+		}
+		key, err := keyOf(obj) // it may be another
+		if err != nil {
+			return nil, err
+		}
+		r.key, r.obj = key, obj
+		return r, nil
+	}
+}
+
+// errorHandler returns what tells a reflector's failures to a watch error handler, or to
+// client-go's default one. That is given a *cache.Reflector, which has the names of ours
+// and does nothing.
+func errorHandler(ctx context.Context, lw cache.ListerWatcher, expected any, name, description string, handler cache.WatchErrorHandlerWithContext) func(error) {
+	if handler == nil {
+		handler = cache.DefaultWatchErrorHandler
+	}
+	description = describe(expected, description)
+	named := cache.NewReflectorWithOptions(lw, expected, nil, cache.ReflectorOptions{Name: name, TypeDescription: description})
+	return func(err error) {
+		e := (*reflector.Error)(nil)
+		if !errors.As(err, &e) || quiet(e) {
+			return
+		}
+		cause := e.Err
+		if e.Op == "list" {
+			cause = fmt.Errorf("failed to list %v: %w", description, cause)
+		}
+		handler(ctx, named, cause)
+	}
+}
+
+// quiet reports whether a failure is one of which client-go tells nobody: what it tries
+// again by itself, and streaming lists in whose place a LIST follows.
+func quiet(e *reflector.Error) bool {
+	if within := (*streamError)(nil); e.Op != "list" && errors.As(e.Err, &within) {
+		return true
+	}
+	switch e.Reason {
+	case reflector.Refused, reflector.Throttled:
+		return e.Op != "list"
+	case reflector.Short, reflector.ServerError, reflector.Closed:
+		return e.Op == "watch"
+	case reflector.NoBookmark:
+		return true
+	case reflector.Expired, reflector.TooLarge, reflector.Corrupt, reflector.Rejected, reflector.Silent:
+		return e.Op == "streaming list"
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+package clientgo
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// roll is objects one beside the other, as lists want them: all that a store holds, or all
+// that have a value in an index. They are in the order in which they came, but that the
+// last takes the place of one that is removed.
+//
+// The store's writers change it, on their lock. Readers get a view, which never changes;
+// from then on a write copies the chunk it changes, once, until there is another view. A
+// roll that nobody lists is written in place, and a short one has no chunks but those of
+// its view: most indexes have many values, and most values few objects.
+type roll struct {
+	entry  entry                   // of its value, in the table of an index
+	view   atomic.Pointer[[]chunk] // chunks as readers have them; nil since the last write
+	chunks []chunk                 // all but the last are full; nil while it is short
+	epoch  uint64                  // counts views
+	who    []*entry                // whose objects they are
+}
+
+// chunk is a part of a roll. Its objects may be written if it is of the roll's epoch;
+// others are in a view.
+type chunk struct {
+	objs  []any
+	epoch uint64
+}
+
+const (
+	chunkLen = 256
+	shortLen = 16
+)
+
+// share makes a view. The caller has the writers' lock.
+func (r *roll) share() []chunk {
+	if v := r.view.Load(); v != nil {
+		return *v
+	}
+	chunks := r.chunks
+	if chunks == nil {
+		chunks = r.gather()
+	}
+	r.view.Store(&chunks)
+	return chunks
+}
+
+// gather makes the chunks of a roll that is short, or was until now.
+func (r *roll) gather() []chunk {
+	if len(r.who) == 0 {
+		return nil
+	}
+	objs := make([]any, len(r.who))
+	for i, e := range r.who {
+		objs[i] = e.load()
+	}
+	return []chunk{{objs, r.epoch}}
+}
+
+// own makes the chunks, but not yet what is in them, the writers' again.
+func (r *roll) own() {
+	if r.view.Load() != nil {
+		r.view.Store(nil)
+		r.epoch++
+		r.chunks = slices.Clone(r.chunks)
+	}
+}
+
+// writable returns a chunk whose objects may be changed.
+func (r *roll) writable(i int) *chunk {
+	r.own()
+	c := &r.chunks[i]
+	if c.epoch != r.epoch {
+		c.objs, c.epoch = slices.Clone(c.objs), r.epoch
+	}
+	return c
+}
+
+func (r *roll) set(pos int32, obj any) {
+	if r.chunks == nil {
+		r.own()
+		return
+	}
+	r.writable(int(pos / chunkLen)).objs[pos%chunkLen] = obj
+}
+
+// add appends an object and returns where it is.
+func (r *roll) add(e *entry, obj any) (pos int32) {
+	pos = int32(len(r.who))
+	r.own()
+	if pos == shortLen && r.chunks == nil {
+		r.chunks = r.gather()
+	}
+	r.who = append(r.who, e)
+	if r.chunks == nil {
+		return pos
+	}
+	if pos%chunkLen == 0 {
+		r.chunks = append(r.chunks, chunk{epoch: r.epoch})
+	}
+	c := r.writable(int(pos / chunkLen))
+	c.objs = append(c.objs, obj)
+	return pos
+}
+
+func (r *roll) remove(pos int32) {
+	last := int32(len(r.who) - 1)
+	at, in := int(last/chunkLen), last%chunkLen
+	r.own()
+	if pos != last {
+		moved := r.who[last]
+		r.who[pos] = moved
+		moved.in(r).pos = pos
+		if r.chunks != nil {
+			r.set(pos, r.chunks[at].objs[in])
+		}
+	}
+	r.who[last] = nil
+	r.who = r.who[:last]
+	if last > chunkLen && int(last) < cap(r.who)/4 {
+		r.who = slices.Clone(r.who)
+	}
+	if r.chunks == nil {
+		return
+	}
+	c := r.writable(at)
+	c.objs[in] = nil
+	c.objs = c.objs[:in]
+	if last == 0 {
+		r.chunks = nil // short again
+	} else if in == 0 {
+		*c = chunk{}
+		r.chunks = r.chunks[:at]
+	}
+}
+
+// objectsOf copies a view.
+func objectsOf(view []chunk) []any {
+	n := 0
+	if last := len(view) - 1; last >= 0 {
+		n = last*chunkLen + len(view[last].objs)
+	}
+	out := make([]any, 0, n)
+	for i := range view {
+		out = append(out, view[i].objs...)
+	}
+	return out
+}

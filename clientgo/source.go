@@ -1,0 +1,291 @@
+package clientgo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// SourceOf makes a source for Tarn's reflectors and informers of a ListerWatcher, which
+// goes through its own List and Watch. Streaming lists too are asked for by its Watch;
+// whether it knows them, watchlist.DoesClientNotSupportWatchListSemantics says.
+//
+// A List that knows no context is left behind where its context ends first, as in
+// client-go, and its goroutine ends when it returns.
+func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
+	return &lwSource[runtime.Object]{
+		lw:   cache.ToListerWatcherWithContext(lw),
+		wrap: func(_ object.Key, obj runtime.Object) runtime.Object { return obj },
+		uids: true,
+	}
+}
+
+// recordsOf returns the source of records for an informer or a reflector: the wire's where
+// lw has that, and otherwise lw's own List and Watch.
+func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[*record] {
+	if w, ok := lw.(interface {
+		records() reflector.Source[*record]
+	}); ok {
+		return w.records()
+	}
+	s := &lwSource[*record]{
+		lw:   cache.ToListerWatcherWithContext(lw),
+		wrap: func(key object.Key, obj runtime.Object) *record { return &record{key, obj} },
+	}
+	if expected != nil {
+		s.want = reflect.TypeOf(expected)
+		if u, ok := expected.(*unstructured.Unstructured); ok {
+			s.kind = u.GroupVersionKind()
+		}
+	}
+	return s
+}
+
+// lwSource is a reflector.Source by way of a ListerWatcher.
+type lwSource[T any] struct {
+	lw   cache.ListerWatcherWithContext
+	wrap func(object.Key, runtime.Object) T
+	// uids tells to say the UIDs of objects. Without them nobody takes an event for an old
+	// one, nor an object for the same or for another one: in client-go everything counts,
+	// and fakes send what they like.
+	uids bool
+	want reflect.Type            // of the objects of events; nil for any
+	kind schema.GroupVersionKind // of unstructured ones; empty for any
+}
+
+// List implements reflector.Source.
+func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ object.Held, sink func(object.Item[T]) error) (object.Page, error) {
+	list, err := s.list(ctx, metav1.ListOptions{
+		LabelSelector:        opts.Labels,
+		FieldSelector:        opts.Fields,
+		ResourceVersion:      string(opts.Version),
+		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.Match),
+		Limit:                opts.Limit,
+		Continue:             opts.Continue,
+	})
+	if err != nil {
+		return object.Page{}, err
+	}
+	if u, ok := list.(*unstructured.UnstructuredList); ok && isTable(u.GroupVersionKind()) {
+		return object.Page{}, &object.WrongKindError{Want: "a list", Got: u.GroupVersionKind().String()}
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return object.Page{}, fmt.Errorf("unable to understand a list of type %T: %w", list, err)
+	}
+	// Each object gets memory of its own, or the last of them would keep the whole list.
+	err = meta.EachListItemWithAlloc(list, func(obj runtime.Object) error {
+		om, err := meta.Accessor(obj)
+		if err != nil {
+			return fmt.Errorf("object has no meta: %w", err)
+		}
+		key := metaKey(om)
+		item := object.Item[T]{Key: key, Version: object.Version(om.GetResourceVersion()), Object: s.wrap(key, obj)}
+		if s.uids {
+			item.UID = om.GetUID()
+		}
+		return sink(item)
+	})
+	if err != nil {
+		return object.Page{}, err
+	}
+	page := object.Page{Version: object.Version(m.GetResourceVersion()), Continue: m.GetContinue()}
+	if n := m.GetRemainingItemCount(); n != nil {
+		page.Remaining = *n
+	}
+	return page, nil
+}
+
+// list calls List and waits no longer than ctx lasts.
+func (s *lwSource[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	type result struct {
+		list   runtime.Object
+		err    error
+		thrown any
+	}
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			r.thrown = recover()
+			results <- r
+		}()
+		r.list, r.err = s.lw.ListWithContext(ctx, opts)
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case r := <-results:
+		if r.thrown != nil {
+			panic(r.thrown)
+		}
+		return r.list, r.err
+	}
+}
+
+func isTable(kind schema.GroupVersionKind) bool {
+	return kind.Kind == "Table" && kind.Group == metav1.GroupName
+}
+
+// Watch implements reflector.Source.
+func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[T], error) {
+	lo := metav1.ListOptions{
+		LabelSelector:        opts.Labels,
+		FieldSelector:        opts.Fields,
+		ResourceVersion:      string(opts.Version),
+		ResourceVersionMatch: metav1.ResourceVersionMatch(opts.Match),
+		AllowWatchBookmarks:  opts.Bookmarks,
+	}
+	if opts.Timeout > 0 {
+		lo.TimeoutSeconds = new(int64(opts.Timeout / time.Second))
+	}
+	if opts.InitialEvents {
+		lo.SendInitialEvents = new(true)
+	}
+	w, err := s.lw.WatchWithContext(ctx, lo)
+	if err != nil {
+		if opts.InitialEvents && noStatus(err) {
+			err = &noStreamError{err}
+		}
+		return nil, err
+	}
+	return &lwStream[T]{source: s, watch: w, closed: make(chan struct{})}, nil
+}
+
+// noStatus reports whether an error is not one that the API has sent.
+func noStatus(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
+
+// noStreamError says that a streaming list could not be had, for no reason that the API
+// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go;
+// it fails as well if it is the network.
+type noStreamError struct{ cause error }
+
+func (e *noStreamError) Error() string        { return e.cause.Error() }
+func (e *noStreamError) Unwrap() error        { return e.cause }
+func (e *noStreamError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// lwStream is an object.Stream of a watch.Interface.
+type lwStream[T any] struct {
+	source *lwSource[T]
+	watch  watch.Interface
+	events []object.Event[T]
+	closed chan struct{}
+	once   sync.Once
+}
+
+// maxEvents is how many events are taken together where so many have arrived.
+const maxEvents = 256
+
+// Next implements object.Stream.
+func (s *lwStream[T]) Next() ([]object.Event[T], error) {
+	clear(s.events)
+	s.events = s.events[:0]
+	results := s.watch.ResultChan()
+	for len(s.events) == 0 {
+		select {
+		case <-s.closed:
+			return nil, context.Canceled
+		case ev, ok := <-results:
+			if !ok {
+				return nil, io.EOF
+			}
+			s.add(ev)
+		}
+	}
+	for len(s.events) < maxEvents {
+		select {
+		case ev, ok := <-results:
+			if !ok {
+				return s.events, nil // the end is told by the next call
+			}
+			s.add(ev)
+		default:
+			return s.events, nil
+		}
+	}
+	return s.events, nil
+}
+
+// add takes an event, or says why not: as in client-go, what nobody can make sense of is
+// reported and left out.
+func (s *lwStream[T]) add(ev watch.Event) {
+	if ev.Type == watch.Error {
+		s.events = append(s.events, object.Event[T]{Type: object.Failed, Err: &streamError{apierrors.FromObject(ev.Object)}})
+		return
+	}
+	m, err := s.source.understand(ev.Object)
+	if err != nil {
+		utilruntime.HandleErrorWithContext(context.Background(), err, "Unable to understand watch event", "type", ev.Type)
+		return
+	}
+	out := object.Event[T]{Item: object.Item[T]{Version: object.Version(m.GetResourceVersion())}}
+	switch ev.Type {
+	case watch.Added:
+		out.Type = object.Added
+	case watch.Modified:
+		out.Type = object.Modified
+	case watch.Deleted:
+		out.Type = object.Deleted
+	case watch.Bookmark:
+		out.Type = object.Bookmark
+		out.InitialEnd = m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+		s.events = append(s.events, out)
+		return
+	default:
+		out.Type = object.Unknown
+		s.events = append(s.events, out)
+		return
+	}
+	out.Item.Key = metaKey(m)
+	if s.source.uids {
+		out.Item.UID = m.GetUID()
+	}
+	out.Item.Object = s.source.wrap(out.Item.Key, ev.Object)
+	s.events = append(s.events, out)
+}
+
+// understand returns the metadata of an event's object if it is of the type expected.
+func (s *lwSource[T]) understand(obj runtime.Object) (metav1.Object, error) {
+	if s.want != nil && s.want != reflect.TypeOf(obj) {
+		return nil, fmt.Errorf("expected type %v, but watch event object had type %T", s.want, obj)
+	}
+	if !s.kind.Empty() && obj.GetObjectKind().GroupVersionKind() != s.kind {
+		return nil, fmt.Errorf("expected gvk %v, but watch event object had gvk %v", s.kind, obj.GetObjectKind().GroupVersionKind())
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok && isTable(u.GroupVersionKind()) {
+		return nil, fmt.Errorf("unsupported gvk %v", u.GroupVersionKind())
+	}
+	return meta.Accessor(obj)
+}
+
+// streamError is how a watch ended that had been open. Watch error handlers hear nothing of
+// it in client-go, only of requests that failed.
+type streamError struct{ cause error }
+
+func (e *streamError) Error() string { return e.cause.Error() }
+func (e *streamError) Unwrap() error { return e.cause }
+
+// Close implements object.Stream.
+func (s *lwStream[T]) Close() error {
+	s.once.Do(func() {
+		close(s.closed)
+		s.watch.Stop()
+	})
+	return nil
+}

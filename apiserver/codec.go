@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -68,9 +69,6 @@ func (r representation) contentType(c *codecs, stream bool) string {
 	if stream && r.form != asJSON {
 		t += ";stream=watch"
 	}
-	if r.as != "" {
-		t += fmt.Sprintf(";as=%s;g=%s;v=%s", r.as, r.in.Group, r.in.Version)
-	}
 	return t
 }
 
@@ -125,10 +123,13 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 			return o.representation, nil
 		}
 	}
-	err := apierrors.NewGenericServerResponse(http.StatusNotAcceptable, "", schema.GroupResource{}, "", "", 0, false)
-	err.ErrStatus.Reason = metav1.StatusReasonNotAcceptable
-	err.ErrStatus.Message = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"
-	return representation{}, err
+	const known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+	if len(offers) == 0 {
+		err := notAcceptable("406: Not Acceptable\n\nAvailable representations: " + known)
+		err.ErrStatus.Details = &metav1.StatusDetails{}
+		return representation{}, err
+	}
+	return representation{}, notAcceptable("only the following media types are accepted: " + known)
 }
 
 // suits reports whether the objects of a kind can be represented so.
@@ -215,6 +216,12 @@ const maxBody = 3 << 20
 // read decodes the object of a request into the kind's stored version. Fields that its
 // type does not have are refused, warned of or ignored, as the client wishes.
 func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
+	if err := r.checkOptions(""); err != nil {
+		return nil, err
+	}
+	if err := checkBody(r.Request); err != nil {
+		return nil, err
+	}
 	raw, err := readBody(r.Request)
 	if err != nil {
 		return nil, err
@@ -223,26 +230,32 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 	if err != nil {
 		return nil, err
 	}
+	return obj, s.checkFields(w, r, raw)
+}
+
+// checkFields looks for fields that the type does not have, or that are there twice.
+func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
 	level := r.URL.Query().Get("fieldValidation")
 	if level == metav1.FieldValidationIgnore || !r.kind.typed || bytes.HasPrefix(raw, []byte("k8s\x00")) {
-		return obj, nil
+		return nil
 	}
-	if raw, err = toJSON(raw); err != nil {
-		return obj, nil // it was decoded before
+	raw, err := toJSON(raw)
+	if err != nil {
+		return nil // it was decoded before
 	}
 	gvk := r.kind.GVK()
 	_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
-		return obj, nil
+		return nil
 	}
 	if level == metav1.FieldValidationStrict {
-		return nil, apierrors.NewBadRequest(strict.Error())
+		return undecodable(r.kind, &gvk, raw, strict)
 	}
 	for _, each := range strict.Errors() {
 		w.Header().Add("Warning", fmt.Sprintf("299 - %q", each.Error()))
 	}
-	return obj, nil
+	return nil
 }
 
 func readBody(req *http.Request) ([]byte, error) {
@@ -260,10 +273,14 @@ func readBody(req *http.Request) ([]byte, error) {
 func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 	gvk := k.GVK()
 	var obj runtime.Object
-	var err error
-	if k.typed {
-		obj, _, err = c.decode.Decode(raw, &gvk, nil)
-	} else {
+	var said *schema.GroupVersionKind
+	err := error(nil)
+	switch {
+	case len(raw) == 0:
+		err = errors.New("couldn't get version/kind; json parse error: unexpected end of JSON input")
+	case k.typed:
+		obj, said, err = c.decode.Decode(raw, &gvk, nil)
+	default:
 		u := new(unstructured.Unstructured)
 		if raw, err = toJSON(raw); err == nil {
 			_, _, err = unstructured.UnstructuredJSONScheme.Decode(raw, &gvk, u)
@@ -271,11 +288,13 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		obj = u
 	}
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is not a %s: %v", k.Kind, err))
+		return nil, undecodable(k, said, raw, err)
 	}
 	if got := obj.GetObjectKind().GroupVersionKind(); got.Kind != "" && got != gvk {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s, Kind=%s) does not match the expected API version (%s, Kind=%s)",
-			got.GroupVersion(), got.Kind, gvk.GroupVersion(), gvk.Kind))
+		if k.typed {
+			return nil, undecodable(k, &got, raw, errors.New("unknown conversion"))
+		}
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
 	return obj, nil

@@ -23,10 +23,6 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	dry, err := r.dryRun()
-	if err != nil {
-		return err
-	}
 	if r.kind.review {
 		return s.serveReview(w, r, obj)
 	}
@@ -37,7 +33,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	if r.kind.status {
 		setStatus(obj, nil)
 	}
-	rec, err := s.create(r.kind, r.namespace, obj, dry)
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,6 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetSelfLink("")
 	m.SetResourceVersion("")
-	m.SetGeneration(0)
 	if k.hasGeneration() {
 		m.SetGeneration(1)
 	}
@@ -91,14 +86,14 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	}
 	key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 	if dry {
-		if s.storage.get(k, key) != nil {
-			return nil, apierrors.NewAlreadyExists(k.GVR().GroupResource(), key.Name)
+		if there := s.storage.get(k, key); there != nil {
+			return nil, alreadyExists(k, there)
 		}
 		return draft(obj), nil
 	}
 	rec, ok := s.storage.commit(k, key, nil, obj)
 	if !ok {
-		return nil, apierrors.NewAlreadyExists(k.GVR().GroupResource(), key.Name)
+		return nil, alreadyExists(k, s.storage.get(k, key))
 	}
 	if def != nil {
 		if err := s.Define(*def); err != nil {
@@ -106,6 +101,18 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 		}
 	}
 	return rec, nil
+}
+
+// alreadyExists says so, and if what exists is to go.
+func alreadyExists(k *kind, there *record) error {
+	if there == nil {
+		return apierrors.NewAlreadyExists(k.GVR().GroupResource(), "") // it has just gone
+	}
+	err := apierrors.NewAlreadyExists(k.GVR().GroupResource(), there.key.Name)
+	if there.meta.GetDeletionTimestamp() != nil {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
 }
 
 // draft is the record of something that is not stored.

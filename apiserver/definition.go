@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Definition describes a custom resource. Resource alone is enough.
@@ -136,7 +137,8 @@ func parseDefinition(obj runtime.Object) (Definition, error) {
 	d.ShortNames, _, _ = unstructured.NestedStringSlice(u.Object, "spec", "names", "shortNames")
 	d.Categories, _, _ = unstructured.NestedStringSlice(u.Object, "spec", "names", "categories")
 	if want := d.Resource.Resource + "." + d.Group; u.GetName() != want {
-		return d, invalidDefinition(u, "metadata.name: must be spec.names.plural+\".\"+spec.group: "+want)
+		return d, apierrors.NewInvalid(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, u.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "name"), u.GetName(), "must be spec.names.plural+\".\"+spec.group")})
 	}
 	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
 	for _, v := range versions {
@@ -192,7 +194,7 @@ func (d *Definition) subresources(version map[string]any) {
 
 func invalidDefinition(u *unstructured.Unstructured, why string) error {
 	err := apierrors.NewInvalid(schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, u.GetName(), nil)
-	err.ErrStatus.Message += why
+	err.ErrStatus.Message += ": " + why
 	return err
 }
 
@@ -200,8 +202,11 @@ func invalidDefinition(u *unstructured.Unstructured, why string) error {
 // gives it the conditions that clients wait for.
 func establish(obj runtime.Object, now string) {
 	u := obj.(*unstructured.Unstructured)
-	condition := func(kind, reason string) any {
-		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": now}
+	condition := func(kind, reason, message string) any {
+		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion"); !found {
+		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // there is a spec
 	}
 	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
 	var stored []any
@@ -214,6 +219,8 @@ func establish(obj runtime.Object, now string) {
 	}
 	u.Object["status"] = map[string]any{
 		"acceptedNames": names, "storedVersions": stored,
-		"conditions": []any{condition("NamesAccepted", "NoConflicts"), condition("Established", "InitialNamesAccepted")},
+		"conditions": []any{condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+			condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+		},
 	}
 }

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -79,22 +81,18 @@ func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 		obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 		if decoded, ok := obj.(*metav1.DeleteOptions); ok && err == nil {
 			opts = decoded
-		} else if err := json.Unmarshal(raw, opts); err != nil {
-			return nil, apierrors.NewBadRequest("reading the delete options: " + err.Error())
+		} else if json.Unmarshal(raw, opts) != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		} else if opts.Kind != "" && opts.Kind != "DeleteOptions" {
+			return nil, apierrors.NewBadRequest(runtime.NewNotRegisteredErrForKind("pkg/runtime/scheme.go:111", opts.GroupVersionKind()).Error())
 		}
 	} else if err := deleteQuery(r.URL.Query(), opts); err != nil {
 		return nil, err
 	}
 	if opts.DryRun == nil {
-		dry, err := r.dryRun()
-		if err != nil {
-			return nil, err
-		}
-		if dry {
-			opts.DryRun = []string{metav1.DryRunAll}
-		}
+		opts.DryRun = r.URL.Query()["dryRun"]
 	}
-	return opts, nil
+	return opts, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(opts))
 }
 
 // deleteQuery reads options of a deletion from the query.
@@ -169,12 +167,18 @@ func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
 		return nil
 	}
 	if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
-		return unmet(k, rec.key, "UID", string(*p.UID), string(uid))
+		return outdated(k, rec, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, uid)
 	}
 	if v := rec.meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
-		return unmet(k, rec.key, "ResourceVersion", *p.ResourceVersion, v)
+		return outdated(k, rec, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, v)
 	}
 	return nil
+}
+
+// outdated is a precondition of a deletion that does not hold. The real server names the
+// kind here, not the resource.
+func outdated(k *kind, rec *record, format string, args ...any) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, rec.key.Name, fmt.Errorf(format, args...))
 }
 
 // gracePeriod is how long an object may still live. Only pods that run somewhere do.
@@ -216,11 +220,4 @@ func with(list []string, s string) []string {
 		return list
 	}
 	return append(list, s)
-}
-
-// removeNow removes an object that nothing keeps any more.
-func (s *Server) removeNow(k *kind, rec *record) {
-	if gone, ok := s.storage.commit(k, rec.key, rec, nil); ok {
-		s.removed(k, gone)
-	}
 }

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,7 +36,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 		s.serveAggregated(w, req, rep, core)
 	case core && len(parts) == 1:
 		s.answer(w, req, rep, http.StatusOK, &metav1.APIVersions{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}, Versions: []string{"v1"},
+			TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
 		})
 	case core:
@@ -55,7 +57,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 				return true
 			}
 		}
-		s.refuse(w, req, notServed())
+		s.unknownPath(w, req)
 	default:
 		s.serveResources(w, req, rep, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	}
@@ -116,7 +118,7 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 			ShortNames: k.shortNames, Categories: k.categories, StorageVersionHash: hex.EncodeToString(sum[:6]),
 		})
 		subs := k.subresources()
-		for _, name := range sorted(subs) {
+		for _, name := range k.inOrder(subs) {
 			sub := subs[name]
 			r := metav1.APIResource{Name: k.Resource.Resource + "/" + name, Namespaced: k.Namespaced, Kind: sub.Kind, Verbs: verbsOfSubresource(name)}
 			if sub.GroupVersion() != gv {
@@ -125,6 +127,9 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 			list.APIResources = append(list.APIResources, r)
 		}
 	}
+	if gv.Group == "" {
+		list.APIVersion = "" // as it was when there was no other group
+	}
 	if len(list.APIResources) == 0 {
 		s.refuse(w, req, notServed())
 		return
@@ -132,12 +137,13 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 	s.answer(w, req, rep, http.StatusOK, list)
 }
 
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
+// inOrder sorts subresources: those of custom resources the other way round, as the real
+// server has them.
+func (k *kind) inOrder(subs map[string]schema.GroupVersionKind) []string {
+	names := slices.Sorted(maps.Keys(subs))
+	if !k.typed {
+		slices.Reverse(names)
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -152,16 +158,20 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep r
 	sum := sha256.Sum256(raw)
 	w.Header().Set("ETag", `"`+strings.ToUpper(hex.EncodeToString(sum[:]))+`"`)
 	w.Header().Set("Vary", "Accept")
+	w.Header().Set("Cache-Control", "public")
+	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.in.Group, rep.in.Version, rep.as)
 	if rep.in.Version == "v2beta1" {
 		old := new(apidiscoveryv2beta1.APIGroupDiscoveryList)
 		// The two have the same fields under other Go names.
 		if err := old.Unmarshal(marshalled(list)); err == nil {
 			old.TypeMeta = metav1.TypeMeta{APIVersion: apidiscoveryv2beta1.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"}
-			s.answer(w, req, rep, http.StatusOK, old)
-			return
+			if raw, err = s.codecs.encode(representation{}, old); err != nil {
+				s.refuse(w, req, err)
+				return
+			}
 		}
 	}
-	s.answer(w, req, rep, http.StatusOK, list)
+	s.answerRaw(w, req, contentType, http.StatusOK, raw)
 }
 
 // marshalled encodes a list that was just made, which cannot fail.
@@ -205,7 +215,7 @@ func (k *kind) discovery() apidiscoveryv2.APIResourceDiscovery {
 		d.Scope = apidiscoveryv2.ScopeNamespace
 	}
 	subs := k.subresources()
-	for _, name := range sorted(subs) {
+	for _, name := range k.inOrder(subs) {
 		sub := metav1.GroupVersionKind(subs[name])
 		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: &sub, Verbs: verbsOfSubresource(name)})
 	}

@@ -37,6 +37,9 @@
 //
 // # What is not
 //
+// docs/embedded-differences.md lists where answers differ from those of a real server, as
+// the tests that compare both find them. In short:
+//
 //   - Each kind is served in its most stable version only, and versions are not
 //     converted into each other. [Options.EveryVersion] serves all, each stored apart.
 //   - There is no admission, no defaulting beyond a first phase, and no validation

@@ -102,7 +102,7 @@ func TestOtherFormsOfRequestsAndAnswers(t *testing.T) {
 	if a := get(t, s, pods+"/a?pretty=true"); !strings.Contains(a.raw, "\n  \"kind\": \"Pod\"") {
 		t.Errorf("got %s", a.raw)
 	}
-	do(t, s, http.MethodGet, pods, "", "Accept", "image/png").refused(t, http.StatusNotAcceptable, "NotAcceptable", "only the following media types")
+	do(t, s, http.MethodGet, pods, "", "Accept", "image/png").refused(t, http.StatusNotAcceptable, "NotAcceptable", "Available representations")
 	const typo = `{"metadata":{"name":"b"},"spec":{"nodename":"n1"}}`
 	do(t, s, http.MethodPost, pods+"?fieldValidation=Strict", typo).refused(t, http.StatusBadRequest, "BadRequest", `unknown field "spec.nodename"`)
 	if a := do(t, s, http.MethodPost, pods, typo); a.code != http.StatusCreated || !strings.Contains(a.header.Get("Warning"), "spec.nodename") {

@@ -24,6 +24,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case first == "tarn" && s.opts.Admin:
 		s.serveAdmin(w, req, rest)
 	case first == "api" || first == "apis":
+		if group, _, _ := strings.Cut(rest, "/"); first == "apis" && group != "" && !s.catalog.hasGroup(group) {
+			s.unknownPath(w, req)
+			return
+		}
 		if s.serveDiscovery(w, req, path) {
 			return
 		}
@@ -31,7 +35,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == "":
 		s.serveRoot(w, req)
 	default:
-		s.refuse(w, req, notServed())
+		s.unknownPath(w, req)
 	}
 }
 
@@ -78,7 +82,7 @@ func (s *Server) serve(w http.ResponseWriter, r *request, strikes strikes) error
 	case "deletecollection":
 		return s.serveDeleteCollection(w, r)
 	}
-	return apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), r.verb)
+	return notAllowed()
 }
 
 // send answers with one object of the kind, in the form the client asked for.
@@ -99,7 +103,7 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) 
 		obj = partial(rec, r.rep.in)
 	case "":
 	default:
-		return apierrors.NewBadRequest(r.rep.as + " is not a form of one object")
+		return notAForm(r.rep.as, obj, false)
 	}
 	s.answer(w, r.Request, r.rep, code, obj)
 	return nil
@@ -149,7 +153,11 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, strikes strikes) e
 		}
 		s.answer(w, r.Request, r.rep, http.StatusOK, list)
 	default:
-		return apierrors.NewBadRequest(r.rep.as + " is not a form of a list")
+		list, err := r.kind.list(p)
+		if err != nil {
+			return err
+		}
+		return notAForm(r.rep.as, list, true)
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/object"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,6 +52,9 @@ func (k *kind) listKind() schema.GroupVersionKind {
 func (k *kind) verbs() metav1.Verbs {
 	if k.review {
 		return metav1.Verbs{"create"}
+	}
+	if !k.typed {
+		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 	}
 	return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
@@ -103,11 +105,16 @@ func (c *catalog) get(gvr schema.GroupVersionResource) (*kind, error) {
 	return nil, notServed()
 }
 
-// notServed is what the real server says to an unknown path.
-func notServed() error {
-	err := apierrors.NewGenericServerResponse(404, "", schema.GroupResource{}, "", "", 0, false)
-	err.ErrStatus.Message = "the server could not find the requested resource"
-	return err
+// hasGroup reports whether anything is served of a group.
+func (c *catalog) hasGroup(group string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for gvr := range c.kinds {
+		if gvr.Group == group {
+			return true
+		}
+	}
+	return false
 }
 
 // byKind finds a kind by that of an object, as Go callers have it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -55,8 +56,11 @@ func parseToken(s string) (t token, err error) {
 	if err == nil {
 		err = json.Unmarshal(text, &t)
 	}
-	if err != nil || t.Version == 0 || t.Version < inconsistent {
-		return t, apierrors.NewBadRequest("continue key is not valid: it was not made by this server")
+	if err == nil && (t.Version == 0 || t.Version < inconsistent) {
+		err = errors.New("it was not made by this server")
+	}
+	if err != nil {
+		return t, apierrors.NewBadRequest("invalid continue token: continue key is not valid: " + err.Error())
 	}
 	return t, nil
 }
@@ -168,9 +172,7 @@ func (s *storage) copy(k *kind, namespace string, at place) []*record {
 func (at place) page(k *kind, sel selection, records []*record, limit int64) page {
 	p := page{version: at.version}
 	for i, r := range records {
-		if !sel.matches(k, r) {
-			continue
-		}
+		// What comes after a full page is not looked at: the next one may be empty.
 		if limit > 0 && int64(len(p.records)) == limit {
 			p.next = token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.key.Namespace, Name: r.key.Name}.String()
 			if sel.everything() {
@@ -179,7 +181,9 @@ func (at place) page(k *kind, sel selection, records []*record, limit int64) pag
 			}
 			break
 		}
-		p.records = append(p.records, r)
+		if sel.matches(k, r) {
+			p.records = append(p.records, r)
+		}
 	}
 	return p
 }
@@ -220,9 +224,9 @@ func parseVersion(text string) (uint64, error) {
 	if text == "" || text == "0" {
 		return 0, nil
 	}
-	v, err := strconv.ParseUint(text, 10, 63)
+	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: it is not a decimal number", text))
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: resourceVersion: Invalid value: %q: %v", text, err))
 	}
 	return v, nil
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -27,25 +27,23 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch how := types.PatchType(media); how {
-	case types.ApplyYAMLPatchType:
-		return s.serveApply(w, r, raw)
-	case types.JSONPatchType, types.MergePatchType:
-		return s.patchBy(w, r, how, raw)
+	how := types.PatchType(media)
+	switch how {
+	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
 	case types.StrategicMergePatchType:
-		if r.kind.typed {
-			return s.patchBy(w, r, how, raw)
+		if !r.kind.typed {
+			return notSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
 		}
+	default:
+		return notSupported()
 	}
-	return unsupported(media)
-}
-
-func unsupported(media string) error {
-	err := apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "", 0, false)
-	err.ErrStatus.Reason = metav1.StatusReasonUnsupportedMediaType
-	err.ErrStatus.Message = fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: "+
-		"application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml", media)
-	return err
+	if err := r.checkOptions(how); err != nil {
+		return err
+	}
+	if how == types.ApplyYAMLPatchType {
+		return s.serveApply(w, r, raw)
+	}
+	return s.patchBy(w, r, how, raw)
 }
 
 // patchBy changes an object by a patch of its encoded form.
@@ -61,19 +59,25 @@ func (s *Server) patchBy(w http.ResponseWriter, r *request, how types.PatchType,
 		}
 		obj, err := s.codecs.parse(r.kind, after)
 		if err != nil {
+			return nil, invalidPatch(after, err)
+		}
+		if uid := metaOf(obj).GetUID(); uid != old.meta.GetUID() {
+			return nil, apierrors.NewInvalid(r.kind.GVK().GroupKind(), r.name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable")})
+		}
+		if err := s.checkTarget(r, metaOf(obj)); err != nil {
 			return nil, err
 		}
-		m := metaOf(obj)
-		if m.GetName() != r.name || m.GetNamespace() != r.namespace {
-			return nil, apierrors.NewBadRequest("a patch may not change the name or the namespace")
-		}
-		return obj, nil
+		return obj, s.checkFields(w, r, after)
 	})
 }
 
 // patched applies a patch to encoded JSON.
 func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
 	if how == types.StrategicMergePatchType {
+		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
 		after, err := strategicpatch.StrategicMergePatch(before, patch, k.empty())
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
@@ -85,15 +89,18 @@ func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error)
 		return nil, err
 	}
 	if how == types.MergePatchType {
+		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
+			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
+		}
 		change, err := parseTree(patch)
 		if err != nil {
-			return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
 		}
 		return json.Marshal(mergePatch(tree, change))
 	}
 	var ops []operation
 	if err := json.Unmarshal(patch, &ops); err != nil {
-		return nil, apierrors.NewBadRequest("reading the patch: " + err.Error())
+		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
 	}
 	for i := range ops {
 		if tree, err = ops[i].apply(tree); err != nil {
@@ -139,19 +146,23 @@ func mergePatch(target, patch any) any {
 func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
 	query := r.URL.Query()
 	manager := query.Get("fieldManager")
-	if manager == "" {
-		return apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
-	}
 	raw, err := toJSON(raw)
 	if err != nil {
-		return apierrors.NewBadRequest("reading the patch: " + err.Error())
+		return apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}
 	applied := new(unstructured.Unstructured)
-	if err := applied.UnmarshalJSON(raw); err != nil {
-		return apierrors.NewBadRequest("reading the patch: " + err.Error())
+	if err := json.Unmarshal(raw, &applied.Object); err != nil {
+		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
 	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
-		return apierrors.NewBadRequest(fmt.Sprintf("the patch is of %v, and the path of %v", got, r.kind.GVK()))
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
+	}
+	// As a tree of the API has them: whole numbers are no floats.
+	if err := applied.UnmarshalJSON(raw); err != nil {
+		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
+	}
+	if applied.GetName() == "" {
+		applied.SetName(r.name)
 	}
 	if err := s.checkTarget(r, applied); err != nil {
 		return err
@@ -169,10 +180,6 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 
 // applyNew creates the object of an apply. It is not done when somebody else was faster.
 func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) (done bool, err error) {
-	dry, err := r.dryRun()
-	if err != nil {
-		return true, err
-	}
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
@@ -187,7 +194,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 		setStatus(obj, nil)
 	}
 	metaOf(obj).SetResourceVersion("")
-	rec, err := s.create(r.kind, r.namespace, obj, dry)
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -199,10 +206,6 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 
 // modifyApplied merges an apply into what is there.
 func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) error {
-	dry, err := r.dryRun()
-	if err != nil {
-		return err
-	}
 	for {
 		old := s.storage.get(r.kind, object.Key{Namespace: r.namespace, Name: r.name})
 		if old == nil {
@@ -218,7 +221,7 @@ func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstr
 		if next, err = s.prepare(r.kind, r.subresource, old, next, ""); err != nil {
 			return err
 		}
-		if dry {
+		if r.dryRun() {
 			return s.send(w, r, http.StatusOK, draft(next))
 		}
 		rec, ok, err := s.store(r.kind, old, next)

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,16 +30,8 @@ type request struct {
 
 func (r *request) key() object.Key { return object.Key{Namespace: r.namespace, Name: r.name} }
 
-// dryRun reports whether nothing is to be kept.
-func (r *request) dryRun() (bool, error) {
-	values := r.URL.Query()["dryRun"]
-	for _, v := range values {
-		if v != metav1.DryRunAll {
-			return false, apierrors.NewBadRequest(fmt.Sprintf("dryRun: %q is not supported, only %q is", v, metav1.DryRunAll))
-		}
-	}
-	return len(values) > 0, nil
-}
+// dryRun reports whether nothing is to be kept. What the query may say was checked before.
+func (r *request) dryRun() bool { return len(r.URL.Query()["dryRun"]) > 0 }
 
 // manager is the name under which fields are owned.
 func (r *request) manager() string {
@@ -93,8 +84,10 @@ func (s *Server) understand(req *http.Request) (*request, error) {
 	if r.verb, err = r.chooseVerb(); err != nil {
 		return nil, err
 	}
-	r.rep, err = negotiate(req, r.kind.suits)
-	return r, err
+	if r.rep, err = negotiate(req, r.kind.suits); err != nil {
+		return nil, err
+	}
+	return r, r.checkTable()
 }
 
 func (r *request) chooseVerb() (string, error) {
@@ -105,10 +98,10 @@ func (r *request) chooseVerb() (string, error) {
 		watch = true
 	}
 	switch r.Method {
-	case http.MethodGet, http.MethodHead:
+	case http.MethodGet:
 		switch {
 		case r.kind.review:
-		case watch && r.subresource == "":
+		case watch && r.subresource == "" && (r.name == "" || r.watchPath):
 			return "watch", nil
 		case r.name == "":
 			return "list", nil
@@ -117,7 +110,7 @@ func (r *request) chooseVerb() (string, error) {
 		}
 	case http.MethodPost:
 		if r.kind.Namespaced && r.namespace == "" {
-			return "", notServed()
+			break
 		}
 		if r.name == "" || r.subresource != "" {
 			return "create", nil
@@ -135,11 +128,12 @@ func (r *request) chooseVerb() (string, error) {
 		case r.kind.review || r.subresource != "":
 		case r.name != "":
 			return "delete", nil
+		case r.kind.Namespaced && r.namespace == "":
 		default:
 			return "deletecollection", nil
 		}
 	}
-	return "", apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), strings.ToLower(r.Method))
+	return "", notAllowed()
 }
 
 // listOptions reads the query of a list or a watch, and what it selects.
@@ -155,7 +149,7 @@ func (s *Server) listOptions(r *request, query url.Values) (*internalversion.Lis
 	}
 	var err error
 	if opts.LabelSelector, err = labels.Parse(v1.LabelSelector); err != nil {
-		return nil, selection{}, apierrors.NewBadRequest(fmt.Sprintf("unable to parse requirement: %v", err))
+		return nil, selection{}, apierrors.NewBadRequest(err.Error())
 	}
 	if opts.FieldSelector, err = fields.ParseSelector(v1.FieldSelector); err != nil {
 		return nil, selection{}, apierrors.NewBadRequest(err.Error())

@@ -56,11 +56,10 @@ func statusOf(err error) *metav1.Status {
 // refuse sends an error.
 func (s *Server) refuse(w http.ResponseWriter, req *http.Request, err error) {
 	status := statusOf(err)
-	rep, bad := negotiate(req, func(r representation) bool { return true })
+	rep, bad := negotiate(req, func(r representation) bool { return r.as == "" })
 	if bad != nil {
 		rep = representation{}
 	}
-	rep.as = ""
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}

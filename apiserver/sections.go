@@ -71,10 +71,21 @@ func sameSpec(a, b runtime.Object) bool {
 	return true
 }
 
+// ungenerated are the kinds that have a spec and do not count its changes.
+var ungenerated = map[string]bool{
+	"namespaces": true, "nodes": true, "services": true, "persistentvolumes": true, "persistentvolumeclaims": true,
+	"resourcequotas": true, "limitranges": true, "leases.coordination.k8s.io": true,
+	"horizontalpodautoscalers.autoscaling": true, "certificatesigningrequests.certificates.k8s.io": true, "csinodes.storage.k8s.io": true,
+	"volumeattachments.storage.k8s.io": true,
+}
+
 // hasGeneration reports whether the objects of a kind count the changes of their spec.
 func (k *kind) hasGeneration() bool {
 	if !k.typed {
 		return true
+	}
+	if ungenerated[k.String()] {
+		return false
 	}
 	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
 	return has

@@ -91,6 +91,14 @@ func (k *kind) selectable(field string) bool {
 	return false
 }
 
+// notSelectable says so, as kinds with fields of their own do, and as others do.
+func (k *kind) notSelectable(field string) string {
+	if k.typed && selectableFields[k.String()] == "" {
+		return fmt.Sprintf("%q is not a known field selector: only %q, %q", field, "metadata.name", "metadata.namespace")
+	}
+	return "field label not supported: " + field
+}
+
 // fieldOf reads a selectable field; absent ones are empty.
 func fieldOf(obj runtime.Object, field string) string {
 	switch o := obj.(type) {
@@ -156,7 +164,7 @@ func newSelection(k *kind, namespace, name string, l labels.Selector, f fields.S
 	}
 	for _, req := range f.Requirements() {
 		if !k.selectable(req.Field) {
-			return sel, apierrors.NewBadRequest("field label not supported: " + req.Field)
+			return sel, apierrors.NewBadRequest(k.notSelectable(req.Field))
 		}
 	}
 	sel.fields = f

@@ -37,14 +37,16 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 		return err
 	}
 	if s.codecs.infos[r.rep.form].StreamSerializer == nil {
-		r.rep.form = asJSON
+		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts)
 	if errors.Is(err, errOver) {
 		return notServed()
 	}
+	// What only the storage finds out is told inside the stream.
 	gone := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
-	if err != nil && (!gone || s.opts.GoneAsStatus) {
+	late := apierrors.IsTimeout(err)
+	if err != nil && (!gone && !late || s.opts.GoneAsStatus) {
 		return err
 	}
 	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
@@ -55,7 +57,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, body: body},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
-	if gone {
+	if err != nil {
 		st.fail(err)
 		return nil
 	}

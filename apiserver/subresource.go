@@ -44,7 +44,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	default:
 		return notServed()
 	}
-	return apierrors.NewMethodNotSupported(r.kind.GVR().GroupResource(), r.verb)
+	return notAllowed()
 }
 
 // scaleOf shows an object as its scale.
@@ -100,10 +100,6 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	dry, err := r.dryRun()
-	if err != nil {
-		return err
-	}
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
@@ -126,7 +122,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 			return err
 		}
 		rec, ok := draft(next), true
-		if !dry {
+		if !r.dryRun() {
 			if rec, ok, err = s.store(r.kind, old, next); err != nil {
 				return err
 			}
@@ -161,7 +157,7 @@ func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale)
 			how = types.MergePatchType // a scale has no lists
 		}
 		if how != types.MergePatchType && how != types.JSONPatchType {
-			return nil, unsupported(media)
+			return nil, notSupported()
 		}
 		if raw, err = patched(how, before, raw, r.kind); err != nil {
 			return nil, err

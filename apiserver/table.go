@@ -32,17 +32,18 @@ func col(name, kind string, priority int32) metav1.TableColumnDefinition {
 // layouts are the columns of the kinds that people look at most; others have name and
 // age.
 var layouts = map[string][]metav1.TableColumnDefinition{
-	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "integer", 0),
+	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "string", 0),
 		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1),
 		col("Nominated Node", "string", 1), col("Readiness Gates", "string", 1)},
-	"deployments.apps": {col("Name", "string", 0), col("Ready", "string", 0), col("Up-to-date", "integer", 0), col("Available", "integer", 0), col("Age", "string", 0)},
+	"deployments.apps": {col("Name", "string", 0), col("Ready", "string", 0), col("Up-to-date", "string", 0), col("Available", "string", 0), col("Age", "string", 0),
+		col("Containers", "string", 1), col("Images", "string", 1), col("Selector", "string", 1)},
 	"replicasets.apps": {col("Name", "string", 0), col("Desired", "integer", 0), col("Current", "integer", 0), col("Ready", "integer", 0), col("Age", "string", 0)},
 	"nodes":            {col("Name", "string", 0), col("Status", "string", 0), col("Roles", "string", 0), col("Age", "string", 0), col("Version", "string", 0)},
 	"namespaces":       {col("Name", "string", 0), col("Status", "string", 0), col("Age", "string", 0)},
 	"services": {col("Name", "string", 0), col("Type", "string", 0), col("Cluster-IP", "string", 0), col("External-IP", "string", 0),
 		col("Port(s)", "string", 0), col("Age", "string", 0)},
-	"configmaps": {col("Name", "string", 0), col("Data", "integer", 0), col("Age", "string", 0)},
-	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "integer", 0), col("Age", "string", 0)},
+	"configmaps": {col("Name", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
+	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
 	"jobs.batch": {col("Name", "string", 0), col("Status", "string", 0), col("Completions", "string", 0), col("Age", "string", 0)},
 	"events": {col("Last Seen", "string", 0), col("Type", "string", 0), col("Reason", "string", 0), col("Object", "string", 0),
 		col("Message", "string", 0)},
@@ -104,10 +105,12 @@ func (k *kind) cells(rec *record) []any {
 			}
 			restarts += int64(c.RestartCount)
 		}
-		return []any{name, fmt.Sprintf("%d/%d", ready, len(o.Spec.Containers)), podStatus(o), restarts, age,
+		return []any{name, fmt.Sprintf("%d/%d", ready, len(o.Spec.Containers)), podStatus(o), strconv.FormatInt(restarts, 10), age,
 			none(o.Status.PodIP), none(o.Spec.NodeName), none(o.Status.NominatedNodeName), readinessGates(o)}
 	case *appsv1.Deployment:
-		return []any{name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, value(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas), int64(o.Status.AvailableReplicas), age}
+		return []any{name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, value(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas), int64(o.Status.AvailableReplicas), age,
+			containers(o.Spec.Template, func(c corev1.Container) string { return c.Name }),
+			containers(o.Spec.Template, func(c corev1.Container) string { return c.Image }), metav1.FormatLabelSelector(o.Spec.Selector)}
 	case *appsv1.ReplicaSet:
 		return []any{name, int64(value(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), age}
 	case *corev1.Node:
@@ -173,6 +176,15 @@ func value(p *int32) int32 {
 		return 1 // what the real server defaults to
 	}
 	return *p
+}
+
+// containers joins something of each container.
+func containers(template corev1.PodTemplateSpec, what func(corev1.Container) string) string {
+	var all []string
+	for _, c := range template.Spec.Containers {
+		all = append(all, what(c))
+	}
+	return strings.Join(all, ",")
 }
 
 // readinessGates tells how many of a pod's gates are open, as in "1/2".

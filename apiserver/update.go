@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 	return s.modify(w, r, func(old *record) (runtime.Object, error) {
 		m := metaOf(obj)
 		if !r.kind.typed && m.GetResourceVersion() == "" {
-			return nil, apierrors.NewInvalid(r.kind.GVK().GroupKind(), r.name, field.ErrorList{
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
 		return obj.DeepCopyObject(), nil
@@ -35,7 +36,7 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 // checkTarget compares the name and the namespace of an object with those of the path.
 func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	if m.GetName() == "" {
-		m.SetName(r.name)
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
 	}
 	if m.GetName() != r.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.name))
@@ -44,7 +45,7 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 		m.SetNamespace(r.namespace)
 	}
 	if m.GetNamespace() != r.namespace {
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the request (%s)", m.GetNamespace(), r.namespace))
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
 }
@@ -53,10 +54,6 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 // complete new one, and answers with it. The function runs again when somebody else was
 // faster.
 func (s *Server) modify(w http.ResponseWriter, r *request, change func(old *record) (runtime.Object, error)) error {
-	dry, err := r.dryRun()
-	if err != nil {
-		return err
-	}
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
@@ -69,7 +66,7 @@ func (s *Server) modify(w http.ResponseWriter, r *request, change func(old *reco
 		if next, err = s.prepare(r.kind, r.subresource, old, next, r.manager()); err != nil {
 			return err
 		}
-		if dry {
+		if r.dryRun() {
 			return s.send(w, r, http.StatusOK, draft(next))
 		}
 		rec, ok, err := s.store(r.kind, old, next)
@@ -93,6 +90,16 @@ func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool
 		def = &d
 		establish(next, old.meta.GetCreationTimestamp().UTC().Format(time.RFC3339))
 	}
+	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
+		// What an update makes ready to go is never stored: watches are told of the
+		// deletion alone, with what was there before.
+		gone, ok := s.storage.commit(k, old.key, old, nil)
+		if !ok {
+			return nil, false, nil
+		}
+		s.removed(k, gone)
+		return draft(next), true, nil
+	}
 	rec, ok := s.storage.commit(k, old.key, old, next)
 	if !ok {
 		return nil, false, nil
@@ -101,9 +108,6 @@ func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool
 		if err := s.Define(*def); err != nil {
 			return nil, false, apierrors.NewBadRequest(err.Error())
 		}
-	}
-	if m := rec.meta; m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
-		s.removeNow(k, rec)
 	}
 	return rec, true, nil
 }
@@ -116,15 +120,15 @@ func graceless(m metav1.Object) bool {
 // prepare checks a new state against the old one and sets what is the server's to set.
 func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
 	m, was := metaOf(next), old.meta
-	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
-		return nil, conflict(k, old.key)
-	}
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
 		return nil, unmet(k, old.key, "UID", string(uid), string(was.GetUID()))
 	}
-	if was.GetDeletionTimestamp() != nil && slices.ContainsFunc(m.GetFinalizers(), func(f string) bool { return !slices.Contains(was.GetFinalizers(), f) }) {
+	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
+		return nil, conflict(k, old.key)
+	}
+	if added := slices.DeleteFunc(slices.Clone(m.GetFinalizers()), func(f string) bool { return slices.Contains(was.GetFinalizers(), f) }); was.GetDeletionTimestamp() != nil && len(added) > 0 {
 		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(
-			field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted")})
+			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
 	if subresource == "status" {
 		// Nothing but the status, and who owns it.

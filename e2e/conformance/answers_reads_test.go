@@ -1,0 +1,198 @@
+package conformance
+
+// configMap returns a request that makes a config map; more goes into its metadata.
+func configMap(name, more string) exchange {
+	if more != "" {
+		more = "," + more
+	}
+	return exchange{
+		name: "create " + name, method: "POST", save: name,
+		body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"` + more + `},"data":{"value":"0"}}`,
+	}
+}
+
+// put returns a request that replaces a config map; more goes into its metadata.
+func put(name, value, more, save string) exchange {
+	if more != "" {
+		more = "," + more
+	}
+	return exchange{
+		name: "update " + name + " to " + value, method: "PUT", path: name, save: save,
+		body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"` + more + `},"data":{"value":"` + value + `"}}`,
+	}
+}
+
+const (
+	asTable    = "application/json;as=Table;v=v1;g=meta.k8s.io"
+	asMetadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+	asMetaList = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	asProtobuf = "application/vnd.kubernetes.protobuf"
+)
+
+var lists = []exchange{
+	configMap("a", `"labels":{"app":"x"}`),
+	configMap("b", `"labels":{"app":"y"}`),
+	configMap("c", ``),
+	{name: "L01 the most recent", save: "all"},
+	{name: "L01 any state", query: "resourceVersion=0"},
+	{name: "L01 not older", query: "resourceVersion={a.version}"},
+	{name: "L01 not older, said", query: "resourceVersion={a.version}&resourceVersionMatch=NotOlderThan"},
+	{name: "L01 exactly", query: "resourceVersion={b.version}&resourceVersionMatch=Exact"},
+	{name: "L02 a limit with a version is exact", query: "resourceVersion={b.version}&limit=1"},
+	{name: "L02 a limit not older", query: "resourceVersion={a.version}&resourceVersionMatch=NotOlderThan&limit=1"},
+	{name: "L04 a limit at 0", query: "resourceVersion=0&limit=1"},
+	{name: "L05 a first page", query: "limit=2", save: "page"},
+	{name: "L05 a second page", query: "limit=2&continue={page.continue}"},
+	{name: "L05 a second page without a limit", query: "continue={page.continue}"},
+	{name: "L05 a token with a version", query: "limit=2&continue={page.continue}&resourceVersion={a.version}"},
+	{name: "L05 a token with version 0", query: "limit=2&continue={page.continue}&resourceVersion=0"},
+	{name: "L05 a token with a match", query: "limit=2&continue={page.continue}&resourceVersionMatch=Exact"},
+	{name: "L05 a token with another selector", query: "limit=2&continue={page.continue}&labelSelector=app"},
+	{name: "a bad token", query: "limit=2&continue=nonsense"},
+	{name: "a match without a version", query: "resourceVersionMatch=NotOlderThan"},
+	{name: "an unknown match", query: "resourceVersion=1&resourceVersionMatch=Roughly"},
+	{name: "exactly 0", query: "resourceVersion=0&resourceVersionMatch=Exact"},
+	{name: "a bad version", query: "resourceVersion=nonsense"},
+	{name: "a negative version", query: "resourceVersion=-1"},
+	{name: "L13 a version of the future", query: "resourceVersion=999999999"},
+	{name: "L13 exactly a version of the future", query: "resourceVersion=999999999&resourceVersionMatch=Exact"},
+	{name: "a bad limit", query: "limit=many"},
+	{name: "a negative limit", query: "limit=-1"},
+	{name: "a bad timeout", query: "timeoutSeconds=soon"},
+	{name: "W06 initial events of a list", query: "sendInitialEvents=true"},
+	{name: "a label", query: "labelSelector=app%3Dx"},
+	{name: "one of some labels", query: "labelSelector=app+in+(x,y)"},
+	{name: "without a label", query: "labelSelector=!app"},
+	{name: "a label and a limit", query: "labelSelector=app&limit=1", save: "labelled"},
+	{name: "a label and the next page", query: "labelSelector=app&limit=1&continue={labelled.continue}"},
+	{name: "a bad label selector", query: "labelSelector=a+b"},
+	{name: "another bad label selector", query: "labelSelector=app+in+x"},
+	{name: "a label selector with a bad value", query: "labelSelector=app%3Dx/y/z"},
+	{name: "a field", query: "fieldSelector=metadata.name%3Da"},
+	{name: "not a field", query: "fieldSelector=metadata.name!%3Da"},
+	{name: "an unknown field", query: "fieldSelector=data.value%3D0"},
+	{name: "a bad field selector", query: "fieldSelector=metadata.name"},
+	{name: "all namespaces by a field", path: "/api/v1/configmaps", query: "fieldSelector=metadata.namespace%3D{ns}"},
+	{name: "an unknown namespace", path: "/api/v1/namespaces/nowhere/configmaps"},
+	{name: "get", path: "a"},
+	{name: "get any state", path: "a", query: "resourceVersion=0"},
+	{name: "get not older", path: "a", query: "resourceVersion={c.version}"},
+	{name: "get a bad version", path: "a", query: "resourceVersion=nonsense"},
+	{name: "get what is not there", path: "z"},
+	{name: "get in an unknown namespace", path: "/api/v1/namespaces/nowhere/configmaps/a"},
+	{name: "get a cluster's object", path: "/api/v1/namespaces/nowhere"},
+	{name: "an unknown resource", path: "/api/v1/namespaces/{ns}/nothings"},
+	{name: "an unknown group", path: "/apis/nothing.example.com/v1/namespaces/{ns}/nothings"},
+	{name: "an unknown version", path: "/apis/apps/v7/namespaces/{ns}/deployments"},
+	{name: "an unknown root", path: "/nothing"},
+	{name: "an unknown subresource", path: "a/nothing"},
+	{name: "a namespaced name without a namespace", path: "/api/v1/configmaps/a"},
+	{name: "a head", method: "HEAD", path: "a"},
+	{name: "post to an object", method: "POST", path: "a", body: `{"apiVersion":"v1","kind":"ConfigMap"}`},
+	{name: "put to a collection", method: "PUT", body: `{"apiVersion":"v1","kind":"ConfigMap"}`},
+	{name: "patch a collection", method: "PATCH", typ: "application/merge-patch+json", body: `{}`},
+	{name: "an unknown method", method: "BREW", path: "a"},
+}
+
+var watches = []exchange{
+	configMap("a", `"labels":{"app":"x"}`),
+	configMap("b", ``),
+	put("a", "1", `"labels":{"app":"y"}`, "a1"),
+	put("a", "2", `"labels":{"app":"x"}`, "a2"),
+	{name: "delete b", method: "DELETE", path: "b"},
+	configMap("c", ``),
+	{name: "W01 from a version", query: "watch=1&resourceVersion={a.version}", events: 5},
+	{name: "W15 a deletion", query: "watch=1&resourceVersion={a2.version}", events: 2},
+	{name: "W01 with the state", query: "watch=1", events: 2},
+	{name: "W01 with any state", query: "watch=1&resourceVersion=0", events: 2},
+	{name: "W16 in and out of a selector", query: "watch=1&resourceVersion={a.version}&labelSelector=app%3Dx", events: 2},
+	{name: "W16 out and into a selector", query: "watch=1&resourceVersion={a.version}&labelSelector=app%3Dy", events: 2},
+	{name: "a field", query: "watch=1&resourceVersion={a.version}&fieldSelector=metadata.name%3Db", events: 2},
+	{name: "one object by its name", path: "b", query: "watch=1&resourceVersion={a.version}", events: 2},
+	{name: "the old path", path: "/api/v1/watch/namespaces/{ns}/configmaps", query: "resourceVersion={a.version}", events: 5},
+	{name: "the old path of one", path: "/api/v1/watch/namespaces/{ns}/configmaps/b", query: "resourceVersion={a.version}", events: 2},
+	{name: "W02 a streaming list", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", events: 3},
+	{name: "W02 a streaming list not older", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion={a.version}", events: 3},
+	{name: "W02 a streaming list by label", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=app%3Dx", events: 2},
+	{name: "W02 a streaming list of nothing", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=app%3Dz", events: 1},
+	{name: "W02 a streaming list without bookmarks", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", events: 2},
+	{name: "W02 a streaming list in protobuf", accept: asProtobuf, query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", events: 3},
+	{name: "W02 a streaming list of metadata", accept: asMetadata, query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", events: 3},
+	{name: "W02 a streaming list of tables", accept: asTable, query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", events: 3},
+	{name: "W02 no initial events", query: "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={a2.version}&allowWatchBookmarks=true", events: 2},
+	{name: "W06 without a match", query: "watch=1&sendInitialEvents=true&allowWatchBookmarks=true"},
+	{name: "W06 with another match", query: "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=Exact"},
+	{name: "a match alone", query: "watch=1&resourceVersion={a.version}&resourceVersionMatch=NotOlderThan"},
+	{name: "W02 of a version of the future", query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=999999999", events: 1},
+	{name: "protobuf", accept: asProtobuf, query: "watch=1&resourceVersion={a.version}", events: 5},
+	{name: "metadata", accept: asMetadata, query: "watch=1&resourceVersion={a.version}", events: 5},
+	{name: "metadata in protobuf", accept: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", query: "watch=1&resourceVersion={a.version}", events: 5},
+	{name: "tables", accept: asTable, query: "watch=1&resourceVersion={a.version}", events: 5},
+	{name: "tables with objects", accept: asTable, query: "watch=1&resourceVersion={a.version}&includeObject=Object", events: 5},
+	{name: "YAML", accept: "application/yaml", query: "watch=1&resourceVersion={a2.version}", events: 2},
+	{name: "a form that does not exist", accept: "text/plain", query: "watch=1&resourceVersion={a.version}"},
+	{name: "a bad version", query: "watch=1&resourceVersion=nonsense"},
+	{name: "a bad label selector", query: "watch=1&labelSelector=a+b"},
+	{name: "an unknown field", query: "watch=1&fieldSelector=data.value%3D0"},
+	{name: "an unknown resource", path: "/api/v1/namespaces/{ns}/nothings", query: "watch=1"},
+	{name: "W11 the timeout", query: "watch=1&timeoutSeconds=1&resourceVersion={c.version}", events: 1},
+}
+
+var forms = []exchange{
+	configMap("a", `"labels":{"app":"x"}`),
+	{name: "create a secret", method: "POST", path: "/api/v1/namespaces/{ns}/secrets", body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"b"}}`},
+	{name: "a table", accept: asTable},
+	{name: "a table of one", path: "a", accept: asTable},
+	{name: "a table with objects", accept: asTable, query: "includeObject=Object"},
+	{name: "a table without objects", accept: asTable, query: "includeObject=None"},
+	{name: "a table with what it does not know", accept: asTable, query: "includeObject=Half"},
+	{name: "a table of pages", accept: asTable, query: "limit=1"},
+	{name: "a table of secrets", path: "/api/v1/namespaces/{ns}/secrets", accept: asTable},
+	{name: "a table of a namespace", path: "/api/v1/namespaces/{ns}", accept: asTable},
+	{name: "a table of v1beta1", accept: "application/json;as=Table;v=v1beta1;g=meta.k8s.io"},
+	{name: "a table in protobuf", accept: "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io"},
+	{name: "an error for a table", path: "z", accept: asTable},
+	{name: "metadata", path: "a", accept: asMetadata},
+	{name: "metadata of a list", accept: asMetaList},
+	{name: "metadata of a list in protobuf", accept: "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"},
+	{name: "metadata of v1beta1", accept: "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io"},
+	{name: "metadata of one for a list", accept: asMetadata},
+	{name: "metadata of a list for one", path: "a", accept: asMetaList},
+	{name: "metadata of an unknown version", path: "a", accept: "application/json;as=PartialObjectMetadata;v=v9;g=meta.k8s.io"},
+	{name: "what cannot be", path: "a", accept: "application/json;as=Nothing;v=v1;g=meta.k8s.io"},
+	{name: "a fallback", path: "a", accept: "application/json;as=Nothing;v=v1;g=meta.k8s.io,application/json"},
+	{name: "protobuf", path: "a", accept: asProtobuf},
+	{name: "a list in protobuf", accept: asProtobuf},
+	{name: "an error in protobuf", path: "z", accept: asProtobuf},
+	{name: "protobuf or JSON", path: "a", accept: asProtobuf + ",application/json"},
+	{name: "weights", path: "a", accept: "application/vnd.kubernetes.protobuf;q=0.5,application/json;q=0.9"},
+	{name: "YAML", path: "a", accept: "application/yaml"},
+	{name: "an error in YAML", path: "z", accept: "application/yaml"},
+	{name: "pretty", path: "a", query: "pretty=true"},
+	{name: "anything", path: "a", accept: "*/*"},
+	{name: "CBOR", path: "a", accept: "application/cbor"},
+	{name: "what nobody has", path: "a", accept: "text/plain"},
+	{name: "what nobody has of what is not there", path: "z", accept: "text/plain"},
+}
+
+var discovery = []exchange{
+	{name: "the core versions", path: "/api"},
+	{name: "a group", path: "/apis/apps"},
+	{name: "the resources of a group", path: "/apis/apps/v1"},
+	{name: "the resources of batch", path: "/apis/batch/v1"},
+	{name: "the resources of coordination", path: "/apis/coordination.k8s.io/v1"},
+	{name: "the resources of rbac", path: "/apis/rbac.authorization.k8s.io/v1"},
+	{name: "the resources of policy", path: "/apis/policy/v1"},
+	{name: "the core resources", path: "/api/v1"},
+	{name: "an unknown group", path: "/apis/nothing.example.com"},
+	{name: "an unknown version", path: "/apis/apps/v7"},
+	{name: "an unknown core version", path: "/api/v7"},
+	{name: "all groups", path: "/apis"},
+	{name: "aggregated core", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+	{name: "aggregated, or not", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json"},
+	{name: "aggregated, unknown", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList"},
+	{name: "aggregated, old", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"},
+	{name: "the health", path: "/healthz"},
+	{name: "readiness", path: "/readyz"},
+	{name: "in protobuf", path: "/apis/apps/v1", accept: asProtobuf},
+}

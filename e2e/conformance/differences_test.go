@@ -1,0 +1,38 @@
+package conformance
+
+// documented are the lines of docs/embedded-differences.md, with the answers in which they
+// are seen.
+var documented = []line{
+	{"D01", "*", "**.metadata.managedFields"},
+	{"D02", "*", "**.columnDefinitions.*.description"},
+	{"D03", "workloads: *", "**.spec.**"},
+	{"D03", "workloads: *", "**.status.qosClass"},
+	{"D04", "lists: get a bad version", "**"},
+	{"D04", "watches: a bad version", "**"},
+	{"D04", "creates: a version", "**"},
+	{"D04", "updates: a bad version", "**"},
+	{"D04", "patches: apply an unknown field", "**"},
+	{"D05", "creates: a bad finalizer", "body.**"},
+	{"D05", "creates: a bad owner", "body.**"},
+	{"D05", "updates: a bad label", "body.details.causes"},
+	{"D05", "deletes: update f to 1", "body.details.causes"},
+	{"D05", "patches: a merge with another UID", "body.details.causes"},
+	{"D05", "patches: a merge of a bad label", "body.details.causes"},
+	{"D06", "creates: another kind", "body.message"},
+	{"D06", "creates: a list for an object", "body.message"},
+	{"D06", "updates: another UID*", "body.message"},
+	{"D06", "patches: a merge into a wrong type", "body.**"},
+	{"D06", "patches: a JSON patch that is an object", "body.message"},
+	{"D06", "forms: metadata of one for a list", "body.message"},
+	{"D06", "forms: metadata of a list for one", "body.message"},
+	{"D06", "watches: a form that does not exist", "body.message"},
+	{"D07", "deletes: in the foreground", "body.**"},
+	{"D07", "deletes: a collection *", "body.items"},
+	{"D08", "discovery: the core resources", "body.resources"},
+	{"D08", "discovery: aggregated core", "body.items.**"},
+	{"D08", "discovery: all groups", "body.groups"},
+	{"D09", "discovery: aggregated, old", "**"},
+	{"D10", "custom: define", "body.status.**"},
+	{"D10", "custom: remove the definition", "body.**"},
+	{"D11", "workloads: delete it at once", "body.metadata.*"},
+}

@@ -1,0 +1,350 @@
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// exchange is a request to be sent to both servers. Path, query and body may name parts of
+// earlier answers: {ns}, and {x.uid}, {x.version}, {x.continue} of the answer saved as x.
+type exchange struct {
+	name   string // what it asks, with the id of the semantics where there is one
+	method string // GET if empty
+	path   string // below the namespace's configmaps if it has no slash in front
+	query  string
+	body   string
+	typ    string // content type of the body, JSON if empty
+	accept string // JSON if empty
+	events int    // how many events of a watch are read; 0 for an answer that ends
+	until  string // what the answer must have in it; it is asked for again until then
+	save   string
+}
+
+// saved are the parts of an answer that later requests need.
+type saved struct{ uid, version, token string }
+
+// side is one server and what it answered so far.
+type side struct {
+	server
+	client *http.Client
+	saved  map[string]saved
+	seen   map[string]string // texts that differ from server to server, and what stands for them
+}
+
+func newSide(t *testing.T, s server) *side {
+	t.Helper()
+	rt, err := rest.TransportFor(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: rt}
+	t.Cleanup(client.CloseIdleConnections)
+	return &side{s, client, map[string]saved{}, map[string]string{s.namespace: "{ns}", s.address: "{host}"}}
+}
+
+// fill replaces what names parts of earlier answers.
+func (s *side) fill(text string) string {
+	text = strings.ReplaceAll(text, "{ns}", s.namespace)
+	for name, v := range s.saved {
+		text = strings.NewReplacer("{"+name+".uid}", v.uid, "{"+name+".version}", v.version, "{"+name+".continue}", v.token).Replace(text)
+	}
+	return text
+}
+
+// send sends a request and returns the answer as a tree in which nothing is left that
+// differs from server to server or from run to run.
+func (s *side) send(t *testing.T, x exchange) (answer map[string]any) {
+	t.Helper()
+	if x.until == "" {
+		return s.sendOnce(t, x)
+	}
+	eventually(t, x.name, func() bool {
+		answer = s.sendOnce(t, x)
+		return strings.Contains(short(answer), x.until)
+	})
+	return answer
+}
+
+func (s *side) sendOnce(t *testing.T, x exchange) map[string]any {
+	t.Helper()
+	path := x.path
+	if !strings.HasPrefix(path, "/") {
+		path = strings.TrimSuffix("/api/v1/namespaces/{ns}/configmaps/"+path, "/")
+	}
+	if x.query != "" {
+		path += "?" + x.query
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, x.method, s.config.Host+s.fill(path), strings.NewReader(s.fill(x.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("User-Agent", "conformance/1")
+	req.Header.Set("Accept", orElse(x.accept, "application/json"))
+	if x.body != "" {
+		req.Header.Set("Content-Type", orElse(x.typ, "application/json"))
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		t.Fatalf("%s: %v", x.name, err)
+	}
+	defer res.Body.Close()
+	answer := map[string]any{"status": res.StatusCode, "header": header(res.Header)}
+	if x.events > 0 && res.StatusCode == http.StatusOK {
+		events, err := readEvents(res, x.events)
+		if err != nil {
+			events = append(events, err.Error())
+		}
+		s.remember(x.save, events)
+		answer["events"] = s.normal("", events)
+		return answer
+	}
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", x.name, err)
+	}
+	body := decodeBody(res.Header.Get("Content-Type"), raw)
+	s.remember(x.save, body)
+	answer["body"] = s.normal("", body)
+	return answer
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// header are the fields that clients read.
+func header(h http.Header) map[string]any {
+	out := map[string]any{}
+	for _, name := range []string{"Content-Type", "Cache-Control", "Retry-After", "Warning", "Allow"} {
+		if v := h.Values(name); len(v) > 0 {
+			out[name] = strings.Join(v, "; ")
+		}
+	}
+	return out
+}
+
+// decodeBody makes a tree of an answer, or leaves it as text.
+func decodeBody(contentType string, raw []byte) any {
+	media, _, _ := mime.ParseMediaType(contentType)
+	switch media {
+	case "application/vnd.kubernetes.protobuf":
+		return decodeProtobuf(raw)
+	case "application/yaml":
+		if tree, err := yaml.YAMLToJSON(raw); err == nil {
+			raw = tree
+		}
+	}
+	var tree any
+	if json.Unmarshal(raw, &tree) == nil {
+		return tree
+	}
+	return string(raw)
+}
+
+func decodeProtobuf(raw []byte) any {
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if err != nil {
+		return "undecodable: " + err.Error()
+	}
+	return treeOf(obj)
+}
+
+func treeOf(obj runtime.Object) any {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return err.Error()
+	}
+	raw, err := json.Marshal(tree) // so that all numbers are of one type
+	if err != nil {
+		return err.Error()
+	}
+	var out any
+	_ = json.Unmarshal(raw, &out) // it was just made
+	return out
+}
+
+// readEvents reads the first events of a watch.
+func readEvents(res *http.Response, n int) (events []any, err error) {
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if media == "application/vnd.kubernetes.protobuf" {
+		frames := streaming.NewDecoder(protobuf.LengthDelimitedFramer.NewFrameReader(res.Body), protobuf.NewRawSerializer(scheme.Scheme, scheme.Scheme))
+		for range n {
+			var event metav1.WatchEvent
+			if _, _, err := frames.Decode(nil, &event); err != nil {
+				return events, err
+			}
+			events = append(events, map[string]any{"type": event.Type, "object": decodeProtobuf(event.Object.Raw)})
+		}
+		return events, nil
+	}
+	lines := bufio.NewReader(res.Body)
+	for range n {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			return append(events, "end"), nil
+		}
+		var event any
+		if err := errors.Join(err, json.Unmarshal(line, &event)); err != nil {
+			return events, fmt.Errorf("%w in %q", err, bytes.TrimSpace(line))
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
+// remember keeps what later requests need, and what is not to be compared.
+func (s *side) remember(name string, answer any) {
+	if events, ok := answer.([]any); ok && len(events) > 0 {
+		last, _ := events[len(events)-1].(map[string]any)
+		answer = last["object"]
+	}
+	tree, _ := answer.(map[string]any)
+	m, _ := tree["metadata"].(map[string]any)
+	text := func(field string) string { v, _ := m[field].(string); return v }
+	if name != "" {
+		s.saved[name] = saved{text("uid"), text("resourceVersion"), text("continue")}
+	}
+	if base := text("generateName"); base != "" {
+		s.seen[text("name")] = base + "{suffix}"
+	}
+	if uid := text("uid"); uid != "" {
+		s.seen[uid] = "{uid}"
+	}
+}
+
+var (
+	// versions are those that messages tell.
+	versions = regexp.MustCompile(`(current: |too old resource version: |in record \()\d+( \(\d+\))?`)
+	ages     = regexp.MustCompile(`^(\d+[smh])+$`)
+	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
+	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount"}
+)
+
+// normal replaces what differs from server to server.
+func (s *side) normal(field string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for name := range out {
+			switch {
+			case slices.Contains(times, name) && out[name] != nil && out[name] != "":
+				out[name] = "{" + name + "}"
+			case slices.Contains(opaque, name) && out[name] != "" && out[name] != "0":
+				out[name] = "{" + name + "}"
+			default:
+				out[name] = s.normal(name, out[name])
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = s.normal(field, v[i])
+		}
+		return out
+	case string:
+		for text, stands := range s.seen {
+			v = strings.ReplaceAll(v, text, stands)
+		}
+		switch {
+		case field == "serverAddress":
+			return "{host}"
+		case field == "cells" && ages.MatchString(v):
+			return "{age}"
+		}
+		v = versions.ReplaceAllString(v, "$1{version}")
+		return suffixes.ReplaceAllString(v, "$1{suffix}")
+	}
+	return v
+}
+
+// difference is a field that the servers answer differently.
+type difference struct {
+	exchange, path string
+	embedded, real any
+}
+
+func (d difference) String() string {
+	return fmt.Sprintf("%s\n    %s\n        embedded: %s\n        real:     %s", d.exchange, d.path, cut(short(d.embedded)), cut(short(d.real)))
+}
+
+func cut(s string) string {
+	if len(s) > 600 {
+		return s[:600] + "…"
+	}
+	return s
+}
+
+func short(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// compare finds the fields that differ.
+func compare(exchange, path string, embedded, genuine any) (found []difference) {
+	switch e := embedded.(type) {
+	case map[string]any:
+		r, ok := genuine.(map[string]any)
+		if !ok {
+			break
+		}
+		names := slices.Collect(maps.Keys(e))
+		for name := range r {
+			if _, ok := e[name]; !ok {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			found = append(found, compare(exchange, strings.TrimPrefix(path+"."+name, "."), e[name], r[name])...)
+		}
+		return found
+	case []any:
+		r, ok := genuine.([]any)
+		if !ok || len(e) != len(r) {
+			break
+		}
+		for i := range e {
+			found = append(found, compare(exchange, path+"."+strconv.Itoa(i), e[i], r[i])...)
+		}
+		return found
+	}
+	if short(embedded) != short(genuine) {
+		found = append(found, difference{exchange, path, embedded, genuine})
+	}
+	return found
+}

@@ -1,0 +1,115 @@
+package conformance
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/e2e/controlplane"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// shared is the real control plane of this package's tests.
+var shared controlplane.Shared
+
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+
+// patience is how long anything may take here, on a machine that is busy otherwise too.
+const patience = 2 * time.Minute
+
+// bounded returns a context that ends with the test or with our patience.
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for something that nobody tells of.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := bounded(t)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// server is what a test runs on.
+type server struct {
+	config    *rest.Config // an administrator's
+	address   string
+	namespace string              // of this test alone
+	plane     *controlplane.Plane // nil for the embedded one
+	embedded  *apiserver.Server   // nil for the real one
+}
+
+// onBoth runs a test on the embedded and on the real server.
+func onBoth(t *testing.T, test func(t *testing.T, s server)) {
+	t.Run("embedded", func(t *testing.T) { test(t, embedded(t)) })
+	t.Run("real", func(t *testing.T) { test(t, genuine(t)) })
+}
+
+func embedded(t *testing.T) server {
+	t.Helper()
+	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
+	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
+	s.namespace = s.newNamespace(t)
+	return s
+}
+
+func genuine(t *testing.T) server {
+	t.Helper()
+	plane := shared.Plane(t)
+	s := server{config: plane.Config(), address: plane.Address(), plane: plane}
+	s.namespace = s.newNamespace(t)
+	return s
+}
+
+func (s server) clientset(t *testing.T) *kubernetes.Clientset {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+func (s server) newNamespace(t *testing.T) string {
+	t.Helper()
+	ns, err := s.clientset(t).CoreV1().Namespaces().Create(bounded(t),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns.Name
+}
+
+// forget makes the server forget its history. The real one starts anew for it, since its
+// watch cache remembers what etcd has forgotten.
+func (s server) forget(t *testing.T) {
+	t.Helper()
+	if s.embedded != nil {
+		s.embedded.Compact(0)
+		return
+	}
+	if err := s.plane.Compact(bounded(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.plane.APIServer.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.plane.APIServer.Start(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+}

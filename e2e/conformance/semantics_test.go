@@ -1,0 +1,411 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/wire"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var configMaps = wire.MustOf[*corev1.ConfigMap]()
+
+// TestL01_W02_Forms mirrors by both ways to fetch the state, in both encodings, as typed,
+// unstructured and metadata objects, and follows what changes.
+func TestL01_W02_Forms(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		for i := range 5 {
+			w.create(fmt.Sprintf("first-%d", i), "0")
+		}
+		for _, mode := range []reflector.Mode{reflector.StreamingOn, reflector.StreamingOff} {
+			for _, encoding := range []wire.Encoding{wire.Protobuf, wire.JSON} {
+				name := fmt.Sprintf("%s, streaming %s", encoding, mode)
+				t.Run("typed, "+name, func(t *testing.T) { follow(t, w, configMaps.Encoded(encoding), mode) })
+				t.Run("metadata, "+name, func(t *testing.T) { follow(t, w, wire.Metadata(configMaps.Resource).Encoded(encoding), mode) })
+			}
+			t.Run("unstructured, streaming "+mode.String(), func(t *testing.T) { follow(t, w, wire.Unstructured(configMaps.Resource), mode) })
+		}
+	})
+}
+
+func follow[T metav1.Object](t *testing.T, w writer, res wire.Resource[T], mode reflector.Mode) {
+	w.t = t
+	m := startMirror(t, w.config, res, mirrorOptions[T]{
+		selection: object.Selection{Namespace: w.namespace}, reflector: reflector.Options[T]{Streaming: mode},
+	})
+	m.same(t, w.server)
+	w.create("changes", "0")
+	w.update("changes", "1")
+	w.delete("changes")
+	m.reaches(t, w.create("last", "0"))
+	for _, what := range []string{"add changes", "update changes", "delete changes", "add last"} {
+		m.wasTold(t, what)
+	}
+	w.delete("last")
+	m.wasTold(t, "delete last")
+	m.same(t, w.server)
+	if c := m.reflector().Counts; c.Lists != 1 || (c.Streamed == 1) != (mode == reflector.StreamingOn) {
+		t.Errorf("%d lists, %d of them streamed", c.Lists, c.Streamed)
+	}
+}
+
+// TestGap lets things happen while nobody watches, and the server forget them.
+func TestGap(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		proxy := controlplane.StartProxy(t, s.address)
+		w := writer{t, s}
+		kept := w.create("kept", "0")
+		w.create("changed", "0")
+		w.create("gone", "0")
+		w.create("replaced", "0")
+		config, asked := record(proxy.Config(s.config))
+		m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
+			selection: object.Selection{Namespace: s.namespace}, reflector: reflector.Options[*corev1.ConfigMap]{Streaming: reflector.StreamingOff},
+		})
+		before, _ := m.Get(object.Key{Namespace: s.namespace, Name: "kept"})
+		m.watches(t)
+		seen := m.reflector().Mark.Version
+
+		api := wire.For(newClient(t, s), configMaps)
+		first, page, err := api.List(bounded(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2})
+		if err != nil || len(first) != 2 || page.Continue == "" {
+			t.Fatalf("a page of %d, %v", len(first), err)
+		}
+
+		if err := proxy.Refuse(true); err != nil {
+			t.Fatal(err)
+		}
+		proxy.Cut()
+		w.update("changed", "1")
+		w.delete("gone")
+		w.delete("replaced")
+		w.create("replaced", "1")
+		added := w.create("added", "0")
+		s.forget(t)
+		if err := proxy.Refuse(false); err != nil {
+			t.Fatal(err)
+		}
+		m.reaches(t, added)
+		m.same(t, s)
+
+		t.Run("L01 the first list takes any state", func(t *testing.T) {
+			if len(asked.with("resourceVersion=0")) != 1 {
+				t.Errorf("asked for %q", asked.urls)
+			}
+		})
+		t.Run("L02 L03 a relist asks for what is not older", func(t *testing.T) {
+			lists := asked.lists(t)
+			if len(lists) < 2 {
+				t.Fatalf("asked for %q", asked.urls)
+			}
+			if v := object.Version(lists[1].Get("resourceVersion")); v == "" || v == "0" || seen.After(v) {
+				t.Errorf("the relist asked for %v; %s was seen", lists[1], seen)
+			}
+			if len(asked.with("resourceVersion=0")) != 1 {
+				t.Error("a relist took any state")
+			}
+		})
+		t.Run("L06 an expired token is refused", func(t *testing.T) {
+			_, _, err := api.List(bounded(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
+			if !apierrors.IsResourceExpired(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("L15 what did not change stays", func(t *testing.T) {
+			after, _ := m.Get(object.Key{Namespace: s.namespace, Name: "kept"})
+			if before != after {
+				t.Error("the object was decoded anew")
+			}
+			if m.times("update kept") != 0 || kept.Name != "kept" {
+				t.Error("an update was told")
+			}
+		})
+		t.Run("W08 the watch expired", func(t *testing.T) {
+			if c := m.reflector().Counts; c.Ended[reflector.Expired] == 0 || c.Lists < 2 {
+				t.Errorf("ended for %v, %d lists", c.Ended, c.Lists)
+			}
+		})
+		t.Run("W17 another life is told as one", func(t *testing.T) {
+			eventually(t, "both", func() bool { return m.times("delete unknown replaced") == 1 && m.times("add replaced") == 2 })
+		})
+		t.Run("W18 what went unseen is told", func(t *testing.T) { m.wasTold(t, "delete unknown gone") })
+	})
+}
+
+func newClient(t *testing.T, s server) *wire.Client {
+	t.Helper()
+	client, err := wire.New(s.config, wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+// TestLists asks by the wire alone.
+func TestLists(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		a := w.create("a", "0")
+		b := w.create("b", "0")
+		w.create("c", "1")
+		api := wire.For(newClient(t, s), configMaps)
+		here := object.Selection{Namespace: s.namespace}
+		count := func(opts object.ListOptions) (int, object.Page) {
+			t.Helper()
+			opts.Namespace = s.namespace
+			items, page, err := api.List(bounded(t), opts)
+			if err != nil {
+				t.Error(err)
+			}
+			return len(items), page
+		}
+		t.Run("L01", func(t *testing.T) {
+			if n, page := count(object.ListOptions{}); n != 3 || object.Version(b.ResourceVersion).After(page.Version) {
+				t.Errorf("%d at %s", n, page.Version)
+			}
+			if n, _ := count(object.ListOptions{Version: object.Version(b.ResourceVersion), Match: object.Exact}); n != 2 {
+				t.Errorf("%d at the version of the second", n)
+			}
+			if n, _ := count(object.ListOptions{Version: object.Version(a.ResourceVersion), Match: object.NotOlderThan}); n != 3 {
+				t.Errorf("%d not older than the first", n)
+			}
+		})
+		t.Run("L04", func(t *testing.T) {
+			if n, page := count(object.ListOptions{Version: "0", Limit: 1}); n != 3 || page.Continue != "" {
+				t.Errorf("%d in a page at 0", n)
+			}
+		})
+		t.Run("L05 L07", func(t *testing.T) {
+			total, pages, token := 0, 0, ""
+			for {
+				n, page := count(object.ListOptions{Limit: 1, Continue: token})
+				total, pages, token = total+n, pages+1, page.Continue
+				if token == "" || pages > 5 {
+					break
+				}
+			}
+			if total != 3 || pages != 3 {
+				t.Errorf("%d in %d pages", total, pages)
+			}
+		})
+		t.Run("L12", func(t *testing.T) {
+			wrong := configMaps.Resource
+			wrong.Kind = "Pebble"
+			source, err := wire.For(newClient(t, s), wire.Unstructured(wrong)).Source(here, wire.SourceOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source.Collect(bounded(t), object.ListOptions{}); !errors.Is(err, object.ErrWrongKind) {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("L13", func(t *testing.T) {
+			_, _, err := api.List(bounded(t), object.ListOptions{Selection: here, Version: "999999999"})
+			status := apierrors.APIStatus(nil)
+			if !errors.As(err, &status) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || status.Status().Code != 504 {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("L14", func(t *testing.T) {
+			if first, second := object.Version(a.ResourceVersion), object.Version(b.ResourceVersion); !second.After(first) {
+				t.Errorf("%s is not after %s", second, first)
+			}
+		})
+	})
+}
+
+// TestWatches mistreats mirrors by what they ask for and by what lies in between.
+func TestWatches(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		w.create("a", "x")
+		here := object.Selection{Namespace: s.namespace}
+		t.Run("W06 a refused streaming list", func(t *testing.T) {
+			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: here, source: wire.SourceOptions{
+				Hook: func(_ wire.Verb, query url.Values) {
+					if query.Has("sendInitialEvents") {
+						query.Del("resourceVersionMatch") // which it needs
+					}
+				},
+			}})
+			m.same(t, s)
+			if st := m.reflector(); st.Counts.Streamed != 0 || st.Streaming.WhyNot == "" {
+				t.Errorf("%+v", st.Streaming)
+			}
+		})
+		t.Run("W09 refused connections", func(t *testing.T) {
+			proxy := controlplane.StartProxy(t, s.address)
+			m := startMirror(t, proxy.Config(s.config), configMaps, mirrorOptions[*corev1.ConfigMap]{selection: here})
+			m.watches(t)
+			if err := proxy.Refuse(true); err != nil {
+				t.Fatal(err)
+			}
+			proxy.Cut()
+			eventually(t, "a refused connection", func() bool { return m.reflector().Counts.Ended[reflector.Refused] > 0 })
+			added := w.create("missed", "x")
+			if err := proxy.Refuse(false); err != nil {
+				t.Fatal(err)
+			}
+			m.reaches(t, added)
+			if c := m.reflector().Counts; c.Lists != 1 {
+				t.Errorf("%d lists", c.Lists)
+			}
+		})
+		t.Run("W11 the timeout", func(t *testing.T) {
+			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{
+				selection: here, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
+			})
+			eventually(t, "a third watch", func() bool { return m.reflector().Counts.Watches >= 3 })
+			m.reaches(t, w.create("later", "x"))
+			if c := m.reflector().Counts; c.Lists != 1 || c.Ended[reflector.Closed] == 0 {
+				t.Errorf("%d lists, ended for %v", c.Lists, c.Ended)
+			}
+		})
+		t.Run("W13 silence", func(t *testing.T) {
+			proxy := controlplane.StartProxy(t, s.address)
+			m := startMirror(t, proxy.Config(s.config), configMaps, mirrorOptions[*corev1.ConfigMap]{
+				selection: here, reflector: reflector.Options[*corev1.ConfigMap]{Silence: time.Second},
+			})
+			m.watches(t)
+			eventually(t, "a silent watch to end", func() bool { return m.reflector().Counts.Ended[reflector.Silent] > 0 })
+			m.reaches(t, w.create("after-silence", "x"))
+			if c := m.reflector().Counts; c.Lists != 1 {
+				t.Errorf("%d lists", c.Lists)
+			}
+		})
+		t.Run("W16 in and out of the selector", func(t *testing.T) {
+			sel := here
+			sel.Labels = "value=x"
+			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: sel})
+			m.watches(t)
+			w.update("a", "y")
+			m.wasTold(t, "delete a")
+			w.update("a", "x")
+			eventually(t, "it to be back", func() bool { return m.times("add a") == 2 })
+		})
+	})
+}
+
+// TestHandlers is what subscribers, waiters and controllers see.
+func TestHandlers(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		w.create("a", "0")
+		here := object.Selection{Namespace: s.namespace}
+		m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{
+			selection: here, transform: func(cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+				if cm.Name == "bad" {
+					return nil, errors.New("it does not please")
+				}
+				cm.ManagedFields = nil
+				return cm, nil
+			},
+		})
+		t.Run("H01 a late subscriber", func(t *testing.T) {
+			m.reaches(t, w.create("b", "0"))
+			ctx, stop := context.WithCancel(bounded(t))
+			defer stop()
+			var told []string
+			for e := range m.Events(ctx, informer.SubOptions[*corev1.ConfigMap]{}) {
+				told = append(told, fmt.Sprint(e.Kind, " ", e.New().Name, " ", e.Initial))
+				if len(told) == 2 {
+					w.create("c", "0")
+				}
+				if len(told) == 3 {
+					break
+				}
+			}
+			if strings.Contains(told[2], "true") || !strings.Contains(told[2], " c ") || !strings.HasSuffix(told[0], "true") {
+				t.Errorf("told %q", told)
+			}
+		})
+		t.Run("H06 what keeps a mirror", func(t *testing.T) {
+			nothing := object.Resource{Group: "nothing.example.com", Version: "v1", Resource: "nothings", Kind: "Nothing", Namespaced: true}
+			n := startMirror(t, s.config, wire.Metadata(nothing), mirrorOptions[*metav1.PartialObjectMetadata]{unsynced: true})
+			eventually(t, "a cause", func() bool { return n.reflector().Cause != nil })
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			if err := n.WaitSynced(ctx); !apierrors.IsNotFound(errorsFind(err)) {
+				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("H08 a transform", func(t *testing.T) {
+			w.create("bad", "0")
+			m.reaches(t, w.create("good", "0"))
+			if cm, ok := m.Get(object.Key{Namespace: s.namespace, Name: "good"}); !ok || len(cm.ManagedFields) > 0 {
+				t.Errorf("got %v", cm)
+			}
+			eventually(t, "the bad one in quarantine", func() bool { return len(m.Status().Quarantine) == 1 })
+			w.delete("bad")
+		})
+		t.Run("H10 reading what was written", func(t *testing.T) {
+			api := wire.For(newClient(t, s), configMaps)
+			for i := range 10 {
+				cm, err := api.Update(bounded(t), &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "a"}, Data: map[string]string{"value": fmt.Sprint(i)},
+				}, wire.WriteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.reaches(t, cm)
+				if got, _ := m.Get(object.Key{Namespace: s.namespace, Name: "a"}); got.Data["value"] != fmt.Sprint(i) {
+					t.Fatalf("read %s after writing %d", got.Data["value"], i)
+				}
+			}
+		})
+		t.Run("a controller reconciles every key", func(t *testing.T) { reconcileAll(t, w, m) })
+	})
+}
+
+// errorsFind returns the API's error among joined ones.
+func errorsFind(err error) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return status
+	}
+	return err
+}
+
+func reconcileAll(t *testing.T, w writer, m *mirror[*corev1.ConfigMap]) {
+	keys := make(chan object.Key, 1000)
+	c, err := controller.New("conformance", func(_ context.Context, key object.Key) (controller.Result, error) {
+		keys <- key
+		return controller.Result{}, nil
+	}, controller.Options[object.Key]{Workers: 2}, controller.For(m.Informer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- controller.Run(ctx, c) }()
+	defer func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}()
+	w.create("reconciled", "0")
+	want := map[string]bool{"a": true, "b": true, "c": true, "good": true, "reconciled": true}
+	for guard := bounded(t); len(want) > 0; {
+		select {
+		case key := <-keys:
+			delete(want, key.Name)
+		case <-guard.Done():
+			t.Fatalf("never reconciled: %v", want)
+		}
+	}
+}

@@ -33,7 +33,11 @@ func newApiserverCommand(e *env) *cobra.Command {
 		Use:   "apiserver",
 		Short: "Serve a Kubernetes API to try things on",
 		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores as a real
-one does; no controllers run, nobody is authenticated, and nothing is kept when it ends.
+one does; nobody is authenticated, and nothing is kept when it ends.
+
+No controllers and no kubelet run. Deployments make no pods, and a pod on a node stays
+Terminating when it is deleted, since nobody says that it has stopped; to be rid of it:
+kubectl delete pod NAME --grace-period=0 --force.
 
 A kubeconfig is written for it, by default to a temporary file that goes when it ends. Your
 own kubeconfig is left alone.
@@ -69,16 +73,29 @@ apiserver: cut-watch, gone-event, too-many-requests, internal-error, latency, st
 }
 
 func (f *apiserverFlags) check() error {
-	host, _, err := net.SplitHostPort(f.listen)
+	if err := checkListen(f.listen, f.remote, "127.0.0.1:8080"); err != nil {
+		return err
+	}
+	if err := checkChurn(f.churn); err != nil {
+		return err
+	}
 	switch {
-	case err != nil:
-		return usagef("--listen %q is not an address; write it as 127.0.0.1:8080", f.listen)
-	case !f.remote && !loopback(host):
-		return usagef("--listen %s can be reached from other machines, and nobody is authenticated; add --allow-remote if that is what you want", f.listen)
-	case f.objects < 0 || f.churn < 0:
-		return usagef("--objects and --churn must not be negative")
+	case f.objects < 0:
+		return usagef("--objects must not be negative")
 	case f.churn > 0 && f.objects == 0:
 		return usagef("--churn changes the objects of --objects; say how many")
+	}
+	return nil
+}
+
+// checkListen tells what is wrong with the address of a server that authenticates nobody.
+func checkListen(address string, remote bool, example string) error {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return usagef("--listen %q is not an address; write it as %s", address, example)
+	case !remote && !loopback(host):
+		return usagef("--listen %s can be reached from other machines, and nobody is authenticated; add --allow-remote if that is what you want", address)
 	}
 	return nil
 }
@@ -112,7 +129,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	var churn *demoChurn
 	if flags.objects > 0 {
-		world, err := newDemoCluster(server, flags.objects, 1)
+		world, err := newDemoCluster(ctx, server, flags.objects, 1)
 		if err != nil {
 			return err
 		}
@@ -126,7 +143,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err := faults.inject(server); err != nil {
 		return err
 	}
-	fmt.Fprint(e.out, greeting(server, file.path, len(seeds), flags, faults))
+	fmt.Fprint(e.out, greeting(e.program, server, file.path, len(seeds), flags, faults))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	churned := make(chan error, 1)
@@ -140,14 +157,14 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 }
 
 // greeting says where the server is and how to use it.
-func greeting(server *apiserver.Server, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
+func greeting(program string, server *apiserver.Server, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Serving a Kubernetes API on %s; nobody is authenticated and nothing is kept.\n", server.Config().Host)
 	if seeds > 0 {
-		fmt.Fprintf(&b, "Loaded %d objects of %s.\n", seeds, flags.seed)
+		fmt.Fprintf(&b, "Loaded %s of %s.\n", counted(seeds, "object"), flags.seed)
 	}
 	if flags.objects > 0 {
-		fmt.Fprintf(&b, "Made up a cluster of about %d objects; %g of them change in a second.\n", flags.objects, flags.churn)
+		fmt.Fprintf(&b, "Made up a cluster of about %s; %g of them change in a second.\n", counted(flags.objects, "object"), flags.churn)
 	}
 	if text := faults.String(); text != "" {
 		fmt.Fprintf(&b, "Faults: %s.\n", text)
@@ -155,7 +172,7 @@ func greeting(server *apiserver.Server, kubeconfig string, seeds int, flags apis
 	if flags.admin {
 		fmt.Fprintf(&b, "Faults on demand: curl -X POST '%s/tarn/cut?resource=pods'\n", server.Config().Host)
 	}
-	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nand then, say: tarn watch pods -A, or kubectl get namespaces. Ctrl-C ends it.\n", shellWord(kubeconfig))
+	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nand then, say: %s watch pods -A, or kubectl get namespaces. Ctrl-C ends it.\n", shellWord(kubeconfig), program)
 	return b.String()
 }
 

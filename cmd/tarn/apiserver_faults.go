@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,7 @@ func faultArgs(faults *[]string) cobra.PositionalArgs {
 			if _, err := parseFaults(args[:1]); err == nil {
 				return usagef("write --faults=%s, with an equals sign", args[0])
 			}
+			return usagef("%s takes no arguments, and was given %q; a value of --faults has an equals sign before it: --faults=%[2]s", cmd.CommandPath(), args[0])
 		}
 		return noArgs(cmd, args)
 	}
@@ -83,6 +86,13 @@ func (f *faultSpec) chance(spec, numbers string) (err error) {
 // parseFault reads KIND,name=value,…
 func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 	fault := apiserver.Fault{Kind: apiserver.FaultKind(kind)}
+	if !slices.Contains(faultKinds, fault.Kind) {
+		var known []string
+		for _, k := range faultKinds {
+			known = append(known, string(k))
+		}
+		return fault, usagef("--faults=%s: %q is not a fault; it is random, or one of %s", spec, kind, strings.Join(known, ", "))
+	}
 	for setting := range strings.SplitSeq(settings, ",") {
 		if setting == "" {
 			continue
@@ -111,6 +121,14 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 		return fault, usagef("--faults=%s: %s", spec, strings.TrimPrefix(err.Error(), "apiserver: "))
 	}
 	return fault, nil
+}
+
+// checkChurn tells whether there can be so many writes a second.
+func checkChurn(rate float64) error {
+	if !(rate >= 0) || math.IsInf(rate, 1) {
+		return usagef("--churn must be a number of writes a second, 0 or more, and not %g", rate)
+	}
+	return nil
 }
 
 // any reports whether there is something to suffer.

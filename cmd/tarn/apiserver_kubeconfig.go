@@ -50,7 +50,9 @@ func writeKubeconfig(cfg *rest.Config, path string, overwrite bool) (kubeconfigF
 	if !overwrite && !replaceable(path) {
 		return kubeconfigFile{}, usagef("%s exists and was not written by tarn apiserver; choose another file, or add --overwrite to lose it", path)
 	}
-	if err := replaceFile(path, content); err != nil {
+	if err := replaceFile(path, content); errors.Is(err, fs.ErrNotExist) {
+		return kubeconfigFile{}, usagef("--kubeconfig-out: there is no folder %s", filepath.Dir(path))
+	} else if err != nil {
 		return kubeconfigFile{}, fmt.Errorf("the kubeconfig cannot be written to %s: %s", path, reason(err))
 	}
 	return kubeconfigFile{path: path}, nil

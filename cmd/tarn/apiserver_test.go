@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -216,12 +218,16 @@ func TestApiserverBadInputIsOneClearSentence(t *testing.T) {
 		{"remote", []string{"--listen", "0.0.0.0:0"}},
 		{"port", []string{"--listen", taken.Addr().String()}},
 		{"churn", []string{"--churn", "5"}},
+		{"churn-negative", []string{"--objects", "9", "--churn", "-1"}},
+		{"churn-endless", []string{"--objects", "9", "--churn", "Inf"}},
+		{"churn-none", []string{"--objects", "9", "--churn", "nan"}},
 		{"fault", []string{"--faults=earthquake"}},
 		{"fault-setting", []string{"--faults=cut-watch,colour=red"}},
 		{"fault-value", []string{"--faults=cut-watch,times=many"}},
 		{"fault-rate", []string{"--faults=random:7"}},
 		{"fault-seed", []string{"--faults=random:0.1:x"}},
 		{"fault-apart", []string{"--faults", "cut-watch"}},
+		{"fault-apart-wrong", []string{"--faults", "bogus"}},
 		{"seed-missing", []string{"--seed", filepath.Join(dir, "nowhere")}},
 		{"seed-empty", []string{"--seed", filepath.Dir(file("empty/README", "nothing"))}},
 		{"seed-yaml", []string{"--seed", file("yaml.yaml", pod+"---\na: b: c\n")}},
@@ -302,11 +308,36 @@ func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
 	if r := execute(t, command(t, "watch", "pods", "-A", "--once", "--kubeconfig", kubeconfig)); r.code != exitDone || strings.Count(r.out, "\n") < 10 {
 		t.Errorf("watch: %v", r)
 	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
+	for range 3 { // as timeout(1) does, which signals the process and then its group
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
 	}
 	<-ended
 	if cmd.ProcessState.ExitCode() != exitDone || errs.String() != "" {
 		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), errs)
+	}
+	if _, err := os.Stat(kubeconfig); !os.IsNotExist(err) {
+		t.Errorf("the temporary kubeconfig is still there: %v", err)
+	}
+}
+
+// TestAPodOnANodeGoesByForce proves what the help says: no kubelet ends it, and
+// kubectl delete --grace-period=0 --force does.
+func TestAPodOnANodeGoesByForce(t *testing.T) {
+	server, kubeconfig := serve(t, apiserver.Options{})
+	create(t, server, onNode("default", "web", "n1", "web"))
+	url := "http://" + server.Addr().String() + "/api/v1/namespaces/default/pods/web"
+	if code, body := ask(t, http.MethodDelete, url, ""); code != http.StatusOK {
+		t.Fatalf("%d: %s", code, body)
+	}
+	if r := call(t.Context(), "watch", "pods", "--once", "--kubeconfig", kubeconfig); !strings.Contains(r.out, "Terminating") {
+		t.Error(r)
+	}
+	if code, body := ask(t, http.MethodDelete, url+"?gracePeriodSeconds=0", ""); code != http.StatusOK {
+		t.Fatalf("%d: %s", code, body)
+	}
+	if code, body := ask(t, http.MethodGet, url, ""); code != http.StatusNotFound {
+		t.Errorf("%d: %s", code, body)
 	}
 }

@@ -35,8 +35,8 @@ func newDemoCommand(e *env) *cobra.Command {
 mirror it with indexes, have a controller keep a summary of each namespace, and show all
 that as it happens. Nothing is installed, and nothing is left when it ends.
 
-At the end, be it that of --duration or Ctrl-C, everything in the mirror is compared with
-what the server has.
+At the end of --duration nothing is changed any more, and everything in the mirror is
+compared with what the server has. Ctrl-C ends it at once, without that.
 
 --faults lets requests fail meanwhile: one in ten, by chance, or whatever else the --faults
 of tarn apiserver can say.`,
@@ -58,11 +58,12 @@ of tarn apiserver can say.`,
 }
 
 func (f *demoFlags) check() error {
+	if err := checkChurn(f.churn); err != nil {
+		return err
+	}
 	switch {
 	case f.objects < 1:
 		return usagef("--objects must be at least 1")
-	case f.churn < 0:
-		return usagef("--churn must not be negative")
 	case f.duration < 0:
 		return usagef("--duration must not be negative")
 	}
@@ -80,16 +81,16 @@ type demo struct {
 	summary *controller.Controller[object.Key]
 	view    *demoView
 	started time.Time
+	ran     time.Duration // how long things were changing, once that is over
 	// striking is closed when faults may strike: not before there is something to see.
 	striking chan struct{}
 }
 
-// settleTime is how long the end waits until the mirror has caught up, and hastyTime how
-// long after Ctrl-C.
-const (
-	settleTime = time.Minute
-	hastyTime  = 3 * time.Second
-)
+// settleTime is how long the end waits until the mirror has caught up.
+const settleTime = time.Minute
+
+// interrupted is what is said when nobody waited for the comparison.
+const interrupted = "Interrupted; the mirror was not compared."
 
 func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err := flags.check(); err != nil {
@@ -100,11 +101,19 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 		return err
 	}
 	d := &demo{flags: flags, faults: faults, view: newDemoView(e), started: time.Now(), striking: make(chan struct{})}
-	d.view.say("Making up a cluster of about %s objects ...", thousands(flags.objects))
-	if err := d.build(e); err != nil {
+	d.view.say("Making up a cluster of about %s ...", counted(flags.objects, "object"))
+	err = d.build(ctx, e)
+	if ctx.Err() != nil {
+		d.view.say(interrupted) // and there is nothing to sum up
+		if err == nil {
+			return d.server.Close()
+		}
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	d.view.say("Made %s objects on a server in this process, in %s.", thousands(d.churn.made), brief(time.Since(d.started)))
+	d.view.say("Made %s on a server in this process, in %s.", counted(d.churn.made, "object"), brief(time.Since(d.started)))
 	if text := faults.String(); text != "" {
 		d.view.say("Faults: %s.", text)
 	}
@@ -112,7 +121,7 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 }
 
 // build makes all parts; nothing runs yet.
-func (d *demo) build(e *env) (err error) {
+func (d *demo) build(ctx context.Context, e *env) (err error) {
 	if d.server, err = apiserver.New(apiserver.Options{CollectGarbage: true, Bookmarks: 5 * time.Second, Seed: max(d.flags.seed, 1), Logger: e.log}); err != nil {
 		return err
 	}
@@ -121,7 +130,7 @@ func (d *demo) build(e *env) (err error) {
 			_ = d.server.Close() // what went wrong before is worth more
 		}
 	}()
-	world, err := newDemoCluster(d.server, d.flags.objects, d.flags.seed)
+	world, err := newDemoCluster(ctx, d.server, d.flags.objects, d.flags.seed)
 	if err != nil {
 		return err
 	}
@@ -138,8 +147,8 @@ func (d *demo) build(e *env) (err error) {
 	return err
 }
 
-// run has everything work until the context ends, or the duration is over, and then looks
-// whether the mirror is right.
+// run has everything work until the context ends, or the duration is over, after which it
+// looks whether the mirror is right.
 func (d *demo) run(ctx context.Context) error {
 	// The server and the mirrors outlive what the user ends: they are looked at then.
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -162,32 +171,44 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	start(base, d.server.Run)
 	start(base, d.cluster.Run)
+	// The time ends the changes itself: the view may be busy with a slow terminal.
+	began := time.Now()
 	changing, rest := context.WithCancel(base)
 	defer rest()
+	if d.flags.duration > 0 {
+		defer time.AfterFunc(d.flags.duration, rest).Stop()
+	}
 	calm := start(changing, d.churn.run)
 	start(changing, d.trouble)
-	controlling, stop := context.WithCancel(base)
-	defer stop()
-	stopped := start(controlling, d.control)
+	start(base, d.control)
 
-	over := d.show(ctx, base)
+	d.show(ctx, base, changing)
 	rest()
 	calm()
-	if !over {
-		stop() // it may end in the middle of its work
-		stopped()
+	d.ran = time.Since(began)
+	var found comparison
+	if ctx.Err() == nil && base.Err() == nil {
+		found = d.settle(ctx, base)
 	}
-	found := d.settle(ctx, base, over)
+	if ctx.Err() != nil && base.Err() == nil { // said before the parts end: somebody waits
+		d.view.say(interrupted)
+		d.view.conclude(d)
+		d.view.suggest(d)
+		end(nil)
+		ended.Wait()
+		return errors.Join(failed...)
+	}
 	end(nil)
 	ended.Wait()
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	d.view.conclude(d, found)
-	if over {
-		return found.err
+	d.view.conclude(d)
+	d.view.tell(found)
+	if found.err == nil {
+		d.view.suggest(d)
 	}
-	return nil
+	return found.err
 }
 
 // control runs the controller. Keys that are left at the end are no failure here.
@@ -200,19 +221,16 @@ func (d *demo) control(ctx context.Context) error {
 	return err
 }
 
-// show shows what happens until there is a reason to end, and returns whether that was
-// the end of the duration.
-func (d *demo) show(ctx, base context.Context) (over bool) {
-	var timeout <-chan time.Time
-	if d.flags.duration > 0 {
-		timer := time.NewTimer(d.flags.duration)
-		defer timer.Stop()
-		timeout = timer.C
-	}
+// show shows what happens until nothing does: until the changes end, or one of the other
+// contexts. Nothing is drawn then.
+func (d *demo) show(ctx, base, changing context.Context) {
 	began := time.Now()
 	if err := d.awaitSync(ctx, base); err == nil {
 		objects, _, _ := d.frame().totals()
-		d.view.say("Mirrored %s objects of %d resources in %s.", thousands(objects), len(d.mirrors.all), brief(time.Since(began)))
+		d.view.say("Mirrored %s of %d resources in %s.", counted(objects, "object"), len(d.mirrors.all), brief(time.Since(began)))
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if err := d.faults.inject(d.server); err != nil {
 		d.view.say("%v", err)
@@ -225,14 +243,16 @@ func (d *demo) show(ctx, base context.Context) (over bool) {
 	defer tick.Stop()
 	defer d.view.erase()
 	for {
-		d.view.draw(d.frame())
+		f := d.frame()
+		if ctx.Err() != nil {
+			return
+		}
+		d.view.draw(f)
 		select {
 		case <-ctx.Done():
-			return false
-		case <-base.Done():
-			return false
-		case <-timeout:
-			return true
+			return
+		case <-changing.Done():
+			return
 		case <-tick.C:
 		}
 	}
@@ -275,17 +295,11 @@ func (d *demo) trouble(ctx context.Context) error {
 
 // settle waits until the mirror is what the server has, and says what was found. Faults
 // are over: what they broke is to be mended.
-func (d *demo) settle(ctx, base context.Context, over bool) comparison {
-	patience, why := settleTime, "The time is over."
-	if !over {
-		patience, why = hastyTime, "Interrupted."
-	}
-	until, cancel := context.WithTimeout(base, patience)
+func (d *demo) settle(ctx, base context.Context) comparison {
+	until, cancel := context.WithTimeout(base, settleTime)
 	defer cancel()
-	if over { // Ctrl-C ends the wait
-		defer context.AfterFunc(ctx, cancel)()
-	}
-	d.view.say("%s Comparing the mirror with the server ...", why)
+	defer context.AfterFunc(ctx, cancel)()
+	d.view.say("The time is over. Comparing the mirror with the server ...")
 	if d.faults.any() {
 		d.server.Clear()
 		d.server.Cut("") // also those that are stalled

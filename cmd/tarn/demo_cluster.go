@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -41,9 +42,9 @@ var (
 	demoZones = []string{"a", "b", "c"}
 )
 
-// newDemoCluster makes a cluster of about so many objects. The seed decides all but the
+// newDemoCluster makes a cluster of about so many objects, unless the context ends. The seed decides all but the
 // names that the server generates.
-func newDemoCluster(server *apiserver.Server, objects int, seed uint64) (*demoCluster, error) {
+func newDemoCluster(ctx context.Context, server *apiserver.Server, objects int, seed uint64) (*demoCluster, error) {
 	c := &demoCluster{server: server, rand: rand.New(rand.NewPCG(seed, 2))}
 	for i := range min(max(objects/40, 3), 250) {
 		if err := c.addNode(i); err != nil {
@@ -62,6 +63,9 @@ func newDemoCluster(server *apiserver.Server, objects int, seed uint64) (*demoCl
 		}
 		first := c.rand.IntN(len(demoNames))
 		for i := 0; i < 8+c.rand.IntN(8) && c.made < objects; i++ {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			if err := c.addApp(object.Key{Namespace: namespace, Name: demoNames[(first+i)%len(demoNames)]}); err != nil {
 				return nil, err
 			}

@@ -129,6 +129,9 @@ func (m *demoMirrors) compare(ctx context.Context, server *apiserver.Server) (fo
 	cfg := server.MemoryConfig()
 	client := &http.Client{Transport: cfg.Transport}
 	for _, one := range m.all {
+		if found.err = ctx.Err(); found.err != nil {
+			return found
+		}
 		list, err := get(ctx, client, cfg.Host+one.path)
 		if err != nil {
 			found.err = fmt.Errorf("%s could not be compared: %s", one.name, network(err))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -29,7 +30,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 			if r.code != exitDone || r.err != "" {
 				t.Fatal(r)
 			}
-			for _, want := range []string{"Making up a cluster of about 400 objects", " events/s  lag ", "The time is over.", "The mirror equals the server: ", "What to try next:", "tarn apiserver --objects"} {
+			for _, want := range []string{"Making up a cluster of about 400 objects", " events/s  lag 0 events  ", "The time is over.", "The mirror equals the server: ", "What to try next:", "tarn apiserver --objects"} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("no %q in\n%s", want, r.out)
 				}
@@ -37,7 +38,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 			if strings.Contains(r.out, "\x1b") {
 				t.Errorf("there are control sequences in what is not a terminal:\n%q", r.out)
 			}
-			if args == nil && !strings.Contains(r.out, "Faults: none so far.") {
+			if args == nil && !strings.Contains(r.out, "Faults: none.\n") {
 				t.Errorf("faults were counted that nobody asked for:\n%s", r.out)
 			}
 		})
@@ -47,7 +48,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
 	for _, faults := range []string{"--faults=random:0.5:3", "--faults=gone-event", "--faults=stall,resource=pods,verb=watch"} {
 		b := inBackground(t, "demo", "--objects", "100", faults)
-		for wait := regexp.MustCompile(` [1-9][0-9]* faults `); ; {
+		for wait := regexp.MustCompile(` [1-9][0-9]* faults? `); ; {
 			b.out.mu.Lock()
 			all, more := b.out.text.String(), b.out.more
 			b.out.mu.Unlock()
@@ -61,7 +62,7 @@ func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
 			}
 		}
 		b.stop()
-		if text := b.out.String(); b.code != exitDone || !strings.Contains(text, "Interrupted.") || !strings.Contains(text, " struck: ") {
+		if text := b.out.String(); b.code != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, " struck: ") {
 			t.Errorf("%s: exit %d\n%s%s", faults, b.code, text, b.err)
 		}
 	}
@@ -70,7 +71,7 @@ func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
 func TestDemoBadInputIsOneClearSentence(t *testing.T) {
 	var all strings.Builder
 	for _, args := range [][]string{
-		{"please"}, {"--objects", "0"}, {"--churn=-1"}, {"--duration=-1s"}, {"--duration", "soon"}, {"--faults=earthquake"}, {"--faults", "random:0.5"},
+		{"please"}, {"--objects", "0"}, {"--churn=-1"}, {"--churn", "NaN"}, {"--churn", "+Inf"}, {"--duration=-1s"}, {"--duration", "soon"}, {"--faults=earthquake"}, {"--faults", "random:0.5"}, {"--faults", "bogus"},
 	} {
 		r := call(t.Context(), append([]string{"demo"}, args...)...)
 		if r.code != exitUsage || strings.Count(r.err, "\n") != 1 || r.out != "" {
@@ -140,7 +141,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 				t.Fatalf("nothing was taken away:\n%q", text)
 			}
 			rest := colours.ReplaceAllString(text[erased+len("\x1b[J"):], "")
-			if strings.Contains(rest, "\x1b") || !strings.Contains(rest, "Interrupted.") || !strings.Contains(rest, "The mirror") || strings.Contains(rest, "LAST CHANGES") {
+			if strings.Contains(rest, "\x1b") || !strings.Contains(rest, interrupted) || !strings.Contains(rest, "Ran for ") || strings.Contains(rest, "LAST CHANGES") {
 				t.Errorf("left on the terminal:\n%q", rest)
 			}
 		})
@@ -164,15 +165,71 @@ func TestTheBuiltDemoEndsAtCtrlC(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	if text := out.String(); cmd.ProcessState.ExitCode() != exitDone || !strings.Contains(text, "Interrupted.") || !strings.Contains(text, "The mirror ") {
+	if text := out.String(); cmd.ProcessState.ExitCode() != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, "Ran for ") || strings.Contains(text, "Comparing") {
 		t.Errorf("exit %d:\n%s", cmd.ProcessState.ExitCode(), text)
+	}
+}
+
+func TestDemoInterruptedWhileItStartsEndsAtOnce(t *testing.T) {
+	b := inBackground(t, "demo", "--objects", "1000000")
+	b.out.until(t, "Making up", b.ended)
+	b.stop()
+	if text := b.out.String(); b.code != exitDone || !strings.HasSuffix(text, "\n"+interrupted+"\n") || strings.Contains(text, "Made ") {
+		t.Errorf("exit %d:\n%s%s", b.code, text, b.err)
+	}
+}
+
+// drawing counts frames that were drawn after an interrupt.
+type drawing struct {
+	ctx  context.Context
+	stop func()
+	late int
+}
+
+func (d *drawing) Write(p []byte) (int, error) {
+	switch {
+	case !strings.Contains(string(p), "events/s"):
+	case d.ctx.Err() != nil:
+		d.late++
+	default:
+		d.stop() // in the middle of the first frame
+	}
+	return len(p), nil
+}
+
+func TestDemoDrawsNothingAfterTheInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &drawing{ctx: ctx, stop: cancel}
+	if code := run(ctx, []string{"demo", "--objects", "50"}, strings.NewReader(""), out, io.Discard); code != exitDone || ctx.Err() == nil || out.late > 0 {
+		t.Errorf("exit %d, interrupted: %v, %d frames after that", code, ctx.Err() != nil, out.late)
+	}
+}
+
+func TestWhatToTryNextIsACommandLine(t *testing.T) {
+	var out strings.Builder
+	(&demoView{out: &out, program: "tarn"}).suggest(&demo{})
+	for line := range strings.Lines(out.String()) {
+		args, ok := strings.CutPrefix(strings.TrimSpace(line), "tarn ")
+		if !ok {
+			continue
+		}
+		cmd, rest, err := newRoot(&env{}).Find(strings.Fields(args))
+		if err != nil || !cmd.HasParent() {
+			t.Errorf("%s: %v", line, err)
+		} else if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n  tarn "); n != 5 {
+		t.Errorf("%d command lines:\n%s", n, out.String())
 	}
 }
 
 func TestTheComparisonFindsWhatDiffers(t *testing.T) {
 	e := &env{out: io.Discard, err: io.Discard}
 	d := &demo{flags: demoFlags{objects: 60, seed: 1}}
-	if err := d.build(e); err != nil {
+	if err := d.build(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
 	defer d.server.Close()
@@ -191,7 +248,7 @@ func TestTheMadeUpClusterStaysPlausible(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	world, err := newDemoCluster(server, 500, 3)
+	world, err := newDemoCluster(t.Context(), server, 500, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

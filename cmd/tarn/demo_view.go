@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,13 +89,15 @@ type demoView struct {
 	live  bool
 	size  func() (width, height int)
 	paint paint
+	// program is how to call this program.
+	program string
 
 	drawn int // lines on the terminal that belong to the last frame
 	last  demoFrame
 }
 
 func newDemoView(e *env) *demoView {
-	v := &demoView{out: e.out, paint: paint(e.colour())}
+	v := &demoView{out: e.out, paint: paint(e.colour()), program: e.program}
 	if fd, ok := e.terminal(); ok && os.Getenv("TERM") != "dumb" {
 		v.live = true
 		v.size = func() (int, int) {
@@ -181,9 +184,9 @@ func perSecond(now, before int64, span float64) float64 {
 func (v *demoView) line(f demoFrame, span float64) string {
 	objects, events, lag := f.totals()
 	_, before, _ := v.last.totals()
-	text := fmt.Sprintf("%6s  %s objects  %.0f events/s  lag %d  queue %d  %s reconciles, %d failed  %d faults  %s",
-		fmt.Sprintf("%.1fs", f.at.Seconds()), thousands(objects), perSecond(events, before, span), lag,
-		f.summary.Queue.Waiting+f.summary.Queue.Again, thousands(int(f.summary.Reconciles)), f.summary.Failed, f.faults, f.states())
+	text := fmt.Sprintf("%6s  %s  %.0f events/s  lag %s  queue %d  %s, %d failed  %s  %s",
+		fmt.Sprintf("%.1fs", f.at.Seconds()), counted(objects, "object"), perSecond(events, before, span), counted(lag, "event"),
+		f.summary.Queue.Waiting+f.summary.Queue.Again, counted(int(f.summary.Reconciles), "reconcile"), f.summary.Failed, counted(f.faults, "fault"), f.states())
 	if len(f.news) > 0 {
 		text += "  " + sign(f.news[0].kind) + " " + f.news[0].text
 	}
@@ -226,7 +229,7 @@ func (v *demoView) block(f demoFrame, span float64, width int) []string {
 	}
 	objects, events, lag := f.totals()
 	_, before, _ := v.last.totals()
-	add(bold, "tarn demo  %.0f s  %s writes, %s events mirrored", f.at.Seconds(), thousands(int(f.writes)), thousands(int(events)))
+	add(bold, "tarn demo  %.0f s  %s, %s mirrored", f.at.Seconds(), counted(int(f.writes), "write"), counted(int(events), "event"))
 	lines = append(lines, "")
 	const row = "%-12s %9s %9s %6s  %s"
 	add(faint, row, "RESOURCE", "OBJECTS", "EVENTS/S", "LAG", "STATE")
@@ -256,13 +259,13 @@ func (v *demoView) block(f demoFrame, span float64, width int) []string {
 	lines = append(lines, "")
 	s := f.summary
 	if f.fullest != "" {
-		add("", "indexes     pods on %d nodes, most on %s: %d; of %d owners; app=web,tier=frontend: %d", f.nodes, f.fullest, f.most, f.owners, f.frontend)
+		add("", "indexes     pods on %s, most on %s: %d; of %s; app=web,tier=frontend: %d", counted(f.nodes, "node"), f.fullest, f.most, counted(f.owners, "owner"), f.frontend)
 	} else {
 		add("", "indexes     empty so far")
 	}
-	add("", "controller  %s: queue %d, running %d; %s reconciles (%.1f/s), %d failed, %d conflicts, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
-		thousands(int(s.Reconciles)), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, s.Conflicts, brief(s.Latency.Median))
-	add("", "faults      %s", faultText(f.faults, f.kinds))
+	add("", "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
+		counted(int(s.Reconciles), "reconcile"), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, counted(int(s.Conflicts), "conflict"), brief(s.Latency.Median))
+	add("", "faults      %s", faultText(f.faults, f.kinds, "none so far"))
 	lines = append(lines, "")
 	add(faint, "LAST CHANGES")
 	for _, change := range f.news {
@@ -275,9 +278,9 @@ func (v *demoView) block(f demoFrame, span float64, width int) []string {
 	return lines
 }
 
-func faultText(total int, kinds map[apiserver.FaultKind]int) string {
+func faultText(total int, kinds map[apiserver.FaultKind]int, none string) string {
 	if total == 0 {
-		return "none so far"
+		return none
 	}
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
@@ -286,31 +289,43 @@ func faultText(total int, kinds map[apiserver.FaultKind]int) string {
 	return fmt.Sprintf("%d struck: %s", total, strings.Join(parts, ", "))
 }
 
-// conclude says what was found, and what to try next.
-func (v *demoView) conclude(d *demo, found comparison) {
+// conclude sums up.
+func (v *demoView) conclude(d *demo) {
 	v.erase()
 	s := d.summary.Status()
 	_, events, _ := d.frame().totals()
 	total, kinds := struck(d.server)
-	fmt.Fprintf(v.out, "\nRan for %s: %s writes, %s events mirrored, %s reconciles, %d failed and tried again.\n", brief(time.Since(d.started)),
-		thousands(int(d.churn.writes.Load())), thousands(int(events)), thousands(int(s.Reconciles)), s.Failed)
-	fmt.Fprintf(v.out, "Faults: %s.\n", faultText(total, kinds))
+	fmt.Fprintf(v.out, "\nRan for %s: %s, %s mirrored, %s, %d failed and tried again.\n", brief(d.ran),
+		counted(int(d.churn.writes.Load()), "write"), counted(int(events), "event"), counted(int(s.Reconciles), "reconcile"), s.Failed)
+	fmt.Fprintf(v.out, "Faults: %s.\n", faultText(total, kinds, "none"))
+}
+
+// tell says what the comparison found.
+func (v *demoView) tell(found comparison) {
 	if found.err != nil {
 		fmt.Fprintln(v.out, v.paint.in(red, plain("The mirror was not found to equal the server: "+sentence(found.err)+".")))
 		return
 	}
-	fmt.Fprintln(v.out, v.paint.in(green, fmt.Sprintf("The mirror equals the server: %s objects of %d resources, compared field by field.", thousands(found.objects), found.resources)))
-	fmt.Fprint(v.out, `
-What to try next:
-`)
-	if !d.faults.any() {
-		fmt.Fprint(v.out, "  tarn demo --faults                       the same while requests fail\n")
+	fmt.Fprintln(v.out, v.paint.in(green, fmt.Sprintf("The mirror equals the server: %s of %d resources, compared field by field.", counted(found.objects, "object"), found.resources)))
+}
+
+// suggest says what to try next, in lines that a shell takes as they are.
+func (v *demoView) suggest(d *demo) {
+	kubeconfig := shellWord(filepath.Join(os.TempDir(), "tarn-demo.kubeconfig"))
+	fmt.Fprint(v.out, "\nWhat to try next:\n")
+	try := func(what, args string) {
+		fmt.Fprintf(v.out, "\n  # %s\n  %s %s\n", what, v.program, args)
 	}
-	fmt.Fprint(v.out, `  tarn demo --objects 50000 --churn 2000   a larger cluster
-  tarn apiserver --objects 500 --churn 5   a cluster to talk to; and then, in another terminal,
-  tarn watch pods -A -o diff               what changes in it, field by field
-  tarn doctor pods                         how well your own cluster can be watched
-`)
+	if !d.faults.any() {
+		try("the same while requests fail", "demo --faults")
+	}
+	try("a larger cluster", "demo --objects 50000 --churn 2000")
+	try("a cluster to talk to, until Ctrl-C", "apiserver --objects 500 --churn 5 --kubeconfig-out "+kubeconfig)
+	try("and meanwhile in another terminal, what changes in it, field by field", "watch pods -A -o diff --kubeconfig "+kubeconfig)
+	try("how well your own cluster can be watched", "doctor pods")
+	if v.program == throughGo {
+		fmt.Fprint(v.out, "\nAfter go install ./cmd/tarn it is just tarn.\n")
+	}
 }
 
 // thousands writes a number with commas.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func TestBadInputIsOneClearSentence(t *testing.T) {
 	for _, c := range [][]string{
 		{"wach"},
 		{"nonsense"},
+		{"help", "wach"},
+		{"help", "nonsense"},
+		{"help", "watch", "pods"},
 		{"watch"},
 		{"watch", "pods", "--colour"},
 		{"watch", "pods", "-o", "xml"},
@@ -50,6 +54,7 @@ func TestBadInputIsOneClearSentence(t *testing.T) {
 		{"watch", "pods", "--timeout", "1s"},
 		{"watch", "pods", "--once", "--timeout", "soon"},
 		{"watch", "pods", "-l", "a b"},
+		{"watch", "pods", "-n", "Bad_NS"},
 		{"watch", "pods", "--field-selector", "a"},
 		{"watch", "pods"},
 		{"watch", "pods", "--kubeconfig", filepath.Join(dir, "missing")},
@@ -111,6 +116,25 @@ func TestOutputThatCannotBeWrittenIsSaid(t *testing.T) {
 	}
 }
 
+func TestTheProgramIsNamedAsItCanBeCalled(t *testing.T) {
+	missing := func(string) (string, error) { return "", exec.ErrNotFound }
+	installed := func(name string) (string, error) { return "/bin/" + name, nil }
+	for _, c := range []struct {
+		arg0 string
+		look func(string) (string, error)
+		want string
+	}{
+		{"/tmp/go-build123/b001/exe/tarn", installed, "go run ./cmd/tarn"},
+		{"/bin/tarn", installed, "tarn"},
+		{"./bin/tarn", missing, "./bin/tarn"},
+		{"/my tools/tarn", missing, "'/my tools/tarn'"},
+	} {
+		if got := programName(c.arg0, c.look); got != c.want {
+			t.Errorf("%s: %s, want %s", c.arg0, got, c.want)
+		}
+	}
+}
+
 func TestHelpHasExamples(t *testing.T) {
 	for _, name := range []string{"watch", "doctor", "version", "completion"} {
 		r := call(t.Context(), name, "--help")
@@ -120,6 +144,15 @@ func TestHelpHasExamples(t *testing.T) {
 		golden(t, "help-"+name, r.out)
 	}
 	root := call(t.Context())
+	golden(t, "help", root.out)
+	for _, args := range [][]string{{"help"}, {"--help"}} {
+		if r := call(t.Context(), args...); r != root {
+			t.Errorf("%v: %v", args, r)
+		}
+	}
+	if help, flag := call(t.Context(), "help", "watch"), call(t.Context(), "watch", "--help"); help != flag {
+		t.Errorf("tarn help watch: %v", help)
+	}
 	for _, sub := range newRoot(&env{}).Commands() {
 		if sub.Example == "" && sub.Name() != "help" {
 			t.Errorf("%s has no examples", sub.Name())

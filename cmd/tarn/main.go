@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -15,8 +16,9 @@ import (
 func main() {
 	// What client-go has to say of its own is said by our errors.
 	klog.SetLogger(logr.Discard())
-	// The first signal ends the command in order; a second one ends the process.
+	// The first signal ends the command in order. One that comes much later ends the
+	// process; one that comes at once is the same one, sent to the process and its group.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 type mirrorFlags struct {
 	selectionFlags
 	listen      string
+	remote      bool
 	hosts       []string
 	indexes     []string
 	compact     bool
@@ -40,6 +42,9 @@ func newMirrorCommand(e *env) *cobra.Command {
 		Short: "Mirror resources and answer questions about them over HTTP",
 		Long: `Keep live mirrors of one or more resources in memory and serve them as JSON until
 interrupted, on this machine alone. Asking costs the cluster nothing.
+
+Nobody is authenticated. --listen with an address that other machines reach needs
+--allow-remote, and whoever asks by a name that is not this machine's needs --allow-host.
 
   /healthz                       whether the process is well
   /readyz                        whether all mirrors have their state, and if not, why; with
@@ -68,6 +73,7 @@ The data of Secrets is hidden, in indexes too.`,
 	flags.add(cmd, e)
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to serve on; port 0 is any that is free")
+	f.BoolVar(&flags.remote, "allow-remote", false, "let --listen be an address that other machines reach, though nobody is authenticated")
 	f.StringSliceVar(&flags.hosts, "allow-host", nil, "a `name` by which the server may be asked, besides those of this machine")
 	f.StringArrayVar(&flags.indexes, "index", nil, "index by a field, as `NAME=PATH` or RESOURCE:NAME=PATH")
 	f.BoolVar(&flags.compact, "compact", false, "hold objects as bytes: less memory, slower answers")
@@ -103,8 +109,8 @@ func (f *mirrorFlags) check() ([]mirrorIndex, error) {
 	if err := f.selectionFlags.check(); err != nil {
 		return nil, err
 	}
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return nil, usagef("--listen %q is not an address; write it as 127.0.0.1:8484", f.listen)
+	if err := checkListen(f.listen, f.remote, "127.0.0.1:8484"); err != nil {
+		return nil, err
 	}
 	var indexes []mirrorIndex
 	for _, text := range f.indexes {
@@ -152,9 +158,34 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 	if err != nil {
 		return listenError(flags.listen, err)
 	}
+	address := reachable(flags.listen, listener.Addr())
 	fmt.Fprintf(e.out, "Serving %s on http://%s; Ctrl-C ends it. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n",
-		strings.Join(service.names(), ", "), listener.Addr(), service.names()[0])
+		strings.Join(service.names(), ", "), address, service.names()[0])
+	if host, port, err := net.SplitHostPort(address); err == nil && flags.remote && loopback(host) {
+		for _, name := range flags.hosts {
+			fmt.Fprintf(e.out, "Other machines reach it as http://%s, if that is this machine.\n", net.JoinHostPort(name, port))
+		}
+		if len(flags.hosts) == 0 {
+			fmt.Fprintln(e.out, "Other machines are refused until --allow-host says by which name they may ask.")
+		}
+	}
 	return service.run(ctx, e, listener)
+}
+
+// reachable is an address at which a listener can be asked from this machine, by a name
+// that the service trusts.
+func reachable(asked string, got net.Addr) string {
+	host, _, err := net.SplitHostPort(asked)
+	tcp, ok := got.(*net.TCPAddr)
+	switch {
+	case err != nil || !ok:
+		return got.String()
+	case tcp.IP.IsUnspecified():
+		host = "127.0.0.1"
+	case host == "" || net.ParseIP(host) != nil:
+		host = tcp.IP.String()
+	}
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // newMirrorService makes a service without mirrors.
@@ -171,7 +202,11 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: append([]string{host}, flags.hosts...)}, nil
+	hosts := slices.Clone(flags.hosts)
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		hosts = append(hosts, host)
+	}
+	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hosts}, nil
 }
 
 // find asks the server what the named resources are, and whether they can be mirrored.
@@ -302,7 +337,7 @@ func (s *mirrorService) follow(ctx context.Context, e *env) error {
 				continue
 			}
 			last[m.Name] = told
-			fmt.Fprintf(e.err, "%s: %s, %s objects\n", m.Name, plain(told), thousands(m.Objects))
+			fmt.Fprintf(e.err, "%s: %s, %s\n", m.Name, plain(told), counted(m.Objects, "object"))
 		}
 	}
 }

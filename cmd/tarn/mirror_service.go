@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +56,24 @@ func (m *mirrored) Name() string {
 	return m.Resource.Resource + "." + m.Group
 }
 
-// Status implements [metrics.Informer].
-func (m *mirrored) Status() informer.Status { return m.handle.Informer().Status() }
+// Status implements [metrics.Informer]. Its indexes have the names that --index gave them,
+// and not their paths.
+func (m *mirrored) Status() informer.Status {
+	status := m.handle.Informer().Status()
+	given := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(m.indexes)) {
+		path := m.indexes[name].Name()
+		given[path] = append(given[path], name)
+	}
+	status.Store.Indexes = slices.Clone(status.Store.Indexes)
+	for i := range status.Store.Indexes {
+		x := &status.Store.Indexes[i]
+		if names := given[x.Name]; len(names) > 0 { // those of one path are alike
+			given[x.Name], x.Name = names[1:], names[0]
+		}
+	}
+	return status
+}
 
 // called reports whether a name is one of the resource's.
 func (m *mirrored) called(name string) bool {
@@ -73,13 +91,16 @@ func (s *mirrorService) names() (names []string) {
 func (s *mirrorService) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /readyz", knowing(s.ready, "live"))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /{$}", s.overview)
-	mux.HandleFunc("GET /v1", s.overview)
-	mux.HandleFunc("GET /v1/{resource}", s.about(s.list))
-	mux.HandleFunc("GET /v1/{resource}/{name}", s.about(s.one))
-	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", s.about(s.one))
+	mux.HandleFunc("GET /{$}", knowing(s.overview))
+	mux.HandleFunc("GET /v1", knowing(s.overview))
+	mux.HandleFunc("GET /v1/{resource}", knowing(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue"))
+	mux.HandleFunc("GET /v1/{resource}/{name}", knowing(s.about(s.one)))
+	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", knowing(s.about(s.one)))
+	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
+		problem(w, http.StatusNotFound, "there is nothing at %s; ask for /v1, or see tarn mirror --help", req.URL.Path)
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !s.trusted(req.Host) {
 			problem(w, http.StatusForbidden, "the Host %q is not a name of this machine; start tarn mirror with --allow-host to use it", req.Host)
@@ -87,8 +108,39 @@ func (s *mirrorService) handler() http.Handler {
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem(w, http.StatusMethodNotAllowed, "a mirror is only read: %s is not for it", req.Method)
+			return
+		}
 		mux.ServeHTTP(w, req)
 	})
+}
+
+// knowing refuses parameters that are not known, or not clear: an answer that leaves out
+// what was asked for looks like a right one.
+func knowing(next http.HandlerFunc, known ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		query, err := url.ParseQuery(req.URL.RawQuery)
+		if err != nil {
+			problem(w, http.StatusBadRequest, "the query cannot be read: %s", lastOf(err))
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(query)) {
+			switch {
+			case len(known) == 0:
+				problem(w, http.StatusBadRequest, "%s takes no parameters, and was given %q", req.URL.Path, name)
+				return
+			case !slices.Contains(known, name):
+				problem(w, http.StatusBadRequest, "there is no parameter %q; known are %s", name, strings.Join(known, ", "))
+				return
+			case len(query[name]) > 1:
+				problem(w, http.StatusBadRequest, "the parameter %s is there more than once", name)
+				return
+			}
+		}
+		next(w, req)
+	}
 }
 
 // trusted reports whether a Host names this machine.
@@ -108,7 +160,11 @@ func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 		if !m.Informer.Synced || req.URL.Query().Has("live") && m.State != tarn.Live {
 			code = http.StatusServiceUnavailable
 		}
-		body += m.String() + "\n"
+		body += fmt.Sprintf("%s: %s, %s", m.Name, m.State, counted(m.Objects, "object"))
+		if m.Cause != nil {
+			body += ": " + sentence(m.Cause)
+		}
+		body += "\n"
 	}
 	text(w, code, body)
 }
@@ -205,8 +261,15 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 	query := req.URL.Query()
 	snap := m.handle.Snapshot()
 	defer snap.Release()
-	if name := query.Get("values"); name != "" {
-		m.values(w, snap, name)
+	switch {
+	case query.Has("values") && len(query) > 1:
+		problem(w, http.StatusBadRequest, "values is of all objects, and cannot be narrowed by other parameters")
+		return
+	case query.Has("values"):
+		m.values(w, snap, query.Get("values"))
+		return
+	case query.Has("value") != (query.Get("index") != ""):
+		problem(w, http.StatusBadRequest, "index and value belong together: ask for ?index=NAME&value=VALUE")
 		return
 	}
 	limit, after := 0, object.Key{}
@@ -218,7 +281,11 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 		}
 	}
 	if text := query.Get("continue"); text != "" {
-		after = object.RawKey(text)
+		after, err = object.Parse(text)
+		if err != nil || m.Namespaced != (after.Namespace != "") {
+			problem(w, http.StatusBadRequest, "continue=%s is not where a page of %s ended; use what the answer before had as continue", text, m.Name())
+			return
+		}
 	}
 	objs, err := m.choose(snap, query.Get("namespace"), query.Get("labelSelector"), query.Get("index"), query.Get("value"), after)
 	if err != nil {

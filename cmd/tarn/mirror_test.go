@@ -64,6 +64,12 @@ func listed(t *testing.T, address, query string) (names []string, next string) {
 	return names, list.Continue
 }
 
+// isProblem reports whether an answer is an error in JSON.
+func isProblem(body string) bool {
+	var p struct{ Error string }
+	return json.Unmarshal([]byte(body), &p) == nil && p.Error != ""
+}
+
 func node(name, zone string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"zone": zone}}}
 }
@@ -123,19 +129,31 @@ func TestMirrorAnswersByKeyNamespaceSelectorAndIndex(t *testing.T) {
 		"/v1/pods/shop/b": 200, "/v1/nodes/n1": 200, "/v1/pods?values=node": 200,
 		"/v1/pods/shop/x": 404, "/v1/services": 404, "/nowhere": 404,
 		"/v1/pods/shop": 400, "/v1/nodes/shop/n1": 400, "/v1/pods?labelSelector=%3D": 400, "/v1/pods?limit=x": 400,
-		"/v1/pods?index=zones": 400, "/v1/pods?values=zones": 400,
+		"/v1/pods?index=zones&value=a": 400, "/v1/pods?values=zones": 400,
+		"/v1/pods?colour=red": 400, "/v1?limit=1": 400, "/v1/pods/shop/b?limit=1": 400, "/readyz?lives": 400, "/v1/pods?limit=1&limit=2": 400, "/v1/pods?a=%zz": 400,
+		"/v1/pods?index=node": 400, "/v1/pods?value=n1": 400, "/v1/pods?values=node&namespace=shop": 400,
+		"/v1/pods?continue=a": 400, "/v1/pods?continue=a/b/c": 400, "/v1/pods?continue=/a": 400, "/v1/nodes?continue=a/b": 400, "/v1/nodes?continue=n1": 200,
 	} {
-		if code, body := ask(t, http.MethodGet, address+path, ""); code != want {
+		code, body := ask(t, http.MethodGet, address+path, "")
+		if code != want {
 			t.Errorf("%s: %d, want %d: %s", path, code, want, body)
 		}
+		if want >= 400 && !isProblem(body) {
+			t.Errorf("%s: no sentence: %s", path, body)
+		}
 	}
-	if code, _ := ask(t, http.MethodPost, address+"/v1/pods", ""); code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d", code)
+	for _, method := range []string{http.MethodPost, http.MethodDelete, http.MethodPatch} {
+		for _, path := range []string{"/v1/pods", "/readyz", "/nowhere"} {
+			if code, body := ask(t, method, address+path, ""); code != http.StatusMethodNotAllowed || !isProblem(body) {
+				t.Errorf("%s %s: %d, %s", method, path, code, body)
+			}
+		}
 	}
 	if _, body := ask(t, http.MethodGet, address+"/v1/pods?values=node", ""); !strings.Contains(body, `"values":{"n1":3,"n2":1}`) {
 		t.Error(body)
 	}
-	if _, body := ask(t, http.MethodGet, address+"/metrics", ""); !strings.Contains(body, `tarn_informer_objects{informer="pods"} 4`) || !strings.Contains(body, "go_goroutines") {
+	if _, body := ask(t, http.MethodGet, address+"/metrics", ""); !strings.Contains(body, `tarn_informer_objects{informer="pods"} 4`) || !strings.Contains(body, "go_goroutines") ||
+		!strings.Contains(body, `tarn_informer_index_values{index="node",informer="pods"} 2`) || !strings.Contains(body, `tarn_informer_index_values{index="zone",informer="nodes"} 2`) {
 		t.Error(body)
 	}
 	_, one := ask(t, http.MethodGet, address+"/v1/pods/shop/b", "")
@@ -169,6 +187,42 @@ func TestMirrorRefusesOtherHosts(t *testing.T) {
 	} {
 		if code, body := ask(t, http.MethodGet, address+"/v1", host); code != want {
 			t.Errorf("Host %q: %d, want %d: %s", host, code, want, body)
+		}
+	}
+}
+
+func TestMirrorOnAllAddressesStillAsksForTheHost(t *testing.T) {
+	_, kubeconfig := newMirroredServer(t)
+	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		if r := call(t.Context(), "mirror", "nodes", "--kubeconfig", kubeconfig, "--listen", listen); r.code != exitUsage || !strings.Contains(r.err, "--allow-remote") {
+			t.Errorf("%s is served without being asked for: %v", listen, r)
+		}
+	}
+	_, address := mirrorOf(t, kubeconfig, "nodes", "--listen", "0.0.0.0:0", "--allow-remote", "--allow-host", "mirror.example")
+	if !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("not an address to ask at: %s", address)
+	}
+	for host, want := range map[string]int{"": 200, "mirror.example": 200, "0.0.0.0": 403, "evil.example": 403} {
+		if code, body := ask(t, http.MethodGet, address+"/v1", host); code != want {
+			t.Errorf("Host %q: %d, want %d: %s", host, code, want, body)
+		}
+	}
+}
+
+func TestTheAddressOfAMirrorIsOneToAskAt(t *testing.T) {
+	for _, c := range []struct {
+		asked, ip, want string
+	}{
+		{"127.0.0.1:0", "127.0.0.1", "127.0.0.1:80"},
+		{"localhost:0", "127.0.0.1", "localhost:80"},
+		{"0.0.0.0:0", "0.0.0.0", "127.0.0.1:80"},
+		{":0", "::", "127.0.0.1:80"},
+		{"[::1]:0", "::1", "[::1]:80"},
+		{"192.0.2.1:0", "192.0.2.1", "192.0.2.1:80"},
+		{"mirror.example:0", "192.0.2.1", "mirror.example:80"},
+	} {
+		if got := reachable(c.asked, &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 80}); got != c.want {
+			t.Errorf("%s: %s, want %s", c.asked, got, c.want)
 		}
 	}
 }
@@ -229,7 +283,9 @@ func TestMirrorBadInputIsOneClearSentence(t *testing.T) {
 		{"selector", []string{"pods", "-l", "==="}},
 		{"listen", []string{"pods", "--listen", "8484"}},
 		{"port", []string{"pods", "--listen", taken.Addr().String()}},
-		{"address", []string{"pods", "--listen", "192.0.2.1:0"}},
+		{"remote", []string{"pods", "--listen", "0.0.0.0:0"}},
+		{"address", []string{"pods", "--listen", "192.0.2.1:0", "--allow-remote"}},
+		{"namespace", []string{"pods", "-n", "Bad_NS"}},
 		{"index", []string{"pods", "--index", "node"}},
 		{"index-path", []string{"pods", "--index", "node=.spec..nodeName"}},
 		{"index-resource", []string{"pods", "--index", "nodes:zone=.metadata.name"}},

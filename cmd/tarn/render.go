@@ -25,7 +25,8 @@ type rendering struct {
 	paint       paint
 
 	// For tables.
-	once, namespaces, resources bool
+	once, namespaces bool
+	resources        []string // the names to tell apart; none if there is one alone
 	// For differences.
 	noise bool
 }

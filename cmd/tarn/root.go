@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ type env struct {
 	cluster clusterFlags
 	verbose int
 	log     *slog.Logger // made after the flags have been read; quiet without -v
+	program string       // how this program is called, in commands to try
 }
 
 // terminal returns the descriptor of standard output if a person is looking at it.
@@ -59,7 +61,7 @@ var errFound = errors.New("something is broken")
 
 // run runs the command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	e := &env{in: in, out: out, err: errs, log: slog.New(slog.DiscardHandler)}
+	e := &env{in: in, out: out, err: errs, log: slog.New(slog.DiscardHandler), program: programName(os.Args[0], exec.LookPath)}
 	root := newRoot(e)
 	root.SetArgs(append([]string{}, args...)) // of nil, cobra makes the process's own
 	err := root.ExecuteContext(ctx)
@@ -72,6 +74,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	case errors.As(err, &usage):
 		fmt.Fprintln(errs, "tarn:", sentence(err))
 		return exitUsage
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(errs, "tarn: interrupted") // and no fault of the server's
+		return exitFailed
 	}
 	fmt.Fprintln(errs, "tarn:", sentence(err))
 	return exitFailed
@@ -82,7 +87,12 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "tarn",
 		Short: "See what a Kubernetes API's resources are doing",
 		Long: `tarn shows what a Kubernetes API's resources are doing: it watches them, mirrors them,
-tells why they cannot be watched, and serves an API of its own to try things on.`,
+tells why they cannot be watched, and serves an API of its own to try things on.
+
+The exit status is 0 when all went well, which a view that was ended by Ctrl-C has; 2 when
+the command line is wrong: a flag or a value that cannot be, a resource that the server
+does not have, a file or folder that is not there; and 1 when anything else failed, or
+tarn doctor found something broken.`,
 		Example: `  tarn demo                      # see Tarn at work; no cluster is needed
   tarn watch pods -A             # what happens to all pods, from now on
   tarn watch deploy -o diff      # what changes in deployments, field by field
@@ -103,10 +113,7 @@ tells why they cannot be watched, and serves an API of its own to try things on.
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-				return usagef("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
-			}
-			return usagef("there is no command %q; see tarn --help", args[0])
+			return noCommand(cmd, args[0])
 		},
 		Args: cobra.ArbitraryArgs,
 	}
@@ -127,7 +134,57 @@ tells why they cannot be watched, and serves an API of its own to try things on.
 		newVersionCommand(e),
 		newCompletionCommand(e),
 	)
+	root.SetHelpCommand(newHelpCommand(root))
 	return root
+}
+
+// newHelpCommand replaces cobra's, which takes a command that is not there for success.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			for _, sub := range root.Commands() {
+				if len(args) == 0 && sub.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			switch {
+			case err != nil || len(rest) > 0 && found == root:
+				return noCommand(root, args[0])
+			case len(rest) > 0:
+				return usagef("%s has no commands of its own, such as %q", found.CommandPath(), rest[0])
+			}
+			found.InitDefaultHelpFlag() // so that it is among the flags
+			return found.Help()
+		},
+	}
+}
+
+func noCommand(root *cobra.Command, name string) error {
+	if like := root.SuggestionsFor(name); len(like) > 0 {
+		return usagef("there is no command %q; did you mean %s?", name, strings.Join(like, " or "))
+	}
+	return usagef("there is no command %q; see tarn --help", name)
+}
+
+// throughGo runs the program without installing it.
+const throughGo = "go run ./cmd/tarn"
+
+// programName says how a program that was started as arg0 is called once more.
+func programName(arg0 string, lookPath func(string) (string, error)) string {
+	if strings.Contains(arg0, "go-build") {
+		return throughGo // what go run makes is gone when it ends
+	}
+	if _, err := lookPath("tarn"); err == nil {
+		return "tarn"
+	}
+	return shellWord(arg0)
 }
 
 // flagText says what is wrong with a flag.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -21,15 +22,20 @@ type selectionFlags struct {
 // add gives a command the flags that select objects, with their completion.
 func (f *selectionFlags) add(cmd *cobra.Command, e *env) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "the namespace (default that of the context)")
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "the namespace (default that of the context); not used with -A")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces, whatever -n says")
 	flags.StringVarP(&f.labels, "selector", "l", "", "a label `selector`, such as app=web,tier!=db")
 	flags.StringVar(&f.fields, "field-selector", "", "a field `selector`, such as status.phase=Running")
 	complete(cmd, "namespace", e.completeNamespaces)
 }
 
-// check tells what is wrong with the selectors, before anybody is asked.
+// check tells what is wrong with the flags, before anybody is asked.
 func (f *selectionFlags) check() error {
+	if f.namespace != "" {
+		if wrong := validation.ValidateNamespaceName(f.namespace, false); len(wrong) > 0 {
+			return usagef("%q is not a name that a namespace can have: up to 63 small letters, digits and hyphens, with no hyphen at either end", f.namespace)
+		}
+	}
 	if _, err := labels.Parse(f.labels); err != nil {
 		return usagef("the label selector %q is wrong: %s", f.labels, strings.TrimPrefix(oneLine(err.Error()), "unable to parse requirement: "))
 	}

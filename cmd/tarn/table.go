@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,8 +23,9 @@ type table struct {
 
 func newTable(r rendering) *table {
 	t := &table{rendering: r, now: time.Now}
-	if r.resources {
-		t.column("RESOURCE", 12)
+	if len(r.resources) > 0 {
+		// As wide as the longest, though its first line may come late.
+		t.column("RESOURCE", max(12, len(slices.MaxFunc(r.resources, func(a, b string) int { return len(a) - len(b) }))))
 	}
 	if r.namespaces {
 		t.column("NAMESPACE", 12)
@@ -62,7 +64,7 @@ func (t *table) render(into *bytes.Buffer, all []happening) error {
 
 func (t *table) row(h happening) []string {
 	var row []string
-	if t.resources {
+	if len(t.resources) > 0 {
 		row = append(row, h.res.String())
 	}
 	if t.namespaces {

@@ -129,7 +129,11 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 	if err := watchableOnly(found); err != nil {
 		return err
 	}
-	shown.resources = len(found) > 1
+	if len(found) > 1 {
+		for _, d := range found {
+			shown.resources = append(shown.resources, d.String())
+		}
+	}
 	if v.renderer, err = shown.renderer(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -114,7 +115,8 @@ func TestWatchGoesOnThroughCutsAnd410(t *testing.T) {
 func TestWatchShowsSeveralResourcesAsTheyChange(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, pod("web-1"), secret("login", "hunter2"))
-	l := start(t, command(t, "watch", "pods,secrets", "--kubeconfig", kubeconfig))
+	// The name of what comes last, or never, is as wide as any.
+	l := start(t, command(t, "watch", "pods,secrets,horizontalpodautoscalers", "--kubeconfig", kubeconfig))
 	l.out.count(t, "\npods ", 1)
 	l.out.count(t, "\nsecrets ", 1)
 	replace(t, server, running("web-1", 1))
@@ -174,6 +176,33 @@ func TestOnceThatIsInterruptedFails(t *testing.T) {
 	eventually(t, func() bool { return server.Struck(apiserver.Stall) > 0 })
 	if r := l.interrupt(t); r.code != exitFailed || r.err != "tarn: interrupted before the state was complete\n" {
 		t.Error(r)
+	}
+}
+
+func TestAnInterruptIsNoFailureOfTheServer(t *testing.T) {
+	// The server takes connections and never answers.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	kubeconfig := kubeconfigFor(t, "http://"+silent.Addr().String())
+	for _, name := range []string{"watch", "doctor", "mirror"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan result)
+		go func() { ended <- call(ctx, name, "pods", "--kubeconfig", kubeconfig) }()
+		conn, err := silent.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // the request is on its way
+			t.Fatal(err)
+		}
+		cancel()
+		if r := <-ended; r.code != exitFailed || r.err != "tarn: interrupted\n" || r.out != "" {
+			t.Errorf("%s: %v", name, r)
+		}
+		conn.Close()
 	}
 }
 

@@ -125,7 +125,11 @@ type MirrorStatus struct {
 
 // String returns one line for people: name, state, number of objects, cause.
 func (m MirrorStatus) String() string {
-	text := fmt.Sprintf("%s: %s, %d objects", m.Name, m.State, m.Objects)
+	objects := "objects"
+	if m.Objects == 1 {
+		objects = "object"
+	}
+	text := fmt.Sprintf("%s: %s, %d %s", m.Name, m.State, m.Objects, objects)
 	if m.Cause != nil {
 		text += fmt.Sprintf(": %v", m.Cause)
 	}

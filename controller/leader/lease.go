@@ -45,12 +45,19 @@ func (c clock) now() moment {
 }
 
 // lease is what this process knows of its own lease: when the request was sent that last
-// renewed it, and for how long. It is a lock that watches over another.
+// renewed it for others to see, and for how long. It is a lock that watches over another.
 type lease struct {
 	resourcelock.Interface
 	now  func() moment
 	held atomic.Pointer[hold]
 	won  atomic.Bool // it was held since the campaign began
+
+	// renewed is the second that the last record of ours said it was renewed in, and first
+	// when the first request that said so was sent. One goroutine at a time writes.
+	renewed int64
+	first   moment
+	// transitions is how often the lease had changed hands when it was won.
+	transitions int
 
 	leader atomic.Pointer[string] // who was last seen to lead
 	tell   func(identity string)  // of another leader; may be nil
@@ -102,15 +109,27 @@ func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord)
 func (l *lease) write(ctx context.Context, r resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	sent := l.now()
 	mine := r.HolderIdentity == l.Identity()
+	if mine && l.won.Load() && r.LeaderTransitions != l.transitions {
+		// client-go would go on with the term as if nobody else had led meanwhile.
+		return fmt.Errorf("leader: the lease %s was another's since it was won: %w", l.Describe(), controller.ErrNotLeading)
+	}
 	if !mine {
 		l.held.Store(nil) // it is given away as soon as that is on its way
+		l.renewed = 0
+	}
+	// client-go compares records in a form that has whole seconds, so that others take all
+	// renewals of one second for the first of them, and count from there. One that failed
+	// may have reached the server all the same.
+	if mine && (l.renewed == 0 || l.renewed != r.RenewTime.Unix()) {
+		l.renewed, l.first = r.RenewTime.Unix(), sent
 	}
 	if err := do(ctx, r); err != nil {
 		return err
 	}
 	if mine {
 		// Of a duration others see whole seconds.
-		l.held.Store(&hold{since: sent, duration: time.Duration(r.LeaseDurationSeconds) * time.Second})
+		l.held.Store(&hold{since: l.first, duration: time.Duration(r.LeaseDurationSeconds) * time.Second})
+		l.transitions = r.LeaderTransitions
 		l.won.Store(true)
 		l.saw(r.HolderIdentity)
 	}

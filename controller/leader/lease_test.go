@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"pgregory.net/rapid"
 
@@ -27,8 +28,10 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 		now := moment{wall: time.Unix(1e9, 0)}
 		l := &lease{Interface: noLock{}, now: func() moment { return now }}
 		f := &fence{lease: l, lost: make(chan struct{})}
+		seconds := int64(1e9)
 		renew := func() {
-			if err := l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}); err != nil {
+			seconds++ // each is another record to others
+			if err := l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15, RenewTime: metav1.Unix(seconds, 0)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -61,6 +64,84 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 			t.Fatal("a lost fence opened again")
 		}
 	})
+}
+
+// Others compare records that have whole seconds: to them a second renewal within one second
+// is none, and the lease ends when the first one says.
+func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
+	origin := time.Unix(1e9, 0)
+	now := moment{wall: origin}
+	failing := false
+	l := &lease{Interface: sometimes{noLock{}, &failing}, now: func() moment { return now }}
+	at := func(d time.Duration) { now = moment{mono: d, wall: origin.Add(d)} }
+	renew := func(holder string) {
+		_ = l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.wall)})
+	}
+	left := func(want time.Duration) {
+		t.Helper()
+		if got := l.left(); got != want {
+			t.Errorf("%v are left; want %v", got, want)
+		}
+	}
+	at(100 * time.Millisecond)
+	renew("a")
+	at(900 * time.Millisecond)
+	renew("a")
+	left(14200 * time.Millisecond)
+	at(1100 * time.Millisecond)
+	renew("a")
+	left(15 * time.Second)
+	// One that failed may have been seen by others.
+	at(2 * time.Second)
+	failing = true
+	renew("a")
+	at(2500 * time.Millisecond)
+	failing = false
+	renew("a")
+	left(14500 * time.Millisecond)
+	// What was given back and won again is new to everybody.
+	renew("")
+	left(0)
+	at(2700 * time.Millisecond)
+	renew("a")
+	left(15 * time.Second)
+}
+
+// A lease that another had meanwhile is not renewed but won again, in a term of its own.
+func TestATermEndsWhenAnotherHasLed(t *testing.T) {
+	now := moment{wall: time.Unix(1e9, 0)}
+	l := &lease{Interface: noLock{}, now: func() moment { return now }}
+	write := func(holder string, transitions int) error {
+		return l.Update(context.Background(), resourcelock.LeaderElectionRecord{
+			HolderIdentity: holder, LeaseDurationSeconds: 15, LeaderTransitions: transitions, RenewTime: metav1.NewTime(now.wall),
+		})
+	}
+	for range 2 { // won, and renewed
+		if err := write("a", 3); err != nil || l.check() != nil {
+			t.Fatal(err, l.check())
+		}
+	}
+	now = moment{mono: 20 * time.Second, wall: now.wall.Add(20 * time.Second)}
+	if err := write("a", 5); !errors.Is(err, controller.ErrNotLeading) || l.check() == nil {
+		t.Errorf("renewed after another's term: %v", err)
+	}
+	l.won.Store(false) // the next campaign
+	if err := write("a", 5); err != nil || l.check() != nil {
+		t.Error(err, l.check())
+	}
+}
+
+// sometimes fails.
+type sometimes struct {
+	noLock
+	failing *bool
+}
+
+func (l sometimes) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+	if *l.failing {
+		return errors.New("no answer")
+	}
+	return nil
 }
 
 func TestTheClocksAreBothRead(t *testing.T) {

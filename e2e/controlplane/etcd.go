@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 )
 
@@ -46,32 +46,43 @@ type Pair struct {
 	Value []byte
 }
 
-// Put writes straight into etcd, past the API server, in transactions of a hundred pairs.
-// The API server keeps an object below "/registry/", encoded as it says in its
-// documentation of storage, without a resource version.
+// Put writes straight into etcd, past the API server, as it would write itself: each pair
+// is a revision of its own. The order is any. The API server keeps objects below
+// "/registry/", without a resource version.
 func (p *Plane) Put(ctx context.Context, pairs ...Pair) error {
-	type put struct {
-		Key   []byte `json:"key"`
-		Value []byte `json:"value"`
+	const parallel = 8
+	queue, errs := make(chan Pair), make(chan error, parallel)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallel}}
+	defer client.CloseIdleConnections()
+	for range parallel {
+		go func() {
+			var err error
+			for pair := range queue {
+				if err == nil {
+					err = p.call(ctx, client, "kv/put", map[string][]byte{"key": []byte(pair.Key), "value": pair.Value}, nil)
+				}
+			}
+			errs <- err
+		}()
 	}
-	type operation struct {
-		Put put `json:"request_put"`
+	for _, pair := range pairs {
+		queue <- pair
 	}
-	for some := range slices.Chunk(pairs, 100) { // etcd allows 128
-		var operations []operation
-		for _, pair := range some {
-			operations = append(operations, operation{put{[]byte(pair.Key), pair.Value}})
-		}
-		if err := p.etcd(ctx, "kv/txn", map[string]any{"success": operations}, nil); err != nil {
-			return err
-		}
+	close(queue)
+	var err error
+	for range parallel {
+		err = errors.Join(err, <-errs)
 	}
-	return nil
+	return err
 }
 
 // etcd calls etcd by way of its JSON gateway, which spares us its client and all that
 // comes with it.
 func (p *Plane) etcd(ctx context.Context, method string, request, answer any) error {
+	return p.call(ctx, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, method, request, answer)
+}
+
+func (p *Plane) call(ctx context.Context, client *http.Client, method string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err
@@ -81,7 +92,6 @@ func (p *Plane) etcd(ctx context.Context, method string, request, answer any) er
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("controlplane: etcd: %w", err)

@@ -30,21 +30,21 @@
 // Data flows down. Each package's output is the next one's input; which may import
 // which is a table in internal/arch, and a test.
 //
-//	  API server
-//	     │
-//	  wire         bytes to items: key, version, object
-//	     │
-//	  reflector    list and watch
-//	     │
-//	  delta        pending changes per key, in order, taken in batches
-//	     │
-//	  store        immutable snapshots and typed indexes, one writer
-//	     │
-//	  informer     one mirror, many subscribers
-//	     │
-//	  workqueue    keys to work on: once each, delayed, rate-limited, by priority
-//	     │
-//	  controller   workers
+//	API server
+//	   │
+//	wire         bytes to items: key, version, object
+//	   │
+//	reflector    list and watch
+//	   │
+//	delta        pending changes per key, in order, taken in batches
+//	   │
+//	store        immutable snapshots and typed indexes, one writer
+//	   │
+//	informer     one mirror, many subscribers
+//	   │
+//	workqueue    keys to work on: once each, delayed, rate-limited, by priority
+//	   │
+//	controller   workers
 //
 // All of them speak in the nouns of package object. A Cluster puts them together down to the
 // informer; controllers take the informers that it runs: controller.For(pods.Informer()).

@@ -1,0 +1,300 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// contents are encoded objects.
+type contents map[object.Key][]byte
+
+// lister returns what the server has, as client-go reads it on a way without faults.
+type lister func(ctx context.Context, opts metav1.ListOptions) (contents, error)
+
+// form is one way to mirror a resource, with its subscribers.
+type form interface {
+	// title tells it from the others.
+	title() string
+	// resource is what is written to change it.
+	resource() string
+	// run runs it until the context is done.
+	run(ctx context.Context) error
+	// reaches waits until it has an object at a version, or a later one.
+	reaches(ctx context.Context, key object.Key, version object.Version) error
+	// look notes where it stands, which must not be behind where it stood.
+	look()
+	// slow tells that it cannot be expected to be back at once.
+	slow() bool
+	// equals tells in what it and its subscribers differ from what the server has.
+	equals(want contents) error
+	// fresh is what the server has.
+	fresh(ctx context.Context) (contents, error)
+	// moment compares the mirror as it is now with what the server had at that version.
+	// It reports whether there was anything to compare.
+	moment(ctx context.Context) (bool, error)
+	// wrong is what cannot be.
+	wrong() []string
+	// figures are what happened.
+	figures() figures
+}
+
+// mirror is a form that is an informer.
+type mirror[T metav1.Object] struct {
+	*informer.Informer[T]
+	name, of string
+	// runs is what runs the informer, nil if a cluster does.
+	runs   func(context.Context) error
+	encode func(T) ([]byte, error)
+	list   lister
+
+	views []*view[T]
+	loop  *view[T]
+
+	mu    sync.Mutex // guards what follows
+	marks map[object.Scope]object.Mark
+	back  []string
+}
+
+// newMirror adds subscribers to an informer. The gate stops the slow one while somebody
+// has it locked.
+func newMirror[T metav1.Object](of, name string, inf *informer.Informer[T], gate *sync.RWMutex, encode func(T) ([]byte, error), list lister) (*mirror[T], error) {
+	m := &mirror[T]{
+		Informer: inf, name: name, of: of, encode: encode, list: list, marks: map[object.Scope]object.Mark{},
+		views: []*view[T]{newView[T]("handler"), newView[T]("slow batches"), newView[T]("loop")},
+	}
+	handler, slow := m.views[0], m.views[1]
+	m.loop = m.views[2]
+	var none T
+	_, err := inf.Subscribe(informer.Handler[T]{
+		OnAdd:    func(obj T, _ bool) { handler.take(store.Added, false, none, obj) },
+		OnUpdate: func(old, now T) { handler.take(store.Updated, false, old, now) },
+		OnDelete: func(obj T, unknown bool) { handler.take(store.Deleted, unknown, obj, obj) },
+	}, informer.SubOptions[T]{Name: handler.name})
+	if err != nil {
+		return nil, err
+	}
+	_, err = inf.SubscribeBatch(func(_ context.Context, events []informer.Event[T]) {
+		gate.RLock()
+		defer gate.RUnlock()
+		for _, e := range events {
+			slow.event(e)
+		}
+	}, informer.SubOptions[T]{Name: slow.name})
+	return m, err
+}
+
+func (m *mirror[T]) title() string    { return m.of + ", " + m.name }
+func (m *mirror[T]) resource() string { return m.of }
+func (m *mirror[T]) slow() bool       { return false }
+
+func (m *mirror[T]) run(ctx context.Context) error {
+	var looping sync.WaitGroup
+	defer looping.Wait()
+	looping.Go(func() {
+		for e := range m.Events(ctx, informer.SubOptions[T]{Name: m.loop.name}) {
+			m.loop.event(e)
+		}
+	})
+	if m.runs == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return m.runs(ctx)
+}
+
+func (m *mirror[T]) reaches(ctx context.Context, key object.Key, version object.Version) error {
+	if err := m.WaitForKey(ctx, key, version); err != nil {
+		return fmt.Errorf("%s: %w\n%s", m.title(), err, m.Status())
+	}
+	return nil
+}
+
+func (m *mirror[T]) fresh(ctx context.Context) (contents, error) {
+	return m.list(ctx, metav1.ListOptions{})
+}
+
+func (m *mirror[T]) equals(want contents) error {
+	snap := m.Pin()
+	defer snap.Release()
+	got, err := encoded(snap.All(), m.encode)
+	if err != nil {
+		return err
+	}
+	if err := difference(got, want); err != nil {
+		return fmt.Errorf("%s: the mirror: %w", m.title(), err)
+	}
+	for _, v := range m.views {
+		got, err := encoded(each(v.state()), m.encode)
+		if err != nil {
+			return err
+		}
+		if err := difference(got, want); err != nil {
+			return fmt.Errorf("%s: the view of %s: %w", m.title(), v.name, err)
+		}
+	}
+	return nil
+}
+
+func (m *mirror[T]) moment(ctx context.Context) (bool, error) {
+	snap := m.Snapshot()
+	defer snap.Release()
+	mark := snap.Mark(object.Everything)
+	if mark.Version == "" {
+		return false, nil // of several namespaces, each with a version of its own
+	}
+	want, err := m.list(ctx, metav1.ListOptions{
+		ResourceVersion: string(mark.Version), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	})
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	got, err := encoded(snap.All(), m.encode)
+	if err != nil {
+		return false, err
+	}
+	if err := difference(got, want); err != nil {
+		return true, fmt.Errorf("%s: a snapshot at version %s: %w", m.title(), mark.Version, err)
+	}
+	return true, nil
+}
+
+// look notes where the mirror stands.
+func (m *mirror[T]) look() {
+	snap := m.Pin()
+	defer snap.Release()
+	m.watchMarks(snap)
+}
+
+// watchMarks notes the marks of a snapshot, which must not be behind those of one before.
+func (m *mirror[T]) watchMarks(snap store.Snapshot[T]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for now := range snap.Marks() {
+		if before := m.marks[now.Scope]; before.Version != "" && !now.Reached(before) || now.Epoch != 0 {
+			m.back = append(m.back, fmt.Sprintf("a snapshot at %+v after one at %+v", now, before))
+		}
+		m.marks[now.Scope] = now
+	}
+}
+
+func (m *mirror[T]) wrong() []string {
+	var all []string
+	for _, v := range m.views {
+		_, wrong := v.found()
+		all = append(all, wrong...)
+	}
+	m.mu.Lock()
+	all = append(all, m.back...)
+	m.mu.Unlock()
+	s := m.Status()
+	for _, q := range s.Quarantine {
+		all = append(all, fmt.Sprintf("%s is in quarantine: %v", q.Key, q.Cause))
+	}
+	if s.Refused > 0 {
+		all = append(all, fmt.Sprintf("the store refused %d batches, at last: %v", s.Refused, s.LastRefused))
+	}
+	for _, sub := range s.Subscribers {
+		if sub.Panics > 0 {
+			all = append(all, fmt.Sprintf("%s panicked: %v", sub.Name, sub.LastPanic))
+		}
+	}
+	for _, src := range s.Sources {
+		if n := src.Reflector.Counts.Rewinds; n > 0 {
+			all = append(all, fmt.Sprintf("%d rewinds that were none", n))
+		}
+	}
+	for i, w := range all {
+		all[i] = m.title() + ": " + w
+	}
+	return all
+}
+
+func (m *mirror[T]) figures() figures {
+	f := figures{form: m.title(), objects: m.Len(), ended: map[reflector.Reason]int64{}}
+	s := m.Status()
+	for _, src := range s.Sources {
+		c := src.Reflector.Counts
+		f.received += c.Events
+		f.stale += c.Stale
+		f.relists += max(c.Lists-1, 0)
+		f.streamed += c.Streamed
+		f.reconnects += max(c.Watches-1, 0)
+		for reason, n := range c.Ended {
+			f.ended[reason] += n
+		}
+	}
+	for _, v := range m.views {
+		n, _ := v.found()
+		f.told += n
+	}
+	for _, sub := range s.Subscribers {
+		f.caughtUp += sub.CaughtUp
+	}
+	return f
+}
+
+// each yields the elements of a slice.
+func each[T any](all []T) func(yield func(T) bool) {
+	return func(yield func(T) bool) {
+		for _, v := range all {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func encoded[T metav1.Object](all func(yield func(T) bool), encode func(T) ([]byte, error)) (contents, error) {
+	c := contents{}
+	for obj := range all {
+		data, err := encode(obj)
+		if err != nil {
+			return nil, err
+		}
+		c[object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = data
+	}
+	return c, nil
+}
+
+// difference says in what contents are not what they should be.
+func difference(got, want contents) error {
+	var missing, extra, other []object.Key
+	for key, data := range want {
+		if have, ok := got[key]; !ok {
+			missing = append(missing, key)
+		} else if !bytes.Equal(have, data) {
+			other = append(other, key)
+		}
+	}
+	for key := range got {
+		if _, ok := want[key]; !ok {
+			extra = append(extra, key)
+		}
+	}
+	if len(missing)+len(extra)+len(other) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d objects are missing %v, %d too many %v, %d different %v",
+		len(missing), first(missing), len(extra), first(extra), len(other), first(other))
+	if len(other) > 0 {
+		text += fmt.Sprintf("\ngot  %q\nwant %q", clip(got[other[0]]), clip(want[other[0]]))
+	}
+	return errors.New(text)
+}
+
+func first(keys []object.Key) []object.Key { return keys[:min(len(keys), 3)] }
+
+func clip(data []byte) []byte { return data[:min(len(data), 2000)] }

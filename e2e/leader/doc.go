@@ -1,0 +1,13 @@
+// Package leader has two replicas of a controller, each a process of its own, compete for a
+// lease of a real control plane while the one that leads is killed and paused, in an order
+// that a seed decides. What must hold:
+//
+//   - No reconcile and no write begins after the lease's deadline as the process itself can
+//     know it: the time before the request was sent that renewed the lease, plus the
+//     lease's duration. What was begun before a pause and goes on after it is told apart by
+//     the times of the pause.
+//   - The times in which the replicas work do not overlap.
+//   - A write that was on its way when its process was paused, and arrives after another
+//     has taken over, is refused because of its resource version.
+//   - In the end every key is reconciled.
+package leader

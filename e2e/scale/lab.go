@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+
+	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/object"
+)
+
+// lab has a control plane full of objects.
+type lab struct {
+	settings
+	plane  *controlplane.Plane
+	writer *writer
+	tell   func(format string, args ...any)
+	turns  int
+}
+
+// furnish defines the custom resource and writes all objects.
+func (l *lab) furnish(ctx context.Context) error {
+	clients, err := kubernetes.NewForConfig(l.plane.Config())
+	if err != nil {
+		return err
+	}
+	for i := range namespaces {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace(i)}}
+		if _, err := clients.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	client, err := dynamic.NewForConfig(l.plane.Config())
+	if err != nil {
+		return err
+	}
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": widgets.Resource + "." + widgets.Group},
+		"spec": map[string]any{
+			"group": widgets.Group, "scope": "Namespaced",
+			"names": map[string]any{"plural": widgets.Resource, "singular": "widget", "kind": widgets.Kind, "listKind": widgets.Kind + "List"},
+			"versions": []any{map[string]any{
+				"name": widgets.Version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}}
+	crds := object.Resource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	if _, err := client.Resource(crds.GVR()).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	tenth := (l.pods + l.widgets + 9) / 10
+	next := tenth
+	err = l.writer.fill(ctx, l.pods, l.widgets, func(done int) {
+		if done >= next {
+			l.tell("%d objects written", done)
+			next = done + tenth
+		}
+	})
+	if err != nil {
+		return err
+	}
+	// A server that starts with them has them in its caches when it is ready.
+	l.tell("restarting the API server")
+	if err := l.restart(ctx); err != nil {
+		return err
+	}
+	return eventually(ctx, "the custom resource to be served", func() error {
+		_, err := client.Resource(widgets.GVR()).Namespace(namespace(-1)).Get(ctx, marker, metav1.GetOptions{})
+		return err
+	})
+}
+
+func (l *lab) restart(ctx context.Context) error {
+	if err := l.plane.APIServer.Kill(); err != nil {
+		return err
+	}
+	return l.plane.APIServer.Start(ctx)
+}
+
+// measure has each side go through all steps, in turn.
+func (l *lab) measure(ctx context.Context) (map[string][]result, error) {
+	best := map[string][]result{}
+	for round := range l.rounds {
+		for i := range sides {
+			s := sides[(i+round)%len(sides)]
+			l.tell("%s, round %d of %d", s, round+1, l.rounds)
+			results, err := l.turn(ctx, s)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", s, err)
+			}
+			best[s] = least(best[s], results)
+		}
+	}
+	return best, nil
+}
+
+// least takes the least of each figure of two rounds.
+func least(a, b []result) []result {
+	if a == nil {
+		return b
+	}
+	for i := range a {
+		a[i].Wall, a[i].CPU, a[i].Peak = min(a[i].Wall, b[i].Wall), min(a[i].CPU, b[i].CPU), min(a[i].Peak, b[i].Peak)
+	}
+	return a
+}
+
+// turn is one turn of one side, in a process of its own.
+func (l *lab) turn(ctx context.Context, side string) (results []result, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, childArg)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = stdin.Close() // which ends it
+		if e := cmd.Wait(); e != nil {
+			err = errors.Join(err, e)
+		}
+	}()
+	config := l.plane.Config()
+	c := &conversation{in: json.NewEncoder(stdin), out: bufio.NewReader(stdout)}
+	l.turns++
+	step := func(name string) string { return fmt.Sprintf("%s-%d", name, l.turns) }
+
+	if err := c.say(task{
+		Side: side, Objects: l.pods + l.widgets + 2,
+		Host: config.Host, CA: config.CAData, Cert: config.CertData, Key: config.KeyData,
+	}); err != nil {
+		return nil, err
+	}
+	for _, do := range []func() (result, error){
+		func() (result, error) { return c.hear() },
+		func() (result, error) { return c.ask(command{Step: "relist"}) },
+		func() (result, error) {
+			if err := c.say(command{Step: "churn", Until: step("churn")}); err != nil {
+				return result{}, err
+			}
+			if err := l.writer.change(ctx, step("churn"), l.churn); err != nil {
+				return result{}, err
+			}
+			return c.hear()
+		},
+		func() (result, error) {
+			if err := c.say(command{Step: "restart", Until: step("restart")}); err != nil {
+				return result{}, err
+			}
+			if err := l.restart(ctx); err != nil {
+				return result{}, err
+			}
+			ready := time.Now()
+			if err := l.writer.mark(ctx, step("restart")); err != nil {
+				return result{}, err
+			}
+			r, err := c.hear()
+			r.Wall = time.Since(ready)
+			return r, err
+		},
+	} {
+		r, err := do()
+		if err != nil {
+			return nil, err
+		}
+		l.tell("  %s: %s", r.Step, r.Wall.Round(time.Millisecond))
+		results = append(results, r)
+	}
+	// Nothing has been written since the last step.
+	has, err := l.truth(ctx)
+	if held := results[len(results)-1].Held; err == nil && held != has {
+		err = fmt.Errorf("the mirrors hold %+v in the end and the server has %+v", held, has)
+	}
+	return results, err
+}
+
+// truth returns what the server has.
+func (l *lab) truth(ctx context.Context) (f fingerprint, err error) {
+	client, err := metadata.NewForConfig(l.plane.Config())
+	if err != nil {
+		return f, err
+	}
+	for _, res := range []object.Resource{{Version: "v1", Resource: "pods"}, widgets} {
+		opts := metav1.ListOptions{Limit: 5000}
+		for {
+			list, err := client.Resource(res.GVR()).List(ctx, opts)
+			if err != nil {
+				return f, err
+			}
+			for i := range list.Items {
+				f.add(&list.Items[i])
+			}
+			if opts.Continue = list.Continue; opts.Continue == "" {
+				break
+			}
+		}
+	}
+	return f, nil
+}
+
+// conversation is the parent's end of a child's standard input and output.
+type conversation struct {
+	in  *json.Encoder
+	out *bufio.Reader
+}
+
+func (c *conversation) say(v any) error { return c.in.Encode(v) }
+
+func (c *conversation) hear() (r result, err error) {
+	text, err := c.out.ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		return r, errors.New("the process ended early")
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(text, &r)
+}
+
+func (c *conversation) ask(v any) (result, error) {
+	if err := c.say(v); err != nil {
+		return result{}, err
+	}
+	return c.hear()
+}
+
+// eventually waits for something that nobody tells of.
+func eventually(ctx context.Context, what string, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w", what, err)
+		case <-tick.C:
+		}
+	}
+}

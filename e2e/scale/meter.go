@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// result is what one step came to in a process.
+type result struct {
+	Step string        `json:"step"`
+	Wall time.Duration `json:"wall"`
+	CPU  time.Duration `json:"cpu"` // user and system, of the whole process
+	Peak int64         `json:"peak"`
+	// Events are the calls of handlers.
+	Events int64 `json:"events"`
+	// Held is what the mirrors held after it.
+	Held fingerprint `json:"held"`
+}
+
+// meter measures the process from one moment to another.
+type meter struct {
+	wall   time.Time
+	cpu    time.Duration
+	events int64
+}
+
+func begin(events int64) meter {
+	// The kernel forgets the peak so far, where one may ask it to.
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
+	return meter{time.Now(), processTime(), events}
+}
+
+func (m meter) end(step string, events int64) result {
+	return result{Step: step, Wall: time.Since(m.wall), CPU: processTime() - m.cpu, Peak: peak(), Events: events - m.events}
+}
+
+// processTime returns the processor time that the process has used.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peak returns the most memory that was in use since the last begin, in bytes; 0 where the
+// kernel does not tell.
+func peak() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
+			kB, _ := strconv.ParseInt(fields[1], 10, 64)
+			return kB << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// saboteur stands between a client and its transport, and has watches expire at a word.
+type saboteur struct {
+	mu      sync.Mutex // guards what follows
+	watches map[*watchBody]struct{}
+	expired map[string]bool // by path: the next watch that would resume is refused
+}
+
+// errBroken ends a watch.
+var errBroken = errors.New("scale: the watch was broken on purpose")
+
+func (s *saboteur) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		query := req.URL.Query()
+		watch := query.Get("watch")
+		if watch != "1" && watch != "true" {
+			return next.RoundTrip(req)
+		}
+		if query.Get("sendInitialEvents") != "true" && s.refuses(req.URL.Path) {
+			return gone(req), nil
+		}
+		resp, err := next.RoundTrip(req)
+		if err == nil {
+			resp.Body = s.follow(req.URL.Path, resp.Body)
+		}
+		return resp, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// expire breaks all watches and has the next of each resource refused.
+func (s *saboteur) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = map[string]bool{}
+	for w := range s.watches {
+		s.expired[w.path] = true
+		w.once.Do(func() { close(w.broken) })
+		_ = w.ReadCloser.Close()
+	}
+}
+
+func (s *saboteur) refuses(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused := s.expired[path]
+	delete(s.expired, path)
+	return refused
+}
+
+func (s *saboteur) follow(path string, body io.ReadCloser) io.ReadCloser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &watchBody{ReadCloser: body, s: s, path: path, broken: make(chan struct{})}
+	if s.watches == nil {
+		s.watches = map[*watchBody]struct{}{}
+	}
+	s.watches[w] = struct{}{}
+	return w
+}
+
+// watchBody is the body of an open watch.
+type watchBody struct {
+	io.ReadCloser
+	s      *saboteur
+	path   string
+	once   sync.Once
+	broken chan struct{}
+}
+
+func (w *watchBody) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	select {
+	case <-w.broken:
+		return 0, errBroken
+	default:
+		return n, err
+	}
+}
+
+func (w *watchBody) Close() error {
+	w.s.mu.Lock()
+	delete(w.s.watches, w)
+	w.s.mu.Unlock()
+	return w.ReadCloser.Close()
+}
+
+// gone is what an API server answers that has forgotten a version.
+func gone(req *http.Request) *http.Response {
+	const body = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}`
+	return &http.Response{
+		StatusCode: http.StatusGone, Status: "410 Gone", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader([]byte(body))),
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// table prints the results of all sides, step by step.
+func table(out io.Writer, s settings, results map[string][]result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "%d pods, %d custom resources, %d changes\n\n", s.pods, s.widgets, s.churn)
+	fmt.Fprintln(w, "step\tside\twall\tCPU\tpeak memory\thandler calls\tcalls/s\tCPU per call\t")
+	for i := range results[sides[0]] {
+		for _, side := range sides {
+			r := results[side][i]
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f MiB\t%d\t%s\t%s\t\n", r.Step, side, round(r.Wall), round(r.CPU),
+				float64(r.Peak)/(1<<20), r.Events, rate(r), each(r))
+		}
+	}
+	return w.Flush()
+}
+
+// few is how many calls say nothing about the cost of one.
+const few = 100
+
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+func rate(r result) string {
+	if r.Events < few || r.Wall <= 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", float64(r.Events)/r.Wall.Seconds())
+}
+
+func each(r result) string {
+	if r.Events < few {
+		return "–"
+	}
+	return (r.CPU / time.Duration(r.Events)).Round(100 * time.Nanosecond).String()
+}

@@ -3,13 +3,11 @@ package tarn
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"runtime"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -68,22 +66,5 @@ func MetadataByName(ctx context.Context, c *Cluster, name string, opts ...Option
 	return attach[*metav1.PartialObjectMetadata](c, site, wire.Metadata(found.Resource), opts)
 }
 
-// ours begins the name of every function of this package.
-const ours = "github.com/tarnproject/tarn."
-
-// callSite returns the file and line of the nearest caller outside this package, the
-// file with its folder.
-func callSite() string {
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, ours) || strings.HasSuffix(f.File, "_test.go") {
-			dir, file := filepath.Split(f.File)
-			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
-		}
-		if !more {
-			return "unknown"
-		}
-	}
-}
+// callSite returns the file and line of the nearest caller outside this package.
+func callSite() string { return callsite.Outside("github.com/tarnproject/tarn") }

@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,7 +47,7 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 
 // patchBy changes an object by a patch of its encoded form.
 func (s *Server) patchBy(w http.ResponseWriter, r *request, how types.PatchType, patch []byte) error {
-	return s.modify(w, r, func(old *record) (runtime.Object, error) {
+	return s.modify(w, r, r.manager(), func(old *record) (runtime.Object, error) {
 		before, err := s.codecs.record(r.kind, asJSON, old)
 		if err != nil {
 			return nil, err
@@ -206,30 +205,11 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 
 // modifyApplied merges an apply into what is there.
 func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) error {
-	for {
-		old := s.storage.get(r.kind, object.Key{Namespace: r.namespace, Name: r.name})
-		if old == nil {
-			return notFound(r.kind, r.name)
-		}
+	// Who owns which field is told by the apply itself, so the update has no manager.
+	return s.modify(w, r, "", func(old *record) (runtime.Object, error) {
 		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
-			return conflict(r.kind, old.key)
+			return nil, conflict(r.kind, old.key)
 		}
-		next, err := s.ownership.applied(r.kind, r.subresource, old.obj.DeepCopyObject(), applied, manager, force)
-		if err != nil {
-			return err
-		}
-		if next, err = s.prepare(r.kind, r.subresource, old, next, ""); err != nil {
-			return err
-		}
-		if r.dryRun() {
-			return s.send(w, r, http.StatusOK, draft(next))
-		}
-		rec, ok, err := s.store(r.kind, old, next)
-		if err != nil {
-			return err
-		}
-		if ok {
-			return s.send(w, r, http.StatusOK, rec)
-		}
-	}
+		return s.ownership.applied(r.kind, r.subresource, old.obj.DeepCopyObject(), applied, manager, force)
+	})
 }

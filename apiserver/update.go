@@ -23,7 +23,7 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 	if err := s.checkTarget(r, metaOf(obj)); err != nil {
 		return err
 	}
-	return s.modify(w, r, func(old *record) (runtime.Object, error) {
+	return s.modify(w, r, r.manager(), func(old *record) (runtime.Object, error) {
 		m := metaOf(obj)
 		if !r.kind.typed && m.GetResourceVersion() == "" {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
@@ -53,7 +53,7 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 // modify changes the object of a request by a function from its newest state to a
 // complete new one, and answers with it. The function runs again when somebody else was
 // faster.
-func (s *Server) modify(w http.ResponseWriter, r *request, change func(old *record) (runtime.Object, error)) error {
+func (s *Server) modify(w http.ResponseWriter, r *request, manager string, change func(old *record) (runtime.Object, error)) error {
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
@@ -63,7 +63,7 @@ func (s *Server) modify(w http.ResponseWriter, r *request, change func(old *reco
 		if err != nil {
 			return err
 		}
-		if next, err = s.prepare(r.kind, r.subresource, old, next, r.manager()); err != nil {
+		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
 			return err
 		}
 		if r.dryRun() {

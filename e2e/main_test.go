@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -27,32 +28,6 @@ var shared controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
-// patience is how long anything may take here, on a machine that is busy otherwise too.
-const patience = 2 * time.Minute
-
-// bounded returns a context that ends with the test or with our patience.
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits for something that nobody tells of.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx := bounded(t)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 func clientset(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(config)
@@ -65,7 +40,7 @@ func clientset(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 // namespace makes a namespace for one test.
 func namespace(t *testing.T, config *rest.Config) string {
 	t.Helper()
-	ns, err := clientset(t, config).CoreV1().Namespaces().Create(bounded(t),
+	ns, err := clientset(t, config).CoreV1().Namespaces().Create(patience.Context(t),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +57,7 @@ type writer struct {
 
 func (w writer) create(name, value string) *corev1.ConfigMap {
 	w.t.Helper()
-	cm, err := w.clients.CoreV1().ConfigMaps(w.namespace).Create(bounded(w.t), &corev1.ConfigMap{
+	cm, err := w.clients.CoreV1().ConfigMaps(w.namespace).Create(patience.Context(w.t), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -93,7 +68,7 @@ func (w writer) create(name, value string) *corev1.ConfigMap {
 
 func (w writer) update(name, value string) *corev1.ConfigMap {
 	w.t.Helper()
-	cm, err := w.clients.CoreV1().ConfigMaps(w.namespace).Update(bounded(w.t), &corev1.ConfigMap{
+	cm, err := w.clients.CoreV1().ConfigMaps(w.namespace).Update(patience.Context(w.t), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value},
 	}, metav1.UpdateOptions{})
 	if err != nil {
@@ -104,7 +79,7 @@ func (w writer) update(name, value string) *corev1.ConfigMap {
 
 func (w writer) delete(name string) {
 	w.t.Helper()
-	if err := w.clients.CoreV1().ConfigMaps(w.namespace).Delete(bounded(w.t), name, metav1.DeleteOptions{}); err != nil {
+	if err := w.clients.CoreV1().ConfigMaps(w.namespace).Delete(patience.Context(w.t), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -167,7 +142,7 @@ func startMirror(t *testing.T, config *rest.Config, namespace string, encoding w
 			t.Logf("told: %q\n%s\nfailures:\n%s", m.told, m.Status(), strings.Join(m.errors, "\n"))
 		}
 	})
-	if err := m.WaitSynced(bounded(t)); err != nil {
+	if err := m.WaitSynced(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -189,7 +164,7 @@ func (m *mirror) tell(what string, cm *corev1.ConfigMap) {
 // wasTold waits until the subscriber has been told something.
 func (m *mirror) wasTold(t *testing.T, what string) {
 	t.Helper()
-	eventually(t, "to be told "+what, func() bool {
+	patience.Until(t, "to be told "+what, func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, s := range m.told {
@@ -204,7 +179,7 @@ func (m *mirror) wasTold(t *testing.T, what string) {
 // reaches waits until the mirror has an object as it was written.
 func (m *mirror) reaches(t *testing.T, cm *corev1.ConfigMap) {
 	t.Helper()
-	if err := m.WaitForKey(bounded(t), object.Key{Namespace: cm.Namespace, Name: cm.Name}, object.Version(cm.ResourceVersion)); err != nil {
+	if err := m.WaitForKey(patience.Context(t), object.Key{Namespace: cm.Namespace, Name: cm.Name}, object.Version(cm.ResourceVersion)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -215,7 +190,7 @@ func (m *mirror) reflector() reflector.Status { return m.Status().Sources[0].Ref
 // watches waits until a watch is open.
 func (m *mirror) watches(t *testing.T) {
 	t.Helper()
-	eventually(t, "an open watch", func() bool {
+	patience.Until(t, "an open watch", func() bool {
 		s := m.reflector()
 		return s.State == reflector.Watching && s.Connected
 	})
@@ -224,7 +199,7 @@ func (m *mirror) watches(t *testing.T) {
 // same checks that the mirror is what a fresh, consistent list by client-go has.
 func (m *mirror) same(t *testing.T, clients *kubernetes.Clientset, namespace string) {
 	t.Helper()
-	list, err := clients.CoreV1().ConfigMaps(namespace).List(bounded(t), metav1.ListOptions{})
+	list, err := clients.CoreV1().ConfigMaps(namespace).List(patience.Context(t), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,5 +224,5 @@ func (m *mirror) same(t *testing.T, clients *kubernetes.Clientset, namespace str
 			t.Log(cmp.Diff(want, got))
 		}
 	}()
-	eventually(t, "the mirror to be what a list has", matches)
+	patience.Until(t, "the mirror to be what a list has", matches)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -36,7 +37,7 @@ func TestW23_RightsAreThoseOfRBAC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := plane.TokenConfig(bounded(t), ns, "bot")
+	token, err := plane.TokenConfig(patience.Context(t), ns, "bot")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestW23_RightsAreThoseOfRBAC(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer client.CloseIdleConnections()
-		_, _, err = wire.For(client, wire.MustOf[*corev1.ConfigMap]()).List(bounded(t),
+		_, _, err = wire.For(client, wire.MustOf[*corev1.ConfigMap]()).List(patience.Context(t),
 			object.ListOptions{Selection: object.Selection{Namespace: ns}})
 		return err
 	}
@@ -65,7 +66,7 @@ func TestW23_RightsAreThoseOfRBAC(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}},
 	}
-	if _, err := rbac.Roles(ns).Create(bounded(t), role, metav1.CreateOptions{}); err != nil {
+	if _, err := rbac.Roles(ns).Create(patience.Context(t), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
@@ -76,11 +77,11 @@ func TestW23_RightsAreThoseOfRBAC(t *testing.T) {
 			{Kind: "ServiceAccount", Namespace: ns, Name: "bot"},
 		},
 	}
-	if _, err := rbac.RoleBindings(ns).Create(bounded(t), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := rbac.RoleBindings(ns).Create(patience.Context(t), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, config := range []*rest.Config{certificate, token} {
-		eventually(t, "the right to list", func() bool { return list(config) == nil })
+		patience.Until(t, "the right to list", func() bool { return list(config) == nil })
 	}
 }
 
@@ -132,20 +133,20 @@ func TestW08_W18_CompactionLeadsToARelist(t *testing.T) {
 	if proxy.Cut() == 0 {
 		t.Fatal("there was no connection")
 	}
-	eventually(t, "a refused connection to be shown", func() bool { return m.reflector().Counts.Ended[reflector.Refused] > 0 })
+	patience.Until(t, "a refused connection to be shown", func() bool { return m.reflector().Counts.Ended[reflector.Refused] > 0 })
 	if _, ok := m.Get(object.Key{Namespace: w.namespace, Name: "goes"}); !ok {
 		t.Error("what was known is not readable while the server cannot be reached")
 	}
 	w.update("stays", "1")
 	w.delete("goes")
 	added := w.create("comes", "0")
-	if err := plane.Compact(bounded(t), 0); err != nil {
+	if err := plane.Compact(patience.Context(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := plane.APIServer.Kill(); err != nil { // its watch cache still had them
 		t.Fatal(err)
 	}
-	if err := plane.APIServer.Start(bounded(t)); err != nil {
+	if err := plane.APIServer.Start(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := proxy.Refuse(false); err != nil {
@@ -168,7 +169,7 @@ func TestW08_CompactedVersionsAreGone(t *testing.T) {
 	first := object.Version(w.create("a", "0").ResourceVersion)
 	w.update("a", "1")
 	w.update("a", "2")
-	if err := plane.Compact(bounded(t), 0); err != nil {
+	if err := plane.Compact(patience.Context(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	client, err := wire.New(plane.Config(), wire.Options{})
@@ -178,10 +179,10 @@ func TestW08_CompactedVersionsAreGone(t *testing.T) {
 	defer client.CloseIdleConnections()
 	api := wire.For(client, wire.MustOf[*corev1.ConfigMap]())
 	all := object.Selection{Namespace: "default"}
-	if _, _, err := api.List(bounded(t), object.ListOptions{Selection: all, Version: first, Match: object.Exact}); !apierrors.IsResourceExpired(err) {
+	if _, _, err := api.List(patience.Context(t), object.ListOptions{Selection: all, Version: first, Match: object.Exact}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("the list: %v", err)
 	}
-	stream, err := api.Watch(bounded(t), object.WatchOptions{Selection: all, Version: first})
+	stream, err := api.Watch(patience.Context(t), object.WatchOptions{Selection: all, Version: first})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,11 +207,11 @@ func TestW09_W22_TheAPIServerIsKilledAndComesBack(t *testing.T) {
 	if err := plane.APIServer.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a cause to be shown", func() bool { return m.reflector().Cause != nil })
+	patience.Until(t, "a cause to be shown", func() bool { return m.reflector().Cause != nil })
 	if n := m.Len(); n != 10 {
 		t.Errorf("%d objects are readable while the server is down; want 10", n)
 	}
-	if err := plane.APIServer.Start(bounded(t)); err != nil {
+	if err := plane.APIServer.Start(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	w.update("cm-1", "1")
@@ -233,7 +234,7 @@ func TestW13_APausedAPIServerGoesOn(t *testing.T) {
 	if err := plane.APIServer.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	if err := plane.APIServer.Start(bounded(t)); err == nil || !strings.Contains(err.Error(), "paused already") {
+	if err := plane.APIServer.Start(patience.Context(t)); err == nil || !strings.Contains(err.Error(), "paused already") {
 		t.Errorf("started while paused: %v", err)
 	}
 	if err := plane.APIServer.Resume(); err != nil {
@@ -267,17 +268,17 @@ func TestL10_AListThatIsCutOffChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.Collect(bounded(t), object.ListOptions{}); err != nil {
+	if _, err := source.Collect(patience.Context(t), object.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
 	client.CloseIdleConnections()
 	proxy.CutAfter(50_000) // behind the handshake, before the end of the answer
-	if list, err := source.Collect(bounded(t), object.ListOptions{}); err == nil {
+	if list, err := source.Collect(patience.Context(t), object.ListOptions{}); err == nil {
 		t.Errorf("%d items of a list that was cut off", len(list.Items))
 	}
 	proxy.CutAfter(-1)
-	if list, err := source.Collect(bounded(t), object.ListOptions{}); err != nil || len(list.Items) != 20 {
+	if list, err := source.Collect(patience.Context(t), object.ListOptions{}); err != nil || len(list.Items) != 20 {
 		t.Errorf("%d items, %v; want 20", len(list.Items), err)
 	}
 }
@@ -288,7 +289,7 @@ func TestW19_ARestoredSnapshotBeginsANewEpoch(t *testing.T) {
 	proxy := controlplane.StartProxy(t, plane.Address())
 	w := writer{t, clientset(t, plane.Config()), namespace(t, plane.Config())}
 	w.create("before", "0")
-	snapshot, err := plane.Snapshot(bounded(t))
+	snapshot, err := plane.Snapshot(patience.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,10 +300,10 @@ func TestW19_ARestoredSnapshotBeginsANewEpoch(t *testing.T) {
 	after := w.create("after", "0")
 	m := startMirror(t, proxy.Config(plane.Config()), w.namespace, wire.Protobuf, reflector.StreamingAuto)
 	m.reaches(t, after)
-	if err := plane.Restore(bounded(t), snapshot); err != nil {
+	if err := plane.Restore(patience.Context(t), snapshot); err != nil {
 		t.Fatal(err)
 	}
-	revision, err := plane.Revision(bounded(t))
+	revision, err := plane.Revision(patience.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +312,7 @@ func TestW19_ARestoredSnapshotBeginsANewEpoch(t *testing.T) {
 	}
 	// A server takes a watch from a version that it has not reached, and says nothing. The
 	// reflector lists when the watch breaks again and again.
-	eventually(t, "a rewind to be noticed", func() bool {
+	patience.Until(t, "a rewind to be noticed", func() bool {
 		s := m.reflector()
 		if s.Counts.Rewinds == 0 && s.State == reflector.Watching && s.Connected {
 			proxy.Cut()

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -219,22 +217,5 @@ func (o Options[T]) validate() error {
 	return nil
 }
 
-// ours begins the name of every function of this package.
-const ours = "github.com/tarnproject/tarn/reflector."
-
-// callSite returns the file and line of the nearest caller outside this package, the
-// file with its folder.
-func callSite() string {
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, ours) || strings.HasSuffix(f.File, "_test.go") {
-			dir, file := filepath.Split(f.File)
-			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
-		}
-		if !more {
-			return "unknown"
-		}
-	}
-}
+// callSite returns the file and line of the nearest caller outside this package.
+func callSite() string { return callsite.Outside("github.com/tarnproject/tarn/reflector") }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ import (
 func TestTheClientsetReadsAndWrites(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		pods := s.clientset(t).CoreV1().Pods(s.namespace)
-		ctx := bounded(t)
+		ctx := patience.Context(t)
 		made, err := pods.Create(ctx, pod(s.namespace, "a", map[string]string{"n": "0"}), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -118,12 +119,12 @@ var (
 // define makes the custom resource for one test and waits until it is served.
 func define(t *testing.T, client dynamic.Interface) {
 	t.Helper()
-	ctx := bounded(t)
+	ctx := patience.Context(t)
 	if _, err := client.Resource(definitionResource).Create(ctx, widgets(), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 		defer cancel()
 		if err := client.Resource(definitionResource).Delete(ctx, "widgets.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
@@ -163,7 +164,7 @@ func TestTheDynamicClientWorksOnACustomResource(t *testing.T) {
 			t.Fatal(err)
 		}
 		define(t, client)
-		ctx := bounded(t)
+		ctx := patience.Context(t)
 		widgets := client.Resource(widgetResource).Namespace(s.namespace)
 		w, err := widgets.Watch(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -207,7 +208,7 @@ func TestClientGosInformersMirror(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		clients := s.clientset(t)
 		pods := clients.CoreV1().Pods(s.namespace)
-		write := bounded(t)
+		write := patience.Context(t)
 		if _, err := pods.Create(write, pod(s.namespace, "a", map[string]string{"n": "0"}), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +239,7 @@ func TestClientGosInformersMirror(t *testing.T) {
 			select {
 			case what := <-seen:
 				return what
-			case <-time.After(patience):
+			case <-time.After(patience.Limit):
 				t.Fatal("nothing more came")
 				return ""
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 )
 
 // kubectl runs the kubectl that e2e/build made.
@@ -25,7 +26,7 @@ type kubectl struct {
 
 func newKubectl(t *testing.T, s server) kubectl {
 	t.Helper()
-	dir, err := controlplane.Binaries(bounded(t))
+	dir, err := controlplane.Binaries(patience.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func newKubectl(t *testing.T, s server) kubectl {
 }
 
 func (k kubectl) command(input string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(bounded(k.t), k.path, append(args, k.base...)...)
+	cmd := exec.CommandContext(patience.Context(k.t), k.path, append(args, k.base...)...)
 	cmd.Env = []string{
 		"HOME=" + k.home, "PATH=" + os.Getenv("PATH"), "TZ=UTC",
 		"KUBE_EDITOR=sed -i s/tier:.edited/tier:\\ by-hand/",
@@ -258,7 +259,7 @@ func TestKubectlWatches(t *testing.T) {
 				if !ok || !regexp.MustCompile(want).MatchString(line) {
 					t.Errorf("got %q, want %s", line, want)
 				}
-			case <-time.After(patience):
+			case <-time.After(patience.Limit):
 				t.Fatalf("%s did not come", want)
 			}
 		}

@@ -1,18 +1,17 @@
 package clients
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,16 +27,6 @@ var shared controlplane.Shared
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(shared.Run(m))
-}
-
-// patience is how long anything may take here, on a machine that is busy otherwise too.
-const patience = 2 * time.Minute
-
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // server is what a test runs on.
@@ -61,14 +50,14 @@ func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 		plane := shared.Plane(t)
 		test(t, newServer(t, "real", plane.Config(), plane.Address(), func(t *testing.T) {
 			t.Helper()
-			if err := plane.Compact(bounded(t), 0); err != nil {
+			if err := plane.Compact(patience.Context(t), 0); err != nil {
 				t.Fatal(err)
 			}
 			// Its watch cache remembers what etcd has forgotten.
 			if err := plane.APIServer.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if err := plane.APIServer.Start(bounded(t)); err != nil {
+			if err := plane.APIServer.Start(patience.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 		}))
@@ -81,7 +70,7 @@ func newServer(t *testing.T, name string, config *rest.Config, address string, f
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns, err := clients.CoreV1().Namespaces().Create(bounded(t),
+	ns, err := clients.CoreV1().Namespaces().Create(patience.Context(t),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "clients-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,7 +48,7 @@ func TestControllerRuntimesManagerWorks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- mgr.Start(ctx) }()
-		if _, err := s.clientset(t).CoreV1().Pods(s.namespace).Create(bounded(t), pod(s.namespace, "a", map[string]string{"seen": "no"}), metav1.CreateOptions{}); err != nil {
+		if _, err := s.clientset(t).CoreV1().Pods(s.namespace).Create(patience.Context(t), pod(s.namespace, "a", map[string]string{"seen": "no"}), metav1.CreateOptions{}); err != nil {
 			t.Error(err)
 		}
 		select {
@@ -55,14 +56,14 @@ func TestControllerRuntimesManagerWorks(t *testing.T) {
 			if name != "a" {
 				t.Errorf("got %s", name)
 			}
-		case <-time.After(patience):
+		case <-time.After(patience.Limit):
 			t.Error("the controller did not see its own patch")
 		}
 		cancel()
 		if err := <-ran; err != nil {
 			t.Error(err)
 		}
-		lease, err := s.clientset(t).CoordinationV1().Leases(s.namespace).Get(bounded(t), "e2e", metav1.GetOptions{})
+		lease, err := s.clientset(t).CoordinationV1().Leases(s.namespace).Get(patience.Context(t), "e2e", metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "" {
 			t.Errorf("the lease was not released: %v, %v", lease, err)
 		}

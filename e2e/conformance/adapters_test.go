@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/clientgo"
+	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -50,7 +51,7 @@ func TestAdapters(t *testing.T) {
 				ran := make(chan struct{})
 				go func() { inf.RunWithContext(ctx); close(ran) }()
 				defer func() { stop(); <-ran }()
-				if !cache.WaitForCacheSync(bounded(t).Done(), inf.HasSynced) {
+				if !cache.WaitForCacheSync(patience.Context(t).Done(), inf.HasSynced) {
 					t.Fatal("never synced")
 				}
 				w.update("a", "y")
@@ -62,7 +63,7 @@ func TestAdapters(t *testing.T) {
 						if got != want {
 							t.Fatalf("told %s; want %s", got, want)
 						}
-					case <-bounded(t).Done():
+					case <-patience.Context(t).Done():
 						t.Fatalf("never told %s", want)
 					}
 				}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarnproject/tarn/e2e/patience"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -80,7 +81,7 @@ func (s *side) send(t *testing.T, x exchange) (answer map[string]any) {
 	if x.until == "" {
 		return s.sendOnce(t, x)
 	}
-	eventually(t, x.name, func() bool {
+	patience.Until(t, x.name, func() bool {
 		answer = s.sendOnce(t, x)
 		return strings.Contains(short(answer), x.until)
 	})

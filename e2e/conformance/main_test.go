@@ -1,13 +1,12 @@
 package conformance
 
 import (
-	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -18,32 +17,6 @@ import (
 var shared controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
-
-// patience is how long anything may take here, on a machine that is busy otherwise too.
-const patience = 2 * time.Minute
-
-// bounded returns a context that ends with the test or with our patience.
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits for something that nobody tells of.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx := bounded(t)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
-		}
-	}
-}
 
 // server is what a test runs on.
 type server struct {
@@ -87,7 +60,7 @@ func (s server) clientset(t *testing.T) *kubernetes.Clientset {
 
 func (s server) newNamespace(t *testing.T) string {
 	t.Helper()
-	ns, err := s.clientset(t).CoreV1().Namespaces().Create(bounded(t),
+	ns, err := s.clientset(t).CoreV1().Namespaces().Create(patience.Context(t),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conformance-"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -103,13 +76,13 @@ func (s server) forget(t *testing.T) {
 		s.embedded.Compact(0)
 		return
 	}
-	if err := s.plane.Compact(bounded(t), 0); err != nil {
+	if err := s.plane.Compact(patience.Context(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.plane.APIServer.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.plane.APIServer.Start(bounded(t)); err != nil {
+	if err := s.plane.APIServer.Start(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }

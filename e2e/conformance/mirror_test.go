@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -142,7 +143,7 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 		}
 	})
 	if !opts.unsynced {
-		if err := m.WaitSynced(bounded(t)); err != nil {
+		if err := m.WaitSynced(patience.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,13 +170,13 @@ func (m *mirror[T]) times(what string) (n int) {
 
 func (m *mirror[T]) wasTold(t *testing.T, what string) {
 	t.Helper()
-	eventually(t, "to be told "+what, func() bool { return m.times(what) > 0 })
+	patience.Until(t, "to be told "+what, func() bool { return m.times(what) > 0 })
 }
 
 // reaches waits until the mirror has an object as it was written.
 func (m *mirror[T]) reaches(t *testing.T, obj metav1.Object) {
 	t.Helper()
-	if err := m.WaitForKey(bounded(t), object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}, object.Version(obj.GetResourceVersion())); err != nil {
+	if err := m.WaitForKey(patience.Context(t), object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}, object.Version(obj.GetResourceVersion())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -185,7 +186,7 @@ func (m *mirror[T]) reflector() reflector.Status { return m.Status().Sources[0].
 // watches waits until a watch is open.
 func (m *mirror[T]) watches(t *testing.T) {
 	t.Helper()
-	eventually(t, "an open watch", func() bool {
+	patience.Until(t, "an open watch", func() bool {
 		s := m.reflector()
 		return s.State == reflector.Watching && s.Connected
 	})
@@ -194,7 +195,7 @@ func (m *mirror[T]) watches(t *testing.T) {
 // same checks that the mirror has what a consistent list by client-go has.
 func (m *mirror[T]) same(t *testing.T, s server) {
 	t.Helper()
-	list, err := s.clientset(t).CoreV1().ConfigMaps(s.namespace).List(bounded(t), metav1.ListOptions{})
+	list, err := s.clientset(t).CoreV1().ConfigMaps(s.namespace).List(patience.Context(t), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,7 @@ func (m *mirror[T]) same(t *testing.T, s server) {
 	for i := range list.Items {
 		want[list.Items[i].Name] = string(list.Items[i].UID) + " " + list.Items[i].ResourceVersion
 	}
-	eventually(t, "the mirror to be what a list has", func() bool {
+	patience.Until(t, "the mirror to be what a list has", func() bool {
 		got := map[string]string{}
 		snap := m.Snapshot()
 		defer snap.Release()
@@ -225,7 +226,7 @@ func (w writer) configMap(name, value string) *corev1.ConfigMap {
 
 func (w writer) create(name, value string) *corev1.ConfigMap {
 	w.t.Helper()
-	cm, err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Create(bounded(w.t), w.configMap(name, value), metav1.CreateOptions{})
+	cm, err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Create(patience.Context(w.t), w.configMap(name, value), metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func (w writer) create(name, value string) *corev1.ConfigMap {
 
 func (w writer) update(name, value string) *corev1.ConfigMap {
 	w.t.Helper()
-	cm, err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Update(bounded(w.t), w.configMap(name, value), metav1.UpdateOptions{})
+	cm, err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Update(patience.Context(w.t), w.configMap(name, value), metav1.UpdateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func (w writer) update(name, value string) *corev1.ConfigMap {
 
 func (w writer) delete(name string) {
 	w.t.Helper()
-	if err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Delete(bounded(w.t), name, metav1.DeleteOptions{}); err != nil {
+	if err := w.clientset(w.t).CoreV1().ConfigMaps(w.namespace).Delete(patience.Context(w.t), name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -38,19 +39,19 @@ func grant(t *testing.T, s server, subjects ...rbacv1.Subject) (revoke func()) {
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}},
 	}
-	if _, err := api.Roles(s.namespace).Create(bounded(t), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := api.Roles(s.namespace).Create(patience.Context(t), role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, Subjects: subjects,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
 	}
-	if _, err := api.RoleBindings(s.namespace).Create(bounded(t), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := api.RoleBindings(s.namespace).Create(patience.Context(t), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
 		t.Helper()
-		if err := api.RoleBindings(s.namespace).Delete(bounded(t), "reader", metav1.DeleteOptions{}); err != nil {
+		if err := api.RoleBindings(s.namespace).Delete(patience.Context(t), "reader", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,14 +73,14 @@ func TestW23_RightsComeAndGo(t *testing.T) {
 		// Rights are looked at when a watch begins, so it begins often.
 		reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
 	})
-	eventually(t, "to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
+	patience.Until(t, "to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
 	revoke := grant(t, s, ann)
-	if err := m.WaitSynced(bounded(t)); err != nil {
+	if err := m.WaitSynced(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	revoke()
 	before := m.reflector().Counts.Ended[reflector.Forbidden]
-	eventually(t, "to be forbidden again", func() bool {
+	patience.Until(t, "to be forbidden again", func() bool {
 		st := m.reflector()
 		return st.Counts.Ended[reflector.Forbidden] > before && st.Cause != nil
 	})
@@ -104,7 +105,7 @@ func TestW23_TokensAreReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(account string) {
 		t.Helper()
-		token, err := s.plane.Token(bounded(t), s.namespace, account, time.Hour)
+		token, err := s.plane.Token(patience.Context(t), s.namespace, account, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,10 +119,10 @@ func TestW23_TokensAreReplaced(t *testing.T) {
 	m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
 		selection: object.Selection{Namespace: s.namespace}, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
 	})
-	if err := s.clientset(t).CoreV1().ServiceAccounts(s.namespace).Delete(bounded(t), "first", metav1.DeleteOptions{}); err != nil {
+	if err := s.clientset(t).CoreV1().ServiceAccounts(s.namespace).Delete(patience.Context(t), "first", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the token to be refused", func() bool { return m.reflector().Counts.Ended[reflector.Unauthorized] > 0 })
+	patience.Until(t, "the token to be refused", func() bool { return m.reflector().Counts.Ended[reflector.Unauthorized] > 0 })
 	if m.Len() != 1 {
 		t.Errorf("%d objects are readable meanwhile", m.Len())
 	}
@@ -168,10 +169,10 @@ func TestW23_CertificatesAreReplaced(t *testing.T) {
 	m := startMirror(t, nil, configMaps, mirrorOptions[*corev1.ConfigMap]{
 		selection: object.Selection{Namespace: s.namespace}, unsynced: true, client: client,
 	})
-	eventually(t, "the old one to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
+	patience.Until(t, "the old one to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
 	use("new")
 	proxy.Cut()
-	if err := m.WaitSynced(bounded(t)); err != nil {
+	if err := m.WaitSynced(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	m.same(t, s)
@@ -191,7 +192,7 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 			NominalConcurrencyShares: &none, BorrowingLimitPercent: &none, LimitResponse: flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject},
 		}},
 	}
-	if _, err := api.PriorityLevelConfigurations().Create(bounded(t), level, metav1.CreateOptions{}); err != nil {
+	if _, err := api.PriorityLevelConfigurations().Create(patience.Context(t), level, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	flow := &flowcontrolv1.FlowSchema{
@@ -204,7 +205,7 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 			}},
 		},
 	}
-	if _, err := api.FlowSchemas().Create(bounded(t), flow, metav1.CreateOptions{}); err != nil {
+	if _, err := api.FlowSchemas().Create(patience.Context(t), flow, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // it may be gone already
@@ -236,8 +237,8 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "429", func() bool { // until the server has learnt of the rule
-		_, err := source.Collect(bounded(t), object.ListOptions{})
+	patience.Until(t, "429", func() bool { // until the server has learnt of the rule
+		_, err := source.Collect(patience.Context(t), object.ListOptions{})
 		var refused *wire.Error
 		return err != nil && asError(err, &refused) && refused.Code == 429 && refused.RetryAfter > 0
 	})
@@ -245,12 +246,12 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 		selection: object.Selection{Namespace: s.namespace}, unsynced: true,
 		reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second}, // it asks for a seat often
 	})
-	eventually(t, "to be throttled", func() bool { return m.reflector().Counts.Ended[reflector.Throttled] > 0 })
+	patience.Until(t, "to be throttled", func() bool { return m.reflector().Counts.Ended[reflector.Throttled] > 0 })
 	leave()
-	if err := api.FlowSchemas().Delete(bounded(t), "conformance-none", metav1.DeleteOptions{}); err != nil {
+	if err := api.FlowSchemas().Delete(patience.Context(t), "conformance-none", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WaitSynced(bounded(t)); err != nil {
+	if err := m.WaitSynced(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,8 +271,8 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(definition("gone.example.com", "pebbles", "Pebble")), &crd.Object); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it to be defined", func() bool {
-				_, err := crds.Create(bounded(t), crd, metav1.CreateOptions{})
+			patience.Until(t, "it to be defined", func() bool {
+				_, err := crds.Create(patience.Context(t), crd, metav1.CreateOptions{})
 				return err == nil
 			})
 		}
@@ -281,9 +282,9 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 			pebble := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"colour": "grey"}}}
 			pebble.SetGroupVersionKind(pebbles.GVK())
 			pebble.SetName(name)
-			eventually(t, "it to be served", func() bool {
+			patience.Until(t, "it to be served", func() bool {
 				var err error
-				created, err = api.Resource(pebbles.GVR()).Namespace(s.namespace).Create(bounded(t), pebble, metav1.CreateOptions{})
+				created, err = api.Resource(pebbles.GVR()).Namespace(s.namespace).Create(patience.Context(t), pebble, metav1.CreateOptions{})
 				return err == nil
 			})
 			return created
@@ -291,21 +292,21 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 		m := startMirror(t, s.config, wire.Unstructured(pebbles), mirrorOptions[*unstructured.Unstructured]{
 			unsynced: true, reflector: reflector.Options[*unstructured.Unstructured]{GoneAfter: 500 * time.Millisecond},
 		})
-		eventually(t, "404", func() bool { return m.reflector().Counts.Ended[reflector.NotFound] > 0 })
+		patience.Until(t, "404", func() bool { return m.reflector().Counts.Ended[reflector.NotFound] > 0 })
 		define()
 		t.Cleanup(func() {
 			_ = crds.Delete(context.Background(), "pebbles.gone.example.com", metav1.DeleteOptions{}) // gone already unless it failed
 		})
 		m.reaches(t, put("one"))
 		m.watches(t)
-		if err := crds.Delete(bounded(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
+		if err := crds.Delete(patience.Context(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a deletion", func() bool { return m.times("delete one")+m.times("delete unknown one") == 1 && m.Len() == 0 })
+		patience.Until(t, "a deletion", func() bool { return m.times("delete one")+m.times("delete unknown one") == 1 && m.Len() == 0 })
 		define()
 		m.reaches(t, put("two"))
 		m.wasTold(t, "add two")
-		if err := crds.Delete(bounded(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
+		if err := crds.Delete(patience.Context(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	})

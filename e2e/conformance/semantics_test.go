@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -80,7 +81,7 @@ func TestGap(t *testing.T) {
 		seen := m.reflector().Mark.Version
 
 		api := wire.For(newClient(t, s), configMaps)
-		first, page, err := api.List(bounded(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2})
+		first, page, err := api.List(patience.Context(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2})
 		if err != nil || len(first) != 2 || page.Continue == "" {
 			t.Fatalf("a page of %d, %v", len(first), err)
 		}
@@ -119,7 +120,7 @@ func TestGap(t *testing.T) {
 			}
 		})
 		t.Run("L06 an expired token is refused", func(t *testing.T) {
-			_, _, err := api.List(bounded(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
+			_, _, err := api.List(patience.Context(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
 			if !apierrors.IsResourceExpired(err) {
 				t.Errorf("got %v", err)
 			}
@@ -139,7 +140,7 @@ func TestGap(t *testing.T) {
 			}
 		})
 		t.Run("W17 another life is told as one", func(t *testing.T) {
-			eventually(t, "both", func() bool { return m.times("delete unknown replaced") == 1 && m.times("add replaced") == 2 })
+			patience.Until(t, "both", func() bool { return m.times("delete unknown replaced") == 1 && m.times("add replaced") == 2 })
 		})
 		t.Run("W18 what went unseen is told", func(t *testing.T) { m.wasTold(t, "delete unknown gone") })
 	})
@@ -167,7 +168,7 @@ func TestLists(t *testing.T) {
 		count := func(opts object.ListOptions) (int, object.Page) {
 			t.Helper()
 			opts.Namespace = s.namespace
-			items, page, err := api.List(bounded(t), opts)
+			items, page, err := api.List(patience.Context(t), opts)
 			if err != nil {
 				t.Error(err)
 			}
@@ -209,12 +210,12 @@ func TestLists(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := source.Collect(bounded(t), object.ListOptions{}); !errors.Is(err, object.ErrWrongKind) {
+			if _, err := source.Collect(patience.Context(t), object.ListOptions{}); !errors.Is(err, object.ErrWrongKind) {
 				t.Errorf("got %v", err)
 			}
 		})
 		t.Run("L13", func(t *testing.T) {
-			_, _, err := api.List(bounded(t), object.ListOptions{Selection: here, Version: "999999999"})
+			_, _, err := api.List(patience.Context(t), object.ListOptions{Selection: here, Version: "999999999"})
 			status := apierrors.APIStatus(nil)
 			if !errors.As(err, &status) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || status.Status().Code != 504 {
 				t.Errorf("got %v", err)
@@ -255,7 +256,7 @@ func TestWatches(t *testing.T) {
 				t.Fatal(err)
 			}
 			proxy.Cut()
-			eventually(t, "a refused connection", func() bool { return m.reflector().Counts.Ended[reflector.Refused] > 0 })
+			patience.Until(t, "a refused connection", func() bool { return m.reflector().Counts.Ended[reflector.Refused] > 0 })
 			added := w.create("missed", "x")
 			if err := proxy.Refuse(false); err != nil {
 				t.Fatal(err)
@@ -269,7 +270,7 @@ func TestWatches(t *testing.T) {
 			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{
 				selection: here, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
 			})
-			eventually(t, "a third watch", func() bool { return m.reflector().Counts.Watches >= 3 })
+			patience.Until(t, "a third watch", func() bool { return m.reflector().Counts.Watches >= 3 })
 			m.reaches(t, w.create("later", "x"))
 			if c := m.reflector().Counts; c.Lists != 1 || c.Ended[reflector.Closed] == 0 {
 				t.Errorf("%d lists, ended for %v", c.Lists, c.Ended)
@@ -281,7 +282,7 @@ func TestWatches(t *testing.T) {
 				selection: here, reflector: reflector.Options[*corev1.ConfigMap]{Silence: time.Second},
 			})
 			m.watches(t)
-			eventually(t, "a silent watch to end", func() bool { return m.reflector().Counts.Ended[reflector.Silent] > 0 })
+			patience.Until(t, "a silent watch to end", func() bool { return m.reflector().Counts.Ended[reflector.Silent] > 0 })
 			m.reaches(t, w.create("after-silence", "x"))
 			if c := m.reflector().Counts; c.Lists != 1 {
 				t.Errorf("%d lists", c.Lists)
@@ -295,7 +296,7 @@ func TestWatches(t *testing.T) {
 			w.update("a", "y")
 			m.wasTold(t, "delete a")
 			w.update("a", "x")
-			eventually(t, "it to be back", func() bool { return m.times("add a") == 2 })
+			patience.Until(t, "it to be back", func() bool { return m.times("add a") == 2 })
 		})
 	})
 }
@@ -317,7 +318,7 @@ func TestHandlers(t *testing.T) {
 		})
 		t.Run("H01 a late subscriber", func(t *testing.T) {
 			m.reaches(t, w.create("b", "0"))
-			ctx, stop := context.WithCancel(bounded(t))
+			ctx, stop := context.WithCancel(patience.Context(t))
 			defer stop()
 			var told []string
 			for e := range m.Events(ctx, informer.SubOptions[*corev1.ConfigMap]{}) {
@@ -336,7 +337,7 @@ func TestHandlers(t *testing.T) {
 		t.Run("H06 what keeps a mirror", func(t *testing.T) {
 			nothing := object.Resource{Group: "nothing.example.com", Version: "v1", Resource: "nothings", Kind: "Nothing", Namespaced: true}
 			n := startMirror(t, s.config, wire.Metadata(nothing), mirrorOptions[*metav1.PartialObjectMetadata]{unsynced: true})
-			eventually(t, "a cause", func() bool { return n.reflector().Cause != nil })
+			patience.Until(t, "a cause", func() bool { return n.reflector().Cause != nil })
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
 			if err := n.WaitSynced(ctx); !apierrors.IsNotFound(errorsFind(err)) {
@@ -349,13 +350,13 @@ func TestHandlers(t *testing.T) {
 			if cm, ok := m.Get(object.Key{Namespace: s.namespace, Name: "good"}); !ok || len(cm.ManagedFields) > 0 {
 				t.Errorf("got %v", cm)
 			}
-			eventually(t, "the bad one in quarantine", func() bool { return len(m.Status().Quarantine) == 1 })
+			patience.Until(t, "the bad one in quarantine", func() bool { return len(m.Status().Quarantine) == 1 })
 			w.delete("bad")
 		})
 		t.Run("H10 reading what was written", func(t *testing.T) {
 			api := wire.For(newClient(t, s), configMaps)
 			for i := range 10 {
-				cm, err := api.Update(bounded(t), &corev1.ConfigMap{
+				cm, err := api.Update(patience.Context(t), &corev1.ConfigMap{
 					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "a"}, Data: map[string]string{"value": fmt.Sprint(i)},
 				}, wire.WriteOptions{})
 				if err != nil {
@@ -400,7 +401,7 @@ func reconcileAll(t *testing.T, w writer, m *mirror[*corev1.ConfigMap]) {
 	}()
 	w.create("reconciled", "0")
 	want := map[string]bool{"a": true, "b": true, "c": true, "good": true, "reconciled": true}
-	for guard := bounded(t); len(want) > 0; {
+	for guard := patience.Context(t); len(want) > 0; {
 		select {
 		case key := <-keys:
 			delete(want, key.Name)

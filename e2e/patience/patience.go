@@ -1,0 +1,35 @@
+// Package patience is how the tests on real servers wait: for as long as a busy machine may
+// need, and never by the clock where something else can be asked.
+package patience
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// Limit is how long anything may take, on a machine that is busy otherwise too.
+const Limit = 2 * time.Minute
+
+// Context returns a context that ends with the test or with our patience.
+func Context(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Until waits for something that nobody tells of.
+func Until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := Context(t)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,28 @@
+// Package callsite tells where a caller stands, for names and messages that people follow
+// to a line of their own program.
+package callsite
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Outside returns the file and line of the nearest caller whose function is not of the
+// package with the given import path, the file with its folder. Tests of that package count
+// as outside.
+func Outside(pkg string) string {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, pkg+".") || strings.HasSuffix(f.File, "_test.go") {
+			dir, file := filepath.Split(f.File)
+			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
+		}
+		if !more {
+			return "unknown"
+		}
+	}
+}

@@ -105,7 +105,16 @@ type queue[T comparable] struct {
 	drained chan struct{} // closed when a drain is over; nil when there is none. Guarded by mu
 }
 
+// unlimited is the limiter of queues that are never asked to limit: those of client-go's
+// own do, see rateLimitingQueue, and Tarn's need not be made.
+type unlimited[T comparable] struct{}
+
+func (unlimited[T]) When(T) time.Duration { return 0 }
+func (unlimited[T]) Forget(T)             {}
+func (unlimited[T]) NumRequeues(T) int    { return 0 }
+
 func newQueue[T comparable](opts own.Options[T], name string, provider workqueue.MetricsProvider) *queue[T] {
+	opts.Limiter = unlimited[T]{}
 	m := metricsOf(name, provider)
 	if m == nil {
 		return &queue[T]{Queue: own.New(opts)}

@@ -177,16 +177,16 @@ func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration,
 		return 0, false
 	}
 	e := q.entries.at(id)
-	was := q.runs.end(e.run())
-	e.place = was.again
-	q.line.drop(was.tag)
+	started, t, again := q.runs.end(e.run())
+	e.place = again
+	q.line.drop(t)
 	if q.opts.Metrics != nil {
-		worked = time.Duration(q.now() - was.started)
+		worked = time.Duration(q.now() - started)
 	}
 	switch {
-	case was.again != 0:
+	case again != 0:
 		q.again--
-		q.wait(id, was.again)
+		q.wait(id, again)
 	case e.slot == 0:
 		q.forget(id)
 	}

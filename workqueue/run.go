@@ -18,7 +18,10 @@ type run struct {
 
 func (r *runs) start(entry uint32, t tag, now int64) uint32 {
 	id := r.slab.take()
-	*r.slab.at(id) = run{started: now, entry: entry, tag: t, older: r.newest}
+	// Field by field, here and in end: what was written in small pieces and is read at once
+	// in a large one has to wait until it has reached the cache.
+	is := r.slab.at(id)
+	is.started, is.entry, is.tag, is.older = now, entry, t, r.newest
 	if r.newest != 0 {
 		r.slab.at(r.newest).newer = id
 	} else {
@@ -28,19 +31,22 @@ func (r *runs) start(entry uint32, t tag, now int64) uint32 {
 	return id
 }
 
-// end removes a run and returns what it was.
-func (r *runs) end(id uint32) run {
-	was := *r.slab.at(id)
-	if was.older != 0 {
-		r.slab.at(was.older).newer = was.newer
+// end removes a run and returns when it began, its tag, and the seat of its item if that
+// was added again.
+func (r *runs) end(id uint32) (started int64, t tag, again uint32) {
+	was := r.slab.at(id)
+	started, t, again = was.started, was.tag, was.again
+	older, newer := was.older, was.newer
+	if older != 0 {
+		r.slab.at(older).newer = newer
 	} else {
-		r.oldest = was.newer
+		r.oldest = newer
 	}
-	if was.newer != 0 {
-		r.slab.at(was.newer).older = was.older
+	if newer != 0 {
+		r.slab.at(newer).older = older
 	} else {
-		r.newest = was.older
+		r.newest = older
 	}
 	r.slab.release(id)
-	return was
+	return started, t, again
 }

@@ -10,8 +10,10 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 // childArg is the only argument of a process that is one side.
@@ -94,13 +96,14 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	if err := in.Decode(&t); err != nil {
 		return err
 	}
+	klog.SetLogger(logr.Discard()) // client-go tells of watches that were broken on purpose
 	saboteur := &saboteur{}
 	config := &rest.Config{
 		Host: t.Host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: t.CA, CertData: t.Cert, KeyData: t.Key},
 		WrapTransport: saboteur.wrap,
 	}
 	heard := newAudience()
-	m := begin(0)
+	m := begin(0, 0)
 	s, err := newSide(t.Side, config, heard)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		return nil
 	})
 	for step := "sync"; err == nil; {
-		r := m.end(step, heard.calls.Load())
+		r := m.end(step, heard.calls.Load(), saboteur.counted())
 		s.visit(r.Held.add)
 		if err = out.Encode(r); err != nil {
 			break
@@ -128,7 +131,7 @@ func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			break
 		}
 		step = c.Step
-		m = begin(heard.calls.Load())
+		m = begin(heard.calls.Load(), saboteur.counted())
 		if step == "relist" {
 			saboteur.expire()
 			err = s.relisted(ctx, m.events)

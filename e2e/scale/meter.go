@@ -16,6 +16,8 @@ type result struct {
 	Peak int64         `json:"peak"`
 	// Events are the calls of handlers.
 	Events int64 `json:"events"`
+	// Lists are those that the mirrors asked for, as a list or as a stream.
+	Lists int64 `json:"lists"`
 	// Held is what the mirrors held after it.
 	Held fingerprint `json:"held"`
 }
@@ -25,16 +27,20 @@ type meter struct {
 	wall   time.Time
 	cpu    time.Duration
 	events int64
+	lists  int64
 }
 
-func begin(events int64) meter {
+func begin(events, lists int64) meter {
 	// The kernel forgets the peak so far, where one may ask it to.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
-	return meter{time.Now(), processTime(), events}
+	return meter{time.Now(), processTime(), events, lists}
 }
 
-func (m meter) end(step string, events int64) result {
-	return result{Step: step, Wall: time.Since(m.wall), CPU: processTime() - m.cpu, Peak: peak(), Events: events - m.events}
+func (m meter) end(step string, events, lists int64) result {
+	return result{
+		Step: step, Wall: time.Since(m.wall), CPU: processTime() - m.cpu, Peak: peak(),
+		Events: events - m.events, Lists: lists - m.lists,
+	}
 }
 
 // processTime returns the processor time that the process has used.

@@ -8,11 +8,13 @@ import (
 	"sync"
 )
 
-// saboteur stands between a client and its transport, and has watches expire at a word.
+// saboteur stands between a client and its transport, and has watches expire at a word. It
+// counts lists as well.
 type saboteur struct {
 	mu      sync.Mutex // guards what follows
 	watches map[*watchBody]struct{}
 	expired map[string]bool // by path: the next watch that would resume is refused
+	lists   int64           // how many were asked for, page by page or as a stream
 }
 
 // errBroken ends a watch.
@@ -22,11 +24,14 @@ func (s *saboteur) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		query := req.URL.Query()
 		watch := query.Get("watch")
-		if watch != "1" && watch != "true" {
-			return next.RoundTrip(req)
-		}
-		if query.Get("sendInitialEvents") != "true" && s.refuses(req.URL.Path) {
+		watches := watch == "1" || watch == "true"
+		if list := !watches || query.Get("sendInitialEvents") == "true"; list {
+			s.listed(req.URL.Path, query.Get("continue") == "")
+		} else if s.refuses(req.URL.Path) {
 			return gone(req), nil
+		}
+		if !watches {
+			return next.RoundTrip(req)
 		}
 		resp, err := next.RoundTrip(req)
 		if err == nil {
@@ -50,6 +55,23 @@ func (s *saboteur) expire() {
 		w.once.Do(func() { close(w.broken) })
 		_ = w.ReadCloser.Close()
 	}
+}
+
+// listed notes a list. Whoever lists because his watch broke, as client-go does, need not
+// be told to do it again.
+func (s *saboteur) listed(path string, first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.expired, path)
+	if first {
+		s.lists++
+	}
+}
+
+func (s *saboteur) counted() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lists
 }
 
 func (s *saboteur) refuses(path string) bool {

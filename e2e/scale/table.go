@@ -11,12 +11,12 @@ import (
 func table(out io.Writer, s settings, results map[string][]result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%d pods, %d custom resources, %d changes\n\n", s.pods, s.widgets, s.churn)
-	fmt.Fprintln(w, "step\tside\twall\tCPU\tpeak memory\thandler calls\tcalls/s\tCPU per call\t")
+	fmt.Fprintln(w, "step\tside\twall\tCPU\tpeak memory\tlists\thandler calls\tcalls/s\tCPU per call\t")
 	for i := range results[sides[0]] {
 		for _, side := range sides {
 			r := results[side][i]
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f MiB\t%d\t%s\t%s\t\n", r.Step, side, round(r.Wall), round(r.CPU),
-				float64(r.Peak)/(1<<20), r.Events, rate(r), each(r))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.0f MiB\t%d\t%d\t%s\t%s\t\n", r.Step, side, round(r.Wall), round(r.CPU),
+				float64(r.Peak)/(1<<20), r.Lists, r.Events, rate(r), each(r))
 		}
 	}
 	return w.Flush()

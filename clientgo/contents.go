@@ -2,9 +2,7 @@ package clientgo
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
-	"sync/atomic"
 
 	"k8s.io/client-go/tools/cache"
 )
@@ -27,15 +25,14 @@ type index struct {
 	number int32 // the roll of all objects is number 0
 	name   string
 	values cache.IndexFunc
-	rolls  *table // entries of *roll
+	rolls  *table // of *roll
 }
 
-// entry is an object under its key. On the machines of today it fills a cache line.
+// entry is where an object is. On the machines of today it fills a cache line.
 type entry struct {
-	hash   uint64
-	key    string
-	obj    atomic.Value // of one type all its life; nothing for nil
-	places []place      // by the number of the index, the first in the roll of all
+	slot   *slot
+	places []place  // by the number of the index, the first in the roll of all
+	room   [2]place // for the places of an object with one index
 }
 
 // place is where an object is in a roll.
@@ -43,24 +40,6 @@ type place struct {
 	roll   *roll
 	number int32
 	pos    int32
-}
-
-// nothing stands for nil, which an atomic.Value does not take.
-type nothing struct{}
-
-func boxed(obj any) any {
-	if obj == nil {
-		return nothing{}
-	}
-	return obj
-}
-
-func (e *entry) load() any {
-	obj := e.obj.Load()
-	if _, ok := obj.(nothing); ok {
-		return nil
-	}
-	return obj
 }
 
 // in returns the place in a roll.
@@ -131,34 +110,33 @@ func (x *index) failed(key string, err error) error {
 
 // insert stores an object of some values under a key that is not there.
 func (c *contents) insert(key string, obj any, values [][]string) {
-	e := &entry{key: key, places: make([]place, 0, 1+len(c.indexes))}
+	e := &entry{}
+	e.places = e.room[:0]
+	if n := 1 + len(c.indexes); n > len(e.room) {
+		e.places = make([]place, 0, n)
+	}
 	e.places = append(e.places, place{c.all, 0, c.all.add(e, obj)})
 	for i, x := range c.indexes {
 		for _, value := range values[i] {
 			x.place(e, value, obj)
 		}
 	}
-	e.obj.Store(boxed(obj))
-	c.objects.add(e)
+	c.objects.add(key, obj, e)
 }
 
 // roll returns the objects of a value, nil without any.
 func (x *index) roll(value string) *roll {
-	e := x.rolls.find(value)
-	if e == nil {
-		return nil
-	}
-	return e.obj.Load().(*roll)
+	r, _ := x.rolls.get(value)
+	found, _ := r.(*roll)
+	return found
 }
 
 // place adds an object to the roll of a value, unless it is there already.
 func (x *index) place(e *entry, value string, obj any) {
 	r := x.roll(value)
 	if r == nil {
-		r = &roll{}
-		r.entry.key = value
-		r.entry.obj.Store(r)
-		x.rolls.add(&r.entry)
+		r = &roll{value: value}
+		x.rolls.add(value, r, nil)
 	} else if e.in(r) != nil {
 		return
 	}
@@ -167,26 +145,16 @@ func (x *index) place(e *entry, value string, obj any) {
 
 // update puts an object of some values in the place of another.
 //
-// Whoever gets it by its key finds it in lists too: the entry comes last.
-func (c *contents) update(e *entry, obj any, values [][]string) {
-	if e.stays(values) {
+// Whoever gets it by its key finds it in lists too: the slot comes last.
+func (c *contents) update(s *slot, obj any, values [][]string) {
+	if e := s.entry; e.stays(values) {
 		for i := range e.places {
 			e.places[i].roll.set(e.places[i].pos, obj)
 		}
 	} else {
 		c.move(e, obj, values)
 	}
-	obj = boxed(obj)
-	if reflect.TypeOf(obj) == reflect.TypeOf(e.obj.Load()) {
-		e.obj.Store(obj)
-		return
-	}
-	other := &entry{key: e.key, places: e.places}
-	other.obj.Store(obj)
-	for _, p := range e.places {
-		p.roll.who[p.pos] = other
-	}
-	c.objects.swap(e, other)
+	c.objects.set(s, obj)
 }
 
 // stays reports whether an entry has these very values.
@@ -194,7 +162,7 @@ func (e *entry) stays(values [][]string) bool {
 	rest := e.places[1:]
 	for i, of := range values {
 		for _, value := range of {
-			if len(rest) == 0 || int(rest[0].number) != i+1 || rest[0].roll.entry.key != value {
+			if len(rest) == 0 || int(rest[0].number) != i+1 || rest[0].roll.value != value {
 				return false
 			}
 			rest = rest[1:]
@@ -205,13 +173,13 @@ func (e *entry) stays(values [][]string) bool {
 
 // move takes an entry to the rolls of these values.
 func (c *contents) move(e *entry, obj any, values [][]string) {
-	old := e.places
-	e.places = make([]place, 0, len(old))
+	old := slices.Clone(e.places)
+	e.places = e.places[:0]
 	e.places = append(e.places, old[0])
 	c.all.set(old[0].pos, obj)
 	for i, x := range c.indexes {
 		for _, value := range values[i] {
-			at := slices.IndexFunc(old, func(p place) bool { return p.roll != nil && p.number == x.number && p.roll.entry.key == value })
+			at := slices.IndexFunc(old, func(p place) bool { return p.roll != nil && p.number == x.number && p.roll.value == value })
 			if at < 0 {
 				x.place(e, value, obj)
 				continue
@@ -232,16 +200,17 @@ func (c *contents) move(e *entry, obj any, values [][]string) {
 func (c *contents) leave(p place) {
 	p.roll.remove(p.pos)
 	if len(p.roll.who) == 0 && p.number > 0 {
-		c.indexes[p.number-1].rolls.remove(&p.roll.entry)
+		rolls := c.indexes[p.number-1].rolls
+		rolls.remove(rolls.find(p.roll.value))
 	}
 }
 
 // remove takes an object out.
-func (c *contents) remove(e *entry) {
-	for _, p := range e.places {
+func (c *contents) remove(s *slot) {
+	for _, p := range s.entry.places {
 		c.leave(p)
 	}
-	c.objects.remove(e)
+	c.objects.remove(s)
 }
 
 // addIndex indexes what there is by one more function. The error is that of the last
@@ -249,13 +218,13 @@ func (c *contents) remove(e *entry) {
 func (c *contents) addIndex(name string, values cache.IndexFunc) (err error) {
 	x := &index{int32(len(c.indexes) + 1), name, values, newTable(0)}
 	for _, e := range c.all.who {
-		obj := e.load()
+		obj := e.slot.load()
 		if obj == nil {
 			continue
 		}
 		values, e2 := x.ask(obj)
 		if e2 != nil {
-			err = x.failed(e.key, e2)
+			err = x.failed(e.slot.key, e2)
 			continue
 		}
 		for _, value := range values {

@@ -77,7 +77,7 @@ func (s *threadSafe) Index(indexName string, obj any) ([]any, error) {
 		for _, e := range r.who {
 			if !seen[e] {
 				seen[e] = true
-				found = append(found, e.load())
+				found = append(found, e.slot.load())
 			}
 		}
 	}
@@ -106,9 +106,7 @@ func (s *threadSafe) ListIndexFuncValues(indexName string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x, err := s.contents.Load().named(indexName); err == nil {
-		for e := range x.rolls.all {
-			values = append(values, e.key)
-		}
+		values = slices.AppendSeq(values, x.rolls.keys)
 	}
 	return values
 }

@@ -82,30 +82,30 @@ func (inf *informer) put(d *delta.Delta[*record]) {
 	var room few
 	values, err := c.evaluate(room[:0], key, obj, true)
 	inf.complain(err)
-	e := c.objects.find(key)
-	if e == nil {
+	at := c.objects.find(key)
+	if at == nil {
 		c.insert(strings.Clone(key), obj, values)
 		inf.note(note{kind: added, new: obj})
 		return
 	}
-	old := e.load()
-	c.update(e, obj, values)
-	inf.noteUpdate(e.key, old, obj)
+	old := at.load()
+	c.update(at, obj, values)
+	inf.noteUpdate(at.key, old, obj)
 }
 
 // remove takes out what a delta says is deleted. The deletion of something that is not
 // there is told as well, unless all that is known of it is its key.
 func (inf *informer) remove(d *delta.Delta[*record]) {
 	c := inf.indexer.contents.Load()
-	e := c.objects.find(inf.indexer.textOf(d.Key))
-	if e != nil {
-		c.remove(e)
-	}
+	at := c.objects.find(inf.indexer.textOf(d.Key))
 	switch {
 	case !d.Unknown:
 		inf.note(note{kind: deleted, old: d.Object.obj})
-	case e != nil:
-		inf.noteGone(e.key, e.load())
+	case at != nil:
+		inf.noteGone(at.key, at.load())
+	}
+	if at != nil {
+		c.remove(at)
 	}
 }
 
@@ -133,24 +133,24 @@ func (inf *informer) replace(list *object.List[*record], initial bool) (lost err
 			key = item.Object.key // a transform may have renamed it
 		}
 		text := s.textOf(key)
-		e := was.objects.find(text)
+		at := was.objects.find(text)
 		switch {
 		case item.Err == nil && !item.Held:
-			if e != nil {
-				text = e.key
+			if at != nil {
+				text = at.key
 			} else {
 				text = strings.Clone(text)
 			}
 			inf.replaceOne(was, is, text, item.Object.obj, initial)
 			continue
-		case item.Err == nil && e != nil && sameVersion(e.load(), item.UID, item.Version):
-			inf.replaceOne(was, is, e.key, e.load(), initial)
+		case item.Err == nil && at != nil && sameVersion(at.load(), item.UID, item.Version):
+			inf.replaceOne(was, is, at.key, at.load(), initial)
 			continue
 		case item.Err == nil:
 			lost = fmt.Errorf("%v: %w", key, store.ErrNotHeld)
 		}
-		if e != nil && is.objects.find(e.key) == nil {
-			inf.complain(is.put(e.key, e.load()))
+		if at != nil && is.objects.find(at.key) == nil {
+			inf.complain(is.put(at.key, at.load()))
 		}
 	}
 	s.contents.Store(is)
@@ -158,8 +158,8 @@ func (inf *informer) replace(list *object.List[*record], initial bool) (lost err
 	items := slices.Clone(inf.batch.notes[from:])
 	inf.batch.notes = inf.batch.notes[:from]
 	for _, e := range was.all.who {
-		if is.objects.find(e.key) == nil {
-			inf.noteGone(e.key, e.load())
+		if at := e.slot; is.objects.find(at.key) == nil {
+			inf.noteGone(at.key, at.load())
 		}
 	}
 	inf.batch.notes = append(inf.batch.notes, items...)

@@ -14,10 +14,9 @@ import (
 // roll that nobody lists is written in place, and a short one has no chunks but those of
 // its view: most indexes have many values, and most values few objects.
 type roll struct {
-	// What an update looks at stands together.
+	value  string                  // in the index
 	view   atomic.Pointer[[]chunk] // chunks as readers have them; nil since the last write
 	chunks []chunk                 // all but the last are full; nil while it is short
-	entry  entry                   // of its value, in the table of an index
 	epoch  uint64                  // counts views
 	who    []*entry                // whose objects they are
 }
@@ -54,7 +53,7 @@ func (r *roll) gather() []chunk {
 	}
 	objs := make([]any, len(r.who))
 	for i, e := range r.who {
-		objs[i] = e.load()
+		objs[i] = e.slot.load()
 	}
 	return []chunk{{objs, r.epoch}}
 }

@@ -2,127 +2,189 @@ package clientgo
 
 import (
 	"hash/maphash"
+	"reflect"
 	"sync/atomic"
 )
 
-// table finds entries by their keys. Readers take no lock and may be many; writers take
+// table finds objects by their keys. Readers take no lock and may be many; writers take
 // turns, on a lock that is not the table's.
 //
-// It is open addressing in a slice of pointers. What is removed leaves a mark in its slot,
-// until the slice is made anew, so that nobody who is looking goes past what he looks for.
-// Go's map would need a lock around reads, and sync.Map a boxed key for each of them.
+// It is open addressing, with keys and objects in the slots, so that a reader waits for
+// memory twice: for the slot, and for the text of its key. A slot whose object was removed
+// is not used again, until all are made anew, so that nobody who is looking goes past
+// what he looks for. Go's map would need a lock around reads, and sync.Map has a boxed key
+// and one more pointer on the way to each.
 type table struct {
 	seed  maphash.Seed
-	slots atomic.Pointer[[]slot] // a power of two, of which a quarter or more is free
+	slots atomic.Pointer[[]slot] // a power of two, of which 3 in 16 or more are free
 	taken int                    // slots that are not free
-	live  int                    // of these, slots that have an entry
+	live  int                    // of these, slots that have an object
 }
 
-type slot = atomic.Pointer[entry] // nil is free
+// slot is an object under its key.
+type slot struct {
+	hash  atomic.Uint64 // 0 is free; what follows is complete once it is not
+	key   string        // never written again
+	obj   atomic.Value  // of one type all its life; nothing for nil
+	entry *entry        // where else the object is; for writers
+}
 
-// gone is in slots whose entry was removed. It has no key that could be looked for.
-var gone = &entry{hash: 0}
+// gone is the hash of slots whose object was removed. No key has it, see table.hash.
+const gone = 2
+
+// live reports whether there is an object.
+func (s *slot) live() bool { return s.hash.Load()&1 == 1 }
+
+// nothing stands for nil, which an atomic.Value does not take.
+type nothing struct{}
+
+func boxed(obj any) any {
+	if obj == nil {
+		return nothing{}
+	}
+	return obj
+}
+
+// load returns the object. It is for writers; readers use get.
+func (s *slot) load() any {
+	obj := s.obj.Load()
+	if _, ok := obj.(nothing); ok {
+		return nil
+	}
+	return obj
+}
 
 const fewestSlots = 8
 
 // newTable makes a table with room for n.
 func newTable(n int) *table {
 	t := &table{seed: maphash.MakeSeed()}
-	t.make(n)
+	slots := newSlots(n)
+	t.slots.Store(&slots)
 	return t
 }
 
-// make gives the table empty slots, for n entries and some more.
-func (t *table) make(n int) {
+// newSlots makes slots for n objects and some more.
+func newSlots(n int) []slot {
 	size := fewestSlots
-	for size*3 <= n*4 {
+	for size*13 <= n*16 {
 		size *= 2
 	}
-	slots := make([]slot, size)
-	t.slots.Store(&slots)
-	t.taken, t.live = 0, 0
+	return make([]slot, size)
 }
 
 func (t *table) hash(key string) uint64 { return maphash.String(t.seed, key) | 1 }
 
-// find returns the entry of a key, nil without one.
-func (t *table) find(key string) *entry {
+// get returns the object of a key.
+func (t *table) get(key string) (obj any, exists bool) {
+	for {
+		s := t.find(key)
+		if s == nil {
+			return nil, false
+		}
+		obj := s.load()
+		if s.hash.Load() != gone {
+			return obj, true
+		}
+		// It was removed meanwhile, or is in another slot now, and this was no object.
+	}
+}
+
+// find returns the slot of a key, nil without one.
+func (t *table) find(key string) *slot {
 	hash := t.hash(key)
 	slots := *t.slots.Load()
 	for i := hash >> 1; ; i++ {
-		e := slots[i&uint64(len(slots)-1)].Load()
-		if e == nil || e.hash == hash && e.key == key {
-			return e
+		s := &slots[i&uint64(len(slots)-1)]
+		switch s.hash.Load() {
+		case hash:
+			if s.key == key {
+				return s
+			}
+		case 0:
+			return nil
 		}
 	}
 }
 
-// slotOf returns the slot of an entry that is there.
-func (t *table) slotOf(e *entry) *slot {
+// add puts in an object whose key is not there.
+func (t *table) add(key string, obj any, e *entry) {
 	slots := *t.slots.Load()
-	for i := e.hash >> 1; ; i++ {
-		if s := &slots[i&uint64(len(slots)-1)]; s.Load() == e {
-			return s
-		}
+	if (t.taken+1)*16 > len(slots)*13 {
+		slots = t.rebuild(slots)
 	}
-}
-
-// add puts in an entry whose key is not there.
-func (t *table) add(e *entry) {
-	if slots := *t.slots.Load(); (t.taken+1)*4 > len(slots)*3 {
-		t.rebuild(slots)
-	}
-	e.hash = t.hash(e.key)
-	put(*t.slots.Load(), e)
+	put(slots, t.hash(key), key, boxed(obj), e)
 	t.taken++
 	t.live++
 }
 
-// put puts an entry into the first free slot from where it belongs.
-func put(slots []slot, e *entry) {
-	for i := e.hash >> 1; ; i++ {
-		if s := &slots[i&uint64(len(slots)-1)]; s.Load() == nil {
-			s.Store(e)
-			return
-		}
+// put fills the first free slot from where a hash belongs. The hash comes last: who sees it
+// finds the rest.
+func put(slots []slot, hash uint64, key string, obj any, e *entry) {
+	i := hash >> 1
+	for slots[i&uint64(len(slots)-1)].hash.Load() != 0 {
+		i++
+	}
+	s := &slots[i&uint64(len(slots)-1)]
+	s.key, s.entry = key, e
+	s.obj.Store(obj)
+	s.hash.Store(hash)
+	if e != nil {
+		e.slot = s
 	}
 }
 
-// swap puts an entry in the place of another with the same key.
-func (t *table) swap(was, is *entry) {
-	is.hash = was.hash
-	t.slotOf(was).Store(is)
+// set puts an object in the place of another. If it is of another type, it gets another
+// slot.
+func (t *table) set(s *slot, obj any) {
+	obj = boxed(obj)
+	if reflect.TypeOf(obj) == reflect.TypeOf(s.obj.Load()) {
+		s.obj.Store(obj)
+		return
+	}
+	key := s.key
+	t.add(key, obj, s.entry) // beside the first, so that at no moment there is none
+	t.removeFirst(key)
 }
 
-// remove takes out an entry.
-func (t *table) remove(e *entry) {
-	t.slotOf(e).Store(gone)
-	t.live--
+// remove takes out the object of a slot.
+func (t *table) remove(s *slot) {
+	t.clear(s)
 	if slots := *t.slots.Load(); len(slots) > fewestSlots && t.live*8 < len(slots) {
 		t.rebuild(slots)
 	}
 }
 
-// rebuild makes the slots anew, with room for as many entries again. Readers go on in those
+// removeFirst takes out the object of a key that is there twice and was put in first.
+func (t *table) removeFirst(key string) { t.clear(t.find(key)) }
+
+// clear has a slot be gone. It keeps nothing alive but its key.
+func (t *table) clear(s *slot) {
+	s.hash.Store(gone) // first: whoever reads what follows looks here again
+	s.obj.Store(reflect.Zero(reflect.TypeOf(s.obj.Load())).Interface())
+	s.entry = nil
+	t.live--
+}
+
+// rebuild makes the slots anew, with room for half as many objects again. Readers go on in those
 // that there were, and come to the new ones when they are complete.
-func (t *table) rebuild(old []slot) {
-	next := table{}
-	next.make(t.live * 2)
-	slots := *next.slots.Load()
+func (t *table) rebuild(old []slot) []slot {
+	slots := newSlots(t.live * 3 / 2)
 	for i := range old {
-		if e := old[i].Load(); e != nil && e != gone {
-			put(slots, e)
+		if s := &old[i]; s.live() {
+			put(slots, s.hash.Load(), s.key, s.obj.Load(), s.entry)
 		}
 	}
 	t.slots.Store(&slots)
 	t.taken = t.live
+	return slots
 }
 
-// all visits every entry. The caller has the writers' lock.
-func (t *table) all(yield func(*entry) bool) {
+// keys visits every key. The caller has the writers' lock.
+func (t *table) keys(yield func(string) bool) {
 	slots := *t.slots.Load()
 	for i := range slots {
-		if e := slots[i].Load(); e != nil && e != gone && !yield(e) {
+		if s := &slots[i]; s.live() && !yield(s.key) {
 			return
 		}
 	}

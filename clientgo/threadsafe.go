@@ -81,8 +81,8 @@ func (s *threadSafe) set(key string, obj any, kept string) {
 	if err != nil {
 		panic(err) // nothing has been stored
 	}
-	if e := c.objects.find(key); e != nil {
-		c.update(e, obj, values)
+	if at := c.objects.find(key); at != nil {
+		c.update(at, obj, values)
 		return
 	}
 	if kept == "" {
@@ -119,8 +119,8 @@ func (s *threadSafe) DeleteWithObject(key string, obj any) {
 // remove takes an object out. The caller has the lock.
 func (s *threadSafe) remove(key string, obj any) {
 	c := s.contents.Load()
-	if e := c.objects.find(key); e != nil {
-		c.remove(e)
+	if at := c.objects.find(key); at != nil {
+		c.remove(at)
 	}
 	if obj == nil {
 		return
@@ -164,8 +164,8 @@ func (s *threadSafe) replace(n int, version string, items func(yield func(string
 func (c *contents) put(key string, obj any) error {
 	var room few
 	values, err := c.evaluate(room[:0], key, obj, true)
-	if e := c.objects.find(key); e != nil {
-		c.update(e, obj, values)
+	if at := c.objects.find(key); at != nil {
+		c.update(at, obj, values)
 	} else {
 		c.insert(key, obj, values)
 	}
@@ -195,8 +195,8 @@ func (s *threadSafe) commit(txns []cache.ThreadSafeStoreTransaction) {
 				failed = err
 			}
 		case cache.TransactionTypeDelete:
-			if e := c.objects.find(txn.Key); e != nil {
-				c.remove(e)
+			if at := c.objects.find(txn.Key); at != nil {
+				c.remove(at)
 			}
 		}
 	}
@@ -237,14 +237,14 @@ func (s *threadSafe) LastStoreSyncResourceVersion() string {
 // Get implements cache.ThreadSafeStore.
 func (s *threadSafe) Get(key string) (item any, exists bool) {
 	if before := s.batches.Load(); before%2 == 0 {
-		item, exists = s.contents.Load().get(key)
+		item, exists = s.contents.Load().objects.get(key)
 		if s.batches.Load() == before {
 			return item, exists
 		}
 	}
 	s.mu.Lock() // a batch is between its first write and its last, or was
 	defer s.mu.Unlock()
-	return s.contents.Load().get(key)
+	return s.contents.Load().objects.get(key)
 }
 
 // getKey is Get of a key that need not be put together for long.
@@ -252,14 +252,6 @@ func (s *threadSafe) getKey(key object.Key) (item any, exists bool) {
 	var room [128]byte
 	text := appendKey(room[:0], key)
 	return s.Get(unsafe.String(unsafe.SliceData(text), len(text)))
-}
-
-func (c *contents) get(key string) (item any, exists bool) {
-	e := c.objects.find(key)
-	if e == nil {
-		return nil, false
-	}
-	return e.load(), true
 }
 
 // view returns what is in a roll, which the caller may read and not change.
@@ -289,7 +281,7 @@ func (s *threadSafe) ListKeys() []string {
 func keysOf(r *roll) []string {
 	keys := make([]string, len(r.who))
 	for i, e := range r.who {
-		keys[i] = e.key
+		keys[i] = e.slot.key
 	}
 	return keys
 }

@@ -1,7 +1,9 @@
 package clientgo_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +39,76 @@ func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestD18_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T) {
+	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(false)
+			for _, pod := range []string{"a1", "a2", "a3"} {
+				w.put(pod, false)
+			}
+			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
+			h := listen(t, inf)
+			start(t, inf)
+			h.take()
+			<-time.After(time.Minute)
+			w.expire(1, "a1", "a2", "a3") // 14
+			w.cut()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			gone, version := len(h.take()), inf.LastSyncResourceVersion()
+			want := map[string]int{"client-go": 1, "ours": 3}[name]
+			if left := len(inf.GetStore().ListKeys()); gone != want || left != 3-want || version != "14" || w.lists != 1 {
+				t.Errorf("%s: %d deletions told, %d pods left at %s after %d lists", name, gone, left, version, w.lists)
+			}
+		})
+	}
+}
+
+// The reflector of a store that is told of everything tells it once.
+func TestD18_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(false)
+		for _, pod := range []string{"a1", "a2", "a3"} {
+			w.put(pod, false)
+		}
+		store := &deletions{Store: clientgo.NewStore(cache.MetaNamespaceKeyFunc)}
+		r := clientgo.NewReflector(w, &corev1.Pod{}, store, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.RunWithContext(ctx)
+		}()
+		<-time.After(time.Minute)
+		w.expire(2, "a1", "a2", "a3") // 14
+		for range 3 {
+			w.cut()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if v := r.LastSyncResourceVersion(); v != "14" || w.lists != 1 {
+				t.Errorf("at %s after %d lists", v, w.lists)
+			}
+		}
+		cancel()
+		<-done
+		slices.Sort(store.keys)
+		if want := []string{"a1", "a2", "a3"}; !slices.Equal(store.keys, want) {
+			t.Errorf("deleted %q, want %q", store.keys, want)
+		}
+	})
+}
+
+// deletions is a store that notes what it is told to delete.
+type deletions struct {
+	cache.Store
+	keys []string
+}
+
+func (d *deletions) Delete(obj any) error {
+	d.keys = append(d.keys, obj.(*corev1.Pod).Name)
+	return d.Store.Delete(obj)
 }
 
 func TestD04_ATransformSeesAnObjectOnce(t *testing.T) {

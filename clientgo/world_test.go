@@ -26,8 +26,9 @@ type world struct {
 	version   int
 	uids      int
 	pods      map[string]*corev1.Pod
-	history   []watch.Event // each one version after the one before
-	forgotten int           // versions up to this one cannot be watched from
+	history   []watch.Event         // what came at each version, one after the other; see expire
+	together  map[int][]watch.Event // more that came at a version
+	forgotten int                   // versions up to this one cannot be watched from
 	watches   []*worldWatch
 	listErrs  int // how many lists are going to fail
 	lists     int
@@ -89,6 +90,32 @@ func (w *world) deleteLocked(name string) {
 	w.version++
 	pod.ResourceVersion = strconv.Itoa(w.version)
 	w.tell(watch.Event{Type: watch.Deleted, Object: pod})
+}
+
+// expire deletes pods at one version, as the end of an etcd lease does. Open watches are told
+// of the first few.
+func (w *world) expire(told int, names ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deleteLocked(names[0])
+	w.together = map[int][]watch.Event{}
+	for i, name := range names[1:] {
+		pod := w.pods[name].DeepCopy()
+		delete(w.pods, name)
+		pod.ResourceVersion = strconv.Itoa(w.version)
+		ev := watch.Event{Type: watch.Deleted, Object: pod}
+		w.together[w.version] = append(w.together[w.version], ev)
+		for _, ww := range w.watches {
+			if i+1 < told {
+				ww.send(ev)
+			}
+		}
+	}
+}
+
+func versionOf(ev watch.Event) int {
+	n, _ := strconv.Atoi(ev.Object.(*corev1.Pod).ResourceVersion)
+	return n
 }
 
 func (w *world) tell(ev watch.Event) {
@@ -185,6 +212,9 @@ func (w *world) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	for _, ev := range w.history[min(from-w.forgotten, len(w.history)):] {
 		if ev.Object != nil {
 			ww.send(ev)
+			for _, more := range w.together[versionOf(ev)] {
+				ww.send(more)
+			}
 		}
 	}
 	w.watches = append(w.watches, ww)

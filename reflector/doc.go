@@ -45,6 +45,10 @@
 //   - A watch asks for bookmarks and for an end after a random time. When it ends, the
 //     next begins where it stopped. There is no LIST unless the server has forgotten
 //     that version or the same version keeps failing.
+//   - Deletions may share a version, as those of Events that expire together. So where the
+//     last event was a deletion the next watch begins one version earlier, unless a
+//     bookmark has said that there are no more; see [Status.Resume]. What comes again is
+//     counted as stale and told nobody.
 //   - A listed version below one already seen means that the server's history began
 //     anew (etcd came back from a backup): the epoch goes up and everything is listed
 //     and decoded afresh. A restored server that has already passed the last version

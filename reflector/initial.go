@@ -23,7 +23,7 @@ func (r *Reflector[T]) stepStreaming(ctx context.Context) error {
 		l.items = slices.Grow(l.items, r.size)
 		opts := object.WatchOptions{Match: object.NotOlderThan, InitialEvents: true}
 		if r.atVersion(l) {
-			opts.Version = r.resume
+			opts.Version = r.at.seen
 		}
 		if err := r.open(ctx, opts, r.heldBy(l)); err != nil {
 			return r.streamingFailed(ctx, err)
@@ -93,7 +93,7 @@ const maxAborted = 3
 
 // atVersion reports whether a list asks for nothing older than what was seen.
 func (r *Reflector[T]) atVersion(l *listing[T]) bool {
-	return !l.latest && l.epoch == r.epoch && r.resume.Known()
+	return !l.latest && l.epoch == r.epoch && r.at.seen.Known()
 }
 
 // streamingFailed decides what follows a streaming list that failed.

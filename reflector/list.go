@@ -62,7 +62,7 @@ func (r *Reflector[T]) request(l *listing[T]) object.ListOptions {
 	switch {
 	case l.token != "":
 	case r.atVersion(l):
-		opts.Version, opts.Match = r.resume, object.NotOlderThan
+		opts.Version, opts.Match = r.at.seen, object.NotOlderThan
 		paged = paged && r.paged
 	case !r.synced && !l.latest:
 		opts.Version = "0"
@@ -173,7 +173,7 @@ func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 
 // complete commits a list, or finds that the server's history began anew.
 func (r *Reflector[T]) complete(l *listing[T]) error {
-	if l.epoch == r.epoch && r.resume.After(l.version) {
+	if l.epoch == r.epoch && r.at.seen.After(l.version) {
 		return r.rewound(l)
 	}
 	return r.commit(l)
@@ -184,7 +184,7 @@ func (r *Reflector[T]) complete(l *listing[T]) error {
 func (r *Reflector[T]) rewound(l *listing[T]) error {
 	r.counts.Rewinds++
 	r.failed(opOf(r.status.State), Rewind, &RewindError{
-		Seen:   object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.resume},
+		Seen:   r.mark(),
 		Listed: l.version,
 	})
 	if l.held == 0 {
@@ -203,7 +203,8 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 	if err := r.fifo.Replace(object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return err
 	}
-	r.resume, r.epoch, r.synced = mark.Version, mark.Epoch, true
+	r.at.list(mark.Version)
+	r.epoch, r.synced = mark.Epoch, true
 	r.trouble.notFound = 0
 	r.counts.Lists++
 	r.counts.Items += int64(n)
@@ -216,7 +217,7 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 	r.list = listing[T]{epoch: r.epoch}
 	r.enter(Watching, func(s *Status) {
 		s.Synced, s.Removed = true, false
-		s.Mark, s.LastList = mark, s.Since
+		s.Mark, s.Resume, s.LastList = mark, mark.Version, s.Since
 		s.Paged, s.Unpaged = r.paged, unpaged
 		r.quarantine = bad
 		r.publish(s)
@@ -303,8 +304,7 @@ func (r *Reflector[T]) removed() error {
 		t.notFound < minNotFound || time.Since(t.notFoundAt) < r.opts.GoneAfter {
 		return nil
 	}
-	mark := object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.resume}
-	if err := r.fifo.Replace(object.List[T]{Mark: mark}); err != nil {
+	if err := r.fifo.Replace(object.List[T]{Mark: r.mark()}); err != nil {
 		return err
 	}
 	r.update(func(s *Status) {

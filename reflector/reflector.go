@@ -21,7 +21,9 @@ import (
 //   - The FIFO gets whole lists and, after each, the events since, in the order of the
 //     server. A list or a streaming list that is cut off changes nothing.
 //   - Versions never go back within an epoch. An event that is not after the version
-//     reached is dropped, but for a Deleted one of the very version that is held.
+//     reached is dropped, but for a Deleted one of the very version that is held, or of the
+//     version reached: deletions may share one, and none is lost where a watch breaks off
+//     between them.
 //   - Nothing is asked again at once that has just failed.
 //   - What is read of the server, events and items, costs no more memory than one list.
 //
@@ -40,9 +42,9 @@ type Reflector[T any] struct {
 
 	// What follows belongs to whoever is in Run or Step.
 	delays    delays
-	list      listing[T]     // being made, or to be made next
-	stream    *stream[T]     // open, or nil
-	resume    object.Version // where a watch would begin
+	list      listing[T] // being made, or to be made next
+	stream    *stream[T] // open, or nil
+	at        reach
 	epoch     object.Epoch
 	afterWait State
 	synced    bool
@@ -99,7 +101,7 @@ func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector
 		opts:      opts,
 		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
 		streaming: opts.Streaming != StreamingOff,
-		resume:    opts.Since.Version,
+		at:        reach{seen: opts.Since.Version},
 		epoch:     opts.Since.Epoch,
 		woken:     make(chan struct{}, 1),
 	}

@@ -34,9 +34,12 @@ type Status struct {
 
 	// Synced tells that a list has been complete, once.
 	Synced bool
-	// Mark is up to where the FIFO has been told everything, and where a watch would
-	// resume.
+	// Mark is up to where the FIFO has been told everything; of deletions that share its
+	// version some may be still to come.
 	Mark object.Mark
+	// Resume is where the next watch would begin: at Mark's version, or before it while that
+	// may lack something.
+	Resume object.Version
 	// LastEvent is when something last came from a watch, LastList when a list was
 	// last complete.
 	LastEvent time.Time

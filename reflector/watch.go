@@ -22,10 +22,11 @@ func (r *Reflector[T]) stepWatching(ctx context.Context) error {
 	}
 	// From a version nothing comes that is held; to ask would cost more than to decode.
 	var held object.Held
-	if !r.resume.Known() {
+	if !r.at.complete.Known() {
 		held = r.fifo.Held
 	}
-	if err := r.open(ctx, object.WatchOptions{Version: r.resume}, held); err != nil {
+	r.at.begin()
+	if err := r.open(ctx, object.WatchOptions{Version: r.at.complete}, held); err != nil {
 		return r.watchFailed(ctx, nil, err)
 	}
 	r.update(func(s *Status) {
@@ -56,7 +57,7 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 	}
 	r.update(func(st *Status) {
 		st.LastEvent = began
-		st.Mark.Version = r.resume
+		st.Mark.Version, st.Resume = r.at.seen, r.at.complete
 		if news > 0 {
 			st.Failing, st.Cause = false, nil
 		}
@@ -82,6 +83,9 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 			s.synthetic = false
 			s.settled.Store(true)
 		}
+		if r.at.strict && r.at.contradicts(ev.Type, item.Version) {
+			return errHistory, nil
+		}
 		switch ev.Type {
 		case object.Added, object.Modified, object.Deleted:
 			r.counts.Events++
@@ -98,7 +102,7 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 			}
 		case object.Bookmark:
 			r.counts.Bookmarks++
-			if r.move(item.Version) {
+			if r.at.bookmark(item.Version) {
 				r.news++
 				err = r.fifo.Bookmark(r.mark())
 			}
@@ -116,28 +120,19 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 
 // mark returns where the FIFO stands.
 func (r *Reflector[T]) mark() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.resume}
-}
-
-// move moves the resume version, and reports whether it did. It never moves back; of
-// versions without an order the latest received wins.
-func (r *Reflector[T]) move(v object.Version) bool {
-	if !v.Known() || v.NotAfter(r.resume) {
-		return false
-	}
-	r.resume = v
-	return true
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.seen}
 }
 
 // queueObject queues an Added, Modified or Deleted event.
 func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) error {
-	moved := r.move(item.Version)
+	deleted := t == object.Deleted
+	moved := r.at.move(item.Version, deleted)
 	// A late event would revive what has been deleted since. Objects without a UID are
 	// not of a Kubernetes API, and their versions need not be of one sequence. Deletions
-	// may share a version: etcd deletes all that hangs on a lease at once, which is how a
-	// server's Events expire.
+	// may share a version.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if t == object.Deleted && late && item.Version != r.resume && !r.current(item) || t != object.Deleted && (late || item.Held) {
+	if deleted && late && item.Version != r.at.seen && !r.current(item) || !deleted && (late || item.Held) ||
+		deleted && r.at.repeated(item.Key, item.UID, item.Version) {
 		r.counts.Stale++
 		return nil
 	}
@@ -169,7 +164,7 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 			return err
 		}
 	}
-	if t == object.Deleted {
+	if deleted {
 		// Nobody need read it: it is not late, or of the very object that is held.
 		r.release(item.Key)
 		return r.deleteUnknown(item)
@@ -215,8 +210,8 @@ func (r *Reflector[T]) release(key object.Key) {
 var errUnordered = errors.New("a watch that began at no version told of objects in no order")
 
 // queueSynthetic queues an Added event of a watch that began at no version, because the
-// list had none. Such a watch begins with the state, in no order, so the resume version
-// stays. The FIFO's mark follows each event, and whoever reads it takes an object that
+// list had none. Such a watch begins with the state, in no order, so no version is
+// reached. The FIFO's mark follows each event, and whoever reads it takes an object that
 // is older than the mark for stale: so one that is neither held nor in order needs
 // another list, after which it is held.
 func (r *Reflector[T]) queueSynthetic(s *stream[T], item *object.Item[T]) (failure, err error) {
@@ -230,9 +225,9 @@ func (r *Reflector[T]) queueSynthetic(s *stream[T], item *object.Item[T]) (failu
 	if item.Version.Known() {
 		s.high = item.Version
 	}
-	resume := r.resume
+	at := r.at
 	err = r.queueObject(object.Added, item)
-	r.resume = resume
+	r.at = at
 	return nil, err
 }
 
@@ -251,15 +246,18 @@ func (r *Reflector[T]) watchFailed(ctx context.Context, s *stream[T], err error)
 		return r.watchEnded(s)
 	}
 	reason := reasonOf(err)
-	if err == errUnordered {
+	switch err {
+	case errUnordered:
 		reason = Unordered
+	case errHistory:
+		reason = Rewind
 	}
 	if reason == Asked {
 		return nil // the next step hears it
 	}
 	e := r.failed("watch", reason, err)
 	switch reason {
-	case Expired, Unordered:
+	case Expired, Unordered, Rewind:
 		r.relistAfter(e, listing[T]{})
 		return nil
 	case TooLarge:
@@ -290,7 +288,7 @@ func (r *Reflector[T]) watchFailed(ctx context.Context, s *stream[T], err error)
 			return nil
 		}
 	}
-	if !r.resume.Known() {
+	if !r.at.complete.Known() {
 		// A watch from no version would not tell what was deleted meanwhile.
 		r.relist(listing[T]{})
 		r.backOff(e, r.status.State)
@@ -337,7 +335,7 @@ func (r *Reflector[T]) watchEnded(s *stream[T]) error {
 			Err: errors.New("the server closes each watch within a second")}, r.watchState())
 		return nil
 	}
-	if !r.resume.Known() {
+	if !r.at.complete.Known() {
 		r.relist(listing[T]{})
 		return nil
 	}
@@ -348,7 +346,7 @@ func (r *Reflector[T]) watchEnded(s *stream[T]) error {
 // watchState returns the state in which changes are waited for: without a version
 // that takes a list.
 func (r *Reflector[T]) watchState() State {
-	if r.resume.Known() {
+	if r.at.complete.Known() {
 		return Watching
 	}
 	r.list = listing[T]{epoch: r.epoch}

@@ -5,9 +5,9 @@
 // The nouns:
 //
 //   - [Server] is the truth: the objects of one resource, the history of every change,
-//     compaction, and the restore of an older state. It serves lists and watches with
-//     the semantics of Kubernetes and is a source for a reflector; there is no HTTP.
-//     [Quirks] are the ways in which correct servers differ.
+//     deletions that share a version, compaction, and the restore of an older state. It
+//     serves lists and watches with the semantics of Kubernetes and is a source for a
+//     reflector; there is no HTTP. [Quirks] are the ways in which correct servers differ.
 //   - [Writer] changes a server at random.
 //   - [Faulty] stands between a source and its user and spoils what passes: errors,
 //     cuts, stalls, duplicates, stale events, objects that cannot be decoded.

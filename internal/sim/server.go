@@ -106,9 +106,36 @@ func (s *Server) Delete(k object.Key) bool {
 	return true
 }
 
-// write makes the next version. Versions are not dense: other resources share them.
+// DeleteTogether removes objects in one transaction, as the end of an etcd lease does, which
+// is how Events expire: all the deletions have one version. It returns how many there were.
+func (s *Server) DeleteTogether(keys ...object.Key) (deleted int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range keys {
+		old := s.objects[k]
+		if old == nil {
+			continue
+		}
+		if deleted == 0 {
+			s.next()
+		}
+		s.note(old, nil)
+		deleted++
+	}
+	return deleted
+}
+
+// next makes the next version. Versions are not dense: other resources share them.
+func (s *Server) next() { s.version += 1 + uint64(s.writes%3) }
+
+// write makes the next version, which is that of one change.
 func (s *Server) write(old, current *Thing) {
-	s.version += 1 + uint64(s.writes%3)
+	s.next()
+	s.note(old, current)
+}
+
+// note makes a change part of the present version.
+func (s *Server) note(old, current *Thing) {
 	if current == nil {
 		delete(s.objects, old.key())
 	} else {
@@ -260,6 +287,23 @@ func (s *Server) StateAt(v uint64, sel object.Selection) map[object.Key]*Thing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return selected(s.stateAt(v), sel)
+}
+
+// DeletedTogether returns what was deleted at a version of the present history by
+// DeleteTogether, unless it was just one object.
+func (s *Server) DeletedTogether(v uint64) map[object.Key]*Thing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[object.Key]*Thing{}
+	for _, c := range s.log {
+		if c.version == v && c.current == nil {
+			out[c.old.key()] = c.old
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
 }
 
 // Current reports whether a watch of the selection is open and has been told all there

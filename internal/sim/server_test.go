@@ -206,6 +206,27 @@ func TestW15_ADeletionCarriesItsVersionOrTheObjectsOwn(t *testing.T) {
 	expect(t, got[:1], "DELETED c 16")
 }
 
+func TestW14_WhatIsDeletedTogetherHasOneVersion(t *testing.T) {
+	s := stocked(sim.Quirks{})
+	if n := s.DeleteTogether(key("a"), key("none"), key("c"), key("a")); n != 2 || s.Version() != 26 {
+		t.Errorf("%d deleted at %d", n, s.Version())
+	}
+	s.Update(key("b"), touch)
+	got, _ := watched(t, s, object.WatchOptions{Version: "23"}, 3)
+	expect(t, got, "DELETED a 26", "DELETED c 26", "MODIFIED b 27")
+	got, _ = watched(t, s, object.WatchOptions{Version: "26"}, 1)
+	expect(t, got, "MODIFIED b 27")
+	if n := len(s.DeletedTogether(26)); n != 2 {
+		t.Errorf("%d known to be deleted together", n)
+	}
+	if n := len(s.DeletedTogether(20)); n != 0 {
+		t.Errorf("%d deleted together where one was deleted", n)
+	}
+	if n := s.DeleteTogether(key("none")); n != 0 || s.Version() != 27 {
+		t.Errorf("%d deleted at %d", n, s.Version())
+	}
+}
+
 func TestW16_EnteringAndLeavingASelectorIsAddedAndDeleted(t *testing.T) {
 	s := stocked(sim.Quirks{})
 	opts := object.WatchOptions{Selection: object.Selection{Labels: "tier=x"}, Version: "23"}

@@ -230,12 +230,11 @@ func (w *stream) pending() []object.Event[*Thing] {
 		if c.version <= w.at {
 			continue
 		}
-		w.at = c.version
 		if ev, ok := w.event(c); ok {
 			events = append(events, ev)
 		}
 	}
-	w.at = max(w.at, s.version)
+	w.at = max(w.at, s.version) // changes may share a version
 	due := now().Sub(w.marked) >= bookmarkPeriod || !now().Before(w.ends)
 	if due && len(events) == 0 && w.opts.Bookmarks && !s.quirks.NoBookmarks {
 		w.marked = now()

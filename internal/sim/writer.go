@@ -33,16 +33,22 @@ func (w *Writer) labels() map[string]string {
 	return map[string]string{"tier": tiers[w.rand.IntN(len(tiers))]}
 }
 
-// Write does one thing to one object, or replaces it by another of the same name. It
-// uses up to 6 versions.
+// Write does one thing to one object, or replaces it by another of the same name, or deletes
+// several at one version. It uses up to 6 versions.
 func (w *Writer) Write() {
 	k := w.keys[w.rand.IntN(len(w.keys))]
 	if w.server.Create(k, w.labels()) {
 		return
 	}
-	switch w.rand.IntN(8) {
+	switch w.rand.IntN(9) {
 	case 0, 1:
 		w.server.Delete(k)
+	case 8: // and others with it
+		keys := []object.Key{k}
+		for range 1 + w.rand.IntN(4) {
+			keys = append(keys, w.keys[w.rand.IntN(len(w.keys))])
+		}
+		w.server.DeleteTogether(keys...)
 	case 2: // another object of the same name, between two looks of a watch
 		w.server.Delete(k)
 		w.server.Create(k, w.labels())

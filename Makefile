@@ -51,7 +51,7 @@ e2e: ## Tarn on a real control plane, which is built the first time (some minute
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
-	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v $(E2EFLAGS) . ./clients ./conformance ./controlplane
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v $(E2EFLAGS) . ./adapters ./clients ./conformance ./controlplane
 
 .PHONY: chaos
 chaos: ## Tarn on a real control plane that is mistreated: 212 faults, leaders killed and paused

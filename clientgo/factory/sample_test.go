@@ -18,20 +18,21 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
-	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
+	"github.com/tarnproject/tarn/internal/sample"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 )
 
 // foos is what the server serves.
 var foos = object.Resource{
-	Group: sampleVersion.Group, Version: sampleVersion.Version, Resource: "foos", Kind: "Foo", Namespaced: true,
+	Group: sample.Version.Group, Version: sample.Version.Version, Resource: "foos", Kind: "Foo", Namespaced: true,
 }
 
 // program is the main function of a controller: the lines that a user changes are here.
 type program struct {
 	kubeInformers func(kubernetes.Interface, *wire.Client) informers.SharedInformerFactory
-	fooInformer   func(*sampleFactory, *wire.Client)
+	fooInformer   func(*sample.SharedInformerFactory, *wire.Client)
 	queue         func(workqueue.TypedRateLimiter[cache.ObjectName]) workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
@@ -40,15 +41,15 @@ var programs = map[string]program{
 		kubeInformers: func(c kubernetes.Interface, _ *wire.Client) informers.SharedInformerFactory {
 			return informers.NewSharedInformerFactory(c, 30*time.Second)
 		},
-		fooInformer: func(*sampleFactory, *wire.Client) {},
+		fooInformer: func(*sample.SharedInformerFactory, *wire.Client) {},
 		queue:       workqueue.NewTypedRateLimitingQueue[cache.ObjectName],
 	},
 	"tarn by the clientsets": {
 		kubeInformers: func(c kubernetes.Interface, _ *wire.Client) informers.SharedInformerFactory {
 			return tarninformers.NewSharedInformerFactory(c, 30*time.Second)
 		},
-		fooInformer: func(f *sampleFactory, _ *wire.Client) {
-			f.InformerFor(&Foo{}, factory.Through(&Foo{}, func(c sampleClientset) factory.Typed[*FooList] {
+		fooInformer: func(f *sample.SharedInformerFactory, _ *wire.Client) {
+			f.InformerFor(&sample.Foo{}, factory.Through(&sample.Foo{}, func(c sample.Interface) factory.Typed[*sample.FooList] {
 				return c.SamplecontrollerV1alpha1().Foos("")
 			}, factory.Options{}))
 		},
@@ -58,8 +59,8 @@ var programs = map[string]program{
 		kubeInformers: func(c kubernetes.Interface, w *wire.Client) informers.SharedInformerFactory {
 			return tarninformers.NewSharedInformerFactoryWithOptions(c, 30*time.Second, tarninformers.WithClient(w))
 		},
-		fooInformer: func(f *sampleFactory, w *wire.Client) {
-			f.InformerFor(&Foo{}, factory.From[sampleClientset](w, wire.Custom[*Foo](foos), factory.Options{}))
+		fooInformer: func(f *sample.SharedInformerFactory, w *wire.Client) {
+			f.InformerFor(&sample.Foo{}, factory.From[sample.Interface](w, wire.Custom[*sample.Foo](foos), factory.Options{}))
 		},
 		queue: clientgo.NewTypedRateLimitingQueue[cache.ObjectName],
 	},
@@ -91,15 +92,15 @@ func runSample(t *testing.T, p program) {
 	config := server.Config()
 	config.QPS = -1
 	kube := must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))
-	sample := must[sampleClientset](t)(newSampleClientset(config))
+	custom := must[sample.Interface](t)(sample.NewForConfig(config))
 	client := must[*wire.Client](t)(wire.New(config, wire.Options{}))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	kubeFactory := p.kubeInformers(kube, client)
-	sampleFactory := newSampleFactory(sample, 30*time.Second)
+	sampleFactory := sample.NewSharedInformerFactory(custom, 30*time.Second)
 	p.fooInformer(sampleFactory, client)
 	queue := p.queue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-	c := must[*fooController](t)(newFooController(kube, sample, kubeFactory.Apps().V1().Deployments(), sampleFactory.Foos(), queue))
+	c := must[*sample.Controller](t)(sample.NewController(kube, custom, kubeFactory.Apps().V1().Deployments(), sampleFactory.Foos(), queue))
 	kubeFactory.StartWithContext(ctx)
 	sampleFactory.StartWithContext(ctx)
 	ended := make(chan error, 1)
@@ -113,21 +114,30 @@ func runSample(t *testing.T, p program) {
 		sampleFactory.Shutdown()
 	}()
 
-	live(t, server, kube, sample)
+	live(t, server, kube, custom)
 	list, err := sampleFactory.Foos().Lister().List(labels.Everything())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("the lister has %v, %v", list, err)
 	}
-	foo := must[*Foo](t)(sample.SamplecontrollerV1alpha1().Foos("default").Get(ctx, "web", metav1.GetOptions{}))
+	foo := must[*sample.Foo](t)(custom.SamplecontrollerV1alpha1().Foos("default").Get(ctx, "web", metav1.GetOptions{}))
 	if list[0].ResourceVersion != foo.ResourceVersion || list[0].Status != foo.Status || foo.Status.AvailableReplicas != 2 {
 		t.Errorf("the lister has %v with %+v, the server %v with %+v", list[0].ResourceVersion, list[0].Status, foo.ResourceVersion, foo.Status)
+	}
+
+	if err := custom.SamplecontrollerV1alpha1().Foos("default").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(10 * time.Second)
+	synctest.Wait()
+	if d, err := kube.AppsV1().Deployments("default").Get(ctx, "web", metav1.GetOptions{}); !errors.IsNotFound(err) {
+		t.Errorf("of a Foo that was deleted is left %v, %v", d, err)
 	}
 }
 
 // live is a Foo's life, and what the controller has to make of it.
-func live(t *testing.T, server *apiserver.Server, kube kubernetes.Interface, sample sampleClientset) {
+func live(t *testing.T, server *apiserver.Server, kube kubernetes.Interface, custom sample.Interface) {
 	ctx := t.Context()
-	deployments, fooClient := kube.AppsV1().Deployments("default"), sample.SamplecontrollerV1alpha1().Foos("default")
+	deployments, fooClient := kube.AppsV1().Deployments("default"), custom.SamplecontrollerV1alpha1().Foos("default")
 	settle := func() {
 		<-time.After(10 * time.Second)
 		synctest.Wait()
@@ -142,8 +152,8 @@ func live(t *testing.T, server *apiserver.Server, kube kubernetes.Interface, sam
 		return d
 	}
 
-	foo := must[*Foo](t)(fooClient.Create(ctx, &Foo{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: FooSpec{DeploymentName: "web", Replicas: new(int32(1))},
+	foo := must[*sample.Foo](t)(fooClient.Create(ctx, &sample.Foo{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: sample.FooSpec{DeploymentName: "web", Replicas: new(int32(1))},
 	}, metav1.CreateOptions{}))
 	d := deployment("created", 1)
 	if !metav1.IsControlledBy(d, foo) {
@@ -151,14 +161,14 @@ func live(t *testing.T, server *apiserver.Server, kube kubernetes.Interface, sam
 	}
 
 	foo.Spec.Replicas = new(int32(2))
-	must[*Foo](t)(fooClient.Update(ctx, foo, metav1.UpdateOptions{}))
+	must[*sample.Foo](t)(fooClient.Update(ctx, foo, metav1.UpdateOptions{}))
 	d = deployment("scaled", 2)
 
 	server.Cut("")
 	d.Status.AvailableReplicas = 2
 	must[*appsv1.Deployment](t)(deployments.UpdateStatus(ctx, d, metav1.UpdateOptions{}))
 	settle()
-	foo = must[*Foo](t)(fooClient.Get(ctx, "web", metav1.GetOptions{}))
+	foo = must[*sample.Foo](t)(fooClient.Get(ctx, "web", metav1.GetOptions{}))
 	if foo.Status.AvailableReplicas != 2 {
 		t.Errorf("the status did not come through: %+v; the server has %d watches of foos and %d of deployments",
 			foo.Status, server.Watches("foos.samplecontroller.k8s.io"), server.Watches("deployments.apps"))

@@ -180,7 +180,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 	detecting.Go(func() { inf.detector.Run(stopDetecting) })
 	workers.Go(func() { runReflector(ctx, r) })
 	if period > 0 {
-		workers.Go(func() { inf.resyncEvery(ctx, period) })
+		workers.Go(func() { inf.resyncEvery(ctx, r, period) })
 	}
 	workers.Go(func() {
 		select {

@@ -153,3 +153,33 @@ func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
 		q.ShutDown()
 	}
 }
+
+// An object that stays does not keep those that came in the same list.
+func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newWorld(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		w.put("gone1", false)
+		w.put("stays1", false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			clientgo.NewReflector(w, &corev1.Pod{}, store, 0).RunWithContext(ctx)
+		}()
+		synctest.Wait()
+		cancel()
+		<-done
+		gone := func() weak.Pointer[corev1.Pod] {
+			obj, _, _ := store.GetByKey("ns1/gone1")
+			if err := store.Delete(obj); err != nil {
+				t.Error(err)
+			}
+			return weak.Make(obj.(*corev1.Pod))
+		}()
+		runtime.GC()
+		runtime.GC()
+		if obj, ok, _ := store.GetByKey("ns1/stays1"); gone.Value() != nil || !ok {
+			t.Errorf("the object that is gone is held: %v; the other is there: %v", gone.Value() != nil, obj)
+		}
+	})
+}

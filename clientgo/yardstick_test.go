@@ -28,7 +28,7 @@ func TestDeltaFIFOResyncsAgreeWithClientGo(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 17))
 		known := cache.NewStore(cache.MetaNamespaceKeyFunc)
 		both := []cache.Queue{
-			cache.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, known), clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, known),
+			cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known}), clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, known),
 		}
 		for step := range 40 {
 			pod, op := randomPod(rnd, step+1), rnd.IntN(7)

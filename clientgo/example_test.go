@@ -136,11 +136,12 @@ func ExampleBehaviour_NewSharedIndexInformer() {
 		},
 	})
 	last := make(chan struct{})
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, new any) {
-		if new.(*corev1.Pod).ResourceVersion == "14" {
+	heard := func(obj any) {
+		if obj.(*corev1.Pod).ResourceVersion == "14" {
 			close(last)
 		}
-	}})
+	}
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: heard, UpdateFunc: func(_, obj any) { heard(obj) }})
 	defer run(informer)()
 	fmt.Println(<-told)
 	for range 3 {

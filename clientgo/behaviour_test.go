@@ -400,6 +400,33 @@ func TestMetricsOfANamedInformer(t *testing.T) {
 	})
 }
 
+func TestTheProcessesProviderIsUsedWhereTheInformersOptionsNameNone(t *testing.T) {
+	p := &provider{queued: gauge{-1}}
+	cache.SetInformerMetricsProvider(p) // once in a process
+	synctest.Test(t, func(t *testing.T) {
+		name, err := cache.NewInformerName("global-metrics-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer name.Release()
+		w := newWorld(true)
+		w.put("a1", false)
+		stop := start(t, clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")),
+		}))
+		stop()
+		if p.version.value != 11 || p.queued.value != 0 || p.latency.value != 1 {
+			t.Errorf("version %v, queued %v, batches %v", p.version.value, p.queued.value, p.latency.value)
+		}
+		p.latency = gauge{}
+		stop = start(t, clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}))
+		stop()
+		if p.latency.value != 0 {
+			t.Error("an informer without a name has metrics")
+		}
+	})
+}
+
 func TestListAndWatchReturnsTheErrorOfTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(false)

@@ -3,12 +3,18 @@ package clientgo_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/clientgo"
@@ -41,7 +47,7 @@ func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 	}
 }
 
-func TestD18_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T) {
+func TestD22_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T) {
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(false)
@@ -67,7 +73,7 @@ func TestD18_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T)
 }
 
 // The reflector of a store that is told of everything tells it once.
-func TestD18_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
+func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(false)
 		for _, pod := range []string{"a1", "a2", "a3"} {
@@ -130,6 +136,41 @@ func TestD04_ATransformSeesAnObjectOnce(t *testing.T) {
 				t.Errorf("%s: %d calls, want %d", name, calls, want)
 			}
 		})
+	}
+}
+
+// D08: what a program calls and sets is there all the same.
+func TestD08_TheStructsHaveTheSameMethodsAndFields(t *testing.T) {
+	for _, pair := range [][2]reflect.Type{
+		{reflect.TypeFor[*cache.DeltaFIFO](), reflect.TypeFor[*clientgo.DeltaFIFO]()},
+		{reflect.TypeFor[*cache.Reflector](), reflect.TypeFor[*clientgo.Reflector]()},
+	} {
+		theirs, ours := pair[0], pair[1]
+		if theirs == ours {
+			t.Errorf("%v is no other type", theirs)
+		}
+		signature := func(m reflect.Method) string {
+			text := ""
+			for i := 1; i < m.Type.NumIn(); i++ {
+				text += m.Type.In(i).String() + " "
+			}
+			for out := range m.Type.Outs() {
+				text += "returns " + out.String()
+			}
+			return text
+		}
+		for want := range theirs.Methods() {
+			got, ok := ours.MethodByName(want.Name)
+			if !ok || signature(got) != signature(want) {
+				t.Errorf("%v has no method %s(%s)", ours, want.Name, signature(want))
+			}
+		}
+		for want := range theirs.Elem().Fields() {
+			got, ok := ours.Elem().FieldByName(want.Name)
+			if want.IsExported() && (!ok || got.Type != want.Type) {
+				t.Errorf("%v has no field %s %v", ours, want.Name, want.Type)
+			}
+		}
 	}
 }
 
@@ -201,5 +242,149 @@ func TestD11_AProcessFunctionMayUseTheFIFO(t *testing.T) {
 	}
 	if key, err := fifo.KeyOf(cache.DeletedFinalStateUnknown{Key: "x/y"}); key != "x/y" || err != nil {
 		t.Errorf("a tombstone: %q, %v", key, err)
+	}
+}
+
+// Ours is held up while the two events come, so that they wait together.
+func TestD12_TwoDeletionsInARowMayBeOne(t *testing.T) {
+	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(false)
+			w.put("a1", false)
+			held, holding := false, chan struct{}(nil)
+			if name == "ours" {
+				holding = make(chan struct{})
+			}
+			inf := create(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"x": func(obj any) ([]string, error) {
+				if obj.(*corev1.Pod).Name == "held1" && holding != nil {
+					held = true
+					<-holding
+				}
+				return nil, nil
+			}}})
+			h := listen(t, inf)
+			start(t, inf)
+			h.take()
+			w.put("held1", false)
+			synctest.Wait()
+			w.locked(func() {
+				again := w.pods["a1"].DeepCopy()
+				w.deleteLocked("a1")
+				w.version++
+				again.ResourceVersion = fmt.Sprint(w.version)
+				w.tell(watch.Event{Type: watch.Deleted, Object: again})
+			})
+			synctest.Wait()
+			want := 2
+			if holding != nil {
+				close(holding)
+				want = 1
+			}
+			synctest.Wait()
+			got := slices.DeleteFunc(h.take(), func(line string) bool { return line[:6] != "ns1/a1" })
+			if len(got) != want || held != (name == "ours") {
+				t.Errorf("%s: told %q, want %d", name, got, want)
+			}
+		})
+	}
+}
+
+func TestD13_IndicesThatAreGivenAreNotUsed(t *testing.T) {
+	indices := func() cache.Indices { return cache.Indices{"first": {"g": sets.New("ghost")}} }
+	first := cache.Indexers{"first": func(obj any) ([]string, error) { return []string{obj.(string)[:1]}, nil }}
+	given, ignored := indices(), indices()
+	theirs, ours := cache.NewThreadSafeStore(first, given), clientgo.NewThreadSafeStore(first, ignored)
+	for _, s := range []cache.ThreadSafeStore{theirs, ours} {
+		s.Add("key", "hello")
+	}
+	keys := func(s cache.ThreadSafeStore, value string) string {
+		keys, err := s.IndexKeys("first", value)
+		return fmt.Sprint(keys, err)
+	}
+	if a, b := keys(theirs, "g"), keys(ours, "g"); a != "[ghost] <nil>" || b != "[] <nil>" {
+		t.Errorf("what they were given: client-go %s, ours %s", a, b)
+	}
+	if a, b := keys(theirs, "h"), keys(ours, "h"); a != "[key] <nil>" || a != b {
+		t.Errorf("what they were told: client-go %s, ours %s", a, b)
+	}
+	if !given["first"]["h"].Has("key") || !reflect.DeepEqual(ignored, indices()) {
+		t.Errorf("the indices became %v and %v", given, ignored)
+	}
+}
+
+// The first list fails; ours waits for a random time between the duration and its double.
+func TestD18_OfABackoffTheDurationAndTheCapCount(t *testing.T) {
+	withoutErrorHandlers(t)
+	type runner interface{ RunWithContext(context.Context) }
+	options := func() cache.ReflectorOptions {
+		return cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 10 * time.Second, Cap: 10 * time.Second, Factor: 1, Steps: 5}}
+	}
+	for name, make := range map[string]func(cache.ListerWatcher) runner{
+		"client-go": func(lw cache.ListerWatcher) runner {
+			return cache.NewReflectorWithOptions(lw, &corev1.Pod{}, &recorder{}, options())
+		},
+		"ours": func(lw cache.ListerWatcher) runner {
+			return clientgo.NewReflectorWithOptions(lw, &corev1.Pod{}, &recorder{}, options())
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(false)
+			w.listErrs = 1
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() { make(w).RunWithContext(ctx) })
+			lists := func(after time.Duration) int {
+				<-time.After(after)
+				synctest.Wait()
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.lists
+			}
+			soon, exact, late := lists(10*time.Second-1), lists(2), lists(10*time.Second)
+			if soon != 1 || late != 2 || exact != map[string]int{"client-go": 2, "ours": 1}[name] {
+				t.Errorf("%s: %d lists before 10 s, %d just after, %d after 20 s", name, soon, exact, late)
+			}
+		})
+	}
+}
+
+// series is a gauge that keeps what it was set to.
+type series struct{ values []float64 }
+
+func (s *series) Set(v float64)     { s.values = append(s.values, v) }
+func (s *series) Observe(v float64) {}
+
+type seriesProvider struct {
+	provider
+	queued series
+}
+
+func (p *seriesProvider) NewQueuedItemMetric(cache.InformerNameAndResource) cache.GaugeMetric {
+	return &p.queued
+}
+
+func TestD19_TheLengthOfAQueueIsToldAfterEachBatch(t *testing.T) {
+	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+		synctest.Test(t, func(t *testing.T) {
+			id, err := cache.NewInformerName("d19-" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer id.Release()
+			p, w := &seriesProvider{}, newWorld(false)
+			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+				Identifier: id.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+			})
+			stop := start(t, inf)
+			w.put("a1", false)
+			synctest.Wait()
+			stop()
+			most := slices.Max(p.queued.values)
+			if last := p.queued.values[len(p.queued.values)-1]; last != 0 || (most > 0) != (name == "client-go") {
+				t.Errorf("%s: the gauge was set to %v", name, p.queued.values)
+			}
+		})
 	}
 }

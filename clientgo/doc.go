@@ -32,7 +32,9 @@
 // Update, so is each object of a relist, every change is told one by one to every handler,
 // deletions that nobody saw come as a cache.DeletedFinalStateUnknown, by value, and a
 // handler that panics ends the program unless told otherwise by apimachinery's
-// runtime.ReallyCrash. [Behaviour] turns on what the rest of Tarn does better.
+// runtime.ReallyCrash. [Behaviour] turns on what the rest of Tarn does better: lives that are
+// told apart, relists that tell changes only, backlogs that are bounded, panics that cost
+// one event.
 // docs/clientgo-differences.md is the list of what is different all the same, and
 // docs/clientgo-behaviours.md says which test holds which of client-go's behaviours.
 package clientgo

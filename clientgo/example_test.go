@@ -120,6 +120,41 @@ func ExampleNewSharedIndexInformerWithBehaviour() {
 	// added 00000002-2222-4333-8444-555555555555
 }
 
+// A handler that is busy is told the outcome of what happened meanwhile.
+func ExampleBehaviour_NewSharedIndexInformer() {
+	world := newWorld(true)
+	world.put("web-1", false)
+	informer := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(world, &corev1.Pod{}, 0, cache.Indexers{})
+	told, busy := make(chan string), make(chan struct{})
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			told <- "added at " + obj.(*corev1.Pod).ResourceVersion
+			<-busy
+		},
+		UpdateFunc: func(old, new any) {
+			told <- "updated from " + old.(*corev1.Pod).ResourceVersion + " to " + new.(*corev1.Pod).ResourceVersion
+		},
+	})
+	last := make(chan struct{})
+	heard := func(obj any) {
+		if obj.(*corev1.Pod).ResourceVersion == "14" {
+			close(last)
+		}
+	}
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: heard, UpdateFunc: func(_, obj any) { heard(obj) }})
+	defer run(informer)()
+	fmt.Println(<-told)
+	for range 3 {
+		world.put("web-1", false)
+	}
+	<-last // another handler has heard of all of it
+	close(busy)
+	fmt.Println(<-told)
+	// Output:
+	// added at 11
+	// updated from 11 to 14
+}
+
 func ExampleNewIndexer() {
 	pods := clientgo.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{
 		"node": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil },

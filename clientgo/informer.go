@@ -50,6 +50,22 @@ type Behaviour struct {
 	// handlers, which log it. Defaults to client-go's way: the program ends, unless
 	// runtime.ReallyCrash is off, and then the handler pauses for a second.
 	SurvivePanics bool
+	// FoldBacklog bounds what is queued for a handler that does not keep up by the number
+	// of objects, instead of by that of changes, which is not bounded. Of what it has not
+	// been told yet it is told the outcome: several updates are one, from the first old to
+	// the last new; an update of an addition is an addition; what came and went is nothing;
+	// and what went and came again is both, or an update if the UID is the same.
+	// A handler that keeps up is told each change as before, but for those of one object
+	// that the server sent at once. Defaults to every change, one by one.
+	FoldBacklog bool
+}
+
+// NewSharedIndexInformer is the function of that name with this behaviour, for whoever
+// wants such a function, as controller-runtime's cache.Options does.
+func (b Behaviour) NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, cache.SharedIndexInformerOptions{
+		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
+	}, b)
 }
 
 // NewSharedIndexInformerWithBehaviour is [NewSharedIndexInformerWithOptions] with some of
@@ -164,7 +180,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 	detecting.Go(func() { inf.detector.Run(stopDetecting) })
 	workers.Go(func() { runReflector(ctx, r) })
 	if period > 0 {
-		workers.Go(func() { inf.resyncEvery(ctx, period) })
+		workers.Go(func() { inf.resyncEvery(ctx, r, period) })
 	}
 	workers.Go(func() {
 		select {

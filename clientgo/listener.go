@@ -34,8 +34,8 @@ const (
 
 // listener is a handler with its queue, and the registration that the program has of it.
 //
-// The queue is as long as what the handler has not been told: nothing is folded and nobody
-// waits. One goroutine calls the handler; it takes what there is and gives its emptied
+// The queue is as long as what the handler has not been told: nothing is folded, unless
+// asked for, and nobody waits. One goroutine calls the handler; it takes what there is and gives its emptied
 // memory in exchange, so that a handler that keeps up costs no allocation.
 type listener struct {
 	logger  klog.Logger
@@ -47,9 +47,10 @@ type listener struct {
 	quitting atomic.Bool   // says the same, cheaply
 	finished chan struct{} // closed when the handler will not be called again
 
-	mu     sync.Mutex // guards queue
+	mu     sync.Mutex // guards queue and folded
 	queue  []note
-	filled sync.Cond // queue is not empty, or it is to end
+	folded *backlog  // in place of queue, see Behaviour.FoldBacklog; nil without it
+	filled sync.Cond // there is something queued, or it is to end
 
 	// Of resyncs, guarded by the informer's deltas.
 	syncing       bool // told of syncs until the next look
@@ -70,6 +71,12 @@ func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
 func (l *listener) add(notes []note, syncs bool) {
 	filter := syncs && !l.syncing
 	l.mu.Lock()
+	if l.folded != nil {
+		l.fold(notes, filter)
+		l.mu.Unlock()
+		l.filled.Signal()
+		return
+	}
 	if !filter {
 		l.queue = append(l.queue, notes...)
 	}
@@ -85,20 +92,50 @@ func (l *listener) add(notes []note, syncs bool) {
 	l.filled.Signal()
 }
 
+// fold queues notes in a backlog that folds them, without the syncs where filter says so.
+func (l *listener) fold(notes []note, filter bool) {
+	for i := range notes {
+		if filter && notes[i].sync {
+			continue
+		}
+		switch l.folded.add(notes[i]) {
+		case 1:
+			l.tracker.Start()
+		case -1:
+			l.tracker.Finished() // it will not be told
+		}
+	}
+}
+
+// take returns what is queued, and goes on in the memory it is given. The caller has the
+// lock.
+func (l *listener) take(memory []note) (notes []note) {
+	if l.folded != nil {
+		return l.folded.take(memory)
+	}
+	notes, l.queue = l.queue, memory
+	return notes
+}
+
+// idle reports whether nothing is queued. The caller has the lock.
+func (l *listener) idle() bool {
+	return len(l.queue) == 0 && (l.folded == nil || len(l.folded.notes) == 0)
+}
+
 // run calls the handler until it is told to end; what is queued then is dropped.
 func (l *listener) run() {
 	defer close(l.finished)
 	var notes []note
 	for {
 		l.mu.Lock()
-		for len(l.queue) == 0 && !l.quitting.Load() {
+		for l.idle() && !l.quitting.Load() {
 			l.filled.Wait()
 		}
 		if l.quitting.Load() {
 			l.mu.Unlock()
 			return
 		}
-		notes, l.queue = l.queue, notes
+		notes = l.take(notes)
 		l.mu.Unlock()
 		for from := 0; from < len(notes); {
 			crashed := false
@@ -203,6 +240,9 @@ func (inf *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandl
 		syncing:  true,
 	}
 	l.filled.L = &l.mu
+	if inf.behaviour.FoldBacklog {
+		l.folded = &backlog{}
+	}
 
 	inf.deltas.Lock()
 	defer inf.deltas.Unlock()

@@ -1,27 +1,40 @@
 package clientgo
 
 import (
+	"reflect"
 	"time"
+	_ "unsafe" // for go:linkname
 
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/delta"
 )
 
-// queueMetrics are those of an informer's queue; nil where nobody asked for them. The
-// provider that client-go holds for the whole process is out of reach from here, so one
-// has to be given.
+// queueMetrics are those of an informer's queue; nil where nobody asked for them.
 type queueMetrics struct {
 	queued  cache.GaugeMetric
 	latency cache.HistogramMetric
 }
 
 func metricsFor(id cache.InformerNameAndResource, provider cache.InformerMetricsProvider) *queueMetrics {
-	if provider == nil || !id.Reserved() {
+	if !id.Reserved() {
 		return nil
+	}
+	if provider == nil {
+		provider = globalInformerMetricsProvider
+	}
+	if provider == nil || reflect.TypeOf(provider).PkgPath() == reflect.TypeFor[cache.InformerMetricsProvider]().PkgPath() {
+		return nil // client-go's own, which does nothing
 	}
 	return &queueMetrics{queued: provider.NewQueuedItemMetric(id), latency: provider.NewProcessingLatencyMetric(id)}
 }
+
+// globalInformerMetricsProvider is what cache.SetInformerMetricsProvider sets. As with that
+// of the queues, client-go has no function that returns it, and a test fails should a
+// later client-go have no such variable.
+//
+//go:linkname globalInformerMetricsProvider k8s.io/client-go/tools/cache.globalInformerMetricsProvider
+var globalInformerMetricsProvider cache.InformerMetricsProvider
 
 // processed notes that a batch has been processed.
 func (m *queueMetrics) processed(fifo *delta.FIFO[*record], began time.Time) {

@@ -82,7 +82,7 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 
 // realClock reports whether the clock is the one that Tarn's queue has. A test's clock of its
 // own works too, but by way of client-go's implementation; testing/synctest needs none.
-func realClock(c clock.WithTicker) bool {
+func realClock(c clock.PassiveClock) bool {
 	switch c.(type) {
 	case nil, clock.RealClock, *clock.RealClock:
 		return true

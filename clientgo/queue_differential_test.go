@@ -99,7 +99,7 @@ func (s *side) state() string {
 	}
 	fmt.Fprintf(&b, " len %d shutting down %v get waits %v drain waits %v running %v",
 		s.q.Len(), s.q.ShuttingDown(), s.get != nil, s.drain != nil, s.running)
-	if rl, ok := s.q.(workqueue.TypedRateLimitingInterface[int]); ok && s.layer == limiting {
+	if rl, ok := s.q.(workqueue.TypedRateLimitingInterface[int]); ok && s.layer >= limiting {
 		for i := range keys {
 			fmt.Fprintf(&b, " %d", rl.NumRequeues(i))
 		}
@@ -118,16 +118,19 @@ const (
 	grid = 10 * time.Millisecond
 )
 
-// layer is which of the three kinds of queue a run is about.
+// layer is which kind of queue a run is about.
 type layer int
 
 const (
 	plain layer = iota
 	delaying
 	limiting
+	prioritised // a queue with priorities, all of which are 0
 )
 
-func (l layer) String() string { return [...]string{"plain", "delaying", "rate-limiting"}[l] }
+func (l layer) String() string {
+	return [...]string{"plain", "delaying", "rate-limiting", "prioritised"}[l]
+}
 
 func makeSides(l layer, limiter func() workqueue.TypedRateLimiter[int]) [2]*side {
 	theirs, ours := &ledger{}, &ledger{}
@@ -142,6 +145,9 @@ func makeSides(l layer, limiter func() workqueue.TypedRateLimiter[int]) [2]*side
 	case limiting:
 		a = workqueue.NewTypedRateLimitingQueueWithConfig(limiter(), workqueue.TypedRateLimitingQueueConfig[int]{Name: "q", MetricsProvider: theirs})
 		b = clientgo.NewTypedRateLimitingQueueWithConfig(limiter(), workqueue.TypedRateLimitingQueueConfig[int]{Name: "q", MetricsProvider: ours})
+	case prioritised: // they have no name, so there are no metrics to compare
+		a = workqueue.NewTypedRateLimitingQueue(limiter())
+		b = clientgo.NewPriorityQueue[int, addOpts]("", limiter())
 	}
 	return [2]*side{{q: a, layer: l, ledger: theirs}, {q: b, layer: l, ledger: ours}}
 }
@@ -169,7 +175,7 @@ func (l *steps) NumRequeues(item int) int {
 }
 
 // compare drives both queues through the same random calls and compares what can be seen
-// after each. The list of what it leaves out is DQ1 to DQ4 of docs/migrating.md, each with a
+// after each. The list of what it leaves out is DQ1 to DQ5 of docs/migrating.md, each with a
 // test of its own.
 func compare(t *testing.T, l layer, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, uint64(l)))
@@ -301,7 +307,7 @@ func near(a, b []float64, l layer) bool {
 }
 
 func TestQueuesBehaveAsClientGosDo(t *testing.T) {
-	for l := range limiting + 1 {
+	for l := range prioritised + 1 {
 		t.Run(l.String(), func(t *testing.T) {
 			for seed := range uint64(100) {
 				synctest.Test(t, func(t *testing.T) { compare(t, l, seed) })

@@ -27,9 +27,9 @@ type addOptions = struct {
 // controllers use its priorities: what a controller finds when it starts gives way to
 // what changes meanwhile.
 //
-// It has no ageing, as controller-runtime's has none. It differs from that in one thing:
-// adding an item that is delayed does not end the delay, as in client-go's queues, so the
-// item may be taken once more, when it is due.
+// It has no ageing, as controller-runtime's has none. Where that differs from client-go's
+// queues, this is as client-go's are: adding an item that is delayed does not end the delay,
+// so the item may be taken once more, when it is due. docs/migrating.md has the list.
 func NewPriorityQueue[T comparable, O AddOptions](name string, rateLimiter workqueue.TypedRateLimiter[T]) workqueue.TypedRateLimitingInterface[T] {
 	q := newQueue(own.Options[T]{AgeAfter: -1}, name, nil)
 	return &priorityQueue[T, O]{rateLimitingQueue[T]{&delayingQueue[T]{q, retriesOf(name, nil)}, rateLimiter}}

@@ -1,6 +1,8 @@
 package clientgo_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +113,66 @@ func TestDQ4_ConcurrentDrainsAllEnd(t *testing.T) {
 	})
 }
 
+// slow is a ledger whose count of additions can be held up.
+type slow struct {
+	*ledger
+	entered, release chan struct{}
+	mu               sync.Mutex // guards told
+	told             []string
+}
+
+type slowCounter struct{ *slow }
+
+func (c slowCounter) Inc() {
+	close(c.entered)
+	<-c.release
+}
+
+type slowGauge struct{ *slow }
+
+func (g slowGauge) note(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, what)
+}
+func (g slowGauge) Inc() { g.note("one more") }
+func (g slowGauge) Dec() { g.note("one less") }
+
+func (s *slow) NewAddsMetric(string) workqueue.CounterMetric { return slowCounter{s} }
+func (s *slow) NewDepthMetric(string) workqueue.GaugeMetric  { return slowGauge{s} }
+
+// DQ5: an Add that is about to tell the metrics holds nobody up, so that a Get may be told
+// first.
+func TestDQ5_MetricsAreToldAfterTheLock(t *testing.T) {
+	for name, create := range map[string]func(workqueue.TypedQueueConfig[string]) workqueue.TypedInterface[string]{
+		"client-go": func(config workqueue.TypedQueueConfig[string]) workqueue.TypedInterface[string] {
+			return workqueue.NewTypedWithConfig(config)
+		},
+		"tarn": clientgo.NewTypedQueueWithConfig[string],
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &slow{ledger: &ledger{}, entered: make(chan struct{}), release: make(chan struct{})}
+			q := create(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: m})
+			defer q.ShutDown()
+			var calls sync.WaitGroup
+			calls.Go(func() { q.Add("a") })
+			<-m.entered
+			want := []string{"one more", "one less"}
+			if name == "tarn" {
+				q.Get() // client-go's would wait for ever
+				want = []string{"one less", "one more"}
+			} else {
+				calls.Go(func() { q.Get() })
+			}
+			close(m.release)
+			calls.Wait()
+			if !slices.Equal(m.told, want) {
+				t.Errorf("the depth was told %q, want %q", m.told, want)
+			}
+		})
+	}
+}
+
 func TestADrainWaitsForWhatIsProcessedAndNotForWhatWaits(t *testing.T) {
 	both(t, func(t *testing.T, _ bool, q workqueue.TypedDelayingInterface[string]) {
 		q.Add("a")
@@ -216,5 +278,13 @@ func TestTheProcessesProviderIsUsedWhereTheConfigNamesNone(t *testing.T) {
 	unnamed.Add("a")
 	if l.adds != 1 {
 		t.Error("a queue without a name has metrics")
+	}
+	high := 7
+	ranked := clientgo.NewPriorityQueue[string, addOpts]("ranked", nil).(priorityQueue)
+	defer ranked.ShutDown()
+	ranked.Add("a")
+	ranked.AddWithOpts(addOpts{Priority: &high}, "b")
+	if l.adds != 3 || l.depth != 3 {
+		t.Errorf("adds %d, depth %d; want all priorities in one figure", l.adds, l.depth)
 	}
 }

@@ -35,8 +35,9 @@ func NewNamespaceKeyedIndexerAndReflector(lw cache.ListerWatcher, expectedType a
 	return indexer, NewReflector(lw, expectedType, indexer, resyncPeriod)
 }
 
-// NewReflectorWithOptions is client-go's constructor of that name. Of the options the
-// Clock has no effect: tests use testing/synctest.
+// NewReflectorWithOptions is client-go's constructor of that name. Options with a Clock that
+// is not the real one ask for client-go's reflector, and get it; testing/synctest needs none.
+// Of a Backoff, the Duration and the Cap count.
 func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
 	r := &Reflector{lw: lw, expected: expectedType, store: store, resync: options.ResyncPeriod}
 	r.opts = reflectorOptions(lw, options.Name)
@@ -44,6 +45,10 @@ func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cac
 	r.opts.MinWatchTimeout = max(options.MinWatchTimeout, 5*time.Minute)
 	if b := options.Backoff; b != nil {
 		r.opts.Backoff = reflector.Backoff{Min: b.Duration, Max: max(b.Cap, b.Duration)}
+	}
+	if !realClock(options.Clock) {
+		options.Name = r.opts.Name // not the place where this is called
+		r.theirs = cache.NewReflectorWithOptions(lw, expectedType, store, options)
 	}
 	return r
 }
@@ -70,6 +75,7 @@ type Reflector struct {
 	description string
 	resync      time.Duration
 	opts        reflector.Options[*record]
+	theirs      *cache.Reflector // works instead of this one if not nil
 
 	mu   sync.Mutex // guards last
 	last object.Mark
@@ -84,6 +90,9 @@ func (r *Reflector) TypeDescription() string { return r.description }
 // LastSyncResourceVersion returns the version up to which the store has been told
 // everything.
 func (r *Reflector) LastSyncResourceVersion() string {
+	if r.theirs != nil {
+		return r.theirs.LastSyncResourceVersion()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return string(r.last.Version)
@@ -95,6 +104,10 @@ func (r *Reflector) Run(stopCh <-chan struct{}) { r.RunWithContext(wait.ContextF
 // RunWithContext lists and watches until the context is done. All goroutines have ended
 // when it returns.
 func (r *Reflector) RunWithContext(ctx context.Context) {
+	if r.theirs != nil {
+		r.instructed().RunWithContext(ctx)
+		return
+	}
 	r.run(ctx, errorHandler(ctx, r.lw, r.expected, r.opts.Name, r.description, nil))
 }
 
@@ -106,6 +119,9 @@ func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 // ListAndWatchWithContext lists and watches until the context is done, or until a list
 // fails, or a watch in a way that asks for a list; the error is the list's.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
+	if r.theirs != nil {
+		return r.instructed().ListAndWatchWithContext(ctx)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.run(ctx, func(err error) {
@@ -125,6 +141,13 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 }
 
 var errEnded = errors.New("the watch has ended")
+
+// instructed returns client-go's reflector with the fields of this one.
+func (r *Reflector) instructed() *cache.Reflector {
+	r.theirs.WatchListPageSize, r.theirs.ShouldResync = r.WatchListPageSize, r.ShouldResync
+	r.theirs.MaxInternalErrorRetryDuration = r.MaxInternalErrorRetryDuration
+	return r.theirs
+}
 
 func (r *Reflector) run(ctx context.Context, onError func(error)) {
 	fifo := must(delta.New(versioned, delta.Options[*record]{Known: everything{}}))
@@ -227,21 +250,13 @@ func (r *Reflector) resyncEvery(ctx context.Context, fifo *delta.FIFO[*record], 
 		return
 	case <-fifo.Synced():
 	}
-	timer := time.NewTimer(r.resync)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	everyPeriod(ctx, inner, r.resync, func() {
 		if r.ShouldResync == nil || r.ShouldResync() {
 			if err := r.store.Resync(); err != nil {
 				inner.Relist(fmt.Errorf("resync: %w", err))
 			}
 		}
-		timer.Reset(r.resync)
-	}
+	})
 }
 
 // everything is a delta.Known that claims every key: what to make of the deletion of an

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/naming"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
 
+	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -21,7 +21,7 @@ func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[*re
 		GoneAfter: -1, // in client-go a resource that is not served any more keeps its objects
 	}
 	if name == "" {
-		opts.Name = naming.GetNameFromCallsite("tarn/clientgo/", "client-go/tools/cache/")
+		opts.Name = callsite.Outside("github.com/tarnproject/tarn/clientgo")
 	}
 	if features.FeatureGates().Enabled(features.WatchListClient) && !watchlist.DoesClientNotSupportWatchListSemantics(lw) {
 		opts.Streaming = reflector.StreamingAuto

@@ -2,9 +2,12 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/tarnproject/tarn/reflector"
 )
 
 // minimumResyncPeriod is the shortest that a handler may have, as in client-go.
@@ -52,12 +55,22 @@ func granted(logger klog.Logger, wanted, check time.Duration) time.Duration {
 
 // resyncEvery looks at the handlers every so often, from when the first list is there, and
 // tells those that are due the state again.
-func (inf *informer) resyncEvery(ctx context.Context, period time.Duration) {
+func (inf *informer) resyncEvery(ctx context.Context, r *reflector.Reflector[*record], period time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-inf.synced:
 	}
+	everyPeriod(ctx, r, period, func() {
+		if inf.due() {
+			inf.resync()
+		}
+	})
+}
+
+// everyPeriod calls a function in client-go's rhythm: a period after each list and after
+// each call, and not while there is a list to be made.
+func everyPeriod(ctx context.Context, r *reflector.Reflector[*record], period time.Duration, f func()) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	for {
@@ -66,11 +79,30 @@ func (inf *informer) resyncEvery(ctx context.Context, period time.Duration) {
 			return
 		case <-timer.C:
 		}
-		if inf.due() {
-			inf.resync()
+		status := r.Status()
+		// A list began the period anew if it is not as old as one. A list that is still to
+		// come will: a look before a period has passed since is soon enough.
+		next := period - time.Since(status.LastList)
+		if next <= 0 {
+			next = period
+			if !listAhead(status) {
+				f()
+			}
 		}
-		timer.Reset(period)
+		timer.Reset(next)
 	}
+}
+
+// listAhead reports whether a reflector is about to list, or does so.
+func listAhead(s reflector.Status) bool {
+	switch s.State {
+	case reflector.Listing, reflector.Streaming:
+		return true
+	case reflector.BackingOff:
+		e := (*reflector.Error)(nil)
+		return errors.As(s.Cause, &e) && (e.Op != "watch" || e.Reason == reflector.Expired)
+	}
+	return false
 }
 
 // due finds out which handlers are to be resynced now, and reports whether any is.

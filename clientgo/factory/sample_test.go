@@ -18,10 +18,10 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
+	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 	"github.com/tarnproject/tarn/internal/sample"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
-	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 )
 
 // foos is what the server serves.

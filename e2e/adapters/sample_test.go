@@ -16,10 +16,10 @@ import (
 
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
+	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 	"github.com/tarnproject/tarn/internal/sample"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
-	tarninformers "github.com/tarnproject/tarn/clientgo/factory/informers"
 )
 
 // resync is the period of the sample's informers. It is so long that nothing in a test is

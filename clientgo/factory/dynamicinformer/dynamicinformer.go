@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
 	"github.com/tarnproject/tarn/wire"
@@ -32,11 +33,19 @@ type TweakListOptionsFunc = dynamicinformer.TweakListOptionsFunc
 // Option changes how a factory makes informers. client-go has none here.
 type Option func(*settings)
 
-type settings struct{ wire *wire.Client }
+type settings struct {
+	wire      *wire.Client
+	behaviour clientgo.Behaviour
+}
 
 // WithClient makes informers read by way of Tarn's wire instead of by the dynamic client,
 // which may then be nil.
 func WithClient(client *wire.Client) Option { return func(s *settings) { s.wire = client } }
+
+// WithBehaviour has informers do better than client-go's do.
+func WithBehaviour(behaviour clientgo.Behaviour) Option {
+	return func(s *settings) { s.behaviour = behaviour }
+}
 
 // NewDynamicSharedInformerFactory makes a factory for all namespaces.
 func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, options ...Option) DynamicSharedInformerFactory {
@@ -63,9 +72,10 @@ func resources(client dynamic.Interface, resync time.Duration, namespace string,
 		option(&s)
 	}
 	f := &fleet.Resources{
-		Example:  &unstructured.Unstructured{},
-		Resync:   resync,
-		Indexers: indexers,
+		Example:   &unstructured.Unstructured{},
+		Resync:    resync,
+		Indexers:  indexers,
+		Behaviour: s.behaviour,
 		Lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
 		},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata/metadatalister"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/clientgo/factory/internal/fleet"
 	"github.com/tarnproject/tarn/wire"
@@ -35,6 +36,7 @@ type SharedInformerOption func(*settings)
 type settings struct {
 	wire      *wire.Client
 	transform cache.TransformFunc
+	behaviour clientgo.Behaviour
 }
 
 // WithTransform sets a transform on all informers.
@@ -46,6 +48,11 @@ func WithTransform(transform cache.TransformFunc) SharedInformerOption {
 // which may then be nil. It is Tarn's own option.
 func WithClient(client *wire.Client) SharedInformerOption {
 	return func(s *settings) { s.wire = client }
+}
+
+// WithBehaviour has informers do better than client-go's do. It is Tarn's own option.
+func WithBehaviour(behaviour clientgo.Behaviour) SharedInformerOption {
+	return func(s *settings) { s.behaviour = behaviour }
 }
 
 // NewSharedInformerFactory makes a factory for all namespaces.
@@ -82,6 +89,7 @@ func resources(client metadata.Interface, resync time.Duration, namespace string
 		Resync:    resync,
 		Indexers:  indexers,
 		Transform: s.transform,
+		Behaviour: s.behaviour,
 		Lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
 		},

@@ -33,6 +33,8 @@ type Resources struct {
 	Indexers cache.Indexers
 	// Transform is that of all informers. Defaults to none.
 	Transform cache.TransformFunc
+	// Behaviour is that of all informers. Defaults to client-go's.
+	Behaviour clientgo.Behaviour
 
 	fleet Fleet[schema.GroupVersionResource]
 }
@@ -48,9 +50,9 @@ func (f *Resources) informer(gvr schema.GroupVersionResource) cache.SharedIndexI
 	if indexers == nil {
 		indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
-	informer := clientgo.NewSharedIndexInformerWithOptions(f.ListWatch(gvr), f.Example, cache.SharedIndexInformerOptions{
+	informer := clientgo.NewSharedIndexInformerWithBehaviour(f.ListWatch(gvr), f.Example, cache.SharedIndexInformerOptions{
 		ResyncPeriod: f.Resync, Indexers: indexers, ObjectDescription: gvr.String(),
-	})
+	}, f.Behaviour)
 	if f.Transform != nil {
 		_ = informer.SetTransform(f.Transform) // fails for one that runs only
 	}

@@ -1,0 +1,166 @@
+package clientgo_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+// resyncing is an informer or a reflector with a resync period of ten seconds, and what is
+// told of resyncs.
+type resyncing struct {
+	run  func(context.Context)
+	told *journal
+}
+
+// eachResyncing runs a test over client-go's implementations and over ours.
+func eachResyncing(t *testing.T, test func(t *testing.T, w *world, r resyncing)) {
+	const period = 10 * time.Second
+	informer := func(make newInformer) func(t *testing.T, w *world) resyncing {
+		return func(t *testing.T, w *world) resyncing {
+			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ResyncPeriod: period})
+			h := listen(t, inf)
+			return resyncing{inf.RunWithContext, &h.journal}
+		}
+	}
+	for name, make := range map[string]func(t *testing.T, w *world) resyncing{
+		"informer/client-go": informer(cache.NewSharedIndexInformerWithOptions),
+		"informer/ours":      informer(clientgo.NewSharedIndexInformerWithOptions),
+		"reflector/client-go": func(_ *testing.T, w *world) resyncing {
+			store := &recorder{}
+			return resyncing{cache.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.journal}
+		},
+		"reflector/ours": func(_ *testing.T, w *world) resyncing {
+			store := &recorder{}
+			return resyncing{clientgo.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.journal}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(false)
+				w.put("a1", false)
+				r := make(t, w)
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				defer running.Wait()
+				defer cancel()
+				running.Go(func() { r.run(ctx) })
+				synctest.Wait()
+				test(t, w, r)
+			})
+		})
+	}
+}
+
+// after returns how often something was told within the time from now.
+func (r resyncing) after(d time.Duration) int {
+	<-time.After(d)
+	synctest.Wait()
+	return len(r.told.take())
+}
+
+func TestTheResyncPeriodBeginsAnewWithEveryList(t *testing.T) {
+	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
+		r.told.take()
+		if n := r.after(11 * time.Second); n != 1 {
+			t.Errorf("%d resyncs within 11 s", n)
+		}
+		<-time.After(6 * time.Second) // 17 s
+		w.forget(true)
+		r.after(2 * time.Second) // 19 s; the list was made, after a back-off of up to 1.6 s
+		if w.lists != 2 {
+			t.Fatalf("%d lists", w.lists)
+		}
+		if n := r.after(7 * time.Second); n != 0 { // 26 s
+			t.Errorf("%d resyncs within a period after a list", n)
+		}
+		if n := r.after(4 * time.Second); n != 1 { // 30 s
+			t.Errorf("%d resyncs a period after a list, want 1", n)
+		}
+		if n := r.after(10 * time.Second); n != 1 { // 40 s
+			t.Errorf("%d resyncs in the next period, want 1", n)
+		}
+	})
+}
+
+// withoutErrorHandlers takes apimachinery's error handlers away until the test ends. One of
+// them waits for what it takes for a millisecond since the last error, and in a bubble,
+// where the year is 2000, is decades.
+func withoutErrorHandlers(t *testing.T) {
+	was := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil
+	t.Cleanup(func() { utilruntime.ErrorHandlers = was })
+}
+
+func TestNothingIsResyncedWhileListsFail(t *testing.T) {
+	withoutErrorHandlers(t)
+	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
+		r.told.take()
+		<-time.After(5 * time.Second)
+		w.locked(func() {
+			w.listErrs = 1 << 20
+			w.forgetLocked(true)
+		})
+		if n := r.after(2 * time.Minute); n != 0 || w.lists < 4 {
+			t.Errorf("told of %d resyncs; there were %d lists", n, w.lists)
+		}
+	})
+}
+
+// In client-go a resync goes on while a watch is tried again, and here also while it is
+// resumed, where client-go would list (D01).
+func TestResyncsGoOnBetweenWatches(t *testing.T) {
+	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
+		r.told.take()
+		<-time.After(5 * time.Second)
+		w.cut()
+		if n := r.after(6 * time.Second); n != 1 {
+			t.Errorf("%d resyncs within 11 s", n)
+		}
+	})
+}
+
+func TestAReflectorHonoursAFakeClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, clock := newWorld(false), &recorder{}, clocktesting.NewFakeClock(time.Now())
+		w.put("a1", false)
+		asked := 0
+		r := clientgo.NewReflectorWithOptions(w, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine", Clock: clock, ResyncPeriod: time.Hour})
+		r.ShouldResync = func() bool { asked++; return true }
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.RunWithContext(ctx) })
+		synctest.Wait()
+		store.take()
+		<-time.After(2 * time.Hour) // says nothing
+		clock.Step(time.Hour)
+		synctest.Wait()
+		if got := store.take(); !slices.Equal(got, []string{": resync"}) || asked != 1 {
+			t.Errorf("told %q, asked %d times", got, asked)
+		}
+		if r.Name() != "mine" || r.LastSyncResourceVersion() != "11" {
+			t.Errorf("%s is at %s", r.Name(), r.LastSyncResourceVersion())
+		}
+		cancel()
+		running.Wait()
+		w.listErrs = 1
+		if err := r.ListAndWatch(nil); err == nil {
+			t.Error("the error of the list is not returned")
+		}
+		unnamed := clientgo.NewReflector(w, &corev1.Pod{}, store, 0)
+		if name := unnamed.Name(); !strings.HasPrefix(name, "clientgo/resync_test.go:") {
+			t.Errorf("one without a name is called %q, not by where it was made", name)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package clientgo_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+// The tests here hold more of what client-go's own tests pin; see
+// docs/clientgo-behaviours.md.
+
+// TestDeltaFIFOResyncsAgreeWithClientGo compares what is popped after resyncs, without the
+// order of keys, which in client-go is that of a map.
+func TestDeltaFIFOResyncsAgreeWithClientGo(t *testing.T) {
+	for seed := range *runs {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 17))
+		known := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		both := []cache.Queue{
+			cache.NewDeltaFIFOWithOptions(cache.DeltaFIFOOptions{KnownObjects: known}), clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, known),
+		}
+		for step := range 40 {
+			pod, op := randomPod(rnd, step+1), rnd.IntN(7)
+			var got []string
+			for i, q := range both {
+				var err error
+				switch op {
+				case 0:
+					err = q.Add(pod)
+				case 1:
+					err = q.Update(pod)
+				case 2:
+					err = q.Delete(pod)
+				case 3, 4:
+					err = q.Resync()
+				case 5: // what the consumer holds changes
+					if i == 0 && rnd.IntN(3) > 0 {
+						err = known.Add(pod)
+					} else if i == 0 {
+						err = known.Delete(pod)
+					}
+				case 6:
+					got = append(got, fmt.Sprintf("%q", drain(t, q, fmt.Sprint("end-", step))))
+					continue
+				}
+				got = append(got, fmt.Sprint(err))
+			}
+			if got[0] != got[1] {
+				t.Fatalf("seed %d, step %d:\nclient-go %s\nours      %s", seed, step, got[0], got[1])
+			}
+		}
+	}
+}
+
+// drain pops everything, up to an object that it adds, and returns it sorted.
+func drain(t *testing.T, q cache.Queue, end string) (popped []string) {
+	if err := q.Add(aPod(end, "")); err != nil {
+		t.Fatal(err)
+	}
+	for last := false; !last; {
+		_, err := q.Pop(func(obj any, _ bool) error {
+			deltas := obj.(cache.Deltas)
+			popped = append(popped, fmt.Sprint(deltaTexts(deltas)))
+			newest, ok := deltas.Newest().Object.(*corev1.Pod)
+			last = ok && newest.Name == end
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(popped)
+	return popped
+}
+
+// client-go's typed wrappers take any informer and indexer.
+func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(true)
+		w.put("a1", false)
+		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{}))
+		err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"node": func(p *corev1.Pod) ([]string, error) { return []string{p.Spec.NodeName}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told journal
+		reg, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
+			AddFunc:    func(p *corev1.Pod, initial bool) { told.add("", "add %s %v", p.Name, initial) },
+			UpdateFunc: func(_, p *corev1.Pod) { told.add("", "update %s", p.ResourceVersion) },
+			DeleteFunc: func(gone cache.DeletedObject[*corev1.Pod]) { told.add("", "delete %s", gone.GetKey()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(t, inf)
+		if !cache.WaitFor(t.Context(), "", inf.HasSyncedChecker(), reg.HasSyncedChecker()) {
+			t.Error("not synced")
+		}
+		w.put("a1", false)
+		synctest.Wait()
+		pods, err := inf.GetTypedIndexer().ByTypedIndex("node", "node-0")
+		if err != nil || len(pods) != 1 || pods[0].Name != "a1" {
+			t.Errorf("by node: %v, %v", pods, err)
+		}
+		w.delete("a1")
+		synctest.Wait()
+		if got, want := told.take(), []string{": add a1 true", ": update 12", ": delete ns1/a1"}; !slices.Equal(got, want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	})
+}
+
+func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inf := clientgo.NewSharedIndexInformer(newWorld(true), &corev1.Pod{}, 0, cache.Indexers{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if cache.WaitFor(ctx, "", inf.HasSyncedChecker()) {
+			t.Error("an informer that does not run has synced")
+		}
+	})
+}
+
+// What has been taken and done is nobody's any more.
+func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
+	for name, q := range map[string]workqueue.TypedInterface[*[1 << 10]byte]{
+		"plain":       clientgo.NewTypedQueue[*[1 << 10]byte](),
+		"prioritised": clientgo.NewPriorityQueue[*[1 << 10]byte, addOpts]("", nil),
+	} {
+		gone := weak.Make(func() *[1 << 10]byte {
+			item := new([1 << 10]byte)
+			q.Add(item)
+			taken, _ := q.Get()
+			q.Done(taken)
+			return item
+		}())
+		runtime.GC()
+		runtime.GC()
+		if gone.Value() != nil {
+			t.Errorf("%s: the item is still held", name)
+		}
+		q.ShutDown()
+	}
+}
+
+// An object that stays does not keep those that came in the same list.
+func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store := newWorld(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		w.put("gone1", false)
+		w.put("stays1", false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			clientgo.NewReflector(w, &corev1.Pod{}, store, 0).RunWithContext(ctx)
+		}()
+		synctest.Wait()
+		cancel()
+		<-done
+		gone := func() weak.Pointer[corev1.Pod] {
+			obj, _, _ := store.GetByKey("ns1/gone1")
+			if err := store.Delete(obj); err != nil {
+				t.Error(err)
+			}
+			return weak.Make(obj.(*corev1.Pod))
+		}()
+		runtime.GC()
+		runtime.GC()
+		if obj, ok, _ := store.GetByKey("ns1/stays1"); gone.Value() != nil || !ok {
+			t.Errorf("the object that is gone is held: %v; the other is there: %v", gone.Value() != nil, obj)
+		}
+	})
+}

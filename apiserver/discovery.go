@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -24,7 +23,7 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 		return false
 	}
 	aggregated := func(r representation) bool {
-		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.form == asJSON && (r.in.Version == "v2" || r.in.Version == "v2beta1")
+		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.form == asJSON && r.in.Version == "v2"
 	}
 	rep, err := negotiate(req, func(r representation) bool { return r.as == "" || len(parts) == 1 && aggregated(r) })
 	if err != nil {
@@ -160,27 +159,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep r
 	w.Header().Set("Vary", "Accept")
 	w.Header().Set("Cache-Control", "public")
 	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.in.Group, rep.in.Version, rep.as)
-	if rep.in.Version == "v2beta1" {
-		old := new(apidiscoveryv2beta1.APIGroupDiscoveryList)
-		// The two have the same fields under other Go names.
-		if err := old.Unmarshal(marshalled(list)); err == nil {
-			old.TypeMeta = metav1.TypeMeta{APIVersion: apidiscoveryv2beta1.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"}
-			if raw, err = s.codecs.encode(representation{}, old); err != nil {
-				s.refuse(w, req, err)
-				return
-			}
-		}
-	}
 	s.answerRaw(w, req, contentType, http.StatusOK, raw)
-}
-
-// marshalled encodes a list that was just made, which cannot fail.
-func marshalled(list *apidiscoveryv2.APIGroupDiscoveryList) []byte {
-	raw, err := list.Marshal()
-	if err != nil {
-		return nil
-	}
-	return raw
 }
 
 func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {

@@ -235,7 +235,7 @@ func parseVersion(text string) (uint64, error) {
 // remainder at the newest version.
 func (s *storage) expired(opts *internalversion.ListOptions) error {
 	if opts.Continue == "" {
-		return s.gone(fmt.Sprintf("The resourceVersion for the provided list is too old: %s", opts.ResourceVersion))
+		return s.gone("The resourceVersion for the provided list is too old.")
 	}
 	err := s.gone("The provided continue parameter is too old to display a consistent list result. " +
 		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. " +

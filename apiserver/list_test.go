@@ -49,7 +49,7 @@ func TestL03_AnExactListOfForgottenHistoryIsGone(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{History: 2})
 	then := fill(t, s, pod("a"))
 	fill(t, s, pod("b"), pod("c"), pod("d"))
-	get(t, s, pods+"?resourceVersionMatch=Exact&resourceVersion="+then).refused(t, http.StatusGone, "Expired", "too old")
+	get(t, s, pods+"?resourceVersionMatch=Exact&resourceVersion="+then).refused(t, http.StatusGone, "Expired", "The resourceVersion for the provided list is too old.")
 	if a := get(t, s, pods+"?resourceVersion="+then); len(a.names()) != 4 {
 		t.Errorf("not older than an old version is always possible, but got %s", a.raw)
 	}

@@ -35,7 +35,8 @@ type Client struct {
 // use the same TLS settings in this process, and pings idle HTTP/2 connections every
 // 30 s. For a config that would use http.DefaultTransport, which does not ping, a
 // transport is made that does, as the Options say. A transport that the config
-// brings along is used as it is.
+// brings along is used as it is. A token file is read once a minute, as by client-go,
+// and also when the server has refused what was in it.
 //
 // Of the config's other settings Timeout is that of one attempt, RateLimiter and a
 // QPS above 0 limit as they do in client-go (there is no limit when neither is set),
@@ -59,6 +60,7 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 	} else if plain {
 		own.Transport = NewTransport(nil, opts)
 	}
+	readRefusedTokensAgain(own)
 	rt, err := rest.TransportFor(own)
 	if err != nil {
 		return nil, fmt.Errorf("wire: the transport of the rest.Config: %w", err)

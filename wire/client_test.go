@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -102,6 +103,42 @@ func newClient(t *testing.T, cfg *rest.Config, opts Options) *Client {
 	}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
+}
+
+func TestW23_ATokenFileIsReadAgainWhenItsTokenIsRefused(t *testing.T) {
+	cfg := restServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer second" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first\n")
+	cfg.BearerTokenFile = file
+	cfg.BearerToken = "first" // as rest.InClusterConfig has both
+	c := newClient(t, cfg, Options{})
+	ask := func() error {
+		_, err := c.Request(VerbGet).AbsPath("/version").Do(t.Context())
+		return err
+	}
+	if err := ask(); !apierrors.IsUnauthorized(err) {
+		t.Fatalf("got %v", err)
+	}
+	write("second\n")
+	if err := ask(); err != nil {
+		t.Errorf("the new token was not used: %v", err)
+	}
+	if cfg.BearerTokenFile != file || cfg.BearerToken != "first" {
+		t.Error("the caller's config was changed")
+	}
+	cfg.BearerToken, cfg.BearerTokenFile = "", file+"-that-is-not-there"
+	if _, err := New(cfg, Options{}); err == nil {
+		t.Error("a missing file goes unnoticed")
+	}
 }
 
 func TestNewTakesTLSAndCredentialsFromTheConfig(t *testing.T) {

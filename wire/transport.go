@@ -55,6 +55,21 @@ func usesDefaultTransport(cfg *rest.Config) (bool, error) {
 	return tlsConfig == nil && tc.DialHolder == nil, err
 }
 
+// readRefusedTokensAgain makes a config's token file be read again after a 401, so that a
+// token that was replaced because it had ended is not missed for most of a minute. A file
+// that cannot be read is left for client-go to complain about, or to do without.
+func readRefusedTokensAgain(cfg *rest.Config) {
+	if cfg.BearerTokenFile == "" || cfg.Username != "" || cfg.Password != "" {
+		return
+	}
+	tokens := transport.NewCachedFileTokenSource(cfg.BearerTokenFile)
+	if _, err := tokens.Token(); err != nil {
+		return
+	}
+	cfg.BearerToken, cfg.BearerTokenFile = "", ""
+	cfg.Wrap(transport.ResettableTokenSourceWrapTransport(tokens))
+}
+
 // gzipPool keeps decompressors, which are large, for the next answer.
 type gzipPool struct{ pool sync.Pool }
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/clientgo"
@@ -15,12 +16,24 @@ import (
 )
 
 // adapter is the form for programs that are written for client-go. There is no way to tell
-// it to back off for less than client-go would, so it is slow to come back.
+// it to back off for less than client-go would, so it is slow to come back. A rewind that it
+// slept through until the server has passed what it knew it could not notice, nobody could:
+// so with each rewind it is made anew, as a program that is restarted.
 type adapter struct {
-	cache.SharedIndexInformer
+	make   func() (*adapted, error)
 	list   lister
-	view   *view[*corev1.ConfigMap]
 	failed atomic.Int64 // lists and watches
+
+	mu     sync.Mutex // guards what follows
+	now    *adapted
+	before []*adapted
+}
+
+// adapted is one life of an adapter.
+type adapted struct {
+	cache.SharedIndexInformer
+	view  *view[*corev1.ConfigMap]
+	ended chan struct{} // closed when it is to end
 }
 
 func newAdapter(client *wire.Client, list lister) (*adapter, error) {
@@ -28,28 +41,36 @@ func newAdapter(client *wire.Client, list lister) (*adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &adapter{
-		SharedIndexInformer: clientgo.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, cache.Indexers{}),
-		list:                list, view: newView[*corev1.ConfigMap]("handler"),
+	a := &adapter{list: list}
+	a.make = func() (*adapted, error) {
+		v := newView[*corev1.ConfigMap]("handler", new(atomic.Int64))
+		v.clientGo = true
+		inf := clientgo.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, cache.Indexers{})
+		if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) { a.failed.Add(1) }); err != nil {
+			return nil, err
+		}
+		_, err := inf.AddEventHandler(handlerOf(v))
+		return &adapted{inf, v, make(chan struct{})}, err
 	}
-	a.view.clientGo = true
-	if err := a.SetWatchErrorHandler(func(*cache.Reflector, error) { a.failed.Add(1) }); err != nil {
-		return nil, err
-	}
-	_, err = a.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { a.view.take(store.Added, false, nil, obj.(*corev1.ConfigMap)) },
+	a.now, err = a.make()
+	return a, err
+}
+
+func handlerOf(v *view[*corev1.ConfigMap]) cache.ResourceEventHandler {
+	type told = change[*corev1.ConfigMap]
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { v.take(told{kind: store.Added, now: obj.(*corev1.ConfigMap)}) },
 		UpdateFunc: func(old, now any) {
-			a.view.take(store.Updated, false, old.(*corev1.ConfigMap), now.(*corev1.ConfigMap))
+			v.take(told{kind: store.Updated, old: old.(*corev1.ConfigMap), now: now.(*corev1.ConfigMap)})
 		},
 		DeleteFunc: func(obj any) {
 			gone, unknown := obj.(cache.DeletedFinalStateUnknown)
 			if unknown {
 				obj = gone.Obj
 			}
-			a.view.take(store.Deleted, unknown, nil, obj.(*corev1.ConfigMap))
+			v.take(told{kind: store.Deleted, unknown: unknown, now: obj.(*corev1.ConfigMap)})
 		},
-	})
-	return a, err
+	}
 }
 
 func (a *adapter) title() string    { return a.resource() + ", client-go's shared informer" }
@@ -57,8 +78,43 @@ func (a *adapter) resource() string { return configMaps.String() }
 func (a *adapter) slow() bool       { return true }
 func (a *adapter) look()            {}
 
+// run runs one life after the other.
 func (a *adapter) run(ctx context.Context) error {
-	a.RunWithContext(ctx)
+	for ctx.Err() == nil {
+		life := a.life()
+		living, end := context.WithCancel(ctx)
+		var over sync.WaitGroup
+		over.Go(func() {
+			defer end()
+			select {
+			case <-life.ended:
+			case <-ctx.Done():
+			}
+		})
+		life.RunWithContext(living)
+		over.Wait()
+	}
+	return nil
+}
+
+func (a *adapter) life() *adapted {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+func (a *adapter) unaware(int64) (sources, watching int) { return 0, 0 }
+
+func (a *adapter) renew() error {
+	next, err := a.make()
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.now.ended)
+	a.before = append(a.before, a.now)
+	a.now = next
 	return nil
 }
 
@@ -67,36 +123,55 @@ func (a *adapter) reaches(context.Context, object.Key, object.Version) error { r
 func (a *adapter) moment(context.Context) (bool, error) { return false, nil }
 
 func (a *adapter) fresh(ctx context.Context) (contents, error) {
-	return a.list(ctx, metav1.ListOptions{})
+	return a.list(ctx, object.Everything, metav1.ListOptions{})
+}
+
+func (a *adapter) holds(want contents) error {
+	var held []*corev1.ConfigMap
+	for _, obj := range a.life().GetStore().List() {
+		held = append(held, obj.(*corev1.ConfigMap))
+	}
+	return a.compare("the store", held, want)
 }
 
 func (a *adapter) equals(want contents) error {
-	var held []*corev1.ConfigMap
-	for _, obj := range a.GetStore().List() {
-		held = append(held, obj.(*corev1.ConfigMap))
+	if err := a.holds(want); err != nil {
+		return err
 	}
-	for name, all := range map[string][]*corev1.ConfigMap{"the store": held, "the view of the handler": a.view.state()} {
-		got, err := encoded(each(all), marshal[*corev1.ConfigMap])
-		if err != nil {
-			return err
-		}
-		if err := difference(got, want); err != nil {
-			return fmt.Errorf("%s: %s: %w", a.title(), name, err)
-		}
+	return a.compare("the view of the handler", a.life().view.state(), want)
+}
+
+func (a *adapter) compare(name string, all []*corev1.ConfigMap, want contents) error {
+	got, err := encoded(each(all), marshal[*corev1.ConfigMap])
+	if err != nil {
+		return err
+	}
+	if err := difference(got, want); err != nil {
+		return fmt.Errorf("%s: %s: %w", a.title(), name, err)
 	}
 	return nil
 }
 
-func (a *adapter) wrong() []string {
-	_, wrong := a.view.found()
-	all := make([]string, len(wrong))
-	for i, w := range wrong {
-		all[i] = a.title() + ": " + w
+// found is what was told in all lives, and what was wrong with it.
+func (a *adapter) found() (told int, wrong []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, life := range append([]*adapted{a.now}, a.before...) {
+		n, some := life.view.found()
+		told += n
+		for _, w := range some {
+			wrong = append(wrong, a.title()+": "+w)
+		}
 	}
-	return all
+	return told, wrong
+}
+
+func (a *adapter) wrong() []string {
+	_, wrong := a.found()
+	return wrong
 }
 
 func (a *adapter) figures() figures {
-	n, _ := a.view.found()
-	return figures{form: a.title(), objects: len(a.GetStore().ListKeys()), told: n, failed: a.failed.Load()}
+	told, _ := a.found()
+	return figures{form: a.title(), objects: len(a.life().GetStore().ListKeys()), told: told, failed: a.failed.Load()}
 }

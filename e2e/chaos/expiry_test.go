@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -31,8 +32,8 @@ func TestW14_WhatExpiresTogetherIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-		all, err := clients.CoreV1().Events("default").List(ctx, opts)
+	list := func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error) {
+		all, err := clients.CoreV1().Events(string(in)).List(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -67,8 +68,8 @@ func TestW14_WhatExpiresTogetherIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err = eventually(ctx, "events to expire", func() error {
-		all, err := list(ctx, metav1.ListOptions{})
+	err = patience.For(ctx, "events to expire", func() error {
+		all, err := list(ctx, "default", metav1.ListOptions{})
 		if err == nil && len(all) > 0 {
 			err = fmt.Errorf("%d events are there", len(all))
 		}
@@ -77,7 +78,7 @@ func TestW14_WhatExpiresTogetherIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eventually(ctx, "the mirror to be empty", func() error { return e.forms[0].equals(contents{}) }); err != nil {
+	if err := patience.For(ctx, "the mirror to be empty", func() error { return e.forms[0].equals(contents{}) }); err != nil {
 		t.Error(err)
 	}
 	if wrong := e.forms[0].wrong(); len(wrong) > 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarnproject/tarn"
@@ -40,6 +41,7 @@ type ensemble struct {
 	clusters []*tarn.Cluster
 	clients  []*wire.Client
 	gate     sync.RWMutex // locked while slow subscribers are to wait
+	rewinds  atomic.Int64 // how often the server's history began anew
 }
 
 // assemble makes the forms. The first config leads through a proxy by HTTP/2, where all
@@ -71,7 +73,7 @@ func assemble(ctx context.Context, h2, h1, direct *rest.Config) (*ensemble, erro
 	maps := wire.MustOf[*corev1.ConfigMap]()
 	return e, firstOf(
 		func() error {
-			return add(e, a, maps, reflector.StreamingAuto, nil, "decoded", marshal, truth.configMaps)
+			return add(e, a, maps, reflector.StreamingAuto, nil, "decoded", marshal, configMapsBy(truth.typed))
 		},
 		func() error {
 			return add(e, b, wire.Metadata(configMaps), reflector.StreamingOff, nil, "metadata", marshal, truth.metadata(configMaps))
@@ -80,14 +82,14 @@ func assemble(ctx context.Context, h2, h1, direct *rest.Config) (*ensemble, erro
 			return add(e, b, wire.Unstructured(configMaps), reflector.StreamingAuto, nil, "unstructured", marshalUnstructured, truth.unstructured(configMaps))
 		},
 		func() error {
-			return add(e, b, maps.Encoded(wire.JSON), reflector.StreamingAuto, namespaces[:2], "two namespaces, JSON", marshal, truth.jsonConfigMaps)
+			return add(e, b, maps.Encoded(wire.JSON), reflector.StreamingAuto, namespaces[:2], "two namespaces, JSON", marshal, configMapsBy(truth.json))
 		},
 		func() error {
-			return add(e, a, maps, reflector.StreamingOff, namespaces, "three namespaces", marshal, truth.inNamespaces)
+			return add(e, a, maps, reflector.StreamingOff, namespaces, "three namespaces", marshal, configMapsBy(truth.typed))
 		},
 		func() error {
 			h, err := tarn.Informer[*corev1.ConfigMap](clusterA, tarn.Compact())
-			return join(e, h, err, configMaps, "compact", marshal, truth.configMaps)
+			return join(e, h, err, configMaps, "compact", marshal, configMapsBy(truth.typed))
 		},
 		func() error {
 			h, err := tarn.Informer[*corev1.Pod](clusterA)
@@ -106,7 +108,7 @@ func assemble(ctx context.Context, h2, h1, direct *rest.Config) (*ensemble, erro
 			return join(e, h, err, widgets, "metadata, compact", marshal, truth.metadata(widgets))
 		},
 		func() error {
-			adapter, err := newAdapter(a, truth.configMaps)
+			adapter, err := newAdapter(a, configMapsBy(truth.typed))
 			e.forms = append(e.forms, adapter)
 			return err
 		},
@@ -153,7 +155,7 @@ func add[T metav1.Object](e *ensemble, client *wire.Client, res wire.Resource[T]
 	if err != nil {
 		return err
 	}
-	m, err := newMirror(res.Resource.String(), name, inf, &e.gate, encode, list)
+	m, err := newMirror(e, res.Resource.String(), name, inf, in, encode, list)
 	if err == nil {
 		m.runs = inf.Run
 		e.forms = append(e.forms, m)
@@ -166,7 +168,7 @@ func join[T metav1.Object](e *ensemble, h *tarn.Handle[T], err error, res object
 	if err != nil {
 		return err
 	}
-	m, err := newMirror(res.String(), name+" (cluster)", h.Informer(), &e.gate, encode, list)
+	m, err := newMirror(e, res.String(), name+" (cluster)", h.Informer(), nil, encode, list)
 	if err == nil {
 		e.forms = append(e.forms, m)
 	}
@@ -224,44 +226,18 @@ func newTruth(config *rest.Config) (*truth, error) {
 	)
 }
 
-func (t *truth) configMaps(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-	list, err := t.typed.CoreV1().ConfigMaps("").List(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	return encoded(pointers(list.Items), marshal[*corev1.ConfigMap])
-}
-
-// jsonConfigMaps are those of the first two namespaces, by way of JSON.
-func (t *truth) jsonConfigMaps(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-	return configMapsOf(ctx, t.json, namespaces[:2], opts)
-}
-
-// inNamespaces are those of all three namespaces.
-func (t *truth) inNamespaces(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-	return configMapsOf(ctx, t.typed, namespaces, opts)
-}
-
-func configMapsOf(ctx context.Context, clients *kubernetes.Clientset, in []string, opts metav1.ListOptions) (contents, error) {
-	all := contents{}
-	for _, ns := range in {
-		list, err := clients.CoreV1().ConfigMaps(ns).List(ctx, opts)
+func configMapsBy(clients *kubernetes.Clientset) lister {
+	return func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error) {
+		list, err := clients.CoreV1().ConfigMaps(string(in)).List(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
-		some, err := encoded(pointers(list.Items), marshal[*corev1.ConfigMap])
-		if err != nil {
-			return nil, err
-		}
-		for key, data := range some {
-			all[key] = data
-		}
+		return encoded(pointers(list.Items), marshal[*corev1.ConfigMap])
 	}
-	return all, nil
 }
 
-func (t *truth) pods(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-	list, err := t.typed.CoreV1().Pods("").List(ctx, opts)
+func (t *truth) pods(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error) {
+	list, err := t.typed.CoreV1().Pods(string(in)).List(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +245,8 @@ func (t *truth) pods(ctx context.Context, opts metav1.ListOptions) (contents, er
 }
 
 func (t *truth) metadata(res object.Resource) lister {
-	return func(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-		list, err := t.partial.Resource(res.GVR()).List(ctx, opts)
+	return func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error) {
+		list, err := t.partial.Resource(res.GVR()).Namespace(string(in)).List(ctx, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -279,8 +255,8 @@ func (t *truth) metadata(res object.Resource) lister {
 }
 
 func (t *truth) unstructured(res object.Resource) lister {
-	return func(ctx context.Context, opts metav1.ListOptions) (contents, error) {
-		list, err := t.dynamic.Resource(res.GVR()).List(ctx, opts)
+	return func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error) {
+		list, err := t.dynamic.Resource(res.GVR()).Namespace(string(in)).List(ctx, opts)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", res, err)
 		}

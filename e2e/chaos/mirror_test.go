@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
@@ -19,7 +21,7 @@ import (
 type contents map[object.Key][]byte
 
 // lister returns what the server has, as client-go reads it on a way without faults.
-type lister func(ctx context.Context, opts metav1.ListOptions) (contents, error)
+type lister func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error)
 
 // form is one way to mirror a resource, with its subscribers.
 type form interface {
@@ -35,7 +37,14 @@ type form interface {
 	look()
 	// slow tells that it cannot be expected to be back at once.
 	slow() bool
-	// equals tells in what it and its subscribers differ from what the server has.
+	// unaware counts the sources that have not noticed so many rewinds, and those of them
+	// that watch.
+	unaware(rewinds int64) (sources, watching int)
+	// renew begins anew what cannot be made to notice a rewind soon enough.
+	renew() error
+	// holds tells in what it differs from what the server has.
+	holds(want contents) error
+	// equals tells the same of it and of its subscribers.
 	equals(want contents) error
 	// fresh is what the server has.
 	fresh(ctx context.Context) (contents, error)
@@ -56,6 +65,10 @@ type mirror[T metav1.Object] struct {
 	runs   func(context.Context) error
 	encode func(T) ([]byte, error)
 	list   lister
+	// scopes are what it covers: everything, or namespaces.
+	scopes []object.Scope
+	// rewinds is how often the server's history began anew.
+	rewinds *atomic.Int64
 
 	views []*view[T]
 	loop  *view[T]
@@ -65,29 +78,39 @@ type mirror[T metav1.Object] struct {
 	back  []string
 }
 
-// newMirror adds subscribers to an informer. The gate stops the slow one while somebody
-// has it locked.
-func newMirror[T metav1.Object](of, name string, inf *informer.Informer[T], gate *sync.RWMutex, encode func(T) ([]byte, error), list lister) (*mirror[T], error) {
+// newMirror adds subscribers to an informer. The ensemble's gate stops the slow one while
+// somebody has it locked.
+func newMirror[T metav1.Object](e *ensemble, of, name string, inf *informer.Informer[T], in []string, encode func(T) ([]byte, error), list lister) (*mirror[T], error) {
 	m := &mirror[T]{
-		Informer: inf, name: name, of: of, encode: encode, list: list, marks: map[object.Scope]object.Mark{},
-		views: []*view[T]{newView[T]("handler"), newView[T]("slow batches"), newView[T]("loop")},
+		Informer: inf, name: name, of: of, encode: encode, list: list, rewinds: &e.rewinds, marks: map[object.Scope]object.Mark{},
 	}
-	handler, slow := m.views[0], m.views[1]
-	m.loop = m.views[2]
-	var none T
+	for _, ns := range in {
+		m.scopes = append(m.scopes, object.Scope(ns))
+	}
+	if in == nil {
+		m.scopes = []object.Scope{object.Everything}
+	}
+	for _, name := range []string{"handler", "slow batches", "loop"} {
+		m.views = append(m.views, newView[T](name, &e.rewinds))
+	}
+	handler, slow, loop := m.views[0], m.views[1], m.views[2]
+	slow.flagged, loop.flagged = true, true // a handler is not told of rewinds
+	m.loop = loop
 	_, err := inf.Subscribe(informer.Handler[T]{
-		OnAdd:    func(obj T, _ bool) { handler.take(store.Added, false, none, obj) },
-		OnUpdate: func(old, now T) { handler.take(store.Updated, false, old, now) },
-		OnDelete: func(obj T, unknown bool) { handler.take(store.Deleted, unknown, obj, obj) },
+		OnAdd:    func(obj T, _ bool) { handler.take(change[T]{kind: store.Added, now: obj}) },
+		OnUpdate: func(old, now T) { handler.take(change[T]{kind: store.Updated, old: old, now: now}) },
+		OnDelete: func(obj T, unknown bool) {
+			handler.take(change[T]{kind: store.Deleted, unknown: unknown, old: obj, now: obj})
+		},
 	}, informer.SubOptions[T]{Name: handler.name})
 	if err != nil {
 		return nil, err
 	}
 	_, err = inf.SubscribeBatch(func(_ context.Context, events []informer.Event[T]) {
-		gate.RLock()
-		defer gate.RUnlock()
-		for _, e := range events {
-			slow.event(e)
+		e.gate.RLock()
+		defer e.gate.RUnlock()
+		for _, event := range events {
+			slow.take(changeOf(event))
 		}
 	}, informer.SubOptions[T]{Name: slow.name})
 	return m, err
@@ -102,7 +125,7 @@ func (m *mirror[T]) run(ctx context.Context) error {
 	defer looping.Wait()
 	looping.Go(func() {
 		for e := range m.Events(ctx, informer.SubOptions[T]{Name: m.loop.name}) {
-			m.loop.event(e)
+			m.loop.take(changeOf(e))
 		}
 	})
 	if m.runs == nil {
@@ -120,10 +143,32 @@ func (m *mirror[T]) reaches(ctx context.Context, key object.Key, version object.
 }
 
 func (m *mirror[T]) fresh(ctx context.Context) (contents, error) {
-	return m.list(ctx, metav1.ListOptions{})
+	all := contents{}
+	for _, scope := range m.scopes {
+		some, err := m.list(ctx, scope, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, some)
+	}
+	return all, nil
 }
 
-func (m *mirror[T]) equals(want contents) error {
+func (m *mirror[T]) unaware(rewinds int64) (sources, watching int) {
+	for _, src := range m.Status().Sources {
+		if s := src.Reflector; s.Counts.Rewinds < rewinds {
+			sources++
+			if s.State == reflector.Watching && s.Connected {
+				watching++
+			}
+		}
+	}
+	return sources, watching
+}
+
+func (m *mirror[T]) renew() error { return nil }
+
+func (m *mirror[T]) holds(want contents) error {
 	snap := m.Pin()
 	defer snap.Release()
 	got, err := encoded(snap.All(), m.encode)
@@ -132,6 +177,13 @@ func (m *mirror[T]) equals(want contents) error {
 	}
 	if err := difference(got, want); err != nil {
 		return fmt.Errorf("%s: the mirror: %w", m.title(), err)
+	}
+	return nil
+}
+
+func (m *mirror[T]) equals(want contents) error {
+	if err := m.holds(want); err != nil {
+		return err
 	}
 	for _, v := range m.views {
 		got, err := encoded(each(v.state()), m.encode)
@@ -148,27 +200,30 @@ func (m *mirror[T]) equals(want contents) error {
 func (m *mirror[T]) moment(ctx context.Context) (bool, error) {
 	snap := m.Snapshot()
 	defer snap.Release()
-	mark := snap.Mark(object.Everything)
-	if mark.Version == "" {
-		return false, nil // of several namespaces, each with a version of its own
-	}
-	want, err := m.list(ctx, metav1.ListOptions{
-		ResourceVersion: string(mark.Version), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
-	})
-	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return false, nil
-	}
+	all, err := encoded(snap.All(), m.encode)
 	if err != nil {
 		return false, err
 	}
-	got, err := encoded(snap.All(), m.encode)
-	if err != nil {
-		return false, err
+	compared := false
+	// Each namespace has a version of its own.
+	for mark := range snap.Marks() {
+		want, err := m.list(ctx, mark.Scope, metav1.ListOptions{
+			ResourceVersion: string(mark.Version), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		})
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		compared = true
+		got := maps.Clone(all)
+		maps.DeleteFunc(got, func(key object.Key, _ []byte) bool { return !mark.Scope.Covers(key) })
+		if err := difference(got, want); err != nil {
+			return true, fmt.Errorf("%s: a snapshot at %+v: %w", m.title(), mark, err)
+		}
 	}
-	if err := difference(got, want); err != nil {
-		return true, fmt.Errorf("%s: a snapshot at version %s: %w", m.title(), mark.Version, err)
-	}
-	return true, nil
+	return compared, nil
 }
 
 // look notes where the mirror stands.
@@ -178,12 +233,13 @@ func (m *mirror[T]) look() {
 	m.watchMarks(snap)
 }
 
-// watchMarks notes the marks of a snapshot, which must not be behind those of one before.
+// watchMarks notes the marks of a snapshot, which must not be behind those of one before,
+// nor of an epoch that has not begun.
 func (m *mirror[T]) watchMarks(snap store.Snapshot[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for now := range snap.Marks() {
-		if before := m.marks[now.Scope]; before.Version != "" && !now.Reached(before) || now.Epoch != 0 {
+		if before := m.marks[now.Scope]; before.Version != "" && !now.Reached(before) || int64(now.Epoch) > m.rewinds.Load() {
 			m.back = append(m.back, fmt.Sprintf("a snapshot at %+v after one at %+v", now, before))
 		}
 		m.marks[now.Scope] = now
@@ -196,9 +252,17 @@ func (m *mirror[T]) wrong() []string {
 		_, wrong := v.found()
 		all = append(all, wrong...)
 	}
+	rewinds := m.rewinds.Load()
 	m.mu.Lock()
 	all = append(all, m.back...)
 	m.mu.Unlock()
+	snap := m.Pin()
+	defer snap.Release()
+	for mark := range snap.Marks() {
+		if int64(mark.Epoch) != rewinds {
+			all = append(all, fmt.Sprintf("a snapshot at %+v after %d rewinds", mark, rewinds))
+		}
+	}
 	s := m.Status()
 	for _, q := range s.Quarantine {
 		all = append(all, fmt.Sprintf("%s is in quarantine: %v", q.Key, q.Cause))
@@ -212,8 +276,8 @@ func (m *mirror[T]) wrong() []string {
 		}
 	}
 	for _, src := range s.Sources {
-		if n := src.Reflector.Counts.Rewinds; n > 0 {
-			all = append(all, fmt.Sprintf("%d rewinds that were none", n))
+		if n := src.Reflector.Counts.Rewinds; n != rewinds {
+			all = append(all, fmt.Sprintf("%d rewinds were noticed, %d there were", n, rewinds))
 		}
 	}
 	for i, w := range all {
@@ -230,6 +294,7 @@ func (m *mirror[T]) figures() figures {
 		f.received += c.Events
 		f.stale += c.Stale
 		f.relists += max(c.Lists-1, 0)
+		f.rewinds += c.Rewinds
 		f.streamed += c.Streamed
 		f.reconnects += max(c.Watches-1, 0)
 		for reason, n := range c.Ended {

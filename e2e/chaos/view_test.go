@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tarnproject/tarn/informer"
@@ -20,27 +21,41 @@ type view[T metav1.Object] struct {
 	// clientGo allows what client-go's handlers are told beyond Tarn's: an update to the
 	// very same version, and one to another object of the same name.
 	clientGo bool
+	// flagged: an update across a rewind says that it is one.
+	flagged bool
+	// rewinds is how often the server's history began anew: so often, and no more, the
+	// versions of a key may go back.
+	rewinds *atomic.Int64
 
 	mu     sync.Mutex // guards what follows
 	held   map[object.Key]T
-	last   map[object.Key]uint64 // the newest version that was told of a key, deleted or not
+	last   map[object.Key]uint64 // the newest version of a key in its epoch, deleted or not
+	backs  map[object.Key]int64  // how often that went back
 	events int
 	wrong  []string
 }
 
-func newView[T metav1.Object](name string) *view[T] {
-	return &view[T]{name: name, held: map[object.Key]T{}, last: map[object.Key]uint64{}}
+func newView[T metav1.Object](name string, rewinds *atomic.Int64) *view[T] {
+	return &view[T]{name: name, rewinds: rewinds, held: map[object.Key]T{}, last: map[object.Key]uint64{}, backs: map[object.Key]int64{}}
 }
 
-// event takes a change in.
-func (v *view[T]) event(e informer.Event[T]) {
-	v.take(e.Kind, e.Unknown, e.Old(), e.New())
+// change is what a subscriber is told.
+type change[T any] struct {
+	kind             store.Kind
+	unknown, rewound bool
+	old, now         T
 }
 
-func (v *view[T]) take(kind store.Kind, unknown bool, old, now T) {
+func changeOf[T any](e informer.Event[T]) change[T] {
+	return change[T]{e.Kind, e.Unknown, e.Rewound, e.Old(), e.New()}
+}
+
+// take takes a change in.
+func (v *view[T]) take(c change[T]) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.events++
+	kind, unknown, old, now := c.kind, c.unknown, c.old, c.now
 	key := object.Key{Namespace: now.GetNamespace(), Name: now.GetName()}
 	before, known := v.held[key]
 	version, err := strconv.ParseUint(now.GetResourceVersion(), 10, 64)
@@ -51,7 +66,10 @@ func (v *view[T]) take(kind store.Kind, unknown bool, old, now T) {
 	same := known && before.GetResourceVersion() == now.GetResourceVersion()
 	// A deletion that nobody saw tells the last state again; all else is news.
 	if news := version > v.last[key]; !news && !(kind == store.Deleted && unknown) && !(v.clientGo && same) {
-		v.report(key, "%s at %d after %d", kind, version, v.last[key])
+		v.back(key, c, version)
+	}
+	if c.rewound && v.rewinds.Load() == 0 {
+		v.report(key, "%s at %d across a rewind that was none", kind, version)
 	}
 	switch kind {
 	case store.Added:
@@ -85,6 +103,18 @@ func (v *view[T]) take(kind store.Kind, unknown bool, old, now T) {
 	v.last[key] = max(v.last[key], version)
 }
 
+// back notes a version that is not after the last. That may be once for each time that the
+// server's history began anew, and an update must say so. v.mu is held.
+func (v *view[T]) back(key object.Key, c change[T], version uint64) {
+	allowed := c.kind == store.Added || c.kind == store.Updated && (c.rewound || !v.flagged)
+	if !allowed || v.backs[key] == v.rewinds.Load() {
+		v.report(key, "%s at %d after %d", c.kind, version, v.last[key])
+		return
+	}
+	v.backs[key]++
+	v.last[key] = version
+}
+
 // report notes what cannot be; the first few are enough. v.mu is held.
 func (v *view[T]) report(key object.Key, format string, args ...any) {
 	if len(v.wrong) < 10 {
@@ -111,49 +141,64 @@ func (v *view[T]) found() (events int, wrong []string) {
 }
 
 func TestAViewNoticesWhatCannotBe(t *testing.T) {
-	thing := func(uid, version string) *metav1.PartialObjectMetadata {
+	type thing = *metav1.PartialObjectMetadata
+	at := func(uid, version string) thing {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: version}}
 	}
-	type step struct {
-		kind     store.Kind
-		unknown  bool
-		old, now *metav1.PartialObjectMetadata
+	add := func(uid, version string) change[thing] {
+		return change[thing]{kind: store.Added, now: at(uid, version)}
 	}
-	add := func(uid, version string) step { return step{kind: store.Added, now: thing(uid, version)} }
-	update := func(old, now string) step {
-		return step{kind: store.Updated, old: thing("u", old), now: thing("u", now)}
+	update := func(old, now string) change[thing] {
+		return change[thing]{kind: store.Updated, old: at("u", old), now: at("u", now)}
 	}
-	remove := func(uid, version string, unknown bool) step {
-		return step{kind: store.Deleted, unknown: unknown, old: thing(uid, version), now: thing(uid, version)}
+	rewound := func(old, now string) change[thing] {
+		return change[thing]{kind: store.Updated, rewound: true, old: at("u", old), now: at("u", now)}
+	}
+	remove := func(uid, version string, unknown bool) change[thing] {
+		return change[thing]{kind: store.Deleted, unknown: unknown, old: at(uid, version), now: at(uid, version)}
 	}
 	for name, c := range map[string]struct {
-		steps    []step
-		clientGo bool
-		wrong    int
+		steps     []change[thing]
+		clientGo  bool
+		unflagged bool
+		rewinds   int64
+		wrong     int
 	}{
-		"a life":                  {steps: []step{add("u", "1"), update("1", "3"), remove("u", "4", false), add("w", "5")}},
-		"a deletion unseen":       {steps: []step{add("u", "1"), remove("u", "1", true), add("w", "5")}},
-		"added twice":             {steps: []step{add("u", "1"), add("u", "2")}, wrong: 1},
-		"unknown update":          {steps: []step{update("1", "2")}, wrong: 1},
-		"unknown deletion":        {steps: []step{remove("u", "1", false)}, wrong: 1},
-		"a gap":                   {steps: []step{add("u", "1"), update("2", "3")}, wrong: 1},
-		"back in time":            {steps: []step{add("u", "5"), update("5", "4")}, wrong: 1},
-		"the same again":          {steps: []step{add("u", "5"), update("5", "5")}, wrong: 1},
-		"the same for client-go":  {steps: []step{add("u", "5"), update("5", "5")}, clientGo: true},
-		"revived":                 {steps: []step{add("u", "1"), remove("u", "4", false), add("u", "3")}, wrong: 1},
-		"deleted at its version":  {steps: []step{add("u", "1"), remove("u", "1", false)}, wrong: 1},
-		"another one deleted":     {steps: []step{add("u", "1"), remove("w", "2", false)}, wrong: 1},
-		"another last state":      {steps: []step{add("u", "1"), remove("u", "2", true)}, wrong: 1},
-		"a resync nobody wants":   {steps: []step{add("u", "1"), {kind: store.Resynced, old: thing("u", "1"), now: thing("u", "2")}}, wrong: 1},
-		"no version":              {steps: []step{add("u", "")}, wrong: 1},
-		"another UID as update":   {steps: []step{add("u", "1"), {kind: store.Updated, old: thing("u", "1"), now: thing("w", "2")}}, wrong: 1},
-		"another UID, client-go":  {steps: []step{add("u", "1"), {kind: store.Updated, old: thing("u", "1"), now: thing("w", "2")}}, clientGo: true},
-		"back in time, client-go": {steps: []step{add("u", "5"), update("5", "4")}, clientGo: true, wrong: 1},
+		"a life":                  {steps: []change[thing]{add("u", "1"), update("1", "3"), remove("u", "4", false), add("w", "5")}},
+		"a deletion unseen":       {steps: []change[thing]{add("u", "1"), remove("u", "1", true), add("w", "5")}},
+		"added twice":             {steps: []change[thing]{add("u", "1"), add("u", "2")}, wrong: 1},
+		"unknown update":          {steps: []change[thing]{update("1", "2")}, wrong: 1},
+		"unknown deletion":        {steps: []change[thing]{remove("u", "1", false)}, wrong: 1},
+		"a gap":                   {steps: []change[thing]{add("u", "1"), update("2", "3")}, wrong: 1},
+		"back in time":            {steps: []change[thing]{add("u", "5"), update("5", "4")}, wrong: 1},
+		"the same again":          {steps: []change[thing]{add("u", "5"), update("5", "5")}, wrong: 1},
+		"the same for client-go":  {steps: []change[thing]{add("u", "5"), update("5", "5")}, clientGo: true},
+		"revived":                 {steps: []change[thing]{add("u", "1"), remove("u", "4", false), add("u", "3")}, wrong: 1},
+		"deleted at its version":  {steps: []change[thing]{add("u", "1"), remove("u", "1", false)}, wrong: 1},
+		"another one deleted":     {steps: []change[thing]{add("u", "1"), remove("w", "2", false)}, wrong: 1},
+		"another last state":      {steps: []change[thing]{add("u", "1"), remove("u", "2", true)}, wrong: 1},
+		"a resync nobody wants":   {steps: []change[thing]{add("u", "1"), {kind: store.Resynced, old: at("u", "1"), now: at("u", "2")}}, wrong: 1},
+		"no version":              {steps: []change[thing]{add("u", "")}, wrong: 1},
+		"another UID as update":   {steps: []change[thing]{add("u", "1"), {kind: store.Updated, old: at("u", "1"), now: at("w", "2")}}, wrong: 1},
+		"another UID, client-go":  {steps: []change[thing]{add("u", "1"), {kind: store.Updated, old: at("u", "1"), now: at("w", "2")}}, clientGo: true},
+		"back in time, client-go": {steps: []change[thing]{add("u", "5"), update("5", "4")}, clientGo: true, wrong: 1},
+
+		"rewound":                     {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "3")}, rewinds: 1},
+		"revived by a rewind":         {steps: []change[thing]{add("u", "1"), remove("u", "4", false), add("u", "3")}, rewinds: 1},
+		"rewound, and nobody said so": {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, wrong: 1},
+		"rewound for a handler":       {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, unflagged: true},
+		"rewound without cause":       {steps: []change[thing]{add("u", "1"), rewound("1", "2")}, wrong: 1},
+		"back once too often":         {steps: []change[thing]{add("u", "5"), rewound("5", "2"), rewound("2", "1")}, rewinds: 1, wrong: 1},
+		"back in the new epoch":       {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "1")}, rewinds: 2, wrong: 1},
+		"deleted in the past":         {steps: []change[thing]{add("u", "5"), remove("u", "4", false)}, rewinds: 1, wrong: 1},
+		"rewound twice":               {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "6"), rewound("6", "3")}, rewinds: 2},
 	} {
-		v := newView[*metav1.PartialObjectMetadata](name)
-		v.clientGo = c.clientGo
+		var rewinds atomic.Int64
+		rewinds.Store(c.rewinds)
+		v := newView[thing](name, &rewinds)
+		v.clientGo, v.flagged = c.clientGo, !c.unflagged
 		for _, s := range c.steps {
-			v.take(s.kind, s.unknown, s.old, s.now)
+			v.take(s)
 		}
 		if _, wrong := v.found(); len(wrong) != c.wrong {
 			t.Errorf("%s: found %q; want %d", name, wrong, c.wrong)

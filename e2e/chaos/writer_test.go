@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -51,7 +52,7 @@ func (s *scribe) run(ctx context.Context, rng *rand.Rand) {
 			// Another writer was there before.
 		default:
 			s.failures.Add(1)
-			linger(ctx, 20*time.Millisecond)
+			patience.Linger(ctx, 20*time.Millisecond)
 		}
 	}
 }
@@ -125,7 +126,7 @@ func (s *scribe) patch(ctx context.Context, res object.Resource, key object.Key,
 // and returns its version.
 func (s *scribe) canary(ctx context.Context, res object.Resource, value string) (key object.Key, version object.Version, err error) {
 	key = object.Key{Namespace: namespaces[0], Name: "canary"}
-	err = eventually(ctx, "a write to "+res.String(), func() error {
+	err = patience.For(ctx, "a write to "+res.String(), func() error {
 		now, err := s.patch(ctx, res, key, value)
 		if apierrors.IsNotFound(err) {
 			if err := s.create(ctx, res, key, value); err != nil && !apierrors.IsAlreadyExists(err) {

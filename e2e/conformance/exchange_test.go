@@ -41,6 +41,10 @@ type exchange struct {
 	events int    // how many events of a watch are read; 0 for an answer that ends
 	until  string // what the answer must have in it; it is asked for again until then
 	save   string
+	forget bool // the server forgets its history first
+	// elsewhere has something happen in another namespace once the answer has begun: the
+	// real server sends bookmarks of newer versions only.
+	elsewhere bool
 }
 
 // saved are the parts of an answer that later requests need.
@@ -72,6 +76,18 @@ func (s *side) fill(text string) string {
 		text = strings.NewReplacer("{"+name+".uid}", v.uid, "{"+name+".version}", v.version, "{"+name+".continue}", v.token).Replace(text)
 	}
 	return text
+}
+
+// sendAll sends all requests and returns the answers.
+func (s *side) sendAll(t *testing.T, exchanges []exchange) (answers []map[string]any) {
+	t.Helper()
+	for _, x := range exchanges {
+		if x.forget {
+			s.forget(t)
+		}
+		answers = append(answers, s.send(t, x))
+	}
+	return answers
 }
 
 // send sends a request and returns the answer as a tree in which nothing is left that
@@ -113,6 +129,12 @@ func (s *side) sendOnce(t *testing.T, x exchange) map[string]any {
 		t.Fatalf("%s: %v", x.name, err)
 	}
 	defer res.Body.Close()
+	if x.elsewhere {
+		s.sendOnce(t, exchange{
+			name: "something elsewhere", method: "POST", path: "/api/v1/namespaces/default/configmaps",
+			body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"elsewhere-"}}`,
+		})
+	}
 	answer := map[string]any{"status": res.StatusCode, "header": header(res.Header)}
 	if x.events > 0 && res.StatusCode == http.StatusOK {
 		events, err := readEvents(res, x.events)

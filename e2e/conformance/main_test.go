@@ -27,10 +27,16 @@ type server struct {
 	embedded  *apiserver.Server   // nil for the real one
 }
 
-// onBoth runs a test on the embedded and on the real server.
+// onBoth runs a test on the embedded and on the real server, at the same time.
 func onBoth(t *testing.T, test func(t *testing.T, s server)) {
-	t.Run("embedded", func(t *testing.T) { test(t, embedded(t)) })
-	t.Run("real", func(t *testing.T) { test(t, genuine(t)) })
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, embedded(t))
+	})
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		test(t, genuine(t))
+	})
 }
 
 func embedded(t *testing.T) server {
@@ -76,12 +82,28 @@ func (s server) forget(t *testing.T) {
 		s.embedded.Compact(0)
 		return
 	}
+	s.restart(t, func() {})
+}
+
+// restart ends the server, or makes it look so, and starts it again when meanwhile returns,
+// without its history.
+func (s server) restart(t *testing.T, meanwhile func()) {
+	t.Helper()
+	if s.embedded != nil {
+		s.embedded.RefuseConnections(true)
+		s.embedded.Compact(0)
+		s.embedded.Cut("")
+		meanwhile()
+		s.embedded.RefuseConnections(false)
+		return
+	}
 	if err := s.plane.Compact(patience.Context(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.plane.APIServer.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	meanwhile()
 	if err := s.plane.APIServer.Start(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,6 @@ var quick = reflector.Backoff{Min: 10 * time.Millisecond, Max: 100 * time.Millis
 
 // requests remembers what was asked for, by way of a config.
 type requests struct {
-	http.RoundTripper
 	mu   sync.Mutex // guards urls
 	urls []string
 }
@@ -33,17 +32,12 @@ type requests struct {
 // record returns a config whose requests are remembered.
 func record(config *rest.Config) (*rest.Config, *requests) {
 	r := &requests{}
-	config = rest.CopyConfig(config)
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { r.RoundTripper = rt; return r })
-	return config, r
-}
-
-// RoundTrip implements http.RoundTripper.
-func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
-	r.mu.Lock()
-	r.urls = append(r.urls, req.URL.RawQuery)
-	r.mu.Unlock()
-	return r.RoundTripper.RoundTrip(req)
+	return through(config, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+		r.mu.Lock()
+		r.urls = append(r.urls, req.URL.RawQuery)
+		r.mu.Unlock()
+		return next.RoundTrip(req)
+	}), r
 }
 
 // with returns the queries with all of these texts in them.
@@ -93,6 +87,8 @@ type mirrorOptions[T metav1.Object] struct {
 	transform func(T) (T, error)
 	unsynced  bool         // do not wait for the first list
 	client    *wire.Client // in the place of one for the config
+	log       int          // as in informer.Options
+	onPanic   func(*informer.PanicError)
 }
 
 func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Resource[T], opts mirrorOptions[T]) *mirror[T] {
@@ -109,10 +105,12 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 		t.Fatal(err)
 	}
 	m := &mirror[T]{}
-	opts.reflector.Backoff = quick
+	if opts.reflector.Backoff == (reflector.Backoff{}) {
+		opts.reflector.Backoff = quick
+	}
 	opts.reflector.OnError = func(error) {} // Status has it
 	m.Informer, err = informer.New(source, object.Meta[T](), informer.Options[T]{
-		Selection: opts.selection, Reflector: opts.reflector, Transform: opts.transform,
+		Selection: opts.selection, Reflector: opts.reflector, Transform: opts.transform, Log: opts.log, OnPanic: opts.onPanic,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -190,6 +188,17 @@ func (m *mirror[T]) watches(t *testing.T) {
 		s := m.reflector()
 		return s.State == reflector.Watching && s.Connected
 	})
+}
+
+// versions returns the version of each object.
+func (m *mirror[T]) versions() map[string]string {
+	versions := map[string]string{}
+	snap := m.Snapshot()
+	defer snap.Release()
+	for obj := range snap.All() {
+		versions[obj.GetName()] = obj.GetResourceVersion()
+	}
+	return versions
 }
 
 // same checks that the mirror has what a consistent list by client-go has.

@@ -23,7 +23,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -73,11 +72,13 @@ func TestW23_RightsComeAndGo(t *testing.T) {
 		// Rights are looked at when a watch begins, so it begins often.
 		reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
 	})
+	all := startEveryone(t, s, config, m)
 	patience.Until(t, "to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
 	revoke := grant(t, s, ann)
 	if err := m.WaitSynced(patience.Context(t)); err != nil {
 		t.Fatal(err)
 	}
+	all.same(t, s, m)
 	revoke()
 	before := m.reflector().Counts.Ended[reflector.Forbidden]
 	patience.Until(t, "to be forbidden again", func() bool {
@@ -92,6 +93,7 @@ func TestW23_RightsComeAndGo(t *testing.T) {
 	if m.times("delete unknown a") != 0 || m.times("delete a") != 0 {
 		t.Error("a lost right was taken for a deletion")
 	}
+	all.same(t, s, m)
 }
 
 // W23: a token ends and is replaced in its file, and a mirror goes on.
@@ -127,7 +129,10 @@ func TestW23_TokensAreReplaced(t *testing.T) {
 		t.Errorf("%d objects are readable meanwhile", m.Len())
 	}
 	write("second")
-	m.reaches(t, w.create("b", "0")) // client-go reads the file again after some time
+	m.reaches(t, w.create("b", "0"))
+	if c := m.reflector().Counts; c.Lists != 1 {
+		t.Errorf("%d lists", c.Lists)
+	}
 }
 
 // W23: a client certificate is replaced, and connections that are made from then on use it.
@@ -264,7 +269,7 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		crds := api.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+		crds := api.Resource(crdResource)
 		define := func() {
 			t.Helper()
 			crd := &unstructured.Unstructured{}
@@ -293,19 +298,29 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 			unsynced: true, reflector: reflector.Options[*unstructured.Unstructured]{GoneAfter: 500 * time.Millisecond},
 		})
 		patience.Until(t, "404", func() bool { return m.reflector().Counts.Ended[reflector.NotFound] > 0 })
+		adapted := startAdapter(t, byWire(t, s.config, wire.Unstructured(pebbles), s.namespace), &unstructured.Unstructured{})
+		reconciled := startController(t, m)
+		same := func() {
+			t.Helper()
+			adapted.has(t, "client-go's informer", m.versions())
+			reconciled.reconciled(t, m.versions())
+		}
 		define()
 		t.Cleanup(func() {
 			_ = crds.Delete(context.Background(), "pebbles.gone.example.com", metav1.DeleteOptions{}) // gone already unless it failed
 		})
 		m.reaches(t, put("one"))
 		m.watches(t)
+		same()
 		if err := crds.Delete(patience.Context(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		patience.Until(t, "a deletion", func() bool { return m.times("delete one")+m.times("delete unknown one") == 1 && m.Len() == 0 })
+		same()
 		define()
 		m.reaches(t, put("two"))
 		m.wasTold(t, "add two")
+		same()
 		if err := crds.Delete(patience.Context(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

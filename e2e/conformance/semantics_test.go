@@ -1,18 +1,16 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/e2e/controlplane"
 	"github.com/tarnproject/tarn/e2e/patience"
-	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -76,6 +74,7 @@ func TestGap(t *testing.T) {
 		m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
 			selection: object.Selection{Namespace: s.namespace}, reflector: reflector.Options[*corev1.ConfigMap]{Streaming: reflector.StreamingOff},
 		})
+		c := startController(t, m)
 		before, _ := m.Get(object.Key{Namespace: s.namespace, Name: "kept"})
 		m.watches(t)
 		seen := m.reflector().Mark.Version
@@ -101,6 +100,7 @@ func TestGap(t *testing.T) {
 		}
 		m.reaches(t, added)
 		m.same(t, s)
+		c.reconciled(t, m.versions())
 
 		t.Run("L01 the first list takes any state", func(t *testing.T) {
 			if len(asked.with("resourceVersion=0")) != 1 {
@@ -123,6 +123,36 @@ func TestGap(t *testing.T) {
 			_, _, err := api.List(patience.Context(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
 			if !apierrors.IsResourceExpired(err) {
 				t.Errorf("got %v", err)
+			}
+		})
+		t.Run("L06 a mirror starts again, and then without pages", func(t *testing.T) {
+			opts := plain(s, func(o *reflector.Options[*corev1.ConfigMap]) { o.PageSize = 2 })
+			spoiled := 0
+			opts.source.Hook = func(verb wire.Verb, query url.Values) {
+				if verb != wire.VerbList {
+					return
+				}
+				query.Del("resourceVersion") // or else it would come in one page
+				if query.Get("continue") != "" && spoiled < 3 {
+					spoiled++
+					query.Set("continue", page.Continue)
+				}
+			}
+			config, asked := record(s.config)
+			m := startMirror(t, config, configMaps, opts)
+			m.same(t, s)
+			if st := m.reflector(); st.Unpaged == "" || st.Counts.Ended[reflector.Expired] != 3 || st.Counts.Lists != 1 {
+				t.Errorf("%d lists, ended for %v, unpaged because %q", st.Counts.Lists, st.Counts.Ended, st.Unpaged)
+			}
+			lists := asked.lists(t)
+			if last := lists[len(lists)-1]; last.Has("limit") || last.Has("continue") || len(lists) != 7 {
+				t.Errorf("asked for %v", lists)
+			}
+			for _, name := range []string{"kept", "changed", "replaced", "added"} {
+				m.wasTold(t, "add "+name)
+				if n := m.times("add " + name); n != 1 {
+					t.Errorf("told %d times of %s", n, name)
+				}
 			}
 		})
 		t.Run("L15 what did not change stays", func(t *testing.T) {
@@ -266,6 +296,34 @@ func TestWatches(t *testing.T) {
 				t.Errorf("%d lists", c.Lists)
 			}
 		})
+		for code, reason := range map[int]reflector.Reason{429: reflector.Throttled, 503: reflector.Unavailable} {
+			t.Run(fmt.Sprintf("W09 a watch is answered with %d", code), func(t *testing.T) {
+				var refused atomic.Bool
+				config := through(s.config, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+					res, err := next.RoundTrip(req)
+					if err == nil && req.URL.Query().Has("watch") && refused.CompareAndSwap(false, true) {
+						res.Body.Close()
+						res.StatusCode, res.Body, res.ContentLength = code, http.NoBody, 0
+						res.Header.Set("Retry-After", "1")
+					}
+					return res, err
+				})
+				m := startMirror(t, config, configMaps, plain(s, nil))
+				var asked time.Duration
+				patience.Until(t, "a wait", func() bool {
+					st := m.reflector()
+					asked = st.Until.Sub(st.Since)
+					return st.State == reflector.BackingOff
+				})
+				if asked < 990*time.Millisecond { // the two are taken one after the other
+					t.Errorf("it was told to wait for a second, and waits for %s", asked)
+				}
+				m.reaches(t, writer{t, s}.create(fmt.Sprint("after-", code), "x"))
+				if c := m.reflector().Counts; c.Lists != 1 || c.Ended[reason] != 1 {
+					t.Errorf("%d lists, ended for %v", c.Lists, c.Ended)
+				}
+			})
+		}
 		t.Run("W11 the timeout", func(t *testing.T) {
 			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{
 				selection: here, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
@@ -299,114 +357,4 @@ func TestWatches(t *testing.T) {
 			patience.Until(t, "it to be back", func() bool { return m.times("add a") == 2 })
 		})
 	})
-}
-
-// TestHandlers is what subscribers, waiters and controllers see.
-func TestHandlers(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		w := writer{t, s}
-		w.create("a", "0")
-		here := object.Selection{Namespace: s.namespace}
-		m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{
-			selection: here, transform: func(cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-				if cm.Name == "bad" {
-					return nil, errors.New("it does not please")
-				}
-				cm.ManagedFields = nil
-				return cm, nil
-			},
-		})
-		t.Run("H01 a late subscriber", func(t *testing.T) {
-			m.reaches(t, w.create("b", "0"))
-			ctx, stop := context.WithCancel(patience.Context(t))
-			defer stop()
-			var told []string
-			for e := range m.Events(ctx, informer.SubOptions[*corev1.ConfigMap]{}) {
-				told = append(told, fmt.Sprint(e.Kind, " ", e.New().Name, " ", e.Initial))
-				if len(told) == 2 {
-					w.create("c", "0")
-				}
-				if len(told) == 3 {
-					break
-				}
-			}
-			if strings.Contains(told[2], "true") || !strings.Contains(told[2], " c ") || !strings.HasSuffix(told[0], "true") {
-				t.Errorf("told %q", told)
-			}
-		})
-		t.Run("H06 what keeps a mirror", func(t *testing.T) {
-			nothing := object.Resource{Group: "nothing.example.com", Version: "v1", Resource: "nothings", Kind: "Nothing", Namespaced: true}
-			n := startMirror(t, s.config, wire.Metadata(nothing), mirrorOptions[*metav1.PartialObjectMetadata]{unsynced: true})
-			patience.Until(t, "a cause", func() bool { return n.reflector().Cause != nil })
-			ctx, stop := context.WithCancel(t.Context())
-			stop()
-			if err := n.WaitSynced(ctx); !apierrors.IsNotFound(errorsFind(err)) {
-				t.Errorf("got %v", err)
-			}
-		})
-		t.Run("H08 a transform", func(t *testing.T) {
-			w.create("bad", "0")
-			m.reaches(t, w.create("good", "0"))
-			if cm, ok := m.Get(object.Key{Namespace: s.namespace, Name: "good"}); !ok || len(cm.ManagedFields) > 0 {
-				t.Errorf("got %v", cm)
-			}
-			patience.Until(t, "the bad one in quarantine", func() bool { return len(m.Status().Quarantine) == 1 })
-			w.delete("bad")
-		})
-		t.Run("H10 reading what was written", func(t *testing.T) {
-			api := wire.For(newClient(t, s), configMaps)
-			for i := range 10 {
-				cm, err := api.Update(patience.Context(t), &corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "a"}, Data: map[string]string{"value": fmt.Sprint(i)},
-				}, wire.WriteOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				m.reaches(t, cm)
-				if got, _ := m.Get(object.Key{Namespace: s.namespace, Name: "a"}); got.Data["value"] != fmt.Sprint(i) {
-					t.Fatalf("read %s after writing %d", got.Data["value"], i)
-				}
-			}
-		})
-		t.Run("a controller reconciles every key", func(t *testing.T) { reconcileAll(t, w, m) })
-	})
-}
-
-// errorsFind returns the API's error among joined ones.
-func errorsFind(err error) error {
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
-		return status
-	}
-	return err
-}
-
-func reconcileAll(t *testing.T, w writer, m *mirror[*corev1.ConfigMap]) {
-	keys := make(chan object.Key, 1000)
-	c, err := controller.New("conformance", func(_ context.Context, key object.Key) (controller.Result, error) {
-		keys <- key
-		return controller.Result{}, nil
-	}, controller.Options[object.Key]{Workers: 2}, controller.For(m.Informer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- controller.Run(ctx, c) }()
-	defer func() {
-		stop()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	}()
-	w.create("reconciled", "0")
-	want := map[string]bool{"a": true, "b": true, "c": true, "good": true, "reconciled": true}
-	for guard := patience.Context(t); len(want) > 0; {
-		select {
-		case key := <-keys:
-			delete(want, key.Name)
-		case <-guard.Done():
-			t.Fatalf("never reconciled: %v", want)
-		}
-	}
 }

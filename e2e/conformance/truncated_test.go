@@ -14,29 +14,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// truncator loses the connection in the middle of some answers.
-type truncator struct {
-	http.RoundTripper
-	hits  func(query string) bool
-	after int          // bytes
-	left  atomic.Int32 // answers to spoil
-}
-
+// truncate loses the connection in the middle of some answers.
 func truncate(config *rest.Config, answers int32, after int, hits func(query string) bool) *rest.Config {
-	tr := &truncator{hits: hits, after: after}
-	tr.left.Store(answers)
-	config = rest.CopyConfig(config)
-	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { tr.RoundTripper = rt; return tr })
-	return config
-}
-
-// RoundTrip implements http.RoundTripper.
-func (tr *truncator) RoundTrip(req *http.Request) (*http.Response, error) {
-	res, err := tr.RoundTripper.RoundTrip(req)
-	if err == nil && tr.hits(req.URL.RawQuery) && tr.left.Add(-1) >= 0 {
-		res.Body = &shortBody{res.Body, tr.after}
-	}
-	return res, err
+	var left atomic.Int32
+	left.Store(answers)
+	return through(config, func(next http.RoundTripper, req *http.Request) (*http.Response, error) {
+		res, err := next.RoundTrip(req)
+		if err == nil && hits(req.URL.RawQuery) && left.Add(-1) >= 0 {
+			res.Body = &shortBody{res.Body, after}
+		}
+		return res, err
+	})
 }
 
 // shortBody ends before its end.

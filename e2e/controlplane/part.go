@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -79,12 +80,29 @@ func (p *Part) reap() {
 }
 
 // Start starts the process and waits until it is ready. The error has the end of its log.
+//
+// A port that was free while nothing ran may be that of somebody's connection now. Such a
+// port is waited for, a few times.
 func (p *Part) Start(ctx context.Context) error {
-	if err := p.launch(); err != nil {
-		return err
+	const tries = 5
+	for try := 1; ; try++ {
+		err := p.launch()
+		if err == nil {
+			err = p.WaitReady(ctx)
+		}
+		if err == nil || try == tries || !strings.Contains(err.Error(), portTaken) || p.State() != Stopped {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
 	}
-	return p.WaitReady(ctx)
 }
+
+// portTaken is how both programs put it.
+const portTaken = "address already in use"
 
 // launch starts the process and does not wait.
 func (p *Part) launch() error {

@@ -96,7 +96,7 @@ func New(ctx context.Context, opts Options) (*Plane, error) {
 		if err == nil {
 			return p, nil
 		}
-		if try == tries || !strings.Contains(err.Error(), "address already in use") {
+		if try == tries || !strings.Contains(err.Error(), portTaken) {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -65,6 +66,27 @@ func TestAPlaneIsMistreatedAndComesBack(t *testing.T) {
 		exists("before-"+part.Name(), true)
 	}
 
+	// A port that somebody else has for a moment is waited for.
+	if err := p.Etcd.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := net.Listen("tcp", strings.TrimPrefix(p.etcdURL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer taken.Close()
+		for tick := time.NewTicker(10 * time.Millisecond); !strings.Contains(p.Etcd.Log(30), portTaken) && ctx.Err() == nil; {
+			<-tick.C
+		}
+	}()
+	if err := p.Etcd.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.APIServer.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+
 	// A paused part does not answer.
 	if err := p.Etcd.Pause(); err != nil {
 		t.Fatal(err)
@@ -93,6 +115,14 @@ func TestAPlaneIsMistreatedAndComesBack(t *testing.T) {
 	}
 	exists("after-snapshot", false)
 	exists("before-etcd", true)
+
+	if err := snapshot.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Restore(ctx, snapshot); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a snapshot that was removed was restored: %v", err)
+	}
+	exists("before-etcd", true) // and nothing was harmed
 
 	if err := p.Compact(ctx, 0); err != nil {
 		t.Fatal(err)

@@ -202,23 +202,33 @@ func (p *Proxy) Slow(bytesPerSecond int, latency time.Duration) {
 // held arrives when the returned function is called: after what has been sent since on
 // other connections, so that a client which has connected again gets old news late.
 func (p *Proxy) Hold() (release func()) {
+	all := p.HoldEach()
+	return func() {
+		for _, release := range all {
+			release()
+		}
+	}
+}
+
+// HoldEach is as [Proxy.Hold], but each connection is let go by itself. So they can
+// overtake each other: what was sent first on one arrives after what was sent last on
+// another. Within a connection there is no other order; that is TCP's to see to.
+func (p *Proxy) HoldEach() (release []func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var held []*link
 	for l := range p.links {
-		if !l.held {
-			l.held = true
-			held = append(held, l)
+		if l.held {
+			continue
 		}
-	}
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, l := range held {
+		l.held = true
+		release = append(release, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			l.held = false
-		}
-		p.rouse()
+			p.rouse()
+		})
 	}
+	return release
 }
 
 // rouse makes connections that wait look at the trouble again. p.mu is held.

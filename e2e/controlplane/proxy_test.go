@@ -139,6 +139,45 @@ func TestHeldConnectionsDeliverLateAndInOrder(t *testing.T) {
 	old.hear(t, "2")
 }
 
+func TestHeldConnectionsOvertakeEachOther(t *testing.T) {
+	p := StartProxy(t, echo(t))
+	both := []line{dial(t, p), dial(t, p)}
+	for _, l := range both {
+		l.say(t, "0")
+		l.hear(t, "0")
+	}
+	release := p.HoldEach()
+	if len(release) != 2 || len(p.HoldEach()) != 0 {
+		t.Fatalf("%d connections are held; want both, once", len(release))
+	}
+	both[0].say(t, "1")
+	both[1].say(t, "2")
+	for _, l := range both {
+		l.nothing(t)
+	}
+	release[0]()
+	// Which it was is up to the map; the other one is held still.
+	heard := make(chan int, 2)
+	for i, l := range both {
+		go func() {
+			if _, err := l.r.ReadString('\n'); err != nil {
+				t.Error(err)
+			}
+			heard <- i
+		}()
+	}
+	other := both[1-<-heard]
+	select {
+	case <-heard:
+		t.Error("both were let go")
+	default:
+	}
+	release[1]()
+	<-heard
+	other.say(t, "3")
+	other.hear(t, "3")
+}
+
 func TestAnAnswerIsCutOffAfterSoManyBytes(t *testing.T) {
 	p := StartProxy(t, echo(t))
 	p.CutAfter(4)

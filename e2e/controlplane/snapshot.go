@@ -17,7 +17,7 @@ type Snapshot struct {
 
 // Snapshot keeps a copy of etcd's state. It is taken while etcd is paused, so that it is
 // what a crash at that moment would have left, of which etcd loses nothing that it has
-// acknowledged. It goes with the plane.
+// acknowledged. It goes with the plane, or by [Snapshot.Remove] before.
 func (p *Plane) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	revision, err := p.Revision(ctx)
 	if err != nil {
@@ -38,10 +38,17 @@ func (p *Plane) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	return &Snapshot{revision, copied}, nil
 }
 
+// Remove deletes the copy, which is of some hundred megabytes. The snapshot cannot be
+// restored afterwards.
+func (s *Snapshot) Remove() error { return os.RemoveAll(filepath.Dir(s.dir)) }
+
 // Restore goes back to a snapshot, as an operator does with a backup: both parts are killed,
 // etcd's data is replaced, both are started again. Versions continue from those of the
 // snapshot, so that some are given out a second time.
 func (p *Plane) Restore(ctx context.Context, s *Snapshot) error {
+	if _, err := os.Stat(s.dir); err != nil {
+		return fmt.Errorf("controlplane: restoring: %w", err)
+	}
 	for _, part := range []*Part{p.APIServer, p.Etcd} {
 		if err := part.Kill(); err != nil {
 			return err

@@ -10,4 +10,8 @@
 //   - A write that was on its way when its process was paused, and arrives after another
 //     has taken over, is refused because of its resource version.
 //   - In the end every key is reconciled.
+//
+// A longer run, of ten times as many rounds:
+//
+//	go test ./leader -v -timeout 1h -seed 7 -soak 10
 package leader

@@ -18,15 +18,17 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 )
 
 func TestOnlyTheLeaderWorksWhateverHappensToIt(t *testing.T) {
-	t.Logf("-leader.seed=%d -leader.rounds=%d", *seed, *rounds)
+	t.Logf("-seed=%d -soak=%d -leader.rounds=%d", *seed, *soak, *rounds)
+	rounds := *rounds * *soak
 	c := newContest(t)
 	rng := rand.New(rand.NewPCG(*seed, 0))
 	began := time.Now()
 	kinds := map[string]int{}
-	for round := range *rounds {
+	for round := range rounds {
 		// Each is hit by everything, in any order.
 		if round%len(torments) == 0 {
 			rng.Shuffle(len(torments), func(i, j int) { torments[i], torments[j] = torments[j], torments[i] })
@@ -34,7 +36,7 @@ func TestOnlyTheLeaderWorksWhateverHappensToIt(t *testing.T) {
 		m := torments[round%len(torments)]
 		// It leads, and does so for a while that depends on chance.
 		c.works(nil, time.Now())
-		linger(t.Context(), time.Duration(rng.IntN(500))*time.Millisecond)
+		patience.Linger(t.Context(), time.Duration(rng.IntN(500))*time.Millisecond)
 		who := c.leader()
 		t.Logf("%s: round %d: %s: %s", time.Since(began).Round(time.Millisecond), round+1, who.identity, m.name)
 		kinds[m.name]++
@@ -71,7 +73,7 @@ func TestOnlyTheLeaderWorksWhateverHappensToIt(t *testing.T) {
 	fmt.Fprintf(w, "begun after the lease's deadline\t%d\n", len(v.wrong))
 	_ = w.Flush()
 	t.Logf("seed %d, %s, a lease of %s\n%s", *seed, time.Since(began).Round(time.Second), leaseDuration, b.String())
-	if v.terms <= *rounds/2 || writes == 0 {
+	if v.terms <= rounds/2 || writes == 0 {
 		t.Errorf("%d terms and %d writes: this run proves little", v.terms, writes)
 	}
 }
@@ -105,7 +107,7 @@ var torments = []torment{
 	{"paused for a moment", func(c *contest, who *process, rng *rand.Rand) {
 		c.t.Helper()
 		who.pause(c.t)
-		linger(c.t.Context(), time.Duration(rng.Int64N(int64(leaseDuration)*5/4)))
+		patience.Linger(c.t.Context(), time.Duration(rng.Int64N(int64(leaseDuration)*5/4)))
 		c.works(nil, who.resume(c.t))
 	}},
 	{"paused with a write on its way", func(c *contest, who *process, _ *rand.Rand) {
@@ -208,7 +210,7 @@ func (c *contest) boss(ctx context.Context) {
 	rng := rand.New(rand.NewPCG(*seed, 1))
 	for want := 1; ctx.Err() == nil; want++ {
 		c.want(ctx, fmt.Sprintf("job-%02d", rng.IntN(jobs)), want)
-		linger(ctx, 15*time.Millisecond)
+		patience.Linger(ctx, 15*time.Millisecond)
 	}
 }
 
@@ -244,7 +246,7 @@ func (c *contest) pauseInWrite(who *process) bool {
 		return false
 	}
 	who.pause(c.t)
-	c.eventually("another to make the write", func() bool {
+	patience.Until(c.t, "another to make the write", func() bool {
 		by := c.ledger.writer(write.Key, write.Count)
 		return by != "" && by != who.identity
 	})
@@ -254,21 +256,6 @@ func (c *contest) pauseInWrite(who *process) bool {
 		return p == who && l.What == wrote && l.Key == write.Key && l.Count == write.Count
 	})
 	return true
-}
-
-func (c *contest) eventually(what string, holds func() bool) {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			c.t.Fatalf("waited in vain for %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 // dump logs when who led, and was paused.
@@ -292,7 +279,7 @@ func (c *contest) settle() {
 	for i := range jobs {
 		c.want(c.t.Context(), fmt.Sprintf("job-%02d", i), -1)
 	}
-	c.eventually("every key to be reconciled", func() bool {
+	patience.Until(c.t, "every key to be reconciled", func() bool {
 		list, err := c.clients.CoreV1().ConfigMaps(c.namespace).List(c.t.Context(), metav1.ListOptions{LabelSelector: "job=yes"})
 		if err != nil {
 			c.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -22,25 +23,33 @@ type ledger struct {
 	wrong   []string
 }
 
-// watch follows the jobs from a version on until the context is done.
+// watch follows the jobs from a version on until the context is done. The server ends each
+// watch after some time.
 func (l *ledger) watch(ctx context.Context, clients *kubernetes.Clientset, namespace, version string) error {
-	w, err := clients.CoreV1().ConfigMaps(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, LabelSelector: "job=yes"})
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e, ok := <-w.ResultChan():
-			job, is := e.Object.(*corev1.ConfigMap)
-			if !ok || !is {
-				return fmt.Errorf("the watch of the test itself ended: %v", e.Object)
-			}
-			l.take(job.Name, job.Data["count"], job.Data["by"])
+	for ctx.Err() == nil {
+		w, err := clients.CoreV1().ConfigMaps(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version, LabelSelector: "job=yes"})
+		if err == nil {
+			version, err = l.follow(w, version)
+		}
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("the watch of the test itself: %w", err)
 		}
 	}
+	return nil
+}
+
+// follow reads a watch to its end and returns up to where.
+func (l *ledger) follow(w watch.Interface, version string) (string, error) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		job, ok := e.Object.(*corev1.ConfigMap)
+		if !ok {
+			return version, fmt.Errorf("%s: %v", e.Type, e.Object)
+		}
+		version = job.ResourceVersion
+		l.take(job.Name, job.Data["count"], job.Data["by"])
+	}
+	return version, nil
 }
 
 func (l *ledger) take(key, number, by string) {

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -12,7 +11,8 @@ import (
 )
 
 var (
-	seed   = flag.Uint64("leader.seed", 1, "what decides who suffers what")
+	seed   = flag.Uint64("seed", 1, "what decides who suffers what")
+	soak   = flag.Int("soak", 1, "how many times as many rounds there are")
 	rounds = flag.Int("leader.rounds", 12, "how often a leader is killed or paused")
 )
 
@@ -33,22 +33,9 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Run(m))
 }
 
-// patience is how long anything may take here, on a machine that is busy otherwise too.
-const patience = 3 * time.Minute
-
 // The lease is short, so that a takeover does not take long.
 const (
-	leaseDuration = 4 * time.Second
-	renewDeadline = 3 * time.Second
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
 	retryPeriod   = 300 * time.Millisecond
 )
-
-// linger lets time pass.
-func linger(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}

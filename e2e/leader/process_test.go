@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"k8s.io/client-go/rest"
 )
 
@@ -72,7 +73,7 @@ func (j *journal) leader() *process {
 // certain one.
 func (j *journal) await(t *testing.T, what string, since time.Time, matches func(p *process, l line) bool) (*process, line) {
 	t.Helper()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(patience.Limit)
 	defer late.Stop()
 	for {
 		j.mu.Lock()

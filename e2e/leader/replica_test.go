@@ -23,6 +23,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -113,7 +114,7 @@ func (w *worker) began(what whatDone, key object.Key, count int) {
 func (w *worker) reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
 	w.began(reconciled, key, 0)
 	// Work takes time, in which things may happen.
-	linger(ctx, time.Duration(len(key.Name)+int(key.Name[len(key.Name)-1])%16)*time.Millisecond)
+	patience.Linger(ctx, time.Duration(len(key.Name)+int(key.Name[len(key.Name)-1])%16)*time.Millisecond)
 	job, ok, err := w.client.Get(key)
 	if err != nil || !ok || job.Data["want"] == job.Data["done"] {
 		return controller.Result{}, err

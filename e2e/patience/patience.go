@@ -4,6 +4,7 @@ package patience
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -31,5 +32,36 @@ func Until(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("waited in vain: %s", what)
 		case <-tick.C:
 		}
+	}
+}
+
+// For waits for something that nobody tells of, until check finds nothing amiss. If it
+// always does, what it found last is the error. It is for goroutines that are not the
+// test's own.
+func For(ctx context.Context, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, Limit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Linger lets time pass, for what must last a while.
+func Linger(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }

@@ -79,8 +79,14 @@ func (l *lab) furnish(ctx context.Context) error {
 	if err := l.restart(ctx); err != nil {
 		return err
 	}
-	return eventually(ctx, "the custom resource to be served", func() error {
-		_, err := client.Resource(widgets.GVR()).Namespace(namespace(-1)).Get(ctx, marker, metav1.GetOptions{})
+	// Nor is the first to ask made to wait until the cache of a custom resource is filled.
+	return eventually(ctx, "watches of the custom resource", func() error {
+		w, err := client.Resource(widgets.GVR()).Watch(ctx, metav1.ListOptions{
+			SendInitialEvents: new(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		})
+		if err == nil {
+			w.Stop()
+		}
 		return err
 	})
 }
@@ -116,6 +122,7 @@ func least(a, b []result) []result {
 	}
 	for i := range a {
 		a[i].Wall, a[i].CPU, a[i].Peak = min(a[i].Wall, b[i].Wall), min(a[i].CPU, b[i].CPU), min(a[i].Peak, b[i].Peak)
+		a[i].Lists = min(a[i].Lists, b[i].Lists)
 	}
 	return a
 }

@@ -14,14 +14,19 @@ import (
 // roll that nobody lists is written in place, and a short one has no chunks but those of
 // its view: most indexes have many values, and most values few objects.
 type roll struct {
-	value  string                  // in the index
-	view   atomic.Pointer[[]chunk] // chunks as readers have them; nil since the last write
-	chunks []chunk                 // all but the last are full; nil while it is short
-	epoch  uint64                  // counts views
-	who    []*entry                // whose objects they are
+	value string                  // in the index
+	view  atomic.Pointer[[]chunk] // chunks as readers have them; nil since the last write
+	long  *chunks                 // nil while it is short, which keeps a roll in a cache line
+	who   []*entry                // whose objects they are
 }
 
-// chunk is a part of a roll. Its objects may be written if it is of the roll's epoch;
+// chunks are the objects of a roll that is not short. All but the last are full.
+type chunks struct {
+	list  []chunk
+	epoch uint64 // counts views
+}
+
+// chunk is a part of a roll. Its objects may be written if it is of the chunks' epoch;
 // others are in a view.
 type chunk struct {
 	objs  []any
@@ -38,12 +43,14 @@ func (r *roll) share() []chunk {
 	if v := r.view.Load(); v != nil {
 		return *v
 	}
-	chunks := r.chunks
-	if chunks == nil {
-		chunks = r.gather()
+	var view []chunk
+	if r.long != nil {
+		view = r.long.list
+	} else {
+		view = r.gather()
 	}
-	r.view.Store(&chunks)
-	return chunks
+	r.view.Store(&view)
+	return view
 }
 
 // gather makes the chunks of a roll that is short, or was until now.
@@ -55,52 +62,54 @@ func (r *roll) gather() []chunk {
 	for i, e := range r.who {
 		objs[i] = e.slot.load()
 	}
-	return []chunk{{objs, r.epoch}}
+	return []chunk{{objs: objs}}
 }
 
 // own makes the chunks, but not yet what is in them, the writers' again.
 func (r *roll) own() {
-	if r.view.Load() != nil {
-		r.view.Store(nil)
-		r.epoch++
-		r.chunks = slices.Clone(r.chunks)
+	if r.view.Load() == nil {
+		return
+	}
+	r.view.Store(nil)
+	if c := r.long; c != nil {
+		c.epoch++
+		c.list = slices.Clone(c.list)
 	}
 }
 
-// writable returns a chunk whose objects may be changed.
-func (r *roll) writable(i int) *chunk {
-	r.own()
-	c := &r.chunks[i]
-	if c.epoch != r.epoch {
-		c.objs, c.epoch = slices.Clone(c.objs), r.epoch
+// at returns a chunk whose objects may be changed, since own.
+func (c *chunks) at(i int) *chunk {
+	at := &c.list[i]
+	if at.epoch != c.epoch {
+		at.objs, at.epoch = slices.Clone(at.objs), c.epoch
 	}
-	return c
+	return at
 }
 
 func (r *roll) set(pos int32, obj any) {
-	if r.chunks == nil {
-		r.own()
-		return
+	r.own()
+	if r.long != nil {
+		r.long.at(int(pos / chunkLen)).objs[pos%chunkLen] = obj
 	}
-	r.writable(int(pos / chunkLen)).objs[pos%chunkLen] = obj
 }
 
 // add appends an object and returns where it is.
 func (r *roll) add(e *entry, obj any) (pos int32) {
 	pos = int32(len(r.who))
 	r.own()
-	if pos == shortLen && r.chunks == nil {
-		r.chunks = r.gather()
+	if pos == shortLen && r.long == nil {
+		r.long = &chunks{list: r.gather()}
 	}
 	r.who = append(r.who, e)
-	if r.chunks == nil {
+	c := r.long
+	if c == nil {
 		return pos
 	}
 	if pos%chunkLen == 0 {
-		r.chunks = append(r.chunks, chunk{epoch: r.epoch})
+		c.list = append(c.list, chunk{epoch: c.epoch})
 	}
-	c := r.writable(int(pos / chunkLen))
-	c.objs = append(c.objs, obj)
+	last := c.at(int(pos / chunkLen))
+	last.objs = append(last.objs, obj)
 	return pos
 }
 
@@ -112,8 +121,8 @@ func (r *roll) remove(pos int32) {
 		moved := r.who[last]
 		r.who[pos] = moved
 		moved.in(r).pos = pos
-		if r.chunks != nil {
-			r.set(pos, r.chunks[at].objs[in])
+		if r.long != nil {
+			r.set(pos, r.long.list[at].objs[in])
 		}
 	}
 	r.who[last] = nil
@@ -121,17 +130,17 @@ func (r *roll) remove(pos int32) {
 	if last > chunkLen && int(last) < cap(r.who)/4 {
 		r.who = slices.Clone(r.who)
 	}
-	if r.chunks == nil {
+	if r.long == nil {
 		return
 	}
-	c := r.writable(at)
+	c := r.long.at(at)
 	c.objs[in] = nil
 	c.objs = c.objs[:in]
 	if last == 0 {
-		r.chunks = nil // short again
+		r.long = nil // short again
 	} else if in == 0 {
 		*c = chunk{}
-		r.chunks = r.chunks[:at]
+		r.long.list = r.long.list[:at]
 	}
 }
 

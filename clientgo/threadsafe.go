@@ -76,12 +76,13 @@ func (s *threadSafe) Update(key string, obj any) {
 // is not given.
 func (s *threadSafe) set(key string, obj any, kept string) {
 	c := s.contents.Load()
+	at := c.objects.find(key) // first: it comes from memory while the functions are asked
 	var room few
 	values, err := c.evaluate(room[:0], key, obj, false)
 	if err != nil {
 		panic(err) // nothing has been stored
 	}
-	if at := c.objects.find(key); at != nil {
+	if at != nil {
 		c.update(at, obj, values)
 		return
 	}

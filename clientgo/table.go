@@ -135,16 +135,14 @@ func put(slots []slot, hash uint64, key string, obj any, e *entry) {
 }
 
 // set puts an object in the place of another. If it is of another type, it gets another
-// slot.
+// slot, beside the first, so that at no moment there is none.
 func (t *table) set(s *slot, obj any) {
-	obj = boxed(obj)
-	if reflect.TypeOf(obj) == reflect.TypeOf(s.obj.Load()) {
+	if obj := boxed(obj); reflect.TypeOf(obj) == reflect.TypeOf(s.obj.Load()) {
 		s.obj.Store(obj)
 		return
 	}
-	key := s.key
-	t.add(key, obj, s.entry) // beside the first, so that at no moment there is none
-	t.removeFirst(key)
+	t.add(s.key, obj, s.entry)
+	t.clear(t.find(s.key)) // which comes before what was added, and may be another than s by now
 }
 
 // remove takes out the object of a slot.
@@ -154,9 +152,6 @@ func (t *table) remove(s *slot) {
 		t.rebuild(slots)
 	}
 }
-
-// removeFirst takes out the object of a key that is there twice and was put in first.
-func (t *table) removeFirst(key string) { t.clear(t.find(key)) }
 
 // clear has a slot be gone. It keeps nothing alive but its key.
 func (t *table) clear(s *slot) {

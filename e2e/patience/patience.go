@@ -39,7 +39,12 @@ func Until(t *testing.T, what string, holds func() bool) {
 // always does, what it found last is the error. It is for goroutines that are not the
 // test's own.
 func For(ctx context.Context, what string, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, Limit)
+	return ForUpTo(ctx, Limit, what, check)
+}
+
+// ForUpTo is For with a limit that the caller knows better.
+func ForUpTo(ctx context.Context, limit time.Duration, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/tarnproject/tarn/e2e/controlplane"
+	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -256,21 +257,8 @@ func (c *conversation) ask(v any) (result, error) {
 	return c.hear()
 }
 
-// eventually waits for something that nobody tells of.
+// eventually waits for something that nobody tells of, and that takes long with so many
+// objects.
 func eventually(ctx context.Context, what string, holds func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited in vain for %s: %w", what, err)
-		case <-tick.C:
-		}
-	}
+	return patience.ForUpTo(ctx, 5*time.Minute, what, holds)
 }

@@ -156,12 +156,13 @@ func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
 		mine := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		others := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		r.start()
-		seen := map[string]int{}
-		count := func(who string) informer.Handler[*corev1.Pod] {
-			return informer.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { seen[who]++ }}
+		// Each has a counter of its own: two subscribers are called at the same time.
+		var mineSaw, othersSaw int
+		count := func(n *int) informer.Handler[*corev1.Pod] {
+			return informer.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { *n++ }}
 		}
-		sub := must(mine.Subscribe(count("mine"), informer.SubOptions[*corev1.Pod]{}))
-		must(others.Subscribe(count("others"), informer.SubOptions[*corev1.Pod]{}))
+		sub := must(mine.Subscribe(count(&mineSaw), informer.SubOptions[*corev1.Pod]{}))
+		must(others.Subscribe(count(&othersSaw), informer.SubOptions[*corev1.Pod]{}))
 		batches := must(mine.SubscribeBatch(func(context.Context, []informer.Event[*corev1.Pod]) {}, informer.SubOptions[*corev1.Pod]{}))
 		looped := make(chan int)
 		go func() {
@@ -182,10 +183,10 @@ func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
 			t.Errorf("the loop saw %d events", n)
 		}
 		r.put(pod("shop", "db", ""))
-		if seen["mine"] != 1 || seen["others"] != 2 {
-			t.Errorf("adds: %v", seen)
+		if mineSaw != 1 || othersSaw != 2 {
+			t.Errorf("adds: %d of the closed handle's, %d of the other's", mineSaw, othersSaw)
 		}
-		if _, err := mine.Subscribe(count("mine"), informer.SubOptions[*corev1.Pod]{}); err != informer.ErrStopped {
+		if _, err := mine.Subscribe(count(&mineSaw), informer.SubOptions[*corev1.Pod]{}); err != informer.ErrStopped {
 			t.Errorf("a closed handle: %v", err)
 		}
 	})

@@ -400,9 +400,16 @@ func TestMetricsOfANamedInformer(t *testing.T) {
 	})
 }
 
+// ofInformers is the process's provider, which can be set once.
+var ofInformers = sync.OnceValue(func() *provider {
+	p := &provider{}
+	cache.SetInformerMetricsProvider(p)
+	return p
+})
+
 func TestTheProcessesProviderIsUsedWhereTheInformersOptionsNameNone(t *testing.T) {
-	p := &provider{queued: gauge{-1}}
-	cache.SetInformerMetricsProvider(p) // once in a process
+	p := ofInformers()
+	*p = provider{queued: gauge{-1}}
 	synctest.Test(t, func(t *testing.T) {
 		name, err := cache.NewInformerName("global-metrics-test")
 		if err != nil {

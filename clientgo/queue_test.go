@@ -263,9 +263,16 @@ func TestLayersOverAQueueOfOursShareIt(t *testing.T) {
 	}
 }
 
-func TestTheProcessesProviderIsUsedWhereTheConfigNamesNone(t *testing.T) {
+// ofQueues is the process's provider, which can be set once.
+var ofQueues = sync.OnceValue(func() *ledger {
 	l := &ledger{}
-	workqueue.SetProvider(l) // once in a process
+	workqueue.SetProvider(l)
+	return l
+})
+
+func TestTheProcessesProviderIsUsedWhereTheConfigNamesNone(t *testing.T) {
+	l := ofQueues()
+	*l = ledger{}
 	q := clientgo.NewQueue("q", workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
 	q.Add("a")

@@ -33,13 +33,15 @@ func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
 				start(t, inf)
 				synctest.Wait()
 				h.take()
-				w.forget(true)
-				w.put("a1", true)
-				w.pods["a1"].UID = second
-				w.put("b1", false)
-				w.put("c1", false)
-				w.delete("d1")
-				w.forget(true)
+				w.locked(func() { // nobody lists in between
+					w.forgetLocked(true)
+					w.putLocked("a1", true)
+					w.pods["a1"].UID = second
+					w.putLocked("b1", false)
+					w.putLocked("c1", false)
+					w.deleteLocked("d1")
+					w.forgetLocked(true)
+				})
 				<-time.After(time.Minute)
 				lives := []string{"ns1/a1: update " + first + "@11 on node-2 to " + second + "@15 on node-0"}
 				if split {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -86,7 +85,6 @@ func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject r
 	if options.Identifier.Reserved() {
 		inf.indexer.gauge = cache.NewStore(cache.MetaNamespaceKeyFunc, cache.WithStoreMetrics(options.Identifier, options.InformerMetricsProvider))
 	}
-	inf.fifo = must(delta.New(versioned, delta.Options[*record]{Known: known{inf.indexer}}))
 	return inf
 }
 
@@ -98,9 +96,9 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// informer is a cache.SharedIndexInformer: a reflector feeds a FIFO, from which one
-// goroutine takes batches. It applies each to the store and appends what it says to the
-// queue of every handler, which has a goroutine of its own.
+// informer is a cache.SharedIndexInformer. Its reflector feeds the store without a queue
+// in between, see [feed], and appends what it says to that of every handler, which has a
+// goroutine of its own.
 //
 // informer.Informer is not under it. Its subscribers are told of changes, as many as they
 // can take; client-go's handlers are told of every delta, changed or not, and see none
@@ -113,14 +111,13 @@ type informer struct {
 	behaviour   Behaviour
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
-	fifo        *delta.FIFO[*record]
 	synced      chan struct{} // closed when the first list has been processed
 
 	mu               sync.Mutex // guards what follows; taken before deltas
 	started, stopped bool
 	transform        cache.TransformFunc
 	onError          cache.WatchErrorHandlerWithContext
-	reflector        *reflector.Reflector[*record]
+	reflector        *reflector.Reflector[record]
 	checkPeriod      time.Duration // how often to look whether a handler wants a resync
 	period           time.Duration // of handlers that do not say
 
@@ -182,17 +179,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 	if period > 0 {
 		workers.Go(func() { inf.resyncEvery(ctx, r, period) })
 	}
-	workers.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-inf.fifo.Synced():
-			close(inf.synced)
-		}
-	})
-	inf.process(ctx, r)
-
 	workers.Wait()
-	inf.fifo.Close()
 	inf.mu.Lock()
 	inf.stopped = true // no more handlers
 	inf.mu.Unlock()
@@ -204,7 +191,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 
 // start makes the reflector and gives the handlers their goroutines. It returns how often
 // to look for resyncs; ok is false if the informer was started before.
-func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[*record], period time.Duration, ok bool) {
+func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record], period time.Duration, ok bool) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.started {
@@ -214,7 +201,7 @@ func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[*record]
 	opts := reflectorOptions(inf.lw, "")
 	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
 	opts.Transform = transforming(inf.transform)
-	inf.reflector = must(reflector.New(recordsOf(inf.lw, inf.example), inf.fifo, opts))
+	inf.reflector = must(reflector.New(recordsOf(inf.lw, inf.example), &feed{inf: inf, ctx: ctx}, opts))
 
 	inf.deltas.Lock()
 	defer inf.deltas.Unlock()
@@ -239,35 +226,10 @@ func (inf *informer) serve(l *listener) {
 
 // runReflector runs a reflector to its end. A source that panics is a crash, as in
 // client-go.
-func runReflector(ctx context.Context, r *reflector.Reflector[*record]) {
+func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	if thrown := (*reflector.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
 		panic(thrown.Value)
-	}
-}
-
-// process applies batches until the context is done.
-func (inf *informer) process(ctx context.Context, r *reflector.Reflector[*record]) {
-	for {
-		err := inf.fifo.PopBatch(ctx, func(b *delta.Batch[*record], initial bool) error {
-			var began time.Time
-			if inf.metrics != nil {
-				began = time.Now()
-			}
-			lost, failed := inf.apply(b, initial)
-			inf.metrics.processed(inf.fifo, began)
-			if failed != nil {
-				// A mirror cannot refuse what the server has, nor end the program for it.
-				utilruntime.HandleErrorWithContext(ctx, failed, "Unable to index an object of the informer", "type", fmt.Sprintf("%T", inf.example))
-			}
-			if lost != nil {
-				r.Relist(lost)
-			}
-			return nil
-		})
-		if err != nil {
-			return // the context's, or the FIFO is closed
-		}
 	}
 }
 

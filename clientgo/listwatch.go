@@ -82,7 +82,7 @@ type listWatch[T runtime.Object] struct {
 }
 
 // records is what our informers and reflectors look for; see recordsOf.
-func (lw *listWatch[T]) records() reflector.Source[*record] { return wireRecords[T]{lw.src} }
+func (lw *listWatch[T]) records() reflector.Source[record] { return wireRecords[T]{lw.src} }
 
 // List implements cache.ListerWatcher.
 func (lw *listWatch[T]) List(opts metav1.ListOptions) (runtime.Object, error) {
@@ -247,12 +247,12 @@ func failed(err error) watch.Event {
 type wireRecords[T runtime.Object] struct{ src *wire.Source[T] }
 
 // List implements reflector.Source.
-func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[*record]) error) (object.Page, error) {
+func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[record]) error) (object.Page, error) {
 	return s.src.List(ctx, opts, held, func(item object.Item[T]) error { return sink(recordItem(&item)) })
 }
 
 // Watch implements reflector.Source.
-func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*record], error) {
+func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[record], error) {
 	under, err := s.src.Watch(ctx, opts, held)
 	if err != nil {
 		return nil, err
@@ -260,12 +260,12 @@ func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, hel
 	return &recordStream[T]{Stream: under, initial: opts.InitialEvents}, nil
 }
 
-func recordItem[T runtime.Object](item *object.Item[T]) object.Item[*record] {
-	out := object.Item[*record]{
+func recordItem[T runtime.Object](item *object.Item[T]) object.Item[record] {
+	out := object.Item[record]{
 		Key: item.Key, UID: item.UID, Version: item.Version, Held: item.Held, Err: item.Err, Raw: item.Raw,
 	}
 	if !item.Held && item.Err == nil {
-		out.Object = &record{item.Key, item.Object}
+		out.Object = record{item.Key, item.Object}
 	}
 	return out
 }
@@ -274,12 +274,12 @@ func recordItem[T runtime.Object](item *object.Item[T]) object.Item[*record] {
 type recordStream[T runtime.Object] struct {
 	object.Stream[T]
 	initial bool // the initial events are not over
-	events  []object.Event[*record]
+	events  []object.Event[record]
 }
 
 // Next implements object.Stream. Events after the initial ones have no UID, so that each
 // counts; see lwSource.
-func (s *recordStream[T]) Next() ([]object.Event[*record], error) {
+func (s *recordStream[T]) Next() ([]object.Event[record], error) {
 	events, err := s.Stream.Next()
 	if err != nil && err != io.EOF {
 		err = &streamError{err}
@@ -291,7 +291,7 @@ func (s *recordStream[T]) Next() ([]object.Event[*record], error) {
 	s.events = s.events[:0]
 	for i := range events {
 		ev := &events[i]
-		out := object.Event[*record]{Type: ev.Type, InitialEnd: ev.InitialEnd, Err: ev.Err}
+		out := object.Event[record]{Type: ev.Type, InitialEnd: ev.InitialEnd, Err: ev.Err}
 		out.Item = recordItem(&ev.Item)
 		if ev.Err != nil {
 			out.Err = &streamError{ev.Err}
@@ -301,7 +301,7 @@ func (s *recordStream[T]) Next() ([]object.Event[*record], error) {
 		}
 		s.initial = s.initial && !ev.InitialEnd
 		if ev.Type == object.Bookmark || ev.Type == object.Failed || ev.Type == object.Unknown {
-			out.Item.Object = nil
+			out.Item.Object = record{}
 		}
 		s.events = append(s.events, out)
 	}

@@ -6,8 +6,6 @@ import (
 	_ "unsafe" // for go:linkname
 
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/tarnproject/tarn/delta"
 )
 
 // queueMetrics are those of an informer's queue; nil where nobody asked for them.
@@ -36,11 +34,15 @@ func metricsFor(id cache.InformerNameAndResource, provider cache.InformerMetrics
 //go:linkname globalInformerMetricsProvider k8s.io/client-go/tools/cache.globalInformerMetricsProvider
 var globalInformerMetricsProvider cache.InformerMetricsProvider
 
-// processed notes that a batch has been processed.
-func (m *queueMetrics) processed(fifo *delta.FIFO[*record], began time.Time) {
+// processing notes that n changes are being processed, until done is called.
+func (m *queueMetrics) processing(n int) (done func()) {
 	if m == nil {
-		return
+		return func() {}
 	}
-	m.queued.Set(float64(fifo.Stats().Deltas))
-	m.latency.Observe(time.Since(began).Seconds())
+	began := time.Now()
+	m.queued.Set(float64(n))
+	return func() {
+		m.queued.Set(0)
+		m.latency.Observe(time.Since(began).Seconds())
+	}
 }

@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -23,16 +21,15 @@ type batch struct {
 	failed error // of an index function
 }
 
-// apply applies a batch to the store and tells the handlers. initial says that the first
-// list in it is the informer's first. It returns an error of an index function; and one
-// that says that the list must be made again, because something that it took for held is
-// gone.
-func (inf *informer) apply(b *delta.Batch[*record], initial bool) (lost, failed error) {
+// apply applies a batch to the store and tells the handlers. It returns an error of an
+// index function; and one that says that the list must be made again, because something
+// that it took for held is gone.
+func (inf *informer) apply(f *feed) (lost, failed error) {
 	inf.deltas.Lock()
 	defer inf.deltas.Unlock()
 	t := &inf.batch
 	t.quiet = slices.ContainsFunc(inf.listeners, func(l *listener) bool { return !l.syncing })
-	lost = inf.write(b, initial)
+	lost = inf.write(f)
 	inf.tell()
 	failed = t.failed
 	t.notes, t.syncs, t.failed = recycle(t.notes), false, nil
@@ -40,29 +37,29 @@ func (inf *informer) apply(b *delta.Batch[*record], initial bool) (lost, failed 
 }
 
 // write applies a batch to the store and notes what it says.
-func (inf *informer) write(b *delta.Batch[*record], initial bool) (lost error) {
+func (inf *informer) write(f *feed) (lost error) {
 	s := inf.indexer.threadSafe
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(b.Deltas) > 1 {
+	if len(f.changes) > 1 {
 		s.batches.Add(1)
 		defer s.batches.Add(1)
 	}
-	for i := range b.Deltas {
-		switch d := &b.Deltas[i]; {
-		case d.List != nil:
-			if err := inf.replace(d.List, initial); err != nil {
+	for i := range f.changes {
+		switch c := &f.changes[i]; {
+		case c.list != nil:
+			if err := inf.replace(c.list, !f.synced); err != nil {
 				lost = err
 			}
-			initial = false
-		case d.Type == delta.Deleted:
-			inf.remove(d)
+			f.synced = true
+		case c.deleted:
+			inf.remove(c)
 		default:
-			inf.put(d)
+			inf.put(c.record)
 		}
 	}
-	if n := len(b.Marks); n > 0 {
-		s.moved(string(b.Marks[n-1].Version))
+	if f.moved {
+		s.moved(string(f.at.Version))
 	}
 	return lost
 }
@@ -76,9 +73,9 @@ func recycle[E any](s []E) []E {
 	return s[:0]
 }
 
-// put stores what a delta has. The caller has the store's lock, here and below.
-func (inf *informer) put(d *delta.Delta[*record]) {
-	c, key, obj := inf.indexer.contents.Load(), inf.indexer.textOf(d.Key), d.Object.obj
+// put stores an object. The caller has the store's lock, here and below.
+func (inf *informer) put(r record) {
+	c, key, obj := inf.indexer.contents.Load(), inf.indexer.textOf(r.key), r.obj
 	var room few
 	values, err := c.evaluate(room[:0], key, obj, true)
 	inf.complain(err)
@@ -93,14 +90,14 @@ func (inf *informer) put(d *delta.Delta[*record]) {
 	inf.noteUpdate(at.key, old, obj)
 }
 
-// remove takes out what a delta says is deleted. The deletion of something that is not
-// there is told as well, unless all that is known of it is its key.
-func (inf *informer) remove(d *delta.Delta[*record]) {
+// remove takes out what is deleted. The deletion of something that is not there is told as
+// well, unless all that is known of it is its key.
+func (inf *informer) remove(gone *change) {
 	c := inf.indexer.contents.Load()
-	at := c.objects.find(inf.indexer.textOf(d.Key))
+	at := c.objects.find(inf.indexer.textOf(gone.key))
 	switch {
-	case !d.Unknown:
-		inf.note(note{kind: deleted, old: d.Object.obj})
+	case !gone.unknown:
+		inf.note(note{kind: deleted, old: gone.obj})
 	case at != nil:
 		inf.noteGone(at.key, at.load())
 	}
@@ -122,14 +119,14 @@ func (inf *informer) complain(err error) {
 // An item that was not decoded, because it is held, stands for the object that is; of one
 // that could not be, what is held stays. The error is about an item that was to be held and
 // is not: the program has written to the store.
-func (inf *informer) replace(list *object.List[*record], initial bool) (lost error) {
+func (inf *informer) replace(list *object.List[record], initial bool) (lost error) {
 	s, from := inf.indexer.threadSafe, len(inf.batch.notes)
 	was := s.contents.Load()
 	is := was.empty(len(list.Items))
 	for i := range list.Items {
 		item := &list.Items[i]
 		key := item.Key
-		if item.Object != nil {
+		if item.Object.obj != nil {
 			key = item.Object.key // a transform may have renamed it
 		}
 		text := s.textOf(key)
@@ -249,20 +246,4 @@ func (inf *informer) resync() {
 	}
 	inf.tell()
 	t.notes, t.syncs = recycle(t.notes), false
-}
-
-// known is what the informer holds, as its FIFO sees it. Every key counts as existing,
-// because in client-go the deletion of something unknown is told as well.
-type known struct{ *indexer }
-
-// Keys implements delta.Known; batches do not ask for them.
-func (k known) Keys() iter.Seq[object.Key] { return func(func(object.Key) bool) {} }
-
-// Get implements delta.Known.
-func (k known) Get(object.Key) (*record, bool) { return nil, true }
-
-// Held implements delta.Known.
-func (k known) Held(key object.Key, uid object.UID, version object.Version) bool {
-	obj, ok := k.getKey(key)
-	return ok && sameVersion(obj, uid, version)
 }

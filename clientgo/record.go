@@ -17,14 +17,8 @@ type record struct {
 
 // The accessor of a DeltaFIFO has neither UID nor version: in client-go every write counts,
 // whatever its version, and an object with another UID is just another state.
-var plain = object.Accessor[*record]{
-	Key: func(r *record) (object.Key, error) { return r.key, nil },
-}
-
-// The accessor of an informer's FIFO has the version, so that batches tell where they end.
-var versioned = object.Accessor[*record]{
-	Key:     plain.Key,
-	Version: func(r *record) object.Version { return object.Version(versionOf(r.obj)) },
+var plain = object.Accessor[record]{
+	Key: func(r record) (object.Key, error) { return r.key, nil },
 }
 
 // versionOf returns the resource version of an object, empty where it has none.

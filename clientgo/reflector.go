@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"sync"
 	"time"
@@ -12,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -74,7 +73,7 @@ type Reflector struct {
 	store       cache.ReflectorStore
 	description string
 	resync      time.Duration
-	opts        reflector.Options[*record]
+	opts        reflector.Options[record]
 	theirs      *cache.Reflector // works instead of this one if not nil
 
 	mu   sync.Mutex // guards last
@@ -150,7 +149,6 @@ func (r *Reflector) instructed() *cache.Reflector {
 }
 
 func (r *Reflector) run(ctx context.Context, onError func(error)) {
-	fifo := must(delta.New(versioned, delta.Options[*record]{Known: everything{}}))
 	opts := r.opts
 	opts.OnError = onError
 	opts.PageSize = r.WatchListPageSize
@@ -158,97 +156,115 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 	r.mu.Lock()
 	opts.Since = r.last
 	r.mu.Unlock()
-	inner := must(reflector.New(recordsOf(r.lw, r.expected), fifo, opts))
+	f := &storeFeed{r: r, ctx: ctx, at: standing{opts.Since}, listed: make(chan struct{})}
+	inner := must(reflector.New(recordsOf(r.lw, r.expected), f, opts))
+	f.lost = func(err error) {
+		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
+		inner.Relist(err)
+	}
 
 	var workers sync.WaitGroup
-	workers.Go(func() { runReflector(ctx, inner) })
 	if r.resync > 0 {
-		workers.Go(func() { r.resyncEvery(ctx, fifo, inner) })
+		workers.Go(func() { r.resyncEvery(ctx, f.listed, inner) })
 	}
-	for {
-		err := fifo.PopBatch(ctx, func(b *delta.Batch[*record], _ bool) error {
-			if err := r.apply(ctx, b); err != nil {
-				onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
-				inner.Relist(err)
-			}
-			return nil
-		})
-		if err != nil {
-			break
-		}
-	}
-	fifo.Close()
+	runReflector(ctx, inner)
 	workers.Wait()
 }
 
-// apply tells the store what a batch says. The error is that of a Replace: everything has
-// to be listed again.
-func (r *Reflector) apply(ctx context.Context, b *delta.Batch[*record]) (lost error) {
-	last := object.Version("")
-	for i := range b.Deltas {
-		d := &b.Deltas[i]
-		var err error
-		switch {
-		case d.List != nil:
-			if lost = r.replace(d.List); lost != nil {
-				continue
-			}
-			last = d.List.Version
-			continue
-		case d.Type == delta.Added:
-			err = r.store.Add(d.Object.obj)
-		case d.Type == delta.Updated:
-			err = r.store.Update(d.Object.obj)
-		case d.Type == delta.Deleted && d.Object != nil:
-			err = r.store.Delete(d.Object.obj)
-		case d.Type == delta.Deleted:
-			err = r.store.Delete(cache.DeletedFinalStateUnknown{Key: d.Key.String()})
-		}
-		if err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Unable to tell the store of a watch event", "reflector", r.opts.Name, "event", d.Type)
-		}
-		last = versioned.VersionOf(d.Object)
+// storeFeed is the end of a reflector that feeds the program's store, in the reflector's
+// goroutine.
+type storeFeed struct {
+	r      *Reflector
+	ctx    context.Context // of the run
+	at     standing
+	listed chan struct{} // closed after the first list
+	lost   func(error)   // has everything listed again
+}
+
+// Add implements reflector.Sink.
+func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), r.obj, "ADDED") }
+
+// Update implements reflector.Sink.
+func (f *storeFeed) Update(r record) error { return f.told(f.r.store.Update(r.obj), r.obj, "MODIFIED") }
+
+// Delete implements reflector.Sink. What to make of the deletion of an unknown object is
+// for the store to say.
+func (f *storeFeed) Delete(r record) error { return f.told(f.r.store.Delete(r.obj), r.obj, "DELETED") }
+
+// DeleteUnknown implements reflector.Sink.
+func (f *storeFeed) DeleteUnknown(t object.Tombstone[record]) error {
+	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), nil, "DELETED")
+}
+
+// told notes what the store made of an object.
+func (f *storeFeed) told(err error, obj any, event watch.EventType) error {
+	if err != nil {
+		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
 	}
-	if lost != nil {
-		return lost
-	}
-	for _, mark := range b.Marks {
-		if marks, ok := r.store.(cache.ReflectorBookmarkStore); ok && mark.Version != last {
-			if err := marks.Bookmark(string(mark.Version)); err != nil {
-				utilruntime.HandleErrorWithContext(ctx, err, "Unable to send bookmark event to store", "reflector", r.opts.Name)
-			}
-		} else if s, ok := r.store.(cache.Store); ok && mark.Version != last {
-			s.Bookmark(string(mark.Version))
-		}
-		if u, ok := r.store.(cache.ResourceVersionUpdater); ok {
-			u.UpdateResourceVersion(string(mark.Version))
-		}
-		r.mu.Lock()
-		r.last = mark
-		r.mu.Unlock()
+	if f.at.event(obj) {
+		f.reached()
 	}
 	return nil
 }
 
-func (r *Reflector) replace(list *object.List[*record]) error {
+// Replace implements reflector.Sink.
+func (f *storeFeed) Replace(list object.List[record]) error {
 	objs := make([]any, 0, len(list.Items))
 	for i := range list.Items {
 		if item := &list.Items[i]; item.Err == nil {
 			objs = append(objs, item.Object.obj)
 		}
 	}
-	if err := r.store.Replace(objs, string(list.Version)); err != nil {
-		return fmt.Errorf("unable to sync list result: %w", err)
+	if err := f.r.store.Replace(objs, string(list.Version)); err != nil {
+		f.lost(fmt.Errorf("unable to sync list result: %w", err))
+		return nil
+	}
+	f.at.Mark = list.Mark
+	f.reached()
+	if !isClosed(f.listed) {
+		close(f.listed)
 	}
 	return nil
 }
 
+// Bookmark implements reflector.Sink.
+func (f *storeFeed) Bookmark(mark object.Mark) error {
+	if !f.at.bookmark(mark) {
+		return nil
+	}
+	if marks, ok := f.r.store.(cache.ReflectorBookmarkStore); ok {
+		if err := marks.Bookmark(string(mark.Version)); err != nil {
+			utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to send bookmark event to store", "reflector", f.r.Name())
+		}
+	} else if s, ok := f.r.store.(cache.Store); ok {
+		s.Bookmark(string(mark.Version))
+	}
+	f.reached()
+	return nil
+}
+
+// reached tells where the store stands.
+func (f *storeFeed) reached() {
+	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok {
+		u.UpdateResourceVersion(string(f.at.Version))
+	}
+	f.r.mu.Lock()
+	f.r.last = f.at.Mark
+	f.r.mu.Unlock()
+}
+
+// Resync implements reflector.Sink; see resyncEvery.
+func (f *storeFeed) Resync() error { return nil }
+
+// Held implements reflector.Sink. Nothing is, so that all objects are decoded.
+func (f *storeFeed) Held(object.Key, object.UID, object.Version) bool { return false }
+
 // resyncEvery has the store resynced. A store that fails has everything listed again.
-func (r *Reflector) resyncEvery(ctx context.Context, fifo *delta.FIFO[*record], inner *reflector.Reflector[*record]) {
+func (r *Reflector) resyncEvery(ctx context.Context, listed <-chan struct{}, inner *reflector.Reflector[record]) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-fifo.Synced():
+	case <-listed:
 	}
 	everyPeriod(ctx, inner, r.resync, func() {
 		if r.ShouldResync == nil || r.ShouldResync() {
@@ -258,20 +274,6 @@ func (r *Reflector) resyncEvery(ctx context.Context, fifo *delta.FIFO[*record], 
 		}
 	})
 }
-
-// everything is a delta.Known that claims every key: what to make of the deletion of an
-// unknown object is for the store behind the reflector to say. It holds nothing, so that
-// all objects are decoded.
-type everything struct{}
-
-// Keys implements delta.Known; batches do not ask for them.
-func (everything) Keys() iter.Seq[object.Key] { return func(func(object.Key) bool) {} }
-
-// Get implements delta.Known.
-func (everything) Get(object.Key) (*record, bool) { return nil, true }
-
-// Held implements delta.Known.
-func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
 // describe says what is listed: as the program does, or by the expected type.
 func describe(expected any, given string) string {

@@ -14,8 +14,8 @@ import (
 )
 
 // reflectorOptions are those of a reflector that works for client-go's users.
-func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[*record] {
-	opts := reflector.Options[*record]{
+func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[record] {
+	opts := reflector.Options[record]{
 		Name:      name,
 		Streaming: reflector.StreamingOff,
 		GoneAfter: -1, // in client-go a resource that is not served any more keeps its objects
@@ -30,18 +30,18 @@ func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[*re
 }
 
 // transforming makes a transform of records of one of objects.
-func transforming(f cache.TransformFunc) func(*record) (*record, error) {
+func transforming(f cache.TransformFunc) func(record) (record, error) {
 	if f == nil {
 		return nil
 	}
-	return func(r *record) (*record, error) {
+	return func(r record) (record, error) {
 		obj, err := f(r.obj)
 		if err != nil {
-			return nil, err
+			return record{}, err
 		}
 		key, err := keyOf(obj) // it may be another
 		if err != nil {
-			return nil, err
+			return record{}, err
 		}
 		r.key, r.obj = key, obj
 		return r, nil

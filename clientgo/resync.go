@@ -55,7 +55,7 @@ func granted(logger klog.Logger, wanted, check time.Duration) time.Duration {
 
 // resyncEvery looks at the handlers every so often, from when the first list is there, and
 // tells those that are due the state again.
-func (inf *informer) resyncEvery(ctx context.Context, r *reflector.Reflector[*record], period time.Duration) {
+func (inf *informer) resyncEvery(ctx context.Context, r *reflector.Reflector[record], period time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
@@ -70,7 +70,7 @@ func (inf *informer) resyncEvery(ctx context.Context, r *reflector.Reflector[*re
 
 // everyPeriod calls a function in client-go's rhythm: a period after each list and after
 // each call, and not while there is a list to be made.
-func everyPeriod(ctx context.Context, r *reflector.Reflector[*record], period time.Duration, f func()) {
+func everyPeriod(ctx context.Context, r *reflector.Reflector[record], period time.Duration, f func()) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	for {

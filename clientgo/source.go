@@ -38,15 +38,15 @@ func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
 
 // recordsOf returns the source of records for an informer or a reflector: the wire's where
 // lw has that, and otherwise lw's own List and Watch.
-func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[*record] {
+func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	if w, ok := lw.(interface {
-		records() reflector.Source[*record]
+		records() reflector.Source[record]
 	}); ok {
 		return w.records()
 	}
-	s := &lwSource[*record]{
+	s := &lwSource[record]{
 		lw:   cache.ToListerWatcherWithContext(lw),
-		wrap: func(key object.Key, obj runtime.Object) *record { return &record{key, obj} },
+		wrap: func(key object.Key, obj runtime.Object) record { return record{key, obj} },
 	}
 	if expected != nil {
 		s.want = reflect.TypeOf(expected)

@@ -1,4 +1,4 @@
-// Package reflector keeps a delta.FIFO fed with everything that happens to one
+// Package reflector keeps a sink, such as a delta.FIFO, fed with everything that happens to one
 // selection of one resource: it lists, watches from the version of the list, and goes
 // on from the last version it saw whatever breaks.
 //
@@ -6,7 +6,8 @@
 //
 //   - [Source] lists and watches. Package wire has the one for a Kubernetes API;
 //     [SourceFuncs] makes one of two functions. The reflector knows nothing of HTTP.
-//   - [Reflector] is the state machine between a Source and a FIFO. [Reflector.Run]
+//   - [Sink] is what is told: a delta.FIFO, or whoever wants to be told without a queue.
+//   - [Reflector] is the state machine between a Source and a Sink. [Reflector.Run]
 //     is a loop over [Reflector.Step].
 //   - [State] is where it stands, [Status] everything else there is to see of it,
 //     [Reason] why a request ended.
@@ -57,7 +58,7 @@
 //
 // # What is reported
 //
-// Nothing stops a reflector but its context, its FIFO being closed, or a panic. All
+// Nothing stops a reflector but its context, its sink being closed, or a panic. All
 // else is a wait with a cause: 401, 403, TLS and DNS failures last as long as they last
 // and the mirror stays readable. Each failure goes to [Options.OnError], or to the log
 // where that is not set, and is counted by [Reason].
@@ -77,7 +78,7 @@
 //     [Options.MinWatchTimeout], [Options.ServerErrorsFor], [Options.OnError].
 //   - WatchListPageSize: [Options.PageSize], which is a size and no more; whether to
 //     page is decided as said above.
-//   - store: the FIFO. listerWatcher: the [Source]. useWatchList: [Options.Streaming].
+//   - store: the [Sink]. listerWatcher: the [Source]. useWatchList: [Options.Streaming].
 //   - delayHandler, backoffManager, initConnBackoffManager: [Options.Backoff]; one for
 //     lists and watches, because both go to the same server.
 //   - paginatedResult, lastSyncResourceVersion: [Status.Paged] and [Status.Mark].

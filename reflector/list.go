@@ -78,7 +78,7 @@ func (r *Reflector[T]) heldBy(l *listing[T]) object.Held {
 	if l.fresh {
 		return nil
 	}
-	return r.fifo.Held
+	return r.sink.Held
 }
 
 // stepListing reads one page.
@@ -143,7 +143,7 @@ func (r *Reflector[T]) readPage(ctx context.Context, l *listing[T], opts object.
 	})
 }
 
-// take makes a listed item ready for the FIFO.
+// take makes a listed item ready for the sink.
 func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 	if r.opts.Transform != nil && item.Err == nil && !item.Held {
 		obj, err := r.transform(item.Object)
@@ -200,7 +200,7 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 	n := len(l.items)
 	r.size = n
 	mark := object.Mark{Scope: r.opts.Scope, Epoch: l.epoch, Version: l.version}
-	if err := r.fifo.Replace(object.List[T]{Mark: mark, Items: l.items}); err != nil {
+	if err := r.sink.Replace(object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return err
 	}
 	r.at.list(mark.Version)
@@ -222,6 +222,7 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 		r.quarantine = bad
 		r.publish(s)
 	})
+	r.flush()
 	return nil
 }
 
@@ -304,9 +305,10 @@ func (r *Reflector[T]) removed() error {
 		t.notFound < minNotFound || time.Since(t.notFoundAt) < r.opts.GoneAfter {
 		return nil
 	}
-	if err := r.fifo.Replace(object.List[T]{Mark: r.mark()}); err != nil {
+	if err := r.sink.Replace(object.List[T]{Mark: r.mark()}); err != nil {
 		return err
 	}
+	r.flush()
 	r.update(func(s *Status) {
 		s.Removed = true
 		r.quarantine = quarantine{}

@@ -100,7 +100,7 @@ type Options[T any] struct {
 	// Defaults to nil: no bound.
 	Budget *Budget
 
-	// Resync is the period after which the FIFO's Resync is called, while Run runs:
+	// Resync is the period after which the sink's Resync is called, while Run runs:
 	// known objects are told again, and nothing is listed. Of several reflectors that
 	// feed one FIFO, one should do so. Defaults to 0: never.
 	Resync time.Duration
@@ -110,12 +110,12 @@ type Options[T any] struct {
 	ShouldResync func() bool
 
 	// Transform is applied once to each object, also to that of a deletion, before it
-	// goes to the FIFO. It may change the object it is given and must not change its
+	// goes to the sink. It may change the object it is given and must not change its
 	// key, UID or version. An error, or a panic, puts the object in quarantine. What is
 	// held already is not transformed again. Defaults to none.
 	Transform func(T) (T, error)
 
-	// Rest puts an object to rest in the form in which the FIFO's consumer will hold it,
+	// Rest puts an object to rest in the form in which the consumer will hold it,
 	// or reports that it cannot. It is given the objects of lists, after Transform, so
 	// that those of a list that is not complete yet are not all held decoded; store.Store
 	// has such a method. Defaults to none.
@@ -133,8 +133,8 @@ type Options[T any] struct {
 	// Defaults to 10 seconds.
 	SlowList time.Duration
 
-	// SlowBatch is how long the events of one read may take to be queued, while more
-	// than ten deltas are pending, before that is logged. Defaults to 100 milliseconds.
+	// SlowBatch is how long the sink may take for the events of one read before that is
+	// logged. Defaults to 100 milliseconds.
 	SlowBatch time.Duration
 
 	// Rand returns random numbers in [0, 1), for tests that must not be random.

@@ -13,12 +13,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Reflector feeds a FIFO with the state of a source and with everything that changes
+// Reflector feeds a [Sink] with the state of a source and with everything that changes
 // in it. Make one with [New].
 //
 // What it guarantees:
 //
-//   - The FIFO gets whole lists and, after each, the events since, in the order of the
+//   - The sink gets whole lists and, after each, the events since, in the order of the
 //     server. A list or a streaming list that is cut off changes nothing.
 //   - Versions never go back within an epoch. An event that is not after the version
 //     reached is dropped, but for a Deleted one of the very version that is held, or of the
@@ -35,10 +35,11 @@ import (
 // reads events and passes them on through a channel, as in client-go. It costs a switch
 // of goroutines for each event and makes it impossible to single-step.
 type Reflector[T any] struct {
-	src  Source[T]
-	fifo *delta.FIFO[T]
-	opts Options[T]
-	busy atomic.Bool // somebody is in Run or Step
+	src   Source[T]
+	sink  Sink[T]
+	flush func() // the sink's; does nothing where that is no Flusher
+	opts  Options[T]
+	busy  atomic.Bool // somebody is in Run or Step
 
 	// What follows belongs to whoever is in Run or Step.
 	delays    delays
@@ -79,13 +80,13 @@ type trouble struct {
 	notFoundAt  time.Time // the first
 }
 
-// New makes a reflector that feeds fifo from src.
-func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector[T], error) {
+// New makes a reflector that feeds sink, a *delta.FIFO for example, from src.
+func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], error) {
 	switch {
 	case src == nil:
 		return nil, errors.New("reflector: new: no source")
-	case fifo == nil:
-		return nil, errors.New("reflector: new: no FIFO")
+	case sink == nil:
+		return nil, errors.New("reflector: new: no sink")
 	}
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -97,13 +98,17 @@ func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector
 	opts.Logger = opts.Logger.With("reflector", opts.Name)
 	r := &Reflector[T]{
 		src:       src,
-		fifo:      fifo,
+		sink:      sink,
+		flush:     func() {},
 		opts:      opts,
 		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
 		streaming: opts.Streaming != StreamingOff,
 		at:        reach{seen: opts.Since.Version},
 		epoch:     opts.Since.Epoch,
 		woken:     make(chan struct{}, 1),
+	}
+	if f, ok := sink.(Flusher); ok {
+		r.flush = f.Flush
 	}
 	r.status = Status{Name: opts.Name, Since: time.Now(), Mark: r.mark()}
 	r.status.Counts.Ended = make(map[Reason]int64)
@@ -117,7 +122,7 @@ func New[T any](src Source[T], fifo *delta.FIFO[T], opts Options[T]) (*Reflector
 // Name returns what the reflector is called.
 func (r *Reflector[T]) Name() string { return r.opts.Name }
 
-// Run lists and watches until ctx is done or the FIFO is closed, and then returns nil.
+// Run lists and watches until ctx is done or the sink is closed, and then returns nil.
 // It returns a [*PanicError] if the source panics, and [ErrStopped] if the reflector
 // has run before. Nothing it started is left when it returns.
 //
@@ -160,7 +165,7 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 }
 
 // Relist asks for everything to be listed and decoded anew, because of cause, which
-// appears in the status. The consumer of the FIFO calls it when it cannot make use of
+// appears in the status. The consumer calls it when it cannot make use of
 // a list: store.ErrNotHeld. It does not wait, and may be called from any goroutine.
 func (r *Reflector[T]) Relist(cause error) {
 	r.mu.Lock()
@@ -393,7 +398,7 @@ func (r *Reflector[T]) resyncs(ctx context.Context, cancel context.CancelCauseFu
 		if r.opts.ShouldResync != nil && !r.opts.ShouldResync() {
 			continue
 		}
-		if r.fifo.Resync() != nil {
+		if r.sink.Resync() != nil {
 			return // it is closed, as the reflector will notice
 		}
 	}

@@ -373,10 +373,10 @@ func TestSlowStepsAreLogged(t *testing.T) {
 		}
 		log.Reset()
 		slow = true
-		for range 6 {
+		for range 4 {
 			srv.put("a/x", "v")
 		}
-		r.Step(t.Context()) // 120 ms, and few pending
+		r.Step(t.Context()) // 80 ms
 		if log.Len() > 0 {
 			t.Errorf("log: %s", log.String())
 		}

@@ -34,7 +34,7 @@ type Status struct {
 
 	// Synced tells that a list has been complete, once.
 	Synced bool
-	// Mark is up to where the FIFO has been told everything; of deletions that share its
+	// Mark is up to where the sink has been told everything; of deletions that share its
 	// version some may be still to come.
 	Mark object.Mark
 	// Resume is where the next watch would begin: at Mark's version, or before it while that

@@ -23,7 +23,7 @@ func (r *Reflector[T]) stepWatching(ctx context.Context) error {
 	// From a version nothing comes that is held; to ask would cost more than to decode.
 	var held object.Held
 	if !r.at.complete.Known() {
-		held = r.fifo.Held
+		held = r.sink.Held
 	}
 	r.at.begin()
 	if err := r.open(ctx, object.WatchOptions{Version: r.at.complete}, held); err != nil {
@@ -50,8 +50,6 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	s.extend(now, false) // from now on: nobody could read while the FIFO was full
 	if news = r.news - news; news > 0 {
 		r.trouble = trouble{hurried: r.trouble.hurried}
 	}
@@ -63,10 +61,11 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 		}
 		r.publish(st)
 	})
+	r.flush()
+	now := time.Now()
+	s.extend(now, false) // from now on: nobody read while the sink was busy
 	if took := now.Sub(began); took > r.opts.SlowBatch {
-		if pending := r.fifo.Stats().Deltas; pending > 10 {
-			r.opts.Logger.Warn("slow batch", "took", took, "events", len(events), "pending", pending)
-		}
+		r.opts.Logger.Warn("slow batch", "took", took, "events", len(events))
 	}
 	if failure != nil {
 		return r.watchFailed(ctx, s, failure)
@@ -104,7 +103,7 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 			r.counts.Bookmarks++
 			if r.at.bookmark(item.Version) {
 				r.news++
-				err = r.fifo.Bookmark(r.mark())
+				err = r.sink.Bookmark(r.mark())
 			}
 			if err != nil {
 				return nil, err
@@ -118,7 +117,7 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 	return nil, nil
 }
 
-// mark returns where the FIFO stands.
+// mark returns where the sink stands.
 func (r *Reflector[T]) mark() object.Mark {
 	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.seen}
 }
@@ -148,13 +147,13 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 	if err == nil {
 		switch {
 		case t == object.Added:
-			err = r.fifo.Add(obj)
+			err = r.sink.Add(obj)
 		case t == object.Modified:
-			err = r.fifo.Update(obj)
+			err = r.sink.Update(obj)
 		case item.Held:
 			err = r.deleteUnknown(item)
 		default:
-			err = r.fifo.Delete(obj)
+			err = r.sink.Delete(obj)
 		}
 		if err == nil {
 			r.release(item.Key)
@@ -172,7 +171,7 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 	r.mu.Lock()
 	r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, err, item.Raw)
 	r.mu.Unlock()
-	return r.fifo.Bookmark(r.mark())
+	return r.sink.Bookmark(r.mark())
 }
 
 // current reports whether a late deletion is that of the object as it is now: an old
@@ -182,7 +181,7 @@ func (r *Reflector[T]) current(item *object.Item[T]) bool {
 	if bad := r.quarantine.byKey[item.Key]; bad != nil && bad.UID == item.UID && bad.Version == item.Version {
 		return true
 	}
-	return r.fifo.Held(item.Key, item.UID, item.Version)
+	return r.sink.Held(item.Key, item.UID, item.Version)
 }
 
 // deleteUnknown deletes an object of whose last state nothing can be read. One without
@@ -191,10 +190,10 @@ func (r *Reflector[T]) deleteUnknown(item *object.Item[T]) error {
 	if item.Key.IsZero() {
 		return nil
 	}
-	if err := r.fifo.DeleteUnknown(object.Tombstone[T]{Key: item.Key}); err != nil {
+	if err := r.sink.DeleteUnknown(object.Tombstone[T]{Key: item.Key}); err != nil {
 		return err
 	}
-	return r.fifo.Bookmark(r.mark())
+	return r.sink.Bookmark(r.mark())
 }
 
 // release ends the quarantine of a key, if there is one.
@@ -215,7 +214,7 @@ var errUnordered = errors.New("a watch that began at no version told of objects 
 // is older than the mark for stale: so one that is neither held nor in order needs
 // another list, after which it is held.
 func (r *Reflector[T]) queueSynthetic(s *stream[T], item *object.Item[T]) (failure, err error) {
-	if item.Held || r.fifo.Held(item.Key, item.UID, item.Version) {
+	if item.Held || r.sink.Held(item.Key, item.UID, item.Version) {
 		r.counts.Stale++
 		return nil, nil
 	}

@@ -1,0 +1,37 @@
+package reflector
+
+import "github.com/tarnproject/tarn/object"
+
+// Sink is what a reflector feeds. A *delta.FIFO is one, for a consumer in a goroutine of
+// its own; a consumer that wants no way in between is a Sink itself, and may be a [Flusher].
+//
+// Its methods are called by one goroutine, that which is in Run or Step, but for Resync,
+// which Run calls from another, and Held, which any may. The error of one that returns
+// delta.ErrClosed ends the reflector; any other concerns the object at hand, which goes to
+// quarantine.
+type Sink[T any] interface {
+	// Add tells that a watch saw an object come to be.
+	Add(obj T) error
+	// Update tells that a watch saw a new version of an object.
+	Update(obj T) error
+	// Delete tells that a watch saw an object go; obj is its last state.
+	Delete(obj T) error
+	// DeleteUnknown tells that an object is gone of whose last state nothing can be read.
+	DeleteUnknown(object.Tombstone[T]) error
+	// Replace tells the whole state of a scope. The items are the sink's from then on.
+	Replace(object.List[T]) error
+	// Bookmark tells that everything up to the mark has been told.
+	Bookmark(object.Mark) error
+	// Resync asks for what is known to be told again; see [Options.Resync].
+	Resync() error
+	// Held reports whether an object is held at this UID and version, so that it need not
+	// be read again.
+	Held(object.Key, object.UID, object.Version) bool
+}
+
+// Flusher is a [Sink] that takes what arrived together as one.
+type Flusher interface {
+	// Flush is called after what arrived together has been told, and the reflector's status
+	// says so, before the reflector waits for more.
+	Flush()
+}

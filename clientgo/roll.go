@@ -86,7 +86,15 @@ func (c *chunks) at(i int) *chunk {
 	return at
 }
 
+// set puts an object in the place of another. Most rolls are short and have no view: then
+// there is nothing to be done, and not even a call.
 func (r *roll) set(pos int32, obj any) {
+	if r.long != nil || r.view.Load() != nil {
+		r.put(pos, obj)
+	}
+}
+
+func (r *roll) put(pos int32, obj any) {
 	r.own()
 	if r.long != nil {
 		r.long.at(int(pos / chunkLen)).objs[pos%chunkLen] = obj

@@ -2,7 +2,6 @@ package clientgo
 
 import (
 	"hash/maphash"
-	"reflect"
 	"sync/atomic"
 )
 
@@ -25,7 +24,7 @@ type table struct {
 type slot struct {
 	hash  atomic.Uint64 // 0 is free; what follows is complete once it is not
 	key   string        // never written again
-	obj   atomic.Value  // of one type all its life; nothing for nil
+	obj   value         // of one type all its life
 	entry *entry        // where else the object is; for writers
 }
 
@@ -35,24 +34,8 @@ const gone = 2
 // live reports whether there is an object.
 func (s *slot) live() bool { return s.hash.Load()&1 == 1 }
 
-// nothing stands for nil, which an atomic.Value does not take.
-type nothing struct{}
-
-func boxed(obj any) any {
-	if obj == nil {
-		return nothing{}
-	}
-	return obj
-}
-
 // load returns the object. It is for writers; readers use get.
-func (s *slot) load() any {
-	obj := s.obj.Load()
-	if _, ok := obj.(nothing); ok {
-		return nil
-	}
-	return obj
-}
+func (s *slot) load() any { return s.obj.load() }
 
 const fewestSlots = 8
 
@@ -113,7 +96,7 @@ func (t *table) add(key string, obj any, e *entry) {
 	if (t.taken+1)*16 > len(slots)*13 {
 		slots = t.rebuild(slots)
 	}
-	put(slots, t.hash(key), key, boxed(obj), e)
+	put(slots, t.hash(key), key, obj, e)
 	t.taken++
 	t.live++
 }
@@ -127,7 +110,7 @@ func put(slots []slot, hash uint64, key string, obj any, e *entry) {
 	}
 	s := &slots[i&uint64(len(slots)-1)]
 	s.key, s.entry = key, e
-	s.obj.Store(obj)
+	s.obj.init(obj)
 	s.hash.Store(hash)
 	if e != nil {
 		e.slot = s
@@ -137,8 +120,7 @@ func put(slots []slot, hash uint64, key string, obj any, e *entry) {
 // set puts an object in the place of another. If it is of another type, it gets another
 // slot, beside the first, so that at no moment there is none.
 func (t *table) set(s *slot, obj any) {
-	if obj := boxed(obj); reflect.TypeOf(obj) == reflect.TypeOf(s.obj.Load()) {
-		s.obj.Store(obj)
+	if s.obj.store(obj) {
 		return
 	}
 	t.add(s.key, obj, s.entry)
@@ -156,7 +138,7 @@ func (t *table) remove(s *slot) {
 // clear has a slot be gone. It keeps nothing alive but its key.
 func (t *table) clear(s *slot) {
 	s.hash.Store(gone) // first: whoever reads what follows looks here again
-	s.obj.Store(reflect.Zero(reflect.TypeOf(s.obj.Load())).Interface())
+	s.obj.clear()
 	s.entry = nil
 	t.live--
 }
@@ -167,7 +149,7 @@ func (t *table) rebuild(old []slot) []slot {
 	slots := newSlots(t.live * 3 / 2)
 	for i := range old {
 		if s := &old[i]; s.live() {
-			put(slots, s.hash.Load(), s.key, s.obj.Load(), s.entry)
+			put(slots, s.hash.Load(), s.key, s.load(), s.entry)
 		}
 	}
 	t.slots.Store(&slots)

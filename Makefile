@@ -52,7 +52,7 @@ e2e: ## Tarn on a real control plane, which is built the first time (some minute
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
-	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v . ./adapters ./clients ./conformance ./controlplane ./chaos ./leader $(E2EFLAGS)
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./chaos ./leader $(E2EFLAGS)
 
 .PHONY: chaos
 chaos: ## only the part of e2e in which the control plane is mistreated, E2EFLAGS='-soak 10 -seed 7' for longer

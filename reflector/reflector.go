@@ -313,8 +313,7 @@ func (r *Reflector[T]) publish(s *Status) {
 // backOff begins a wait, after which next follows.
 func (r *Reflector[T]) backOff(cause *Error, next State) {
 	r.drop()
-	now := time.Now()
-	wait := r.delays.next(now, retryAfter(cause))
+	wait := r.delays.next(time.Now(), retryAfter(cause))
 	r.afterWait = next
 	select {
 	case <-r.woken: // from a wait that had ended by itself
@@ -323,7 +322,7 @@ func (r *Reflector[T]) backOff(cause *Error, next State) {
 	r.counts.Waits++
 	r.enter(BackingOff, func(s *Status) {
 		s.Connected = false
-		s.Until = now.Add(wait)
+		s.Until = s.Since.Add(wait)
 		s.Cause = cause
 		r.publish(s)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -117,9 +118,25 @@ func (r *run[K]) feed(s *Source[K]) {
 		controller: r.c.name, source: s.Name, queue: r.queue, failures: &r.c.counts.sourceFailures,
 		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
 	}
-	if err := s.Run(r.intake, in); err != nil && r.intake.Err() == nil {
+	if err := s.Run(r.intake, in); err != nil && !r.ending(err) {
 		r.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 	}
+}
+
+// endTogether is how long after its informers a controller may be told to end.
+const endTogether = time.Second
+
+// ending reports whether a source's error came because everything ends. A program that ends
+// stops its informers and its controllers at once, in no order: an informer that has
+// stopped is a failure if the controller is to go on for a while.
+func (r *run[K]) ending(err error) bool {
+	if errors.Is(err, informer.ErrStopped) {
+		select {
+		case <-r.intake.Done():
+		case <-time.After(endTogether):
+		}
+	}
+	return r.intake.Err() != nil
 }
 
 // ready waits for the sources, and reports whether all are ready.
@@ -136,7 +153,7 @@ func (r *run[K]) ready() bool {
 		if s.Ready == nil {
 			continue
 		}
-		if err := s.Ready(ctx); err != nil && r.intake.Err() == nil {
+		if err := s.Ready(ctx); err != nil && !r.ending(err) {
 			// After the time is over the others tell at once what keeps them too.
 			errs = append(errs, fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 		}

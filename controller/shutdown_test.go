@@ -209,6 +209,28 @@ func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
 	})
 }
 
+// A program's context ends informers and controllers in no order.
+func TestAnInformerThatEndsAMomentEarlierIsNoFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, synced := range []bool{true, false} {
+			pods := newInformer("pods", newPods())
+			c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
+			ctx, cancel := context.WithCancel(t.Context())
+			if !synced {
+				cancel() // it stops before its first list
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- pods.Run(ctx) }()
+			stop := start(t, c)
+			pass(time.Millisecond)
+			cancel()
+			want(t, "the informer's error", <-ended, nil)
+			pass(time.Second / 2)
+			want(t, "the controller's error", stop(), nil)
+		}
+	})
+}
+
 func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := func(context.Context, object.Key) (result, error) { return result{}, nil }

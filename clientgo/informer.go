@@ -224,13 +224,16 @@ func (inf *informer) serve(l *listener) {
 	})
 }
 
-// runReflector runs a reflector to its end. A source that panics is a crash, as in
-// client-go.
+// runReflector runs a reflector until the context is done. A source that panics is a crash,
+// as in client-go; if the program survives it, nothing more comes.
 func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
-	defer utilruntime.HandleCrashWithContext(ctx)
-	if thrown := (*reflector.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
-		panic(thrown.Value)
-	}
+	func() {
+		defer utilruntime.HandleCrashWithContext(ctx)
+		if thrown := (*reflector.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
+			panic(thrown.Value)
+		}
+	}()
+	<-ctx.Done()
 }
 
 // HasSynced implements cache.SharedInformer.

@@ -392,6 +392,9 @@ func TestAPanicOfTheListerWatcherIsACrash(t *testing.T) {
 			if got := thrown.take(); len(got) == 0 || got[0] != ": on purpose" {
 				t.Errorf("the panic handlers were told %q", got)
 			}
+			if inf.IsStopped() {
+				t.Error("it has stopped, and nobody told it to")
+			}
 		})
 	}
 }

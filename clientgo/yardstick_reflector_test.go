@@ -377,23 +377,25 @@ func TestAStoresOwnTransformerSeesEachObjectOnce(t *testing.T) {
 	}
 }
 
-// A ListerWatcher that panics ends the program, unless apimachinery is told otherwise.
-func TestAPanicOfTheListerWatcherIsACrash(t *testing.T) {
+// A ListerWatcher that panics ends the program, unless apimachinery is told otherwise. In
+// client-go it is then asked again.
+func TestD24_AListerWatcherThatPanickedIsNotAskedAgain(t *testing.T) {
 	defer func(really bool, handlers []func(context.Context, any)) {
 		utilruntime.ReallyCrash, utilruntime.PanicHandlers = really, handlers
 	}(utilruntime.ReallyCrash, utilruntime.PanicHandlers)
 	utilruntime.ReallyCrash = false
-	for _, make := range []newInformer{cache.NewSharedIndexInformerWithOptions, clientgo.NewSharedIndexInformerWithOptions} {
+	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
 			var thrown journal
 			utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { thrown.add("", "%v", v) }}
 			inf := make(&script{list: func(metav1.ListOptions) (*corev1.PodList, error) { panic("on purpose") }}, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
 			start(t, inf)
-			if got := thrown.take(); len(got) == 0 || got[0] != ": on purpose" {
-				t.Errorf("the panic handlers were told %q", got)
+			<-time.After(time.Minute)
+			if got := thrown.take(); len(got) == 0 || got[0] != ": on purpose" || (len(got) > 1) != (name == "client-go") {
+				t.Errorf("%s: the panic handlers were told %q", name, got)
 			}
 			if inf.IsStopped() {
-				t.Error("it has stopped, and nobody told it to")
+				t.Errorf("%s: it has stopped, and nobody told it to", name)
 			}
 		})
 	}

@@ -182,18 +182,18 @@ type storeFeed struct {
 }
 
 // Add implements reflector.Sink.
-func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), r.obj, "ADDED") }
+func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), r.obj, watch.Added) }
 
 // Update implements reflector.Sink.
-func (f *storeFeed) Update(r record) error { return f.told(f.r.store.Update(r.obj), r.obj, "MODIFIED") }
+func (f *storeFeed) Update(r record) error { return f.told(f.r.store.Update(r.obj), r.obj, watch.Modified) }
 
 // Delete implements reflector.Sink. What to make of the deletion of an unknown object is
 // for the store to say.
-func (f *storeFeed) Delete(r record) error { return f.told(f.r.store.Delete(r.obj), r.obj, "DELETED") }
+func (f *storeFeed) Delete(r record) error { return f.told(f.r.store.Delete(r.obj), r.obj, watch.Deleted) }
 
 // DeleteUnknown implements reflector.Sink.
 func (f *storeFeed) DeleteUnknown(t object.Tombstone[record]) error {
-	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), nil, "DELETED")
+	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), nil, watch.Deleted)
 }
 
 // told notes what the store made of an object.

@@ -185,11 +185,15 @@ type storeFeed struct {
 func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), r.obj, watch.Added) }
 
 // Update implements reflector.Sink.
-func (f *storeFeed) Update(r record) error { return f.told(f.r.store.Update(r.obj), r.obj, watch.Modified) }
+func (f *storeFeed) Update(r record) error {
+	return f.told(f.r.store.Update(r.obj), r.obj, watch.Modified)
+}
 
 // Delete implements reflector.Sink. What to make of the deletion of an unknown object is
 // for the store to say.
-func (f *storeFeed) Delete(r record) error { return f.told(f.r.store.Delete(r.obj), r.obj, watch.Deleted) }
+func (f *storeFeed) Delete(r record) error {
+	return f.told(f.r.store.Delete(r.obj), r.obj, watch.Deleted)
+}
 
 // DeleteUnknown implements reflector.Sink.
 func (f *storeFeed) DeleteUnknown(t object.Tombstone[record]) error {

@@ -68,30 +68,32 @@ func (c *contents) empty(n int) *contents {
 	return out
 }
 
-// evaluate appends what each index function says of an object. The error is that of the
-// last one that failed; the object is to have no place there. With care, to panic is to
+// evaluate appends what each of some index functions says of an object. The error is that of
+// the last one that failed; the object is to have no place there. With care, to panic is to
 // fail.
-func (c *contents) evaluate(values [][]string, key string, obj any, care bool) ([][]string, error) {
-	var failed error
-	for _, x := range c.indexes {
-		var of []string
-		if obj != nil { // client-go does not ask about nothing
-			var err error
-			if care {
-				of, err = x.ask(obj)
-			} else {
-				of, err = x.values(obj)
-			}
-			if err != nil {
-				of, failed = nil, x.failed(key, err)
-			}
+func evaluate(values [][]string, indexes []*index, key string, obj any, care bool) (_ [][]string, failed error) {
+	for _, x := range indexes {
+		of, err := x.ask(obj, care)
+		if err != nil {
+			of, failed = nil, x.failed(key, err)
 		}
 		values = append(values, of)
 	}
 	return values, failed
 }
 
-func (x *index) ask(obj any) (values []string, err error) {
+// ask returns what the index function says of an object.
+func (x *index) ask(obj any, care bool) (values []string, err error) {
+	switch {
+	case obj == nil:
+		return nil, nil // client-go does not ask about nothing
+	case care:
+		return x.askWithCare(obj)
+	}
+	return x.values(obj)
+}
+
+func (x *index) askWithCare(obj any) (values []string, err error) {
 	returned := false
 	defer func() {
 		if !returned {
@@ -143,32 +145,75 @@ func (x *index) place(e *entry, value string, obj any) {
 	e.places = append(e.places, place{r, x.number, r.add(e, obj)})
 }
 
-// update puts an object of some values in the place of another.
+// update puts an object in the place of another. The error is as in evaluate; without care
+// nothing has been stored then.
 //
-// Whoever gets it by its key finds it in lists too: the slot comes last.
-func (c *contents) update(s *slot, obj any, values [][]string) {
-	if e := s.entry; e.stays(values) {
-		for i := range e.places {
-			e.places[i].roll.set(e.places[i].pos, obj)
+// Nearly always the values stay what they are, so no place is made to keep them until one does
+// not. Whoever gets the object by its key finds it in lists too: the slot comes last.
+func (c *contents) update(s *slot, obj any, care bool) error {
+	e := s.entry
+	// Most objects have one value in the only index. What follows does the same for them, and
+	// takes a tenth longer.
+	if len(c.indexes) == 1 && len(e.places) == 2 && !care && obj != nil {
+		of, err := c.indexes[0].values(obj)
+		if err != nil || len(of) != 1 || of[0] != e.places[1].roll.value {
+			return c.reindex(s, obj, 0, of, err, care)
 		}
-	} else {
-		c.move(e, obj, values)
+		e.places[0].roll.set(e.places[0].pos, obj)
+		e.places[1].roll.set(e.places[1].pos, obj)
+		c.objects.set(s, obj)
+		return nil
+	}
+	rest := e.places[1:]
+	for i, x := range c.indexes {
+		of, err := x.ask(obj, care)
+		if err != nil || !x.same(rest, of) {
+			return c.reindex(s, obj, i, of, err, care)
+		}
+		rest = rest[len(of):]
+	}
+	for i := range e.places {
+		e.places[i].roll.set(e.places[i].pos, obj)
 	}
 	c.objects.set(s, obj)
+	return nil
 }
 
-// stays reports whether an entry has these very values.
-func (e *entry) stays(values [][]string) bool {
-	rest := e.places[1:]
-	for i, of := range values {
-		for _, value := range of {
-			if len(rest) == 0 || int(rest[0].number) != i+1 || rest[0].roll.value != value {
-				return false
-			}
-			rest = rest[1:]
+// same reports whether an object has these very values, given its places from this index on.
+func (x *index) same(rest []place, values []string) bool {
+	for i, value := range values {
+		if i >= len(rest) || rest[i].number != x.number || rest[i].roll.value != value {
+			return false
 		}
 	}
-	return len(rest) == 0
+	return len(rest) == len(values) || rest[len(values)].number != x.number
+}
+
+// reindex is update from the index on whose function failed, or said something new; those
+// before it said what there is.
+func (c *contents) reindex(s *slot, obj any, from int, of []string, err error, care bool) (failed error) {
+	if err != nil {
+		of, failed = nil, c.indexes[from].failed(s.key, err)
+	}
+	var room few
+	values, rest := room[:0], s.entry.places[1:]
+	for _, x := range c.indexes[:from] {
+		n := 0
+		var had []string
+		for ; n < len(rest) && rest[n].number == x.number; n++ {
+			had = append(had, rest[n].roll.value)
+		}
+		values, rest = append(values, had), rest[n:]
+	}
+	values, err = evaluate(append(values, of), c.indexes[from+1:], s.key, obj, care)
+	if err != nil {
+		failed = err
+	}
+	if failed == nil || care {
+		c.move(s.entry, obj, values)
+		c.objects.set(s, obj)
+	}
+	return failed
 }
 
 // move takes an entry to the rolls of these values.
@@ -222,7 +267,7 @@ func (c *contents) addIndex(name string, values cache.IndexFunc) (err error) {
 		if obj == nil {
 			continue
 		}
-		values, e2 := x.ask(obj)
+		values, e2 := x.askWithCare(obj)
 		if e2 != nil {
 			err = x.failed(e.slot.key, e2)
 			continue

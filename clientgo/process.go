@@ -76,18 +76,16 @@ func recycle[E any](s []E) []E {
 // put stores an object. The caller has the store's lock, here and below.
 func (inf *informer) put(r record) {
 	c, key, obj := inf.indexer.contents.Load(), inf.indexer.textOf(r.key), r.obj
-	var room few
-	values, err := c.evaluate(room[:0], key, obj, true)
-	inf.complain(err)
 	at := c.objects.find(key)
 	if at == nil {
-		c.insert(strings.Clone(key), obj, values)
+		inf.complain(c.put(strings.Clone(key), obj))
 		inf.note(note{kind: added, new: obj})
 		return
 	}
+	key = at.key // which may be kept
 	old := at.load()
-	c.update(at, obj, values)
-	inf.noteUpdate(at.key, old, obj)
+	inf.complain(c.update(at, obj, true))
+	inf.noteUpdate(key, old, obj)
 }
 
 // remove takes out what is deleted. The deletion of something that is not there is told as

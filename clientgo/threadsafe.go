@@ -76,15 +76,16 @@ func (s *threadSafe) Update(key string, obj any) {
 // is not given.
 func (s *threadSafe) set(key string, obj any, kept string) {
 	c := s.contents.Load()
-	at := c.objects.find(key) // first: it comes from memory while the functions are asked
-	var room few
-	values, err := c.evaluate(room[:0], key, obj, false)
-	if err != nil {
-		panic(err) // nothing has been stored
-	}
-	if at != nil {
-		c.update(at, obj, values)
+	if at := c.objects.find(key); at != nil {
+		if err := c.update(at, obj, false); err != nil {
+			panic(err) // nothing has been stored
+		}
 		return
+	}
+	var room few
+	values, err := evaluate(room[:0], c.indexes, key, obj, false)
+	if err != nil {
+		panic(err)
 	}
 	if kept == "" {
 		kept = strings.Clone(key)
@@ -163,13 +164,12 @@ func (s *threadSafe) replace(n int, version string, items func(yield func(string
 
 // put stores an object, also where an index function failed, and keeps the key.
 func (c *contents) put(key string, obj any) error {
-	var room few
-	values, err := c.evaluate(room[:0], key, obj, true)
 	if at := c.objects.find(key); at != nil {
-		c.update(at, obj, values)
-	} else {
-		c.insert(key, obj, values)
+		return c.update(at, obj, true)
 	}
+	var room few
+	values, err := evaluate(room[:0], c.indexes, key, obj, true)
+	c.insert(key, obj, values)
 	return err
 }
 

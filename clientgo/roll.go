@@ -10,17 +10,17 @@ import (
 // last takes the place of one that is removed.
 //
 // The store's writers change it, on their lock. Readers get a view, which never changes;
-// from then on a write copies the chunk it changes, once, until there is another view. A
-// roll that nobody lists is written in place, and a short one has no chunks but those of
-// its view: most indexes have many values, and most values few objects.
+// from then on a write copies the chunk it changes, once, until there is another view. Chunks
+// are kept from the first view on, and those of a short roll not even then: most indexes
+// have many values, most values few objects, and many stores are never listed.
 type roll struct {
 	value string                  // in the index
 	view  atomic.Pointer[[]chunk] // chunks as readers have them; nil since the last write
-	long  *chunks                 // nil while it is short, which keeps a roll in a cache line
+	kept  *chunks                 // nil if none are, which keeps a roll in a cache line
 	who   []*entry                // whose objects they are
 }
 
-// chunks are the objects of a roll that is not short. All but the last are full.
+// chunks are the objects of a roll. All but the last are full.
 type chunks struct {
 	list  []chunk
 	epoch uint64 // counts views
@@ -44,25 +44,28 @@ func (r *roll) share() []chunk {
 		return *v
 	}
 	var view []chunk
-	if r.long != nil {
-		view = r.long.list
+	if r.kept != nil {
+		view = r.kept.list
 	} else {
 		view = r.gather()
+		if len(r.who) > shortLen {
+			r.kept = &chunks{list: view}
+		}
 	}
 	r.view.Store(&view)
 	return view
 }
 
-// gather makes the chunks of a roll that is short, or was until now.
-func (r *roll) gather() []chunk {
-	if len(r.who) == 0 {
-		return nil
+// gather makes the chunks of a roll of which none are kept.
+func (r *roll) gather() (list []chunk) {
+	for who := range slices.Chunk(r.who, chunkLen) {
+		objs := make([]any, len(who))
+		for i, e := range who {
+			objs[i] = e.slot.load()
+		}
+		list = append(list, chunk{objs: objs})
 	}
-	objs := make([]any, len(r.who))
-	for i, e := range r.who {
-		objs[i] = e.slot.load()
-	}
-	return []chunk{{objs: objs}}
+	return list
 }
 
 // own makes the chunks, but not yet what is in them, the writers' again.
@@ -71,7 +74,7 @@ func (r *roll) own() {
 		return
 	}
 	r.view.Store(nil)
-	if c := r.long; c != nil {
+	if c := r.kept; c != nil {
 		c.epoch++
 		c.list = slices.Clone(c.list)
 	}
@@ -86,18 +89,18 @@ func (c *chunks) at(i int) *chunk {
 	return at
 }
 
-// set puts an object in the place of another. Most rolls are short and have no view: then
-// there is nothing to be done, and not even a call.
+// set puts an object in the place of another. For most rolls there is nothing to be done, and
+// not even a call.
 func (r *roll) set(pos int32, obj any) {
-	if r.long != nil || r.view.Load() != nil {
+	if r.kept != nil || r.view.Load() != nil {
 		r.put(pos, obj)
 	}
 }
 
 func (r *roll) put(pos int32, obj any) {
 	r.own()
-	if r.long != nil {
-		r.long.at(int(pos / chunkLen)).objs[pos%chunkLen] = obj
+	if r.kept != nil {
+		r.kept.at(int(pos / chunkLen)).objs[pos%chunkLen] = obj
 	}
 }
 
@@ -105,11 +108,8 @@ func (r *roll) put(pos int32, obj any) {
 func (r *roll) add(e *entry, obj any) (pos int32) {
 	pos = int32(len(r.who))
 	r.own()
-	if pos == shortLen && r.long == nil {
-		r.long = &chunks{list: r.gather()}
-	}
 	r.who = append(r.who, e)
-	c := r.long
+	c := r.kept
 	if c == nil {
 		return pos
 	}
@@ -129,8 +129,8 @@ func (r *roll) remove(pos int32) {
 		moved := r.who[last]
 		r.who[pos] = moved
 		moved.in(r).pos = pos
-		if r.long != nil {
-			r.set(pos, r.long.list[at].objs[in])
+		if r.kept != nil {
+			r.set(pos, r.kept.list[at].objs[in])
 		}
 	}
 	r.who[last] = nil
@@ -138,17 +138,17 @@ func (r *roll) remove(pos int32) {
 	if last > chunkLen && int(last) < cap(r.who)/4 {
 		r.who = slices.Clone(r.who)
 	}
-	if r.long == nil {
+	if r.kept == nil {
 		return
 	}
-	c := r.long.at(at)
+	c := r.kept.at(at)
 	c.objs[in] = nil
 	c.objs = c.objs[:in]
 	if last == 0 {
-		r.long = nil // short again
+		r.kept = nil // from the next view on
 	} else if in == 0 {
 		*c = chunk{}
-		r.long.list = r.long.list[:at]
+		r.kept.list = r.kept.list[:at]
 	}
 }
 

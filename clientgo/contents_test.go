@@ -47,10 +47,16 @@ func TestAStoreIsAMapWithViewsThatNeverChange(t *testing.T) {
 			case op < 96:
 				s.Replace(maps.Clone(model), "")
 			default:
-				view := s.everything()
-				if op == 99 && len(s.ListIndexFuncValues("letters")) > 0 {
+				var view []chunk
+				values := s.ListIndexFuncValues("letters")
+				switch {
+				case op < 98:
+					view = s.everythingOnce()
+				case op < 99 || len(values) == 0:
+					view = s.everything()
+				default:
 					x, _ := s.contents.Load().named("letters")
-					view = s.viewOf(x, s.ListIndexFuncValues("letters")[0])
+					view = s.viewOf(x, values[0])
 				}
 				views = append(views, listed{view, objectsOf(view)})
 			}

@@ -260,7 +260,7 @@ func (inf *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandl
 // present returns the store's state as what a new handler is told.
 func (inf *informer) present() []note {
 	var notes []note
-	for _, c := range inf.indexer.everything() {
+	for _, c := range inf.indexer.everythingOnce() {
 		for _, obj := range c.objs {
 			notes = append(notes, note{kind: added, initial: true, new: obj})
 		}

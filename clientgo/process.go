@@ -236,7 +236,7 @@ func (inf *informer) resync() {
 	inf.deltas.Lock()
 	defer inf.deltas.Unlock()
 	t := &inf.batch
-	for _, c := range inf.indexer.everything() {
+	for _, c := range inf.indexer.everythingOnce() {
 		for _, obj := range c.objs {
 			_, isObject := obj.(metav1.Object)
 			inf.note(note{kind: updated, old: obj, new: obj, sync: isObject})

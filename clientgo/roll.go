@@ -38,22 +38,31 @@ const (
 	shortLen = 16
 )
 
-// share makes a view. The caller has the writers' lock.
+// share makes a view, for one who may ask again: chunks are kept from then on. The caller has
+// the writers' lock.
 func (r *roll) share() []chunk {
 	if v := r.view.Load(); v != nil {
 		return *v
+	}
+	if r.kept == nil && len(r.who) > shortLen {
+		r.kept = &chunks{list: r.gather()}
 	}
 	var view []chunk
 	if r.kept != nil {
 		view = r.kept.list
 	} else {
 		view = r.gather()
-		if len(r.who) > shortLen {
-			r.kept = &chunks{list: view}
-		}
 	}
 	r.view.Store(&view)
 	return view
+}
+
+// look returns what share does, and keeps nothing for it. The caller has the writers' lock.
+func (r *roll) look() []chunk {
+	if r.kept == nil && r.view.Load() == nil {
+		return r.gather()
+	}
+	return r.share()
 }
 
 // gather makes the chunks of a roll of which none are kept.

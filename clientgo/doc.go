@@ -13,8 +13,8 @@
 //     lookup is of one moment, and is copied without one.
 //   - [NewDeltaFIFO]: a delta.FIFO.
 //   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
-//   - [NewSharedIndexInformer]: a reflector, a FIFO and a store, and handlers as client-go
-//     has them.
+//   - [NewSharedIndexInformer]: a reflector that feeds such a store, and handlers as
+//     client-go has them.
 //   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
 //     cache.ListerWatcher of a wire.Client.
 //

@@ -6,9 +6,9 @@ import "github.com/tarnproject/tarn/object"
 // its own; a consumer that wants no way in between is a Sink itself, and may be a [Flusher].
 //
 // Its methods are called by one goroutine, that which is in Run or Step, but for Resync,
-// which Run calls from another, and Held, which any may. The error of one that returns
-// delta.ErrClosed ends the reflector; any other concerns the object at hand, which goes to
-// quarantine.
+// which Run calls from another, and Held, which any may. An error of Add, Update or Delete
+// that is not delta.ErrClosed concerns the object at hand, which goes to quarantine, or, if
+// it was to be deleted, is told by DeleteUnknown. Every other error ends the reflector.
 type Sink[T any] interface {
 	// Add tells that a watch saw an object come to be.
 	Add(obj T) error

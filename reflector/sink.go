@@ -8,7 +8,8 @@ import "github.com/tarnproject/tarn/object"
 // Its methods are called by one goroutine, that which is in Run or Step, but for Resync,
 // which Run calls from another, and Held, which any may. An error of Add, Update or Delete
 // that is not delta.ErrClosed concerns the object at hand, which goes to quarantine, or, if
-// it was to be deleted, is told by DeleteUnknown. Every other error ends the reflector.
+// it was to be deleted, is told by DeleteUnknown. One of Resync ends the resyncs, and every
+// other ends the reflector.
 type Sink[T any] interface {
 	// Add tells that a watch saw an object come to be.
 	Add(obj T) error

@@ -11,9 +11,8 @@ import (
 
 // change is what a source says of one object, or of all.
 type change struct {
-	record
+	record  // without an object where nothing is known of what is deleted but its key
 	deleted bool
-	unknown bool                 // of what is deleted, nothing is known but its key
 	list    *object.List[record] // of all; nothing else is set then
 }
 
@@ -22,9 +21,8 @@ type change struct {
 type feed struct {
 	inf     *informer
 	ctx     context.Context // of the run
-	at      standing
-	moved   bool // since the last Flush
-	synced  bool // the first list has been applied
+	version object.Version  // at the last Flush
+	synced  bool            // the first list has been applied
 	changes []change
 }
 
@@ -40,28 +38,21 @@ func (f *feed) Delete(r record) error { return f.queue(change{record: r, deleted
 
 func (f *feed) queue(c change) error {
 	f.changes = append(f.changes, c)
-	f.moved = f.at.event(c.obj) || f.moved
 	return nil
 }
 
 // DeleteUnknown implements reflector.Sink.
 func (f *feed) DeleteUnknown(t object.Tombstone[record]) error {
-	f.changes = append(f.changes, change{record: record{key: t.Key}, deleted: true, unknown: true})
-	return nil
+	return f.queue(change{record: record{key: t.Key}, deleted: true})
 }
 
 // Replace implements reflector.Sink.
 func (f *feed) Replace(list object.List[record]) error {
-	f.changes = append(f.changes, change{list: &list})
-	f.at.Mark, f.moved = list.Mark, true
-	return nil
+	return f.queue(change{list: &list})
 }
 
-// Bookmark implements reflector.Sink.
-func (f *feed) Bookmark(mark object.Mark) error {
-	f.moved = f.at.bookmark(mark) || f.moved
-	return nil
-}
+// Bookmark implements reflector.Sink; Flush is told the same.
+func (f *feed) Bookmark(object.Mark) error { return nil }
 
 // Resync implements reflector.Sink; the informer does so by itself.
 func (f *feed) Resync() error { return nil }
@@ -73,10 +64,11 @@ func (f *feed) Held(key object.Key, uid object.UID, version object.Version) bool
 }
 
 // Flush implements reflector.Flusher: it applies what has come.
-func (f *feed) Flush() {
-	if len(f.changes) == 0 && !f.moved {
+func (f *feed) Flush(mark object.Mark) {
+	if len(f.changes) == 0 && mark.Version == f.version {
 		return
 	}
+	f.version = mark.Version
 	inf, synced := f.inf, f.synced
 	done := inf.metrics.processing(len(f.changes))
 	lost, failed := inf.apply(f)
@@ -84,7 +76,7 @@ func (f *feed) Flush() {
 	if f.synced && !synced {
 		close(inf.synced)
 	}
-	f.changes, f.moved = recycle(f.changes), false
+	f.changes = recycle(f.changes)
 	if failed != nil {
 		// A mirror cannot refuse what the server has, nor end the program for it.
 		utilruntime.HandleErrorWithContext(f.ctx, failed, "Unable to index an object of the informer", "type", fmt.Sprintf("%T", inf.example))
@@ -92,26 +84,4 @@ func (f *feed) Flush() {
 	if lost != nil {
 		inf.reflector.Relist(lost)
 	}
-}
-
-// standing is up to where a sink has been told everything. It goes back with a list only.
-type standing struct{ object.Mark }
-
-// event moves it to the version of an object, and reports whether that is later.
-func (s *standing) event(obj any) bool {
-	v := object.Version(versionOf(obj))
-	if !v.Known() || v.NotAfter(s.Version) {
-		return false
-	}
-	s.Version = v
-	return true
-}
-
-// bookmark moves it to where a bookmark says, and reports whether that is later.
-func (s *standing) bookmark(to object.Mark) bool {
-	if !to.Version.Known() || to.Epoch < s.Epoch || to.Epoch == s.Epoch && to.Version.NotAfter(s.Version) {
-		return false
-	}
-	s.Mark = to
-	return true
 }

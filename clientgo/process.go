@@ -58,8 +58,8 @@ func (inf *informer) write(f *feed) (lost error) {
 			inf.put(c.record)
 		}
 	}
-	if f.moved {
-		s.moved(string(f.at.Version))
+	if f.version.Known() {
+		s.moved(string(f.version))
 	}
 	return lost
 }
@@ -94,7 +94,7 @@ func (inf *informer) remove(gone *change) {
 	c := inf.indexer.contents.Load()
 	at := c.objects.find(inf.indexer.textOf(gone.key))
 	switch {
-	case !gone.unknown:
+	case gone.obj != nil:
 		inf.note(note{kind: deleted, old: gone.obj})
 	case at != nil:
 		inf.noteGone(at.key, at.load())

@@ -156,7 +156,7 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 	r.mu.Lock()
 	opts.Since = r.last
 	r.mu.Unlock()
-	f := &storeFeed{r: r, ctx: ctx, at: standing{opts.Since}, listed: make(chan struct{})}
+	f := &storeFeed{r: r, ctx: ctx, listed: make(chan struct{})}
 	inner := must(reflector.New(recordsOf(r.lw, r.expected), f, opts))
 	f.lost = func(err error) {
 		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
@@ -176,37 +176,34 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 type storeFeed struct {
 	r      *Reflector
 	ctx    context.Context // of the run
-	at     standing
-	listed chan struct{} // closed after the first list
-	lost   func(error)   // has everything listed again
+	listed chan struct{}   // closed after the first list
+	lost   func(error)     // has everything listed again
+	losing bool            // until the next Flush
 }
 
 // Add implements reflector.Sink.
-func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), r.obj, watch.Added) }
+func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), watch.Added) }
 
 // Update implements reflector.Sink.
 func (f *storeFeed) Update(r record) error {
-	return f.told(f.r.store.Update(r.obj), r.obj, watch.Modified)
+	return f.told(f.r.store.Update(r.obj), watch.Modified)
 }
 
 // Delete implements reflector.Sink. What to make of the deletion of an unknown object is
 // for the store to say.
 func (f *storeFeed) Delete(r record) error {
-	return f.told(f.r.store.Delete(r.obj), r.obj, watch.Deleted)
+	return f.told(f.r.store.Delete(r.obj), watch.Deleted)
 }
 
 // DeleteUnknown implements reflector.Sink.
 func (f *storeFeed) DeleteUnknown(t object.Tombstone[record]) error {
-	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), nil, watch.Deleted)
+	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), watch.Deleted)
 }
 
-// told notes what the store made of an object.
-func (f *storeFeed) told(err error, obj any, event watch.EventType) error {
+// told reports what the store did not take.
+func (f *storeFeed) told(err error, event watch.EventType) error {
 	if err != nil {
 		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
-	}
-	if f.at.event(obj) {
-		f.reached()
 	}
 	return nil
 }
@@ -220,11 +217,10 @@ func (f *storeFeed) Replace(list object.List[record]) error {
 		}
 	}
 	if err := f.r.store.Replace(objs, string(list.Version)); err != nil {
+		f.losing = true
 		f.lost(fmt.Errorf("unable to sync list result: %w", err))
 		return nil
 	}
-	f.at.Mark = list.Mark
-	f.reached()
 	if !isClosed(f.listed) {
 		close(f.listed)
 	}
@@ -233,9 +229,6 @@ func (f *storeFeed) Replace(list object.List[record]) error {
 
 // Bookmark implements reflector.Sink.
 func (f *storeFeed) Bookmark(mark object.Mark) error {
-	if !f.at.bookmark(mark) {
-		return nil
-	}
 	if marks, ok := f.r.store.(cache.ReflectorBookmarkStore); ok {
 		if err := marks.Bookmark(string(mark.Version)); err != nil {
 			utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to send bookmark event to store", "reflector", f.r.Name())
@@ -243,18 +236,23 @@ func (f *storeFeed) Bookmark(mark object.Mark) error {
 	} else if s, ok := f.r.store.(cache.Store); ok {
 		s.Bookmark(string(mark.Version))
 	}
-	f.reached()
 	return nil
 }
 
-// reached tells where the store stands.
-func (f *storeFeed) reached() {
-	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok {
-		u.UpdateResourceVersion(string(f.at.Version))
+// Flush implements reflector.Flusher: the store has been told everything up to the mark,
+// unless it did not take the list.
+func (f *storeFeed) Flush(mark object.Mark) {
+	if f.losing {
+		f.losing = false
+		return
 	}
 	f.r.mu.Lock()
-	f.r.last = f.at.Mark
+	moved := mark != f.r.last
+	f.r.last = mark
 	f.r.mu.Unlock()
+	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && moved {
+		u.UpdateResourceVersion(string(mark.Version))
+	}
 }
 
 // Resync implements reflector.Sink; see resyncEvery.

@@ -222,7 +222,7 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 		r.quarantine = bad
 		r.publish(s)
 	})
-	r.flush()
+	r.flush(mark)
 	return nil
 }
 
@@ -308,11 +308,11 @@ func (r *Reflector[T]) removed() error {
 	if err := r.sink.Replace(object.List[T]{Mark: r.mark()}); err != nil {
 		return err
 	}
-	r.flush()
 	r.update(func(s *Status) {
 		s.Removed = true
 		r.quarantine = quarantine{}
 	})
+	r.flush(r.mark())
 	return nil
 }
 

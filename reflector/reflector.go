@@ -37,7 +37,7 @@ import (
 type Reflector[T any] struct {
 	src   Source[T]
 	sink  Sink[T]
-	flush func() // the sink's; does nothing where that is no Flusher
+	flush func(object.Mark) // the sink's; does nothing where that is no Flusher
 	opts  Options[T]
 	busy  atomic.Bool // somebody is in Run or Step
 
@@ -99,7 +99,7 @@ func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], er
 	r := &Reflector[T]{
 		src:       src,
 		sink:      sink,
-		flush:     func() {},
+		flush:     func(object.Mark) {},
 		opts:      opts,
 		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
 		streaming: opts.Streaming != StreamingOff,

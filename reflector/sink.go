@@ -32,7 +32,7 @@ type Sink[T any] interface {
 
 // Flusher is a [Sink] that takes what arrived together as one.
 type Flusher interface {
-	// Flush is called after what arrived together has been told, and the reflector's status
-	// says so, before the reflector waits for more.
-	Flush()
+	// Flush is called after what arrived together has been told, which is everything up to
+	// the mark, and the reflector's status says so, before the reflector waits for more.
+	Flush(object.Mark)
 }

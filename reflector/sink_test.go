@@ -40,8 +40,8 @@ func (d *diary) Replace(l object.List[*thing]) error {
 }
 func (d *diary) Bookmark(m object.Mark) error { return d.note("bookmark %s", m.Version) }
 func (d *diary) Resync() error                { return d.note("resync") }
-func (d *diary) Flush() {
-	_ = d.note("flush")
+func (d *diary) Flush(m object.Mark) {
+	_ = d.note("flush %s", m.Version)
 	if d.flush != nil {
 		d.flush()
 	}
@@ -73,13 +73,13 @@ func TestASinkIsToldWhatArrivedTogetherAndThenToFlush(t *testing.T) {
 		}
 		var at []object.Version // that the status told in each Flush
 		d.flush = func() { at = append(at, r.Status().Mark.Version) }
-		if got := d.step(t, r, 3); !slices.Equal(got, []string{"list of 2@12", "flush"}) {
+		if got := d.step(t, r, 3); !slices.Equal(got, []string{"list of 2@12", "flush 12"}) {
 			t.Errorf("a list: %q", got)
 		}
 		srv.put("a/z", "v")
 		srv.put("a/x", "w")
 		srv.remove("a/y")
-		if got := d.step(t, r, 1); !slices.Equal(got, []string{"add a/z@13", "update a/x@14", "delete a/y@15", "flush"}) {
+		if got := d.step(t, r, 1); !slices.Equal(got, []string{"add a/z@13", "update a/x@14", "delete a/y@15", "flush 15"}) {
 			t.Errorf("a read: %q", got)
 		}
 		if !slices.Equal(at, []object.Version{"12", "15"}) {
@@ -89,7 +89,7 @@ func TestASinkIsToldWhatArrivedTogetherAndThenToFlush(t *testing.T) {
 		srv.put("a/z", "w")
 		d.step(t, r, 1)
 		d.flush = nil
-		if got := d.step(t, r, 2); !slices.Equal(got, []string{"list of 2@16", "flush"}) {
+		if got := d.step(t, r, 2); !slices.Equal(got, []string{"list of 2@16", "flush 16"}) {
 			t.Errorf("asked for a list: %q", got)
 		}
 		d.err = delta.ErrClosed

@@ -61,7 +61,7 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 		}
 		r.publish(st)
 	})
-	r.flush()
+	r.flush(r.mark())
 	now := time.Now()
 	s.extend(now, false) // from now on: nobody read while the sink was busy
 	if took := now.Sub(began); took > r.opts.SlowBatch {

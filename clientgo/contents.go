@@ -148,72 +148,47 @@ func (x *index) place(e *entry, value string, obj any) {
 // update puts an object in the place of another. The error is as in evaluate; without care
 // nothing has been stored then.
 //
-// Nearly always the values stay what they are, so no place is made to keep them until one does
-// not. Whoever gets the object by its key finds it in lists too: the slot comes last.
+// Whoever gets the object by its key finds it in lists too: the slot comes last.
 func (c *contents) update(s *slot, obj any, care bool) error {
 	e := s.entry
-	// Most objects have one value in the only index. What follows does the same for them, and
-	// takes a tenth longer.
-	if len(c.indexes) == 1 && len(e.places) == 2 && !care && obj != nil {
-		of, err := c.indexes[0].values(obj)
-		if err != nil || len(of) != 1 || of[0] != e.places[1].roll.value {
-			return c.reindex(s, obj, 0, of, err, care)
+	// Nearly all objects have one value in the only index, and keep it. What follows does the
+	// same for them and takes a tenth longer; the function is asked again there.
+	if len(c.indexes) == 1 && len(e.places) == 2 {
+		if of, err := c.indexes[0].ask(obj, care); err == nil && len(of) == 1 && of[0] == e.places[1].roll.value {
+			e.places[0].roll.set(e.places[0].pos, obj)
+			e.places[1].roll.set(e.places[1].pos, obj)
+			c.objects.set(s, obj)
+			return nil
 		}
-		e.places[0].roll.set(e.places[0].pos, obj)
-		e.places[1].roll.set(e.places[1].pos, obj)
-		c.objects.set(s, obj)
-		return nil
-	}
-	rest := e.places[1:]
-	for i, x := range c.indexes {
-		of, err := x.ask(obj, care)
-		if err != nil || !x.same(rest, of) {
-			return c.reindex(s, obj, i, of, err, care)
-		}
-		rest = rest[len(of):]
-	}
-	for i := range e.places {
-		e.places[i].roll.set(e.places[i].pos, obj)
-	}
-	c.objects.set(s, obj)
-	return nil
-}
-
-// same reports whether an object has these very values, given its places from this index on.
-func (x *index) same(rest []place, values []string) bool {
-	for i, value := range values {
-		if i >= len(rest) || rest[i].number != x.number || rest[i].roll.value != value {
-			return false
-		}
-	}
-	return len(rest) == len(values) || rest[len(values)].number != x.number
-}
-
-// reindex is update from the index on whose function failed, or said something new; those
-// before it said what there is.
-func (c *contents) reindex(s *slot, obj any, from int, of []string, err error, care bool) (failed error) {
-	if err != nil {
-		of, failed = nil, c.indexes[from].failed(s.key, err)
 	}
 	var room few
-	values, rest := room[:0], s.entry.places[1:]
-	for _, x := range c.indexes[:from] {
-		n := 0
-		var had []string
-		for ; n < len(rest) && rest[n].number == x.number; n++ {
-			had = append(had, rest[n].roll.value)
+	values, err := evaluate(room[:0], c.indexes, s.key, obj, care)
+	if err != nil && !care {
+		return err
+	}
+	if e.stays(values) {
+		for i := range e.places {
+			e.places[i].roll.set(e.places[i].pos, obj)
 		}
-		values, rest = append(values, had), rest[n:]
+	} else {
+		c.move(e, obj, values)
 	}
-	values, err = evaluate(append(values, of), c.indexes[from+1:], s.key, obj, care)
-	if err != nil {
-		failed = err
+	c.objects.set(s, obj)
+	return err
+}
+
+// stays reports whether an entry has these very values.
+func (e *entry) stays(values [][]string) bool {
+	rest := e.places[1:]
+	for i, of := range values {
+		for _, value := range of {
+			if len(rest) == 0 || int(rest[0].number) != i+1 || rest[0].roll.value != value {
+				return false
+			}
+			rest = rest[1:]
+		}
 	}
-	if failed == nil || care {
-		c.move(s.entry, obj, values)
-		c.objects.set(s, obj)
-	}
-	return failed
+	return len(rest) == 0
 }
 
 // move takes an entry to the rolls of these values.

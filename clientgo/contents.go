@@ -151,7 +151,7 @@ func (x *index) place(e *entry, value string, obj any) {
 // Whoever gets the object by its key finds it in lists too: the slot comes last.
 func (c *contents) update(s *slot, obj any, care bool) error {
 	e := s.entry
-	// Nearly all objects have one value in the only index, and keep it. What follows does the
+	// Most objects have one value in the only index, and keep it. What follows does the
 	// same for them and takes a tenth longer; the function is asked again there.
 	if len(c.indexes) == 1 && len(e.places) == 2 {
 		if of, err := c.indexes[0].ask(obj, care); err == nil && len(of) == 1 && of[0] == e.places[1].roll.value {

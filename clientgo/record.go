@@ -21,12 +21,7 @@ var plain = object.Accessor[record]{
 	Key: func(r record) (object.Key, error) { return r.key, nil },
 }
 
-// versionOf returns the resource version of an object, empty where it has none.
-func versionOf(obj any) string {
-	version, _ := versionFrom(obj)
-	return version
-}
-
+// versionFrom returns the resource version of an object, if it is one that has any.
 func versionFrom(obj any) (version string, ok bool) {
 	m, err := meta.Accessor(obj)
 	if err != nil {

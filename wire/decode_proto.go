@@ -135,13 +135,14 @@ func (f *protoFrames) Next() ([][]byte, error) {
 	for {
 		b := f.in.unread()
 		for len(b) >= frameHeader {
-			n := int(binary.BigEndian.Uint32(b))
-			if n > f.in.limit {
+			length := binary.BigEndian.Uint32(b)
+			if uint64(length) > uint64(f.in.limit) { // an int may be too small for it
 				if len(f.out) > 0 {
 					return f.out, nil // the frames before it first
 				}
-				return nil, corrupt("a frame of %d bytes is %w of %d", n, errOverlong, f.in.limit)
+				return nil, corrupt("a frame of %d bytes is %w of %d", length, errOverlong, f.in.limit)
 			}
+			n := int(length)
 			if len(b) < frameHeader+n {
 				break
 			}

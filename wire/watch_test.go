@@ -224,6 +224,8 @@ func TestW20_BrokenFramesEndTheStreamAfterTheGoodOnes(t *testing.T) {
 		"protobuf absurd length":       {Protobuf, length(0xffffffff)},
 		"protobuf cut off":             {Protobuf, good[:len(good)-1]},
 		"protobuf cut in its length":   {Protobuf, good[:3]},
+		"protobuf length of 4 GiB":     {Protobuf, []byte("\xff\xff\xff\xff")},
+		"protobuf length of 2 GiB":     {Protobuf, []byte("\x80\x00\x00\x00")},
 		"protobuf no event":            {Protobuf, frame([]byte("\xff\xff"))},
 		"protobuf no envelope":         {Protobuf, inner},
 		"protobuf no object":           {Protobuf, frame(protoField(1, []byte("ADDED")))},

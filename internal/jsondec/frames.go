@@ -47,15 +47,16 @@ func NewFrames(r io.Reader, limit int) *Frames {
 // call. After the last frame it returns io.EOF where the stream ended between two
 // frames; the error is an [object.ErrCorrupt] where it ended inside one (it is an
 // io.ErrUnexpectedEOF too), where a frame is too long, or where something is no
-// object; and the reader's own error else. Frames that were complete before an error
-// are returned first.
+// object; and the reader's own error else, wherever that came: net/http reports a
+// connection that was cut as io.ErrUnexpectedEOF. Frames that were complete before an
+// error are returned first.
 func (f *Frames) Next() ([][]byte, error) {
-	f.compact()
 	f.out = f.out[:0]
 	for len(f.out) == 0 {
 		if f.err != nil {
 			return nil, f.err
 		}
+		f.compact() // in each round: a round may have met nothing but space
 		f.buf, f.err = readMore(f.r, f.buf, f.limit+1)
 		if err := f.cut(); err != nil {
 			f.err = err
@@ -71,6 +72,9 @@ func (f *Frames) Next() ([][]byte, error) {
 
 // compact moves the frame that has begun to the front of the buffer.
 func (f *Frames) compact() {
+	if f.start == 0 {
+		return
+	}
 	rest := f.buf[f.start:]
 	if cap(f.buf) > keepSize && len(rest) < readSize {
 		f.buf = make([]byte, 0, readSize)

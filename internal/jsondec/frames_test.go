@@ -121,7 +121,8 @@ func TestW20_BrokenStreamsAreErrorsAfterTheGoodFrames(t *testing.T) {
 		{r: strings.NewReader(`{}{"a":"` + strings.Repeat("x", 100)), limit: 100, frames: 1, want: object.ErrCorrupt, not: io.ErrUnexpectedEOF},
 		{r: strings.NewReader(strings.Repeat(`{"a":`, maxDepth+1)), want: object.ErrCorrupt},
 		{r: io.MultiReader(strings.NewReader(`{}{}`), iotest.ErrReader(lost)), frames: 2, want: lost, not: object.ErrCorrupt},
-		{r: io.MultiReader(strings.NewReader(`{}{}`), iotest.ErrReader(io.ErrUnexpectedEOF)), frames: 2, want: object.ErrCorrupt},
+		{r: io.MultiReader(strings.NewReader(`{}{}`), iotest.ErrReader(io.ErrUnexpectedEOF)), frames: 2, want: io.ErrUnexpectedEOF, not: object.ErrCorrupt},
+		{r: io.MultiReader(strings.NewReader(`{}{"a":`), iotest.ErrReader(io.ErrUnexpectedEOF)), frames: 1, want: io.ErrUnexpectedEOF, not: object.ErrCorrupt},
 		{r: strings.NewReader("{}\n{}\n"), frames: 2, want: io.EOF, not: object.ErrCorrupt},
 		{r: strings.NewReader(" \n"), want: io.EOF},
 		{r: nothing{}, want: io.ErrNoProgress},
@@ -153,5 +154,72 @@ func TestFramesKeepNoLargeBuffer(t *testing.T) {
 	}
 	if n != 1001 || cap(f.buf) > keepSize {
 		t.Errorf("%d frames, and a buffer of %d bytes", n, cap(f.buf))
+	}
+}
+
+// space gives n bytes of white space.
+type space struct{ n int }
+
+func (s *space) Read(p []byte) (int, error) {
+	if s.n == 0 {
+		return 0, io.EOF
+	}
+	n := min(s.n, len(p))
+	for i := range p[:n] {
+		p[i] = " \t\r\n"[i%4]
+	}
+	s.n -= n
+	return n, nil
+}
+
+func TestW20_SpaceBetweenFramesIsNotHeld(t *testing.T) {
+	const much = 8 << 20
+	f := NewFrames(io.MultiReader(&space{much}, strings.NewReader("{}"), &space{much}, strings.NewReader(`{"a":1}`), &space{much}), 1<<10)
+	var got []string
+	for {
+		frames, err := f.Next()
+		if cap(f.buf) > keepSize {
+			t.Fatalf("holds %d bytes after %q", cap(f.buf), got)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, frame := range frames {
+			got = append(got, string(frame))
+		}
+	}
+	if fmt.Sprint(got) != `[{} {"a":1}]` {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestL09_SpaceInAListIsNotHeld(t *testing.T) {
+	const much = 4 << 20
+	var parts []io.Reader
+	for _, token := range []string{"{", `"kind"`, ":", `"L"`, ",", `"items"`, ":", "[", "{}", ",", "{}", "]", "}"} {
+		parts = append(parts, &space{much}, strings.NewReader(token))
+	}
+	s := NewScanner(io.MultiReader(append(parts, &space{much})...), 1<<10)
+	items := 0
+	for {
+		p, err := s.Next()
+		if cap(s.buf) > keepSize {
+			t.Fatalf("holds %d bytes", cap(s.buf))
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Member == Item {
+			items++
+		}
+	}
+	if items != 2 {
+		t.Errorf("%d items", items)
 	}
 }

@@ -2,6 +2,7 @@ package jsondec
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 )
 
@@ -184,7 +185,8 @@ func peekText(to *[]byte, value []byte) error {
 }
 
 // SplitEvent returns the type of a watch event and the bytes of its object, both
-// parts of frame. The object is nil where there is none.
+// parts of frame. The object is nil where there is none. Other members have to be valid
+// JSON.
 func SplitEvent(frame []byte) (kind, object []byte, err error) {
 	w := walk(frame)
 	for w.next() {
@@ -198,6 +200,10 @@ func SplitEvent(frame []byte) (kind, object []byte, err error) {
 				return nil, nil, corrupt("an event with two objects")
 			}
 			object = w.value
+		default:
+			if !json.Valid(w.value) {
+				return nil, nil, corrupt("a member of an event is not valid")
+			}
 		}
 	}
 	if !w.done || skipSpace(frame, w.i) != len(frame) {

@@ -150,6 +150,11 @@ func TestSplitEvent(t *testing.T) {
 		{frame: `{"object":{},"object":{}}`, corrupt: true},
 		{frame: `{"type":"ADDED","object":{}`, corrupt: true},
 		{frame: `{"type":"ADDED"}{}`, corrupt: true},
+		{frame: `{"type":"ADDED","object":{},"other":{"a":[1,null,"\u00e9"]}}`, kind: "ADDED", object: "{}"},
+		{frame: `{"type":"ADDED","object":{},"other":{"a":tru}}`, corrupt: true},
+		{frame: `{"type":"ADDED","object":{},"other":01}`, corrupt: true},
+		{frame: `{"other":[1,],"type":"ADDED","object":{}}`, corrupt: true},
+		{frame: `{"type":"ADDED","object":{},"other":"\x"}`, corrupt: true},
 		{frame: `5`, corrupt: true},
 	} {
 		kind, obj, err := SplitEvent([]byte(c.frame))

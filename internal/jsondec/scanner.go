@@ -1,6 +1,8 @@
 package jsondec
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -56,8 +58,8 @@ func (p Part) Text() (string, bool) {
 // Scanner splits a list, {"kind": …, "apiVersion": …, "metadata": {…}, "items": […]},
 // into these members and the items, in the order in which they arrive: metadata may
 // come before the items or after them (L08). It looks at each byte once and holds one
-// value at a time, whatever the list's length. Other members are passed over, whatever
-// their size.
+// value at a time, whatever the list's length. Other members have to be valid JSON, and
+// are passed over.
 //
 // A list in which one of the four occurs twice is refused: the decoders that merge
 // them need the whole list for it, and no server sends one.
@@ -91,7 +93,7 @@ const (
 )
 
 // NewScanner returns a scanner of the list that r gives. No item and no other member
-// that it returns may be longer than limit, which is [DefaultLimit] if zero or less.
+// may be longer than limit, which is [DefaultLimit] if zero or less.
 func NewScanner(r io.Reader, limit int) *Scanner {
 	if limit <= 0 {
 		limit = DefaultLimit
@@ -111,7 +113,7 @@ func (s *Scanner) Next() (Part, error) {
 		switch {
 		case err == io.EOF && s.want == atEnd:
 			s.err = io.EOF
-		case err == io.EOF:
+		case err == io.EOF, errors.Is(err, io.ErrUnexpectedEOF):
 			s.err = fmt.Errorf("jsondec: list: %w", truncated())
 		case err != nil:
 			s.err = fmt.Errorf("jsondec: list: %w", err)
@@ -163,7 +165,7 @@ func (s *Scanner) step() (Part, error) {
 		s.want = atItem
 	case s.want == atFirstItem || s.want == atItem:
 		s.want = atItemComma
-		raw, err := s.value(true)
+		raw, err := s.value()
 		return Part{Member: Item, Raw: raw}, err
 	default:
 		return Part{}, corrupt("the brackets and commas are not those of a list")
@@ -173,7 +175,7 @@ func (s *Scanner) step() (Part, error) {
 
 // member reads a name, and its value where that is one of the four.
 func (s *Scanner) member() (Part, error) {
-	raw, err := s.value(true)
+	raw, err := s.value()
 	if err != nil {
 		return Part{}, err
 	}
@@ -213,12 +215,15 @@ func (s *Scanner) member() (Part, error) {
 		return Part{}, nil
 	}
 	s.want = atComma
-	raw, err = s.value(m != 0)
+	raw, err = s.value()
+	if m == 0 && err == nil && !json.Valid(raw) {
+		err = corrupt("a member is not valid")
+	}
 	return Part{Member: m, Raw: raw}, err
 }
 
-// value reads the value that begins at pos. Without keep it is not held.
-func (s *Scanner) value(keep bool) ([]byte, error) {
+// value reads the value that begins at pos.
+func (s *Scanner) value() ([]byte, error) {
 	s.start = s.pos
 	s.split.reset()
 	for {
@@ -227,14 +232,11 @@ func (s *Scanner) value(keep bool) ([]byte, error) {
 			return nil, corrupt(err.Error())
 		}
 		s.pos = end
-		if keep && end-s.start > s.limit {
+		if end-s.start > s.limit {
 			return nil, corrupt(fmt.Sprintf("a value is longer than the limit of %d bytes", s.limit))
 		}
 		if done {
 			return s.buf[s.start:end:end], nil
-		}
-		if !keep {
-			s.start = s.pos
 		}
 		if err := s.fill(); err != nil {
 			return nil, err

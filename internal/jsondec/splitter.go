@@ -264,8 +264,6 @@ func readMore(r io.Reader, b []byte, limit int) ([]byte, error) {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		switch {
-		case errors.Is(err, io.ErrUnexpectedEOF):
-			return b, truncated()
 		case errors.Is(err, io.EOF):
 			return b, io.EOF
 		case err != nil || n > 0:

@@ -123,18 +123,22 @@ func (c anyCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 type pointerCodec struct {
 	elemType reflect.Type
 	elem     codec
+	volatile bool // what it points to is never shared
 }
 
 func (c *pointerCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if s.null(t) {
 		return true
 	}
-	found, ticket := s.shared(c, t)
+	if c.volatile {
+		s.volatile++
+	}
+	found, ticket := s.shared(c, t, c.volatile)
 	if found != nil {
 		*(*unsafe.Pointer)(p) = found.ptr
 		return true
 	}
-	before := s.allocated
+	before := s.progress()
 	s.allocated += int64(c.elemType.Size())
 	q := reflect.New(c.elemType).UnsafePointer()
 	*(*unsafe.Pointer)(p) = q
@@ -148,9 +152,10 @@ func (c *pointerCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 }
 
 type sliceCodec struct {
-	t    reflect.Type
-	size uintptr // of an element
-	elem codec
+	t        reflect.Type
+	size     uintptr // of an element
+	elem     codec
+	volatile bool // elements are never shared
 }
 
 func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
@@ -164,12 +169,15 @@ func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		v.Set(reflect.MakeSlice(c.t, 0, 0))
 		return true
 	}
-	found, ticket := s.shared(c, t)
+	if c.volatile {
+		s.volatile++
+	}
+	found, ticket := s.shared(c, t, c.volatile)
 	if found != nil {
 		*header = sliceHeader{found.ptr, found.n, found.n}
 		return true
 	}
-	before := s.allocated
+	before := s.progress()
 	s.allocated += int64(tok.n) * int64(c.size)
 	// Grow allocates in place; MakeSlice would allocate a header besides.
 	v.Grow(int(tok.n))
@@ -203,12 +211,12 @@ func (c *textMapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if s.raw[tok.start] != '{' {
 		return s.null(t)
 	}
-	found, ticket := s.shared(c, t)
+	found, ticket := s.shared(c, t, false)
 	if found != nil {
 		*(*unsafe.Pointer)(p) = found.ptr // a map is one pointer
 		return true
 	}
-	before := s.allocated
+	before := s.progress()
 	s.allocated += sizeOfMap(tok.n, 32)
 	m := make(map[string]string, tok.n)
 	for k := t + 1; k < tok.next; k = s.tokens[k+1].next {
@@ -242,12 +250,12 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if s.raw[tok.start] != '{' {
 		return s.null(t)
 	}
-	found, ticket := s.shared(c, t)
+	found, ticket := s.shared(c, t, false)
 	if found != nil {
 		*(*unsafe.Pointer)(p) = found.ptr
 		return true
 	}
-	before := s.allocated
+	before := s.progress()
 	s.allocated += sizeOfMap(tok.n, 16+c.t.Elem().Size())
 	m := reflect.MakeMapWithSize(c.t, int(tok.n))
 	key := reflect.New(c.t.Key()).Elem()
@@ -281,22 +289,30 @@ func sizeOfMap(n uint32, entry uintptr) int64 { return 48 + max(8, 2*int64(n))*i
 
 // customCodec calls a type's own UnmarshalJSON.
 type customCodec struct {
-	t    reflect.Type
-	drop *dropping
+	t       reflect.Type
+	drop    *dropping
+	reaches bool // values that are never shared
 }
 
 func (c *customCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if c.reaches {
+		s.volatile++
+	}
 	u := reflect.NewAt(c.t, p).Interface().(json.Unmarshaler)
 	return u.UnmarshalJSON(s.filtered(t, c.drop)) == nil
 }
 
 // slowCodec leaves one value to sigs.k8s.io/json.
 type slowCodec struct {
-	t    reflect.Type
-	drop *dropping
+	t       reflect.Type
+	drop    *dropping
+	reaches bool // values that are never shared
 }
 
 func (c *slowCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
+	if c.reaches {
+		s.volatile++
+	}
 	return kjson.UnmarshalCaseSensitivePreserveInts(s.filtered(t, c.drop), reflect.NewAt(c.t, p).Interface()) == nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unsafe"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // codec decodes values of one Go type.
@@ -47,10 +49,10 @@ func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 	if t.Kind() != reflect.Pointer {
 		ptr := reflect.PointerTo(t)
 		if ptr.Implements(unmarshalerType) {
-			return &customCodec{t: t, drop: drop}
+			return &customCodec{t: t, drop: drop, reaches: intern.Reaches(t)}
 		}
 		if ptr.Implements(textUnmarshalerType) || t == numberType {
-			return &slowCodec{t: t, drop: drop}
+			return newSlow(t, drop)
 		}
 	}
 	switch t.Kind() {
@@ -75,14 +77,18 @@ func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 			return anyCodec{drop}
 		}
 	}
-	return &slowCodec{t: t, drop: drop}
+	return newSlow(t, drop)
+}
+
+func newSlow(t reflect.Type, drop *dropping) *slowCodec {
+	return &slowCodec{t: t, drop: drop, reaches: intern.Reaches(t)}
 }
 
 func (c *compiler) pointer(at site) codec {
 	if at.t.Elem().Kind() == reflect.Pointer || at.t.Elem().Kind() == reflect.Interface {
-		return &slowCodec{t: at.t, drop: at.drop}
+		return newSlow(at.t, at.drop)
 	}
-	k := &pointerCodec{elemType: at.t.Elem()}
+	k := &pointerCodec{elemType: at.t.Elem(), volatile: intern.Volatile(at.t.Elem())}
 	c.known[at] = k // before its element, which may contain it
 	k.elem = c.compile(k.elemType, at.drop)
 	return k
@@ -93,7 +99,7 @@ func (c *compiler) slice(at site) codec {
 	if elem.Kind() == reflect.Uint8 {
 		return bytesCodec{}
 	}
-	k := &sliceCodec{t: at.t, size: elem.Size()}
+	k := &sliceCodec{t: at.t, size: elem.Size(), volatile: intern.Volatile(elem)}
 	c.known[at] = k
 	k.elem = c.compile(elem, at.drop)
 	return k
@@ -102,7 +108,7 @@ func (c *compiler) slice(at site) codec {
 func (c *compiler) mapping(at site) codec {
 	t := at.t
 	if t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textUnmarshalerType) {
-		return &slowCodec{t: t, drop: at.drop}
+		return newSlow(t, at.drop)
 	}
 	if t.Key() == reflect.TypeFor[string]() && t.Elem() == t.Key() {
 		return &textMapCodec{drop: at.drop}
@@ -125,7 +131,7 @@ func (c *compiler) structure(at site) codec {
 	k := &structCodec{}
 	c.known[at] = k
 	if !c.addFields(k, at.t, 0, at.drop) || len(k.fields) > maxFields {
-		slow := &slowCodec{t: at.t, drop: at.drop}
+		slow := newSlow(at.t, at.drop)
 		c.known[at] = slow
 		// Whoever met k in the meantime goes the slow way by it.
 		*k = structCodec{slow: slow}

@@ -63,6 +63,7 @@ type state struct {
 	*machine
 	names     [nameSlots]string
 	allocated int64 // about how many bytes, for the sake of [Sharing]
+	volatile  int   // how many values that must not be shared have been decoded
 }
 
 // nameSlots is the size of a state's own table of names. A kind has a few hundred.
@@ -159,7 +160,7 @@ func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
 
 // release makes the state ready for another document.
 func (s *state) release() {
-	s.raw, s.allocated = nil, 0
+	s.raw, s.allocated, s.volatile = nil, 0, 0
 	if cap(s.tokens) > keepTokens {
 		s.tokens = nil
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // The types in this file have an UnmarshalJSON of their own. What is done here for
@@ -71,9 +73,16 @@ func (quantityCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		// A quantity keeps its text, so it is not borrowed.
 		q, err := resource.ParseQuantity(strings.TrimSpace(s.text(t)))
 		*(*resource.Quantity)(p) = q
-		return err == nil
+		if err != nil {
+			return false
+		}
+	} else if (*resource.Quantity)(p).UnmarshalJSON(s.source(t)) != nil {
+		return false
 	}
-	return (*resource.Quantity)(p).UnmarshalJSON(s.source(t)) == nil
+	if intern.HasDecimal((*resource.Quantity)(p)) {
+		s.volatile++
+	}
+	return true
 }
 
 type intOrStringCodec struct{}

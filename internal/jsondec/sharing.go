@@ -26,7 +26,8 @@ const (
 // come once cost a hash and four bytes. The table forgets: when it is full, what is
 // found least goes.
 //
-// Whatever comes from a table belongs to several objects. Nobody may write to it.
+// Whatever comes from a table belongs to several objects, and no reader may write to it.
+// What reading may write to is never shared (O02): see [intern.Volatile].
 type Sharing struct {
 	seed  maphash.Seed
 	limit int64
@@ -103,10 +104,10 @@ func (t *Sharing) find(owner any, b []byte) (found *shared, ticket uint64) {
 	return nil, 0
 }
 
-// shared looks for the value of token t, which owner would decode. Where it is found,
-// it counts as allocated here: an object around it keeps it alive.
-func (s *state) shared(owner any, t uint32) (found *shared, ticket uint64) {
-	if s.share == nil {
+// shared looks for the value of token t, which owner would decode, unless it is volatile.
+// Where it is found, it counts as allocated here: an object around it keeps it alive.
+func (s *state) shared(owner any, t uint32, volatile bool) (found *shared, ticket uint64) {
+	if s.share == nil || volatile {
 		return nil, 0
 	}
 	found, ticket = s.share.find(owner, s.source(t))
@@ -116,10 +117,21 @@ func (s *state) shared(owner any, t uint32) (found *shared, ticket uint64) {
 	return found, ticket
 }
 
-// keep offers a decoded value to the table with the ticket that shared gave. before is
-// what had been allocated when its decoding began.
-func (s *state) keep(ticket uint64, before int64, e *shared, t uint32) {
-	e.size = s.allocated - before
+// progress is how far a state had come when the decoding of a value began.
+type progress struct {
+	allocated int64
+	volatile  int
+}
+
+func (s *state) progress() progress { return progress{s.allocated, s.volatile} }
+
+// keep offers a decoded value to the table with the ticket that shared gave, unless there
+// is something in it that its readers may write to (O02): see [intern.Volatile].
+func (s *state) keep(ticket uint64, before progress, e *shared, t uint32) {
+	if s.volatile != before.volatile {
+		return
+	}
+	e.size = s.allocated - before.allocated
 	s.share.keep(ticket, e, s.source(t))
 }
 

@@ -66,11 +66,11 @@ func (s *state) any(t uint32, drop *dropping, depth int) (any, bool) {
 		if depth == 0 || depth > shareDepth {
 			return s.composite(t, drop, depth)
 		}
-		found, ticket := s.shared(drop, t)
+		found, ticket := s.shared(drop, t, false)
 		if found != nil {
 			return found.value, true
 		}
-		before := s.allocated
+		before := s.progress()
 		v, ok := s.composite(t, drop, depth)
 		if ok && ticket != 0 {
 			s.keep(ticket, before, &shared{owner: drop, value: v}, t)

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // leaf decodes a message whose Go type says nothing of its fields.
@@ -33,20 +35,9 @@ func (s *state) leaf(m *message, p unsafe.Pointer, b []byte) error {
 		}
 		return nil
 	case quantity:
-		q := (*resource.Quantity)(p)
-		if err := s.quantity(q, b, m.site); err != nil {
-			return err
-		}
-		// Quantity.String remembers its result in the quantity itself, unless the
-		// text was in that form already. Readers of one object may agree on who calls
-		// it; readers of two that share the quantity would not know of each other.
-		if s.kept {
-			text := *q
-			_ = text.String()
-			s.volatile = s.volatile || text != *q
-		}
-		return nil
+		return s.quantity((*resource.Quantity)(p), b, m.site)
 	default:
+		s.volatile = s.volatile || m.reaches
 		s.cost += len(b)
 		return reflect.NewAt(m.typ, p).Interface().(interface{ Unmarshal([]byte) error }).Unmarshal(b)
 	}
@@ -99,6 +90,7 @@ func (s *state) quantity(q *resource.Quantity, b []byte, site int32) error {
 		if *q, err = resource.ParseQuantity(s.owned(site, value)); err != nil {
 			return err
 		}
+		s.volatile = s.volatile || intern.HasDecimal(q)
 	}
 	return nil
 }

@@ -214,6 +214,7 @@ func (s *state) delimited(f *field, p unsafe.Pointer, b []byte, at, i int) (int,
 // pointer decodes a message that the field at p points to.
 func (s *state) pointer(f *field, p *unsafe.Pointer, v []byte) error {
 	if s.share == nil || f.unit == 0 {
+		s.volatile = s.volatile || f.sub.volatile
 		if *p == nil {
 			*p = s.alloc(f.sub)
 		}
@@ -240,7 +241,8 @@ func (s *state) messageList(f *field, p unsafe.Pointer, b []byte, at, i int) (in
 		return 0, errTruncated
 	}
 	h := (*sliceHeader)(p)
-	if s.share == nil || h.len > 0 {
+	if s.share == nil || f.unit == 0 || h.len > 0 {
+		s.volatile = s.volatile || f.sub.volatile
 		return end, s.elements(f, p, b[at:end], i-at, n)
 	}
 	known, t := s.find(f, b[at:end])

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // message is the plan for one Go type: how to read its protobuf message into a value.
@@ -21,6 +23,9 @@ type message struct {
 	form   form
 	site   int32   // of a quantity: where its text's repeating is learned
 	fields []field // by number
+
+	volatile bool // its values are never shared where they have an address
+	reaches  bool // of a custom one: it may lead to such values
 }
 
 // form says how the bytes of a message become a value.
@@ -139,7 +144,7 @@ func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
 	if !reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil, fmt.Errorf("type %s: %w", t, errNoUnmarshal)
 	}
-	m := &message{typ: t, size: int(t.Size())}
+	m := &message{typ: t, size: int(t.Size()), volatile: intern.Volatile(t)}
 	c.plans[key] = m // before the fields: a type may lead to itself
 	switch {
 	case t == timeType:
@@ -161,7 +166,7 @@ func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
 			}
 		}
 	default:
-		m.form = custom
+		m.form, m.reaches = custom, intern.Reaches(t)
 	}
 	return m, nil
 }
@@ -253,7 +258,7 @@ func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
 	case kind == reflect.Struct || kind == reflect.Slice && reflect.PointerTo(t).Implements(unmarshaler):
 		choose(opMessage, opMessagePtr)
 		f.sub, err = c.message(t, drops)
-		if pointer && err == nil && f.sub.form != timestamp && f.sub.form != microtime {
+		if pointer && err == nil && f.sub.form != timestamp && f.sub.form != microtime && !f.sub.volatile {
 			c.share(f, drops)
 		}
 	case kind == reflect.Slice && !pointer:
@@ -283,8 +288,9 @@ func (c *compiler) repeated(f *field, elem reflect.Type, drops *dropNode) (err e
 	case reflect.Struct:
 		f.op, f.list = opMessages, c.lists
 		c.lists++
-		f.sub, err = c.message(elem, drops)
-		c.share(f, drops)
+		if f.sub, err = c.message(elem, drops); err == nil && !f.sub.volatile {
+			c.share(f, drops)
+		}
 	default:
 		err = fmt.Errorf("type %s is not supported", f.typ)
 	}

@@ -26,7 +26,8 @@ const (
 // bytes. Any number of decoders, of the same and of other types, and of goroutines may
 // use one.
 //
-// Any message behind a pointer, any repeated field and any map may be a part. A part is
+// Any message behind a pointer, any repeated field and any map may be a part, unless there
+// is something in it that its readers may write to (O02): see [intern.Volatile]. A part is
 // found by the hash of its bytes, and used only if type, dropped fields and all of its
 // bytes are the same: a collision costs time and nothing else. It is taken in when it
 // comes for the second time, so that what comes once leaves only four bytes behind.
@@ -249,9 +250,7 @@ func (s *state) find(f *field, raw []byte) (*part, ticket) {
 	if !again {
 		return nil, ticket{}
 	}
-	t := ticket{valid: true, hash: hash, outer: s.open()}
-	s.kept = true
-	return nil, t
+	return nil, ticket{valid: true, hash: hash, outer: s.open()}
 }
 
 // remember has the part tried first next time. What a state holds is alive also when

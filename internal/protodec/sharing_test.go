@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/internal/intern"
@@ -109,31 +108,6 @@ func TestPartsServeDecodersOfOtherTypes(t *testing.T) {
 	}
 	if &got.Template.Spec.Containers[0] != &pods[2].Spec.Containers[0] {
 		t.Error("the template's containers are not those of its pods")
-	}
-}
-
-// Quantity.String writes to a quantity that was not in its shortest form. Two objects
-// with such a quantity in common would be two readers that write.
-func TestAQuantityThatRemembersItsTextIsNotShared(t *testing.T) {
-	d := must(For[*corev1.Pod](Options{Share: NewSharing(0)}))
-	volumes := func(size string) []corev1.Volume {
-		q := resource.MustParse(size)
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{
-			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &q}}}}}}
-		return must(d.Decode(must(pod.Marshal()))).Spec.Volumes
-	}
-	for size, shared := range map[string]bool{"3Gi": true, "64Mi": false} {
-		var last []corev1.Volume
-		for range 4 {
-			now := volumes(size)
-			if got := last != nil && now[0].EmptyDir == last[0].EmptyDir; got && !shared {
-				t.Errorf("%s is shared", size)
-			}
-			last = now
-		}
-		if got := volumes(size)[0].EmptyDir == last[0].EmptyDir; got != shared {
-			t.Errorf("%s: shared %v", size, got)
-		}
 	}
 }
 

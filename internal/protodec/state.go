@@ -44,8 +44,7 @@ type state struct {
 type scope struct {
 	from     int  // where it begins in pending
 	cost     int  // bytes allocated for it
-	kept     bool // whether it is to be shared, or is part of what is
-	volatile bool // holds something that its readers change
+	volatile bool // holds something that its readers may write to: see intern.Volatile
 }
 
 // object decodes a whole object.
@@ -115,7 +114,7 @@ type sliceHeader struct {
 // open begins a scope within the present one, and close ends it.
 func (s *state) open() scope {
 	outer := s.scope
-	s.scope = scope{from: len(s.pending), kept: outer.kept}
+	s.scope = scope{from: len(s.pending)}
 	return outer
 }
 

@@ -65,7 +65,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		} else if ended := ctx.Err(); ended != nil {
 			err = ended
 		}
-		return &TransportError{Call: call, Err: hide(err), Attempts: sent}
+		return &TransportError{Call: call, Err: c.secrets.hide(err), Attempts: sent}
 	}
 	if c.opts.Backoff != nil {
 		if err := sleep(ctx, c.opts.Backoff.Delay(u.Host)); err != nil {
@@ -115,9 +115,10 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		cancel(nil)
 		return failed(err)
 	}
+	c.secrets.observe(resp.Request)
 	c.warnings.receive(resp.Header.Values("Warning"))
 
-	b := &body{raw: resp.Body, ctx: attemptCtx, cancel: cancel, stop: stop}
+	b := &body{raw: resp.Body, ctx: attemptCtx, cancel: cancel, stop: stop, secrets: c.secrets}
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") && !resp.Uncompressed {
 		b.gzips = c.gzips
 		resp.Header.Del("Content-Encoding")
@@ -133,7 +134,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		if ctx.Err() != nil {
 			return failed(ctx.Err())
 		}
-		return statusError(call, n, resp, data)
+		return statusError(call, n, resp, data, c.secrets)
 	}
 	if stream && stop != nil {
 		if !stop() {

@@ -24,6 +24,7 @@ type Client struct {
 	http     *http.Client
 	opts     Options
 	warnings *warnings
+	secrets  *secrets
 	gzips    *gzipPool
 }
 
@@ -60,12 +61,17 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 	} else if plain {
 		own.Transport = NewTransport(nil, opts)
 	}
-	readRefusedTokensAgain(own)
+	known := append(configured(own), readRefusedTokensAgain(own))
 	rt, err := rest.TransportFor(own)
 	if err != nil {
 		return nil, fmt.Errorf("wire: the transport of the rest.Config: %w", err)
 	}
-	return NewWithTransport(base, rt, opts)
+	c, err := NewWithTransport(base, rt, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.secrets.add(known...)
+	return c, nil
 }
 
 // NewWithTransport returns a client for the server at base, which may have a path
@@ -91,6 +97,10 @@ func NewWithTransport(base *url.URL, rt http.RoundTripper, opts Options) (*Clien
 	}
 	own := *base
 	own.Path, own.RawPath = strings.TrimSuffix(own.Path, "/"), strings.TrimSuffix(own.RawPath, "/")
+	known := &secrets{}
+	if password, ok := own.User.Password(); ok {
+		known.add(basic(own.User.Username(), password)...)
+	}
 	return &Client{
 		base: &own,
 		http: &http.Client{
@@ -100,7 +110,8 @@ func NewWithTransport(base *url.URL, rt http.RoundTripper, opts Options) (*Clien
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		opts:     opts,
-		warnings: newWarnings(opts),
+		warnings: newWarnings(opts, known),
+		secrets:  known,
 		gzips:    &gzipPool{},
 	}, nil
 }

@@ -13,10 +13,8 @@
 //   - [API] is a client and a resource: Get, List, Watch, Create, Update, Patch,
 //     Apply, Delete and the rest, with the resource's own type. [For] makes one.
 //     [Subresource] is a part with a type of its own: scale, eviction, token.
-//   - [Source] lists and watches for somebody who mirrors a resource: bodies are
-//     decoded while they arrive, and what is held already is not decoded at all.
-//   - [Source] lists and watches a selection for somebody who mirrors it: bodies are
-//     decoded while they arrive, and what is held already is not decoded.
+//   - [Source] lists and watches a selection for a mirror of it: bodies are decoded
+//     while they arrive, and what the mirror holds already is not decoded.
 //   - [Request] is one request by verb and path, for whatever the verbs do not
 //     cover. [Result] is its answer.
 //   - [Error] is a refusal by the server, [TransportError] says that there was no
@@ -37,7 +35,8 @@
 //
 // # What is not shown
 //
-// Errors and logs hold neither query strings nor headers, and what looks like a
-// credential in a server's or a proxy's text is blotted out. Bodies that are not a
-// Status are cut short.
+// Errors, warnings and logs hold neither query strings nor headers. The client's own
+// credentials are blotted out of every text, in whatever form a server or a proxy repeats
+// them: those of the rest.Config and those that the transport sends. So is what looks like
+// a credential. Bodies that are not a Status are cut short.
 package wire

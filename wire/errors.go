@@ -149,13 +149,13 @@ const maxErrorText = 256
 
 // statusError makes the error of an answer other than 2xx, from what there is of
 // its body.
-func statusError(call Call, attempts int, resp *http.Response, data []byte) *Error {
+func statusError(call Call, attempts int, resp *http.Response, data []byte, known *secrets) *Error {
 	e := &Error{Call: call, Code: resp.StatusCode, Attempts: attempts}
 	if status, ok := decodeStatus(data); ok {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
-		status.Message = redact(status.Message)
+		known.status(status)
 		e.status = &apierrors.StatusError{ErrStatus: *status}
 		e.RetryAfter = retryAfter(resp.Header, status)
 		return e
@@ -165,6 +165,7 @@ func statusError(call Call, attempts int, resp *http.Response, data []byte) *Err
 		call.Key.Name, "", int(e.RetryAfter/time.Second), true)
 	e.status.ErrStatus.Message = foreignMessage(resp, data)
 	e.status.ErrStatus.Details.Causes[0].Message = e.status.ErrStatus.Message
+	known.status(&e.status.ErrStatus)
 	return e
 }
 

@@ -189,6 +189,8 @@ func TestCredentialsAreBlottedOut(t *testing.T) {
 		"client_secret=" + opaque + "&grant_type=password",
 		`{"id_token": "` + opaque + `"}`,
 		`{"password":"` + opaque + `"}`,
+		"token: 7" + opaque,
+		"the password: 7" + opaque + ", is wrong",
 	} {
 		got := redact(text)
 		if strings.Contains(got, opaque) || strings.Contains(got, "c2lnbmF0dXJl") || !strings.Contains(got, blot) {
@@ -204,6 +206,7 @@ func TestOrdinaryTextsStayAsTheyAre(t *testing.T) {
 		`Secret "x" is invalid: data[token]: Required value`,
 		"basic authentication is not supported",
 		"bearer token expected",
+		"invalid token: expired",
 		"dial tcp 10.0.0.1:443: connect: connection refused",
 		`failed calling webhook "v.example.com": Post "https://hook.shop.svc:443/validate": context deadline exceeded`,
 		"image registry.example/team/app:v1@sha256:0123 not found",
@@ -253,11 +256,11 @@ func TestNoErrorShowsCredentials(t *testing.T) {
 }
 
 func TestAHiddenErrorCanStillBeTold(t *testing.T) {
-	err := hide(fmt.Errorf("token=%s: %w", opaque, reset))
+	err := (*secrets)(nil).hide(fmt.Errorf("token=%s: %w", opaque, reset))
 	if strings.Contains(err.Error(), opaque) || !errors.Is(err, reset) || outcomeOf(err) != lost {
 		t.Errorf("%v, %v", err, outcomeOf(err))
 	}
-	if hide(nil) != nil {
+	if (*secrets)(nil).hide(nil) != nil {
 		t.Error("no error becomes one")
 	}
 }
@@ -271,7 +274,7 @@ func FuzzErrorBody(f *testing.F) {
 			t.Skip()
 		}
 		resp := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Request: &http.Request{Method: "GET", URL: &url.URL{}}}
-		err := statusError(Call{Verb: "get"}, 1, resp, body)
+		err := statusError(Call{Verb: "get"}, 1, resp, body, nil)
 		if err.Error() == "" || err.Code != code {
 			t.Errorf("%d: %q", err.Code, err)
 		}

@@ -12,7 +12,9 @@ import (
 // (L12, W21).
 type kindCheck struct {
 	call Call // what was asked, for errors
-	want kindText
+	// secrets are what errors must not show.
+	secrets *secrets
+	want    kindText
 	// also is accepted too: a server that cannot leave spec and status out answers a
 	// request for metadata with whole objects.
 	also kindText
@@ -55,7 +57,7 @@ func (c *kindCheck) settled() error {
 }
 
 func (c *kindCheck) wrong(got string) error {
-	return &object.WrongKindError{Want: c.want.String(), Got: got}
+	return &object.WrongKindError{Want: c.want.String(), Got: c.secrets.redact(got)}
 }
 
 // status returns the error that a Status in the place of something else stands for.
@@ -63,12 +65,12 @@ func (c *kindCheck) status(st *metav1.Status) error {
 	if st.Status == metav1.StatusSuccess {
 		return c.wrong("v1, Kind=Status")
 	}
-	return statusInStream(c.call, st)
+	return statusInStream(c.call, st, c.secrets)
 }
 
 // statusInStream makes the error of a Status that came inside an answer of 200.
-func statusInStream(call Call, st *metav1.Status) error {
-	st.Message = redact(st.Message)
+func statusInStream(call Call, st *metav1.Status, known *secrets) error {
+	known.status(st)
 	return &Error{
 		Call: call, Code: int(st.Code), Attempts: 1, RetryAfter: retryAfter(nil, st),
 		status: &apierrors.StatusError{ErrStatus: *st},

@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"errors"
-	"net/url"
-	"regexp"
-)
+import "regexp"
 
 const blot = "<redacted>"
 
@@ -28,43 +24,15 @@ var credentials = []struct {
 	// A query or a form without its URL, and JSON.
 	{regexp.MustCompile(`(?i)\b(` + secretNames + `=)[^\s&"',;]+`), "${1}" + blot},
 	{regexp.MustCompile(`(?i)("` + secretNames + `"\s*:\s*")[^"]+`), "${1}" + blot},
+	// Prose: only values with a digit, since "invalid token: expired" is worth reading.
+	{regexp.MustCompile(`(?i)\b(` + secretNames + `:\s+)[^\s"',;]*[0-9][^\s"',;]*`), "${1}" + blot},
 }
 
-// redact blots out what looks like a credential.
+// redact blots out what looks like a credential. It is the second net, for those of others;
+// the client's own are known: see [secrets].
 func redact(s string) string {
 	for _, c := range credentials {
 		s = c.form.ReplaceAllString(s, c.with)
 	}
 	return s
 }
-
-// hide returns err without the URL that net/http puts around its errors, and with a
-// text from which credentials are blotted out. errors.Is and errors.As still find
-// what is inside.
-func hide(err error) error {
-	for {
-		withURL, ok := err.(*url.Error)
-		if !ok {
-			break
-		}
-		err = withURL.Err
-	}
-	if err == nil {
-		return nil
-	}
-	if text := redact(err.Error()); text != err.Error() {
-		return &hidden{text: text, err: err}
-	}
-	return err
-}
-
-// hidden is an error whose own text must not be seen. It has no Unwrap, so that
-// nobody who prints a chain prints it.
-type hidden struct {
-	text string
-	err  error
-}
-
-func (e *hidden) Error() string        { return e.text }
-func (e *hidden) Is(target error) bool { return errors.Is(e.err, target) }
-func (e *hidden) As(target any) bool   { return errors.As(e.err, target) }

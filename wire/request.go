@@ -295,7 +295,7 @@ func (r *Request) checkKey() error {
 // answer. The error is an [*Error] when the server refused and a [*TransportError]
 // when there was no answer.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
-	res := &Result{call: r.Call()}
+	res := &Result{call: r.Call(), secrets: r.client.secrets}
 	err := r.send(ctx, false, func(resp *http.Response) error {
 		defer resp.Body.Close()
 		data, err := readBounded(resp.Body, resp.ContentLength, r.client.opts.MaxBody)

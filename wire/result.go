@@ -13,8 +13,9 @@ type Result struct {
 	Code   int
 	Header http.Header
 
-	call Call
-	data []byte
+	call    Call
+	data    []byte
+	secrets *secrets // what errors must not show
 }
 
 // Raw returns the body, decompressed.
@@ -34,7 +35,7 @@ func (r *Result) Into(into any) error {
 
 func (r *Result) into(into any, want ...schema.GroupVersionKind) error {
 	if err := decodeObject(r.data, into, want...); err != nil {
-		return &TransportError{Call: r.call, Err: err, Attempts: 1}
+		return &TransportError{Call: r.call, Err: r.secrets.hide(err), Attempts: 1}
 	}
 	return nil
 }

@@ -272,9 +272,9 @@ func (s *Source[T]) listKind(call Call) kindCheck {
 func (s *Source[T]) kinds(call Call, kind, partial string) kindCheck {
 	own := kindText{s.resource.GVK().GroupVersion().String(), kind}
 	if s.resource.form == metadata {
-		return kindCheck{call: call, want: kindText{"meta.k8s.io/v1", partial}, also: own}
+		return kindCheck{call: call, secrets: s.client.secrets, want: kindText{"meta.k8s.io/v1", partial}, also: own}
 	}
-	return kindCheck{call: call, want: own}
+	return kindCheck{call: call, secrets: s.client.secrets, want: own}
 }
 
 // seconds writes a duration as the API wants it, rounded up.

@@ -57,17 +57,20 @@ func usesDefaultTransport(cfg *rest.Config) (bool, error) {
 
 // readRefusedTokensAgain makes a config's token file be read again after a 401, so that a
 // token that was replaced because it had ended is not missed for most of a minute. A file
-// that cannot be read is left for client-go to complain about, or to do without.
-func readRefusedTokensAgain(cfg *rest.Config) {
+// that cannot be read is left for client-go to complain about, or to do without. It returns
+// the token that is in the file now.
+func readRefusedTokensAgain(cfg *rest.Config) string {
 	if cfg.BearerTokenFile == "" || cfg.Username != "" || cfg.Password != "" {
-		return
+		return ""
 	}
 	tokens := transport.NewCachedFileTokenSource(cfg.BearerTokenFile)
-	if _, err := tokens.Token(); err != nil {
-		return
+	token, err := tokens.Token()
+	if err != nil {
+		return ""
 	}
 	cfg.BearerToken, cfg.BearerTokenFile = "", ""
 	cfg.Wrap(transport.ResettableTokenSourceWrapTransport(tokens))
+	return token.AccessToken
 }
 
 // gzipPool keeps decompressors, which are large, for the next answer.
@@ -108,7 +111,8 @@ type body struct {
 	idle      time.Duration
 	idleTimer *time.Timer // nil without idle deadline
 
-	gzips *gzipPool // nil for a body that is not compressed
+	gzips   *gzipPool // nil for a body that is not compressed
+	secrets *secrets  // what the text of an error must not show
 
 	mu     sync.Mutex // held while reading; guards gz and closed
 	gz     *gzip.Reader
@@ -144,7 +148,7 @@ func (b *body) Read(p []byte) (int, error) {
 		if cause := context.Cause(b.ctx); cause != nil {
 			err = cause
 		} else {
-			err = hide(err)
+			err = b.secrets.hide(err)
 		}
 	}
 	return n, err

@@ -21,7 +21,8 @@ type Warning struct {
 // warnings hands each text to the handler once. It remembers a bounded number of
 // texts; when there are more, the older half is forgotten and may be told again.
 type warnings struct {
-	handle func(Warning)
+	handle  func(Warning)
+	secrets *secrets // what a text must not show
 
 	mu       sync.Mutex // guards young and old
 	young    map[string]struct{}
@@ -34,8 +35,8 @@ const (
 	warningLength = 1024 // bytes of one text; servers cut theirs at 256
 )
 
-func newWarnings(opts Options) *warnings {
-	w := &warnings{handle: opts.Warnings, capacity: warningTexts}
+func newWarnings(opts Options, known *secrets) *warnings {
+	w := &warnings{handle: opts.Warnings, capacity: warningTexts, secrets: known}
 	if w.handle == nil {
 		log := opts.Logger
 		w.handle = func(w Warning) { log.Warn("the API server warns", "warning", w.Text, "agent", w.Agent) }
@@ -54,12 +55,12 @@ func (w *warnings) receive(headers []string) {
 		if p.Code != 299 || p.Text == "" {
 			continue
 		}
-		text := redact(p.Text)
+		text := w.secrets.redact(p.Text)
 		if len(text) > warningLength {
 			text = strings.ToValidUTF8(text[:warningLength], "") + "…"
 		}
 		if w.first(text) {
-			w.handle(Warning{Code: p.Code, Agent: p.Agent, Text: text})
+			w.handle(Warning{Code: p.Code, Agent: w.secrets.redact(p.Agent), Text: text})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
 
 func TestTheMemoryOfWarningsIsBounded(t *testing.T) {
 	told := map[string]int{}
-	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }})
+	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }}, nil)
 	for i := range 10 * warningTexts {
 		// One that keeps coming is never told again, however many others come.
 		w.receive([]string{`299 - "always"`, fmt.Sprintf(`299 - "text %d"`, i)})

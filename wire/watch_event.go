@@ -48,14 +48,14 @@ func (st *stream[T]) openOne(frame []byte) error {
 		if kind, err := st.kindOf(e); err != nil {
 			return err
 		} else if !isStatus(kind) {
-			want := kindCheck{want: kindText{"v1", "Status"}}
+			want := kindCheck{want: kindText{"v1", "Status"}, secrets: st.kind.secrets}
 			return want.wrong(kind.String())
 		}
 		status, err := st.codec.status(e.raw)
 		if err != nil {
 			return err
 		}
-		ev.Err = statusInStream(st.call, status)
+		ev.Err = statusInStream(st.call, status, st.kind.secrets)
 	}
 	st.events = append(st.events, ev)
 	return nil

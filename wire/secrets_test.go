@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// tattler answers with the credentials that it was sent, in every way that reaches a text.
+func tattler(secret string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		said := "rejected " + secret + ", really"
+		quoted := strconv.Quote(said)
+		status := `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"reason":"Forbidden","message":` + quoted +
+			`,"details":{"name":` + quoted + `,"kind":` + quoted + `,"causes":[{"reason":"x","field":` + quoted + `,"message":` + quoted + `}]}}`
+		w.Header().Set("Warning", `299 - `+quoted)
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/status":
+			w.WriteHeader(http.StatusForbidden)
+			io.WriteString(w, status)
+		case "/text":
+			w.WriteHeader(http.StatusBadGateway)
+			io.WriteString(w, said)
+		case "/object":
+			io.WriteString(w, said)
+		case "/api/v1/pods":
+			if r.URL.Query().Get("watch") == "" {
+				io.WriteString(w, status)
+				return
+			}
+			io.WriteString(w, `{"type":"ERROR","object":`+status+`}`)
+		case "/kind/api/v1/pods":
+			io.WriteString(w, `{"kind":`+quoted+`,"apiVersion":"v1","items":[]}`)
+		}
+	}
+}
+
+func TestConfiguredCredentialsAreShownNowhere(t *testing.T) {
+	const secret = "kiwi"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte("jane:" + secret))
+	for name, c := range map[string]struct {
+		cfg  rest.Config
+		said string
+	}{
+		"bearer token":   {rest.Config{BearerToken: secret}, secret},
+		"token file":     {rest.Config{BearerTokenFile: file}, secret},
+		"password":       {rest.Config{Username: "jane", Password: secret}, secret},
+		"basic auth":     {rest.Config{Username: "jane", Password: secret}, basic},
+		"key":            {rest.Config{TLSClientConfig: rest.TLSClientConfig{KeyData: []byte("-----BEGIN X-----\n" + secret + "\n-----END X-----\n")}}, secret},
+		"plugin's token": {rest.Config{WrapTransport: func(rt http.RoundTripper) http.RoundTripper { return bearer{rt, secret} }}, secret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(tattler(c.said))
+			t.Cleanup(s.Close)
+			var shown bytes.Buffer
+			client := func(prefix string) *Client {
+				cfg := c.cfg
+				cfg.Host = s.URL + prefix
+				if cfg.KeyData != nil { // without a certificate client-go refuses it
+					cfg.KeyData = nil
+				}
+				cl, err := New(&cfg, Options{
+					Warnings: func(w Warning) { fmt.Fprintln(&shown, w) },
+					Logger:   slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelDebug})),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.cfg.KeyData != nil {
+					cl.secrets.add(configured(&c.cfg)...)
+				}
+				t.Cleanup(cl.CloseIdleConnections)
+				return cl
+			}
+			show := func(err error) {
+				if err == nil {
+					t.Error("no error")
+					return
+				}
+				fmt.Fprintf(&shown, "%v\n%+v\n", err, err)
+				var refused *Error
+				if errors.As(err, &refused) {
+					fmt.Fprintf(&shown, "%+v\n", refused.Status())
+				}
+			}
+			cl := client("")
+			for _, path := range []string{"/status", "/text"} {
+				_, err := cl.Request(VerbGet).AbsPath(path).Do(t.Context())
+				show(err)
+			}
+			res, err := cl.Request(VerbGet).AbsPath("/object").Do(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			show(res.Into(&struct{}{}))
+			for _, prefix := range []string{"", "/kind"} {
+				src := sourceOf(t, client(prefix), podsAs(JSON), SourceOptions{})
+				_, _, err = collect(src, nil)
+				show(err)
+			}
+			st, err := sourceOf(t, cl, podsAs(JSON), SourceOptions{}).Watch(t.Context(), object.WatchOptions{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			events, err := st.Next()
+			if err != nil || len(events) != 1 {
+				t.Fatalf("%d events, %v", len(events), err)
+			}
+			show(events[0].Err)
+			if strings.Contains(shown.String(), c.said) || !strings.Contains(shown.String(), "rejected "+blot) {
+				t.Errorf("%s", shown.String())
+			}
+		})
+	}
+}
+
+// bearer is a transport that adds a token of its own, as credential plugins do.
+type bearer struct {
+	rt    http.RoundTripper
+	token string
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.rt.RoundTrip(r)
+}

@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race modules ## all that must pass: lint, known vulnerabilities, tests with -race, bench and e2e compiled
+test: lint vuln race test-386 modules ## all that must pass: lint, known vulnerabilities, tests with -race and on 32 bits, bench and e2e compiled
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -134,6 +134,14 @@ vuln:
 race:
 	$(step) 'go test -race ./...'
 	@CGO_ENABLED=1 $(GO) test -race ./...
+
+# The packages that read lengths from the network. A 64-bit Linux runs the binaries; where
+# the system does not, the tests are compiled.
+.PHONY: test-386
+test-386:
+	$(step) 'GOARCH=386 go test -short ./wire ./internal/...'
+	@if [ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" = linux/amd64 ]; then exec=; else exec='-exec true'; fi; \
+	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -short $$exec ./wire ./internal/...
 
 .PHONY: modules
 modules:

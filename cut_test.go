@@ -58,7 +58,7 @@ func TestW09_QuietCutsOfAJSONWatchCostNoList(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- pods.Run(ctx) }()
 		for server.watches.Load() <= 30 {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			for _, s := range pods.Status().Sources {
 				if s.Reflector.Failing {
 					t.Fatalf("failing after %d cuts: %v", server.watches.Load(), s.Reflector.LastError)

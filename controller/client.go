@@ -56,11 +56,11 @@ func NewClient[T metav1.Object, W, P, D any](api API[T, W, P, D], inf *informer.
 	return &Client[T, W, P, D]{api: api, inf: inf, marks: map[object.Key]mark{}, room: 64}
 }
 
-// Get returns the object of a key from the mirror. The error wraps [ErrBehind] if that
+// Get returns the object of a key from the mirror. The error wraps [ErrStaleCache] if that
 // does not show yet what this process wrote to it; return it from the reconcile.
 func (c *Client[T, W, P, D]) Get(key object.Key) (obj T, ok bool, err error) {
 	if c.pending(key) {
-		return obj, false, fmt.Errorf("%s %s: %w", c.inf.Name(), key, ErrBehind)
+		return obj, false, write{c, key}.stale()
 	}
 	obj, ok = c.inf.Get(key)
 	return obj, ok, nil
@@ -153,7 +153,9 @@ func (c *Client[T, W, P, D]) put(key object.Key, m mark) {
 	c.marks[key] = m
 }
 
-// pending implements mirror.
+func (c *Client[T, W, P, D]) name() string { return c.inf.Name() }
+
+// pending implements cache.
 func (c *Client[T, W, P, D]) pending(key object.Key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

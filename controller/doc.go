@@ -30,7 +30,7 @@
 // Done (the zero Result): nothing, until the key changes. After: again when the time has
 // passed. Requeue: again, with back-off. An error: the same, and it is logged and counted;
 // Options.Attempts may put an end to it. [Terminal]: no retry. A panic is an error with a
-// stack. A conflict with somebody else's write, and [ErrBehind], are tried again without
+// stack. A conflict with somebody else's write, and [ErrStaleCache], are tried again without
 // noise: that is how optimistic writing goes.
 //
 // # Reading what one wrote
@@ -39,7 +39,7 @@
 // does not show all that earlier reconciles of that key wrote through a [Client], to
 // whatever objects, nor while the mirror of [For] lacks any write of this process to the
 // key itself. So a controller that created a pod is not called again before it can see
-// that pod. [Client.Get] refuses with ErrBehind instead of returning an object older than
+// that pod. [Client.Get] refuses with ErrStaleCache instead of returning an object older than
 // a write of this process by anybody. A write whose answer was lost is not known.
 //
 // # Priorities

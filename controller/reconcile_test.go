@@ -211,7 +211,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 		"conflict":        {conflict, false},
 		"wrapped":         {fmt.Errorf("updating: %w", conflict), false},
 		"two":             {errors.Join(conflict, conflict), false},
-		"behind":          {controller.ErrBehind, false},
+		"stale":           {controller.ErrStaleCache, false},
 		"with some other": {errors.Join(conflict, errOops), true},
 		"other":           {errOops, true},
 	} {
@@ -231,7 +231,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 				want(t, "attempts", n, 4)
 				want(t, "log", log.Len() > 0, tt.noise)
 				want(t, "failed", c.Status().Failed > 0, tt.noise)
-				want(t, "behind", c.Status().Behind > 0, name == "behind")
+				want(t, "stale", c.Status().Stale > 0, name == "stale")
 			})
 		})
 	}

@@ -40,7 +40,7 @@ const (
 	failed                  // to be reported and tried again
 	final                   // to be reported
 	conflict                // somebody else wrote; to be tried again
-	behind                  // a mirror lacks a write of ours; to be tried again
+	stale                   // a cache is older than a write of ours; to be held back
 	fenced                  // the process may not work any more
 )
 
@@ -65,8 +65,8 @@ func judge(err error) verdict {
 		return least
 	case errors.Is(err, ErrNotLeading):
 		return fenced
-	case errors.Is(err, ErrBehind):
-		return behind
+	case errors.Is(err, ErrStaleCache):
+		return stale
 	case apierrors.IsConflict(err):
 		return conflict
 	}

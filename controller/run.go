@@ -204,7 +204,7 @@ func (r *run[K]) leave() {
 		seen := map[K]bool{}
 		for _, item := range slices.Concat(s.Waiting, s.Again, s.Delayed) {
 			// What is delayed after a success has been done for now.
-			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isHeld(item.Key) {
+			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isPutBack(item.Key) {
 				continue
 			}
 			seen[item.Key] = true

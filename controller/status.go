@@ -36,11 +36,14 @@ type Status struct {
 	// Conflicts counts those that met somebody else's write, and Requeued those that asked
 	// for another, with back-off.
 	Conflicts, Requeued uint64
-	// Behind counts those that returned ErrBehind.
-	Behind uint64
-	// Held counts how often a key was put off because a mirror did not show yet what
-	// was written.
+	// Stale counts those that returned ErrStaleCache.
+	Stale uint64
+	// Held counts how often a key was put back because a cache was older than a write of
+	// this process, whether a reconcile met that or was not begun for it.
 	Held uint64
+	// HeldKeys are the keys that are held back for that now, the longest held first. No
+	// more are listed than Options.Errors says.
+	HeldKeys []HeldKey
 	// SourceFailures counts what sources could not turn into keys.
 	SourceFailures uint64
 	// Latency tells how long reconciles took.
@@ -52,6 +55,16 @@ type Running struct {
 	Key     any
 	Attempt int
 	Since   time.Time
+}
+
+// HeldKey is a key that waits for a cache to show what this process wrote.
+type HeldKey struct {
+	Key any
+	// Since is when it was first put back, and Retries is how often it has been.
+	Since   time.Time
+	Retries int
+	// Err wraps [ErrStaleCache]; it names the cache and the object where they are known.
+	Err error
 }
 
 // Failure is the last error of a key.
@@ -77,6 +90,9 @@ func (s Status) String() string {
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
 	}
+	for _, h := range s.HeldKeys {
+		fmt.Fprintf(&b, "\n  %v: held back for %v: %v", h.Key, time.Since(h.Since).Round(time.Second), h.Err)
+	}
 	for _, f := range s.Failures {
 		fmt.Fprintf(&b, "\n  %v: attempt %d: %v", f.Key, f.Attempt, f.Err)
 	}
@@ -89,7 +105,7 @@ func (c *Controller[K]) Status() Status {
 	s := Status{
 		Name: c.name, Failures: c.failures.list(), Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
-		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Behind: n.behind.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
+		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
 	c.mu.Lock()
 	r := c.run
@@ -99,6 +115,7 @@ func (c *Controller[K]) Status() Status {
 	}
 	s.State = State(r.state.Load())
 	s.Queue = r.queue.Stats()
+	s.HeldKeys = r.notes.heldKeys(c.opts.Errors)
 	if r.fence != nil {
 		s.Fenced = r.fence.Check()
 	}
@@ -117,7 +134,7 @@ func (c *Controller[K]) Status() Status {
 // counts are figures for Status.
 type counts struct {
 	reconciles, failures, panics, givenUp atomic.Uint64
-	conflicts, requeues, behind, held     atomic.Uint64
+	conflicts, requeues, stale, held      atomic.Uint64
 	sourceFailures                        atomic.Uint64
 }
 

@@ -59,10 +59,13 @@ func bare(err error) error {
 func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, consume func(*http.Response) error) error {
 	c, call := r.client, r.Call()
 	failed := func(err error) error {
-		if ended := ctx.Err(); ended != nil {
+		sent := n
+		if _, ok := err.(*forbidden); ok {
+			sent--
+		} else if ended := ctx.Err(); ended != nil {
 			err = ended
 		}
-		return &TransportError{Call: call, Err: hide(err), Attempts: n}
+		return &TransportError{Call: call, Err: hide(err), Attempts: sent}
 	}
 	if c.opts.Backoff != nil {
 		if err := sleep(ctx, c.opts.Backoff.Delay(u.Host)); err != nil {
@@ -74,15 +77,33 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 			return failed(fmt.Errorf("the client's own rate limiter: %w", err))
 		}
 	}
+	check := attemptCheck(ctx)
+	if check != nil {
+		if err := check(); err != nil {
+			return failed(&forbidden{err})
+		}
+	}
 
 	attemptCtx, cancel := context.WithCancelCause(ctx)
 	var stop func() bool
 	if r.timeout > 0 {
 		stop = time.AfterFunc(r.timeout, func() { cancel(errAttemptTimeout) }).Stop
 	}
-	resp, err := c.http.Do(r.httpRequest(attemptCtx, u))
-	if c.opts.Backoff != nil && ctx.Err() == nil {
+	req := r.httpRequest(attemptCtx, u)
+	if check != nil && r.body != nil {
+		req.GetBody = func() (io.ReadCloser, error) {
+			return &checkedBody{Reader: bytes.NewReader(r.body), check: check, cancel: cancel}, nil
+		}
+		req.Body, _ = req.GetBody()
+	}
+	resp, err := c.http.Do(req)
+	_, refused := context.Cause(attemptCtx).(*forbidden)
+	if c.opts.Backoff != nil && ctx.Err() == nil && !refused {
 		c.opts.Backoff.Observe(u.Host, overloaded(resp, err))
+	}
+	if err == nil && refused { // the server answered without waiting for the body
+		resp.Body.Close()
+		err = context.Cause(attemptCtx)
 	}
 	if err != nil {
 		if cause := context.Cause(attemptCtx); cause != nil {

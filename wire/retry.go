@@ -100,6 +100,9 @@ const (
 )
 
 func outcomeOf(err error) outcome {
+	if no := (*forbidden)(nil); errors.As(err, &no) {
+		return final
+	}
 	var status *Error
 	if errors.As(err, &status) {
 		switch {

@@ -73,7 +73,7 @@ func TestR06_ACheckIsAskedAfterTheLastWaitAndItsErrorIsFinal(t *testing.T) {
 		if _, err := c.Request(VerbCreate).AbsPath("/x").Do(ctx); err != nil || *attempts != 2 {
 			t.Fatalf("after %d attempts: %v", *attempts, err)
 		}
-		if len(asked) != 2 || asked[0] != 0 || asked[1] != 10*time.Second || asked[1] != time.Since(start) {
+		if len(asked) != 2 || asked[0] != 0 || asked[1] < 9*time.Second || asked[1] != time.Since(start) {
 			t.Errorf("asked at %v, the last attempt was sent at %v", asked, time.Since(start))
 		}
 

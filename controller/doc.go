@@ -30,8 +30,11 @@
 // Done (the zero Result): nothing, until the key changes. After: again when the time has
 // passed. Requeue: again, with back-off. An error: the same, and it is logged and counted;
 // Options.Attempts may put an end to it. [Terminal]: no retry. A panic is an error with a
-// stack. A conflict with somebody else's write, and [ErrStaleCache], are tried again without
-// noise: that is how optimistic writing goes.
+// stack, whatever its value wraps. An optimistic-lock conflict with another client's write
+// is tried again without noise. A field-manager conflict of server-side apply is an error.
+// [ErrStaleCache] holds the key back: it is tried again after 5 ms, then later and later,
+// up to once a second; Status.HeldKeys lists it, and a warning is logged after 30 seconds
+// and every 10 minutes.
 //
 // # Reading what one wrote
 //

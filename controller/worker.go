@@ -178,7 +178,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		c.givenUp.Add(1)
 		r.rest(key)
 		return
-	case failed:
+	case failed, panicked:
 		if attempts := r.notes.failed(key); r.c.opts.Attempts > 0 && attempts >= r.c.opts.Attempts {
 			r.failed(s, err, took, "reconcile failed; given up until the key changes")
 			c.givenUp.Add(1)

@@ -139,7 +139,7 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 }
 
 // A client of package wire is an API, and nobody has to spell its types.
-func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.DeleteOptions] {
+func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions] {
 	return controller.NewClient(api, pods)
 }
 
@@ -185,7 +185,7 @@ func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if n := client.Unseen(); n > 64 {
+		if n := pods.Status().UnseenWrites; n > 64 {
 			t.Errorf("%d writes are remembered", n)
 		}
 	})

@@ -62,8 +62,9 @@
 // # The end
 //
 // When the context of Run is done nothing new is begun. What runs has Options.Grace to
-// finish, then its context is cancelled. If keys are left, the error is a [*LeftError]
-// that lists them.
+// finish, then its context is cancelled. If that cuts a reconcile short, the error of Run is
+// a [*LeftError], which lists the keys that are left. Keys that only wait, in back-off for
+// instance, are no error: they are logged, and Status has them as Left.
 //
 // # Where to begin reading
 //

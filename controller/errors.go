@@ -23,7 +23,8 @@ var (
 	ErrStopping = errors.New("controller: stopping, and the time to finish is over")
 )
 
-// LeftError says what was not reconciled when a controller ended.
+// LeftError says what was not reconciled when a controller ended because its grace period
+// was over.
 type LeftError[K comparable] struct {
 	// Controller is its name.
 	Controller string

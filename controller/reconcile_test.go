@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -331,10 +330,8 @@ func TestTheRateIsKept(t *testing.T) {
 			keys <- fmt.Sprint("k", i)
 		}
 		synctest.Wait()
-		var left *controller.LeftError[string]
-		if err := stop(); !errors.As(err, &left) || !slices.Equal(left.Waiting, []string{"k3"}) {
-			t.Errorf("stop: %v", err)
-		}
+		want(t, "error", stop(), nil)
+		want(t, "left", c.Status().LeftKeys, []any{"k3"})
 	})
 }
 

@@ -51,6 +51,7 @@ type run[K comparable] struct {
 	rate  *rate.Limiter // nil: none
 	notes notes[K]
 	state atomic.Uint32
+	cut   atomic.Bool // a reconcile failed after its context was cancelled for want of grace
 
 	intake  context.Context // ends when nothing new is to begin
 	work    context.Context // ends when what runs is to end
@@ -193,7 +194,7 @@ func (r *run[K]) drain() bool {
 	}
 }
 
-// leave notes what is left. After leadership was lost, what waits is the next leader's.
+// leave reports what is left. After leadership was lost, what waits is the next leader's.
 func (r *run[K]) leave() {
 	s := r.queue.Snapshot()
 	left := &LeftError[K]{Controller: r.c.name}
@@ -211,8 +212,14 @@ func (r *run[K]) leave() {
 			left.Waiting = append(left.Waiting, item.Key)
 		}
 	}
-	if len(left.Waiting)+len(left.Running) > 0 {
+	r.c.mu.Lock()
+	r.c.left = left.Waiting
+	r.c.mu.Unlock()
+	switch {
+	case len(left.Running) > 0 || r.cut.Load() && len(left.Waiting) > 0:
 		r.fail(left)
+	case len(left.Waiting) > 0:
+		r.c.opts.Logger.Info("stopped with keys still to be reconciled", "waiting", len(left.Waiting), "keys", fmt.Sprint(left.Waiting[:min(10, len(left.Waiting))]))
 	}
 }
 

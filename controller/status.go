@@ -24,6 +24,11 @@ type Status struct {
 	Queue workqueue.Stats
 	// Running is what is being reconciled, the longest running first.
 	Running []Running
+	// Left is how many keys still had to be reconciled when the last run ended, for the
+	// first time or again, and LeftKeys are some of them, no more than Options.Errors says.
+	// Both are zero while the controller runs, and after leadership was lost.
+	Left     int
+	LeftKeys []any
 	// Failures are the last errors of keys that have not been reconciled since, the newest
 	// first. No more are kept than Options.Errors says.
 	Failures []Failure
@@ -87,6 +92,9 @@ func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d waiting, %d running, %d delayed; %d reconciled, %d failed",
 		s.Name, s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running), s.Queue.Delayed, s.Reconciles, s.Failed)
+	if s.Left > 0 {
+		fmt.Fprintf(&b, "; %d left when it stopped", s.Left)
+	}
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
 	}
@@ -109,6 +117,10 @@ func (c *Controller[K]) Status() Status {
 	}
 	c.mu.Lock()
 	r := c.run
+	s.Left = len(c.left)
+	for _, key := range c.left[:min(len(c.left), c.opts.Errors)] {
+		s.LeftKeys = append(s.LeftKeys, key)
+	}
 	c.mu.Unlock()
 	if r == nil {
 		return s

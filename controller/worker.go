@@ -152,6 +152,9 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) {
 	key, c := s.key, &r.c.counts
 	v := judge(err)
+	if err != nil && context.Cause(r.work) == ErrStopping {
+		r.cut.Store(true)
+	}
 	if v == failed && r.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
 		v = fenced // it did as it was told
 	}

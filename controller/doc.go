@@ -38,12 +38,15 @@
 //
 // # Reading what one wrote
 //
-// A mirror may lag behind what this process wrote. A key is not reconciled while a mirror
+// A cache may be older than what this process wrote. A key is not reconciled while a cache
 // does not show all that earlier reconciles of that key wrote through a [Client], to
-// whatever objects, nor while the mirror of [For] lacks any write of this process to the
+// whatever objects, nor while the cache of [For] lacks any write of this process to the
 // key itself. So a controller that created a pod is not called again before it can see
-// that pod. [Client.Get] refuses with ErrStaleCache instead of returning an object older than
-// a write of this process by anybody. A write whose answer was lost is not known.
+// that pod, and one that removed the last finalizer of an object is not called again
+// before the object is deleted. [Client.Get] returns [ErrStaleCache] instead of an object
+// older than a write of this process. What a cache will never show, because the object is
+// outside of its selection or in quarantine, holds no key back; Client.Get returns the
+// cause. A write whose answer was lost is not known.
 //
 // # Priorities
 //
@@ -55,8 +58,8 @@
 //
 // Informers run outside of [Led] and stay warm. A controller under Led begins when the
 // process wins, with the state as it is then, and ends when it loses: running reconciles
-// are cancelled at once. Before each reconcile and before each write of a [Client] the
-// fence is asked. A deletion that nobody led to see is not told to the next leader, as
+// are cancelled at once. Before each reconcile and before each attempt of a write of a
+// [Client], retries included, the fence is asked. A deletion that nobody led to see is not told to the next leader, as
 // after a restart; what must be cleaned up needs a [Finalizer].
 //
 // # The end

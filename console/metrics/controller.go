@@ -21,7 +21,7 @@ var (
 	controllerFailing    = controllerDesc("tarn_controller_failing_keys", "Keys that failed and have not been reconciled since, as far as they are remembered.", "controller")
 	controllerPanics     = controllerDesc("tarn_controller_panics_total", "Reconciles that panicked; they are among the errors too.", "controller")
 	controllerGivenUp    = controllerDesc("tarn_controller_given_up_total", "Reconciles after which the key was not tried again; they are among the errors too.", "controller")
-	controllerHeld       = controllerDesc("tarn_controller_held_total", "Times that a key was put off because a mirror did not show yet what was written.", "controller")
+	controllerHeld       = controllerDesc("tarn_controller_held_total", "Times that a key was put back because a cache was older than what was written.", "controller")
 	controllerSource     = controllerDesc("tarn_controller_source_failures_total", "What sources could not turn into keys.", "controller")
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,9 +13,9 @@ import (
 )
 
 // API is what a [Client] writes through: the writing verbs of one resource, with the
-// options W of a write, P that is a patch and the options D of a delete. A *wire.API[T]
-// is one. What is written comes back as the server made it.
-type API[T, W, P, D any] interface {
+// options W of a write, patches P, the options A of an apply and the options D of a
+// delete. A *wire.API[T] is one. Each verb returns the server's answer.
+type API[T, W, P, A, D any] interface {
 	// Create stores a new object.
 	Create(ctx context.Context, obj T, opts W) (T, error)
 	// Update replaces an object.
@@ -24,155 +24,159 @@ type API[T, W, P, D any] interface {
 	UpdateStatus(ctx context.Context, obj T, opts W) (T, error)
 	// Patch changes an object, or a part of it when a subresource is named.
 	Patch(ctx context.Context, key object.Key, patch P, opts W, subresource ...string) (T, error)
-	// Delete asks for an object to be deleted.
-	Delete(ctx context.Context, key object.Key, opts D) error
+	// Apply is server-side apply, of an object or a part of it when a subresource is named.
+	// config is an apply configuration, an object, or anything else that becomes JSON.
+	Apply(ctx context.Context, key object.Key, config any, opts A, subresource ...string) (T, error)
+	// DeleteReturningUID asks for an object to be deleted, and returns its UID, or "" if
+	// the server does not say.
+	DeleteReturningUID(ctx context.Context, key object.Key, opts D) (object.UID, error)
+	// CheckAttempts returns a context with which the other methods ask check before each
+	// attempt to send a request, retries included. If it returns an error the attempt is
+	// not sent, there is no other, and the method returns an error that wraps it.
+	CheckAttempts(ctx context.Context, check func() error) context.Context
 }
 
-// Client writes objects of which there is a mirror, and remembers what it wrote until the
-// mirror shows it: the key in whose reconcile something was written, and [Client.Get],
-// wait for that. Before each write it asks the fence of the context. Its methods are
-// those of the [API], and may be called from any goroutine; pass them the context of the
-// reconcile.
+// Client writes objects of which there is a cache, and remembers what it wrote until the
+// cache shows it: the key in whose reconcile something was written, and [Client.Get],
+// wait for that. What exactly is waited for, [informer.Writes] says. Before each attempt
+// of a write, retries included, it asks the fence of the context. Its methods are those of
+// the [API], and may be called from any goroutine; pass them the context of the reconcile.
 //
-// Dry runs are for the API itself: nothing will ever show them.
-type Client[T metav1.Object, W, P, D any] struct {
-	api API[T, W, P, D]
+// Dry runs are for the API itself: no cache will ever show them.
+type Client[T metav1.Object, W, P, A, D any] struct {
+	api API[T, W, P, A, D]
 	inf *informer.Informer[T]
-
-	mu    sync.Mutex // guards all below
-	marks map[object.Key]mark
-	room  int // marks before those that are shown are swept out
-}
-
-// mark is what was last done to a key. Versions are with informer.Writes; a delete
-// returns none.
-type mark struct {
-	uid     object.UID
-	deleted bool
 }
 
 // NewClient makes a client for the objects of an informer.
-func NewClient[T metav1.Object, W, P, D any](api API[T, W, P, D], inf *informer.Informer[T]) *Client[T, W, P, D] {
-	return &Client[T, W, P, D]{api: api, inf: inf, marks: map[object.Key]mark{}, room: 64}
+func NewClient[T metav1.Object, W, P, A, D any](api API[T, W, P, A, D], inf *informer.Informer[T]) *Client[T, W, P, A, D] {
+	return &Client[T, W, P, A, D]{api: api, inf: inf}
 }
 
-// Get returns the object of a key from the mirror. The error wraps [ErrBehind] if that
-// does not show yet what this process wrote to it; return it from the reconcile.
-func (c *Client[T, W, P, D]) Get(key object.Key) (obj T, ok bool, err error) {
-	if c.pending(key) {
-		return obj, false, fmt.Errorf("%s %s: %w", c.inf.Name(), key, ErrBehind)
+// Get returns the object of a key from the cache. The error wraps [ErrStaleCache] if that
+// is older than what this process wrote to the key; return it from the reconcile. If the
+// cache will never show what was written, the error says why: it wraps
+// [informer.ErrNotCovered] for an object outside of the informer's selection, and is an
+// [*informer.QuarantinedError] for one that the informer could not read.
+func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) {
+	pending, err := c.inf.Writes().Check(key)
+	switch {
+	case err != nil:
+		return obj, false, err
+	case pending:
+		return obj, false, write{c, key}.stale()
 	}
 	obj, ok = c.inf.Get(key)
 	return obj, ok, nil
 }
 
 // Create stores a new object.
-func (c *Client[T, W, P, D]) Create(ctx context.Context, obj T, opts W) (T, error) {
-	return c.write(ctx, func() (T, error) { return c.api.Create(ctx, obj, opts) })
+func (c *Client[T, W, P, A, D]) Create(ctx context.Context, obj T, opts W) (T, error) {
+	return c.write(ctx, keyOf(obj), func(ctx context.Context) (T, error) { return c.api.Create(ctx, obj, opts) })
 }
 
-// Update replaces an object.
-func (c *Client[T, W, P, D]) Update(ctx context.Context, obj T, opts W) (T, error) {
-	return c.write(ctx, func() (T, error) { return c.api.Update(ctx, obj, opts) })
+// Update replaces an object. One that removes the last finalizer of an object that is
+// being deleted is shown when the object is deleted.
+func (c *Client[T, W, P, A, D]) Update(ctx context.Context, obj T, opts W) (T, error) {
+	return c.write(ctx, keyOf(obj), func(ctx context.Context) (T, error) { return c.api.Update(ctx, obj, opts) })
 }
 
 // UpdateStatus replaces the status of an object.
-func (c *Client[T, W, P, D]) UpdateStatus(ctx context.Context, obj T, opts W) (T, error) {
-	return c.write(ctx, func() (T, error) { return c.api.UpdateStatus(ctx, obj, opts) })
+func (c *Client[T, W, P, A, D]) UpdateStatus(ctx context.Context, obj T, opts W) (T, error) {
+	return c.write(ctx, keyOf(obj), func(ctx context.Context) (T, error) { return c.api.UpdateStatus(ctx, obj, opts) })
 }
 
 // Patch changes an object, or a part of it when a subresource is named.
-func (c *Client[T, W, P, D]) Patch(ctx context.Context, key object.Key, patch P, opts W, subresource ...string) (T, error) {
-	return c.write(ctx, func() (T, error) { return c.api.Patch(ctx, key, patch, opts, subresource...) })
+func (c *Client[T, W, P, A, D]) Patch(ctx context.Context, key object.Key, patch P, opts W, subresource ...string) (T, error) {
+	return c.write(ctx, key, func(ctx context.Context) (T, error) { return c.api.Patch(ctx, key, patch, opts, subresource...) })
 }
 
-// Delete asks for an object to be deleted. The mirror shows that when the object is gone
+// Apply is server-side apply of a configuration, to an object or a part of it when a
+// subresource is named. A conflict with another field manager is an error, which the
+// controller reports; it does not go away by trying again.
+func (c *Client[T, W, P, A, D]) Apply(ctx context.Context, key object.Key, config any, opts A, subresource ...string) (T, error) {
+	return c.write(ctx, key, func(ctx context.Context) (T, error) { return c.api.Apply(ctx, key, config, opts, subresource...) })
+}
+
+// Delete asks for an object to be deleted. The cache shows that when the object is gone
 // or has a deletion time: finalizers may keep it for long.
-func (c *Client[T, W, P, D]) Delete(ctx context.Context, key object.Key, opts D) error {
-	if err := MayWrite(ctx); err != nil {
+func (c *Client[T, W, P, A, D]) Delete(ctx context.Context, key object.Key, opts D) error {
+	begun := c.inf.Writes().Begin(key)
+	var uid object.UID
+	err := c.fenced(ctx, func(ctx context.Context) (err error) {
+		uid, err = c.api.DeleteReturningUID(ctx, key, opts)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	m := mark{deleted: true}
-	if obj, ok := c.inf.Get(key); ok {
-		m.uid = obj.GetUID()
-	}
-	if err := c.api.Delete(ctx, key, opts); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if own, ok := c.marks[key]; ok && c.inf.Writes().Pending(key) {
-		m.uid = own.uid // newer than what the mirror shows
-	}
-	if m.uid != "" {
-		c.put(key, m)
-	}
-	c.mu.Unlock()
+	begun.Deleting(uid)
 	noteWrite(ctx, write{c, key})
 	return nil
 }
 
-func (c *Client[T, W, P, D]) write(ctx context.Context, do func() (T, error)) (T, error) {
-	if err := MayWrite(ctx); err != nil {
-		var none T
-		return none, err
-	}
-	obj, err := do()
+func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do func(ctx context.Context) (T, error)) (obj T, err error) {
+	begun := c.inf.Writes().Begin(key)
+	err = c.fenced(ctx, func(ctx context.Context) (err error) {
+		obj, err = do(ctx)
+		return err
+	})
 	if err != nil {
 		return obj, err
 	}
-	switch err := c.inf.Writes().Wrote(obj); {
+	switch err := begun.Wrote(obj); {
 	case errors.Is(err, informer.ErrNoVersion):
-		return obj, nil // nothing was stored, or nobody can tell
+		return obj, nil // nothing was stored, or the answer does not say what
 	case err != nil:
 		return obj, fmt.Errorf("%s: written, but not noted: %w", c.inf.Name(), err)
 	}
-	key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	c.mu.Lock()
-	c.put(key, mark{uid: obj.GetUID(), deleted: c.marks[key] == mark{obj.GetUID(), true}})
-	c.mu.Unlock()
-	noteWrite(ctx, write{c, key})
+	noteWrite(ctx, write{c, keyOf(obj)})
 	return obj, nil
 }
 
-// noteWrite tells the reconcile of a context of a write.
+// fenced has a request sent while the fence of the context is open.
+func (c *Client[T, W, P, A, D]) fenced(ctx context.Context, do func(ctx context.Context) error) error {
+	f := fenceOf(ctx)
+	if f == nil {
+		return do(ctx)
+	}
+	var refused atomic.Pointer[error]
+	check := func() error {
+		err := f.Check()
+		if err != nil {
+			refused.Store(&err)
+		}
+		return err
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	err := do(c.api.CheckAttempts(ctx, check))
+	if cause := refused.Load(); err != nil && cause != nil {
+		return &unsentError{err: err, fence: *cause}
+	}
+	return err
+}
+
+// unsentError is a write of which the fence stopped an attempt. The error of the attempt
+// before that is in its text only: it does not make this one a failure.
+type unsentError struct{ err, fence error }
+
+func (e *unsentError) Error() string { return e.err.Error() }
+func (e *unsentError) Unwrap() error { return e.fence }
+
+// noteWrite notes a write with the reconcile of a context.
 func noteWrite(ctx context.Context, w write) {
 	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
 		s.wrote(w)
 	}
 }
 
-func (c *Client[T, W, P, D]) put(key object.Key, m mark) {
-	if len(c.marks) >= c.room {
-		for key := range c.marks {
-			if !c.unseen(key) {
-				delete(c.marks, key)
-			}
-		}
-		c.room = max(64, 2*len(c.marks))
-	}
-	c.marks[key] = m
+func keyOf(obj metav1.Object) object.Key {
+	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// pending implements mirror.
-func (c *Client[T, W, P, D]) pending(key object.Key) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unseen(key) {
-		return true
-	}
-	delete(c.marks, key)
-	return false
-}
+func (c *Client[T, W, P, A, D]) name() string { return c.inf.Name() }
 
-// unseen reports whether the mirror lacks what was done to a key. The lock must be held.
-func (c *Client[T, W, P, D]) unseen(key object.Key) bool {
-	if pending(c.inf, key) {
-		return true
-	}
-	m := c.marks[key]
-	if !m.deleted {
-		return false
-	}
-	obj, ok := c.inf.Get(key)
-	return ok && obj.GetUID() == m.uid && obj.GetDeletionTimestamp() == nil
-}
+// pending implements cache.
+func (c *Client[T, W, P, A, D]) pending(key object.Key) bool { return c.inf.Writes().Pending(key) }

@@ -115,7 +115,7 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 			if err := client.Delete(t.Context(), key, none{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := client.Get(key); !errors.Is(err, controller.ErrBehind) {
+			if _, _, err := client.Get(key); !errors.Is(err, controller.ErrStaleCache) {
 				t.Errorf("Get of %s: %v", key, err)
 			}
 		}
@@ -139,7 +139,7 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 }
 
 // A client of package wire is an API, and nobody has to spell its types.
-func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.DeleteOptions] {
+func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions] {
 	return controller.NewClient(api, pods)
 }
 
@@ -185,33 +185,35 @@ func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if n := client.Unseen(); n > 64 {
+		if n := pods.Status().UnseenWrites; n > 64 {
 			t.Errorf("%d writes are remembered", n)
 		}
 	})
 }
 
-func TestAKeyThatIsHeldForLongIsReportedOnce(t *testing.T) {
+func TestR03_AKeyWhoseWriteNeverShowsIsReported(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log strings.Builder
 		srv := newPods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			if pod, _ := pods.Get(key); pod.Labels["a"] != "" {
+				return result{}, nil
+			}
 			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
 			return result{After: time.Second}, err
 		}, options{Logger: logTo(&log)}, controller.For(pods))
-		srv.stall(true) // it lists, and tells nothing afterwards
-		stop := start(t, pods, c)
-		pass(time.Hour)
+		srv.stall(true) // it lists, and sends no events afterwards
+		start(t, pods, c)
+		pass(time.Minute)
 		want(t, "warnings", strings.Count(log.String(), "held back"), 1)
-		f := c.Status().Failures
-		if len(f) != 1 || !errors.Is(f[0].Err, controller.ErrBehind) {
-			t.Errorf("%+v", f)
+		held := c.Status().HeldKeys
+		if len(held) != 1 || held[0].Key != any(web) || !errors.Is(held[0].Err, controller.ErrStaleCache) || !strings.Contains(held[0].Err.Error(), "pods") {
+			t.Errorf("%+v", held)
 		}
-		var left *controller.LeftError[object.Key]
-		if err := stop(); !errors.As(err, &left) || len(left.Waiting) != 1 {
-			t.Errorf("stop: %v", err)
-		}
+		srv.stall(false)
+		pass(100 * time.Millisecond)
+		want(t, "held when it shows", len(c.Status().HeldKeys), 0)
 	})
 }

@@ -42,8 +42,9 @@ type Controller[K comparable] struct {
 	latency  histogram
 	failures failures[K]
 
-	mu  sync.Mutex // guards run
-	run *run[K]    // nil while it does not
+	mu   sync.Mutex // guards all below
+	run  *run[K]    // nil while it does not
+	left []K        // when the last run ended
 }
 
 // New makes a controller. The name is for people: it is in errors, logs and Status.
@@ -77,8 +78,9 @@ func (c *Controller[K]) stopsFirst() {}
 
 // Run reconciles until the context is done, and then ends as Options.Grace says. The
 // errors are that of a source, or that the sources were not ready in time, with causes;
-// [*LeftError] if keys are left, unless leadership was lost, because then they are the
-// next leader's; and [ErrRunning].
+// a [*LeftError] if a reconcile did not finish within the grace period; and [ErrRunning].
+// Keys that were waiting when Run was to end are no error: the next run, or the next
+// leader, begins with the whole state. They are logged, and listed by Status.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	r := &run[K]{c: c, fence: fenceOf(ctx), queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers)}
 	if c.opts.Rate > 0 {
@@ -92,7 +94,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 		c.mu.Unlock()
 		return fmt.Errorf("controller %s: %w", c.name, ErrRunning)
 	}
-	c.run = r
+	c.run, c.left = r, nil
 	c.mu.Unlock()
 
 	stuck, err := r.live(ctx)

@@ -30,17 +30,23 @@
 // Done (the zero Result): nothing, until the key changes. After: again when the time has
 // passed. Requeue: again, with back-off. An error: the same, and it is logged and counted;
 // Options.Attempts may put an end to it. [Terminal]: no retry. A panic is an error with a
-// stack. A conflict with somebody else's write, and [ErrBehind], are tried again without
-// noise: that is how optimistic writing goes.
+// stack, whatever its value wraps. An optimistic-lock conflict with another client's write
+// is tried again without noise. A field-manager conflict of server-side apply is an error.
+// [ErrStaleCache] holds the key back: it is tried again after 5 ms, then later and later,
+// up to once a second; Status.HeldKeys lists it, and a warning is logged after 30 seconds
+// and every 10 minutes.
 //
 // # Reading what one wrote
 //
-// A mirror may lag behind what this process wrote. A key is not reconciled while a mirror
+// A cache may be older than what this process wrote. A key is not reconciled while a cache
 // does not show all that earlier reconciles of that key wrote through a [Client], to
-// whatever objects, nor while the mirror of [For] lacks any write of this process to the
+// whatever objects, nor while the cache of [For] lacks any write of this process to the
 // key itself. So a controller that created a pod is not called again before it can see
-// that pod. [Client.Get] refuses with ErrBehind instead of returning an object older than
-// a write of this process by anybody. A write whose answer was lost is not known.
+// that pod, and one that removed the last finalizer of an object is not called again
+// before the object is deleted. [Client.Get] returns [ErrStaleCache] instead of an object
+// older than a write of this process. What a cache will never show, because the object is
+// outside of its selection or in quarantine, holds no key back; Client.Get returns the
+// cause. A write whose answer was lost is not known.
 //
 // # Priorities
 //
@@ -52,15 +58,16 @@
 //
 // Informers run outside of [Led] and stay warm. A controller under Led begins when the
 // process wins, with the state as it is then, and ends when it loses: running reconciles
-// are cancelled at once. Before each reconcile and before each write of a [Client] the
-// fence is asked. A deletion that nobody led to see is not told to the next leader, as
+// are cancelled at once. Before each reconcile and before each attempt of a write of a
+// [Client], retries included, the fence is asked. A deletion that nobody led to see is not told to the next leader, as
 // after a restart; what must be cleaned up needs a [Finalizer].
 //
 // # The end
 //
 // When the context of Run is done nothing new is begun. What runs has Options.Grace to
-// finish, then its context is cancelled. If keys are left, the error is a [*LeftError]
-// that lists them.
+// finish, then its context is cancelled. If that cuts a reconcile short, the error of Run is
+// a [*LeftError], which lists the keys that are left. Keys that only wait, in back-off for
+// instance, are no error: they are logged, and Status has them as Left.
 //
 // # Where to begin reading
 //

@@ -13,16 +13,18 @@ var (
 	ErrRunning = errors.New("controller: running already")
 	// ErrNotLeading is wrapped by every error of a [Fence]: the process may not work now.
 	ErrNotLeading = errors.New("controller: this process does not lead")
-	// ErrBehind says that a mirror does not show yet what this process wrote. A reconcile
-	// that returns it is tried again without noise.
-	ErrBehind = errors.New("controller: the mirror does not show yet what this process wrote")
+	// ErrStaleCache says that a cache is older than this process's own write. A reconcile
+	// that returns it is tried again after 5 ms, and then later and later, up to once a
+	// second. Status lists its key, and a warning is logged after half a minute.
+	ErrStaleCache = errors.New("controller: the cache is older than this process's own write")
 	// ErrTimeout is the cause of a reconcile's context when Options.Timeout has passed.
 	ErrTimeout = errors.New("controller: the reconcile took longer than Options.Timeout")
 	// ErrStopping is the cause of a reconcile's context when Options.Grace has passed.
 	ErrStopping = errors.New("controller: stopping, and the time to finish is over")
 )
 
-// LeftError says what was not reconciled when a controller ended.
+// LeftError says what was not reconciled when a controller ended because its grace period
+// was over.
 type LeftError[K comparable] struct {
 	// Controller is its name.
 	Controller string

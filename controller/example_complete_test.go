@@ -16,7 +16,7 @@ var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "N
 // welcomer sees to it that every namespace has a config map that greets its people.
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
-	configMaps *controller.Client[*corev1.ConfigMap, none, func(*corev1.ConfigMap), none]
+	configMaps *controller.Client[*corev1.ConfigMap, none, func(*corev1.ConfigMap), none, none]
 	greeted    chan string // for this example
 }
 

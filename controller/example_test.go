@@ -181,7 +181,7 @@ func ExampleClient() {
 	<-done
 	// Output:
 	// <nil>
-	// pods shop/web: controller: the mirror does not show yet what this process wrote
+	// pods shop/web: controller: the cache is older than this process's own write
 	// map[a:b] true <nil>
 }
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// Fence says whether this process may work. It is asked before every reconcile and
-// every write, from any goroutine, so it must be quick.
+// Fence says whether this process may work. It is asked before every reconcile and every
+// attempt of a write, from any goroutine, so it must be quick.
 type Fence interface {
 	// Check returns nil if work may begin now, and otherwise an error that wraps
 	// [ErrNotLeading]. It may be asked again: a lease that was late can be renewed.

@@ -45,8 +45,8 @@ type none struct{}
 
 type (
 	podServer = server[*corev1.Pod]
-	podClient = controller.Client[*corev1.Pod, none, func(*corev1.Pod), none]
-	podAPI    = controller.API[*corev1.Pod, none, func(*corev1.Pod), none]
+	podClient = controller.Client[*corev1.Pod, none, func(*corev1.Pod), none, none]
+	podAPI    = controller.API[*corev1.Pod, none, func(*corev1.Pod), none, none]
 )
 
 var _ podAPI = (*podServer)(nil)
@@ -72,9 +72,11 @@ func (s *server[T]) refuse(reason metav1.StatusReason, code int32, key object.Ke
 		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: fmt.Sprintf("%s: %s", key, reason)}}
 }
 
-// put stores an object under a new version. The lock must be held.
+// put stores an object under a new version. As with a real server, the answer to the
+// write that deletes an object has the version it had. The lock must be held.
 func (s *server[T]) put(obj T) T {
 	key := keyOf(obj)
+	before := obj
 	_, exists := s.objects[key]
 	s.version++
 	obj.SetResourceVersion(strconv.Itoa(s.version))
@@ -82,6 +84,8 @@ func (s *server[T]) put(obj T) T {
 	switch gone := obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0; {
 	case gone:
 		typ = object.Deleted
+		before = clone(obj)
+		before.SetResourceVersion(s.objects[key].GetResourceVersion())
 		delete(s.objects, key)
 	case exists:
 		typ = object.Modified
@@ -95,7 +99,7 @@ func (s *server[T]) put(obj T) T {
 	}
 	s.history = append(s.history, object.Event[T]{Type: typ, Item: item})
 	s.wake()
-	return obj
+	return before
 }
 
 func (s *server[T]) wake() {
@@ -112,6 +116,11 @@ func (s *server[T]) begin(ctx context.Context) error {
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if check, ok := ctx.Value(checkKey{}).(func() error); ok {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	return nil
@@ -169,20 +178,33 @@ func (s *server[T]) Patch(ctx context.Context, key object.Key, patch func(T), _ 
 	return s.put(obj), nil
 }
 
-func (s *server[T]) Delete(ctx context.Context, key object.Key, _ none) error {
+// Apply makes the labels of config, which is an object, those of the stored one.
+func (s *server[T]) Apply(ctx context.Context, key object.Key, config any, opts none, _ ...string) (obj T, err error) {
+	return s.Patch(ctx, key, func(obj T) {
+		obj.SetLabels(config.(T).GetLabels())
+		obj.SetFinalizers(config.(T).GetFinalizers())
+	}, opts)
+}
+
+func (s *server[T]) DeleteReturningUID(ctx context.Context, key object.Key, _ none) (object.UID, error) {
 	if err := s.begin(ctx); err != nil {
-		return err
+		return "", err
 	}
 	defer s.mu.Unlock()
 	old, ok := s.objects[key]
 	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+		return "", apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 	}
 	obj := clone(old)
 	now := metav1.Now()
 	obj.SetDeletionTimestamp(&now)
-	s.put(obj)
-	return nil
+	return s.put(obj).GetUID(), nil
+}
+
+type checkKey struct{}
+
+func (s *server[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
+	return context.WithValue(ctx, checkKey{}, check)
 }
 
 // set is what a user does: it creates or changes the object of a key, given as "shop/web".
@@ -221,7 +243,7 @@ func newOf[T controller.Object]() T {
 
 // remove is what a user does who deletes.
 func (s *server[T]) remove(key string) {
-	if err := s.Delete(context.Background(), object.RawKey(key), none{}); err != nil {
+	if _, err := s.DeleteReturningUID(context.Background(), object.RawKey(key), none{}); err != nil {
 		panic(err)
 	}
 }

@@ -19,21 +19,29 @@ type notes[K comparable] struct {
 type note struct {
 	failures int     // in a row
 	limited  bool    // the limiter counts the key
-	writes   []write // that mirrors may not show yet
+	writes   []write // that caches may not show yet
+	fenced   bool    // put back because the fence was closed
+	held     held
+}
 
-	held    time.Time // since when the key has been held back; zero: it is not
-	holds   int
-	grumble bool // it has been told that this takes long
+// held is how long a key has been held back because of a stale cache. The zero held is
+// that of a key that is not.
+type held struct {
+	since   time.Time
+	retries int
+	err     error
+	warn    time.Time // when the next warning is due
 }
 
 const (
-	// A key that is held back is looked at again after holdLeast, then after twice that,
-	// and so on up to holdMost.
+	// A key that is held back is tried again after holdLeast, then after twice that, and
+	// so on up to holdMost.
 	holdLeast = 5 * time.Millisecond
 	holdMost  = time.Second
-	// heldLong is from when on it is worth a warning. A mirror where nothing happens
-	// moves with bookmarks, about once a minute.
-	heldLong = 90 * time.Second
+	// A key that has been held back for heldLong is worth a warning, and another one
+	// every heldAgain.
+	heldLong  = 30 * time.Second
+	heldAgain = 10 * time.Minute
 )
 
 // note returns the key's note, and makes one if there is none.
@@ -69,8 +77,11 @@ func (n *notes[K]) sweep() {
 }
 
 func (e *note) blank() bool {
-	return e.failures == 0 && !e.limited && len(e.writes) == 0 && e.held.IsZero()
+	return e.failures == 0 && !e.limited && len(e.writes) == 0 && !e.putBack()
 }
+
+// putBack reports whether the key is still to be reconciled for what it was taken for.
+func (e *note) putBack() bool { return e.fenced || e.held.retries > 0 }
 
 func (e *note) prune() {
 	e.writes = slices.DeleteFunc(e.writes, func(w write) bool { return !w.to.pending(w.key) })
@@ -140,49 +151,62 @@ func (n *notes[K]) wrote(key K, writes []write) {
 	}
 }
 
-// missing reports whether a mirror lacks a write of an earlier reconcile.
-func (n *notes[K]) missing(key K) (missing bool) {
+// missing returns an error if a cache lacks a write of an earlier reconcile.
+func (n *notes[K]) missing(key K) (err error) {
 	n.look(key, func(e *note) {
-		e.prune()
-		missing = len(e.writes) > 0
+		if e.prune(); len(e.writes) > 0 {
+			err = e.writes[0].stale()
+		}
 	})
-	return missing
+	return err
 }
 
-// hold notes that the key is held back, and returns for how long now, and since when.
-func (n *notes[K]) hold(key K) (after, since time.Duration) {
+// hold notes that the key is held back because of err. It returns for how long now, since
+// when, and whether a warning is due.
+func (n *notes[K]) hold(key K, err error) (after, since time.Duration, warn bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	e := n.note(key)
-	if e.held.IsZero() {
-		e.held = time.Now()
+	h, now := &n.note(key).held, time.Now()
+	if h.retries == 0 {
+		h.since, h.warn = now, now.Add(heldLong)
 	}
-	after = min(holdMost, holdLeast<<min(e.holds, 16))
-	e.holds++
-	return after, time.Since(e.held)
+	after = min(holdMost, holdLeast<<min(h.retries, 16))
+	h.retries++
+	h.err = err
+	if warn = !now.Before(h.warn); warn {
+		h.warn = now.Add(heldAgain)
+	}
+	return after, now.Sub(h.since), warn
 }
 
-// keep notes that the key has been put back and is still to be reconciled.
-func (n *notes[K]) keep(key K) {
+// fenced notes that the key was put back because of the fence.
+func (n *notes[K]) fenced(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e := n.note(key); e.held.IsZero() {
-		e.held = time.Now()
-	}
+	n.note(key).fenced = true
 }
 
-// complain reports whether nobody has been told yet that the key is held back.
-func (n *notes[K]) complain(key K) (first bool) {
-	n.look(key, func(e *note) { first, e.grumble = !e.grumble, true })
-	return first
-}
-
-// release notes that the key is no longer held back.
+// release notes that the key was reconciled, and met neither a stale cache nor a closed
+// fence. Not before: a reconcile that meets a stale cache each time must be held for
+// longer each time.
 func (n *notes[K]) release(key K) {
-	n.look(key, func(e *note) { e.held, e.holds, e.grumble = time.Time{}, 0, false })
+	n.look(key, func(e *note) { e.fenced, e.held = false, held{} })
 }
 
-func (n *notes[K]) isHeld(key K) (held bool) {
-	n.look(key, func(e *note) { held = !e.held.IsZero() })
-	return held
+func (n *notes[K]) isPutBack(key K) (is bool) {
+	n.look(key, func(e *note) { is = e.putBack() })
+	return is
+}
+
+// heldKeys returns what is held back because of a stale cache, the longest held first.
+func (n *notes[K]) heldKeys(limit int) (keys []HeldKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, e := range n.of {
+		if h := e.held; h.retries > 0 {
+			keys = append(keys, HeldKey{Key: key, Since: h.since, Retries: h.retries, Err: h.err})
+		}
+	}
+	slices.SortFunc(keys, func(a, b HeldKey) int { return a.Since.Compare(b.Since) })
+	return keys[:min(len(keys), limit)]
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -211,7 +210,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 		"conflict":        {conflict, false},
 		"wrapped":         {fmt.Errorf("updating: %w", conflict), false},
 		"two":             {errors.Join(conflict, conflict), false},
-		"behind":          {controller.ErrBehind, false},
+		"stale":           {controller.ErrStaleCache, false},
 		"with some other": {errors.Join(conflict, errOops), true},
 		"other":           {errOops, true},
 	} {
@@ -231,7 +230,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 				want(t, "attempts", n, 4)
 				want(t, "log", log.Len() > 0, tt.noise)
 				want(t, "failed", c.Status().Failed > 0, tt.noise)
-				want(t, "behind", c.Status().Behind > 0, name == "behind")
+				want(t, "stale", c.Status().Stale > 0, name == "stale")
 			})
 		})
 	}
@@ -331,10 +330,8 @@ func TestTheRateIsKept(t *testing.T) {
 			keys <- fmt.Sprint("k", i)
 		}
 		synctest.Wait()
-		var left *controller.LeftError[string]
-		if err := stop(); !errors.As(err, &left) || !slices.Equal(left.Waiting, []string{"k3"}) {
-			t.Errorf("stop: %v", err)
-		}
+		want(t, "error", stop(), nil)
+		want(t, "left", c.Status().LeftKeys, []any{"k3"})
 	})
 }
 

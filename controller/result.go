@@ -5,6 +5,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Result is what is to become of a key that was reconciled without an error. The zero
@@ -35,39 +36,45 @@ func (e *terminalError) Unwrap() error { return e.cause }
 // verdict is what the controller makes of an error.
 type verdict uint8
 
+// Of several errors that were joined, the one whose verdict comes first here decides.
 const (
 	fine     verdict = iota // there is none
-	failed                  // to be reported and tried again
 	final                   // to be reported
-	conflict                // somebody else wrote; to be tried again
-	behind                  // a mirror lacks a write of ours; to be tried again
+	panicked                // to be reported with its stack and tried again
+	failed                  // to be reported and tried again
+	conflict                // another client wrote first; to be tried again
+	stale                   // a cache is older than a write of ours; to be held back
 	fenced                  // the process may not work any more
 )
 
-// judge looks at an error. Of several that were joined, the one that makes most noise
-// decides.
+// judge looks at an error. The value of a panic is not looked into: it may wrap anything.
 func judge(err error) verdict {
-	if err == nil {
-		return fine // before anything is allocated
-	}
-	var all interface{ Unwrap() []error }
-	var last *terminalError
-	switch {
-	case errors.As(err, &last):
-		return final
-	case errors.As(err, &all) && len(all.Unwrap()) > 0:
-		least := fenced
-		for _, err := range all.Unwrap() {
-			if err != nil {
-				least = min(least, judge(err))
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		switch e := e.(type) {
+		case *PanicError:
+			return panicked
+		case *terminalError:
+			return final
+		case interface{ Unwrap() []error }:
+			first := fenced + 1
+			for _, err := range e.Unwrap() {
+				if err != nil {
+					first = min(first, judge(err))
+				}
+			}
+			if first <= fenced {
+				return first
 			}
 		}
-		return least
+	}
+	switch {
+	case err == nil:
+		return fine
 	case errors.Is(err, ErrNotLeading):
 		return fenced
-	case errors.Is(err, ErrBehind):
-		return behind
-	case apierrors.IsConflict(err):
+	case errors.Is(err, ErrStaleCache):
+		return stale
+	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
 		return conflict
 	}
 	return failed

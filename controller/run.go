@@ -51,6 +51,7 @@ type run[K comparable] struct {
 	rate  *rate.Limiter // nil: none
 	notes notes[K]
 	state atomic.Uint32
+	cut   atomic.Bool // a reconcile failed after its context was cancelled for want of grace
 
 	intake  context.Context // ends when nothing new is to begin
 	work    context.Context // ends when what runs is to end
@@ -193,7 +194,7 @@ func (r *run[K]) drain() bool {
 	}
 }
 
-// leave notes what is left. After leadership was lost, what waits is the next leader's.
+// leave reports what is left. After leadership was lost, what waits is the next leader's.
 func (r *run[K]) leave() {
 	s := r.queue.Snapshot()
 	left := &LeftError[K]{Controller: r.c.name}
@@ -204,15 +205,21 @@ func (r *run[K]) leave() {
 		seen := map[K]bool{}
 		for _, item := range slices.Concat(s.Waiting, s.Again, s.Delayed) {
 			// What is delayed after a success has been done for now.
-			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isHeld(item.Key) {
+			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isPutBack(item.Key) {
 				continue
 			}
 			seen[item.Key] = true
 			left.Waiting = append(left.Waiting, item.Key)
 		}
 	}
-	if len(left.Waiting)+len(left.Running) > 0 {
+	r.c.mu.Lock()
+	r.c.left = left.Waiting
+	r.c.mu.Unlock()
+	switch {
+	case len(left.Running) > 0 || r.cut.Load() && len(left.Waiting) > 0:
 		r.fail(left)
+	case len(left.Waiting) > 0:
+		r.c.opts.Logger.Info("stopped with keys still to be reconciled", "waiting", len(left.Waiting), "keys", fmt.Sprint(left.Waiting[:min(10, len(left.Waiting))]))
 	}
 }
 

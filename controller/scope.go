@@ -21,14 +21,20 @@ type scope[K comparable] struct {
 	writes []write
 }
 
-// write is one that a mirror may not show yet.
+// write is one that a cache may not show yet.
 type write struct {
-	to  mirror
+	to  cache
 	key object.Key
 }
 
-// mirror knows whether a write to a key is not shown yet.
-type mirror interface{ pending(key object.Key) bool }
+// stale returns the error of a cache that does not show the write.
+func (w write) stale() error { return fmt.Errorf("%s %s: %w", w.to.name(), w.key, ErrStaleCache) }
+
+// cache knows whether a write to a key is not shown yet.
+type cache interface {
+	pending(key object.Key) bool
+	name() string
+}
 
 // reconciling is what a context knows of the reconcile that it belongs to, whatever the
 // type of its key.

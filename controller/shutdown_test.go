@@ -256,3 +256,52 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 		}
 	})
 }
+
+func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"with grace": 0, "without grace": -1} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				var log strings.Builder
+				c, keys := one(t, func(_ context.Context, key string) (result, error) {
+					switch key {
+					case "fails":
+						return result{}, errOops
+					case "stale":
+						return result{}, controller.ErrStaleCache
+					}
+					return result{After: time.Hour}, nil
+				}, controller.Options[string]{Grace: grace, Logger: logTo(&log)})
+				stop := start(t, c)
+				for _, key := range []string{"later", "fails", "stale"} {
+					keys <- key
+					pass(time.Minute)
+				}
+				log.Reset()
+				want(t, "left while it runs", c.Status().Left, 0)
+				want(t, "error", stop(), nil)
+				s := c.Status()
+				want(t, "left", s.Left, 2)
+				want(t, "keys that are left", len(s.LeftKeys), 2)
+				if text := log.String(); !strings.Contains(text, "level=INFO") || !strings.Contains(text, "waiting=2") || !strings.Contains(text, "fails") {
+					t.Error(text)
+				}
+			})
+		})
+	}
+}
+
+func TestR07_AReconcileThatFinishesInTimeIsNoError(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c, keys := one(t, func(context.Context, string) (result, error) {
+			<-time.After(10 * time.Second)
+			return result{}, errOops // and is to be retried
+		}, controller.Options[string]{})
+		stop := start(t, c)
+		for _, key := range []string{"runs", "waits"} {
+			keys <- key
+			synctest.Wait()
+		}
+		want(t, "error", stop(), nil)
+		want(t, "left", c.Status().Left, 2)
+	})
+}

@@ -24,6 +24,11 @@ type Status struct {
 	Queue workqueue.Stats
 	// Running is what is being reconciled, the longest running first.
 	Running []Running
+	// Left is how many keys still had to be reconciled when the last run ended, for the
+	// first time or again, and LeftKeys are some of them, no more than Options.Errors says.
+	// Both are zero while the controller runs, and after leadership was lost.
+	Left     int
+	LeftKeys []any
 	// Failures are the last errors of keys that have not been reconciled since, the newest
 	// first. No more are kept than Options.Errors says.
 	Failures []Failure
@@ -36,11 +41,14 @@ type Status struct {
 	// Conflicts counts those that met somebody else's write, and Requeued those that asked
 	// for another, with back-off.
 	Conflicts, Requeued uint64
-	// Behind counts those that returned ErrBehind.
-	Behind uint64
-	// Held counts how often a key was put off because a mirror did not show yet what
-	// was written.
+	// Stale counts those that returned ErrStaleCache.
+	Stale uint64
+	// Held counts how often a key was put back because a cache was older than a write of
+	// this process, whether a reconcile met that or was not begun for it.
 	Held uint64
+	// HeldKeys are the keys that are held back for that now, the longest held first. No
+	// more are listed than Options.Errors says.
+	HeldKeys []HeldKey
 	// SourceFailures counts what sources could not turn into keys.
 	SourceFailures uint64
 	// Latency tells how long reconciles took.
@@ -52,6 +60,16 @@ type Running struct {
 	Key     any
 	Attempt int
 	Since   time.Time
+}
+
+// HeldKey is a key that waits for a cache to show what this process wrote.
+type HeldKey struct {
+	Key any
+	// Since is when it was first put back, and Retries is how often it has been.
+	Since   time.Time
+	Retries int
+	// Err wraps [ErrStaleCache]; it names the cache and the object where they are known.
+	Err error
 }
 
 // Failure is the last error of a key.
@@ -74,8 +92,14 @@ func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d waiting, %d running, %d delayed; %d reconciled, %d failed",
 		s.Name, s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running), s.Queue.Delayed, s.Reconciles, s.Failed)
+	if s.Left > 0 {
+		fmt.Fprintf(&b, "; %d left when it stopped", s.Left)
+	}
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
+	}
+	for _, h := range s.HeldKeys {
+		fmt.Fprintf(&b, "\n  %v: held back for %v: %v", h.Key, time.Since(h.Since).Round(time.Second), h.Err)
 	}
 	for _, f := range s.Failures {
 		fmt.Fprintf(&b, "\n  %v: attempt %d: %v", f.Key, f.Attempt, f.Err)
@@ -89,16 +113,21 @@ func (c *Controller[K]) Status() Status {
 	s := Status{
 		Name: c.name, Failures: c.failures.list(), Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
-		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Behind: n.behind.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
+		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
 	c.mu.Lock()
 	r := c.run
+	s.Left = len(c.left)
+	for _, key := range c.left[:min(len(c.left), c.opts.Errors)] {
+		s.LeftKeys = append(s.LeftKeys, key)
+	}
 	c.mu.Unlock()
 	if r == nil {
 		return s
 	}
 	s.State = State(r.state.Load())
 	s.Queue = r.queue.Stats()
+	s.HeldKeys = r.notes.heldKeys(c.opts.Errors)
 	if r.fence != nil {
 		s.Fenced = r.fence.Check()
 	}
@@ -117,7 +146,7 @@ func (c *Controller[K]) Status() Status {
 // counts are figures for Status.
 type counts struct {
 	reconciles, failures, panics, givenUp atomic.Uint64
-	conflicts, requeues, behind, held     atomic.Uint64
+	conflicts, requeues, stale, held      atomic.Uint64
 	sourceFailures                        atomic.Uint64
 }
 

@@ -17,7 +17,7 @@ import (
 // changes or is gone.
 func For[T any](inf *informer.Informer[T], when ...Predicate[T]) Source[object.Key] {
 	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
-	s.Pending = func(key object.Key) bool { return pending(inf, key) }
+	s.Pending = inf.Writes().Pending
 	return s
 }
 
@@ -66,19 +66,6 @@ func groupOf(apiVersion string) string {
 	}
 	return group
 }
-
-// pending reports whether the mirror lacks a write to a key. What it will never show, for
-// want of the namespace, does not count.
-func pending[T any](inf *informer.Informer[T], key object.Key) bool {
-	return inf.Writes().Pending(key) && !errors.Is(inf.Writes().Wait(canceled, key), informer.ErrNotCovered)
-}
-
-// canceled asks without waiting.
-var canceled = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 // watch is a source by a subscription.
 func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], add func(K))) Source[K] {

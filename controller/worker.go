@@ -92,11 +92,10 @@ func (r *run[K]) admit(key K) bool {
 			}
 		}
 	}
-	if r.missing(key) {
-		r.hold(key)
+	if err := r.missing(key); err != nil {
+		r.hold(key, err)
 		return false
 	}
-	r.notes.release(key)
 	// The last thing that is looked at: nothing that takes time comes between it and the
 	// call.
 	if r.fence != nil && r.fence.Check() != nil {
@@ -108,29 +107,29 @@ func (r *run[K]) admit(key K) bool {
 
 // putOff puts a key back that may not be reconciled now.
 func (r *run[K]) putOff(key K) {
-	r.notes.keep(key)
+	r.notes.fenced(key)
 	r.queue.AddAfter(key, fenceRetry)
 }
 
-// missing reports whether a mirror lacks a write that a reconcile of the key must see.
-func (r *run[K]) missing(key K) bool {
+// missing returns an error if a cache lacks a write that a reconcile of the key must see.
+func (r *run[K]) missing(key K) error {
 	for i := range r.c.sources {
-		if p := r.c.sources[i].Pending; p != nil && p(key) {
-			return true
+		if s := &r.c.sources[i]; s.Pending != nil && s.Pending(key) {
+			return fmt.Errorf("%s: %w", s.Name, ErrStaleCache)
 		}
 	}
 	return r.notes.missing(key)
 }
 
-// hold puts a key off until mirrors may show what was written. The event that tells of
-// it will most often be quicker.
-func (r *run[K]) hold(key K) {
-	after, since := r.notes.hold(key)
+// hold puts a key off because of a stale cache. The event that the cache has moved for
+// adds the key too, which is most often quicker.
+func (r *run[K]) hold(key K, err error) {
+	after, since, warn := r.notes.hold(key, err)
 	r.c.counts.held.Add(1)
 	r.queue.AddAfter(key, after)
-	if since >= heldLong && r.notes.complain(key) {
-		r.c.failures.put(key, fmt.Errorf("held back for %v: %w", since.Round(time.Second), ErrBehind), 0)
-		r.c.opts.Logger.Warn("a key is held back because a mirror does not show what was written", "key", fmt.Sprint(key), "for", since)
+	if warn {
+		r.c.opts.Logger.Warn("a key is held back: a cache does not show what this process wrote",
+			"key", fmt.Sprint(key), "for", since.Round(time.Second), "error", err)
 	}
 }
 
@@ -153,6 +152,9 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) {
 	key, c := s.key, &r.c.counts
 	v := judge(err)
+	if err != nil && context.Cause(r.work) == ErrStopping {
+		r.cut.Store(true)
+	}
 	if v == failed && r.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
 		v = fenced // it did as it was told
 	}
@@ -160,14 +162,17 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		c.reconciles.Add(1)
 	}
 	r.notes.wrote(key, s.takeWrites())
+	if v != stale && v != fenced {
+		r.notes.release(key)
+	}
 	switch v {
 	case fine:
 		r.succeeded(key, res)
 	case fenced:
 		r.putOff(key)
-	case behind:
-		c.behind.Add(1)
-		r.hold(key)
+	case stale:
+		c.stale.Add(1)
+		r.hold(key, err)
 	case conflict:
 		c.conflicts.Add(1)
 		r.retry(key)
@@ -176,7 +181,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		c.givenUp.Add(1)
 		r.rest(key)
 		return
-	case failed:
+	case failed, panicked:
 		if attempts := r.notes.failed(key); r.c.opts.Attempts > 0 && attempts >= r.c.opts.Attempts {
 			r.failed(s, err, took, "reconcile failed; given up until the key changes")
 			c.givenUp.Add(1)
@@ -192,7 +197,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		if err != nil {
 			attrs = append(attrs, slog.Any("error", err))
 		}
-		log.LogAttrs(s, slog.LevelDebug, [...]string{fine: "reconciled", conflict: "conflict", behind: "held back", fenced: "fenced off"}[v], attrs...)
+		log.LogAttrs(s, slog.LevelDebug, [...]string{fine: "reconciled", conflict: "conflict", stale: "held back", fenced: "fenced off"}[v], attrs...)
 	}
 }
 

@@ -46,6 +46,8 @@
 // [Informer.WaitFor] waits until it has reached a version, and [Writes] does so for
 // what was written. On a resource where nothing happens the version moves only when the
 // server sends bookmarks, about once a minute, if at all; errors of these waits say so.
+// A written object that is outside of the selection or in quarantine is not waited for:
+// reads through Writes return the cause.
 //
 // # Namespaces
 //

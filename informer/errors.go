@@ -14,9 +14,9 @@ var (
 	ErrStarted = errors.New("informer: started before; make a new one")
 	// ErrStopped is returned, or is the cause, when the informer has stopped.
 	ErrStopped = errors.New("informer: stopped")
-	// ErrNotCovered is the cause when a key is in a namespace that the informer does not
-	// mirror.
-	ErrNotCovered = errors.New("informer: the namespace is not among those that are mirrored")
+	// ErrNotCovered is the cause when an object is outside of what the informer mirrors: in
+	// another namespace, or not selected by its labels or name.
+	ErrNotCovered = errors.New("informer: outside the namespaces or the selection that are mirrored")
 	// ErrAllNamespaces is returned by SetNamespaces for an informer that was not made
 	// with Options.Namespaces.
 	ErrAllNamespaces = errors.New("informer: made without Options.Namespaces, it covers all of its selection")
@@ -98,12 +98,35 @@ func (e *NotReachedError) Error() string {
 			b.WriteString(string(m.Version))
 		}
 	}
-	fmt.Fprintf(&b, "; where nothing else happens only bookmarks move a version, about once a minute if the server sends them: %v", e.Cause)
+	if !errors.Is(e.Cause, ErrNotCovered) {
+		b.WriteString("; where nothing else happens only bookmarks move a version, about once a minute if the server sends them")
+	}
+	fmt.Fprintf(&b, ": %v", e.Cause)
 	return b.String()
 }
 
 // Unwrap returns why the wait ended.
 func (e *NotReachedError) Unwrap() error { return e.Cause }
+
+// QuarantinedError says that the cache cannot show what this process wrote, because it could
+// not read the object. What it has is older.
+type QuarantinedError struct {
+	// Informer is its name.
+	Informer string
+	// Key is that of the object, and Version is what was written.
+	Key     object.Key
+	Version object.Version
+	// Cause is why the object could not be decoded, transformed or stored.
+	Cause error
+}
+
+// Error names the object and the cause.
+func (e *QuarantinedError) Error() string {
+	return fmt.Sprintf("informer %s: %s: version %s was written but is in quarantine: %v", e.Informer, e.Key, e.Version, e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *QuarantinedError) Unwrap() error { return e.Cause }
 
 // PanicError is a panic of a subscriber's function.
 type PanicError struct {

@@ -37,10 +37,11 @@ type Informer[T any] struct {
 	store *store.Store[T]
 	log   *log[T]
 
-	writes *Writes[T]
-	synced chan struct{}
-	ended  chan struct{} // closed when nothing moves any more
-	moved  bell          // rung after every batch, and when the set of sources changes
+	writes  *Writes[T]
+	selects selects
+	synced  chan struct{}
+	ended   chan struct{} // closed when nothing moves any more
+	moved   bell          // rung after every batch, and when the set of sources changes
 
 	// writer is held while a revision is made and logged; mu may be taken inside it.
 	writer  sync.Mutex
@@ -87,7 +88,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 		sources: map[object.Scope]*source[T]{}, seen: map[object.Scope]object.Mark{},
 	}
 	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
-	inf.writes = &Writes[T]{inf: inf}
+	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
 	var err error
 	inf.store, err = store.New(acc, store.Options[T]{
 		Indexes: opts.Indexes, Form: opts.Form, OnMutation: opts.OnMutation, Copy: opts.Copy,

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // Synced returns a channel that is closed when the mirror has its initial state: that of
@@ -70,27 +69,19 @@ func (inf *Informer[T]) WaitFor(ctx context.Context, version object.Version) err
 // or would have it if it still existed. It is otherwise as [Informer.WaitFor]; the cause
 // of the error is [ErrNotCovered] for a namespace that is not mirrored.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version object.Version) error {
-	return inf.waitForKey(ctx, key, version, inf.epochOf(key), func(snap store.Snapshot[T], reached bool) bool {
-		if reached {
+	scope := inf.scopeOf(key)
+	if !inf.covers(scope) {
+		return inf.notReached(key, version, ErrNotCovered)
+	}
+	target := object.Mark{Scope: scope, Epoch: inf.epochOf(key), Version: version}
+	return inf.wait(ctx, func() bool {
+		snap := inf.store.Pin()
+		defer snap.Release()
+		if snap.Mark(scope).Reached(target) {
 			return true
 		}
 		obj, ok := snap.Get(key)
 		return ok && version.NotAfter(inf.acc.VersionOf(obj))
-	})
-}
-
-// waitForKey waits until seen says so of a snapshot; reached tells it whether the key's
-// scope is at the version or in a later epoch.
-func (inf *Informer[T]) waitForKey(ctx context.Context, key object.Key, version object.Version,
-	epoch object.Epoch, seen func(snap store.Snapshot[T], reached bool) bool) error {
-	scope := inf.scopeOf(key)
-	if !slices.Contains(inf.covered(), scope) {
-		return inf.notReached(key, version, ErrNotCovered)
-	}
-	return inf.wait(ctx, func() bool {
-		snap := inf.store.Pin()
-		defer snap.Release()
-		return seen(snap, snap.Mark(scope).Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version}))
 	}, func(cause error) error { return inf.notReached(key, version, cause) })
 }
 
@@ -111,6 +102,14 @@ func (inf *Informer[T]) epochOf(key object.Key) object.Epoch {
 	snap := inf.store.Pin()
 	defer snap.Release()
 	return snap.Mark(inf.scopeOf(key)).Epoch
+}
+
+// covers reports whether a scope is to be mirrored.
+func (inf *Informer[T]) covers(scope object.Scope) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	src := inf.sources[scope]
+	return src != nil && src.wanted
 }
 
 // covered returns the scopes that are to be mirrored, in order.

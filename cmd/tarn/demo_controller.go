@@ -23,7 +23,7 @@ const summaryName = "tarn-summary"
 type summarizer struct {
 	namespaces *tarn.Handle[*corev1.Namespace]
 	pods       *tarn.Handle[*corev1.Pod]
-	configs    *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.DeleteOptions]
+	configs    *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
 }
 
 func newSummarizer(namespaces *tarn.Handle[*corev1.Namespace], pods *tarn.Handle[*corev1.Pod], configs *tarn.Handle[*corev1.ConfigMap]) (*controller.Controller[object.Key], error) {

@@ -21,7 +21,7 @@ var (
 	controllerFailing    = controllerDesc("tarn_controller_failing_keys", "Keys that failed and have not been reconciled since, as far as they are remembered.", "controller")
 	controllerPanics     = controllerDesc("tarn_controller_panics_total", "Reconciles that panicked; they are among the errors too.", "controller")
 	controllerGivenUp    = controllerDesc("tarn_controller_given_up_total", "Reconciles after which the key was not tried again; they are among the errors too.", "controller")
-	controllerHeld       = controllerDesc("tarn_controller_held_total", "Times that a key was put off because a mirror did not show yet what was written.", "controller")
+	controllerHeld       = controllerDesc("tarn_controller_held_total", "Times that a key was put back because a cache was older than what was written.", "controller")
 	controllerSource     = controllerDesc("tarn_controller_source_failures_total", "What sources could not turn into keys.", "controller")
 )
 
@@ -40,7 +40,7 @@ type tally struct {
 }
 
 func (t *tally) succeeded(s controller.Status) float64 {
-	others := s.Failed + s.Conflicts + s.Requeued + s.Behind
+	others := s.Failed + s.Conflicts + s.Requeued + s.Stale
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s.Reconciles > others {
@@ -55,7 +55,7 @@ func (t *tally) collect(to chan<- prometheus.Metric) {
 	counter(to, controllerReconciles, float64(s.Failed), name, "error")
 	counter(to, controllerReconciles, float64(s.Conflicts), name, "conflict")
 	counter(to, controllerReconciles, float64(s.Requeued), name, "requeue")
-	counter(to, controllerReconciles, float64(s.Behind), name, "behind")
+	counter(to, controllerReconciles, float64(s.Stale), name, "stale")
 	l := s.Latency
 	to <- prometheus.MustNewConstSummary(controllerDuration, l.Count, l.Mean.Seconds()*float64(l.Count), map[float64]float64{
 		0.5: l.Median.Seconds(), 0.99: l.Most99.Seconds(), 1: l.Max.Seconds(),

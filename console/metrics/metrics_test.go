@@ -239,8 +239,8 @@ func TestControllersAreShownByResult(t *testing.T) {
 				return controller.Result{}, errors.New("oops")
 			case key == "terminal":
 				return controller.Result{}, controller.Terminal(errors.New("oops"))
-			case key == "behind" && first:
-				return controller.Result{}, controller.ErrBehind
+			case key == "stale" && first:
+				return controller.Result{}, controller.ErrStaleCache
 			case key == "requeue" && first:
 				return controller.Result{Requeue: true}, nil
 			case key == "long":
@@ -259,7 +259,7 @@ func TestControllersAreShownByResult(t *testing.T) {
 			close(free)
 			advance(time.Minute) // nothing is left to do
 		})
-		for _, key := range []string{"fine", "panic", "error", "terminal", "behind", "requeue"} {
+		for _, key := range []string{"fine", "panic", "error", "terminal", "stale", "requeue"} {
 			keys <- key
 			advance(time.Minute)
 		}
@@ -278,7 +278,7 @@ func TestControllersAreShownByResult(t *testing.T) {
 			tarn_controller_reconcile_duration_seconds{controller="web",quantile="1"} 1
 			tarn_controller_reconcile_duration_seconds_sum{controller="web"} 10
 			tarn_controller_reconcile_duration_seconds_count{controller="web"} 10
-			tarn_controller_reconciles_total{controller="web",result="behind"} 1
+			tarn_controller_reconciles_total{controller="web",result="stale"} 1
 			tarn_controller_reconciles_total{controller="web",result="conflict"} 0
 			tarn_controller_reconciles_total{controller="web",result="error"} 3
 			tarn_controller_reconciles_total{controller="web",result="requeue"} 1

@@ -1,7 +1,7 @@
 // Package leader elects one of several processes with a Lease of Kubernetes, by way of
 // client-go's leaderelection. An [Elector] is a controller.Leadership:
 //
-//	lock := leader.NewLease(clientset.CoordinationV1(), object.Key{Namespace: "shop", Name: "web"}, hostname)
+//	lock := leader.NewLease(clientset.CoordinationV1(), object.Key{Namespace: "shop", Name: "web"}, "")
 //	elector, err := leader.New(lock, leader.Options{})
 //	…
 //	return controller.Run(ctx, pods, controller.Led(elector, web))

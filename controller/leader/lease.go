@@ -3,10 +3,12 @@ package leader
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -14,9 +16,17 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// NewLease makes the lock that an [Elector] needs of a Lease. The identity must be
-// another one for each process; the name of the pod is a good one.
+// NewLease makes the lock that an [Elector] needs of a Lease. Two processes with the same
+// identity take each other's lease for their own, and both lead: an identity must belong
+// to one process only, which a hostname or the name of a Deployment does not. An empty one
+// is the hostname, "_" and a random UUID.
 func NewLease(client coordinationv1.LeasesGetter, lease object.Key, identity string) resourcelock.Interface {
+	if identity == "" {
+		identity = string(uuid.NewUUID())
+		if host, err := os.Hostname(); err == nil {
+			identity = host + "_" + identity
+		}
+	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name},
 		Client:     client,

@@ -3,6 +3,8 @@ package leader
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,5 +161,25 @@ func TestNewLeaseIsClientGosLeaseLock(t *testing.T) {
 	l := NewLease(nil, object.Key{Namespace: "shop", Name: "web"}, "me")
 	if l.Identity() != "me" || l.Describe() != "shop/web" {
 		t.Error(l.Identity(), l.Describe())
+	}
+}
+
+func TestR08_TheDefaultIdentityIsTheHostnameAndAUUID(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := object.Key{Namespace: "shop", Name: "web"}
+	a, b := NewLease(nil, lease, ""), NewLease(nil, lease, "")
+	for _, id := range []string{a.Identity(), b.Identity()} {
+		if rest, ok := strings.CutPrefix(id, host+"_"); !ok || len(rest) != 36 {
+			t.Errorf("identity %q; want %s_ and a UUID", id, host)
+		}
+	}
+	if a.Identity() == b.Identity() {
+		t.Errorf("two electors have the identity %s", a.Identity())
+	}
+	if id := NewLease(nil, lease, "pod-1").Identity(); id != "pod-1" {
+		t.Errorf("identity %q; want the given one", id)
 	}
 }

@@ -94,7 +94,7 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 type worker struct {
 	identity string
 	trace    *trace
-	client   *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.DeleteOptions]
+	client   *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
 
 	mu       sync.Mutex // guards what follows
 	deadline time.Time  // of the lease

@@ -1,0 +1,240 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/wire"
+)
+
+const finalizer = controller.Finalizer("example.com/f")
+
+func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
+	for name, remove := range map[string]func(ctx context.Context, c *podClient, pod *corev1.Pod) error{
+		"update": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
+			_, _, err := controller.Finalize(ctx, c, pod, finalizer, func(context.Context, *corev1.Pod) error { return nil })
+			return err
+		},
+		"patch": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
+			_, err := c.Patch(ctx, keyOf(pod), func(p *corev1.Pod) { finalizer.Remove(p) }, none{})
+			return err
+		},
+		"apply": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
+			_, err := c.Apply(ctx, keyOf(pod), &corev1.Pod{}, none{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				srv := newPods()
+				srv.set("shop/web", func(p *corev1.Pod) { finalizer.Add(p) })
+				srv.remove("shop/web")
+				pods := newInformer("pods", srv)
+				client := controller.NewClient(srv, pods)
+				kicks := make(chan object.Key)
+				cleanups := 0
+				c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+					pod, ok, err := client.Get(key)
+					if err != nil || !ok {
+						return result{}, err
+					}
+					cleanups++
+					return result{Requeue: true}, remove(ctx, client, pod)
+				}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
+				srv.stall(true) // it lists, and sends no events afterwards
+				start(t, pods, c)
+				synctest.Wait()
+				for range 3 {
+					kicks <- web
+					pass(10 * time.Second)
+				}
+				want(t, "cleanups while the cache lags", cleanups, 1)
+				srv.stall(false)
+				pass(10 * time.Second)
+				want(t, "cleanups", cleanups, 1)
+				want(t, "held", len(c.Status().HeldKeys), 0)
+				want(t, "failed", c.Status().Failed, 0)
+			})
+		})
+	}
+}
+
+func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		start(t, pods)
+		synctest.Wait()
+		srv.stall(true)
+		config := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}}
+		if pod, err := client.Apply(t.Context(), web, config, none{}); err != nil || pod.Labels["a"] != "1" {
+			t.Fatal(pod, err)
+		}
+		if _, _, err := client.Get(web); !errors.Is(err, controller.ErrStaleCache) {
+			t.Errorf("Get: %v", err)
+		}
+		srv.stall(false)
+		synctest.Wait()
+		if pod, _, err := client.Get(web); err != nil || pod.Labels["a"] != "1" {
+			t.Error(pod, err)
+		}
+	})
+}
+
+func TestR01_AKeyIsNotReconciledBeforeADeletionFromElsewhereShows(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		kicks := make(chan object.Key)
+		var d diary
+		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
+			_, ok := pods.Get(key)
+			d.write("%v", ok)
+			return result{}, nil
+		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
+		start(t, pods, c)
+		synctest.Wait()
+		want(t, "first", d.read(), []string{"true"})
+		srv.stall(true)
+		if err := client.Delete(t.Context(), web, none{}); err != nil {
+			t.Fatal(err)
+		}
+		kicks <- web
+		pass(10 * time.Second)
+		want(t, "before it shows", d.read(), nil)
+		srv.stall(false)
+		pass(10 * time.Second)
+		for _, line := range d.read() {
+			want(t, "then", line, "false")
+		}
+	})
+}
+
+func TestR02_ReadsOfWhatTheCacheWillNotShowSayWhy(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		srv := newPods("shop/web")
+		pods, err := informer.New(srv, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
+			Name: "pods", Reflector: reflector.Options[*corev1.Pod]{Streaming: reflector.StreamingOff},
+			Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
+				if p.Labels["bad"] != "" {
+					return nil, errOops
+				}
+				return p, nil
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := controller.NewClient(srv, pods)
+		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
+			pod, ok, err := client.Get(key)
+			if err == nil && ok && pod.Labels["bad"] == "" {
+				_, err = client.Patch(ctx, key, label[*corev1.Pod]("bad", "1"), none{})
+				return result{Requeue: true}, err
+			}
+			return result{}, err
+		}, options{Attempts: 3}, controller.For(pods))
+		start(t, pods, c)
+		pass(time.Minute)
+		s := c.Status()
+		want(t, "held", len(s.HeldKeys), 0)
+		want(t, "given up", s.GivenUp, 1)
+		var q *informer.QuarantinedError
+		if len(s.Failures) != 1 || !errors.As(s.Failures[0].Err, &q) || !errors.Is(q, errOops) {
+			t.Errorf("%+v", s.Failures)
+		}
+	})
+}
+
+// throttled is a server that refuses each request with 429 and asks for a pause.
+type throttled struct {
+	sent  int
+	after func()
+}
+
+func (s *throttled) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		if _, err := io.Copy(io.Discard, req.Body); err != nil {
+			return nil, err
+		}
+		req.Body.Close()
+	}
+	s.sent++
+	s.after()
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"5"}},
+		Body: io.NopCloser(strings.NewReader("")), Request: req,
+	}, nil
+}
+
+func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
+	type apiClient = controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	for name, send := range map[string]func(ctx context.Context, c *apiClient) error{
+		"create": func(ctx context.Context, c *apiClient) error {
+			_, err := c.Create(ctx, pod, wire.WriteOptions{})
+			return err
+		},
+		"update": func(ctx context.Context, c *apiClient) error {
+			_, err := c.Update(ctx, pod, wire.WriteOptions{})
+			return err
+		},
+		"status": func(ctx context.Context, c *apiClient) error {
+			_, err := c.UpdateStatus(ctx, pod, wire.WriteOptions{})
+			return err
+		},
+		"patch": func(ctx context.Context, c *apiClient) error {
+			_, err := c.Patch(ctx, web, wire.MergePatch([]byte(`{}`)), wire.WriteOptions{})
+			return err
+		},
+		"apply": func(ctx context.Context, c *apiClient) error {
+			_, err := c.Apply(ctx, web, map[string]any{}, wire.ApplyOptions{FieldManager: "me"})
+			return err
+		},
+		"delete": func(ctx context.Context, c *apiClient) error {
+			return c.Delete(ctx, web, wire.DeleteOptions{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				g := newGate()
+				srv := &throttled{after: func() { g.set(true) }} // the lease ends while the client waits
+				conn, err := wire.NewWithTransport(&url.URL{Scheme: "http", Host: "example.com"}, srv, wire.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				client := controller.NewClient(wire.For(conn, wire.MustOf[*corev1.Pod]()), newInformer("pods", newPods()))
+				var sendErr error
+				c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+					sendErr = send(controller.WithFence(ctx, g), client)
+					return result{}, sendErr
+				}, controller.Options[string]{})
+				start(t, c)
+				keys <- "k"
+				pass(7 * time.Second)
+				want(t, "requests", srv.sent, 1)
+				if !errors.Is(sendErr, controller.ErrNotLeading) {
+					t.Error(sendErr)
+				}
+				s := c.Status()
+				want(t, "a fenced write is no failure", []uint64{s.Failed, s.Reconciles}, []uint64{0, 0})
+			})
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package informer
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// selects is what is known of a Selection without the server.
+type selects struct {
+	namespace string
+	labels    labels.Selector     // nil: not known
+	fields    fields.Requirements // those that are known
+}
+
+func newSelects(sel object.Selection, hasLabels bool) selects {
+	s := selects{namespace: sel.Namespace}
+	if l, err := labels.Parse(sel.Labels); err == nil && hasLabels {
+		s.labels = l
+	}
+	if f, err := fields.ParseSelector(sel.Fields); err == nil {
+		for _, r := range f.Requirements() {
+			if r.Field == "metadata.name" || r.Field == "metadata.namespace" {
+				s.fields = append(s.fields, r)
+			}
+		}
+	}
+	return s
+}
+
+// outside reports whether an object is certainly not selected.
+func (s selects) outside(key object.Key, set map[string]string) bool {
+	if s.namespace != "" && key.Namespace != s.namespace || s.labels != nil && !s.labels.Matches(labels.Set(set)) {
+		return true
+	}
+	is := fields.Set{"metadata.name": key.Name, "metadata.namespace": key.Namespace}
+	for _, r := range s.fields {
+		if one, err := fields.ParseSelector(r.Field + string(r.Operator) + fields.EscapeValue(r.Value)); err == nil && !one.Matches(is) {
+			return true
+		}
+	}
+	return false
+}
+
+var errUnnamed = errors.New("more objects are in quarantine than are listed")
+
+// unreadable returns why an object cannot be shown, if it is in quarantine. older tells
+// that the cache shows an older state of it at a later version, so that something must be
+// wrong with it.
+func (inf *Informer[T]) unreadable(scope object.Scope, key object.Key, uid object.UID, older bool) error {
+	inf.mu.Lock()
+	var refl *reflector.Reflector[T]
+	if src := inf.sources[scope]; src != nil {
+		refl = src.refl
+	}
+	inf.mu.Unlock()
+	if refl == nil {
+		return nil
+	}
+	named := refl.Quarantine()
+	for _, q := range named {
+		if q.Key == key && q.UID == uid {
+			return q.Cause
+		}
+	}
+	switch refused := inf.refusal.Load(); {
+	case older && refl.Status().Quarantined > len(named):
+		return errUnnamed
+	case older && refused != nil:
+		return *refused
+	}
+	return nil
+}

@@ -128,6 +128,8 @@ func join(a, b string) string {
 
 // Compact has the mirror hold objects as bytes, which are decoded when they are read: a
 // fraction of the memory, for slower reads. It is a mirror apart from the decoded one.
+// What a transform sets must survive encoding: the TypeMeta of a typed object that travels
+// as protobuf does not, nor does an empty list or map in place of none.
 func Compact() Option {
 	return optionFunc(func(d *declaration) error {
 		d.compact = true

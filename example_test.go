@@ -252,8 +252,42 @@ func ExampleCluster_Status() {
 	// pods (compact) Pod typed true 2
 }
 
-// Two places that want different things of one mirror are told of each other.
+// A transform owns the object that it is given, and may write to all of it.
 func ExampleNewTransform() {
+	slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) {
+		delete(p.Annotations, "example.com/notes")
+		for i := range p.Spec.Containers {
+			p.Spec.Containers[i].Env = nil
+			p.Spec.Containers[i].Image = "mirror.example.com/" + p.Spec.Containers[i].Image
+		}
+		return p, nil
+	})
+	replica := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{"example.com/notes": "long"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "nginx", Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}}},
+		}
+	}
+	_, opts, end := demo(replica("web-1"), replica("web-2"), replica("web-3"))
+	defer end()
+	cluster := must(tarn.Connect(opts))
+	pods := must(tarn.Informer[*corev1.Pod](cluster, tarn.WithTransform(slim)))
+	ctx, stop := run(cluster)
+	defer stop()
+	if err := cluster.WaitSynced(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for p := range pods.Snapshot().All() {
+		fmt.Println(p.Name, p.Annotations, p.Spec.Containers[0].Image, p.Spec.Containers[0].Env)
+	}
+	// Output:
+	// web-1 map[] mirror.example.com/nginx []
+	// web-2 map[] mirror.example.com/nginx []
+	// web-3 map[] mirror.example.com/nginx []
+}
+
+// Two places that want different things of one mirror get an error that names both.
+func ExampleConflictError() {
 	noEnv := tarn.NewTransform("no env", func(p *corev1.Pod) (*corev1.Pod, error) {
 		for i := range p.Spec.Containers {
 			p.Spec.Containers[i].Env = nil

@@ -26,22 +26,38 @@ func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
 			},
 		)
 	}
-	return store.Packed(encodeJSON[X], decodeJSON[X])
+	if _, ok := any(res.New()).(*unstructured.Unstructured); ok {
+		return store.Packed(
+			func(obj *X) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) },
+			func(data []byte) (*X, error) {
+				u, err := decodeTree(data)
+				return any(u).(*X), err
+			},
+		)
+	}
+	return store.Packed(
+		func(obj *X) ([]byte, error) { return utiljson.Marshal(obj) },
+		func(data []byte) (*X, error) {
+			obj := new(X)
+			return obj, utiljson.Unmarshal(data, obj)
+		},
+	)
 }
 
-func encodeJSON[X any](obj *X) ([]byte, error) {
-	if u, ok := any(obj).(*unstructured.Unstructured); ok {
-		return utiljson.Marshal(u.Object)
-	}
-	return utiljson.Marshal(obj)
+// encodeTree and decodeTree are exact: what is decoded is equal to what was encoded, down to
+// the types of its numbers.
+func encodeTree(u *unstructured.Unstructured) ([]byte, error) {
+	return appendTree(nil, u.Object, 0)
 }
 
-// decodeJSON makes whole numbers int64 where they have no type. An unstructured object
-// would not read one without a kind by itself, which items of lists may be.
-func decodeJSON[X any](data []byte) (*X, error) {
-	obj := new(X)
-	if u, ok := any(obj).(*unstructured.Unstructured); ok {
-		return obj, utiljson.Unmarshal(data, &u.Object)
+func decodeTree(data []byte) (*unstructured.Unstructured, error) {
+	v, rest, err := readTree(string(data))
+	m, ok := v.(map[string]any)
+	if err == nil && (!ok || rest != "") {
+		err = errTree
 	}
-	return obj, utiljson.Unmarshal(data, obj)
+	return &unstructured.Unstructured{Object: m}, err
 }
+
+// unmarshalTree makes whole numbers int64, as apimachinery does.
+func unmarshalTree(data []byte, into *any) error { return utiljson.Unmarshal(data, into) }

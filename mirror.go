@@ -198,7 +198,10 @@ func (id identity) name() string {
 
 // build makes the informer of a mirror.
 func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *declaration, indexes []store.AnyIndex[*X]) error {
-	source, err := api.Source(object.Selection{}, wire.SourceOptions{Drop: slices.Collect(maps.Values(d.dropped))})
+	source, err := api.Source(object.Selection{}, wire.SourceOptions{
+		Drop:           slices.Collect(maps.Values(d.dropped)),
+		DisableSharing: d.transform != nil, // the informer asks for that, and the tables would be for nothing
+	})
 	if err != nil {
 		return err
 	}

@@ -128,6 +128,8 @@ func join(a, b string) string {
 
 // Compact has the mirror hold objects as bytes, which are decoded when they are read: a
 // fraction of the memory, for slower reads. It is a mirror apart from the decoded one.
+// What a transform sets must survive encoding: the TypeMeta of a typed object that travels
+// as protobuf does not, nor does an empty list or map in place of none.
 func Compact() Option {
 	return optionFunc(func(d *declaration) error {
 		d.compact = true
@@ -170,9 +172,14 @@ type Transform[T any] struct {
 	apply func(T) (T, error)
 }
 
-// NewTransform makes a transform. The name is for people. The function may change the
-// object it is given, but not its key, UID or version; it is called once for each object
-// that arrives. An error puts the object in quarantine, where Status shows it.
+// NewTransform makes a transform. The name appears in errors. The function is called once
+// for each object that arrives, before any other code sees it. It owns the object: it may
+// write to any part of it, maps and slices included, until it returns, and no other object
+// shares one. It must not change key, UID or version. If it does, or returns an error or
+// nil, or panics, the object goes to quarantine, where Status shows it.
+//
+// Objects of a mirror with a transform are decoded without sharing equal parts, which
+// takes more memory. [Drop] leaves fields out without that cost.
 func NewTransform[T any](name string, apply func(T) (T, error)) *Transform[T] {
 	return &Transform[T]{name: name, apply: apply}
 }

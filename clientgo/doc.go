@@ -34,7 +34,7 @@
 // handler that panics ends the program unless told otherwise by apimachinery's
 // runtime.ReallyCrash. [Behaviour] turns on what the rest of Tarn does better: lives that are
 // told apart, relists that tell changes only, backlogs that are bounded, panics that cost
-// one event.
+// one event, and parts that objects share.
 // docs/clientgo-differences.md is the list of what is different all the same, and
 // docs/clientgo-behaviours.md says which test holds which of client-go's behaviours.
 package clientgo

@@ -57,6 +57,13 @@ type Behaviour struct {
 	// A handler that keeps up is told each change as before, but for those of one object
 	// that the server sent at once. Defaults to every change, one by one.
 	FoldBacklog bool
+	// ShareParts has the objects that come by way of the wire share the parts that are
+	// encoded alike, such as the containers of the pods of one template, which saves most
+	// of their memory and of the time to decode them. A handler or reader that writes to an
+	// object, or to a shallow copy of one, then changes other objects too; only a
+	// DeepCopy may be written to. A transform gets objects that share nothing all the
+	// same. Defaults to false: as in client-go, no object shares a part with another.
+	ShareParts bool
 }
 
 // NewSharedIndexInformer is the function of that name with this behaviour, for whoever
@@ -201,7 +208,11 @@ func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record],
 	opts := reflectorOptions(inf.lw, "")
 	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
 	opts.Transform = transforming(inf.transform)
-	inf.reflector = must(reflector.New(recordsOf(inf.lw, inf.example), &feed{inf: inf, ctx: ctx}, opts))
+	src := recordsOf(inf.lw, inf.example)
+	if !inf.behaviour.ShareParts {
+		src = owned{src}
+	}
+	inf.reflector = must(reflector.New(src, &feed{inf: inf, ctx: ctx}, opts))
 
 	inf.deltas.Lock()
 	defer inf.deltas.Unlock()

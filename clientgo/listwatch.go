@@ -30,8 +30,9 @@ type ListWatchOptions struct {
 	// Tweak may change the options of each request before it is sent, as the
 	// tweakListOptions of generated informers do. Defaults to none.
 	Tweak func(*metav1.ListOptions)
-	// Source says how the wire asks and decodes. Its Hook runs after Tweak. Defaults to
-	// the zero SourceOptions.
+	// Source says how the wire asks and decodes. Its Hook runs after Tweak. Objects share
+	// parts only in an informer with [Behaviour].ShareParts. Defaults to the zero
+	// SourceOptions.
 	Source wire.SourceOptions
 }
 
@@ -98,6 +99,7 @@ func (lw *listWatch[T]) ListWithContext(ctx context.Context, opts metav1.ListOpt
 		Match:     object.Match(opts.ResourceVersionMatch),
 		Limit:     opts.Limit,
 		Continue:  opts.Continue,
+		Owned:     true, // programs written for client-go count on it
 	}, nil, func(item object.Item[T]) error {
 		if item.Err == nil {
 			objs = append(objs, item.Object)
@@ -142,6 +144,7 @@ func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 		Match:         object.Match(opts.ResourceVersionMatch),
 		InitialEvents: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
 		Bookmarks:     opts.AllowWatchBookmarks,
+		Owned:         true,
 	}
 	if opts.TimeoutSeconds != nil {
 		wo.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second

@@ -157,7 +157,7 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 	opts.Since = r.last
 	r.mu.Unlock()
 	f := &storeFeed{r: r, ctx: ctx, listed: make(chan struct{})}
-	inner := must(reflector.New(recordsOf(r.lw, r.expected), f, opts))
+	inner := must(reflector.New(owned{recordsOf(r.lw, r.expected)}, f, opts))
 	f.lost = func(err error) {
 		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
 		inner.Relist(err)

@@ -26,6 +26,10 @@ import (
 // goes through its own List and Watch. Streaming lists too are asked for by its Watch;
 // whether it knows them, watchlist.DoesClientNotSupportWatchListSemantics says.
 //
+// Objects are passed on as the ListerWatcher returns them. With a transform they belong to
+// the informer: the ListerWatcher must return objects that nothing else refers to, as
+// client-go's clients and fakes do.
+//
 // A List that knows no context is left behind where its context ends first, as in
 // client-go, and its goroutine ends when it returns.
 func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
@@ -55,6 +59,22 @@ func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 		}
 	}
 	return s
+}
+
+// owned is a source whose objects share no part with each other, whether or not there is a
+// transform: programs written for client-go may count on it.
+type owned struct{ reflector.Source[record] }
+
+// List implements reflector.Source.
+func (s owned) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[record]) error) (object.Page, error) {
+	opts.Owned = true
+	return s.Source.List(ctx, opts, held, sink)
+}
+
+// Watch implements reflector.Source.
+func (s owned) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[record], error) {
+	opts.Owned = true
+	return s.Source.Watch(ctx, opts, held)
 }
 
 // lwSource is a reflector.Source by way of a ListerWatcher.

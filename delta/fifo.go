@@ -264,13 +264,18 @@ func (f *FIFO[T]) HasSynced() bool {
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (f *FIFO[T]) Synced() <-chan struct{} { return f.synced }
 
-// identify reads all there is to know of an object, before the lock is taken.
-func (f *FIFO[T]) identify(obj T) (object.Key, object.Version, object.Scope, error) {
-	key, err := f.acc.Key(obj)
-	if err != nil {
+// identify reads all there is to know of an object, before the lock is taken. An accessor
+// that panics on one object must not end the producer: it is an error.
+func (f *FIFO[T]) identify(obj T) (key object.Key, version object.Version, scope object.Scope, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("delta: the accessor panicked on a value of type %T: %v", obj, p)
+		}
+	}()
+	if key, err = f.acc.Key(obj); err != nil {
 		return key, "", "", fmt.Errorf("delta: cannot queue an object: %w", err)
 	}
-	scope := object.Everything
+	scope = object.Everything
 	if f.opts.ScopeOf != nil {
 		scope = f.opts.ScopeOf(key)
 	}

@@ -64,7 +64,10 @@
 // hardly more memory than what it leaves. For typed objects in protobuf their own Marshal
 // and the Decode of the wire.Source go together well. What should never become objects at all (managedFields, say) is for the Source
 // to leave out; an informer of metadata only is one whose Source yields
-// metav1.PartialObjectMetadata. Options.Transform changes objects before they are held.
+// metav1.PartialObjectMetadata. Options.Transform changes objects before they are held. It
+// owns each object until it returns; afterwards nothing writes to the object, which readers,
+// subscribers and index functions share. A mirror with a transform is decoded without
+// sharing equal parts between objects, and so takes more memory.
 //
 // # Where to begin reading
 //

@@ -39,10 +39,12 @@ type Options[T any] struct {
 	// Defaults to decoded.
 	Form store.Form[T]
 
-	// Transform is applied once to each object before it is held, also to that of a
-	// deletion. It may change the object it is given, but not its key, UID or version.
-	// An error, or a panic, puts the object in quarantine, where Status shows it, and
-	// the last good state stays. Defaults to none.
+	// Transform runs once per object before it is stored, including the last state of a
+	// deleted object. It owns the object it is given and may write to any part of it
+	// until it returns: no other object shares one. The source must yield such objects
+	// when asked to (Owned in the options of lists and watches); a wire.Source does.
+	// An error, a panic, a nil object and another key, UID or version put the object in
+	// quarantine, where Status shows it, and the last good state stays. Defaults to none.
 	Transform func(T) (T, error)
 
 	// Resync is the period after which subscribers that do not say otherwise are told
@@ -73,7 +75,7 @@ type Options[T any] struct {
 	OnPanic func(*PanicError)
 
 	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
-	// Rest, Resync and ShouldResync must be empty: they follow from what is said here. So does
+	// Accessor, Rest, Resync and ShouldResync must be empty: they follow from what is said here. So does
 	// its Logger, unless it has one. Defaults to the zero reflector.Options.
 	Reflector reflector.Options[T]
 
@@ -119,8 +121,8 @@ func (o Options[T]) validate() error {
 	case slices.Contains(o.Namespaces, ""):
 		return errors.New("informer: an empty name is among Namespaces; leave Namespaces nil for all of them")
 	case r.Name != "" || r.Selection != (object.Selection{}) || r.Scope != object.Everything ||
-		r.Since != (object.Mark{}) || r.Transform != nil || r.Rest != nil || r.Resync != 0 || r.ShouldResync != nil:
-		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Rest, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
+		r.Since != (object.Mark{}) || r.Transform != nil || r.Accessor.Key != nil || r.Rest != nil || r.Resync != 0 || r.ShouldResync != nil:
+		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Accessor, Rest, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
 	}
 	return nil
 }

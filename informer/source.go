@@ -104,7 +104,7 @@ func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T
 	inf.mu.Lock()
 	opts.Since = inf.seen[scope]
 	inf.mu.Unlock()
-	opts.Transform = inf.opts.Transform
+	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {
 		opts.Rest = inf.store.Rest
 	}

@@ -57,7 +57,7 @@ func (l *listing[T]) cutBack(n int) {
 
 // request returns what to ask for.
 func (r *Reflector[T]) request(l *listing[T]) object.ListOptions {
-	opts := object.ListOptions{Selection: r.opts.Selection, Continue: l.token}
+	opts := object.ListOptions{Selection: r.opts.Selection, Continue: l.token, Owned: r.opts.Transform != nil}
 	paged := r.opts.PageSize > 0 && l.unpaged == ""
 	switch {
 	case l.token != "":
@@ -146,12 +146,7 @@ func (r *Reflector[T]) readPage(ctx context.Context, l *listing[T], opts object.
 // take makes a listed item ready for the sink.
 func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 	if r.opts.Transform != nil && item.Err == nil && !item.Held {
-		obj, err := r.transform(item.Object)
-		if err != nil {
-			var none T
-			obj, item.Err = none, fmt.Errorf("transform: %w", err)
-		}
-		item.Object = obj
+		item.Object, item.Err = r.transform(item.Object)
 	}
 	switch {
 	case item.Err != nil:

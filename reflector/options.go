@@ -109,11 +109,18 @@ type Options[T any] struct {
 	// of its own. Defaults to always.
 	ShouldResync func() bool
 
-	// Transform is applied once to each object, also to that of a deletion, before it
-	// goes to the sink. It may change the object it is given and must not change its
-	// key, UID or version. An error, or a panic, puts the object in quarantine. What is
-	// held already is not transformed again. Defaults to none.
+	// Transform runs once per object before it goes to the sink, including the last
+	// state of a deleted object. It owns the object it is given: it may write to any part
+	// of it until it returns, and to no part later. The reflector asks its source for such
+	// objects (Owned in the options of lists and watches), which share no part with any
+	// other. An error, a panic, a nil object and another key, UID or version put the
+	// object in quarantine. An object that is held already is not transformed again.
+	// Defaults to none.
 	Transform func(T) (T, error)
+
+	// Accessor reads the key, UID and version that a Transform must not change.
+	// Defaults to the Kubernetes metadata of T; where T has none, nothing is compared.
+	Accessor object.Accessor[T]
 
 	// Rest puts an object to rest in the form in which the consumer will hold it,
 	// or reports that it cannot. It is given the objects of lists, after Transform, so

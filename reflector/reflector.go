@@ -403,16 +403,6 @@ func (r *Reflector[T]) resyncs(ctx context.Context, cancel context.CancelCauseFu
 	}
 }
 
-// transform applies Options.Transform.
-func (r *Reflector[T]) transform(obj T) (out T, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return r.opts.Transform(obj)
-}
-
 func (r *Reflector[T]) logSlowList(l *listing[T], items int) {
 	if took := time.Since(l.started); took > r.opts.SlowList {
 		r.opts.Logger.Warn("slow list", "took", took, "pages", l.page, "items", items,

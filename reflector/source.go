@@ -10,6 +10,11 @@ import (
 // call at a time. Its errors are *apierrors.StatusError (or wrap it) for what the API
 // says, [object.ErrCorrupt], [object.ErrWrongKind] and [object.ErrIdle]; all others
 // count as failures of the network, after which the same is asked again.
+//
+// Where the options of a request have Owned set, the objects it yields belong to the
+// reflector, whose transform writes to them: they share no part with each other or with
+// anything that the source or another goroutine can reach. Otherwise they are read-only
+// for all.
 type Source[T any] interface {
 	// List requests one page and calls sink for each item as it arrives; it returns
 	// sink's error as soon as there is one. Items that held affirms may be left

@@ -78,6 +78,7 @@ const grace = 30 * time.Second
 func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held object.Held) error {
 	opts.Selection = r.opts.Selection
 	opts.Bookmarks = true
+	opts.Owned = r.opts.Transform != nil
 	opts.Timeout = r.opts.MinWatchTimeout + time.Duration(r.opts.Rand()*float64(r.opts.MinWatchTimeout))
 	s := &stream[T]{
 		r:         r,

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -140,9 +139,7 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 	}
 	obj, err := item.Object, item.Err
 	if err == nil && r.opts.Transform != nil && !item.Held {
-		if obj, err = r.transform(obj); err != nil {
-			err = fmt.Errorf("transform: %w", err)
-		}
+		obj, err = r.transform(obj)
 	}
 	if err == nil {
 		switch {

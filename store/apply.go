@@ -116,7 +116,14 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 		r = s.objects.Lookup(d.Key)
 	}
 	live := s.objects.Live(r)
-	if d.Type == delta.Deleted && d.Unknown {
+	var err error
+	if !d.Unknown {
+		err = t.ahead.errs[i]
+	}
+	if err != nil {
+		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
+	}
+	if d.Type == delta.Deleted && (d.Unknown || err != nil) {
 		if live != nil {
 			held := s.value(live)
 			t.remove(d.Key, r)
@@ -126,11 +133,10 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 		}
 		return
 	}
-	id, err := &t.ahead.identities[i], t.ahead.errs[i]
 	if err != nil {
-		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
 		return
 	}
+	id := &t.ahead.identities[i]
 	var held identity
 	if live != nil {
 		held = s.identityOf(r, id)

@@ -32,7 +32,7 @@ func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, held obje
 	bodyCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	kind := s.listKind(r.Call())
-	body, c, err := s.open(bodyCtx, r, kind)
+	body, c, err := s.open(bodyCtx, r, kind, opts.Owned)
 	if err != nil {
 		return object.Page{}, err
 	}

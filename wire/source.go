@@ -24,8 +24,9 @@ type SourceOptions struct {
 	Drop []object.FieldPath
 	// DisableSharing gives every object its own parts. Without it, parts of objects
 	// that are encoded alike (the containers of the pods of one template, say) are
-	// decoded once and shared by all objects that have them; objects are read-only,
-	// so nobody can tell, but for who breaks that rule. Defaults to false.
+	// decoded once and shared by all objects that have them, so the receiver must not
+	// write to an object. A request with Owned set never shares, whatever this says.
+	// Defaults to false.
 	DisableSharing bool
 	// Lazy leaves objects encoded: an item has its key, UID, version and Raw, its
 	// Object is zero, and [Source.Decode] makes the object. Raw is valid until the
@@ -109,7 +110,8 @@ type Source[T any] struct {
 	sel      object.Selection
 	opts     SourceOptions
 	codecs   codecs[T]
-	batches  sync.Pool // of *batch[T]
+	owned    func() (codecs[T], error) // codecs that share nothing
+	batches  sync.Pool                 // of *batch[T]
 }
 
 // Source returns a source of what sel selects.
@@ -124,6 +126,14 @@ func (a *API[T]) Source(sel object.Selection, opts SourceOptions) (*Source[T], e
 	var err error
 	if s.codecs, err = newCodecs(a.resource, s.opts); err != nil {
 		return nil, err
+	}
+	s.owned = func() (codecs[T], error) { return s.codecs, nil }
+	if !s.opts.DisableSharing {
+		s.owned = sync.OnceValues(func() (codecs[T], error) {
+			alone := s.opts
+			alone.DisableSharing = true
+			return newCodecs(a.resource, alone)
+		})
 	}
 	return s, nil
 }
@@ -220,13 +230,14 @@ func (s *Source[T]) accept(verb Verb) string {
 	return types
 }
 
-// open sends a request and returns the body of its answer with the codec for it.
-func (s *Source[T]) open(ctx context.Context, r *Request, want kindCheck) (io.ReadCloser, codec[T], error) {
+// open sends a request and returns the body of its answer with the codec for it. Objects
+// that are owned share nothing.
+func (s *Source[T]) open(ctx context.Context, r *Request, want kindCheck, owned bool) (io.ReadCloser, codec[T], error) {
 	resp, err := r.Stream(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := s.codecOf(resp, want)
+	c, err := s.codecOf(resp, want, owned)
 	if err != nil {
 		resp.Body.Close()
 		return nil, nil, err
@@ -235,7 +246,7 @@ func (s *Source[T]) open(ctx context.Context, r *Request, want kindCheck) (io.Re
 }
 
 // codecOf returns the codec for an answer.
-func (s *Source[T]) codecOf(resp *http.Response, want kindCheck) (codec[T], error) {
+func (s *Source[T]) codecOf(resp *http.Response, want kindCheck, owned bool) (codec[T], error) {
 	header := resp.Header.Get("Content-Type")
 	media, _, err := mime.ParseMediaType(header)
 	if err != nil && header != "" {
@@ -248,7 +259,13 @@ func (s *Source[T]) codecOf(resp *http.Response, want kindCheck) (codec[T], erro
 	case "application/json", "":
 		enc = JSON
 	}
-	c, err := s.codecs.of(enc)
+	from := s.codecs
+	if owned {
+		if from, err = s.owned(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := from.of(enc)
 	if c == nil && err == nil {
 		err = want.wrong("content type " + media)
 	}

@@ -37,7 +37,7 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, held ob
 	}
 	bodyCtx, end := context.WithCancelCause(ctx)
 	kind := s.objectKind(r.Call())
-	body, c, err := s.open(bodyCtx, r, kind)
+	body, c, err := s.open(bodyCtx, r, kind, opts.Owned)
 	if err != nil {
 		end(nil)
 		return nil, err

@@ -1,0 +1,57 @@
+package reflector_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// O01: a reflector with a transform asks for objects that it owns, in each list, streaming list
+// and watch; one without does not.
+func TestO01_AReflectorWithATransformAsksForOwnedObjects(t *testing.T) {
+	for _, transform := range []func(*thing) (*thing, error){nil, func(o *thing) (*thing, error) { return o, nil }} {
+		for _, mode := range []reflector.Mode{reflector.StreamingOff, reflector.StreamingOn} {
+			within(t, func(t *testing.T) {
+				srv := newServer("a/x")
+				asked := 0
+				note := func(owned bool) {
+					if asked++; owned != (transform != nil) {
+						t.Errorf("owned is %v, a transform is set: %v", owned, transform != nil)
+					}
+				}
+				src := reflector.SourceFuncs[*thing]{
+					ListFunc: func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(item) error) (object.Page, error) {
+						note(opts.Owned)
+						return srv.List(ctx, opts, held, sink)
+					},
+					WatchFunc: func(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*thing], error) {
+						note(opts.Owned)
+						return srv.Watch(ctx, opts, held)
+					},
+				}
+				fifo, err := delta.New(things, delta.Options[*thing]{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := reflector.New(src, fifo, options{Transform: transform, Streaming: mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				for range 3 {
+					if err := r.Step(ctx); err != nil {
+						t.Error(err)
+					}
+				}
+				cancel()
+				_ = r.Step(ctx) // frees everything
+				if want := map[reflector.Mode]int{reflector.StreamingOff: 2, reflector.StreamingOn: 1}[mode]; asked != want {
+					t.Errorf("%d requests, want %d", asked, want)
+				}
+			})
+		}
+	}
+}

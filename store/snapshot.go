@@ -23,7 +23,8 @@ type Snapshot[T any] struct {
 }
 
 // lease is what all copies of a snapshot share. The garbage collector releases the
-// snapshot when the lease is no longer reachable.
+// snapshot when the lease is no longer reachable, which may be in the middle of a method:
+// each one that reads chains of versions keeps the lease alive until it is done.
 type lease struct {
 	released atomic.Bool
 	cleanup  runtime.Cleanup
@@ -145,6 +146,7 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	}
 	n.check()
 	p, _ := n.store.objects.Find(k, n.state.Revision)
+	runtime.KeepAlive(n.lease)
 	if p == nil {
 		return obj, false
 	}

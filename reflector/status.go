@@ -34,11 +34,13 @@ type Status struct {
 
 	// Synced tells that a list has been complete, once.
 	Synced bool
-	// Mark is up to where the sink has been told everything; of deletions that share its
-	// version some may be still to come.
+	// Mark is how far events have come. Of deletions that share its version some may be still
+	// to come.
 	Mark object.Mark
-	// Resume is where the next watch would begin: at Mark's version, or before it while that
-	// may lack something.
+	// Resume is the version up to which the sink has been told everything, and where the next
+	// watch would begin: Mark's version, or the one before it while that may lack a deletion
+	// ([object.Reach]). It is empty while no version is complete; the next watch then needs a
+	// list.
 	Resume object.Version
 	// LastEvent is when something last came from a watch, LastList when a list was
 	// last complete.

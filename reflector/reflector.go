@@ -360,7 +360,10 @@ func (r *Reflector[T]) drop() {
 func (r *Reflector[T]) stop(cause error) {
 	defer r.enter(Stopped, func(s *Status) { // even if a Close panics
 		s.Connected = false
-		s.Cause = cause
+		// What it was failing for says more than that its context is done.
+		if p := (*PanicError)(nil); s.Cause == nil || errors.As(cause, &p) {
+			s.Cause = cause
+		}
 		r.publish(s)
 	})
 	r.list = listing[T]{}

@@ -19,8 +19,9 @@ type Status struct {
 	Page int
 	// Until is when the wait ends, while BackingOff.
 	Until time.Time
-	// Cause is why the mirror is not live: what the reflector backs off for, or made it
-	// list again, or stopped it. It stays until a watch is open again.
+	// Cause is why the mirror is not live: what the reflector backs off for, or what made it
+	// list again. It stays until a watch is open again, also when the reflector is stopped
+	// meanwhile. One that was not failing has what stopped it; one that panicked, the panic.
 	Cause error
 	// Connected tells that a stream is open.
 	Connected bool

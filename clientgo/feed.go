@@ -63,6 +63,21 @@ func (f *feed) Held(key object.Key, uid object.UID, version object.Version) bool
 	return ok && sameVersion(obj, uid, version)
 }
 
+// HeldBy implements reflector.Sink. What has come and is not applied yet decides before the
+// indexer does.
+func (f *feed) HeldBy(key object.Key, uid object.UID, version object.Version) bool {
+	for i := len(f.changes) - 1; i >= 0; i-- {
+		switch c := &f.changes[i]; {
+		case c.list != nil:
+			return false
+		case c.key == key:
+			return !c.deleted && sameLifeUpTo(c.obj, uid, version)
+		}
+	}
+	obj, ok := f.inf.indexer.getKey(key)
+	return ok && sameLifeUpTo(obj, uid, version)
+}
+
 // Flush implements reflector.Flusher: it applies what has come.
 func (f *feed) Flush(mark object.Mark) {
 	if len(f.changes) == 0 && mark.Version == f.version {

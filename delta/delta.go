@@ -73,8 +73,10 @@ func (d Deltas[T]) Newest() (delta Delta[T], ok bool) {
 type Batch[T any] struct {
 	// Deltas in the order in which they came. Keys may repeat.
 	Deltas []Delta[T]
-	// Marks tell, for each scope that the batch moved, where it stands afterwards.
-	// A bookmark moves a mark without a delta.
+	// Marks tell, for each scope that the batch moved, up to where it is complete
+	// afterwards ([object.Reach]). A bookmark moves a mark without a delta. Where the last
+	// event was a deletion, the mark is that of the version before. A mark without a version
+	// says that nothing is known of the scope.
 	Marks []object.Mark
 }
 

@@ -9,8 +9,9 @@
 //     because another key's older change may still be pending; so Pop tells no
 //     version.
 //   - [FIFO.PopBatch] hands over everything that is pending, in the order in which
-//     it came, with the [object.Mark] at which it ends. A store that applies the
-//     batch as one transaction is then exactly the server's state at that version.
+//     it came, with the [object.Mark] up to which it is complete. A store that applies
+//     the batch as one transaction is then the server's state at that version, except
+//     that deletions of the next version may already be in it ([object.Reach]).
 //
 // The nouns are [FIFO], the queue; [Type], what happened; [Delta], what happened to
 // one object; [Batch], what happened until a version; and [Known], what the consumer

@@ -20,7 +20,8 @@ import (
 //     and PopBatch, so that order holds to the end of processing.
 //   - What is being processed counts as known, its newest delta deciding, until it
 //     has been processed or put back: a list that comes meanwhile loses no deletion.
-//   - A batch holds everything that came before its marks and nothing after.
+//   - A batch holds everything up to its marks. After them it may hold deletions of one
+//     version, of which more may come.
 //
 // All methods may be called from any goroutine. A process function runs without the
 // lock and may call every method but Pop and PopBatch, which would wait for
@@ -109,7 +110,7 @@ func (f *FIFO[T]) put(t Type, obj T) error {
 		return err
 	}
 	f.populate()
-	f.marks.event(scope, version)
+	f.marks.event(scope, version, false)
 	d := f.pending.extend()
 	d.Type, d.Key, d.Object = t, key, obj
 	f.pending.stamp(f.born)
@@ -119,8 +120,9 @@ func (f *FIFO[T]) put(t Type, obj T) error {
 }
 
 // Delete tells that a watch saw the object go; obj is its last state. It is dropped
-// when the key is neither known nor pending, but its version counts all the same.
-// Its errors are those of Add.
+// when the key is neither known nor pending, but its version counts all the same: as seen,
+// and as complete when the next version or a bookmark comes, because deletions may share a
+// version ([object.Reach]). Its errors are those of Add.
 func (f *FIFO[T]) Delete(obj T) error {
 	key, version, scope, err := f.identify(obj)
 	if err != nil {
@@ -132,7 +134,7 @@ func (f *FIFO[T]) Delete(obj T) error {
 		return err
 	}
 	f.populate()
-	f.marks.event(scope, version)
+	f.marks.event(scope, version, true)
 	f.delete(&Delta[T]{Type: Deleted, Key: key, Object: obj})
 	return nil
 }
@@ -193,8 +195,8 @@ func (f *FIFO[T]) resync(key object.Key) {
 }
 
 // Bookmark tells that everything up to the mark has been told. It makes a batch
-// even if there are no deltas; Pop does not see it. A mark at or before the one its
-// scope has, and one without a version, changes nothing. Its error is [ErrClosed].
+// even if there are no deltas; Pop does not see it. A mark before what its scope has
+// seen, and one without a version, changes nothing. Its error is [ErrClosed].
 func (f *FIFO[T]) Bookmark(mark object.Mark) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,47 +3,49 @@ package delta
 import "github.com/tarnproject/tarn/object"
 
 // marks keeps, for each scope, where the producer stands, and which scopes moved
-// since the last batch was taken.
+// since the last batch was taken. What an operation costs does not depend on the number of
+// scopes.
 type marks struct {
-	at      []scopeMark
-	byScope map[object.Scope]int
-	last    int   // index of the scope used last; most FIFOs have just one
-	moved   []int // indexes in at, in the order in which they first moved
-	taken   []int // what the batch in flight took from moved
+	byScope map[object.Scope]*scopeMark
+	last    *scopeMark   // the one used last; most FIFOs have just one
+	moved   []*scopeMark // in the order in which they first moved
+	taken   []*scopeMark // what the batch in flight took from moved
 }
 
 type scopeMark struct {
-	object.Mark
+	scope object.Scope
+	epoch object.Epoch
+	object.Reach
 	moved bool
+	// left: the last list had neither items nor a version, so nothing is known of the scope.
+	// The mark is dropped when the consumer knows that as well.
+	left bool
 }
 
-// of returns the index of the scope's mark, which it makes if there is none.
-func (m *marks) of(scope object.Scope) int {
-	if m.last < len(m.at) && m.at[m.last].Scope == scope {
+// of returns the scope's mark, which it makes if there is none.
+func (m *marks) of(scope object.Scope) *scopeMark {
+	if m.last != nil && m.last.scope == scope {
 		return m.last
 	}
-	i, ok := m.byScope[scope]
+	at, ok := m.byScope[scope]
 	if !ok {
-		i = len(m.at)
 		if m.byScope == nil {
-			m.byScope = make(map[object.Scope]int)
+			m.byScope = make(map[object.Scope]*scopeMark)
 		}
-		m.byScope[scope] = i
-		m.at = append(m.at, scopeMark{Mark: object.Mark{Scope: scope}})
+		at = &scopeMark{scope: scope}
+		m.byScope[scope] = at
 	}
-	m.last = i
-	return i
+	m.last = at
+	return at
 }
 
 // event moves the scope's mark to an event's version, within its epoch.
-func (m *marks) event(scope object.Scope, v object.Version) {
+func (m *marks) event(scope object.Scope, v object.Version, deleted bool) {
 	if !v.Known() {
 		return
 	}
-	i := m.of(scope)
-	if at := &m.at[i]; !v.NotAfter(at.Version) {
-		at.Version = v
-		m.touch(i)
+	if at := m.of(scope); at.Event(v, deleted) {
+		m.touch(at)
 	}
 }
 
@@ -52,51 +54,71 @@ func (m *marks) bookmark(to object.Mark) {
 	if !to.Version.Known() {
 		return
 	}
-	i := m.of(to.Scope)
-	at := &m.at[i]
-	if to.Epoch < at.Epoch || to.Epoch == at.Epoch && to.Version.NotAfter(at.Version) {
+	at := m.of(to.Scope)
+	switch {
+	case to.Epoch < at.epoch:
+		return
+	case to.Epoch > at.epoch:
+		at.epoch, at.Reach = to.Epoch, object.ReachOf(to.Version)
+	case !at.Bookmark(to.Version):
 		return
 	}
-	at.Mark = to
-	m.touch(i)
+	m.touch(at)
 }
 
-// set puts a mark where a list says, which may be anywhere.
-func (m *marks) set(to object.Mark) {
-	i := m.of(to.Scope)
-	m.at[i].Mark = to
-	m.touch(i)
+// list puts a mark where a list says, which may be anywhere.
+func (m *marks) list(to object.Mark, items int) {
+	at := m.of(to.Scope)
+	at.epoch, at.Reach = to.Epoch, object.ReachOf(to.Version)
+	m.touch(at)
+	at.left = items == 0 && !to.Version.Known()
 }
 
-func (m *marks) touch(i int) {
-	if !m.at[i].moved {
-		m.at[i].moved = true
-		m.moved = append(m.moved, i)
+func (m *marks) touch(at *scopeMark) {
+	at.left = false
+	if !at.moved {
+		at.moved = true
+		m.moved = append(m.moved, at)
 	}
 }
 
 // take appends the marks that moved to dst and remembers which they are.
 func (m *marks) take(dst []object.Mark) []object.Mark {
 	m.moved, m.taken = m.taken[:0], m.moved
-	for _, i := range m.taken {
-		m.at[i].moved = false
-		dst = append(dst, m.at[i].Mark)
+	for _, at := range m.taken {
+		at.moved = false
+		dst = append(dst, object.Mark{Scope: at.scope, Epoch: at.epoch, Version: at.Complete})
 	}
 	return dst
+}
+
+// done notes that the consumer has what was taken.
+func (m *marks) done() {
+	for _, at := range m.taken {
+		if at.left && !at.moved {
+			delete(m.byScope, at.scope)
+			m.last = nil
+		}
+	}
+	clear(m.taken)
+	m.taken = m.taken[:0]
 }
 
 // putBack makes what was taken count as moved again, first.
 func (m *marks) putBack() {
 	newer := m.moved
 	m.moved, m.taken = m.taken, nil
-	for _, i := range newer {
-		m.at[i].moved = false
+	for _, at := range newer {
+		at.moved = false
 	}
-	for _, i := range m.moved {
-		m.at[i].moved = true
+	for _, at := range m.moved {
+		at.moved = true
 	}
-	for _, i := range newer {
-		m.touch(i)
+	for _, at := range newer {
+		if !at.moved {
+			at.moved = true
+			m.moved = append(m.moved, at)
+		}
 	}
 	m.taken = newer[:0]
 }

@@ -28,13 +28,15 @@ type model struct {
 	flightFlat, flightWhole []entry
 
 	marks        map[object.Scope]object.Mark
+	open         map[object.Scope]object.Version // of the last event, if that was a deletion
+	left         map[object.Scope]bool           // by an empty list without a version
 	moved, taken []object.Scope
 
 	populated, synced bool
 }
 
 func newModel(known *cache) *model {
-	return &model{known: known, marks: map[object.Scope]object.Mark{}}
+	return &model{known: known, marks: map[object.Scope]object.Mark{}, open: map[object.Scope]object.Version{}, left: map[object.Scope]bool{}}
 }
 
 // last returns the newest of the entries of a key.
@@ -111,10 +113,19 @@ func (m *model) event(t delta.Type, scope object.Scope, o *thing) {
 	m.populate()
 	at := m.marks[scope]
 	at.Scope = scope
-	order, ordered := o.version.Compare(at.Version)
-	if o.version.Known() && o.version != at.Version && !(ordered && order <= 0) {
-		at.Version = o.version
+	seen := at.Version
+	if open, ok := m.open[scope]; ok {
+		seen = open
+	}
+	order, ordered := o.version.Compare(seen)
+	if o.version.Known() && o.version != seen && !(ordered && order <= 0) {
+		if at.Version = o.version; t == delta.Deleted {
+			at.Version = seen
+		}
 		m.mark(at)
+		if t == delta.Deleted {
+			m.open[scope] = o.version
+		}
 	}
 	d := delta.Delta[*thing]{Type: t, Key: o.key, Object: o}
 	if t != delta.Deleted || m.deletable(o.key) {
@@ -137,6 +148,8 @@ func (m *model) deleteUnknown(t object.Tombstone[*thing]) {
 
 func (m *model) mark(at object.Mark) {
 	m.marks[at.Scope] = at
+	delete(m.open, at.Scope)
+	delete(m.left, at.Scope)
 	if !slices.Contains(m.moved, at.Scope) {
 		m.moved = append(m.moved, at.Scope)
 	}
@@ -144,10 +157,15 @@ func (m *model) mark(at object.Mark) {
 
 func (m *model) bookmark(to object.Mark) {
 	at := m.marks[to.Scope]
-	order, ordered := to.Version.Compare(at.Version)
+	seen, open := m.open[to.Scope]
+	if !open {
+		seen = at.Version
+	}
+	order, ordered := to.Version.Compare(seen)
 	switch {
 	case !to.Version.Known() || to.Epoch < at.Epoch:
-	case to.Epoch == at.Epoch && (to.Version == at.Version || ordered && order <= 0):
+	case to.Epoch == at.Epoch && to.Version == at.Version:
+	case to.Epoch == at.Epoch && (to.Version == seen && !open || ordered && order < 0):
 	default:
 		m.mark(to)
 	}
@@ -155,6 +173,7 @@ func (m *model) bookmark(to object.Mark) {
 
 func (m *model) replace(list object.List[*thing]) {
 	m.mark(list.Mark)
+	m.left[list.Scope] = len(list.Items) == 0 && !list.Version.Known()
 	first := !m.populated
 
 	// Who vanished, before the list's own deltas are there.
@@ -364,6 +383,12 @@ func (m *model) finish(back, batch bool) {
 			m.flat = append(m.flat, m.flightFlat...)
 		}
 		m.whole = slices.Clone(m.flat)
+	default:
+		for _, scope := range m.taken {
+			if m.left[scope] && !slices.Contains(m.moved, scope) {
+				delete(m.marks, scope)
+			}
+		}
 	}
 	m.flightFlat, m.flightWhole, m.taken, m.flying = nil, nil, nil, false
 	m.checkSynced()

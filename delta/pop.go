@@ -34,8 +34,9 @@ func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initia
 // to process, in the order in which it came, with the marks it ends at. initial tells
 // that the FIFO had not synced when the batch was taken.
 //
-// A consumer that applies the batch as one transaction is then exactly at the
-// server's state at the batch's marks, provided that it applies every batch.
+// A consumer that applies the batch as one transaction is then at the server's state at
+// the batch's marks, provided that it applies every batch. Where the last event was a
+// deletion, that deletion is applied while the mark is still before it.
 //
 // PopBatch returns what process returns. If that wraps [ErrRequeue] the batch goes
 // back, before everything that came meanwhile, and is part of the next one. Otherwise
@@ -107,6 +108,9 @@ func (f *FIFO[T]) finish(back, all bool) {
 	case back:
 		f.putKeyBack()
 	default:
+		if all {
+			f.marks.done()
+		}
 		f.recycle(f.before)
 		f.before = nil
 		if len(f.pending.lists) > 0 {

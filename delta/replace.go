@@ -7,7 +7,8 @@ import (
 )
 
 // Replace tells the whole state of a scope, as a list gave it, and sets the scope's
-// mark. In a batch it is one delta with the List; what was known in that scope and is
+// mark; a list without items and without a version removes that mark, as of a namespace that
+// is not watched any more. In a batch it is one delta with the List; what was known in that scope and is
 // not listed is for the consumer to delete. By Pop every listed key gets a Replaced
 // delta, and every other key of the scope that exists a Deleted one, marked Unknown,
 // with the newest object known. An item that is Held is told with the object held,
@@ -21,7 +22,7 @@ func (f *FIFO[T]) Replace(list object.List[T]) error {
 	if err := f.admit(); err != nil {
 		return err
 	}
-	f.marks.set(list.Mark)
+	f.marks.list(list.Mark, len(list.Items))
 	during := f.flight != nil
 	initial := false
 	if f.sync == awaiting {

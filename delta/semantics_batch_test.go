@@ -119,7 +119,7 @@ func TestQ09_Marks(t *testing.T) {
 	step("a list is always a mark, if only of an unknown version", []object.Mark{{Scope: "a", Epoch: 1}},
 		f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a", Epoch: 1}}))
 	tomb := at("a/z", 50)
-	step("a tombstone's version is not the deletion's", []object.Mark{{Scope: "a", Epoch: 1, Version: "49"}},
+	step("a tombstone's version is not the deletion's, and an empty list without a version ended the epoch", []object.Mark{{Scope: "a", Version: "49"}},
 		f.Add(at("a/z", 49)), f.DeleteUnknown(object.Tombstone[*thing]{Key: tomb.key, Object: tomb}))
 }
 
@@ -346,4 +346,56 @@ func TestH03_WhoPopsSeesEveryDelta(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Update(at("a", 2)), f.Delete(at("a", 3)), f.Add(at("a", 4)), f.Update(at("a", 4)))
 	want(t, "popped", pop(t, f), []string{"Added a@1", "Updated a@2", "Deleted a@3", "Added a@4", "Updated a@4"})
+}
+
+// Deletions may share a version: it is complete when something later has come.
+func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(f *delta.FIFO[*thing]) error
+		want object.Version
+	}{
+		"nothing":            {func(f *delta.FIFO[*thing]) error { return nil }, "6"},
+		"another of it":      {func(f *delta.FIFO[*thing]) error { return f.Delete(at("b", 7)) }, "6"},
+		"a later deletion":   {func(f *delta.FIFO[*thing]) error { return f.Delete(at("b", 8)) }, "7"},
+		"an update":          {func(f *delta.FIFO[*thing]) error { return f.Update(at("b", 8)) }, "8"},
+		"a bookmark of it":   {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Version: "7"}) }, "7"},
+		"a later bookmark":   {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Version: "9"}) }, "9"},
+		"an earlier one":     {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Version: "6"}) }, "6"},
+		"a list":             {func(f *delta.FIFO[*thing]) error { return f.Replace(list(7, at("b", 6))) }, "7"},
+		"a bookmark's epoch": {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Epoch: 1, Version: "2"}) }, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFIFO(t, delta.Options[*thing]{})
+			must(t, f.Add(at("a", 5)), f.Add(at("b", 6)), f.Delete(at("a", 7)), c.then(f))
+			_, marks := batch(t, f)
+			want(t, "marks", len(marks), 1)
+			want(t, "complete", marks[0].Version, c.want)
+		})
+	}
+}
+
+// What is known of a namespace that is not watched any more is dropped.
+func TestQ09_TheMarkOfAScopeThatLeftIsForgotten(t *testing.T) {
+	f := newFIFO(t, delta.Options[*thing]{ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+	leave := func() error { return f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a"}}) }
+	must(t, f.Add(at("a/x", 5)))
+	batch(t, f)
+	must(t, leave())
+	_, marks := batch(t, f)
+	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
+	must(t, f.Add(at("a/x", 3))) // covered again: 3 is not before anything
+	_, marks = batch(t, f)
+	want(t, "marks", marks, []object.Mark{{Scope: "a", Version: "3"}})
+
+	// Unless it is covered again before the consumer has been told, or the batch goes back.
+	must(t, leave())
+	_, marks = batch(t, f, func() { must(t, f.Add(at("a/x", 4))) })
+	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
+	_, marks = batch(t, f)
+	want(t, "marks", marks, []object.Mark{{Scope: "a", Version: "4"}})
+	must(t, leave())
+	err := f.PopBatch(t.Context(), func(*delta.Batch[*thing], bool) error { return delta.Requeue(nil) })
+	want(t, "put back", errors.Is(err, delta.ErrRequeue), true)
+	_, marks = batch(t, f)
+	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
 }

@@ -227,10 +227,13 @@ func TestQ05_DeleteOfSomethingUnknownIsDropped(t *testing.T) {
 	must(t, f.Delete(at("known", 8)))
 	want(t, "pending", fmt.Sprint(f.Keys()), "[known]")
 
-	// Its version moves the mark, all the same.
+	// Its version counts all the same.
 	f = newFIFO(t, delta.Options[*thing]{})
-	must(t, f.Delete(at("stranger", 7)))
+	must(t, f.Bookmark(object.Mark{Version: "6"}), f.Delete(at("stranger", 7)))
 	deltas, marks := batch(t, f)
 	want(t, "deltas", len(deltas), 0)
+	want(t, "marks", marks, []object.Mark{{Version: "6"}})
+	must(t, f.Bookmark(object.Mark{Version: "7"}))
+	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Version: "7"}})
 }

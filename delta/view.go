@@ -67,6 +67,23 @@ func (f *FIFO[T]) Held(key object.Key, uid object.UID, version object.Version) b
 	return false
 }
 
+// HeldBy reports whether the consumer holds an object of this UID at this version or an
+// earlier one, or will once everything pending is processed: a deletion at this version is
+// that of the object held.
+func (f *FIFO[T]) HeldBy(key object.Key, uid object.UID, version object.Version) bool {
+	newest, decided := f.newest(key)
+	switch {
+	case !decided:
+		obj, ok := f.known(key)
+		return ok && f.acc.UIDOf(obj) == uid && f.acc.VersionOf(obj).NotAfter(version)
+	case newest.item != nil:
+		return newest.item.UID == uid && newest.item.Version.NotAfter(version)
+	case newest.delta != nil:
+		return f.acc.UIDOf(newest.delta.Object) == uid && f.acc.VersionOf(newest.delta.Object).NotAfter(version)
+	}
+	return false
+}
+
 // newest returns copies of the delta or item that says last what a key's object is.
 // decided is false if none does and Known is to be asked; there is neither if the
 // object does not exist or cannot be told.

@@ -45,7 +45,9 @@
 // The mirror follows the server, so it may not have a write that this process just made.
 // [Informer.WaitFor] waits until it has reached a version, and [Writes] does so for
 // what was written. On a resource where nothing happens the version moves only when the
-// server sends bookmarks, about once a minute, if at all; errors of these waits say so.
+// server sends bookmarks, about once a minute, if at all; errors of these waits say so. That
+// includes the version of a deletion that nothing has followed yet, because deletions may share a
+// version ([object.Reach]); [Writes] waits for the object of that UID to be deleted instead.
 // A written object that is outside of the selection or in quarantine is not waited for:
 // reads through Writes return the cause.
 //
@@ -53,8 +55,8 @@
 //
 // An informer covers everything its Selection selects, by one list and watch, or, with
 // Options.Namespaces, a set of namespaces by one each, which [Informer.SetNamespaces]
-// changes while it runs. A snapshot's Marks tell the version of each; one without a
-// version is a namespace that is no longer, or not yet, covered.
+// changes while it runs. A snapshot's Marks tell the version of each; a namespace that is no
+// longer, or not yet, covered has none.
 //
 // # Memory
 //

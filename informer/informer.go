@@ -21,7 +21,8 @@ import (
 //
 // What it guarantees:
 //
-//   - Every snapshot is a state that the server had, at the version that its Marks tell.
+//   - Every snapshot has all changes up to the version that its Marks tell, and none after it
+//     but deletions of the next one; see [store.Snapshot.Version].
 //   - Each subscriber is called by one goroutine at a time, in the order of changes. It
 //     is told no state that readers cannot see yet.
 //   - No subscriber delays another, nor a reader, nor the mirror.
@@ -53,9 +54,10 @@ type Informer[T any] struct {
 	run     context.Context // of Run, while running
 	fail    context.CancelCauseFunc
 	sources map[object.Scope]*source[T]
-	// seen is where each scope was when it was covered last, so that it does not go back
-	// when it is covered again.
-	seen    map[object.Scope]object.Mark
+	// left is the latest mark of a namespace that is not covered any more. One that is covered
+	// again, or for the first time, is not listed from before it: versions are those of the
+	// resource, and its state does not go back.
+	left    object.Mark
 	initial bool             // the initial state is here
 	waiting []*subscriber[T] // for Run to start
 	running sync.WaitGroup   // added to under mu, while running
@@ -85,7 +87,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	inf := &Informer[T]{
 		acc: acc, src: src, opts: opts.withDefaults(),
 		synced: make(chan struct{}), ended: make(chan struct{}),
-		sources: map[object.Scope]*source[T]{}, seen: map[object.Scope]object.Mark{},
+		sources: map[object.Scope]*source[T]{},
 	}
 	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
@@ -104,7 +106,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
 	inf.log = newLog(inf.store, inf.opts.Log)
-	if _, err := inf.newReflector(object.Everything); err != nil {
+	if _, err := inf.newReflector(&source[T]{}); err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
 	for _, scope := range scopesOf(opts.Namespaces) {

@@ -19,8 +19,10 @@ type source[T any] struct {
 	// leaving tells that the empty list by which its objects are deleted has not been
 	// applied yet; what is applied until then is of the past.
 	leaving bool
-	// refl is the present reflector, or the last one; nil before the first.
+	// refl is the present reflector, or the last one; nil before the first. seen is where the
+	// last one ended.
 	refl   *reflector.Reflector[T]
+	seen   object.Mark
 	cancel context.CancelFunc // ends refl
 }
 
@@ -95,14 +97,17 @@ func (inf *Informer[T]) Wake() {
 	}
 }
 
-// newReflector makes the reflector of a scope.
-func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T], error) {
-	opts := inf.opts.Reflector
+// newReflector makes a reflector of a source.
+func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], error) {
+	opts, scope := inf.opts.Reflector, src.scope
 	opts.Name = inf.opts.Name
 	opts.Selection = inf.opts.Selection
 	opts.Scope = scope
 	inf.mu.Lock()
-	opts.Since = inf.seen[scope]
+	if opts.Since = src.seen; !opts.Since.Version.Known() {
+		opts.Since = inf.left
+	}
+	opts.Since.Scope = scope
 	inf.mu.Unlock()
 	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {
@@ -119,7 +124,7 @@ func (inf *Informer[T]) newReflector(scope object.Scope) (*reflector.Reflector[T
 // any more or the informer ends.
 func (inf *Informer[T]) follow(src *source[T]) {
 	for {
-		refl, err := inf.newReflector(src.scope)
+		refl, err := inf.newReflector(src)
 		if err != nil {
 			inf.fail(err)
 			return
@@ -134,7 +139,7 @@ func (inf *Informer[T]) follow(src *source[T]) {
 		}
 		cancel()
 		inf.mu.Lock()
-		inf.seen[src.scope] = refl.Status().Mark
+		src.seen = refl.Status().Mark
 		inf.mu.Unlock()
 		switch {
 		case err != nil:
@@ -150,7 +155,7 @@ func (inf *Informer[T]) follow(src *source[T]) {
 // unless it is wanted again.
 func (inf *Informer[T]) gone(src *source[T]) bool {
 	inf.mu.Lock()
-	wanted, epoch := src.wanted, inf.seen[src.scope].Epoch
+	wanted, epoch := src.wanted, src.seen.Epoch
 	src.leaving = !wanted
 	inf.mu.Unlock()
 	if wanted {
@@ -165,6 +170,9 @@ func (inf *Informer[T]) gone(src *source[T]) bool {
 		left, wanted := !src.leaving, src.wanted
 		if left && !wanted {
 			delete(inf.sources, src.scope)
+			if at := src.seen; at.Epoch > inf.left.Epoch || at.Epoch == inf.left.Epoch && !at.Version.NotAfter(inf.left.Version) {
+				inf.left = at
+			}
 		}
 		inf.mu.Unlock()
 		if left {

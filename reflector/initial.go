@@ -23,7 +23,7 @@ func (r *Reflector[T]) stepStreaming(ctx context.Context) error {
 		l.items = slices.Grow(l.items, r.size)
 		opts := object.WatchOptions{Match: object.NotOlderThan, InitialEvents: true}
 		if r.atVersion(l) {
-			opts.Version = r.at.seen
+			opts.Version = r.at.Seen
 		}
 		if err := r.open(ctx, opts, r.heldBy(l)); err != nil {
 			return r.streamingFailed(ctx, err)
@@ -76,7 +76,7 @@ func (r *Reflector[T]) streamed(ctx context.Context, s *stream[T], l *listing[T]
 	s.settled.Store(true)
 	r.aborted = 0
 	r.counts.Streamed++
-	if err := r.complete(l); err != nil || r.stream != s {
+	if err := r.finish(l); err != nil || r.stream != s {
 		return err
 	}
 	s.extend(now, false)
@@ -93,7 +93,7 @@ const maxAborted = 3
 
 // atVersion reports whether a list asks for nothing older than what was seen.
 func (r *Reflector[T]) atVersion(l *listing[T]) bool {
-	return !l.latest && l.epoch == r.epoch && r.at.seen.Known()
+	return !l.latest && l.epoch == r.epoch && r.at.Seen.Known()
 }
 
 // streamingFailed decides what follows a streaming list that failed.

@@ -62,7 +62,7 @@ func (r *Reflector[T]) request(l *listing[T]) object.ListOptions {
 	switch {
 	case l.token != "":
 	case r.atVersion(l):
-		opts.Version, opts.Match = r.at.seen, object.NotOlderThan
+		opts.Version, opts.Match = r.at.Seen, object.NotOlderThan
 		paged = paged && r.paged
 	case !r.synced && !l.latest:
 		opts.Version = "0"
@@ -109,7 +109,7 @@ func (r *Reflector[T]) stepListing(ctx context.Context) error {
 		l.version = page.Version
 	}
 	if page.Continue == "" {
-		return r.complete(l)
+		return r.finish(l)
 	}
 	if opts.Version == "0" {
 		r.paged = true
@@ -166,9 +166,9 @@ func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 	}
 }
 
-// complete commits a list, or finds that the server's history began anew.
-func (r *Reflector[T]) complete(l *listing[T]) error {
-	if l.epoch == r.epoch && r.at.seen.After(l.version) {
+// finish commits a list, or finds that the server's history began anew.
+func (r *Reflector[T]) finish(l *listing[T]) error {
+	if l.epoch == r.epoch && r.at.Seen.After(l.version) {
 		return r.rewound(l)
 	}
 	return r.commit(l)

@@ -141,8 +141,8 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 				pass(2 * time.Second)
 				seen := r.Status().Mark.Version
 				r.reaches(seen, c.from)
-				srv.cut(io.EOF)
 				srv.set(func() { srv.version = max(srv.version, 20) })
+				srv.cut(io.EOF)
 				pass(0)
 				r.requests(fmt.Sprintf("WATCH %q", c.from))
 				r.reaches(seen, c.from)
@@ -226,8 +226,9 @@ func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
 	})
 }
 
-// Where the list had no version there is none to resume from before that of a deletion.
-func TestW14_WithoutAnEarlierVersionAWatchGoesOnFromADeletion(t *testing.T) {
+// Where the list had no version there is none before that of a deletion to resume from: the
+// server is asked for everything.
+func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
@@ -240,10 +241,10 @@ func TestW14_WithoutAnEarlierVersionAWatchGoesOnFromADeletion(t *testing.T) {
 		srv.asked()
 		srv.remove("a/x") // 13
 		pass(2 * time.Second)
-		r.reaches("13", "13")
+		r.reaches("13", "")
 		srv.cut(io.EOF)
 		pass(time.Second)
-		r.requests(`WATCH "13"`)
+		r.requests(`LIST "13" NotOlderThan`, `WATCH ""`)
 		r.mirrors()
 		r.live()
 	})

@@ -20,10 +20,10 @@ import (
 //
 //   - The sink gets whole lists and, after each, the events since, in the order of the
 //     server. A list or a streaming list that is cut off changes nothing.
-//   - Versions never go back within an epoch. An event that is not after the version
-//     reached is dropped, but for a Deleted one of the very version that is held, or of the
-//     version reached: deletions may share one, and none is lost where a watch breaks off
-//     between them.
+//   - Versions never go back within an epoch. An Added or Modified event that is not after the
+//     version seen is dropped. So is a Deleted one before that version, unless the sink holds the
+//     object of that UID at the event's version or an earlier one (W14, W15). Deletions may share
+//     a version, and none is lost where a watch breaks off between them.
 //   - Nothing is asked again at once that has just failed.
 //   - What is read of the server, events and items, costs no more memory than one list.
 //
@@ -103,7 +103,7 @@ func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], er
 		opts:      opts,
 		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
 		streaming: opts.Streaming != StreamingOff,
-		at:        reach{seen: opts.Since.Version},
+		at:        reach{Reach: object.Reach{Seen: opts.Since.Version}},
 		epoch:     opts.Since.Epoch,
 		woken:     make(chan struct{}, 1),
 	}
@@ -360,7 +360,10 @@ func (r *Reflector[T]) drop() {
 func (r *Reflector[T]) stop(cause error) {
 	defer r.enter(Stopped, func(s *Status) { // even if a Close panics
 		s.Connected = false
-		s.Cause = cause
+		// What it was failing for says more than that its context is done.
+		if p := (*PanicError)(nil); s.Cause == nil || errors.As(cause, &p) {
+			s.Cause = cause
+		}
 		r.publish(s)
 	})
 	r.list = listing[T]{}

@@ -21,18 +21,24 @@ type Sink[T any] interface {
 	DeleteUnknown(object.Tombstone[T]) error
 	// Replace tells the whole state of a scope. The items are the sink's from then on.
 	Replace(object.List[T]) error
-	// Bookmark tells that everything up to the mark has been told.
+	// Bookmark tells that everything up to the mark has been told. The events themselves tell
+	// the same of the versions before theirs, and of their own unless it is that of a deletion,
+	// which others may share ([object.Reach]).
 	Bookmark(object.Mark) error
 	// Resync asks for what is known to be told again; see [Options.Resync].
 	Resync() error
 	// Held reports whether an object is held at this UID and version, so that it need not
 	// be read again.
 	Held(object.Key, object.UID, object.Version) bool
+	// HeldBy reports whether an object of this UID is held at this version or an earlier one,
+	// so that a deletion at this version that comes late is that of the object held.
+	HeldBy(object.Key, object.UID, object.Version) bool
 }
 
 // Flusher is a [Sink] that takes what arrived together as one.
 type Flusher interface {
 	// Flush is called after what arrived together has been told, which is everything up to
-	// the mark, and the reflector's status says so, before the reflector waits for more.
+	// the mark, and the reflector's status says so, before the reflector waits for more. Of
+	// deletions that share the mark's version some may be still to come.
 	Flush(object.Mark)
 }

@@ -46,7 +46,8 @@ func (d *diary) Flush(m object.Mark) {
 		d.flush()
 	}
 }
-func (d *diary) Held(object.Key, object.UID, object.Version) bool { return false }
+func (d *diary) Held(object.Key, object.UID, object.Version) bool   { return false }
+func (d *diary) HeldBy(object.Key, object.UID, object.Version) bool { return false }
 
 func (d *diary) take() []string {
 	defer func() { d.lines = nil }()

@@ -19,8 +19,9 @@ type Status struct {
 	Page int
 	// Until is when the wait ends, while BackingOff.
 	Until time.Time
-	// Cause is why the mirror is not live: what the reflector backs off for, or made it
-	// list again, or stopped it. It stays until a watch is open again.
+	// Cause is why the mirror is not live: what the reflector backs off for, or what made it
+	// list again. It stays until a watch is open again, also when the reflector is stopped
+	// meanwhile. One that was not failing has what stopped it; one that panicked, the panic.
 	Cause error
 	// Connected tells that a stream is open.
 	Connected bool
@@ -34,11 +35,13 @@ type Status struct {
 
 	// Synced tells that a list has been complete, once.
 	Synced bool
-	// Mark is up to where the sink has been told everything; of deletions that share its
-	// version some may be still to come.
+	// Mark is how far events have come. Of deletions that share its version some may be still
+	// to come.
 	Mark object.Mark
-	// Resume is where the next watch would begin: at Mark's version, or before it while that
-	// may lack something.
+	// Resume is the version up to which the sink has been told everything, and where the next
+	// watch would begin: Mark's version, or the one before it while that may lack a deletion
+	// ([object.Reach]). It is empty while no version is complete; the next watch then needs a
+	// list.
 	Resume object.Version
 	// LastEvent is when something last came from a watch, LastList when a list was
 	// last complete.

@@ -21,11 +21,11 @@ func (r *Reflector[T]) stepWatching(ctx context.Context) error {
 	}
 	// From a version nothing comes that is held; to ask would cost more than to decode.
 	var held object.Held
-	if !r.at.complete.Known() {
+	if !r.at.Complete.Known() {
 		held = r.sink.Held
 	}
 	r.at.begin()
-	if err := r.open(ctx, object.WatchOptions{Version: r.at.complete}, held); err != nil {
+	if err := r.open(ctx, object.WatchOptions{Version: r.at.Complete}, held); err != nil {
 		return r.watchFailed(ctx, nil, err)
 	}
 	r.update(func(s *Status) {
@@ -54,7 +54,7 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 	}
 	r.update(func(st *Status) {
 		st.LastEvent = began
-		st.Mark.Version, st.Resume = r.at.seen, r.at.complete
+		st.Mark.Version, st.Resume = r.at.Seen, r.at.Complete
 		if news > 0 {
 			st.Failing, st.Cause = false, nil
 		}
@@ -100,9 +100,12 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 			}
 		case object.Bookmark:
 			r.counts.Bookmarks++
-			if r.at.bookmark(item.Version) {
+			news, changed := r.at.bookmark(item.Version)
+			if news {
 				r.news++
-				err = r.sink.Bookmark(r.mark())
+			}
+			if changed {
+				err = r.sink.Bookmark(r.complete())
 			}
 			if err != nil {
 				return nil, err
@@ -116,9 +119,14 @@ func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, e
 	return nil, nil
 }
 
-// mark returns where the sink stands.
+// mark returns how far events have come.
 func (r *Reflector[T]) mark() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.seen}
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen}
+}
+
+// complete returns up to where the sink has been told everything.
+func (r *Reflector[T]) complete() object.Mark {
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete}
 }
 
 // queueObject queues an Added, Modified or Deleted event.
@@ -129,7 +137,7 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 	// not of a Kubernetes API, and their versions need not be of one sequence. Deletions
 	// may share a version.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if deleted && late && item.Version != r.at.seen && !r.current(item) || !deleted && (late || item.Held) ||
+	if deleted && late && item.Version != r.at.Seen && !r.current(item) || !deleted && (late || item.Held) ||
 		deleted && r.at.repeated(item.Key, item.UID, item.Version) {
 		r.counts.Stale++
 		return nil
@@ -168,17 +176,18 @@ func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) err
 	r.mu.Lock()
 	r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, err, item.Raw)
 	r.mu.Unlock()
-	return r.sink.Bookmark(r.mark())
+	return r.sink.Bookmark(r.complete())
 }
 
-// current reports whether a late deletion is that of the object as it is now: an old
-// server sends it with the object's own version. Any other is of something that went
-// before, and must not reach the FIFO, which makes one of two deletions in a row.
+// current reports whether a late deletion is that of the object as it is now: of the same UID,
+// at its version or a later one. An old server sends the object's own version (W15). Any other is
+// of something that was deleted before, and must not reach the FIFO, which makes one of two
+// deletions in a row.
 func (r *Reflector[T]) current(item *object.Item[T]) bool {
-	if bad := r.quarantine.byKey[item.Key]; bad != nil && bad.UID == item.UID && bad.Version == item.Version {
+	if bad := r.quarantine.byKey[item.Key]; bad != nil && bad.UID == item.UID && bad.Version.NotAfter(item.Version) {
 		return true
 	}
-	return r.sink.Held(item.Key, item.UID, item.Version)
+	return r.sink.HeldBy(item.Key, item.UID, item.Version)
 }
 
 // deleteUnknown deletes an object of whose last state nothing can be read. One without
@@ -190,7 +199,7 @@ func (r *Reflector[T]) deleteUnknown(item *object.Item[T]) error {
 	if err := r.sink.DeleteUnknown(object.Tombstone[T]{Key: item.Key}); err != nil {
 		return err
 	}
-	return r.sink.Bookmark(r.mark())
+	return r.sink.Bookmark(r.complete())
 }
 
 // release ends the quarantine of a key, if there is one.
@@ -284,7 +293,7 @@ func (r *Reflector[T]) watchFailed(ctx context.Context, s *stream[T], err error)
 			return nil
 		}
 	}
-	if !r.at.complete.Known() {
+	if !r.at.Complete.Known() {
 		// A watch from no version would not tell what was deleted meanwhile.
 		r.relist(listing[T]{})
 		r.backOff(e, r.status.State)
@@ -331,7 +340,7 @@ func (r *Reflector[T]) watchEnded(s *stream[T]) error {
 			Err: errors.New("the server closes each watch within a second")}, r.watchState())
 		return nil
 	}
-	if !r.at.complete.Known() {
+	if !r.at.Complete.Known() {
 		r.relist(listing[T]{})
 		return nil
 	}
@@ -342,7 +351,7 @@ func (r *Reflector[T]) watchEnded(s *stream[T]) error {
 // watchState returns the state in which changes are waited for: without a version
 // that takes a list.
 func (r *Reflector[T]) watchState() State {
-	if r.at.complete.Known() {
+	if r.at.Complete.Known() {
 		return Watching
 	}
 	r.list = listing[T]{epoch: r.epoch}

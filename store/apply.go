@@ -65,12 +65,17 @@ func (c Change[T]) New() T { return c.new.load() }
 var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 
 // Apply makes a batch of deltas one transaction, and appends to changes what it changed,
-// in order. Afterwards the store is the server's state at the batch's marks.
+// in order. Afterwards the store is the server's state at the batch's marks; see
+// [Snapshot.Version].
 //
-// Events that are not news change nothing: an object with the UID and version already
-// held, an older one, or one not after the mark of its scope. An object with another
-// UID than the one held is a deletion and an addition. A list deletes what it does not
-// name in its scope; one of a new epoch replaces everything.
+// Events that are not news change nothing (W14): an addition or update of the UID held that is
+// not after the version held, and one that is not after the newest version its scope has seen, so
+// that none revives what was deleted. A deletion of the UID held applies when its version is the one
+// held or a later one, wherever the scope is (W15). A deletion of another UID applies when it
+// is after the version held and not before what the scope has seen: the object held was deleted
+// before that one was created. An addition or update with another UID than the one held is a
+// deletion and an addition. A list deletes what it does not name in its scope; one of a new epoch
+// replaces everything; one with neither items nor a version also removes the mark of its scope.
 //
 // The error names the objects that could not be stored ([*ObjectError], [ErrNotHeld]);
 // everything else has been applied. An index function that fails is not an error here:
@@ -81,7 +86,6 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	t := &s.tx
 	t.begin()
 	t.changes = changes
-	t.running = t.root
 	t.follow = len(b.Marks) > 0
 	for some := range slices.Chunk(b.Deltas, mvcc.Ahead) {
 		t.glance(some)
@@ -94,7 +98,7 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 		}
 	}
 	for _, m := range b.Marks {
-		t.root.setMark(m)
+		t.advance(m)
 	}
 	t.commit()
 	changes, t.changes = t.changes, nil
@@ -143,11 +147,11 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 	}
 	switch d.Type {
 	case delta.Deleted:
-		t.late(d.Key, id) // for the mark alone
-		if live == nil || !held.deletedBy(id) {
+		order, other := t.follows(d.Key, id), live != nil && held.otherLife(id)
+		if live == nil || !held.deletedBy(id) || other && order < 0 {
 			s.stale++
 		} else {
-			was, other := s.value(live), held.otherLife(id)
+			was := s.value(live)
 			t.remove(d.Key, r)
 			if other {
 				t.changed(Deleted, true, d.Key, was, was)
@@ -168,7 +172,7 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 		}
 		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
 	case delta.Added, delta.Updated:
-		if t.late(d.Key, id) || live != nil && held.notBefore(id) {
+		if t.follows(d.Key, id) <= 0 || live != nil && held.notBefore(id) {
 			s.stale++
 			return
 		}
@@ -181,29 +185,30 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 	}
 }
 
-// late reports whether an event comes after others that were later: not after the mark of its
-// scope, nor after the deletion of its key in this batch. Versions without an order are
-// never late. An event that is not late moves the running mark.
-func (t *txn[T]) late(k object.Key, id *identity) bool {
+// follows compares an event with the newest of its scope, or of its key's deletion in this
+// batch: -1 if it is of an earlier version, 0 if it is of the same, else +1. One that is not +1 is
+// late. Versions without an order are never late. An event that is not late moves the place
+// of its scope.
+func (t *txn[T]) follows(k object.Key, id *identity) int {
 	if id.uid == "" || !id.version.Ordered() {
-		return false
+		return +1
 	}
-	if deleted, ok := t.deleted[k]; ok && id.version.NotAfter(deleted) {
-		return true
+	if deleted, ok := t.deleted[k]; ok {
+		if order, ok := id.version.Compare(deleted); ok && order <= 0 {
+			return order
+		}
 	}
-	m := t.running.covering(k)
-	if m == nil {
-		return false
+	p := t.store.covering(k)
+	if p == nil {
+		return +1
 	}
-	if order, ok := id.version.Compare(m.Version); ok && order <= 0 {
-		return true
+	if order, ok := id.version.Compare(p.seen); ok && order <= 0 {
+		return order
 	}
 	if t.follow {
-		moved := *m
-		moved.Version = id.version
-		t.running.setMark(moved)
+		p.seen = id.version
 	}
-	return false
+	return +1
 }
 
 // upsert stores an object that is news. other says that another object has its name now.
@@ -252,7 +257,8 @@ func (t *txn[T]) final(held value[T], obj T, id *identity) value[T] {
 // list makes a list's items the whole content of its scope.
 func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	s := t.store
-	t.afresh = t.root.markOf(l.Scope) != nil && epoch != t.root.epochOf(l.Scope)
+	before, marked := s.markOf(l.Scope)
+	t.afresh = marked && epoch != before.Epoch
 	if t.afresh {
 		t.root.rewinds++
 	}
@@ -276,9 +282,11 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		t.unseen(l.Scope, s.estrange)
 	}
 	t.afresh = false
-	mark := object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}
-	t.root.setMark(mark)
-	t.running.setMark(mark)
+	if len(l.Items) == 0 && !l.Version.Known() {
+		t.dropMark(l.Scope)
+	} else {
+		t.setMark(object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}).seen = l.Version
+	}
 	clear(t.deleted)
 }
 

@@ -32,8 +32,8 @@
 //
 // Every key has one chain of versions, newest first; the writer adds to the chains and
 // publishes the lot by advancing one revision, and a reader takes the newest version
-// not after the revision it holds. The ordered key set and the postings of an index
-// change less often; they are copy-on-write and hold small integers, so they cost the
-// garbage collector nothing. Package internal/mvcc has the details and what was tried
-// before.
+// not after the revision it holds. The ordered key set and the postings of an index exist
+// once for all revisions: they hold the small integer ids of every object that some revision
+// sees, and a reader leaves out what its own does not. Package internal/mvcc has the details
+// and what was tried before.
 package store

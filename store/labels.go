@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"iter"
+	"runtime"
 	"slices"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
@@ -94,6 +95,7 @@ func (x *LabelIndex[T]) collect(p *postings[T, Label], n Snapshot[T], of []Label
 			return true
 		})
 	}
+	runtime.KeepAlive(n.lease)
 	return ids
 }
 

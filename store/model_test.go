@@ -58,17 +58,18 @@ func modelIndexes() (byColor, byTag, byInitial *Index[*thing, string]) {
 type model struct {
 	objects map[object.Key]*thing
 	marks   map[object.Scope]object.Mark
-	deleted map[object.Key]int // in this batch, at which version
+	seen    map[object.Scope]int // the newest version of each scope; its mark's, or of a deletion after that
+	deleted map[object.Key]int   // in this batch, at which version
 }
 
 // uids are of both forms: those that are noted in brief and others.
 var uids = []string{"u1", "u2", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e"}
 
 func newModel() model {
-	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Key]int{}}
+	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}}
 }
 
-func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil} }
+func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil} }
 
 // move is what a model says has happened.
 type move struct {
@@ -103,12 +104,16 @@ func (m model) upsert(t *thing) []move {
 func (m model) event(kind delta.Type, t *thing) []move {
 	held := m.objects[t.key]
 	at, ok := m.deleted[t.key]
-	stale := ok && number(t.version) <= at
+	stale, before := ok && number(t.version) <= at, ok && number(t.version) < at
 	if mark, ok := m.markFor(t.key); ok && !stale {
-		stale = number(t.version) <= number(mark.Version)
+		seen := m.seen[mark.Scope]
+		stale, before = number(t.version) <= seen, number(t.version) < seen
 		if !stale {
 			mark.Version = t.version
-			m.marks[mark.Scope] = mark
+			if kind == delta.Deleted {
+				mark.Version = object.Version(strconv.Itoa(seen))
+			}
+			m.marks[mark.Scope], m.seen[mark.Scope] = mark, number(t.version)
 		}
 	}
 	if kind == delta.Deleted {
@@ -117,7 +122,7 @@ func (m model) event(kind delta.Type, t *thing) []move {
 			return nil
 		}
 		if held.uid != t.uid {
-			if number(t.version) == number(held.version) {
+			if before || number(t.version) == number(held.version) {
 				return nil
 			}
 			delete(m.objects, t.key)
@@ -156,7 +161,10 @@ func (m model) list(l object.List[*thing]) []move {
 		delete(m.objects, t.key)
 		moves = append(moves, move{Deleted, true, t.key, t, t})
 	}
-	m.marks[l.Scope] = l.Mark
+	m.marks[l.Scope], m.seen[l.Scope] = l.Mark, number(l.Version)
+	if len(l.Items) == 0 && l.Version == "" {
+		delete(m.marks, l.Scope)
+	}
 	clear(m.deleted)
 	return moves
 }
@@ -231,6 +239,7 @@ func (m *machine) Apply(t *rapid.T) {
 			l := m.list(t)
 			batch.Deltas = append(batch.Deltas, delta.Delta[*thing]{Type: delta.Replaced, List: &l})
 			want = append(want, m.model.list(l)...)
+			batch.Marks = append(batch.Marks, object.Mark{Scope: l.Scope, Epoch: l.Epoch}) // says nothing by itself
 			continue
 		}
 		kind := rapid.SampledFrom([]delta.Type{delta.Added, delta.Updated, delta.Deleted}).Draw(t, "type")
@@ -263,6 +272,10 @@ func (m *machine) list(t *rapid.T) object.List[*thing] {
 		m.epoch++
 	}
 	l := object.List[*thing]{Mark: object.Mark{Scope: scope, Epoch: m.epoch, Version: object.Version(strconv.Itoa(m.clock))}}
+	if rapid.IntRange(0, 5).Draw(t, "leave") == 0 {
+		l.Version = ""
+		return l
+	}
 	taken := map[object.Key]bool{}
 	add := func(obj *thing) {
 		if scope.Covers(obj.key) && !taken[obj.key] {
@@ -389,6 +402,13 @@ func (m *machine) check(t *rapid.T, h held) {
 		if got, ok := h.snap.Get(obj.key); !ok || got != obj {
 			t.Fatalf("Get(%v) = %v, want %v", obj.key, got, obj)
 		}
+	}
+	marks := map[object.Scope]object.Mark{}
+	for mark := range h.snap.Marks() {
+		marks[mark.Scope] = mark
+	}
+	if len(marks)+len(h.want.marks) > 0 && !maps.Equal(marks, h.want.marks) {
+		t.Fatalf("Marks %v, want %v", marks, h.want.marks)
 	}
 	for scope, mark := range h.want.marks {
 		if got := h.snap.Mark(scope); got != mark {

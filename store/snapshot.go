@@ -23,7 +23,8 @@ type Snapshot[T any] struct {
 }
 
 // lease is what all copies of a snapshot share. The garbage collector releases the
-// snapshot when the lease is no longer reachable.
+// snapshot when the lease is no longer reachable, which may be in the middle of a method:
+// each one that reads chains of versions keeps the lease alive until it is done.
 type lease struct {
 	released atomic.Bool
 	cleanup  runtime.Cleanup
@@ -105,36 +106,40 @@ func (n Snapshot[T]) Revision() uint64 {
 	return n.state.Revision
 }
 
-// Version returns the resource version at which the snapshot is the server's state,
-// empty when none is known. For a store of several scopes ask [Snapshot.Mark].
+// Version returns the resource version up to which the snapshot has every change, empty when
+// none is known. The snapshot is the server's state at that version, except that objects may be
+// missing that were deleted at the next one: deletions may share a version, so one is claimed when
+// it is complete ([object.Reach]), and a deletion shows at once. For a store of several scopes ask
+// [Snapshot.Mark].
 func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
 
-// Mark returns where a scope stands: its epoch and version. It is the zero Mark of that
-// scope when nothing is known of it.
+// Mark returns where a scope stands: its epoch and the version up to which it is complete. It is
+// the zero Mark of that scope when nothing is known of it.
 func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
-	if n.store != nil {
-		if m := n.state.Payload.markOf(scope); m != nil {
-			return *m
-		}
+	if n.store == nil {
+		return object.Mark{Scope: scope}
 	}
-	return object.Mark{Scope: scope}
+	if r := &n.state.Payload; r.marked && r.mark.Scope == scope {
+		return r.mark
+	}
+	n.check()
+	p, _ := n.store.marks.Find(object.Key{Name: string(scope)}, n.state.Revision)
+	runtime.KeepAlive(n.lease)
+	if p == nil {
+		return object.Mark{Scope: scope}
+	}
+	return *(*object.Mark)(p)
 }
 
-// Marks yields the mark of every scope.
+// Marks yields the mark of every scope, in no particular order.
 func (n Snapshot[T]) Marks() iter.Seq[object.Mark] {
 	return func(yield func(object.Mark) bool) {
 		if n.store == nil {
 			return
 		}
-		r := &n.state.Payload
-		if r.marked && !yield(r.mark) {
-			return
-		}
-		for _, m := range r.more {
-			if !yield(m) {
-				return
-			}
-		}
+		n.check()
+		n.store.marksAt(n.state)(yield)
+		runtime.KeepAlive(n.lease)
 	}
 }
 
@@ -145,6 +150,7 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	}
 	n.check()
 	p, _ := n.store.objects.Find(k, n.state.Revision)
+	runtime.KeepAlive(n.lease)
 	if p == nil {
 		return obj, false
 	}

@@ -69,9 +69,7 @@ func (s *Store[T]) Stats() Stats {
 		Stale:    s.stale,
 		Retained: s.history.Retained(),
 	}
-	if now.Payload.marked {
-		st.Marks = append([]object.Mark{now.Payload.mark}, now.Payload.more...)
-	}
+	st.Marks = slices.AppendSeq(st.Marks, s.marksAt(now))
 	s.history.Older(func(old *state, retired int) {
 		st.Pins = append(st.Pins, PinStats{
 			Revision:  old.Revision,

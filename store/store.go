@@ -46,6 +46,7 @@ type Store[T any] struct {
 	form    Form[T]
 	objects *mvcc.Map
 	order   *mvcc.Order[uint32, object.Key]
+	marks   *mvcc.Map // of all scopes but the first, by their names; see setMark
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
@@ -58,6 +59,10 @@ type Store[T any] struct {
 	// but nobody could read: their versions compare with none. Of the writer.
 	foreign map[uint32]bool
 	stale   uint64 // events that were not news. Of the writer.
+	// places are where the scopes stand, and place is one of them: the only one, mostly. Of
+	// the writer.
+	places map[object.Scope]*place
+	place  *place
 	// reports are the mutations that the transaction found. Of the writer.
 	reports []Mutation
 
@@ -71,11 +76,9 @@ type root struct {
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
 	// between two revisions with the same number no object crossed into another epoch.
 	rewinds uint64
-	// The mark of the first scope stands by itself, so that moving it costs no
-	// allocation; most stores have just one.
+	// The mark of the first scope; Store.marks has those of others.
 	mark   object.Mark
 	marked bool
-	more   []object.Mark
 }
 
 // A ref is a key as the writer finds it; a state is one published revision.
@@ -89,7 +92,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}}
+	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err
@@ -98,6 +101,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
 	s.objects = mvcc.NewMap(s.history, s.removed)
 	s.objects.Widen(identWords)
+	s.marks = mvcc.NewMap(s.history, nil)
 	s.rows.objects = s.objects
 	s.order = mvcc.NewOrder(keySorting(), mvcc.Keys[uint32, object.Key]{
 		Of: s.objects.Key, View: s.objects.View, In: s.objects.KeyIn, Shifts: s.objects.Shifts,
@@ -218,7 +222,8 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tx.begin()
-	s.tx.list(&list, s.tx.root.epochOf(list.Scope))
+	mark, _ := s.markOf(list.Scope)
+	s.tx.list(&list, mark.Epoch)
 	s.tx.commit()
 	s.tx.changes = nil // nobody asked for them
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)

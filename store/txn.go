@@ -23,14 +23,11 @@ type txn[T any] struct {
 	fresh    []uint32
 	changes  []Change[T]
 	problems []error
-	// running is where the scopes stand within the batch, so that a late event cannot
-	// revive what came before it; only the batch's own marks are published.
-	running root
 	// afresh: what is held is of an earlier epoch than the list that is being applied.
 	// estranged: so was what the last write superseded, though no list is.
 	afresh, estranged bool
 
-	follow bool // running follows the events, because the batch tells where it ends
+	follow bool // places follow the events, because the batch tells where it ends
 	// deleted are the versions of the deletions in the batch, for the same purpose where
 	// no mark is known.
 	deleted map[object.Key]object.Version
@@ -53,7 +50,7 @@ func (t *txn[T]) commit() {
 	t.flush()
 	t.store.history.Publish(t.root)
 	t.store.settle()
-	t.root, t.running = root{}, root{}
+	t.root = root{}
 	t.ahead.forget()
 	clear(t.deleted)
 	t.store.report()
@@ -198,57 +195,6 @@ func (t *txn[T]) takeProblems() []error {
 	p := t.problems
 	t.problems = nil
 	return p
-}
-
-// markOf returns the mark of a scope, nil if it has none.
-func (r *root) markOf(scope object.Scope) *object.Mark {
-	if r.marked && r.mark.Scope == scope {
-		return &r.mark
-	}
-	for i := range r.more {
-		if r.more[i].Scope == scope {
-			return &r.more[i]
-		}
-	}
-	return nil
-}
-
-func (r *root) epochOf(scope object.Scope) object.Epoch {
-	if m := r.markOf(scope); m != nil {
-		return m.Epoch
-	}
-	return 0
-}
-
-// setMark moves the mark of a scope. The slice of the others is shared with published
-// revisions, so it is copied.
-func (r *root) setMark(m object.Mark) {
-	switch {
-	case !r.marked || r.mark.Scope == m.Scope:
-		r.mark, r.marked = m, true
-	default:
-		r.more = slices.Clone(r.more)
-		if old := r.markOf(m.Scope); old != nil {
-			*old = m
-		} else {
-			r.more = append(r.more, m)
-		}
-	}
-}
-
-// covering returns the mark of the scope that covers a key: its namespace's, else that
-// of everything; nil if there is none.
-func (r *root) covering(k object.Key) *object.Mark {
-	if len(r.more) == 0 {
-		if r.marked && r.mark.Scope.Covers(k) {
-			return &r.mark
-		}
-		return nil
-	}
-	if m := r.markOf(object.Scope(k.Namespace)); m != nil {
-		return m
-	}
-	return r.markOf(object.Everything)
 }
 
 // bitset is a set of ids.

@@ -280,6 +280,18 @@ func (m *Map) Gather(ids []uint32, revision uint64, out []unsafe.Pointer) int {
 	return n
 }
 
+// All calls yield for every value that revision, which must be pinned or the writer's, sees, in
+// no particular order, until it returns false.
+func (m *Map) All(revision uint64, yield func(unsafe.Pointer) bool) {
+	for _, b := range *m.dir.Load() {
+		for i := range b.records {
+			if p := b.records[i].at(revision); p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
 // Limit returns a number above every id in use, for the writer.
 func (m *Map) Limit() uint32 { return m.ids.next }
 

@@ -115,16 +115,15 @@ func (b *block) touch(i uint32, width int) {
 	}
 }
 
-// is reports whether the record at i is that of k, whose namespace has that number.
+// is reports whether the record at i is that of k, whose namespace has that number. A key that
+// is kept elsewhere is compared in full: its namespace may have had no number when the key came,
+// and one now.
 func (b *block) is(i uint32, space uint16, k object.Key) bool {
 	r := &b.records[i]
-	if r.space != space {
-		return false
-	}
 	if r.size == elsewhere {
 		return *(*b.long.Load())[i] == k
 	}
-	return int(r.size) == len(k.Name) && string(r.text[:len(k.Name)]) == k.Name
+	return r.space == space && int(r.size) == len(k.Name) && string(r.text[:len(k.Name)]) == k.Name
 }
 
 // setKey writes a key, of which it keeps a copy, into the record at i.

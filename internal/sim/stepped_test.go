@@ -32,7 +32,7 @@ func TestSteppedSimulation(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"rewinds noticed", "exact batches", "lists", "streamed", "watches", "removals", "catch-ups",
-		"deletions still to come"} {
+		"deletions still to come", "deletions ahead of the version"} {
 		if seen.of(what) == 0 {
 			t.Errorf("there were no %s", what)
 		}
@@ -251,8 +251,9 @@ func (s *stepped) drain(ctx context.Context) {
 }
 
 // exact holds the store against the server's state at the store's own version (Q09),
-// unless something is known to stand between them. Of deletions that share that version some
-// may be still to come.
+// unless something is known to stand between them. Deletions show at once, and their version
+// when it is complete: what the store lacks may have been deleted at the version that its
+// reflector has seen. Nothing that was deleted at the store's version, or before, is still there.
 func (s *stepped) exact() error {
 	if s.err != nil || !s.world.Exact() {
 		return nil
@@ -270,9 +271,16 @@ func (s *stepped) exact() error {
 			continue
 		}
 		want := s.world.Server.StateAt(number(m.Version), sel)
-		for k, last := range s.world.Server.DeletedTogether(number(m.Version)) {
-			if has := got[k]; has != nil && scopeOf(sel, len(s.reflectors)).Covers(k) {
-				want[k] = last
+		seen := number(rf.Status().Mark.Version)
+		ahead := s.world.Server.StateAt(seen, sel)
+		for k := range want {
+			if got[k] == nil && ahead[k] == nil {
+				delete(want, k)
+				s.seen.add("deletions ahead of the version", 1)
+			}
+		}
+		for k := range s.world.Server.DeletedTogether(seen) {
+			if got[k] != nil && scopeOf(sel, len(s.reflectors)).Covers(k) {
 				s.seen.add("deletions still to come", 1)
 			}
 		}

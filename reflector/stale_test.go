@@ -1,0 +1,81 @@
+package reflector_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Every type of event, of the object held and of another one of its name, at every relation to the
+// version held (11) and to that of the stream (20).
+func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.T) {
+	versions := []object.Version{"10", "11", "15", "20", "25"}
+	for _, c := range []struct {
+		typ     object.EventType
+		held    bool
+		same    bool // of the UID held
+		applies []object.Version
+	}{
+		{object.Added, true, true, []object.Version{"25"}},
+		{object.Modified, true, true, []object.Version{"25"}},
+		{object.Deleted, true, true, []object.Version{"11", "15", "20", "25"}},
+		{object.Added, true, false, []object.Version{"25"}},
+		{object.Modified, true, false, []object.Version{"25"}},
+		{object.Deleted, true, false, []object.Version{"20", "25"}}, // deletions may share a version
+		{object.Added, false, true, []object.Version{"25"}},         // it was deleted: nothing revives it
+		{object.Modified, false, true, []object.Version{"25"}},
+		{object.Deleted, false, true, nil},
+	} {
+		for _, v := range versions {
+			t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %s", c.typ, c.held, c.same, v), func(t *testing.T) {
+				within(t, func(t *testing.T) {
+					srv := newServer("a/x") // 11
+					r := start(t, srv, plain(options{}))
+					x := *srv.objects[keyOf("a/x")]
+					if !c.held {
+						srv.remove("a/x") // 12
+					}
+					srv.stream().send(bookmark("20"))
+					pass(0)
+					r.told()
+					if x.version = v; !c.same {
+						x.uid = "another"
+					}
+					srv.stream().send(event{Type: c.typ, Item: itemOf(&x)})
+					pass(0)
+					applies := false
+					for _, a := range c.applies {
+						applies = applies || a == v
+					}
+					if told := r.told(); len(told) > 0 != applies {
+						t.Errorf("told %q, want something: %v", told, applies)
+					}
+					if stale := r.live().Counts.Stale > 0; stale && applies {
+						t.Error("counted as stale")
+					}
+				})
+			})
+		}
+	}
+}
+
+// The same for an object that is in quarantine at 11.
+func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testing.T) {
+	within(t, func(t *testing.T) {
+		srv := newServer("a/x") // 11
+		r := start(t, srv, plain(options{}))
+		x := srv.objects[keyOf("a/x")]
+		srv.stream().send(event{Type: object.Modified, Item: bad("a/x", x.uid, "12")}, bookmark("20"),
+			event{Type: object.Deleted, Item: bad("a/x", x.uid, "10")})
+		pass(0)
+		if q := r.Quarantine(); len(q) != 1 {
+			t.Errorf("%+v", q)
+		}
+		srv.stream().send(event{Type: object.Deleted, Item: bad("a/x", x.uid, "15")})
+		pass(0)
+		if q := r.Quarantine(); len(q) != 0 || r.store.Len() != 0 {
+			t.Errorf("%+v, %s", q, r.state())
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"iter"
+	"unsafe"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// place is where a scope stands, for the writer.
+type place struct {
+	mark object.Mark // as the revision in preparation has it
+	// seen is the newest version that was applied: that of the mark, or of deletions after it,
+	// of which more may come ([object.Reach]). What is not after it is late.
+	seen object.Version
+}
+
+// markOf returns the mark of a scope in the revision in preparation; ok is false if there is
+// none. It is for the writer.
+func (s *Store[T]) markOf(scope object.Scope) (m object.Mark, ok bool) {
+	if p := s.places[scope]; p != nil {
+		return p.mark, true
+	}
+	return object.Mark{Scope: scope}, false
+}
+
+// covering returns the place of the scope that covers a key: its namespace's, else that of
+// everything; nil if there is none.
+func (s *Store[T]) covering(k object.Key) *place {
+	if len(s.places) <= 1 {
+		if s.place != nil && s.place.mark.Scope.Covers(k) {
+			return s.place
+		}
+		return nil
+	}
+	if p := s.places[object.Scope(k.Namespace)]; p != nil {
+		return p
+	}
+	return s.places[object.Everything]
+}
+
+// setMark moves the mark of a scope. The first scope's is in the root, so that moving it
+// allocates nothing: most stores have just one. Those of others have chains of versions, as
+// objects have, so that moving one costs the same however many there are.
+func (t *txn[T]) setMark(m object.Mark) *place {
+	s := t.store
+	p := s.places[m.Scope]
+	if p == nil {
+		p = &place{}
+		s.places[m.Scope], s.place = p, p
+	}
+	p.mark = m
+	switch key := (object.Key{Name: string(m.Scope)}); {
+	case t.root.marked && t.root.mark.Scope == m.Scope:
+		t.root.mark = m
+	case !t.root.marked && !s.marks.Lookup(key).Known():
+		t.root.mark, t.root.marked = m, true
+	default:
+		s.marks.Put(key, s.marks.Lookup(key), unsafe.Pointer(&m))
+	}
+	return p
+}
+
+// advance moves the mark of a scope to where a batch says.
+func (t *txn[T]) advance(m object.Mark) {
+	if !m.Version.Known() {
+		return // nothing is complete; what a list says has been done
+	}
+	old, _ := t.store.markOf(m.Scope)
+	if p := t.setMark(m); m.Epoch != old.Epoch || !m.Version.NotAfter(p.seen) {
+		p.seen = m.Version
+	}
+}
+
+// dropMark forgets a scope.
+func (t *txn[T]) dropMark(scope object.Scope) {
+	s := t.store
+	if s.places[scope] == nil {
+		return
+	}
+	delete(s.places, scope)
+	s.place = nil
+	for _, s.place = range s.places {
+		break
+	}
+	if t.root.marked && t.root.mark.Scope == scope {
+		t.root.mark, t.root.marked = object.Mark{}, false
+		return
+	}
+	s.marks.Kill(s.marks.Lookup(object.Key{Name: string(scope)}))
+}
+
+// marksAt yields the marks of a state that is pinned, or the current one for the writer.
+func (s *Store[T]) marksAt(st *state) iter.Seq[object.Mark] {
+	return func(yield func(object.Mark) bool) {
+		if st.Payload.marked && !yield(st.Payload.mark) {
+			return
+		}
+		s.marks.All(st.Revision, func(p unsafe.Pointer) bool { return yield(*(*object.Mark)(p)) })
+	}
+}

@@ -1,0 +1,58 @@
+package store_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Every type of event, of the object held and of another one of its name, at every relation to the
+// version held (11) and to the newest version that the scope has seen (20), which is complete or
+// that of a deletion.
+func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testing.T) {
+	for _, c := range []struct {
+		typ     delta.Type
+		held    bool
+		same    bool // of the UID held
+		applies []int
+	}{
+		{delta.Added, true, true, []int{25}},
+		{delta.Updated, true, true, []int{25}},
+		{delta.Deleted, true, true, []int{11, 15, 20, 25}},
+		{delta.Added, true, false, []int{25}},
+		{delta.Updated, true, false, []int{25}},
+		{delta.Deleted, true, false, []int{20, 25}},
+		{delta.Added, false, true, []int{25}},
+		{delta.Updated, false, true, []int{25}},
+		{delta.Deleted, false, true, nil},
+	} {
+		for _, v := range []int{10, 11, 15, 20, 25} {
+			for _, open := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %d, after a deletion %v", c.typ, c.held, c.same, v, open), func(t *testing.T) {
+					s := newPodStore(t)
+					apply(t, s, 12, listed(12, pod("a/x", 11), pod("a/y", 12)))
+					if !c.held {
+						apply(t, s, 13, event(delta.Deleted, pod("a/x", 13)))
+					}
+					if open {
+						apply(t, s, 14, event(delta.Deleted, pod("a/y", 20)))
+					} else {
+						apply(t, s, 20)
+					}
+					p := pod("a/x", v)
+					if !c.same {
+						p.UID = object.UID("another-" + strconv.Itoa(v))
+					}
+					changes := apply(t, s, max(20, v), event(c.typ, p))
+					if len(changes) > 0 != slices.Contains(c.applies, v) {
+						t.Errorf("%q", changes)
+					}
+				})
+			}
+		}
+	}
+}

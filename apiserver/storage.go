@@ -78,6 +78,11 @@ func (b *bucket) put(key object.Key, r *record) {
 func (s *storage) get(k *kind, key object.Key) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.find(k, key)
+}
+
+// find is get with the lock held.
+func (s *storage) find(k *kind, key object.Key) *record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
 		return b.records[i]
@@ -103,16 +108,31 @@ func (s *storage) all(k *kind, namespace string) []*record {
 // changes nothing and takes no version. The returned record of a removal is the last
 // state with the version of the removal.
 func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Object) (r *record, ok bool) {
+	r, ok, _ = s.commitIf(k, key, old, next, func() error { return nil })
+	return r, ok
+}
+
+// commitIf is commit on a condition, which is checked with the lock held.
+func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Object, may func() error) (r *record, ok bool, err error) {
 	if old != nil && next != nil && equality.Semantic.DeepEqual(old.obj, next) {
-		return old, s.get(k, key) == old
+		return old, s.get(k, key) == old, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	i, found := b.find(key)
 	if found != (old != nil) || found && b.records[i] != old || b.removed {
-		return nil, false
+		return nil, false, nil
 	}
+	if err := may(); err != nil {
+		return nil, false, err
+	}
+	return s.write(b, k, key, old, next), true, nil
+}
+
+// write makes next the successor of old, or removes the object for a nil next. The lock
+// must be held.
+func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next runtime.Object) (r *record) {
 	s.version++
 	c := change{kind: k.home, version: s.version, old: old, last: new(atomic.Pointer[record])}
 	if next != nil {
@@ -125,7 +145,7 @@ func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Obje
 	s.log = append(s.log, c)
 	s.trim()
 	s.wake(b)
-	return r, true
+	return r
 }
 
 // wake tells those who wait for a change.
@@ -205,13 +225,18 @@ func (c *change) key() object.Key {
 	return c.old.key
 }
 
-// remove stops serving a kind: its watches end when they have been told of the deletions.
-func (s *storage) remove(k *kind) {
+// remove deletes the objects of a kind, whatever their finalizers say, and stops serving
+// it: its watches end after the events of these deletions. It returns the last states.
+func (s *storage) remove(k *kind) (gone []*record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
+	for _, r := range slices.Clone(b.records) {
+		gone = append(gone, s.write(b, k, r.key, r, nil))
+	}
 	b.removed = true
 	s.wake(b)
+	return gone
 }
 
 // now returns the newest version.

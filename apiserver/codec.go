@@ -210,9 +210,6 @@ func (k *kind) list(p page) (runtime.Object, error) {
 	return obj, nil
 }
 
-// maxBody is how much of a request is read, as in the real server.
-const maxBody = 3 << 20
-
 // read decodes the object of a request into the kind's stored version. Fields that its
 // type does not have are refused, warned of or ignored, as the client wishes.
 func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
@@ -266,7 +263,7 @@ func readBody(req *http.Request) ([]byte, error) {
 	if len(raw) > maxBody {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
 	}
-	return raw, nil
+	return raw, checkAliases(raw)
 }
 
 // parse decodes the bytes of an object and checks what it says it is.

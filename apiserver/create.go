@@ -75,6 +75,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	if err := validate(k, m); err != nil {
 		return nil, err
 	}
+	if err := checkSize(obj); err != nil {
+		return nil, err
+	}
 	var def *Definition
 	if k == s.definitions {
 		d, err := parseDefinition(obj)

@@ -26,6 +26,9 @@ type Options struct {
 	// History is how many changes are kept for watches and exact lists; who asks for
 	// more is told 410. Defaults to 10,000.
 	History int
+	// HistoryBytes is how large the encoded objects of these changes may be together; the
+	// memory that they hold is a few times that. Defaults to 64 MiB.
+	HistoryBytes int
 	// Bookmarks is how often a watch that allows them gets a bookmark. Defaults to one
 	// minute.
 	Bookmarks time.Duration
@@ -66,6 +69,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.History <= 0 {
 		o.History = 10_000
+	}
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = 64 << 20
 	}
 	if o.Bookmarks <= 0 {
 		o.Bookmarks = time.Minute

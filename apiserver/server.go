@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -50,6 +51,11 @@ type Server struct {
 	closing bool
 
 	handlers sync.WaitGroup
+
+	// report fails the test of Start. It is set before Run and called by handlers only,
+	// which have all returned when Run has.
+	report   func(format string, args ...any)
+	panicked sync.Once // the first panic is reported, all are logged
 }
 
 // ErrRan is returned by a second [Server.Run].
@@ -61,7 +67,7 @@ var ErrRan = errors.New("apiserver: the server was run or closed before")
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: newStorage(opts.History, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
+		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
 		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{struck: map[FaultKind]int{}},
 	}
@@ -239,21 +245,56 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.handlers.Add(1)
 	s.mu.Unlock()
 	defer s.handlers.Done()
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if p != http.ErrAbortHandler {
-			s.opts.Logger.Error("a request made the server panic", "uri", req.URL.RequestURI(), "panic", p, "stack", string(debug.Stack()))
-		}
-		panic(http.ErrAbortHandler) // net/http drops the connection
-	}()
+	answer := &begun{ResponseWriter: w}
+	defer s.recovered(answer, req)
 	if err := s.checkHost(req); err != nil {
-		s.refuse(w, req, err)
+		s.refuse(answer, req, err)
 		return
 	}
-	s.ServeHTTP(w, req)
+	s.ServeHTTP(answer, req)
+}
+
+// recovered reports a panic of a handler, and answers 500 if no answer has begun.
+func (s *Server) recovered(w *begun, req *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p) // net/http drops the connection
+	}
+	stack := debug.Stack()
+	s.opts.Logger.Error("a request made the server panic", "uri", req.URL.RequestURI(), "panic", p, "stack", string(stack))
+	s.panicked.Do(func() {
+		if s.report != nil {
+			s.report("apiserver: %s %s made the server panic: %v\n%s", req.Method, req.URL.RequestURI(), p, stack)
+		}
+	})
+	if w.is {
+		panic(http.ErrAbortHandler)
+	}
+	s.refuse(w, req, apierrors.NewInternalError(fmt.Errorf("the server panicked: %v", p)))
+}
+
+// begun notes whether an answer has begun.
+type begun struct {
+	http.ResponseWriter
+	is bool
+}
+
+// Unwrap is for [http.ResponseController].
+func (b *begun) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (b *begun) WriteHeader(code int) {
+	b.is = true
+	b.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements [http.ResponseWriter].
+func (b *begun) Write(p []byte) (int, error) {
+	b.is = true
+	return b.ResponseWriter.Write(p)
 }
 
 // refusingListener drops connections while they are to be refused. The port stays taken,

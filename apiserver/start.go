@@ -15,7 +15,7 @@ type TB interface {
 }
 
 // Start makes a server and runs it until the test has ended. It fails the test when
-// that cannot be done. In a bubble of testing/synctest, call it with the bubble's own T
+// that cannot be done, and when a request makes the server panic. In a bubble of testing/synctest, call it with the bubble's own T
 // and without an address.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
@@ -24,6 +24,7 @@ func Start(t TB, opts Options) *Server {
 		t.Fatalf("%v", err)
 		return nil
 	}
+	s.report = t.Errorf
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()

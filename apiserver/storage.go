@@ -21,6 +21,7 @@ const firstVersion = 9
 // compacted away under its watchers by the noise of another, unless they take bookmarks.
 type storage struct {
 	limit int  // changes kept
+	room  int  // bytes of their objects kept
 	old   bool // answers as an old server
 
 	mu      sync.Mutex // guards everything below
@@ -28,6 +29,7 @@ type storage struct {
 	// compacted is the oldest version at which a watch or an exact list may begin.
 	compacted uint64
 	log       []change
+	held      int   // bytes of the objects of log
 	dropped   int64 // changes before the first of log, ever
 	buckets   map[*kind]*bucket
 	rewinds   int
@@ -44,8 +46,8 @@ type bucket struct {
 	lost uint64
 }
 
-func newStorage(limit int, old bool) *storage {
-	return &storage{limit: limit, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kind]*bucket{}}
+func newStorage(limit, room int, old bool) *storage {
+	return &storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kind]*bucket{}}
 }
 
 func (s *storage) bucket(k *kind) *bucket {
@@ -143,6 +145,7 @@ func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next ru
 	}
 	b.put(key, c.current)
 	s.log = append(s.log, c)
+	s.held += c.size()
 	s.trim()
 	s.wake(b)
 	return r
@@ -159,11 +162,18 @@ func (s *storage) wake(b *bucket) {
 	}
 }
 
-// trim drops what the history may no longer hold. The slice is moved only now and then.
+// trim drops what the history may no longer hold, by count or by bytes, except the
+// newest change. The slice is moved only now and then.
 func (s *storage) trim() {
-	if over := len(s.log) - s.limit; over > 0 {
-		s.drop(over)
+	over := max(len(s.log)-s.limit, 0)
+	held := s.held
+	for i := range s.log[:over] {
+		held -= s.log[i].size()
 	}
+	for ; held > s.room && over < len(s.log)-1; over++ {
+		held -= s.log[over].size()
+	}
+	s.drop(over)
 }
 
 func (s *storage) drop(n int) {
@@ -176,6 +186,7 @@ func (s *storage) drop(n int) {
 		c := &s.log[i]
 		b := s.bucket(c.kind)
 		b.lost = max(b.lost, c.version)
+		s.held -= c.size()
 	}
 	clear(s.log[:n]) // let go of the objects
 	s.log = s.log[n:]
@@ -199,6 +210,7 @@ func (s *storage) rewind(changes int) uint64 {
 	n := len(s.log) - min(max(changes, 0), len(s.log))
 	for i := len(s.log) - 1; i >= n; i-- {
 		c := &s.log[i]
+		s.held -= c.size()
 		key := c.key()
 		s.bucket(c.kind).put(key, c.old)
 	}

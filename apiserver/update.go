@@ -106,6 +106,9 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 		}
 		return draft(next), true, []consequence{{kind: k, old: old, rec: gone, gone: true}}, nil
 	}
+	if err := checkSize(next); err != nil {
+		return nil, false, nil, err
+	}
 	rec, ok := s.storage.commit(k, old.key, old, next)
 	if !ok {
 		return nil, false, nil, nil

@@ -50,7 +50,7 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		s.refuse(w, req, err)
 		return
 	}
-	strikes := s.faults.strike(r.kind, r.verb)
+	strikes := s.faults.strike(r.target())
 	w, done := s.suffer(w, r, strikes)
 	if done {
 		return

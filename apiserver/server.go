@@ -177,8 +177,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var conns sync.WaitGroup
 	srv := &http.Server{
 		Handler: http.HandlerFunc(s.handle), TLSConfig: s.tls, Protocols: new(http.Protocols),
-		BaseContext: func(net.Listener) context.Context { return base },
-		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headTimeout,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
@@ -245,6 +246,7 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.handlers.Add(1)
 	s.mu.Unlock()
 	defer s.handlers.Done()
+	limitBody(w, req)
 	answer := &begun{ResponseWriter: w}
 	defer s.recovered(answer, req)
 	if err := s.checkHost(req); err != nil {

@@ -204,7 +204,7 @@ func (k *kind) list(p page) (runtime.Object, error) {
 	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
 	for i, r := range p.records {
 		item := items.Index(i)
-		item.Set(reflect.ValueOf(r.obj).Elem())
+		item.Set(reflect.ValueOf(k.present(r.obj)).Elem())
 		item.FieldByName("TypeMeta").SetZero()
 	}
 	return obj, nil
@@ -293,6 +293,5 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
-	return obj, nil
+	return k.toHome(obj), nil
 }

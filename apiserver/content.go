@@ -61,8 +61,7 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
-	return k, obj, nil
+	return k, k.toHome(obj), nil
 }
 
 // Create stores a new object and returns it as stored, not to be written to. An object
@@ -80,7 +79,7 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rec.obj, nil
+	return k.present(rec.obj), nil
 }
 
 // Update replaces an object, with its status, and returns it as stored. When it has a
@@ -106,7 +105,7 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 		if rec, ok, err := s.store(k, old, next); err != nil {
 			return nil, err
 		} else if ok {
-			return rec.obj, nil
+			return k.present(rec.obj), nil
 		}
 	}
 }
@@ -138,7 +137,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
-	return rec.obj, nil
+	return k.present(rec.obj), nil
 }
 
 // Watches counts the open watches of a resource, or of all for the empty name.
@@ -146,9 +145,11 @@ func (s *Server) Watches(resource string) (n int) {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
 	is := named(resource)
-	for k, b := range s.storage.buckets {
-		if is(k) {
-			n += len(b.watchers)
+	for _, b := range s.storage.buckets {
+		for w := range b.watchers {
+			if is(w.kind) {
+				n++
+			}
 		}
 	}
 	return n

@@ -176,7 +176,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 		return err
 	}
 	force := query.Get("force") == "true"
-	applied.SetGroupVersionKind(r.kind.home.GVK())
+	r.kind.homeTree(applied)
 	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
 		done, err := s.applyNew(w, r, applied, manager, force)
 		if done || err != nil {

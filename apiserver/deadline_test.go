@@ -26,7 +26,7 @@ func TestAWatchWhoseClientDoesNotReadEnds(t *testing.T) {
 			if n := s.Watches("configmaps"); n != 1 {
 				t.Fatalf("%d watches", n)
 			}
-			time.Sleep(90 * time.Second)
+			<-time.After(90 * time.Second)
 			synctest.Wait()
 			if n := s.Watches("configmaps"); n != 0 {
 				t.Errorf("HTTP/2 %v: after its timeout there are %d watches", http2, n)
@@ -44,7 +44,7 @@ func TestAConnectionServesOnAfterAWatch(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		for range 3 {
 			watching(t, s, pods+"?watch=1&timeoutSeconds=5&resourceVersion=13").expect(t, "end")
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			if a := get(t, s, pods); a.code != http.StatusOK {
 				t.Errorf("got %d", a.code)
 			}

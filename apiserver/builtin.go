@@ -79,6 +79,7 @@ func builtins(everyVersion bool) []*kind {
 			best[gvk.GroupKind()] = k
 		}
 	}
+	joinEvents(all)
 	if everyVersion {
 		return all
 	}

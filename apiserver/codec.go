@@ -204,14 +204,11 @@ func (k *kind) list(p page) (runtime.Object, error) {
 	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
 	for i, r := range p.records {
 		item := items.Index(i)
-		item.Set(reflect.ValueOf(r.obj).Elem())
+		item.Set(reflect.ValueOf(k.present(r.obj)).Elem())
 		item.FieldByName("TypeMeta").SetZero()
 	}
 	return obj, nil
 }
-
-// maxBody is how much of a request is read, as in the real server.
-const maxBody = 3 << 20
 
 // read decodes the object of a request into the kind's stored version. Fields that its
 // type does not have are refused, warned of or ignored, as the client wishes.
@@ -266,7 +263,7 @@ func readBody(req *http.Request) ([]byte, error) {
 	if len(raw) > maxBody {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
 	}
-	return raw, nil
+	return raw, checkAliases(raw)
 }
 
 // parse decodes the bytes of an object and checks what it says it is.
@@ -296,6 +293,5 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
-	return obj, nil
+	return k.toHome(obj), nil
 }

@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +18,9 @@ import (
 
 // kindOf finds the kind of an object, which need not say it when its Go type does.
 func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
+	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("apiserver: the object is nil")
+	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Kind != "" {
 		return s.catalog.byKind(gvk)
@@ -27,26 +32,36 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	return s.catalog.byKind(kinds[0])
 }
 
-// own makes a copy of an object that the server may keep.
-func (s *Server) own(obj runtime.Object) (*kind, runtime.Object, error) {
-	k, err := s.kindOf(obj)
+// own makes a copy of an object that the server may keep, of the Go type in which the
+// kind is stored. Objects of other types, such as those of custom resources, are
+// converted by their JSON fields.
+func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
+	k, err = s.kindOf(obj)
 	if err != nil {
 		return nil, nil, err
 	}
 	if k.review {
 		return nil, nil, fmt.Errorf("apiserver: objects of kind %s are not stored", k.Kind)
 	}
-	if _, tree := obj.(runtime.Unstructured); tree && k.typed {
-		tree := runtime.DeepCopyJSON(contentOf(obj))
-		obj = k.empty()
-		if err := fromTree(tree, obj); err != nil {
-			return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	defer func() {
+		// How apimachinery refuses values that JSON does not have.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("apiserver: reading a %s from a %T: %v", k.Kind, obj, p)
 		}
-	} else {
+	}()
+	if into := k.empty(); reflect.TypeOf(obj) == reflect.TypeOf(into) {
 		obj = obj.DeepCopyObject()
+	} else {
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err == nil {
+			err = fromTree(runtime.DeepCopyJSON(tree), into)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("apiserver: reading a %s from a %T: %w", k.Kind, obj, err)
+		}
+		obj = into
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
-	return k, obj, nil
+	return k, k.toHome(obj), nil
 }
 
 // Create stores a new object and returns it as stored, not to be written to. An object
@@ -64,7 +79,7 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rec.obj, nil
+	return k.present(rec.obj), nil
 }
 
 // Update replaces an object, with its status, and returns it as stored. When it has a
@@ -90,7 +105,7 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 		if rec, ok, err := s.store(k, old, next); err != nil {
 			return nil, err
 		} else if ok {
-			return rec.obj, nil
+			return k.present(rec.obj), nil
 		}
 	}
 }
@@ -122,7 +137,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
-	return rec.obj, nil
+	return k.present(rec.obj), nil
 }
 
 // Watches counts the open watches of a resource, or of all for the empty name.
@@ -130,9 +145,11 @@ func (s *Server) Watches(resource string) (n int) {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
 	is := named(resource)
-	for k, b := range s.storage.buckets {
-		if is(k) {
-			n += len(b.watchers)
+	for _, b := range s.storage.buckets {
+		for w := range b.watchers {
+			if is(w.kind) {
+				n++
+			}
 		}
 	}
 	return n

@@ -75,6 +75,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	if err := validate(k, m); err != nil {
 		return nil, err
 	}
+	if err := checkSize(obj); err != nil {
+		return nil, err
+	}
 	var def *Definition
 	if k == s.definitions {
 		d, err := parseDefinition(obj)
@@ -91,7 +94,10 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 		}
 		return draft(obj), nil
 	}
-	rec, ok := s.storage.commit(k, key, nil, obj)
+	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkLife(k, m) })
+	if err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, alreadyExists(k, s.storage.get(k, key))
 	}
@@ -100,6 +106,7 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
+	s.settle(consequence{kind: k, rec: rec})
 	return rec, nil
 }
 
@@ -132,11 +139,21 @@ func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) erro
 	case m.GetNamespace() != namespace:
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	if !k.Namespaced || s.opts.AnyNamespace {
+	s.storage.mu.Lock()
+	defer s.storage.mu.Unlock()
+	return s.checkLife(k, m)
+}
+
+// checkLife refuses new objects in a namespace that does not exist or is being deleted.
+// The storage's lock must be held: what was checked before it is true no longer.
+func (s *Server) checkLife(k *kind, m metav1.Object) error {
+	namespace := m.GetNamespace()
+	if !k.Namespaced {
 		return nil
 	}
-	ns := s.storage.get(s.namespaces, object.Key{Name: namespace})
+	ns := s.storage.find(s.namespaces, object.Key{Name: namespace})
 	switch {
+	case ns == nil && s.opts.AnyNamespace:
 	case ns == nil:
 		return notFound(s.namespaces, namespace)
 	case ns.meta.GetDeletionTimestamp() != nil:

@@ -87,28 +87,19 @@ func (s *Server) Define(d Definition) error {
 
 // Undefine deletes the objects of a custom resource and stops serving it: its watches are
 // told of the deletions and end, and requests are answered with 404.
-func (s *Server) Undefine(group, resource string) {
-	for _, k := range s.catalog.drop(schema.GroupResource{Group: group, Resource: resource}) {
-		if k.stored() {
-			for _, r := range s.storage.all(k, "") {
-				s.storage.purge(k, r.key)
-			}
-			s.storage.remove(k)
-		}
-	}
-}
+func (s *Server) Undefine(group, resource string) { s.settle(s.undefine(group, resource)...) }
 
-// purge removes an object whatever its finalizers say.
-func (s *storage) purge(k *kind, key object.Key) {
-	for {
-		r := s.get(k, key)
-		if r == nil {
-			return
+// undefine is Undefine without what follows from the deletions, which it returns.
+func (s *Server) undefine(group, resource string) (more []consequence) {
+	for _, k := range s.catalog.drop(schema.GroupResource{Group: group, Resource: resource}) {
+		if !k.stored() {
+			continue
 		}
-		if _, ok := s.commit(k, key, r, nil); ok {
-			return
+		for _, r := range s.storage.remove(k) {
+			more = append(more, consequence{kind: k, old: r, rec: r, gone: true})
 		}
 	}
+	return more
 }
 
 // definitions is the resource of CustomResourceDefinitions.

@@ -103,26 +103,36 @@ func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {
 	return nil
 }
 
-// delete removes an object, or marks it when finalizers or a grace period keep it. It
-// begins with a record that the caller saw; only its UID must still be right.
+// delete removes an object, or marks it when finalizers or a grace period keep it, and
+// does what follows from that. It begins with a record that the caller saw; only its
+// UID must still be right.
 func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, err error) {
+	rec, removed, more, err := s.deleteOne(k, seen, opts)
+	s.settle(more...)
+	if err == nil && !removed && len(opts.DryRun) == 0 {
+		removed = s.storage.get(k, rec.key) == nil // for what followed
+	}
+	return rec, removed, err
+}
+
+// deleteOne is delete without what follows from it, which it returns.
+func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []consequence, err error) {
 	for {
 		old := s.storage.get(k, seen.key)
 		if old == nil || old.meta.GetUID() != seen.meta.GetUID() {
-			return nil, false, notFound(k, seen.key.Name)
+			return nil, false, nil, notFound(k, seen.key.Name)
 		}
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
-			return nil, false, err
+			return nil, false, nil, err
 		}
 		finalizers := s.finalizersFor(old, opts)
 		grace := gracePeriod(old.obj, opts)
 		if len(opts.DryRun) > 0 {
-			return old, len(finalizers) == 0 && grace == 0, nil
+			return old, len(finalizers) == 0 && grace == 0, nil, nil
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
-				s.removed(k, rec)
-				return rec, true, nil
+				return rec, true, []consequence{{kind: k, old: old, rec: rec, gone: true}}, nil
 			}
 			continue
 		}
@@ -130,7 +140,10 @@ func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec 
 		if !ok {
 			continue
 		}
-		return s.marked(k, rec)
+		if rec != old {
+			more = []consequence{{kind: k, old: old, rec: rec}}
+		}
+		return rec, false, more, nil
 	}
 }
 
@@ -151,15 +164,6 @@ func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*
 		ns.Status.Phase = corev1.NamespaceTerminating
 	}
 	return s.storage.commit(k, old.key, old, next)
-}
-
-// marked does what follows from a mark, after which the object may be gone.
-func (s *Server) marked(k *kind, rec *record) (*record, bool, error) {
-	s.settleDependents(k, rec)
-	if s.storage.get(k, rec.key) == nil {
-		return rec, true, nil
-	}
-	return rec, false, nil
 }
 
 func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
@@ -196,11 +200,11 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 	return corev1.DefaultTerminationGracePeriodSeconds
 }
 
-// finalizersFor adds those that the way of deletion asks for. A namespace is kept by
-// what is in it.
+// finalizersFor adds those that the way of deletion asks for. A namespace is always marked
+// before it is removed: nothing can be created in it any more while it is emptied.
 func (s *Server) finalizersFor(old *record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.meta.GetFinalizers())
-	if _, ok := old.obj.(*corev1.Namespace); ok && s.occupied(old.key.Name) {
+	if _, ok := old.obj.(*corev1.Namespace); ok && (old.meta.GetDeletionTimestamp() == nil || s.occupied(old.key.Name)) {
 		finalizers = with(finalizers, contentFinalizer)
 	}
 	if !s.opts.CollectGarbage || opts.PropagationPolicy == nil {

@@ -34,6 +34,7 @@
 // tables or metadata alone, compressed when they are long and the client takes it.
 // Writes know generateName, conflicts, generations, the status and scale subresources,
 // dry runs, finalizers, preconditions, grace periods and the four kinds of patch.
+// Requests, patches and objects have the size limits of kube-apiserver and etcd.
 //
 // # What is not
 //
@@ -41,7 +42,8 @@
 // the tests that compare both find them. In short:
 //
 //   - Each kind is served in its most stable version only, and versions are not
-//     converted into each other. [Options.EveryVersion] serves all, each stored apart.
+//     converted into each other, except the events of v1 and events.k8s.io/v1.
+//     [Options.EveryVersion] serves all, each stored apart.
 //   - There is no admission, no defaulting beyond a first phase, and no validation
 //     beyond names and metadata. The schemas of custom resources are neither enforced
 //     nor pruned by; all their versions are the same objects.

@@ -71,8 +71,9 @@ type Fault struct {
 	Kind FaultKind `json:"kind"`
 	// Resource is a plural such as "pods" or "deployments.apps". Defaults to all.
 	Resource string `json:"resource,omitempty"`
-	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
-	// Defaults to all that the fault can strike.
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection. A
+	// streaming list, which is a watch with sendInitialEvents=true, is both a list and a
+	// watch. Defaults to all that the fault can strike.
 	Verb string `json:"verb,omitempty"`
 	// Times is how many requests are struck before the fault is gone. Defaults to all
 	// until it is removed.
@@ -83,6 +84,9 @@ type Fault struct {
 	// Unavailable in whole seconds. In JSON it is a number of nanoseconds. Defaults to
 	// one second.
 	Wait time.Duration `json:"wait,omitempty"`
+	// MayMiss says that the fault need not strike: otherwise [Start] fails the test
+	// when it ends and nothing was struck. Defaults to false.
+	MayMiss bool `json:"mayMiss,omitempty"`
 }
 
 // Validate tells what is wrong with a fault.
@@ -96,24 +100,44 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// hits reports whether the fault can strike a request.
-func (f *Fault) hits(k *kind, verb string) bool {
-	if f.Verb != "" && f.Verb != verb || !named(f.Resource)(k) {
-		return false
-	}
-	return suitsVerb(f.Kind, verb)
+// target is what faults know of a request.
+type target struct {
+	kind      *kind
+	verb      string
+	streaming bool // it is a streaming list
+	paged     bool // it asks for the first page of a list
 }
 
-func suitsVerb(f FaultKind, verb string) bool {
+// is reports whether a verb is that of the request.
+func (t target) is(verb string) bool { return verb == t.verb || verb == "list" && t.streaming }
+
+// target describes a request to the faults.
+func (r *request) target() target {
+	query := r.URL.Query()
+	limit := query.Get("limit")
+	return target{
+		kind: r.kind, verb: r.verb, streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
+		paged: limit != "" && limit != "0" && query.Get("continue") == "",
+	}
+}
+
+// hits reports whether the fault can strike a request.
+func (f *Fault) hits(t target) bool {
+	return (f.Verb == "" || t.is(f.Verb)) && named(f.Resource)(t.kind) && t.suits(f.Kind, f.Verb == "list")
+}
+
+// suits reports whether a kind of fault can strike the request, and when it is meant for
+// lists, whether it can strike one.
+func (t target) suits(f FaultKind, lists bool) bool {
 	switch {
 	case slices.Contains(watchFaults, f):
-		return verb == "watch"
+		return t.verb == "watch"
 	case f == EmptyPage:
-		return verb == "list"
+		return t.verb == "list" && t.paged
 	case f == TruncateBody:
-		return verb != "watch"
+		return t.verb != "watch" || t.streaming && lists
 	case f == Gone:
-		return verb == "watch" || verb == "list"
+		return t.verb == "watch" || t.verb == "list"
 	}
 	return true
 }
@@ -121,40 +145,73 @@ func suitsVerb(f FaultKind, verb string) bool {
 // faults are those that are active.
 type faults struct {
 	mu     sync.Mutex // guards the rest
-	active []*Fault
+	active []*injected
+	missed []*injected // that have struck nothing so far, active or not
 	struck map[FaultKind]int
 	rand   *rand.Rand // nil without the random mode
 	rate   float64
 }
 
+// injected is a fault with the times that are left.
+type injected struct{ Fault }
+
 // strikes are the faults that one request suffers, by kind.
-type strikes map[FaultKind]Fault
+type strikes map[FaultKind]strike
+
+// strike is a fault of one request.
+type strike struct {
+	Fault
+	of *injected // nil for one of chance
+}
 
 func (s strikes) has(k FaultKind) bool {
 	_, ok := s[k]
 	return ok
 }
 
+// took notes that a fault has had its effect.
+func (f *faults) took(of *injected) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.missed = slices.DeleteFunc(f.missed, func(other *injected) bool { return other == of })
+}
+
+// unused returns the faults that should have struck and did not.
+func (f *faults) unused() (left []Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.missed {
+		if !m.MayMiss {
+			left = append(left, m.Fault)
+		}
+	}
+	return left
+}
+
 // strike chooses the faults for a request.
-func (f *faults) strike(k *kind, verb string) strikes {
+func (f *faults) strike(t target) strikes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var hit strikes
-	add := func(fault Fault) {
+	add := func(fault Fault, of *injected) {
 		if fault.Wait == 0 {
 			fault.Wait = time.Second
 		}
 		if hit == nil {
 			hit = strikes{}
 		}
-		hit[fault.Kind] = fault
+		hit[fault.Kind] = strike{fault, of}
+		// A watch may end before it has sent as many events as the fault waits for.
+		if late := t.verb == "watch" && (slices.Contains(watchFaults, fault.Kind) || fault.Kind == Stall); !late {
+			f.missed = slices.DeleteFunc(f.missed, func(other *injected) bool { return other == of })
+		}
 		f.struck[fault.Kind]++
 	}
-	f.active = slices.DeleteFunc(f.active, func(fault *Fault) bool {
-		if hit.has(fault.Kind) || !fault.hits(k, verb) {
+	f.active = slices.DeleteFunc(f.active, func(fault *injected) bool {
+		if hit.has(fault.Kind) || !fault.hits(t) {
 			return false
 		}
-		add(*fault)
+		add(fault.Fault, fault)
 		if fault.Times == 0 {
 			return false
 		}
@@ -162,8 +219,8 @@ func (f *faults) strike(k *kind, verb string) strikes {
 		return fault.Times == 0
 	})
 	if f.rand != nil && f.rand.Float64() < f.rate {
-		suited := slices.DeleteFunc(slices.Clone(randomFaults), func(kind FaultKind) bool { return !suitsVerb(kind, verb) })
-		add(Fault{Kind: suited[f.rand.IntN(len(suited))], After: f.rand.IntN(8), Wait: time.Duration(f.rand.Int64N(int64(100*time.Millisecond))) + 1})
+		suited := slices.DeleteFunc(slices.Clone(randomFaults), func(kind FaultKind) bool { return !t.suits(kind, false) })
+		add(Fault{Kind: suited[f.rand.IntN(len(suited))], After: f.rand.IntN(8), Wait: time.Duration(f.rand.Int64N(int64(100*time.Millisecond))) + 1}, nil)
 	}
 	return hit
 }
@@ -175,11 +232,13 @@ func (s *Server) Inject(f Fault) (remove func(), err error) {
 	}
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
-	s.faults.active = append(s.faults.active, &f)
+	of := &injected{f}
+	s.faults.active = append(s.faults.active, of)
+	s.faults.missed = append(s.faults.missed, of)
 	return func() {
 		s.faults.mu.Lock()
 		defer s.faults.mu.Unlock()
-		s.faults.active = slices.DeleteFunc(s.faults.active, func(other *Fault) bool { return other == &f })
+		s.faults.active = slices.DeleteFunc(s.faults.active, func(other *injected) bool { return other == of })
 	}, nil
 }
 
@@ -207,7 +266,7 @@ func (s *Server) Faults() []Fault {
 	defer s.faults.mu.Unlock()
 	out := make([]Fault, 0, len(s.faults.active))
 	for _, f := range s.faults.active {
-		out = append(out, *f)
+		out = append(out, f.Fault)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,8 @@ import (
 type kind struct {
 	object.Resource
 	// home is what the objects are stored under: the kind itself for all but the further
-	// versions of a custom resource, and those that were defined anew.
+	// versions of a custom resource, those that were defined again, and the events of
+	// events.k8s.io.
 	home *kind
 
 	singular         string
@@ -39,7 +41,7 @@ type kind struct {
 type scalePaths struct{ spec, status, selector []string }
 
 // stored reports whether this is the version in which objects are stored.
-func (k *kind) stored() bool { return k.Version == k.home.Version }
+func (k *kind) stored() bool { return k.GVK() == k.home.GVK() }
 
 // listKind is the kind of a list of it.
 func (k *kind) listKind() schema.GroupVersionKind {
@@ -76,6 +78,9 @@ func (k *kind) empty() runtime.Object {
 
 // present returns an object as this version of the resource shows it.
 func (k *kind) present(obj runtime.Object) runtime.Object {
+	if e, ok := obj.(*corev1.Event); ok && !k.stored() {
+		return eventOf(e)
+	}
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || k.stored() {
 		return obj

@@ -35,7 +35,7 @@ func newModel(limit int) *model {
 		k.home = k
 		return k
 	}
-	m := &model{s: newStorage(limit, false), kinds: [2]*kind{of("ones"), of("twos")}, states: map[uint64][2]state{}}
+	m := &model{s: newStorage(limit, 1<<30, false), kinds: [2]*kind{of("ones"), of("twos")}, states: map[uint64][2]state{}}
 	m.remember([2]state{{}, {}})
 	m.compacted = m.s.version
 	return m

@@ -17,8 +17,9 @@ type operation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// apply returns the tree after the operation. It may write to the tree.
-func (o *operation) apply(tree any) (any, error) {
+// apply returns the tree after the operation. It may write to the tree. It adds to copied
+// the bytes that it copies.
+func (o *operation) apply(tree any, copied *int) (any, error) {
 	path, err := pointer(o.Path)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func (o *operation) apply(tree any) (any, error) {
 	case "remove":
 		return edit(tree, path, "remove", nil)
 	case "move", "copy":
-		return o.transfer(tree, path)
+		return o.transfer(tree, path, copied)
 	}
 	return nil, fmt.Errorf("unknown operation %q", o.Op)
 }
@@ -56,7 +57,7 @@ func (o *operation) test(tree any, path []string, want any) error {
 }
 
 // transfer moves or copies.
-func (o *operation) transfer(tree any, path []string) (any, error) {
+func (o *operation) transfer(tree any, path []string, copied *int) (any, error) {
 	from, err := pointer(o.From)
 	if err != nil {
 		return nil, err
@@ -73,6 +74,13 @@ func (o *operation) transfer(tree any, path []string) (any, error) {
 			return nil, err
 		}
 		return edit(tree, path, "add", value)
+	}
+	size, err := measure(value, maxCopied, maxDepth)
+	if err != nil {
+		return nil, err
+	}
+	if *copied += size; *copied > maxCopied {
+		return nil, fmt.Errorf("unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", *copied, maxCopied)
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -94,6 +102,9 @@ func pointer(text string) ([]string, error) {
 		return nil, fmt.Errorf("the path %q does not begin with a slash", text)
 	}
 	parts := strings.Split(text[1:], "/")
+	if len(parts) > maxDepth {
+		return nil, errDeep
+	}
 	for i, p := range parts {
 		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p)
 	}

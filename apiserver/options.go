@@ -11,6 +11,11 @@ type Options struct {
 	// Address is the host and port to listen on, such as "127.0.0.1:0" for any port.
 	// Defaults to none: the server is reached in memory only.
 	Address string
+	// AllowedHosts are the names by which clients may reach Address, without ports. Requests
+	// with another Host are refused with 403, so that no web page can reach the server by
+	// a name of its own that resolves to this machine. Defaults to localhost, loopback
+	// addresses and the host of Address, which are always allowed.
+	AllowedHosts []string
 	// TLS serves HTTPS with a certificate that is made for the occasion and trusted by
 	// the config that the server hands out. HTTP/2 is then negotiated. It concerns
 	// Address only. Defaults to plain HTTP.
@@ -21,6 +26,9 @@ type Options struct {
 	// History is how many changes are kept for watches and exact lists; who asks for
 	// more is told 410. Defaults to 10,000.
 	History int
+	// HistoryBytes is how large the encoded objects of these changes may be together; the
+	// memory that they hold is a few times that. Defaults to 64 MiB.
+	HistoryBytes int
 	// Bookmarks is how often a watch that allows them gets a bookmark. Defaults to one
 	// minute.
 	Bookmarks time.Duration
@@ -61,6 +69,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.History <= 0 {
 		o.History = 10_000
+	}
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = 64 << 20
 	}
 	if o.Bookmarks <= 0 {
 		o.Bookmarks = time.Minute

@@ -74,7 +74,7 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && k.typed {
-		obj = k.empty()
+		obj = k.home.empty()
 		if err := fromTree(u.Object, obj); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"mime"
 	"net/http"
 
@@ -101,8 +102,16 @@ func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error)
 	if err := json.Unmarshal(patch, &ops); err != nil {
 		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
 	}
+	if len(ops) > maxOperations {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
+	}
+	var copied int
 	for i := range ops {
-		if tree, err = ops[i].apply(tree); err != nil {
+		tree, err = ops[i].apply(tree, &copied)
+		if err == nil && i == len(ops)-1 {
+			_, err = measure(tree, math.MaxInt, maxDepth)
+		}
+		if err != nil {
 			if ops[i].Op == "test" {
 				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 			}
@@ -167,7 +176,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 		return err
 	}
 	force := query.Get("force") == "true"
-	applied.SetGroupVersionKind(r.kind.home.GVK())
+	r.kind.homeTree(applied)
 	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
 		done, err := s.applyNew(w, r, applied, manager, force)
 		if done || err != nil {

@@ -15,6 +15,7 @@ import (
 type record struct {
 	key     object.Key
 	version uint64
+	size    int // of the object, encoded
 	obj     runtime.Object
 	meta    metav1.Object
 	// encoded are the object's bytes by form, made when first needed: a thousand watches
@@ -30,7 +31,7 @@ func newRecord(obj runtime.Object, version uint64) *record {
 	}
 	m.SetResourceVersion(formatVersion(version))
 	return &record{
-		key: object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, version: version, obj: obj, meta: m,
+		key: object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}, version: version, size: sizeOf(obj), obj: obj, meta: m,
 	}
 }
 
@@ -49,6 +50,14 @@ type change struct {
 	// last is old with the version of this change, which is what a watch is told when the
 	// object goes away. Made when first needed.
 	last *atomic.Pointer[record]
+}
+
+// size is what the change adds to the history: the state that it made or took away.
+func (c *change) size() int {
+	if c.current != nil {
+		return c.current.size
+	}
+	return c.old.size
 }
 
 // gone returns the last state of an object that went away by this change, or out of a

@@ -97,6 +97,7 @@ func (c *compressor) begin(packed bool) error {
 	if c.out != nil {
 		return nil
 	}
+	limitWrites(c.w, answerTimeout)
 	c.out = c.w
 	c.w.Header().Add("Vary", "Accept-Encoding")
 	if packed {

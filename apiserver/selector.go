@@ -56,13 +56,14 @@ func (f fieldsOf) Get(field string) string {
 	case "metadata.namespace":
 		return f.record.key.Namespace
 	}
-	return fieldOf(f.record.obj, field)
+	return fieldOf(f.record.obj, f.kind.homeField(field))
 }
 
 // selectableFields are those that the built-in kinds offer besides name and namespace.
 var selectableFields = map[string]string{
 	"pods":                   "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork status.phase status.podIP status.nominatedNodeName",
 	"events":                 "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath reason reportingComponent source type",
+	"events.events.k8s.io":   "regarding.kind regarding.namespace regarding.name regarding.uid regarding.apiVersion regarding.resourceVersion regarding.fieldPath reason reportingController type",
 	"secrets":                "type",
 	"namespaces":             "status.phase",
 	"nodes":                  "spec.unschedulable",
@@ -113,6 +114,9 @@ func fieldOf(obj runtime.Object, field string) string {
 	case *corev1.Event:
 		switch field {
 		case "source":
+			if o.Source.Component == "" {
+				return o.ReportingController
+			}
 			return o.Source.Component
 		case "involvedObject.name":
 			return o.InvolvedObject.Name

@@ -13,7 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -38,6 +40,7 @@ type Server struct {
 	tcp       net.Listener // nil without an address
 	tls       *tls.Config  // nil without TLS
 	authority []byte       // that signed the certificate, in PEM
+	hosts     []string     // accepted at tcp besides loopback; never written to after New
 	memory    *memoryListener
 	transport *http.Transport // to memory
 	refusing  atomic.Bool
@@ -48,6 +51,11 @@ type Server struct {
 	closing bool
 
 	handlers sync.WaitGroup
+
+	// report fails the test of Start. It is set before Run and called by handlers only,
+	// which have all returned when Run has.
+	report   func(format string, args ...any)
+	panicked sync.Once // the first panic is reported, all are logged
 }
 
 // ErrRan is returned by a second [Server.Run].
@@ -59,7 +67,7 @@ var ErrRan = errors.New("apiserver: the server was run or closed before")
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
-		opts: opts, storage: newStorage(opts.History, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
+		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
 		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{struck: map[FaultKind]int{}},
 	}
@@ -88,8 +96,9 @@ func New(opts Options) (*Server, error) {
 	if s.tcp, err = net.Listen("tcp", opts.Address); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
+	s.hosts = hostcheck.Listening(opts.Address, opts.AllowedHosts)
 	if opts.TLS {
-		if s.tls, s.authority, err = newCertificate(s.tcp.Addr()); err != nil {
+		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
 			return nil, fmt.Errorf("apiserver: making a certificate: %w", err)
 		}
@@ -168,8 +177,9 @@ func (s *Server) Run(ctx context.Context) error {
 	var conns sync.WaitGroup
 	srv := &http.Server{
 		Handler: http.HandlerFunc(s.handle), TLSConfig: s.tls, Protocols: new(http.Protocols),
-		BaseContext: func(net.Listener) context.Context { return base },
-		ErrorLog:    slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headTimeout,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
 			case http.StateNew:
@@ -236,17 +246,57 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.handlers.Add(1)
 	s.mu.Unlock()
 	defer s.handlers.Done()
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
+	limitBody(w, req)
+	answer := &begun{ResponseWriter: w}
+	defer s.recovered(answer, req)
+	if err := s.checkHost(req); err != nil {
+		s.refuse(answer, req, err)
+		return
+	}
+	s.ServeHTTP(answer, req)
+}
+
+// recovered reports a panic of a handler, and answers 500 if no answer has begun.
+func (s *Server) recovered(w *begun, req *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p) // net/http drops the connection
+	}
+	stack := debug.Stack()
+	s.opts.Logger.Error("a request made the server panic", "uri", req.URL.RequestURI(), "panic", p, "stack", string(stack))
+	s.panicked.Do(func() {
+		if s.report != nil {
+			s.report("apiserver: %s %s made the server panic: %v\n%s", req.Method, req.URL.RequestURI(), p, stack)
 		}
-		if p != http.ErrAbortHandler {
-			s.opts.Logger.Error("a request made the server panic", "uri", req.URL.RequestURI(), "panic", p, "stack", string(debug.Stack()))
-		}
-		panic(http.ErrAbortHandler) // net/http drops the connection
-	}()
-	s.ServeHTTP(w, req)
+	})
+	if w.is {
+		panic(http.ErrAbortHandler)
+	}
+	s.refuse(w, req, apierrors.NewInternalError(fmt.Errorf("the server panicked: %v", p)))
+}
+
+// begun notes whether an answer has begun.
+type begun struct {
+	http.ResponseWriter
+	is bool
+}
+
+// Unwrap is for [http.ResponseController].
+func (b *begun) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (b *begun) WriteHeader(code int) {
+	b.is = true
+	b.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements [http.ResponseWriter].
+func (b *begun) Write(p []byte) (int, error) {
+	b.is = true
+	return b.ResponseWriter.Write(p)
 }
 
 // refusingListener drops connections while they are to be refused. The port stays taken,

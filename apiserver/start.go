@@ -15,7 +15,8 @@ type TB interface {
 }
 
 // Start makes a server and runs it until the test has ended. It fails the test when
-// that cannot be done. In a bubble of testing/synctest, call it with the bubble's own T
+// that cannot be done, when a request makes the
+// server panic, and when a fault struck nothing (see [Fault.MayMiss]). In a bubble of testing/synctest, call it with the bubble's own T
 // and without an address.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
@@ -24,6 +25,7 @@ func Start(t TB, opts Options) *Server {
 		t.Fatalf("%v", err)
 		return nil
 	}
+	s.report = t.Errorf
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
@@ -31,6 +33,15 @@ func Start(t TB, opts Options) *Server {
 		cancel()
 		if err := <-ran; err != nil {
 			t.Errorf("%v", err)
+		}
+		if failed, ok := t.(interface{ Failed() bool }); ok && failed.Failed() {
+			return // a test that ended early has a cause already
+		}
+		if skipped, ok := t.(interface{ Skipped() bool }); ok && skipped.Skipped() {
+			return
+		}
+		for _, f := range s.faults.unused() {
+			t.Errorf("apiserver: the fault %+v struck nothing; set MayMiss if it need not", f)
 		}
 	})
 	return s

@@ -21,6 +21,7 @@ const firstVersion = 9
 // compacted away under its watchers by the noise of another, unless they take bookmarks.
 type storage struct {
 	limit int  // changes kept
+	room  int  // bytes of their objects kept
 	old   bool // answers as an old server
 
 	mu      sync.Mutex // guards everything below
@@ -28,6 +29,7 @@ type storage struct {
 	// compacted is the oldest version at which a watch or an exact list may begin.
 	compacted uint64
 	log       []change
+	held      int   // bytes of the objects of log
 	dropped   int64 // changes before the first of log, ever
 	buckets   map[*kind]*bucket
 	rewinds   int
@@ -44,8 +46,8 @@ type bucket struct {
 	lost uint64
 }
 
-func newStorage(limit int, old bool) *storage {
-	return &storage{limit: limit, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kind]*bucket{}}
+func newStorage(limit, room int, old bool) *storage {
+	return &storage{limit: limit, room: room, old: old, version: firstVersion, compacted: firstVersion, buckets: map[*kind]*bucket{}}
 }
 
 func (s *storage) bucket(k *kind) *bucket {
@@ -78,6 +80,11 @@ func (b *bucket) put(key object.Key, r *record) {
 func (s *storage) get(k *kind, key object.Key) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.find(k, key)
+}
+
+// find is get with the lock held.
+func (s *storage) find(k *kind, key object.Key) *record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
 		return b.records[i]
@@ -103,16 +110,31 @@ func (s *storage) all(k *kind, namespace string) []*record {
 // changes nothing and takes no version. The returned record of a removal is the last
 // state with the version of the removal.
 func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Object) (r *record, ok bool) {
+	r, ok, _ = s.commitIf(k, key, old, next, func() error { return nil })
+	return r, ok
+}
+
+// commitIf is commit on a condition, which is checked with the lock held.
+func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Object, may func() error) (r *record, ok bool, err error) {
 	if old != nil && next != nil && equality.Semantic.DeepEqual(old.obj, next) {
-		return old, s.get(k, key) == old
+		return old, s.get(k, key) == old, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	i, found := b.find(key)
 	if found != (old != nil) || found && b.records[i] != old || b.removed {
-		return nil, false
+		return nil, false, nil
 	}
+	if err := may(); err != nil {
+		return nil, false, err
+	}
+	return s.write(b, k, key, old, next), true, nil
+}
+
+// write makes next the successor of old, or removes the object for a nil next. The lock
+// must be held.
+func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next runtime.Object) (r *record) {
 	s.version++
 	c := change{kind: k.home, version: s.version, old: old, last: new(atomic.Pointer[record])}
 	if next != nil {
@@ -123,9 +145,10 @@ func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Obje
 	}
 	b.put(key, c.current)
 	s.log = append(s.log, c)
+	s.held += c.size()
 	s.trim()
 	s.wake(b)
-	return r, true
+	return r
 }
 
 // wake tells those who wait for a change.
@@ -139,11 +162,18 @@ func (s *storage) wake(b *bucket) {
 	}
 }
 
-// trim drops what the history may no longer hold. The slice is moved only now and then.
+// trim drops what the history may no longer hold, by count or by bytes, except the
+// newest change. The slice is moved only now and then.
 func (s *storage) trim() {
-	if over := len(s.log) - s.limit; over > 0 {
-		s.drop(over)
+	over := max(len(s.log)-s.limit, 0)
+	held := s.held
+	for i := range s.log[:over] {
+		held -= s.log[i].size()
 	}
+	for ; held > s.room && over < len(s.log)-1; over++ {
+		held -= s.log[over].size()
+	}
+	s.drop(over)
 }
 
 func (s *storage) drop(n int) {
@@ -156,6 +186,7 @@ func (s *storage) drop(n int) {
 		c := &s.log[i]
 		b := s.bucket(c.kind)
 		b.lost = max(b.lost, c.version)
+		s.held -= c.size()
 	}
 	clear(s.log[:n]) // let go of the objects
 	s.log = s.log[n:]
@@ -179,6 +210,7 @@ func (s *storage) rewind(changes int) uint64 {
 	n := len(s.log) - min(max(changes, 0), len(s.log))
 	for i := len(s.log) - 1; i >= n; i-- {
 		c := &s.log[i]
+		s.held -= c.size()
 		key := c.key()
 		s.bucket(c.kind).put(key, c.old)
 	}
@@ -205,13 +237,18 @@ func (c *change) key() object.Key {
 	return c.old.key
 }
 
-// remove stops serving a kind: its watches end when they have been told of the deletions.
-func (s *storage) remove(k *kind) {
+// remove deletes the objects of a kind, whatever their finalizers say, and stops serving
+// it: its watches end after the events of these deletions. It returns the last states.
+func (s *storage) remove(k *kind) (gone []*record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
+	for _, r := range slices.Clone(b.records) {
+		gone = append(gone, s.write(b, k, r.key, r, nil))
+	}
 	b.removed = true
 	s.wake(b)
+	return gone
 }
 
 // now returns the newest version.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,12 +50,14 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 	if err != nil && (!gone && !late || s.opts.GoneAsStatus) {
 		return err
 	}
+	timeout := s.watchTimeout(opts)
+	limitWrites(w, timeout+watchGrace)
 	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
 	info := s.codecs.infos[r.rep.form].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, body: body},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, all: &s.faults, body: body},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if err != nil {
@@ -62,7 +65,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 		return nil
 	}
 	defer watcher.close()
-	ctx, cancel := context.WithTimeout(r.Context(), s.watchTimeout(opts))
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks); err != nil {
 		s.opts.Logger.Debug("a watch was cut", "uri", r.URL.RequestURI(), "error", err)
@@ -138,13 +141,20 @@ func ended(err error) error {
 
 // initial writes what exists, and the mark after it.
 func (st *stream) initial(w *watcher, start begin) error {
-	for _, rec := range start.initial {
-		if !w.sel.matches(w.kind, rec) {
-			continue
+	records := slices.DeleteFunc(start.initial, func(rec *record) bool { return !w.sel.matches(w.kind, rec) })
+	for i, rec := range records {
+		if i >= len(records)/2 && st.strikes.has(TruncateBody) {
+			break
 		}
 		if err := st.event(told{watch.Added, rec}); err != nil {
 			return err
 		}
+	}
+	if st.strikes.has(TruncateBody) {
+		if err := st.flush(); err != nil {
+			return err
+		}
+		return errCut
 	}
 	if start.mark {
 		return st.bookmark(true)
@@ -216,6 +226,7 @@ func (st *stream) fail(err error) {
 // bookmark tells the version up to which the watch has told everything.
 func (st *stream) bookmark(end bool) error {
 	if st.strikes.has(DropBookmarks) {
+		st.strikes.took(DropBookmarks)
 		return nil
 	}
 	obj := st.r.kind.empty()

@@ -63,11 +63,11 @@ func (s *Server) suffer(w http.ResponseWriter, r *request, hit strikes) (_ http.
 	}
 	for kind, refusal := range refusals {
 		if f, ok := hit[kind]; ok {
-			s.refuse(w, r.Request, refusal(f, r))
+			s.refuse(w, r.Request, refusal(f.Fault, r))
 			return w, true
 		}
 	}
-	if hit.has(TruncateBody) {
+	if hit.has(TruncateBody) && r.verb != "watch" {
 		half := &truncated{ResponseWriter: w}
 		if err := s.serve(half, r, hit); err != nil {
 			s.refuse(half, r.Request, err)
@@ -91,6 +91,11 @@ func (t *truncated) WriteHeader(code int) { t.code = code }
 // Write holds the body back.
 func (t *truncated) Write(p []byte) (int, error) { return t.body.Write(p) }
 
+// SetWriteDeadline is for [http.ResponseController].
+func (t *truncated) SetWriteDeadline(at time.Time) error {
+	return http.NewResponseController(t.ResponseWriter).SetWriteDeadline(at)
+}
+
 func (t *truncated) send() {
 	t.ResponseWriter.WriteHeader(t.code)
 	if _, err := t.ResponseWriter.Write(t.body.Bytes()[:t.body.Len()/2]); err == nil {
@@ -101,15 +106,27 @@ func (t *truncated) send() {
 // streamFaults are the faults of one watch.
 type streamFaults struct {
 	strikes
+	all      *faults
 	body     *frameWriter
 	sent     int
 	previous *told
 }
 
+// took notes that a fault has had its effect.
+func (f *streamFaults) took(kind FaultKind) {
+	if of := f.strikes[kind].of; of != nil {
+		f.all.took(of)
+	}
+}
+
 // ripe reports whether a fault is due: enough events have been sent.
 func (f *streamFaults) ripe(kind FaultKind) bool {
 	fault, ok := f.strikes[kind]
-	return ok && f.sent >= fault.After
+	if !ok || f.sent < fault.After {
+		return false
+	}
+	f.took(kind)
+	return true
 }
 
 // before is called when an event is to be written.

@@ -81,11 +81,18 @@ func (s *Server) modify(w http.ResponseWriter, r *request, manager string, chang
 
 // store commits a prepared update, and what follows from it.
 func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool, error) {
+	rec, ok, more, err := s.storeOne(k, old, next)
+	s.settle(more...)
+	return rec, ok, err
+}
+
+// storeOne is store without what follows from it, which it returns.
+func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, bool, []consequence, error) {
 	var def *Definition
 	if k == s.definitions {
 		d, err := parseDefinition(next)
 		if err != nil {
-			return nil, false, err
+			return nil, false, nil, err
 		}
 		def = &d
 		establish(next, old.meta.GetCreationTimestamp().UTC().Format(time.RFC3339))
@@ -95,21 +102,26 @@ func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool
 		// deletion alone, with what was there before.
 		gone, ok := s.storage.commit(k, old.key, old, nil)
 		if !ok {
-			return nil, false, nil
+			return nil, false, nil, nil
 		}
-		s.removed(k, gone)
-		return draft(next), true, nil
+		return draft(next), true, []consequence{{kind: k, old: old, rec: gone, gone: true}}, nil
+	}
+	if err := checkSize(next); err != nil {
+		return nil, false, nil, err
 	}
 	rec, ok := s.storage.commit(k, old.key, old, next)
 	if !ok {
-		return nil, false, nil
+		return nil, false, nil, nil
 	}
 	if def != nil {
 		if err := s.Define(*def); err != nil {
-			return nil, false, apierrors.NewBadRequest(err.Error())
+			return nil, false, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	return rec, true, nil
+	if rec == old {
+		return rec, true, nil, nil
+	}
+	return rec, true, []consequence{{kind: k, old: old, rec: rec}}, nil
 }
 
 func graceless(m metav1.Object) bool {

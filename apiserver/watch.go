@@ -186,11 +186,11 @@ func (w *watcher) close() {
 func (s *storage) cutWatches(of func(*kind) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, b := range s.buckets {
-		if !of(k) {
-			continue
-		}
+	for _, b := range s.buckets {
 		for w := range b.watchers {
+			if !of(w.kind) {
+				continue
+			}
 			w.cut = true
 			w.poke()
 			n++

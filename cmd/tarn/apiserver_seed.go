@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -128,19 +129,22 @@ func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 
 // plant stores seeds. A namespace that the server has from the start is updated.
 func plant(server *apiserver.Server, seeds []seed) error {
+	var owners seedOwners
 	for _, s := range seeds {
-		_, err := server.Create(s.obj)
+		refs := owners.hold(s.obj)
+		made, err := server.Create(s.obj)
 		if apierrors.IsAlreadyExists(err) && s.obj.GetKind() == "Namespace" {
 			s.obj.SetResourceVersion("")
-			_, err = server.Update(s.obj)
+			made, err = server.Update(s.obj)
 		}
 		switch {
 		case err == nil:
+			owners.stored(s.obj, made.(metav1.Object), refs)
 		case strings.HasSuffix(err.Error(), "is not served"):
 			return fmt.Errorf("%s: the kind %s of %s is not known; is its CustomResourceDefinition missing?", s.where(), s.obj.GetKind(), s.obj.GetAPIVersion())
 		default:
 			return fmt.Errorf("%s: %s", s.where(), oneLine(strings.TrimPrefix(err.Error(), "apiserver: ")))
 		}
 	}
-	return nil
+	return owners.restore(server)
 }

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// newCertificate makes a certificate for an address of this machine, signed by itself, and
-// returns it as a client's authority, too.
-func newCertificate(addr net.Addr) (*tls.Config, []byte, error) {
+// newCertificate makes a certificate for an address and the hosts of this machine, signed by
+// itself, and returns it as a client's authority, too.
+func newCertificate(addr net.Addr, hosts []string) (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -29,6 +29,13 @@ func newCertificate(addr net.Addr) (*tls.Config, []byte, error) {
 	}
 	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		template.IPAddresses = append(template.IPAddresses, tcp.IP)
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else if host != "" {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

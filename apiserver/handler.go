@@ -9,10 +9,14 @@ import (
 )
 
 // ServeHTTP answers one request. It may be called without [Server.Run], from a server of
-// the caller's own.
+// the caller's own, which then has to check the Host itself.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	s.opts.Logger.Debug("request", "method", req.Method, "uri", req.URL.RequestURI())
+	if err := checkOrigin(req); err != nil {
+		s.refuse(w, req, err)
+		return
+	}
 	path := strings.Trim(req.URL.Path, "/")
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case first == "healthz" || first == "livez" || first == "readyz":

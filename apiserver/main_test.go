@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -200,7 +201,12 @@ func relabel(t testing.TB, s *apiserver.Server, name, value string) string {
 
 func clientset(t testing.TB, s *apiserver.Server) *kubernetes.Clientset {
 	t.Helper()
-	c, err := kubernetes.NewForConfig(s.Config())
+	return clientsetOf(t, s.Config())
+}
+
+func clientsetOf(t testing.TB, cfg *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

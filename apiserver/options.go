@@ -11,6 +11,11 @@ type Options struct {
 	// Address is the host and port to listen on, such as "127.0.0.1:0" for any port.
 	// Defaults to none: the server is reached in memory only.
 	Address string
+	// AllowedHosts are the names by which clients may reach Address, without ports. Requests
+	// with another Host are refused with 403, so that no web page can reach the server by
+	// a name of its own that resolves to this machine. Defaults to localhost, loopback
+	// addresses and the host of Address, which are always allowed.
+	AllowedHosts []string
 	// TLS serves HTTPS with a certificate that is made for the occasion and trusted by
 	// the config that the server hands out. HTTP/2 is then negotiated. It concerns
 	// Address only. Defaults to plain HTTP.

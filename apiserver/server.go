@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,6 +39,7 @@ type Server struct {
 	tcp       net.Listener // nil without an address
 	tls       *tls.Config  // nil without TLS
 	authority []byte       // that signed the certificate, in PEM
+	hosts     []string     // accepted at tcp besides loopback; never written to after New
 	memory    *memoryListener
 	transport *http.Transport // to memory
 	refusing  atomic.Bool
@@ -88,8 +90,9 @@ func New(opts Options) (*Server, error) {
 	if s.tcp, err = net.Listen("tcp", opts.Address); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
+	s.hosts = hostcheck.Listening(opts.Address, opts.AllowedHosts)
 	if opts.TLS {
-		if s.tls, s.authority, err = newCertificate(s.tcp.Addr()); err != nil {
+		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
 			return nil, fmt.Errorf("apiserver: making a certificate: %w", err)
 		}
@@ -246,6 +249,10 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // net/http drops the connection
 	}()
+	if err := s.checkHost(req); err != nil {
+		s.refuse(w, req, err)
+		return
+	}
 	s.ServeHTTP(w, req)
 }
 

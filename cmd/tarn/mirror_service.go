@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -162,7 +161,7 @@ func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 		}
 		body += fmt.Sprintf("%s: %s, %s", m.Name, m.State, counted(m.Objects, "object"))
 		if m.Cause != nil {
-			body += ": " + sentence(m.Cause)
+			body += ": " + plain(sentence(m.Cause))
 		}
 		body += "\n"
 	}
@@ -293,19 +292,18 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	version, _ := json.Marshal(snap.Version()) // a string
-	fmt.Fprintf(w, `{"resource":%q,"version":%s,"items":[`, m.Name(), version)
+	fmt.Fprintf(w, `{"resource":%s,"version":%s,"items":[`, jsonString(m.Name()), jsonString(string(snap.Version())))
 	n, last, more := 0, object.Key{}, false
 	for obj := range objs {
 		if more = limit > 0 && n == limit; more {
 			break
 		}
-		data, err := json.Marshal(obj.Object)
+		data, err := jsonText(obj.Object)
 		if err == nil && n > 0 {
 			_, err = io.WriteString(w, ",\n")
 		}
 		if err == nil {
-			_, err = w.Write(data)
+			_, err = io.WriteString(w, data)
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // half an answer must not look like a whole one
@@ -314,7 +312,7 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 	}
 	end := fmt.Sprintf(`],"count":%d`, n)
 	if more {
-		end += fmt.Sprintf(`,"continue":%q`, last)
+		end += `,"continue":` + jsonString(last.String())
 	}
 	io.WriteString(w, end+"}\n") // who is gone needs no end
 }
@@ -383,13 +381,18 @@ func text(w http.ResponseWriter, code int, body string) {
 }
 
 func answer(w http.ResponseWriter, v any) {
+	data, err := jsonText(v)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, "the answer cannot be encoded: %s", err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who is gone needs no answer
+	io.WriteString(w, data+"\n") // a client that left needs no answer
 }
 
 // problem answers with an error.
 func problem(w http.ResponseWriter, code int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)}) // who is gone needs no answer
+	io.WriteString(w, `{"error":`+jsonString(fmt.Sprintf(format, args...))+"}\n") // a client that left needs no answer
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +109,7 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 	}
 	v := &view{flags: flags, screen: newScreen(e)}
 	shown := rendering{
-		output: flags.output, showSecrets: flags.showSecrets, paint: paint(e.colour()),
+		output: flags.output, showSecrets: flags.showSecrets,
 		once: flags.once, noise: flags.managedFields,
 		namespaces: flags.all,
 	}
@@ -298,12 +297,14 @@ func (v *view) print(all []happening) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var text bytes.Buffer
-	if err := v.renderer.render(&text, all); err != nil {
-		return err
+	text := v.screen.blank()
+	failed := v.renderer.render(text, all)
+	if v.screen.print(text) != nil {
+		return v.screen.out.err()
 	}
-	if err := v.screen.print(text.Bytes()); err != nil {
-		return fmt.Errorf("the output cannot be written: %s", reason(err))
+	if failed != nil && !v.flags.once { // one object does not end the view of the others
+		v.screen.say("%v", failed)
+		return nil
 	}
-	return nil
+	return failed
 }

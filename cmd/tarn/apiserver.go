@@ -109,7 +109,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	seeds, err := readSeed(flags.seed)
+	seeds, err := interruptible(ctx, func() ([]seed, error) { return readSeed(ctx, flags.seed) })
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 			_ = server.Close() // what went wrong before is worth more
 		}
 	}()
-	if err := plant(server, seeds); err != nil {
+	if err := plant(ctx, server, seeds); err != nil {
 		return err
 	}
 	var churn *demoChurn

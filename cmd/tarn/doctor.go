@@ -87,7 +87,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 	if err := flags.check(); err != nil {
 		return err
 	}
-	cfg, namespace, err := e.config()
+	cfg, namespace, err := e.config(ctx)
 	if err != nil {
 		return err
 	}

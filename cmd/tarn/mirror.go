@@ -129,7 +129,7 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	cfg, namespace, err := e.config()
+	cfg, namespace, err := e.config(ctx)
 	if err != nil {
 		return err
 	}

@@ -116,7 +116,7 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 	if _, err := shown.renderer(); err != nil {
 		return err
 	}
-	client, namespace, err := e.client()
+	client, namespace, err := e.client(ctx)
 	if err != nil {
 		return err
 	}

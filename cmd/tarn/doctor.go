@@ -96,7 +96,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 		return err
 	}
 	defer client.CloseIdleConnections()
-	found, err := resolve(ctx, client, args)
+	found, err := e.resolve(ctx, client, args)
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 			p.client.CloseIdleConnections()
 		})
 	}
+	defer e.busy("examining %s", strings.Join(split(args), ", "))()
 	working.Wait()
 	if ctx.Err() != nil {
 		return errors.New("interrupted before everything was examined")

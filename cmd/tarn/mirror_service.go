@@ -5,7 +5,6 @@ import (
 	"io"
 	"iter"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -101,7 +101,7 @@ func (s *mirrorService) handler() http.Handler {
 		problem(w, http.StatusNotFound, "there is nothing at %s; ask for /v1, or see tarn mirror --help", req.URL.Path)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !s.trusted(req.Host) {
+		if !hostcheck.Trusted(req.Host, s.hosts) {
 			problem(w, http.StatusForbidden, "the Host %q is not a name of this machine; start tarn mirror with --allow-host to use it", req.Host)
 			return
 		}
@@ -140,16 +140,6 @@ func knowing(next http.HandlerFunc, known ...string) http.HandlerFunc {
 		}
 		next(w, req)
 	}
-}
-
-// trusted reports whether a Host names this machine.
-func (s *mirrorService) trusted(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	return loopback(strings.ToLower(host)) || slices.ContainsFunc(s.hosts, func(h string) bool { return h != "" && strings.EqualFold(h, host) })
 }
 
 // ready tells whether all mirrors have their state.

@@ -1,18 +1,27 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
 // hostile has what a terminal obeys, and what YAML and JSON cannot hold as it is: escape
@@ -162,5 +171,107 @@ func TestC35_AContinueOfAMirrorIsJSON(t *testing.T) {
 	b.err.until(t, ": live", b.ended)
 	if names, next := listed(t, address, "clusterroles?limit=1"); len(names) != 1 || next != names[0] {
 		t.Errorf("%q, continue %q", names, next)
+	}
+}
+
+// TestC23_NothingIsPrintedPastThePrinter reads the source: escape sequences are in one file, and the
+// streams of the process are used by main alone.
+func TestC23_NothingIsPrintedPastThePrinter(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for word, allowed := range map[string]string{
+			`\x1b`: "printer.go", `\033`: "", `\u001b`: "", "os.Stdout": "main.go", "os.Stderr": "main.go", "fmt.Print": "", "println(": "", "log.Print": "",
+		} {
+			if file != allowed && bytes.Contains(text, []byte(word)) && !(word == "println(" && bytes.Contains(text, []byte("Fprintln("))) {
+				t.Errorf("%s has %s", file, word)
+			}
+		}
+	}
+}
+
+// TestC23_NoFormObeysAnything renders hostile values in every place of every form, with styles.
+func TestC23_NoFormObeysAnything(t *testing.T) {
+	res := object.Resource{Group: hostile, Version: hostile, Resource: hostile, Kind: hostile, Namespaced: true}
+	key := object.Key{Namespace: hostile, Name: hostile}
+	tree := func(value string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": hostile, "metadata": map[string]any{"name": hostile, "labels": map[string]any{hostile: value}},
+			"status": map[string]any{"phase": value, "conditions": []any{map[string]any{"type": hostile, "reason": value}}},
+			hostile:  []any{value, map[string]any{"name": value}},
+		}}
+	}
+	all := []happening{
+		{res: res, key: key, kind: store.Added, initial: true, obj: tree("a")},
+		{res: res, key: key, kind: store.Added, obj: tree(hostile)},
+		{res: res, key: key, kind: store.Updated, old: tree("a"), obj: tree(hostile)},
+		{res: res, key: key, kind: store.Updated, old: tree(hostile), obj: tree(hostile + hostile)},
+		{res: res, key: key, kind: store.Deleted, unseen: true, obj: tree(hostile)},
+	}
+	ours := regexp.MustCompile("\x1b\\[(0|[12]|3[1236]|1;3[1236])m")
+	for _, output := range outputs {
+		made, err := rendering{output: output, namespaces: true, resources: []string{hostile}, noise: true}.renderer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &page{paint: true}
+		if err := made.render(p, all); err != nil {
+			t.Errorf("-o %s: %v", output, err)
+		}
+		if !ours.MatchString(p.String()) && output != "jsonl" {
+			t.Errorf("-o %s has no styles", output)
+		}
+		refuseRaw(t, output, ours.ReplaceAllString(p.String(), ""))
+	}
+
+	broken := &report{Server: hostile, Version: hostile, Broken: true, Resources: []*chart{{
+		Resource: hostile, Version: hostile, Namespace: hostile, HTTP: hostile, TLS: hostile, need: res,
+		Findings: []finding{{Check: hostile, Verdict: note, Text: hostile, Fix: hostile}},
+	}}}
+	refuseRaw(t, "doctor", ours.ReplaceAllString(broken.text(rulesFor(broken.Resources), true).String(), ""))
+	var out strings.Builder
+	if err := broken.json(&out, rulesFor(broken.Resources)); err != nil {
+		t.Error(err)
+	}
+	refuseRaw(t, "doctor -o json", out.String())
+
+	out.Reset()
+	v := &demoView{out: newPrinter(&out), program: "tarn"}
+	row := demoRow{name: hostile}
+	row.Cause = errors.New(hostile)
+	frame := demoFrame{mirrors: []demoRow{row}, news: []demoChange{{store.Added, hostile}}, fullest: hostile}
+	v.say("%s", hostile)
+	v.draw(frame)
+	v.tell(comparison{err: errors.New(hostile)})
+	for _, line := range v.block(frame, 1, 1000) {
+		out.WriteString(line.text + "\n")
+	}
+	s := &screen{out: newPrinter(&out), errs: newPrinter(&out)}
+	s.say("%s", hostile)
+	fmt.Fprint(newPrinter(&out), greeting("tarn", hostile, hostile, 1, apiserverFlags{seed: hostile, admin: true}, faultSpec{certain: []apiserver.Fault{{Kind: apiserver.Stall, Resource: hostile}}}))
+	refuseRaw(t, "demo, screen and greeting", strings.ReplaceAll(out.String(), "\t", ""))
+}
+
+// TestC23_AnswersOfAMirrorAreNotObeyed has curl show them.
+func TestC23_AnswersOfAMirrorAreNotObeyed(t *testing.T) {
+	server, kubeconfig := serve(t, apiserver.Options{})
+	create(t, server, configMap("a", hostile))
+	b, address := mirrorOf(t, kubeconfig, "cm", "--index", "v=.data.value")
+	b.err.until(t, "configmaps: live", b.ended)
+	for _, path := range []string{"/v1/cm", "/v1/cm/default/a", "/v1/cm?values=v", "/v1/cm?" + url.QueryEscape(hostile), "/" + url.PathEscape(hostile), "/v1/cm?limit=" + url.QueryEscape(hostile)} {
+		_, body := ask(t, http.MethodGet, address+path, "")
+		refuseRaw(t, path, body)
+		if !json.Valid([]byte(body)) {
+			t.Errorf("%s: %s", path, body)
+		}
 	}
 }

@@ -235,7 +235,7 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 		}
 	}
 	p.put("\nA mirror of this needs these rights:\n\n")
-	for line := range strings.Lines(rules.String()) {
+	for line := range strings.Lines(rulesText(rules)) {
 		p.put("  " + line)
 	}
 	p.put("\n")
@@ -246,6 +246,27 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 	}
 	p.put("\n")
 	return p
+}
+
+// rulesText returns roles as YAML. Unlike [tarn.Rules.String] it takes any name that a server gives
+// to a resource.
+func rulesText(rules tarn.Rules) string {
+	var objs []any
+	if role := rules.ClusterRole(); role != nil {
+		objs = append(objs, role)
+	}
+	for _, role := range rules.Roles() {
+		objs = append(objs, role)
+	}
+	var docs []string
+	for _, obj := range objs {
+		text, err := yamlText(obj)
+		if err != nil {
+			text = "# " + err.Error() + "\n"
+		}
+		docs = append(docs, text)
+	}
+	return strings.Join(docs, "---\n")
 }
 
 // about says where a resource is, and how it is reached.

@@ -37,17 +37,21 @@ func TestC20_ASeedThatIsNoFileIsRefused(t *testing.T) {
 
 func TestC20_SeedsHaveALimit(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a.yaml", "b.yaml"} { // each is within it
-		path := write(t, filepath.Join(dir, name), "# a comment\n")
-		if err := os.Truncate(path, seedLimit*3/4); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Truncate(write(t, filepath.Join(dir, "a.yaml"), ""), seedLimit); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := readFile(filepath.Join(dir, "a.yaml"), seedLimit); err != nil {
 		t.Error(err)
 	}
 	if _, err := readFile(filepath.Join(dir, "a.yaml"), 1<<20); !errors.Is(err, errTooLarge) {
 		t.Error(err)
+	}
+	large := write(t, filepath.Join(t.TempDir(), "large.yaml"), "")
+	if err := os.Truncate(large, seedLimit+1); err != nil {
+		t.Fatal(err)
+	}
+	if r := call(t.Context(), "apiserver", "--seed", large); r.code != exitUsage || !strings.Contains(r.err, "have more than 64.0 MiB together") {
+		t.Error(r)
 	}
 }
 
@@ -98,7 +102,7 @@ func TestAllCommandsReportOutputThatIsLost(t *testing.T) {
 	}
 	defer full.Close()
 	_, kubeconfig := serve(t, apiserver.Options{})
-	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "demo --duration 1ms --objects 10"} {
+	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "demo --objects 10"} {
 		var errs strings.Builder
 		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, &errs); code != exitFailed || !strings.HasSuffix(errs.String(), "tarn: the output cannot be written: no space left on device\n") {
 			t.Errorf("%s: exit %d, %s", args, code, errs.String())

@@ -64,7 +64,7 @@ func TestC31_AServerThatDoesNotAnswerIsNamed(t *testing.T) {
 		all = append(all, inBackground(t, name, "pods", "--kubeconfig", kubeconfig))
 	}
 	for _, b := range all {
-		b.err.until(t, silent.Addr().String()+" to say which resources it has\n", b.ended)
+		b.err.until(t, silent.Addr().String()+" to list its resources\n", b.ended)
 		b.stop()
 	}
 	stalling, stalled := serve(t, apiserver.Options{})

@@ -40,7 +40,7 @@ func split(args []string) (names []string) {
 // group or with version and group behind it. wire.Unstructured makes a typed resource of
 // what it returns.
 func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
-	defer e.busy("waiting for the server %s to say which resources it has", client.Host())()
+	defer e.busy("waiting for the server %s to list its resources", client.Host())()
 	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
 	var found []wire.Discovered
 	for _, name := range split(args) {

@@ -65,10 +65,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root := newRoot(e)
 	root.SetArgs(append([]string{}, args...)) // of nil, cobra makes the process's own
 	err := root.ExecuteContext(ctx)
-	if err == nil || errors.Is(err, errFound) {
-		if lost := e.out.err(); lost != nil {
-			err = lost
-		}
+	if lost := e.out.err(); lost != nil {
+		err = lost
 	}
 	var usage *usageError
 	switch {
@@ -92,12 +90,12 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "tarn",
 		Short: "See what a Kubernetes API's resources are doing",
 		Long: `tarn shows what a Kubernetes API's resources are doing: it watches them, mirrors them,
-tells why they cannot be watched, and serves an API of its own to try things on.
+reports why they cannot be watched, and serves an API of its own for experiments.
 
-The exit status is 0 when all went well, which a view that was ended by Ctrl-C has; 2 when
-the command line is wrong: a flag or a value that cannot be, a resource that the server
-does not have, a file or folder that is not there; and 1 when anything else failed, or
-tarn doctor found something broken.`,
+The exit status is 0 on success, including a view ended with Ctrl-C or SIGTERM; 2 when the
+command line is wrong: an unknown flag or an invalid value, a resource that the server does
+not have, a file or folder that does not exist; and 1 when anything else fails, or when
+tarn doctor finds something broken. Control characters in the output are escaped.`,
 		Example: `  tarn demo                      # see Tarn at work; no cluster is needed
   tarn watch pods -A             # what happens to all pods, from now on
   tarn watch deploy -o diff      # what changes in deployments, field by field

@@ -18,7 +18,7 @@ func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 		end := notice(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, func() string { return busy })
 		step := func(d time.Duration, want string) {
 			t.Helper()
-			time.Sleep(d)
+			<-time.After(d) // in the time of the bubble
 			synctest.Wait()
 			if got := strings.Join(said, "|"); got != want {
 				t.Errorf("%q, want %q", got, want)

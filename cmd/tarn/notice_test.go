@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +15,9 @@ import (
 func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
-		busy := "waiting"
-		end := notice(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, func() string { return busy })
+		var busy atomic.Value
+		busy.Store("waiting")
+		end := notice(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, func() string { return busy.Load().(string) })
 		step := func(d time.Duration, want string) {
 			t.Helper()
 			<-time.After(d) // in the time of the bubble
@@ -27,13 +29,13 @@ func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 		step(noticeAfter-1, "")
 		step(1, "tarn: still waiting")
 		step(time.Minute, "tarn: still waiting")
-		busy = ""
+		busy.Store("")
 		step(time.Minute, "tarn: still waiting")
-		busy = "refused"
+		busy.Store("refused")
 		step(noticeAfter, "tarn: still waiting|tarn: still refused")
 		end()
 		end()
-		busy = "late"
+		busy.Store("late")
 		step(time.Minute, "tarn: still waiting|tarn: still refused")
 	})
 }

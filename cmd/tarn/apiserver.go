@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
 // apiserverFlags are those of tarn apiserver.
 type apiserverFlags struct {
 	listen    string
 	remote    bool
+	hosts     []string
 	tls       bool
 	out       string
 	overwrite bool
@@ -32,35 +34,40 @@ func newApiserverCommand(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apiserver",
 		Short: "Serve a Kubernetes API to try things on",
-		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores as a real
-one does; nobody is authenticated, and nothing is kept when it ends.
+		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores objects
+as a real API server does. Objects are kept in memory and lost when it ends.
 
-No controllers and no kubelet run. Deployments make no pods, and a pod on a node stays
-Terminating when it is deleted, since nobody says that it has stopped; to be rid of it:
-kubectl delete pod NAME --grace-period=0 --force.
+Clients are not authenticated, so the server listens on this machine only and refuses
+requests from web pages: those with a Host that is not this machine, and cross-site writes.
+Other machines need --allow-remote, and --allow-host for the name they use.
 
-A kubeconfig is written for it, by default to a temporary file that goes when it ends. Your
-own kubeconfig is left alone.
+No controllers and no kubelet run. Deployments create no pods, and a deleted pod on a node
+stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 --force.
+
+The server writes a kubeconfig for its clients, by default to a temporary file that it
+removes when it ends. It does not change your own kubeconfig.
 
 --seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
-namespaces, then the rest. --objects fills it with a made-up cluster, and --churn keeps
-changing that.
+namespaces, then all other objects. The files may have 64 MiB together. --objects creates a
+generated cluster, and --churn keeps changing it.
 
---faults alone lets one request in ten suffer something, at random; --faults=random:0.5:7
-chooses the share and the seed. --faults=KIND[,resource=R][,verb=V][,times=N][,after=N][,wait=D]
-is a certain fault, and may be given several times. The kinds are those of the package
-apiserver: cut-watch, gone-event, too-many-requests, internal-error, latency, stall, ...`,
+--faults alone makes one request in ten fail at random; --faults=random:0.5:7 sets the share
+and the seed. --faults=KIND[,resource=R][,verb=V][,times=N][,after=N][,wait=D] injects one
+fault, and may be repeated. The kinds are those of the package apiserver: cut-watch,
+gone-event, too-many-requests, internal-error, latency, stall, ...`,
 		Example: `  tarn apiserver                                        # an empty cluster
   tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
   tarn apiserver --objects 500 --churn 5                # something to watch
   tarn apiserver --tls --listen 127.0.0.1:6443
+  tarn apiserver --listen 0.0.0.0:8080 --allow-remote --allow-host dev.example
   tarn apiserver --faults=cut-watch,resource=pods,after=10`,
 		Args: faultArgs(&flags.faults),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveAPI(cmd.Context(), e, flags) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any that is free")
-	f.BoolVar(&flags.remote, "allow-remote", false, "let --listen be an address that other machines reach, though nobody is authenticated")
+	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
+	addHosts(f, &flags.hosts)
 	f.BoolVar(&flags.tls, "tls", false, "serve HTTPS, with a certificate made for the occasion")
 	f.StringVar(&flags.out, "kubeconfig-out", "", "the `file` to write the kubeconfig to (default a temporary one)")
 	f.BoolVar(&flags.overwrite, "overwrite", false, "let --kubeconfig-out replace a file that tarn did not write")
@@ -88,14 +95,14 @@ func (f *apiserverFlags) check() error {
 	return nil
 }
 
-// checkListen tells what is wrong with the address of a server that authenticates nobody.
+// checkListen returns what is wrong with the address of a server without authentication.
 func checkListen(address string, remote bool, example string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
 		return usagef("--listen %q is not an address; write it as %s", address, example)
-	case !remote && !loopback(host):
-		return usagef("--listen %s can be reached from other machines, and nobody is authenticated; add --allow-remote if that is what you want", address)
+	case !remote && !hostcheck.Loopback(host):
+		return usagef("--listen %s can be reached from other machines, and clients are not authenticated; add --allow-remote to permit it", address)
 	}
 	return nil
 }
@@ -109,12 +116,14 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	seeds, err := readSeed(flags.seed)
+	starting := e.busy("loading and creating objects")
+	defer starting()
+	seeds, err := interruptible(ctx, func() ([]seed, error) { return readSeed(ctx, flags.seed) })
 	if err != nil {
 		return err
 	}
 	server, err := apiserver.New(apiserver.Options{
-		Address: flags.listen, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
 	})
 	if err != nil {
 		return listenError(flags.listen, err)
@@ -124,7 +133,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 			_ = server.Close() // what went wrong before is worth more
 		}
 	}()
-	if err := plant(server, seeds); err != nil {
+	if err := plant(ctx, server, seeds); err != nil {
 		return err
 	}
 	var churn *demoChurn
@@ -135,7 +144,10 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 		}
 		churn = newDemoChurn(world, flags.churn)
 	}
-	file, err := writeKubeconfig(server.Config(), flags.out, flags.overwrite)
+	cfg := server.Config()
+	address := reachable(flags.listen, server.Addr())
+	cfg.Host = strings.TrimSuffix(cfg.Host, server.Addr().String()) + address
+	file, err := writeKubeconfig(cfg, flags.out, flags.overwrite)
 	if err != nil {
 		return err
 	}
@@ -143,7 +155,11 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err := faults.inject(server); err != nil {
 		return err
 	}
-	fmt.Fprint(e.out, greeting(e.program, server, file.path, len(seeds), flags, faults))
+	starting()
+	fmt.Fprint(e.out, greeting(e.program, cfg.Host, file.path, len(seeds), flags, faults)+elsewhere(cfg.Host, flags.remote, flags.hosts))
+	if err := e.out.err(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	churned := make(chan error, 1)
@@ -157,9 +173,9 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 }
 
 // greeting says where the server is and how to use it.
-func greeting(program string, server *apiserver.Server, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
+func greeting(program, address, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Serving a Kubernetes API on %s; nobody is authenticated and nothing is kept.\n", server.Config().Host)
+	fmt.Fprintf(&b, "Serving a Kubernetes API on %s; clients are not authenticated, and nothing is kept.\n", address)
 	if seeds > 0 {
 		fmt.Fprintf(&b, "Loaded %s of %s.\n", counted(seeds, "object"), flags.seed)
 	}
@@ -170,7 +186,7 @@ func greeting(program string, server *apiserver.Server, kubeconfig string, seeds
 		fmt.Fprintf(&b, "Faults: %s.\n", text)
 	}
 	if flags.admin {
-		fmt.Fprintf(&b, "Faults on demand: curl -X POST '%s/tarn/cut?resource=pods'\n", server.Config().Host)
+		fmt.Fprintf(&b, "Faults on demand: curl -X POST '%s/tarn/cut?resource=pods'\n", address)
 	}
 	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nand then, say: %s watch pods -A, or kubectl get namespaces. Ctrl-C ends it.\n", shellWord(kubeconfig), program)
 	return b.String()
@@ -182,15 +198,6 @@ func shellWord(path string) string {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-// loopback reports whether a host is this machine alone.
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // listenError says in one sentence why an address cannot be listened on.

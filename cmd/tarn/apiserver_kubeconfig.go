@@ -93,6 +93,10 @@ func replaceable(path string) bool {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	cfg, err := clientcmd.LoadFromFile(path)
+	content, err := readFile(path, 1<<20) // of ours none is as large
+	if err != nil {
+		return false
+	}
+	cfg, err := clientcmd.Load(content)
 	return err == nil && len(cfg.Clusters) == 1 && len(cfg.Contexts) <= 1 && len(cfg.AuthInfos) <= 1 && cfg.Clusters[served] != nil
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,21 +32,35 @@ type seed struct {
 // where names the place for people.
 func (s seed) where() string { return fmt.Sprintf("%s, document %d", s.file, s.document) }
 
+// seedLimit is how many bytes all files of --seed may have together. Decoded they take some
+// twenty times as much.
+const seedLimit = 64 << 20
+
 // readSeed reads the YAML and JSON files below a path, in the order in which they are to
 // be stored. Nothing is read for an empty path.
-func readSeed(root string) ([]seed, error) {
+func readSeed(ctx context.Context, root string) ([]seed, error) {
 	if root == "" {
 		return nil, nil
 	}
 	var seeds []seed
+	left := int64(seedLimit)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return usagef("--seed: cannot read %s: %s", path, reason(err))
 		case entry.IsDir() || path != root && !slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(path))):
 			return nil
 		}
-		more, err := readSeedFile(path)
+		content, err := readFile(path, left)
+		if errors.Is(err, errTooLarge) {
+			return usagef("--seed: the files of %s have more than %s together, up to %s; load fewer of them", root, byteText(seedLimit), path)
+		} else if err != nil {
+			return usagef("--seed: cannot read %s: %s", path, reason(err))
+		}
+		left -= int64(len(content))
+		more, err := readSeedFile(ctx, path, content)
 		seeds = append(seeds, more...)
 		return err
 	})
@@ -71,13 +85,12 @@ func rank(obj *unstructured.Unstructured) int {
 	return 2
 }
 
-func readSeedFile(path string) (seeds []seed, err error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usagef("--seed: cannot read %s: %s", path, reason(err))
-	}
+func readSeedFile(ctx context.Context, path string, content []byte) (seeds []seed, err error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for n := 1; ; n++ {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return seeds, nil
@@ -128,9 +141,12 @@ func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 }
 
 // plant stores seeds. A namespace that the server has from the start is updated.
-func plant(server *apiserver.Server, seeds []seed) error {
+func plant(ctx context.Context, server *apiserver.Server, seeds []seed) error {
 	var owners seedOwners
 	for _, s := range seeds {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		refs := owners.hold(s.obj)
 		made, err := server.Create(s.obj)
 		if apierrors.IsAlreadyExists(err) && s.obj.GetKind() == "Namespace" {

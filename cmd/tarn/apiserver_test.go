@@ -341,3 +341,55 @@ func TestAPodOnANodeGoesByForce(t *testing.T) {
 		t.Errorf("%d: %s", code, body)
 	}
 }
+
+// TestC24_ApiserverRefusesWebPages has requests that a browser sends for a page: by a name of
+// the page's own that resolves to this machine, and by the right name from another origin.
+func TestC24_ApiserverRefusesWebPages(t *testing.T) {
+	b := inBackground(t, "apiserver", "--listen", "0.0.0.0:0", "--allow-remote", "--admin", "--allow-host", "dev.example")
+	kubeconfig := exported(t, b.out.until(t, "as http://dev.example:", b.ended))
+	cfg, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := cfg.Clusters[served].Server
+	if !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("the kubeconfig has an address that is no host: %s", address)
+	}
+	for host, want := range map[string]int{
+		"": 200, "localhost": 200, "[::1]:80": 200, "dev.example:80": 200,
+		"evil.example": 403, "0.0.0.0": 403, "localhost.evil.example": 403,
+	} {
+		for _, path := range []string{"/api/v1/secrets", "/tarn/faults"} {
+			if code, body := ask(t, http.MethodGet, address+path, host); code != want {
+				t.Errorf("%s of Host %q: %d, want %d: %s", path, host, code, want, body)
+			}
+		}
+	}
+	for _, header := range []http.Header{{"Sec-Fetch-Site": {"cross-site"}}, {"Sec-Fetch-Site": {"same-site"}}, {"Origin": {"http://evil.example"}}, {"Origin": {"null"}}} {
+		for _, path := range []string{"/tarn/cut?resource=pods", "/api/v1/namespaces"} {
+			if code := post(t, address+path, header); code != http.StatusForbidden {
+				t.Errorf("POST %s with %v: %d", path, header, code)
+			}
+		}
+	}
+	if code := post(t, address+"/tarn/cut?resource=pods", nil); code != http.StatusOK {
+		t.Errorf("POST without a browser: %d", code)
+	}
+}
+
+func post(t *testing.T, url string, header http.Header) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,14 +46,18 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 
 // config returns how to reach the cluster that the flags name, and the namespace that
 // its context prefers. Nothing is asked of the server. Its errors are whole sentences.
-func (e *env) config() (cfg *rest.Config, namespace string, err error) {
-	if path := e.cluster.kubeconfig; path != "" {
-		if err := readable(path); err != nil {
+func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, err error) {
+	loader := e.cluster.loader()
+	for _, path := range loader.ConfigAccess().GetLoadingPrecedence() {
+		// Files that the environment names need not exist.
+		if err := readable(path); err != nil && (path == e.cluster.kubeconfig || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, "", usagef("cannot read the kubeconfig %s: %s", path, reason(err))
 		}
 	}
-	loader := e.cluster.loader()
-	raw, err := loader.RawConfig()
+	raw, err := interruptible(ctx, loader.RawConfig)
+	if ctx.Err() != nil {
+		return nil, "", ctx.Err()
+	}
 	if err != nil {
 		text := strings.TrimPrefix(lastOf(err), fmt.Sprintf("error loading config file %q: ", e.kubeconfigName()))
 		return nil, "", fmt.Errorf("the kubeconfig %s cannot be used: %s", e.kubeconfigName(), text)
@@ -78,8 +83,8 @@ func (e *env) config() (cfg *rest.Config, namespace string, err error) {
 
 // client returns a client of the cluster that the flags name, and the namespace that its
 // context prefers.
-func (e *env) client() (client *wire.Client, namespace string, err error) {
-	cfg, namespace, err := e.config()
+func (e *env) client(ctx context.Context) (client *wire.Client, namespace string, err error) {
+	cfg, namespace, err := e.config(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -105,19 +110,6 @@ func (e *env) kubeconfigName() string {
 		return os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	}
 	return "~/.kube/config"
-}
-
-// readable tells why a file cannot be read.
-func readable(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return errors.New("it is a directory")
-	}
-	return nil
 }
 
 // reason returns what is wrong with a file, without the name of the system call.

@@ -65,8 +65,10 @@ func fixed(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-func (e *env) completeContexts(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	raw, err := e.cluster.loader().RawConfig()
+func (e *env) completeContexts(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
+	defer cancel()
+	raw, err := interruptible(ctx, e.cluster.loader().RawConfig)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -77,7 +79,7 @@ func (e *env) completeContexts(_ *cobra.Command, _ []string, prefix string) ([]s
 func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
 	defer cancel()
-	client, _, err := e.client()
+	client, _, err := e.client(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -116,7 +118,7 @@ func matching(prefix string, words []string) []string {
 func (e *env) watchable(cmd *cobra.Command) []string {
 	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
 	defer cancel()
-	client, _, err := e.client()
+	client, _, err := e.client(ctx)
 	if err != nil {
 		return slices.Clone(everywhere)
 	}

@@ -248,6 +248,9 @@ func (d *demo) show(ctx, base, changing context.Context) {
 			return
 		}
 		d.view.draw(f)
+		if d.view.out.err() != nil {
+			return // nothing of it can be seen
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -208,7 +208,7 @@ func TestDemoDrawsNothingAfterTheInterrupt(t *testing.T) {
 
 func TestWhatToTryNextIsACommandLine(t *testing.T) {
 	var out strings.Builder
-	(&demoView{out: &out, program: "tarn"}).suggest(&demo{})
+	(&demoView{out: newPrinter(&out), program: "tarn"}).suggest(&demo{})
 	for line := range strings.Lines(out.String()) {
 		args, ok := strings.CutPrefix(strings.TrimSpace(line), "tarn ")
 		if !ok {
@@ -227,7 +227,7 @@ func TestWhatToTryNextIsACommandLine(t *testing.T) {
 }
 
 func TestTheComparisonFindsWhatDiffers(t *testing.T) {
-	e := &env{out: io.Discard, err: io.Discard}
+	e := &env{out: newPrinter(io.Discard), err: newPrinter(io.Discard)}
 	d := &demo{flags: demoFlags{objects: 60, seed: 1}}
 	if err := d.build(t.Context(), e); err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func TestTheMadeUpClusterStaysPlausible(t *testing.T) {
 
 func TestAFrameFitsTheTerminal(t *testing.T) {
 	var out strings.Builder
-	v := &demoView{out: &out, live: true, size: func() (int, int) { return 40, 10 }}
+	v := &demoView{out: newPrinter(&out), live: true, size: func() (int, int) { return 40, 10 }}
 	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{{name: "pods"}}, news: []demoChange{{store.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
 	v.draw(f)
 	v.draw(f)

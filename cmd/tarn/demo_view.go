@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -85,7 +84,7 @@ func (f demoFrame) totals() (objects int, events int64, lag int) {
 
 // demoView shows frames: on a terminal in place, otherwise as a line a second.
 type demoView struct {
-	out   io.Writer
+	out   *printer
 	live  bool
 	size  func() (width, height int)
 	paint paint
@@ -120,7 +119,7 @@ func (v *demoView) period() time.Duration {
 // say writes a line that stays.
 func (v *demoView) say(format string, args ...any) {
 	v.erase()
-	fmt.Fprintf(v.out, format+"\n", args...)
+	fmt.Fprintln(v.out, plain(fmt.Sprintf(format, args...)))
 }
 
 // draw shows a frame.
@@ -139,14 +138,14 @@ func (v *demoView) draw(f demoFrame) {
 	if len(lines) > height-1 {
 		lines = lines[:max(height-1, 1)]
 	}
-	// In one write, so that nothing flickers.
-	var b strings.Builder
-	v.home(&b)
+	p := v.home()
 	for _, line := range lines {
-		b.WriteString(line + "\x1b[K\n")
+		p.in(line.style, line.text)
+		p.control(clearRight)
+		p.put("\n")
 	}
-	b.WriteString("\x1b[J")
-	io.WriteString(v.out, b.String())
+	p.control(clearBelow)
+	_ = v.out.show(p) // the printer keeps the error
 	v.drawn = len(lines)
 	// Rates are over a second or more: a quarter of one jumps about.
 	if v.last.mirrors == nil || f.at-v.last.at >= time.Second {
@@ -154,11 +153,13 @@ func (v *demoView) draw(f demoFrame) {
 	}
 }
 
-// home moves the cursor to where the last frame began.
-func (v *demoView) home(b *strings.Builder) {
+// home returns a page that moves the cursor to where the last frame began.
+func (v *demoView) home() *page {
+	p := &page{paint: v.paint}
 	if v.drawn > 0 {
-		fmt.Fprintf(b, "\r\x1b[%dA", v.drawn)
+		p.control(up(v.drawn))
 	}
+	return p
 }
 
 // erase takes the last frame away.
@@ -166,10 +167,9 @@ func (v *demoView) erase() {
 	if v.drawn == 0 {
 		return
 	}
-	var b strings.Builder
-	v.home(&b)
-	b.WriteString("\x1b[J")
-	io.WriteString(v.out, b.String())
+	p := v.home()
+	p.control(clearBelow)
+	_ = v.out.show(p) // the printer keeps the error
 	v.drawn = 0
 }
 
@@ -217,20 +217,21 @@ func sign(k store.Kind) string {
 	return "~"
 }
 
+// demoLine is a line of a frame.
+type demoLine struct {
+	style style
+	text  string
+}
+
 // block is a frame as lines for a terminal of a width.
-func (v *demoView) block(f demoFrame, span float64, width int) []string {
-	var lines []string
-	add := func(style, format string, args ...any) {
-		text := cut(plain(fmt.Sprintf(format, args...)), width)
-		if style != "" {
-			text = v.paint.in(style, text)
-		}
-		lines = append(lines, text)
+func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine) {
+	add := func(s style, format string, args ...any) {
+		lines = append(lines, demoLine{s, cut(plain(fmt.Sprintf(format, args...)), width)})
 	}
 	objects, events, lag := f.totals()
 	_, before, _ := v.last.totals()
 	add(bold, "tarn demo  %.0f s  %s, %s mirrored", f.at.Seconds(), counted(int(f.writes), "write"), counted(int(events), "event"))
-	lines = append(lines, "")
+	add(regular, "")
 	const row = "%-12s %9s %9s %6s  %s"
 	add(faint, row, "RESOURCE", "OBJECTS", "EVENTS/S", "LAG", "STATE")
 	for i, r := range f.mirrors {
@@ -238,9 +239,9 @@ func (v *demoView) block(f demoFrame, span float64, width int) []string {
 		if i < len(v.last.mirrors) {
 			was = v.last.mirrors[i].events
 		}
-		state, style := r.State.String(), ""
+		state, s := r.State.String(), regular
 		if r.State != tarn.Live {
-			style = yellow
+			s = yellow
 			if r.Cause != nil {
 				state += ": " + r.Cause.Error()
 			}
@@ -249,30 +250,26 @@ func (v *demoView) block(f demoFrame, span float64, width int) []string {
 		if r.lagTime >= time.Millisecond {
 			lagging = brief(r.lagTime)
 		}
-		text := cut(plain(fmt.Sprintf(row, r.name, thousands(r.Objects), fmt.Sprintf("%.1f", perSecond(r.events, was, span)), lagging, state)), width)
-		if style != "" {
-			text = v.paint.in(style, text)
-		}
-		lines = append(lines, text)
+		add(s, row, r.name, thousands(r.Objects), fmt.Sprintf("%.1f", perSecond(r.events, was, span)), lagging, state)
 	}
 	add(bold, row, "all", thousands(objects), fmt.Sprintf("%.1f", perSecond(events, before, span)), strconv.Itoa(lag), "")
-	lines = append(lines, "")
+	add(regular, "")
 	s := f.summary
 	if f.fullest != "" {
-		add("", "indexes     pods on %s, most on %s: %d; of %s; app=web,tier=frontend: %d", counted(f.nodes, "node"), f.fullest, f.most, counted(f.owners, "owner"), f.frontend)
+		add(regular, "indexes     pods on %s, most on %s: %d; of %s; app=web,tier=frontend: %d", counted(f.nodes, "node"), f.fullest, f.most, counted(f.owners, "owner"), f.frontend)
 	} else {
-		add("", "indexes     empty so far")
+		add(regular, "indexes     empty so far")
 	}
-	add("", "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
+	add(regular, "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
 		counted(int(s.Reconciles), "reconcile"), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, counted(int(s.Conflicts), "conflict"), brief(s.Latency.Median))
-	add("", "faults      %s", faultText(f.faults, f.kinds, "none so far"))
-	lines = append(lines, "")
+	add(regular, "faults      %s", faultText(f.faults, f.kinds, "none so far"))
+	add(regular, "")
 	add(faint, "LAST CHANGES")
 	for _, change := range f.news {
-		add(map[string]string{"+": green, "-": red, "~": cyan}[sign(change.kind)], "%s %s", sign(change.kind), change.text)
+		add(map[string]style{"+": green, "-": red, "~": cyan}[sign(change.kind)], "%s %s", sign(change.kind), change.text)
 	}
 	for range demoNewsKept - len(f.news) {
-		lines = append(lines, "")
+		add(regular, "")
 	}
 	add(faint, "Ctrl-C ends it.")
 	return lines
@@ -302,11 +299,14 @@ func (v *demoView) conclude(d *demo) {
 
 // tell says what the comparison found.
 func (v *demoView) tell(found comparison) {
+	p := &page{paint: v.paint}
 	if found.err != nil {
-		fmt.Fprintln(v.out, v.paint.in(red, plain("The mirror was not found to equal the server: "+sentence(found.err)+".")))
-		return
+		p.in(red, plain("The mirror was not found to equal the server: "+sentence(found.err)+"."))
+	} else {
+		p.in(green, fmt.Sprintf("The mirror equals the server: %s of %d resources, compared field by field.", counted(found.objects, "object"), found.resources))
 	}
-	fmt.Fprintln(v.out, v.paint.in(green, fmt.Sprintf("The mirror equals the server: %s of %d resources, compared field by field.", counted(found.objects, "object"), found.resources)))
+	p.put("\n")
+	_ = v.out.show(p) // the printer keeps the error
 }
 
 // suggest says what to try next, in lines that a shell takes as they are.

@@ -251,13 +251,11 @@ func valueText(v any) string {
 	if s, ok := v.(string); ok && bareWord(s) {
 		return s
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Sprint(v)
+	text, err := jsonText(v)
+	if err != nil {
+		return plain(fmt.Sprint(v))
 	}
-	return plain(strings.TrimSuffix(b.String(), "\n"))
+	return text
 }
 
 // bareWord reports whether a text reads as one without quotes: not as a number, nor as

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -56,7 +55,7 @@ func TestDiffNamesEachFieldThatDiffers(t *testing.T) {
 			if json.Unmarshal([]byte(c.old), &old) != nil || json.Unmarshal([]byte(c.new), &new) != nil {
 				t.Fatal("bad JSON")
 			}
-			var text bytes.Buffer
+			var text page
 			for _, e := range diff(old, new) {
 				fieldEdits{}.edit(&text, e, false)
 			}
@@ -164,13 +163,13 @@ func TestDifferencesAreToldFieldByField(t *testing.T) {
 		{res: configMaps, key: key, kind: store.Deleted, unseen: true, obj: new},
 	}
 	var text strings.Builder
-	for _, r := range []rendering{{output: "diff"}, {output: "diff", noise: true}, {output: "diff", paint: true}} {
-		var b bytes.Buffer
-		made, err := r.renderer()
+	for _, c := range []struct{ noise, paint bool }{{}, {noise: true}, {paint: true}} {
+		b := &page{paint: paint(c.paint)}
+		made, err := rendering{output: "diff", noise: c.noise}.renderer()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := made.render(&b, all); err != nil {
+		if err := made.render(b, all); err != nil {
 			t.Fatal(err)
 		}
 		text.WriteString(strings.ReplaceAll(b.String(), "\x1b", "<ESC>") + "====\n")

@@ -87,7 +87,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 	if err := flags.check(); err != nil {
 		return err
 	}
-	cfg, namespace, err := e.config()
+	cfg, namespace, err := e.config(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 		return err
 	}
 	defer client.CloseIdleConnections()
-	found, err := resolve(ctx, client, args)
+	found, err := e.resolve(ctx, client, args)
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 			p.client.CloseIdleConnections()
 		})
 	}
+	defer e.busy("examining %s", strings.Join(split(args), ", "))()
 	working.Wait()
 	if ctx.Err() != nil {
 		return errors.New("interrupted before everything was examined")
@@ -127,10 +128,10 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 	if flags.output == "json" {
 		err = r.json(e.out, rules)
 	} else {
-		err = r.text(e.out, rules, paint(e.colour()))
+		err = e.out.show(r.text(rules, paint(e.colour())))
 	}
 	if err != nil {
-		return fmt.Errorf("the output cannot be written: %s", reason(err))
+		return e.out.err()
 	}
 	if r.Broken {
 		return errFound
@@ -200,40 +201,72 @@ func (r *report) json(w io.Writer, rules tarn.Rules) error {
 	for _, role := range rules.Roles() {
 		r.Rules = append(r.Rules, rulesEntry{Namespace: role.Namespace, Rules: role.Rules})
 	}
-	enc := json.NewEncoder(w)
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(r)
+	if err := enc.Encode(r); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, escapeJSON(b.String()))
+	return err
 }
 
-func (r *report) text(w io.Writer, rules tarn.Rules, paint paint) error {
-	var b strings.Builder
-	b.WriteString("server " + r.Server)
+func (r *report) text(rules tarn.Rules, paint paint) *page {
+	p := &page{paint: paint}
+	p.put("server " + plain(r.Server))
 	if r.Version != "" {
-		b.WriteString(", Kubernetes " + plain(r.Version))
+		p.put(", Kubernetes " + plain(r.Version))
 	}
-	b.WriteString("\n")
+	p.put("\n")
 	for _, c := range r.Resources {
-		fmt.Fprintf(&b, "\n%s  %s\n", paint.in(bold, c.Resource), c.about())
+		p.put("\n")
+		p.in(bold, plain(c.Resource))
+		p.put("  " + plain(c.about()) + "\n")
 		for _, f := range c.Findings {
-			style := map[verdict]string{fine: green, note: yellow, broken: red}[f.Verdict]
-			fmt.Fprintf(&b, "  %s %-15s %s\n", paint.in(style, fmt.Sprintf("%-7s", f.Verdict)), f.Check, f.Text)
+			p.put("  ")
+			p.in(map[verdict]style{fine: green, note: yellow, broken: red}[f.Verdict], fmt.Sprintf("%-7s", f.Verdict))
+			p.putf(" %-15s %s\n", f.Check, plain(f.Text))
 			if f.Fix != "" {
-				fmt.Fprintf(&b, "  %s\n", paint.in(faint, fmt.Sprintf("%23s %s", "→", f.Fix)))
+				p.put("  ")
+				p.in(faint, fmt.Sprintf("%23s %s", "→", f.Fix))
+				p.put("\n")
 			}
 		}
 	}
-	b.WriteString("\nA mirror of this needs these rights:\n\n")
-	for line := range strings.Lines(rules.String()) {
-		b.WriteString("  " + line)
+	p.put("\nA mirror of this needs these rights:\n\n")
+	for line := range strings.Lines(rulesText(rules)) {
+		p.put("  " + line)
 	}
-	verdict := paint.in(green, "Nothing is broken.")
+	p.put("\n")
 	if r.Broken {
-		verdict = paint.in(red, "Something is broken; see above.")
+		p.in(red, "Something is broken; see above.")
+	} else {
+		p.in(green, "Nothing is broken.")
 	}
-	b.WriteString("\n" + verdict + "\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	p.put("\n")
+	return p
+}
+
+// rulesText returns roles as YAML. Unlike [tarn.Rules.String] it takes any name that a server gives
+// to a resource.
+func rulesText(rules tarn.Rules) string {
+	var objs []any
+	if role := rules.ClusterRole(); role != nil {
+		objs = append(objs, role)
+	}
+	for _, role := range rules.Roles() {
+		objs = append(objs, role)
+	}
+	var docs []string
+	for _, obj := range objs {
+		text, err := yamlText(obj)
+		if err != nil {
+			text = "# " + err.Error() + "\n"
+		}
+		docs = append(docs, text)
+	}
+	return strings.Join(docs, "---\n")
 }
 
 // about says where a resource is, and how it is reached.

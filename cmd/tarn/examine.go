@@ -79,7 +79,7 @@ type patient struct {
 }
 
 func (p *patient) find(check string, v verdict, text, fix string) {
-	p.Findings = append(p.Findings, finding{check, v, plain(text), fix})
+	p.Findings = append(p.Findings, finding{check, v, text, fix})
 }
 
 // refuse notes that a check failed, and what to do.

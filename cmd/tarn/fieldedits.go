@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -15,7 +14,7 @@ type fieldEdits struct{ rendering }
 // longText is up to how many lines two texts are compared line by line.
 const longText = 2000
 
-func (d fieldEdits) render(into *bytes.Buffer, all []happening) error {
+func (d fieldEdits) render(into *page, all []happening) error {
 	for _, h := range all {
 		switch {
 		case h.initial:
@@ -32,11 +31,12 @@ func (d fieldEdits) render(into *bytes.Buffer, all []happening) error {
 	return nil
 }
 
-func (d fieldEdits) head(into *bytes.Buffer, h happening, sign, note string) {
-	into.WriteString(d.paint.in(bold+";"+h.style(), sign+" "+plain(h.name())) + note + "\n")
+func (d fieldEdits) head(into *page, h happening, sign, note string) {
+	into.in(bold+";"+h.style(), sign+" "+plain(h.name()))
+	into.put(note + "\n")
 }
 
-func (d fieldEdits) update(into *bytes.Buffer, h happening) {
+func (d fieldEdits) update(into *page, h happening) {
 	edits := diff(h.old.Object, h.obj.Object)
 	if !d.noise {
 		edits = slices.DeleteFunc(edits, noisy)
@@ -57,7 +57,7 @@ func noisy(e edit) bool {
 	return len(names) >= 2 && names[0] == "metadata" && (names[1] == "managedFields" || names[1] == "resourceVersion")
 }
 
-func (d fieldEdits) edit(into *bytes.Buffer, e edit, hide bool) {
+func (d fieldEdits) edit(into *page, e edit, hide bool) {
 	path := plain(pathText(e.path))
 	oldText, newText := hidden, hidden
 	if !hide {
@@ -65,19 +65,28 @@ func (d fieldEdits) edit(into *bytes.Buffer, e edit, hide bool) {
 	}
 	switch {
 	case e.old == absent{}:
-		into.WriteString(d.paint.in(green, "  + "+path+": "+newText) + "\n")
+		into.in(green, "  + "+path+": "+newText)
 	case e.new == absent{}:
-		into.WriteString(d.paint.in(red, "  - "+path+": "+oldText) + "\n")
+		into.in(red, "  - "+path+": "+oldText)
 	case hide:
-		into.WriteString("    " + d.paint.in(cyan, path) + ": " + hidden + " (changed)\n")
+		into.put("    ")
+		into.in(cyan, path)
+		into.put(": " + hidden + " (changed)")
 	case d.lines(into, path, e):
+		return
 	default:
-		into.WriteString("    " + d.paint.in(cyan, path) + ": " + d.paint.in(red, oldText) + " → " + d.paint.in(green, newText) + "\n")
+		into.put("    ")
+		into.in(cyan, path)
+		into.put(": ")
+		into.in(red, oldText)
+		into.put(" → ")
+		into.in(green, newText)
 	}
+	into.put("\n")
 }
 
 // lines tells the difference of two texts line by line, if they have lines.
-func (d fieldEdits) lines(into *bytes.Buffer, path string, e edit) bool {
+func (d fieldEdits) lines(into *page, path string, e edit) bool {
 	oldText, isOld := e.old.(string)
 	newText, isNew := e.new.(string)
 	if !isOld || !isNew || !strings.Contains(oldText, "\n") && !strings.Contains(newText, "\n") {
@@ -88,13 +97,16 @@ func (d fieldEdits) lines(into *bytes.Buffer, path string, e edit) bool {
 	if len(edits) == 0 { // but for the newline at the end
 		return false
 	}
-	into.WriteString("    " + d.paint.in(cyan, path) + ":\n")
+	into.put("    ")
+	into.in(cyan, path)
+	into.put(":\n")
 	for _, l := range edits {
-		style := green
+		s := green
 		if l.sign == '-' {
-			style = red
+			s = red
 		}
-		into.WriteString(d.paint.in(style, "      "+string(l.sign)+" "+plain(l.text)) + "\n")
+		into.in(s, "      "+string(l.sign)+" "+plain(l.text))
+		into.put("\n")
 	}
 	return true
 }

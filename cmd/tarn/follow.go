@@ -20,11 +20,14 @@ const (
 	redraw = 250 * time.Millisecond
 )
 
-// follow tells on standard error when a resource's mirror is live, what fails, and when
-// it is live again: one line each.
+// follow says on standard error when a resource's mirror is live, what fails, and when
+// it is live again: one line each. With --once it only says what fails.
 func (v *view) follow(ctx context.Context, s *sight) {
 	select {
 	case <-s.mirror.Synced():
+		if v.flags.once {
+			return
+		}
 		v.screen.say("%s: watching, %s", s.res, counted(s.mirror.Len(), "object"))
 	case failure := <-s.trouble:
 		v.trouble(ctx, s, failure)
@@ -64,7 +67,7 @@ func (v *view) trouble(ctx context.Context, s *sight, failure *reflector.Error) 
 		}
 		pending = nil
 		if status.Live() {
-			if told {
+			if told && !v.flags.once {
 				v.screen.say("%s: live again after %v, %s", s.res, time.Since(since).Round(100*time.Millisecond), counted(status.Store.Objects, "object"))
 			}
 			return

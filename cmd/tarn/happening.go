@@ -42,10 +42,10 @@ func (h happening) word() string {
 func (h happening) name() string { return h.res.String() + " " + h.key.String() }
 
 // style is the colour of what happened.
-func (h happening) style() string {
+func (h happening) style() style {
 	switch {
 	case h.initial:
-		return ""
+		return regular
 	case h.kind == store.Added:
 		return green
 	case h.kind == store.Deleted:

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,8 +16,9 @@ import (
 )
 
 func main() {
-	// What client-go has to say of its own is said by our errors.
+	// What client-go and net/http log by themselves is in our errors, where it is escaped.
 	klog.SetLogger(logr.Discard())
+	log.SetOutput(io.Discard)
 	// The first signal ends the command in order. One that comes much later ends the
 	// process; one that comes at once is the same one, sent to the process and its group.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -39,7 +38,7 @@ func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var text bytes.Buffer
+			var text page
 			if err := made.render(&text, all); err != nil {
 				t.Fatal(err)
 			}

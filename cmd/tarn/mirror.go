@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -43,8 +47,8 @@ func newMirrorCommand(e *env) *cobra.Command {
 		Long: `Keep live mirrors of one or more resources in memory and serve them as JSON until
 interrupted, on this machine alone. Asking costs the cluster nothing.
 
-Nobody is authenticated. --listen with an address that other machines reach needs
---allow-remote, and whoever asks by a name that is not this machine's needs --allow-host.
+Clients are not authenticated. --listen with an address that other machines reach needs
+--allow-remote, and clients whose URL has a name that is not this machine's need --allow-host.
 
   /healthz                       whether the process is well
   /readyz                        whether all mirrors have their state, and if not, why; with
@@ -73,8 +77,8 @@ The data of Secrets is hidden, in indexes too.`,
 	flags.add(cmd, e)
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to serve on; port 0 is any that is free")
-	f.BoolVar(&flags.remote, "allow-remote", false, "let --listen be an address that other machines reach, though nobody is authenticated")
-	f.StringSliceVar(&flags.hosts, "allow-host", nil, "a `name` by which the server may be asked, besides those of this machine")
+	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
+	addHosts(f, &flags.hosts)
 	f.StringArrayVar(&flags.indexes, "index", nil, "index by a field, as `NAME=PATH` or RESOURCE:NAME=PATH")
 	f.BoolVar(&flags.compact, "compact", false, "hold objects as bytes: less memory, slower answers")
 	f.BoolVar(&flags.showSecrets, "show-secrets", false, "serve the data of Secrets")
@@ -129,7 +133,7 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	cfg, namespace, err := e.config()
+	cfg, namespace, err := e.config(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,17 +163,35 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 		return listenError(flags.listen, err)
 	}
 	address := reachable(flags.listen, listener.Addr())
-	fmt.Fprintf(e.out, "Serving %s on http://%s; Ctrl-C ends it. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n",
-		strings.Join(service.names(), ", "), address, service.names()[0])
-	if host, port, err := net.SplitHostPort(address); err == nil && flags.remote && loopback(host) {
-		for _, name := range flags.hosts {
-			fmt.Fprintf(e.out, "Other machines reach it as http://%s, if that is this machine.\n", net.JoinHostPort(name, port))
-		}
-		if len(flags.hosts) == 0 {
-			fmt.Fprintln(e.out, "Other machines are refused until --allow-host says by which name they may ask.")
-		}
+	fmt.Fprintf(e.out, "Serving %s on http://%s; Ctrl-C ends it. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n%s",
+		strings.Join(service.names(), ", "), address, service.names()[0], elsewhere("http://"+address, flags.remote, flags.hosts))
+	if err := e.out.err(); err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	return service.run(ctx, e, listener)
+}
+
+// allowRemote is the help of the flag of that name.
+const allowRemote = "let --listen be an address that other machines reach, though clients are not authenticated"
+
+// addHosts gives a command the flag --allow-host.
+func addHosts(flags *pflag.FlagSet, to *[]string) {
+	flags.StringSliceVar(to, "allow-host", nil, "a `name` in the URLs of clients, besides localhost and the address of --listen")
+}
+
+// elsewhere returns the lines that say how other machines reach a server, if they may.
+func elsewhere(base string, remote bool, hosts []string) (text string) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || !remote || !hostcheck.Loopback(u.Hostname()):
+		return ""
+	case len(hosts) == 0:
+		return "Requests from other machines are refused until --allow-host names the host of their URL.\n"
+	}
+	for _, name := range hosts {
+		text += fmt.Sprintf("Other machines reach it as %s://%s, if that name is this machine's.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
+	}
+	return text
 }
 
 // reachable is an address at which a listener can be asked from this machine, by a name
@@ -198,15 +220,7 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	if err != nil {
 		return nil, err
 	}
-	host, _, err := net.SplitHostPort(flags.listen)
-	if err != nil {
-		return nil, err
-	}
-	hosts := slices.Clone(flags.hosts)
-	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
-		hosts = append(hosts, host)
-	}
-	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hosts}, nil
+	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hostcheck.Listening(flags.listen, flags.hosts)}, nil
 }
 
 // find asks the server what the named resources are, and whether they can be mirrored.
@@ -216,7 +230,7 @@ func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	found, err := resolve(ctx, client, args)
+	found, err := e.resolve(ctx, client, args)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +297,11 @@ func (s *mirrorService) unused(indexes []mirrorIndex) error {
 
 // run serves until the context ends.
 func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
-	srv := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{
+		Handler: s.handler(), ErrorLog: log.New(e.err, "", 0), MaxHeaderBytes: 64 << 10,
+		// A client that sends or reads nothing holds a connection, and with it a snapshot.
+		ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan struct{}, 3)
@@ -293,6 +311,7 @@ func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) 
 			cancel(err)
 		}
 	}
+	defer notice(e.say, s.waiting)()
 	go start(func() error { return s.cluster.Run(ctx) })
 	go start(func() error { return s.follow(ctx, e) })
 	go start(func() error {
@@ -337,7 +356,21 @@ func (s *mirrorService) follow(ctx context.Context, e *env) error {
 				continue
 			}
 			last[m.Name] = told
-			fmt.Fprintf(e.err, "%s: %s, %s\n", m.Name, plain(told), counted(m.Objects, "object"))
+			e.say("%s: %s, %s", m.Name, told, counted(m.Objects, "object"))
 		}
 	}
+}
+
+// waiting says which lists have not come. What fails is said by follow.
+func (s *mirrorService) waiting() string {
+	var names []string
+	for _, m := range s.status() {
+		if m.Cause == nil && !m.Informer.Synced {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "waiting for the list of " + strings.Join(names, ", ")
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +19,7 @@ import (
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -102,7 +101,7 @@ func (s *mirrorService) handler() http.Handler {
 		problem(w, http.StatusNotFound, "there is nothing at %s; ask for /v1, or see tarn mirror --help", req.URL.Path)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !s.trusted(req.Host) {
+		if !hostcheck.Trusted(req.Host, s.hosts) {
 			problem(w, http.StatusForbidden, "the Host %q is not a name of this machine; start tarn mirror with --allow-host to use it", req.Host)
 			return
 		}
@@ -143,16 +142,6 @@ func knowing(next http.HandlerFunc, known ...string) http.HandlerFunc {
 	}
 }
 
-// trusted reports whether a Host names this machine.
-func (s *mirrorService) trusted(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	return loopback(strings.ToLower(host)) || slices.ContainsFunc(s.hosts, func(h string) bool { return h != "" && strings.EqualFold(h, host) })
-}
-
 // ready tells whether all mirrors have their state.
 func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 	code, body := http.StatusOK, ""
@@ -162,7 +151,7 @@ func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 		}
 		body += fmt.Sprintf("%s: %s, %s", m.Name, m.State, counted(m.Objects, "object"))
 		if m.Cause != nil {
-			body += ": " + sentence(m.Cause)
+			body += ": " + plain(sentence(m.Cause))
 		}
 		body += "\n"
 	}
@@ -293,19 +282,18 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	version, _ := json.Marshal(snap.Version()) // a string
-	fmt.Fprintf(w, `{"resource":%q,"version":%s,"items":[`, m.Name(), version)
+	fmt.Fprintf(w, `{"resource":%s,"version":%s,"items":[`, jsonString(m.Name()), jsonString(string(snap.Version())))
 	n, last, more := 0, object.Key{}, false
 	for obj := range objs {
 		if more = limit > 0 && n == limit; more {
 			break
 		}
-		data, err := json.Marshal(obj.Object)
+		data, err := jsonText(obj.Object)
 		if err == nil && n > 0 {
 			_, err = io.WriteString(w, ",\n")
 		}
 		if err == nil {
-			_, err = w.Write(data)
+			_, err = io.WriteString(w, data)
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // half an answer must not look like a whole one
@@ -314,7 +302,7 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 	}
 	end := fmt.Sprintf(`],"count":%d`, n)
 	if more {
-		end += fmt.Sprintf(`,"continue":%q`, last)
+		end += `,"continue":` + jsonString(last.String())
 	}
 	io.WriteString(w, end+"}\n") // who is gone needs no end
 }
@@ -383,13 +371,18 @@ func text(w http.ResponseWriter, code int, body string) {
 }
 
 func answer(w http.ResponseWriter, v any) {
+	data, err := jsonText(v)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, "the answer cannot be encoded: %s", err)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who is gone needs no answer
+	io.WriteString(w, data+"\n") // a client that left needs no answer
 }
 
 // problem answers with an error.
 func problem(w http.ResponseWriter, code int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": fmt.Sprintf(format, args...)}) // who is gone needs no answer
+	io.WriteString(w, `{"error":`+jsonString(fmt.Sprintf(format, args...))+"}\n") // a client that left needs no answer
 }

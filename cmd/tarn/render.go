@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
-// renderer turns what happened into text. It is used by one goroutine at a time.
+// renderer turns what happened into text. It is used by one goroutine at a time. Its error
+// names the objects that could not be rendered; all others are.
 type renderer interface {
-	render(into *bytes.Buffer, all []happening) error
+	render(into *page, all []happening) error
 }
 
 // outputs are the names of the forms.
@@ -22,7 +21,6 @@ var outputs = []string{"table", "jsonl", "yaml", "diff"}
 type rendering struct {
 	output      string
 	showSecrets bool
-	paint       paint
 
 	// For tables.
 	once, namespaces bool
@@ -65,36 +63,38 @@ type jsonLine struct {
 	Unseen  bool           `json:"finalStateUnknown,omitempty"`
 }
 
-func (j jsonLines) render(into *bytes.Buffer, all []happening) error {
-	enc := json.NewEncoder(into)
-	enc.SetEscapeHTML(false)
+func (j jsonLines) render(into *page, all []happening) (failed error) {
 	for _, h := range all {
-		line := jsonLine{Type: h.word(), Object: j.visible(h).Object, Initial: h.initial, Unseen: h.unseen}
-		if err := enc.Encode(line); err != nil {
-			return fmt.Errorf("%s cannot be shown as JSON: %w", h.name(), err)
+		line, err := jsonText(jsonLine{Type: h.word(), Object: j.visible(h).Object, Initial: h.initial, Unseen: h.unseen})
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s cannot be shown as JSON: %w", h.name(), err))
+			continue
 		}
+		into.put(line + "\n")
 	}
-	return nil
+	return failed
 }
 
 // yamlDocuments is one YAML document an object, with a comment that tells what happened.
 type yamlDocuments struct{ rendering }
 
-func (y yamlDocuments) render(into *bytes.Buffer, all []happening) error {
+func (y yamlDocuments) render(into *page, all []happening) (failed error) {
 	for _, h := range all {
-		text, err := yaml.Marshal(y.visible(h).Object)
+		text, err := yamlText(y.visible(h).Object)
 		if err != nil {
-			return fmt.Errorf("%s cannot be shown as YAML: %w", h.name(), err)
+			failed = errors.Join(failed, fmt.Errorf("%s cannot be shown as YAML: %w", h.name(), err))
+			continue
 		}
-		into.WriteString("---\n")
+		into.put("---\n")
 		if !y.once {
 			note := "# " + h.word() + " " + plain(h.name())
 			if h.initial {
 				note = "# " + plain(h.name())
 			}
-			into.WriteString(y.paint.in(h.style(), note) + "\n")
+			into.in(h.style(), note)
+			into.put("\n")
 		}
-		into.Write(text)
+		into.put(text)
 	}
-	return nil
+	return failed
 }

@@ -39,7 +39,8 @@ func split(args []string) (names []string) {
 // names. A name is the plural, the singular, a short name or the kind, alone or with the
 // group or with version and group behind it. wire.Unstructured makes a typed resource of
 // what it returns.
-func resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
+func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
+	defer e.busy("waiting for the server %s to list its resources", client.Host())()
 	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
 	var found []wire.Discovered
 	for _, name := range split(args) {

@@ -25,7 +25,7 @@ const (
 // env is what every subcommand works with.
 type env struct {
 	in       io.Reader
-	out, err io.Writer
+	out, err *printer
 
 	cluster clusterFlags
 	verbose int
@@ -35,7 +35,7 @@ type env struct {
 
 // terminal returns the descriptor of standard output if a person is looking at it.
 func (e *env) terminal() (fd int, ok bool) {
-	f, isFile := e.out.(*os.File)
+	f, isFile := e.out.to.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
 		return 0, false
 	}
@@ -61,10 +61,13 @@ var errFound = errors.New("something is broken")
 
 // run runs the command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	e := &env{in: in, out: out, err: errs, log: slog.New(slog.DiscardHandler), program: programName(os.Args[0], exec.LookPath)}
+	e := &env{in: in, out: newPrinter(out), err: newPrinter(errs), log: slog.New(slog.DiscardHandler), program: programName(os.Args[0], exec.LookPath)}
 	root := newRoot(e)
 	root.SetArgs(append([]string{}, args...)) // of nil, cobra makes the process's own
 	err := root.ExecuteContext(ctx)
+	if lost := e.out.err(); lost != nil {
+		err = lost
+	}
 	var usage *usageError
 	switch {
 	case err == nil:
@@ -72,13 +75,13 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	case errors.Is(err, errFound):
 		return exitFailed
 	case errors.As(err, &usage):
-		fmt.Fprintln(errs, "tarn:", sentence(err))
+		fmt.Fprintln(e.err, "tarn:", plain(sentence(err)))
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(errs, "tarn: interrupted") // and no fault of the server's
+		fmt.Fprintln(e.err, "tarn: interrupted") // and no fault of the server's
 		return exitFailed
 	}
-	fmt.Fprintln(errs, "tarn:", sentence(err))
+	fmt.Fprintln(e.err, "tarn:", plain(sentence(err)))
 	return exitFailed
 }
 
@@ -87,12 +90,12 @@ func newRoot(e *env) *cobra.Command {
 		Use:   "tarn",
 		Short: "See what a Kubernetes API's resources are doing",
 		Long: `tarn shows what a Kubernetes API's resources are doing: it watches them, mirrors them,
-tells why they cannot be watched, and serves an API of its own to try things on.
+reports why they cannot be watched, and serves an API of its own for experiments.
 
-The exit status is 0 when all went well, which a view that was ended by Ctrl-C has; 2 when
-the command line is wrong: a flag or a value that cannot be, a resource that the server
-does not have, a file or folder that is not there; and 1 when anything else failed, or
-tarn doctor found something broken.`,
+The exit status is 0 on success, including a view ended with Ctrl-C or SIGTERM; 2 when the
+command line is wrong: an unknown flag or an invalid value, a resource that the server does
+not have, a file or folder that does not exist; and 1 when anything else fails, or when
+tarn doctor finds something broken. Control characters in the output are escaped.`,
 		Example: `  tarn demo                      # see Tarn at work; no cluster is needed
   tarn watch pods -A             # what happens to all pods, from now on
   tarn watch deploy -o diff      # what changes in deployments, field by field

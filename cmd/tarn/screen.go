@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -16,13 +15,13 @@ import (
 // Rejected: the terminal's alternate screen. It would take away what was shown when the
 // command ends, and scrolling with it.
 type screen struct {
-	out, errs io.Writer
+	out, errs *printer
 	tty       bool
 	width     func() int
 	paint     paint
 
 	mu     sync.Mutex // guards what follows, and writing
-	line   string     // as drawn; empty if there is none
+	line   string     // as drawn, without its style; empty if there is none
 	closed bool
 }
 
@@ -42,23 +41,16 @@ func newScreen(e *env) *screen {
 }
 
 // print writes output.
-func (s *screen) print(text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
+func (s *screen) print(text *page) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || text.text.Len() == 0 {
 		return nil
 	}
-	if s.line == "" {
-		_, err := s.out.Write(text)
-		return err
-	}
-	// In one write, so that nothing flickers.
-	framed := append([]byte("\r\x1b[K"), text...)
-	_, err := s.out.Write(append(framed, s.line...))
-	return err
+	framed := s.erased()
+	framed.add(text)
+	framed.in(faint, s.line)
+	return s.out.show(framed)
 }
 
 // say writes a remark, one line, to standard error.
@@ -68,11 +60,11 @@ func (s *screen) say(format string, args ...any) {
 	if s.closed {
 		return
 	}
-	s.erase()
-	fmt.Fprintf(s.errs, format+"\n", args...)
-	if s.line != "" {
-		io.WriteString(s.out, s.line)
-	}
+	s.draw(s.erased())
+	fmt.Fprintln(s.errs, plain(fmt.Sprintf(format, args...)))
+	again := s.blank()
+	again.in(faint, s.line)
+	s.draw(again)
 }
 
 // status draws the line below the output; without a terminal it does nothing.
@@ -82,18 +74,32 @@ func (s *screen) status(text string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line := s.paint.in(faint, cut(plain(text), s.width()-1))
+	line := cut(plain(text), s.width()-1)
 	if s.closed || line == s.line {
 		return
 	}
-	io.WriteString(s.out, "\r\x1b[K"+line)
 	s.line = line
+	p := s.blank()
+	p.control(clearLine)
+	p.in(faint, line)
+	s.draw(p)
 }
 
-// erase takes the line away on the terminal. The lock must be held.
-func (s *screen) erase() {
+func (s *screen) blank() *page { return &page{paint: s.paint} }
+
+// erased returns a page that takes the line away. The lock must be held.
+func (s *screen) erased() *page {
+	p := s.blank()
 	if s.line != "" {
-		io.WriteString(s.out, "\r\x1b[K")
+		p.control(clearLine)
+	}
+	return p
+}
+
+// draw writes a part of the line. If that fails, so does the next output.
+func (s *screen) draw(p *page) {
+	if p.text.Len() > 0 {
+		_ = s.out.show(p) // the printer keeps the error
 	}
 }
 
@@ -101,6 +107,6 @@ func (s *screen) erase() {
 func (s *screen) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.erase()
+	s.draw(s.erased())
 	s.line, s.closed = "", true
 }

@@ -8,17 +8,17 @@ import (
 
 func TestScreenKeepsItsLineBelowTheOutput(t *testing.T) {
 	var out bytes.Buffer
-	s := &screen{out: &out, errs: &out, tty: true, width: func() int { return 12 }}
+	s := &screen{out: newPrinter(&out), errs: newPrinter(&out), tty: true, width: func() int { return 12 }}
 	s.status("live, 1 object")
-	s.print([]byte("one\n"))
+	s.print(pageOf("one\n"))
 	s.say("remark %d", 1)
 	s.status("live, 2 objects and more")
-	s.print([]byte("two\nthree\n"))
+	s.print(pageOf("two\nthree\n"))
 	if got, want := emulate(strings.ReplaceAll(out.String(), "\n", "\r\n")), "one\nremark 1\ntwo\nthree\nlive, 2 ob…"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	s.close()
-	s.print([]byte("late\n"))
+	s.print(pageOf("late\n"))
 	s.say("late")
 	s.status("late")
 	if got, want := emulate(strings.ReplaceAll(out.String(), "\n", "\r\n")), "one\nremark 1\ntwo\nthree\n"; got != want {
@@ -28,9 +28,9 @@ func TestScreenKeepsItsLineBelowTheOutput(t *testing.T) {
 
 func TestScreenWithoutATerminalHasNoLine(t *testing.T) {
 	var out, errs bytes.Buffer
-	s := &screen{out: &out, errs: &errs}
+	s := &screen{out: newPrinter(&out), errs: newPrinter(&errs)}
 	s.status("live")
-	s.print([]byte("one\n"))
+	s.print(pageOf("one\n"))
 	s.say("remark")
 	s.close()
 	if out.String() != "one\n" || errs.String() != "remark\n" {
@@ -39,7 +39,7 @@ func TestScreenWithoutATerminalHasNoLine(t *testing.T) {
 }
 
 func TestPlainAndCut(t *testing.T) {
-	if got := plain("a\x1b[2J\tb\nc\u009b"); got != "a\ufffd[2J b c\ufffd" {
+	if got := plain("a\x1b[2J\tb\nc\u009b"); got != `a\x1b[2J b c\u009b` {
 		t.Errorf("%q", got)
 	}
 	if got := cut("größer", 4); got != "grö…" {
@@ -48,4 +48,10 @@ func TestPlainAndCut(t *testing.T) {
 	if got := cut("größe", 5); got != "größe" {
 		t.Errorf("%q", got)
 	}
+}
+
+func pageOf(text string) *page {
+	p := &page{}
+	p.put(text)
+	return p
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ func (t *table) column(name string, width int) {
 	t.widths = append(t.widths, max(width, len(name)))
 }
 
-func (t *table) render(into *bytes.Buffer, all []happening) error {
+func (t *table) render(into *page, all []happening) error {
 	rows := make([][]string, len(all))
 	for i, h := range all {
 		rows[i] = t.row(h)
@@ -65,7 +64,7 @@ func (t *table) render(into *bytes.Buffer, all []happening) error {
 func (t *table) row(h happening) []string {
 	var row []string
 	if len(t.resources) > 0 {
-		row = append(row, h.res.String())
+		row = append(row, plain(h.res.String()))
 	}
 	if t.namespaces {
 		row = append(row, plain(h.key.Namespace))
@@ -95,7 +94,7 @@ func (t *table) age(obj *unstructured.Unstructured) string {
 }
 
 // line writes cells; the last is not padded.
-func (t *table) line(into *bytes.Buffer, cells []string, style string) {
+func (t *table) line(into *page, cells []string, s style) {
 	var b strings.Builder
 	for c, cell := range cells {
 		if c > 0 {
@@ -106,9 +105,6 @@ func (t *table) line(into *bytes.Buffer, cells []string, style string) {
 			b.WriteString(strings.Repeat(" ", t.widths[c]-utf8.RuneCountInString(cell)))
 		}
 	}
-	text := strings.TrimRight(b.String(), " ")
-	if style != "" {
-		text = t.paint.in(style, text)
-	}
-	into.WriteString(text + "\n")
+	into.in(s, strings.TrimRight(b.String(), " "))
+	into.put("\n")
 }

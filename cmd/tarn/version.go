@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -62,7 +61,9 @@ func newVersionCommand(e *env) *cobra.Command {
 				fmt.Fprintf(e.out, "%s, %s, %s\n", text, b.Go, b.Platform)
 				return nil
 			case "json":
-				return json.NewEncoder(e.out).Encode(b)
+				text, err := jsonText(b)
+				fmt.Fprintln(e.out, text)
+				return err
 			}
 			return usagef("there is no output %q; it is json or nothing", output)
 		},

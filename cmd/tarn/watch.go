@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,6 +102,8 @@ type sight struct {
 	mirror *objectMirror
 	// trouble has what failed, for the follower; it never blocks the mirror.
 	trouble chan *reflector.Error
+	// last is what failed last. The mirror's reflector writes it.
+	last atomic.Pointer[reflector.Error]
 }
 
 func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
@@ -110,19 +112,19 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 	}
 	v := &view{flags: flags, screen: newScreen(e)}
 	shown := rendering{
-		output: flags.output, showSecrets: flags.showSecrets, paint: paint(e.colour()),
+		output: flags.output, showSecrets: flags.showSecrets,
 		once: flags.once, noise: flags.managedFields,
 		namespaces: flags.all,
 	}
 	if _, err := shown.renderer(); err != nil {
 		return err
 	}
-	client, namespace, err := e.client()
+	client, namespace, err := e.client(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	found, err := resolve(ctx, client, args)
+	found, err := e.resolve(ctx, client, args)
 	if err != nil {
 		return err
 	}
@@ -162,6 +164,7 @@ func (v *view) failed(s *sight, err error) {
 	if !errors.As(err, &failure) {
 		return
 	}
+	s.last.Store(failure)
 	select {
 	case <-s.mirror.Synced():
 	default:
@@ -214,18 +217,19 @@ func (v *view) run(interrupted context.Context) error {
 			}, informer.SubOptions[*unstructured.Unstructured]{Name: "view"}); err != nil {
 				return err
 			}
-			running.Go(func() { v.follow(ctx, s) })
 		}
+		running.Go(func() { v.follow(ctx, s) })
 		running.Go(func() {
 			if err := s.mirror.Run(ctx); err != nil {
 				v.fail(err)
 			}
 		})
 	}
+	defer notice(v.screen.say, v.waiting)()
 	var err error
 	if v.flags.once {
 		if err = v.once(ctx); interrupted.Err() != nil && err != nil {
-			err = errInterrupted
+			err = v.incomplete()
 		}
 		fail(err)
 	} else {
@@ -248,8 +252,42 @@ func (v *view) run(interrupted context.Context) error {
 	return err
 }
 
-// errInterrupted is the error of a state that was not waited for.
-var errInterrupted = errors.New("interrupted before the state was complete")
+// incomplete returns the error of a state that was interrupted: what failed last, if anything.
+func (v *view) incomplete() error {
+	text := "interrupted before the state was complete"
+	for _, s := range v.unsynced() {
+		if last := s.last.Load(); last != nil {
+			if why := consequence(last, informer.Status{}); why != "" {
+				text += fmt.Sprintf("; %s: %s", s.res, why)
+			}
+		}
+	}
+	return errors.New(text)
+}
+
+// unsynced returns the resources whose state is not complete.
+func (v *view) unsynced() (all []*sight) {
+	for _, s := range v.sights {
+		select {
+		case <-s.mirror.Synced():
+		default:
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// waiting says which lists have not come. What fails is said by follow.
+func (v *view) waiting() string {
+	var names []string
+	for _, s := range v.unsynced() {
+		names = append(names, s.res.String())
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "waiting for the list of " + strings.Join(names, ", ")
+}
 
 // once waits for all mirrors and prints what they hold. Its result is nil when all has
 // been printed.
@@ -298,12 +336,14 @@ func (v *view) print(all []happening) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var text bytes.Buffer
-	if err := v.renderer.render(&text, all); err != nil {
-		return err
+	text := v.screen.blank()
+	failed := v.renderer.render(text, all)
+	if v.screen.print(text) != nil {
+		return v.screen.out.err()
 	}
-	if err := v.screen.print(text.Bytes()); err != nil {
-		return fmt.Errorf("the output cannot be written: %s", reason(err))
+	if failed != nil && !v.flags.once { // one object does not end the view of the others
+		v.screen.say("%v", failed)
+		return nil
 	}
-	return nil
+	return failed
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tarnproject/tarn/apiserver"
+)
+
+// TestC20_ASeedThatIsNoFileIsRefused has a FIFO, which would be waited for, and a device,
+// which would be read for ever.
+func TestC20_ASeedThatIsNoFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "fifo.yaml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	zero := filepath.Join(t.TempDir(), "zero.yaml")
+	if err := os.Symlink("/dev/zero", zero); err != nil {
+		t.Skip(err)
+	}
+	socket := filepath.Join(t.TempDir(), "s.yaml")
+	if l, err := net.Listen("unix", socket); err == nil {
+		defer l.Close()
+	}
+	for _, path := range []string{fifo, dir, zero, filepath.Dir(zero), "/dev/zero", socket} {
+		if r := call(t.Context(), "apiserver", "--seed", path); r.code != exitUsage || !strings.Contains(r.err, "is not a regular file") {
+			t.Errorf("%s: %v", path, r)
+		}
+	}
+}
+
+func TestC20_SeedsHaveALimit(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Truncate(write(t, filepath.Join(dir, "a.yaml"), ""), seedLimit); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readFile(filepath.Join(dir, "a.yaml"), seedLimit); err != nil {
+		t.Error(err)
+	}
+	if _, err := readFile(filepath.Join(dir, "a.yaml"), 1<<20); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+	large := write(t, filepath.Join(t.TempDir(), "large.yaml"), "")
+	if err := os.Truncate(large, seedLimit+1); err != nil {
+		t.Fatal(err)
+	}
+	if r := call(t.Context(), "apiserver", "--seed", large); r.code != exitUsage || !strings.Contains(r.err, "have more than 64.0 MiB together") {
+		t.Error(r)
+	}
+}
+
+// TestC20_OneSignalEndsEveryCommand has each command wait for something that never comes.
+func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
+	server, kubeconfig := serve(t, apiserver.Options{})
+	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Stall, Resource: "pods"}); err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		args, wait string // until this is on standard output or error
+		code       int
+	}{
+		{"watch pods --kubeconfig " + kubeconfig, "still waiting for the list", exitDone},
+		{"watch pods --once --kubeconfig " + kubeconfig, "still waiting for the list", exitFailed},
+		{"doctor pods --kubeconfig " + kubeconfig, "still examining", exitFailed},
+		{"mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "Serving", exitDone},
+		{"apiserver", "Serving", exitDone},
+		{"demo --objects 50", "Mirrored", exitDone},
+		{"watch pods --kubeconfig " + fifo, "", exitFailed},
+	} {
+		l := start(t, command(t, strings.Fields(c.args)...))
+		if c.wait == "" { // the command opens the pipe
+			f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+		}
+		eventually(t, func() bool { return strings.Contains(l.out.String()+l.err.String(), c.wait) })
+		if err := l.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if r := l.finish(t); r.code != c.code {
+			t.Errorf("%s: %v", c.args, r)
+		}
+	}
+}
+
+func TestAllCommandsReportOutputThatIsLost(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	defer full.Close()
+	_, kubeconfig := serve(t, apiserver.Options{})
+	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "demo --objects 10"} {
+		var errs strings.Builder
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, &errs); code != exitFailed || !strings.HasSuffix(errs.String(), "tarn: the output cannot be written: no space left on device\n") {
+			t.Errorf("%s: exit %d, %s", args, code, errs.String())
+		}
+	}
+}

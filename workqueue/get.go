@@ -186,7 +186,7 @@ func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration,
 	switch {
 	case again != 0:
 		q.again--
-		q.wait(id, again)
+		q.wait(id, again, q.stamp())
 	case e.slot == 0:
 		q.forget(id)
 	}

@@ -47,6 +47,7 @@ type line struct {
 // seat is one waiting item, or one that will wait again after Done and is in no list.
 type seat struct {
 	since        int64 // when it was added, on the queue's clock
+	ready        int64 // when a worker could first take it: since, or the Done of its last run
 	entry        uint32
 	tag          tag
 	next, prev   uint32 // in its lane
@@ -190,8 +191,9 @@ func (l *line) seat(entry uint32, t tag, now int64) uint32 {
 }
 
 // sit lets a seat wait, behind all others.
-func (l *line) sit(id uint32) {
+func (l *line) sit(id uint32, now int64) {
 	s := l.seats.at(id)
+	s.ready = now
 	s.older, s.newer = l.newest, 0
 	if l.newest != 0 {
 		l.seats.at(l.newest).newer = id
@@ -308,7 +310,7 @@ func (l *line) pick(now, age int64) uint32 {
 	first := l.lanes[v.turn].head
 	if first == l.oldest {
 		l.byAge = true
-	} else if !l.byAge && age > 0 && now-max(l.from, l.seats.at(l.oldest).since) >= age {
+	} else if !l.byAge && age > 0 && now-max(l.from, l.seats.at(l.oldest).ready) >= age {
 		l.byAge = true
 		return l.oldest
 	} else {

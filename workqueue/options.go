@@ -10,9 +10,10 @@ type Options[K comparable] struct {
 
 	// AgeAfter is how long an item waits before its age counts as well as its
 	// priority: while anything has waited that long, every other item that is taken
-	// is the one that has waited longest. An item that was added while it was
-	// processed waits from Done on, and one that was there before the queue's first
-	// use of a priority or group, from then on. A negative AgeAfter turns ageing off.
+	// is the one that has waited longest. An item waits from the moment a worker could
+	// take it: if it was added while it was processed, from Done. Items that were in
+	// the queue before its first use of a priority or group age from that use. A
+	// negative AgeAfter turns ageing off.
 	// Defaults to 10 seconds.
 	AgeAfter time.Duration
 

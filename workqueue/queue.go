@@ -212,18 +212,18 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 	if run != 0 {
 		q.again++
 	} else {
-		q.wait(id, *seat)
+		q.wait(id, *seat, now)
 	}
 	return true
 }
 
-// wait puts an entry that has a seat in line.
-func (q *Queue[K]) wait(id, seat uint32) {
+// wait puts an entry that has a seat in line, where it ages from now on.
+func (q *Queue[K]) wait(id, seat uint32, now int64) {
 	q.line.ready++
 	if q.line.plain {
 		push(&q.line.chain, &q.entries, id)
 	} else {
-		q.line.sit(seat)
+		q.line.sit(seat, now)
 	}
 	q.lobby.wake()
 }
@@ -237,7 +237,7 @@ func (q *Queue[K]) unfold() {
 		id, r := pop(&l.chain, &q.entries)
 		e := q.entries.at(id)
 		e.place = l.seat(id, tagOf(0, r), 0)
-		l.sit(e.place)
+		l.sit(e.place, 0)
 	}
 	for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
 		if r := q.runs.slab.at(id); r.again != 0 {

@@ -1,5 +1,7 @@
 package workqueue
 
+import "slices"
+
 // heap orders the entries that are delayed by their due times. The times are in it, and
 // entries know their places, so that an earlier time can be given to one of them.
 //
@@ -98,9 +100,14 @@ func (h *heap[K]) down(id uint32, due int64) {
 	h.set(i, id, due)
 }
 
-// trim gives memory back, when the heap is empty.
-func (h *heap[K]) trim(room int) {
-	if pages := room/heapPageSize + 1; h.n == 0 && len(h.pages) > pages {
-		h.pages = append([]*heapPage(nil), h.pages[:pages]...)
+// fit gives back the pages that are not used, and changes the numbers of entries.
+func (h *heap[K]) fit(moved []uint32) {
+	used := 0
+	for i := range h.n {
+		at := i + offset
+		id := &h.pages[at/heapPageSize].ids[at%heapPageSize]
+		*id = moved[*id]
+		used = at/heapPageSize + 1
 	}
+	h.pages = slices.Clone(h.pages[:used])
 }

@@ -25,9 +25,9 @@ import (
 //     once its delays have passed.
 //
 // All methods may be called from any goroutine, and by the functions in [Options].
-// No operation allocates in the steady state. Memory follows the most items there
-// were, and is given back after some rounds in which the queue ran empty without
-// having needed it.
+// A queue of up to about a thousand items does not allocate once it has held as many. Memory
+// follows the number of items: it is given back when they have become a quarter, down to
+// room for a thousand.
 //
 // Each item has one entry, with its place among those that wait (line), that are
 // processed (runs) and that are delayed (delays); it may be in all three. Rejected:
@@ -48,7 +48,6 @@ type Queue[K comparable] struct {
 	timed                  bool // the times of adding are noted
 	again                  int  // seats that are not in line because their item is processed
 	adds, retries, dropped uint64
-	peak, slack            int // for trim
 	index                  index
 	entries                slab[entry[K]]
 	lobby                  lobby

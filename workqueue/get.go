@@ -2,31 +2,18 @@ package workqueue
 
 import (
 	"context"
-	"runtime"
 	"time"
 )
 
-// Get waits until there is an item and takes it. It is then being processed, until
-// Done is called with it. Get ends with shutdown true when the queue is shut down and
+// Get waits until there is an item and takes it. The item is then being processed, until
+// Done is called with it. Get returns with shutdown true when the queue is shut down and
 // nothing is left to take.
 func (q *Queue[K]) Get() (item K, shutdown bool) {
-	q.mu.Lock()
-	for q.line.ready == 0 {
-		if q.closed {
-			q.mu.Unlock()
-			return item, true
-		}
-		q.idle(nil)
-	}
-	item, waited := q.take()
-	q.mu.Unlock()
-	if q.opts.Metrics != nil {
-		q.opts.Metrics.Waited(waited)
-	}
-	return item, false
+	item, err := q.GetContext(context.Background())
+	return item, err != nil
 }
 
-// GetContext is Get that also ends when the context does. The error is the context's
+// GetContext is Get that also returns when the context ends. The error is the context's
 // cause, even if items wait, or [ErrShutDown].
 func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	if ctx.Err() != nil {
@@ -83,6 +70,16 @@ func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, er
 
 // await waits until there is an item. The lock must be held.
 func (q *Queue[K]) await(ctx context.Context) error {
+	if q.line.ready > 0 {
+		return nil
+	}
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.arrived.Broadcast()
+		})()
+	}
 	for q.line.ready == 0 {
 		switch {
 		case q.closed:
@@ -90,22 +87,9 @@ func (q *Queue[K]) await(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		q.idle(ctx.Done())
+		q.arrived.Wait()
 	}
 	return nil
-}
-
-// idle lets others run, and if that has brought nothing, waits to be woken or for done.
-// Where producers and workers share the processors, a worker that has taken everything is
-// about to get more, and to sleep and be woken costs several times what an item does. The
-// lock must be held.
-func (q *Queue[K]) idle(done <-chan struct{}) {
-	q.mu.Unlock()
-	runtime.Gosched()
-	q.mu.Lock()
-	if q.line.ready == 0 && !q.closed {
-		q.lobby.wait(&q.mu, done)
-	}
 }
 
 // take takes the next item, of at least one. The lock must be held.
@@ -128,9 +112,6 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 	}
 	e := q.entries.at(id)
 	e.place = processing | q.runs.start(id, t, now) // which holds the tag from now on
-	if q.line.ready > 0 {
-		q.lobby.wake()
-	}
 	return e.key, waited
 }
 

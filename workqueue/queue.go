@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,14 +44,14 @@ type Queue[K comparable] struct {
 
 	// mu guards everything below. No code of the user's runs while it is held. What
 	// every operation touches stands together.
-	mu                     lock
-	closed                 bool // ShutDown or ShutDownWithDrain was called
-	timed                  bool // the times of adding are noted
-	again                  int  // seats that are not in line because their item is processed
+	mu                     sync.Mutex
+	arrived                sync.Cond // there is something to take, or the queue was closed
+	closed                 bool      // ShutDown or ShutDownWithDrain was called
+	timed                  bool      // the times of adding are noted
+	again                  int       // seats that are not in line because their item is processed
 	adds, retries, dropped uint64
 	index                  index
 	entries                slab[entry[K]]
-	lobby                  lobby
 	runs                   runs
 	line                   line
 	delays                 delays[K]
@@ -61,6 +62,7 @@ type Queue[K comparable] struct {
 func New[K comparable](opts Options[K]) *Queue[K] {
 	opts = opts.withDefaults()
 	q := &Queue[K]{opts: opts, age: max(0, int64(opts.AgeAfter)), born: time.Now()}
+	q.arrived.L = &q.mu
 	q.sparing, _ = opts.Limiter.(Sparing[K])
 	q.timed = opts.Times || opts.Metrics != nil
 	q.line.init()
@@ -224,7 +226,7 @@ func (q *Queue[K]) wait(id, seat uint32, now int64) {
 	} else {
 		q.line.sit(seat, now)
 	}
-	q.lobby.wake()
+	q.arrived.Signal()
 }
 
 // unfold makes a plain line one with seats and lanes. Of no item in it the age is

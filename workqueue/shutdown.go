@@ -70,7 +70,7 @@ func (q *Queue[K]) close() (dropped []Item[K]) {
 		return nil
 	}
 	q.closed = true
-	q.lobby.wakeAll()
+	q.arrived.Broadcast()
 	if q.delays.timer != nil {
 		q.delays.timer.Stop()
 	}

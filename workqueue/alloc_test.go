@@ -20,21 +20,18 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// In the steady state nothing is allocated for up to a thousand items, and little for more.
+// In the steady state nothing is allocated.
 func TestAllocations(t *testing.T) {
 	ctx := context.Background()
-	buf := make([]string, 0, 5000)
+	buf := make([]string, 0, 4000)
 	drain := func(q *workqueue.Queue[string]) {
 		for q.Len() > 0 {
 			buf, _ = q.AppendBatch(ctx, buf[:0], 100)
 			q.DoneAll(buf)
 		}
 	}
-	for _, n := range []int{1, 20, 1000, 5000} {
-		keys, most := keysOf(n), 0.
-		if n > 1000 {
-			most = float64(n) / 10
-		}
+	for _, n := range []int{1, 20, 3000} {
+		keys := keysOf(n)
 		for name, round := range map[string]func(q *workqueue.Queue[string]){
 			"Add, Get and Done": func(q *workqueue.Queue[string]) {
 				for _, k := range keys {
@@ -87,7 +84,7 @@ func TestAllocations(t *testing.T) {
 				for range 3 {
 					round(q)
 				}
-				if got := testing.AllocsPerRun(20, func() { round(q) }); got > most {
+				if got := testing.AllocsPerRun(20, func() { round(q) }); got > 0 {
 					t.Errorf("%s, %s, %d items: %v allocations", name, mode, n, got)
 				}
 				q.ShutDown()
@@ -149,7 +146,7 @@ func TestDoneItemsAreReleased(t *testing.T) {
 // Memory follows the number of items, down to a floor that does not count here, although
 // a few of the burst stay: one that is delayed, or one in a hundred in any state.
 func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
-	const burst = 50_000
+	const burst = 200_000
 	keys := keysOf(burst)
 	for name, how := range map[string]workqueue.Request{
 		"plain": {}, "priority": {Priority: 1}, "delayed": {After: time.Hour},
@@ -187,7 +184,7 @@ func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
 
 // Groups that have no items cost no memory either.
 func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
-	const burst = 50_000
+	const burst = 200_000
 	keys := make([]string, burst)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("namespace-%d/pod", i)
@@ -209,7 +206,7 @@ func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
 }
 
 func TestALimiterGivesMemoryBack(t *testing.T) {
-	keys := keysOf(50_000)
+	keys := keysOf(200_000)
 	for name, l := range map[string]limiter{
 		"exponential": workqueue.NewExponential[string](1, 1), "fast and slow": workqueue.NewFastSlow[string](1, 1, 1),
 	} {

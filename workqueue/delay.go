@@ -82,7 +82,7 @@ func (q *Queue[K]) addLater(item K, how Request, inherit bool) {
 	id, e := q.entry(item, hash)
 	var t tag
 	if run := e.run(); inherit && run != 0 {
-		t = tagOf(q.runs.slab.at(run).tag.lane(), reason)
+		t = tagOf(q.runs[run-1].tag.lane(), reason)
 	} else {
 		t = q.tag(how.Priority, group, reason)
 	}
@@ -107,7 +107,7 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 	var left time.Duration
 	if q.sparing != nil {
 		if id, _ := q.find(item, hash); id != 0 && q.entries.at(id).slot != 0 {
-			left = time.Duration(q.delays.heap.due(int(q.entries.at(id).slot-1)) - q.now())
+			left = time.Duration(q.delays.heap.nodes[q.entries.at(id).slot-1].due - q.now())
 		}
 	}
 	q.mu.Unlock()
@@ -128,18 +128,18 @@ func (q *Queue[K]) delay(id uint32, e *entry[K], t tag, now, due int64) {
 	case e.slot == 0:
 		q.line.hold(t)
 		e.late = t
-		h.push(id, due)
+		h.push(node{due, id})
 	default:
 		i := int(e.slot - 1)
-		if p := q.line.priority(e.late); q.line.priority(t) > p || due < h.due(i) && q.line.priority(t) == p {
+		if p := q.line.priority(e.late); q.line.priority(t) > p || due < h.nodes[i].due && q.line.priority(t) == p {
 			q.line.hold(t)
 			q.line.drop(e.late)
 			e.late = t
 		}
-		if due >= h.due(i) {
+		if due >= h.nodes[i].due {
 			return
 		}
-		h.up(i, id, due)
+		h.up(i, node{due, id})
 	}
 	q.arm(now)
 }
@@ -147,10 +147,10 @@ func (q *Queue[K]) delay(id uint32, e *entry[K], t tag, now, due int64) {
 // arm sets the timer for the first delay, unless it is set for that or earlier.
 func (q *Queue[K]) arm(now int64) {
 	h := &q.delays
-	if h.heap.n == 0 || h.heap.due(0) == never {
+	if len(h.heap.nodes) == 0 || h.heap.nodes[0].due == never {
 		return
 	}
-	next := max(h.heap.due(0), h.rests)
+	next := max(h.heap.nodes[0].due, h.rests)
 	if h.armed != 0 && h.armed <= next {
 		return
 	}
@@ -169,7 +169,7 @@ func (q *Queue[K]) fire() {
 	q.mu.Lock()
 	q.delays.armed = 0
 	now := q.now()
-	for q.delays.heap.n > 0 && q.delays.heap.due(0) <= now {
+	for len(q.delays.heap.nodes) > 0 && q.delays.heap.nodes[0].due <= now {
 		if q.moveDue(now) {
 			added++
 		}
@@ -192,7 +192,7 @@ func (q *Queue[K]) moveDue(now int64) bool {
 	if !q.timed {
 		now = 0
 	}
-	id := q.delays.heap.pop()
+	id := q.delays.heap.pop().id
 	e := q.entries.at(id)
 	t := e.late
 	e.late = 0

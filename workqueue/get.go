@@ -110,30 +110,16 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 		q.line.rise(seat)
 		q.line.seats.release(seat)
 	}
-	e := q.entries.at(id)
-	e.place = processing | q.runs.start(id, t, now) // which holds the tag from now on
-	return e.key, waited
+	q.start(id, t, now)
+	return q.entries.at(id).key, waited
 }
 
-// few is up to how many items that are processed are looked through to find one.
-const few = 4
-
-// Done says that an item that was taken has been processed. If it was added
-// meanwhile it waits again. Done of an item that is not being processed does nothing.
+// Done ends the processing of an item that was taken. If the item was added meanwhile, it
+// waits again. Done of an item that is not being processed does nothing.
 func (q *Queue[K]) Done(item K) {
-	var hash uint32
-	many := q.many.Load()
-	if many {
-		hash = hashOf(item) // not under the lock, for which many wait
-	}
+	hash := hashOf(item)
 	q.mu.Lock()
-	if !many && q.runs.slab.live > few {
-		q.many.Store(true)
-		q.mu.Unlock()
-		q.Done(item)
-		return
-	}
-	worked, ok := q.finish(item, hash, many)
+	worked, ok := q.finish(item, hash)
 	q.mu.Unlock()
 	if ok && q.opts.Metrics != nil {
 		q.opts.Metrics.Worked(worked)
@@ -147,27 +133,22 @@ func (q *Queue[K]) DoneAll(items []K) {
 	}
 }
 
-func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration, ok bool) {
-	var id uint32
-	if many {
-		id, _ = q.find(item, hash)
-	} else {
-		id = q.findRunning(item)
-	}
+func (q *Queue[K]) finish(item K, hash uint32) (worked time.Duration, ok bool) {
+	id, _ := q.find(item, hash)
 	if id == 0 || q.entries.at(id).run() == 0 {
 		return 0, false
 	}
 	e := q.entries.at(id)
-	started, t, again := q.runs.end(e.run())
-	e.place = again
-	q.line.drop(t)
+	was := q.end(e.run())
+	e.place = was.again
+	q.line.drop(was.tag)
 	if q.opts.Metrics != nil {
-		worked = time.Duration(q.now() - started)
+		worked = time.Duration(q.now() - was.started)
 	}
 	switch {
-	case again != 0:
+	case was.again != 0:
 		q.again--
-		q.wait(id, again, q.stamp())
+		q.wait(id, was.again, q.stamp())
 	case e.slot == 0:
 		q.forget(id)
 	}
@@ -175,17 +156,4 @@ func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration,
 		q.endDrains()
 	}
 	return worked, true
-}
-
-// findRunning finds the entry of an item that is processed without a hash: most
-// controllers have one worker, and its item is in the cache already.
-func (q *Queue[K]) findRunning(item K) uint32 {
-	for id := q.runs.oldest; id != 0; {
-		r := q.runs.slab.at(id)
-		if q.entries.at(r.entry).key == item {
-			return r.entry
-		}
-		id = r.newer
-	}
-	return 0
 }

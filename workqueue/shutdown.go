@@ -54,7 +54,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 	if q.empty() {
 		return nil
 	}
-	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, q.runs.slab.live, cause)
+	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, len(q.runs), cause)
 }
 
 // ShuttingDown reports whether the queue is shut down, by whichever method.
@@ -75,18 +75,17 @@ func (q *Queue[K]) close() (dropped []Item[K]) {
 		q.delays.timer.Stop()
 	}
 	h := &q.delays.heap
-	for h.n > 0 {
-		due := h.due(0)
-		id := h.pop()
-		e := q.entries.at(id)
-		dropped = append(dropped, Item[K]{Key: e.key, State: Delayed, Reason: e.late.reason(), Priority: q.line.priority(e.late), Due: q.at(due)})
+	for len(h.nodes) > 0 {
+		n := h.pop()
+		e := q.entries.at(n.id)
+		dropped = append(dropped, Item[K]{Key: e.key, State: Delayed, Reason: e.late.reason(), Priority: q.line.priority(e.late), Due: q.at(n.due)})
 		q.line.drop(e.late)
 		e.late = 0
 		if e.place == 0 {
-			q.forget(id)
+			q.forget(n.id)
 		}
 	}
-	h.pages = nil
+	h.nodes = nil
 	q.dropped += uint64(len(dropped))
 	return dropped
 }
@@ -115,7 +114,7 @@ func (q *Queue[K]) refuse(item K, r Reason, priority int) {
 }
 
 // empty reports whether nothing waits and nothing is processed.
-func (q *Queue[K]) empty() bool { return q.line.ready == 0 && q.runs.slab.live == 0 }
+func (q *Queue[K]) empty() bool { return q.line.ready == 0 && len(q.runs) == 0 }
 
 func (q *Queue[K]) endDrains() {
 	if q.drained != nil {

@@ -2,9 +2,9 @@ package workqueue
 
 import "hash/maphash"
 
-// entry is all that the queue knows of one item: its key, and where it is among those
-// that wait or are processed, and among those that are delayed. 0 is nowhere. An item
-// that is nowhere has no entry.
+// entry is the record of one item: its key, its place among the items that wait or are
+// processed, and its place among those that are delayed. Place 0 is none. An item without
+// a place has no entry.
 type entry[K comparable] struct {
 	key   K
 	hash  uint32
@@ -13,7 +13,7 @@ type entry[K comparable] struct {
 	late  tag    // of the delay
 }
 
-// processing is the bit that tells the number of a run from that of a seat.
+// processing is the bit that distinguishes the number of a run from that of a seat.
 const processing = 1 << 31
 
 // run returns the number of the entry's run, 0 if it is not being processed.
@@ -33,8 +33,9 @@ func tagOf(lane uint32, r Reason) tag { return tag(lane<<reasonBits | uint32(r))
 func (t tag) lane() uint32            { return uint32(t >> reasonBits) }
 func (t tag) reason() Reason          { return Reason(t & (1<<reasonBits - 1)) }
 
-// index finds entries by key: an open-addressing table of their numbers. Rejected: a
-// Go map, which holds every key a second time and costs more per operation.
+// index finds entries by key: an open-addressing table of their numbers. Rejected: a Go
+// map, which holds every key a second time. For keys of two strings that is 63 bytes an item
+// instead of 10, and a waiting item would take more memory than in client-go.
 type index struct {
 	cells []cell // a power of two, at least 3 of 16 free
 	n     int

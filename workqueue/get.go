@@ -45,7 +45,7 @@ func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, er
 	if ctx.Err() != nil {
 		return items, context.Cause(ctx)
 	}
-	var waits []time.Duration // only with metrics, which are told without the lock
+	var waits []time.Duration // only with metrics, which are called without the lock
 	q.mu.Lock()
 	if err := q.await(ctx); err != nil {
 		q.mu.Unlock()

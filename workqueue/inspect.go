@@ -61,9 +61,9 @@ type Item[K comparable] struct {
 	Reason   Reason // how it was added
 	Priority int
 	// Since is when it was added (Waiting, Again) or taken (Processing). Where times
-	// are not noted, see [Options.Times], it is zero, or, for Processing, when
-	// somebody first looked, by Snapshot, Inspect, LongestRunning or Stats. It is
-	// zero for Delayed.
+	// are not noted, see [Options.Times], it is zero, or, for Processing, the time of
+	// the first call of Snapshot, Inspect, LongestRunning or Stats. It is zero for
+	// Delayed.
 	Since time.Time
 	// Due is when a Delayed item will wait.
 	Due time.Time
@@ -148,7 +148,7 @@ func (q *Queue[K]) LongestRunning() (item Item[K], ok bool) {
 	return q.running(q.longest()), true
 }
 
-// look gives a time to the items that are processed and have none, so that whoever
+// look gives a time to the items that are processed and have none, so that a caller that
 // looks twice sees for how long at least. It returns the present time.
 func (q *Queue[K]) look() int64 {
 	now := q.now()
@@ -205,12 +205,12 @@ type Stats struct {
 	// Waiting, Again, Processing and Delayed are how many items are in each state.
 	// Waiting and Again together are what client-go calls depth.
 	Waiting, Again, Processing, Delayed int
-	// Adds, Retries and Dropped are how often [Metrics] were told so, or would have
-	// been.
+	// Adds, Retries and Dropped are the totals of what [Metrics] was called with, or
+	// would have been.
 	Adds, Retries, Dropped uint64
 	// Unfinished is for how long the items that are processed have been, all
 	// together; Longest, for how long the first of them has been. Where times are
-	// not noted it is since somebody first looked, see [Item].
+	// not noted it counts from the first look, see [Item].
 	Unfinished, Longest time.Duration
 }
 

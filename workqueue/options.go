@@ -32,11 +32,11 @@ type Options[K comparable] struct {
 	// Defaults to false.
 	Times bool
 
-	// Metrics is told what happens in the queue; see [Queue.Stats] for the rest.
-	// Defaults to nil: nobody.
+	// Metrics receives the events of the queue; see [Queue.Stats] for its state.
+	// Defaults to nil: no metrics.
 	Metrics Metrics
 
-	// Dropped is told of items that will not be taken although somebody added them:
+	// Dropped is called with items that were added and will not be taken:
 	// those that were delayed when the queue was shut down (Delayed), and those that
 	// came later (Refused). It is called by the goroutine that shuts down or adds,
 	// without the queue's lock.

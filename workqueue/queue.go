@@ -9,39 +9,40 @@ import (
 //
 // What it guarantees:
 //
-//   - An item is with at most one worker at a time. One that is added while it waits
-//     is taken once; one that is added while it is processed is taken again, after
+//   - An item is with at most one worker at a time. An item that is added while it waits
+//     is taken once. An item that is added while it is processed is taken again after
 //     Done.
-//   - Items of the same priority and group are taken in the order in which they
-//     began to wait. Higher priorities go first, groups take turns.
-//   - Nothing waits for ever: see [Options.AgeAfter]. An item that came when n others
-//     waited is taken at the latest by the 2(n+1)th Get after it has waited AgeAfter,
-//     whatever came later and however urgent.
-//   - A delayed item begins to wait at its due time, never before, and up to a
-//     millisecond later if another was due just before, or four if many were. It has
-//     one due time, the earliest that was asked for. Adding it meanwhile does not change that:
-//     it is then taken twice, unless it still waits when it is due.
-//   - A queue has no goroutine. One that is forgotten without ShutDown costs nothing
+//   - Items of the same priority and group are taken in the order in which they began to
+//     wait. Higher priorities are taken first, groups take turns.
+//   - No item waits for ever, see [Options.AgeAfter]. An item that began to wait when n
+//     others waited is taken at the latest by the 2(n+1)th Get after it has waited
+//     AgeAfter, whatever is added later and with whichever priority.
+//   - A delayed item begins to wait at its due time, never earlier. It may be up to one
+//     millisecond late if another item was due just before it, or four if many were. It
+//     has one due time, the earliest that was asked for. Adding it without a delay
+//     meanwhile does not change that: it is then taken twice, unless it still waits when
+//     it is due.
+//   - A queue has no goroutine. A queue that is dropped without ShutDown is collected
 //     once its delays have passed.
 //
-// All methods may be called from any goroutine, and by the functions in [Options].
+// All methods may be called from any goroutine, and by the functions in [Options]. Keys are
+// copied in and out; the queue writes to nothing that they point to.
+//
 // Memory follows the number of items: it is given back when three quarters of it are not
 // needed, except what 16,384 items need. Up to that number no operation allocates in the
 // steady state.
 //
-// Each item has one entry, with its place among those that wait (line), that are
-// processed (runs) and that are delayed (delays); it may be in all three. Rejected:
-// three queues, each wrapped around the one before, as in client-go. Each has its own
-// lock, its own map and its own idea of what is queued, so that nobody can tell where
-// an item is, and every delayed item is paid for twice.
+// Each item has one entry, with its place among the items that wait (line), are processed
+// (runs) and are delayed (delays). Rejected: three queues, each wrapped around the one
+// before, as in client-go. Each has its own lock and map, no call can say where an item is,
+// and a delayed item is stored twice.
 type Queue[K comparable] struct {
 	opts    Options[K]
 	sparing Sparing[K] // the limiter, if it is one
 	age     int64      // opts.AgeAfter, 0 for never
 	born    time.Time  // where the queue's clock begins
 
-	// mu guards everything below. No code of the user's runs while it is held. What
-	// every operation touches stands together.
+	// mu guards everything below. No function of the user's runs while it is held.
 	mu                     sync.Mutex
 	arrived                sync.Cond // there is something to take, or the queue was closed
 	closed                 bool      // ShutDown or ShutDownWithDrain was called
@@ -54,7 +55,7 @@ type Queue[K comparable] struct {
 	taken                  uint64
 	line                   line
 	delays                 delays[K]
-	drained                chan struct{} // closed when there is nothing left, or no wish to wait; nil when nobody waits
+	drained                chan struct{} // closed when the queue is empty or ShutDown ends the drain; nil without a drain
 }
 
 // New makes an empty queue.
@@ -74,7 +75,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 // now reads the queue's clock, which never shows 0.
 func (q *Queue[K]) now() int64 { return int64(time.Since(q.born)) + 1 }
 
-// stamp returns the time, or 0 if nobody wants to know.
+// stamp returns the time, or 0 if times are not noted.
 func (q *Queue[K]) stamp() int64 {
 	if q.timed {
 		return q.now()

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// ShutDown ends the queue: what is added from now on is dropped and so is, at once,
-// what is delayed; see [Options.Dropped]. What waits may still be taken, and so may,
-// after Done, what was added while it is processed. Get then tells that it is over.
+// ShutDown closes the queue. Items that are delayed, and items added from now on, are
+// dropped; see [Options.Dropped]. Items that wait can still be taken, and so can items that
+// were added while they are processed, after Done. Get then returns shutdown true.
 //
-// ShutDown waits for nothing, and ends what waits in ShutDownWithDrain and Drain. All
-// of them may be called in any order and more than once.
+// ShutDown does not wait, and ends calls of ShutDownWithDrain and Drain. All of them may be
+// called in any order and more than once.
 func (q *Queue[K]) ShutDown() {
 	q.mu.Lock()
 	dropped := q.close()

@@ -34,7 +34,8 @@ type log[T any] struct {
 
 	lists []wholeList[T] // un-exploded Replaces, in order
 
-	keys    index // of deltas[:indexed]
+	keys    map[object.Key]ends // the chains of deltas[:indexed]
+	room    int                 // the most keys that the map has had
 	indexed int
 	start   uint32 // position of deltas[0]
 
@@ -46,7 +47,6 @@ type log[T any] struct {
 
 type link struct {
 	gap     uint32 // how far the next delta of the same key is; 0: there is none
-	hash    uint32 // of the key, for the first of a chain
 	initial bool
 }
 
@@ -148,7 +148,7 @@ func (l *log[T]) listAfter(i int) bool {
 // There must be no lists, and at least one delta.
 func (l *log[T]) takeFirst(dst *log[T]) {
 	first, key := l.head, l.deltas[l.head].Key
-	if len(l.deltas)-l.head <= scanDeltas && l.keys.n == 0 {
+	if len(l.deltas)-l.head <= scanDeltas && len(l.keys) == 0 {
 		for i := first; i < len(l.deltas); i++ {
 			if l.deltas[i].Type != 0 && l.deltas[i].Key == key {
 				l.move(i, dst)
@@ -156,7 +156,7 @@ func (l *log[T]) takeFirst(dst *log[T]) {
 		}
 	} else {
 		l.index()
-		l.forgetFirst()
+		delete(l.keys, key)
 		for i, gap := first, 1; gap > 0; i += gap {
 			gap = int(l.links[i].gap)
 			l.move(i, dst)
@@ -208,7 +208,7 @@ func (l *log[T]) slide() {
 		l.idle = 0
 		l.deltas = append(make([]Delta[T], 0, 2*n), l.deltas[l.head:]...)
 		l.links = append(make([]link, 0, 2*n), links...)
-		l.keys.fit()
+		l.fitKeys()
 	} else {
 		copy(l.deltas, l.deltas[l.head:])
 		clear(l.deltas[n:])

@@ -23,7 +23,7 @@ func (f *FIFO[T]) Keys() []object.Key {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	view := f.exploded()
-	keys := make([]object.Key, 0, view.keys.n)
+	keys := make([]object.Key, 0, len(view.keys))
 	view.firsts(func(first, _ int) { keys = append(keys, view.deltas[first].Key) })
 	return keys
 }
@@ -34,7 +34,7 @@ func (f *FIFO[T]) List() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	view := f.exploded()
-	objs := make([]T, 0, view.keys.n)
+	objs := make([]T, 0, len(view.keys))
 	view.firsts(func(_, last int) { objs = append(objs, view.deltas[last].Object) })
 	return objs
 }
@@ -45,7 +45,7 @@ func (f *FIFO[T]) Len() int {
 	defer f.mu.Unlock()
 	view := f.exploded()
 	view.index()
-	return view.keys.n
+	return len(view.keys)
 }
 
 // Held reports whether the consumer holds the object of a key with just this UID and

@@ -1,9 +1,9 @@
-// Package workqueue is the queue between changes and workers: keys of what is to be
-// worked on, each at most once.
+// Package workqueue is the queue between changes and workers. It holds the keys of objects
+// that need work, each at most once.
 //
-// A handler that sees a change adds the key. Workers take keys, look up what is so now,
-// do what has to be done, and say Done. What failed is added again, later. Nothing is
-// lost and nothing is done twice at the same time:
+// A handler that sees a change adds the key. A worker takes a key, reads the object's
+// current state, does the work and calls Done. A key whose work failed is added again with
+// a delay. No key is lost, and no key is with two workers at the same time:
 //
 //	q := workqueue.New(workqueue.Options[string]{})
 //	q.Add("default/web") // from a handler
@@ -21,14 +21,13 @@
 //		q.Done(key)
 //	}
 //
-// The nouns are [Queue]; [Request], how an item is to be added; [Limiter], which delays
-// what failed; and [Item], an item in one of its states, as [Queue.Snapshot] shows
-// them. [Plain], [Delaying] and [RateLimiting] are narrower views of a Queue. The
-// methods have the names and meanings of client-go's, so a *Queue is what a program
-// written for that package expects.
+// The types are [Queue]; [Request], which says how items are added; [Limiter], which
+// returns the delay of an item that failed; and [Item], an item in one of its states, as
+// [Queue.Snapshot] lists them. [Plain], [Delaying] and [RateLimiting] are narrower views
+// of a Queue. The methods have the names and meanings of client-go's, so a *Queue fits
+// programs that were written for that package.
 //
-// To read the source, begin with Queue in queue.go and entry.go, which is what a queue
-// knows of an item. The three places where an item can be are lane.go (waiting),
-// run.go (processing) and delay.go; get.go takes from the first into the second.
-// wait.go is where idle workers wait.
+// To read the source, begin with Queue in queue.go and entry.go, the record of an item. An
+// item is in up to three places: waiting (lane.go), processing (run.go) and delayed
+// (delay.go). get.go moves it from the first to the second. shrink.go gives memory back.
 package workqueue

@@ -128,6 +128,9 @@ func (d *driver) step() {
 			d.note("ShutDown")
 			d.q.ShutDown()
 			d.m.shutDown()
+		} else {
+			d.note("Shrink")
+			d.q.Shrink()
 		}
 	}
 	d.check()

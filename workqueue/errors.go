@@ -9,6 +9,6 @@ var (
 	ErrShutDown = errors.New("workqueue: the queue is shut down")
 
 	// ErrAbandoned is returned by [Queue.Drain] when ShutDown was called meanwhile,
-	// which says that nobody wants to wait any more.
+	// so that the drain did not run to its end.
 	ErrAbandoned = errors.New("workqueue: ShutDown ended the drain")
 )

@@ -2,31 +2,18 @@ package workqueue
 
 import (
 	"context"
-	"runtime"
 	"time"
 )
 
-// Get waits until there is an item and takes it. It is then being processed, until
-// Done is called with it. Get ends with shutdown true when the queue is shut down and
+// Get waits until there is an item and takes it. The item is then being processed, until
+// Done is called with it. Get returns with shutdown true when the queue is shut down and
 // nothing is left to take.
 func (q *Queue[K]) Get() (item K, shutdown bool) {
-	q.mu.Lock()
-	for q.line.ready == 0 {
-		if q.closed {
-			q.mu.Unlock()
-			return item, true
-		}
-		q.idle(nil)
-	}
-	item, waited := q.take()
-	q.mu.Unlock()
-	if q.opts.Metrics != nil {
-		q.opts.Metrics.Waited(waited)
-	}
-	return item, false
+	item, err := q.GetContext(context.Background())
+	return item, err != nil
 }
 
-// GetContext is Get that also ends when the context does. The error is the context's
+// GetContext is Get that also returns when the context ends. The error is the context's
 // cause, even if items wait, or [ErrShutDown].
 func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	if ctx.Err() != nil {
@@ -58,7 +45,7 @@ func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, er
 	if ctx.Err() != nil {
 		return items, context.Cause(ctx)
 	}
-	var waits []time.Duration // only with metrics, which are told without the lock
+	var waits []time.Duration // only with metrics, which are called without the lock
 	q.mu.Lock()
 	if err := q.await(ctx); err != nil {
 		q.mu.Unlock()
@@ -83,6 +70,16 @@ func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, er
 
 // await waits until there is an item. The lock must be held.
 func (q *Queue[K]) await(ctx context.Context) error {
+	if q.line.ready > 0 {
+		return nil
+	}
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.arrived.Broadcast()
+		})()
+	}
 	for q.line.ready == 0 {
 		switch {
 		case q.closed:
@@ -90,22 +87,9 @@ func (q *Queue[K]) await(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		q.idle(ctx.Done())
+		q.arrived.Wait()
 	}
 	return nil
-}
-
-// idle lets others run, and if that has brought nothing, waits to be woken or for done.
-// Where producers and workers share the processors, a worker that has taken everything is
-// about to get more, and to sleep and be woken costs several times what an item does. The
-// lock must be held.
-func (q *Queue[K]) idle(done <-chan struct{}) {
-	q.mu.Unlock()
-	runtime.Gosched()
-	q.mu.Lock()
-	if q.line.ready == 0 && !q.closed {
-		q.lobby.wait(&q.mu, done)
-	}
 }
 
 // take takes the next item, of at least one. The lock must be held.
@@ -126,33 +110,16 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 		q.line.rise(seat)
 		q.line.seats.release(seat)
 	}
-	e := q.entries.at(id)
-	e.place = processing | q.runs.start(id, t, now) // which holds the tag from now on
-	if q.line.ready > 0 {
-		q.lobby.wake()
-	}
-	return e.key, waited
+	q.start(id, t, now)
+	return q.entries.at(id).key, waited
 }
 
-// few is up to how many items that are processed are looked through to find one.
-const few = 4
-
-// Done says that an item that was taken has been processed. If it was added
-// meanwhile it waits again. Done of an item that is not being processed does nothing.
+// Done ends the processing of an item that was taken. If the item was added meanwhile, it
+// waits again. Done of an item that is not being processed does nothing.
 func (q *Queue[K]) Done(item K) {
-	var hash uint32
-	many := q.many.Load()
-	if many {
-		hash = hashOf(item) // not under the lock, for which many wait
-	}
+	hash := hashOf(item)
 	q.mu.Lock()
-	if !many && q.runs.slab.live > few {
-		q.many.Store(true)
-		q.mu.Unlock()
-		q.Done(item)
-		return
-	}
-	worked, ok := q.finish(item, hash, many)
+	worked, ok := q.finish(item, hash)
 	q.mu.Unlock()
 	if ok && q.opts.Metrics != nil {
 		q.opts.Metrics.Worked(worked)
@@ -166,27 +133,22 @@ func (q *Queue[K]) DoneAll(items []K) {
 	}
 }
 
-func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration, ok bool) {
-	var id uint32
-	if many {
-		id, _ = q.find(item, hash)
-	} else {
-		id = q.findRunning(item)
-	}
+func (q *Queue[K]) finish(item K, hash uint32) (worked time.Duration, ok bool) {
+	id, _ := q.find(item, hash)
 	if id == 0 || q.entries.at(id).run() == 0 {
 		return 0, false
 	}
 	e := q.entries.at(id)
-	started, t, again := q.runs.end(e.run())
-	e.place = again
-	q.line.drop(t)
+	was := q.end(e.run())
+	e.place = was.again
+	q.line.drop(was.tag)
 	if q.opts.Metrics != nil {
-		worked = time.Duration(q.now() - started)
+		worked = time.Duration(q.now() - was.started)
 	}
 	switch {
-	case again != 0:
+	case was.again != 0:
 		q.again--
-		q.wait(id, again)
+		q.wait(id, was.again, q.stamp())
 	case e.slot == 0:
 		q.forget(id)
 	}
@@ -194,17 +156,4 @@ func (q *Queue[K]) finish(item K, hash uint32, many bool) (worked time.Duration,
 		q.endDrains()
 	}
 	return worked, true
-}
-
-// findRunning finds the entry of an item that is processed without a hash: most
-// controllers have one worker, and its item is in the cache already.
-func (q *Queue[K]) findRunning(item K) uint32 {
-	for id := q.runs.oldest; id != 0; {
-		r := q.runs.slab.at(id)
-		if q.entries.at(r.entry).key == item {
-			return r.entry
-		}
-		id = r.newer
-	}
-	return 0
 }

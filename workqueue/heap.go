@@ -1,106 +1,75 @@
 package workqueue
 
 // heap orders the entries that are delayed by their due times. The times are in it, and
-// entries know their places, so that an earlier time can be given to one of them.
+// entries know their places, so that an entry can be given an earlier time.
 //
-// A node has eight children, whose times are one cache line, so that a step costs
-// three lines: the times, the entry's number, and the entry that is told its place.
+// A node has eight children: fewer levels than in a binary heap, and each level costs a
+// write to another entry.
 type heap[K comparable] struct {
 	entries *slab[entry[K]]
-	pages   []*heapPage // growing copies nothing
-	n       int
+	nodes   []node // the first is due first
 }
 
-type heapPage struct {
-	due [heapPageSize]int64
-	ids [heapPageSize]uint32
+type node struct {
+	due int64
+	id  uint32
 }
 
-const (
-	heapPageSize = 256
-	fanout       = 8
-	offset       = fanout - 1 // of the root, which makes children begin at multiples of 8
-)
+const fanout = 8
 
-// due returns the time of the i-th entry. The first is due first.
-func (h *heap[K]) due(i int) int64 {
-	i += offset
-	return h.pages[i/heapPageSize].due[i%heapPageSize]
+func (h *heap[K]) set(i int, n node) {
+	h.nodes[i] = n
+	h.entries.at(n.id).slot = uint32(i + 1)
 }
 
-func (h *heap[K]) id(i int) uint32 {
-	i += offset
-	return h.pages[i/heapPageSize].ids[i%heapPageSize]
+func (h *heap[K]) push(n node) {
+	h.nodes = append(h.nodes, n)
+	h.up(len(h.nodes)-1, n)
 }
 
-func (h *heap[K]) set(i int, id uint32, due int64) {
-	h.entries.at(id).slot = uint32(i + 1)
-	i += offset
-	p := h.pages[i/heapPageSize]
-	p.due[i%heapPageSize], p.ids[i%heapPageSize] = due, id
-}
-
-func (h *heap[K]) push(id uint32, due int64) {
-	h.n++
-	if h.n+offset > len(h.pages)*heapPageSize {
-		h.pages = append(h.pages, new(heapPage))
-	}
-	h.up(h.n-1, id, due)
-}
-
-// up places an entry at i or above.
-func (h *heap[K]) up(i int, id uint32, due int64) {
+// up places a node at i or above.
+func (h *heap[K]) up(i int, n node) {
 	for i > 0 {
 		parent := (i - 1) / fanout
-		d := h.due(parent)
-		if d <= due {
+		if h.nodes[parent].due <= n.due {
 			break
 		}
-		h.set(i, h.id(parent), d)
+		h.set(i, h.nodes[parent])
 		i = parent
 	}
-	h.set(i, id, due)
+	h.set(i, n)
 }
 
-// pop removes the first entry, which then has no place.
-func (h *heap[K]) pop() uint32 {
-	first := h.id(0)
-	h.entries.at(first).slot = 0
-	h.n--
-	if h.n > 0 {
-		h.down(h.id(h.n), h.due(h.n))
+// pop removes the first node. Its entry then has no place.
+func (h *heap[K]) pop() node {
+	first, last := h.nodes[0], len(h.nodes)-1
+	h.entries.at(first.id).slot = 0
+	n := h.nodes[last]
+	if h.nodes = h.nodes[:last]; last > 0 {
+		h.down(n)
 	}
 	return first
 }
 
-// down places an entry at the root or below.
-func (h *heap[K]) down(id uint32, due int64) {
+// down places a node at the root or below.
+func (h *heap[K]) down(n node) {
 	i := 0
 	for {
 		child := fanout*i + 1
-		if child >= h.n {
+		if child >= len(h.nodes) {
 			break
 		}
-		at := child + offset
-		line := h.pages[at/heapPageSize].due[at%heapPageSize:][:min(fanout, h.n-child)]
-		k, least := 0, line[0]
-		for j, d := range line {
-			if d < least {
-				k, least = j, d
+		least := child
+		for j := child + 1; j < min(child+fanout, len(h.nodes)); j++ {
+			if h.nodes[j].due < h.nodes[least].due {
+				least = j
 			}
 		}
-		if least >= due {
+		if h.nodes[least].due >= n.due {
 			break
 		}
-		h.set(i, h.id(child+k), least)
-		i = child + k
+		h.set(i, h.nodes[least])
+		i = least
 	}
-	h.set(i, id, due)
-}
-
-// trim gives memory back, when the heap is empty.
-func (h *heap[K]) trim(room int) {
-	if pages := room/heapPageSize + 1; h.n == 0 && len(h.pages) > pages {
-		h.pages = append([]*heapPage(nil), h.pages[:pages]...)
-	}
+	h.set(i, n)
 }

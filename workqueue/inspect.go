@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -60,9 +61,9 @@ type Item[K comparable] struct {
 	Reason   Reason // how it was added
 	Priority int
 	// Since is when it was added (Waiting, Again) or taken (Processing). Where times
-	// are not noted, see [Options.Times], it is zero, or, for Processing, when
-	// somebody first looked, by Snapshot, Inspect, LongestRunning or Stats. It is
-	// zero for Delayed.
+	// are not noted, see [Options.Times], it is zero, or, for Processing, the time of
+	// the first call of Snapshot, Inspect, LongestRunning or Stats. It is zero for
+	// Delayed.
 	Since time.Time
 	// Due is when a Delayed item will wait.
 	Due time.Time
@@ -86,8 +87,8 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 	s := Snapshot[K]{
 		Waiting:    make([]Item[K], 0, q.line.ready),
 		Again:      make([]Item[K], 0, q.again),
-		Processing: make([]Item[K], 0, q.runs.slab.live),
-		Delayed:    make([]Item[K], 0, q.delays.heap.n),
+		Processing: make([]Item[K], 0, len(q.runs)),
+		Delayed:    make([]Item[K], 0, len(q.delays.heap.nodes)),
 	}
 	for id := q.line.chain.head; id != 0; id = q.entries.at(id).place >> chainShift {
 		s.Waiting = append(s.Waiting, q.seated(id))
@@ -95,13 +96,13 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 	for id := q.line.oldest; id != 0; id = q.line.seats.at(id).newer {
 		s.Waiting = append(s.Waiting, q.seated(q.line.seats.at(id).entry))
 	}
-	for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
-		s.Processing = append(s.Processing, q.running(id))
-		if r := q.runs.slab.at(id); r.again != 0 {
+	for _, r := range slices.SortedFunc(slices.Values(q.runs), func(a, b run) int { return cmp.Compare(a.order, b.order) }) {
+		s.Processing = append(s.Processing, q.running(&r))
+		if r.again != 0 {
 			s.Again = append(s.Again, q.seated(r.entry))
 		}
 	}
-	for i := range q.delays.heap.n {
+	for i := range q.delays.heap.nodes {
 		s.Delayed = append(s.Delayed, q.delayed(i))
 	}
 	slices.SortStableFunc(s.Delayed, func(a, b Item[K]) int { return a.Due.Compare(b.Due) })
@@ -122,8 +123,8 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 	var found []Item[K]
 	e := q.entries.at(id)
 	if run := e.run(); run != 0 {
-		found = append(found, q.running(run))
-		if q.runs.slab.at(run).again != 0 {
+		found = append(found, q.running(&q.runs[run-1]))
+		if q.runs[run-1].again != 0 {
 			found = append(found, q.seated(id))
 		}
 	} else if e.place != 0 {
@@ -140,20 +141,20 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 func (q *Queue[K]) LongestRunning() (item Item[K], ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.runs.oldest == 0 {
+	if len(q.runs) == 0 {
 		return item, false
 	}
 	q.look()
-	return q.running(q.runs.oldest), true
+	return q.running(q.longest()), true
 }
 
-// look gives a time to the items that are processed and have none, so that whoever
+// look gives a time to the items that are processed and have none, so that a caller that
 // looks twice sees for how long at least. It returns the present time.
 func (q *Queue[K]) look() int64 {
 	now := q.now()
-	for id := q.runs.newest; id != 0; id = q.runs.slab.at(id).older {
-		if r := q.runs.slab.at(id); r.started == 0 {
-			r.started = now
+	for i := range q.runs {
+		if q.runs[i].started == 0 {
+			q.runs[i].started = now
 		}
 	}
 	return now
@@ -164,7 +165,7 @@ func (q *Queue[K]) seated(id uint32) Item[K] {
 	e := q.entries.at(id)
 	i, seat := Item[K]{Key: e.key, State: Waiting}, e.place
 	if run := e.run(); run != 0 {
-		i.State, seat = Again, q.runs.slab.at(run).again
+		i.State, seat = Again, q.runs[run-1].again
 	}
 	if q.line.plain {
 		i.Reason = chainReason(seat)
@@ -175,8 +176,7 @@ func (q *Queue[K]) seated(id uint32) Item[K] {
 	return i
 }
 
-func (q *Queue[K]) running(id uint32) Item[K] {
-	r := q.runs.slab.at(id)
+func (q *Queue[K]) running(r *run) Item[K] {
 	return Item[K]{
 		Key: q.entries.at(r.entry).key, State: Processing, Reason: r.tag.reason(),
 		Priority: q.line.priority(r.tag), Since: q.at(r.started),
@@ -184,10 +184,11 @@ func (q *Queue[K]) running(id uint32) Item[K] {
 }
 
 func (q *Queue[K]) delayed(i int) Item[K] {
-	e := q.entries.at(q.delays.heap.id(i))
+	n := q.delays.heap.nodes[i]
+	e := q.entries.at(n.id)
 	return Item[K]{
 		Key: e.key, State: Delayed, Reason: e.late.reason(),
-		Priority: q.line.priority(e.late), Due: q.at(q.delays.heap.due(i)),
+		Priority: q.line.priority(e.late), Due: q.at(n.due),
 	}
 }
 
@@ -204,12 +205,12 @@ type Stats struct {
 	// Waiting, Again, Processing and Delayed are how many items are in each state.
 	// Waiting and Again together are what client-go calls depth.
 	Waiting, Again, Processing, Delayed int
-	// Adds, Retries and Dropped are how often [Metrics] were told so, or would have
-	// been.
+	// Adds, Retries and Dropped are the totals of what [Metrics] was called with, or
+	// would have been.
 	Adds, Retries, Dropped uint64
 	// Unfinished is for how long the items that are processed have been, all
 	// together; Longest, for how long the first of them has been. Where times are
-	// not noted it is since somebody first looked, see [Item].
+	// not noted it counts from the first look, see [Item].
 	Unfinished, Longest time.Duration
 }
 
@@ -218,14 +219,14 @@ func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := Stats{
-		Waiting: q.line.ready, Again: q.again, Processing: q.runs.slab.live, Delayed: q.delays.heap.n,
+		Waiting: q.line.ready, Again: q.again, Processing: len(q.runs), Delayed: len(q.delays.heap.nodes),
 		Adds: q.adds, Retries: q.retries, Dropped: q.dropped,
 	}
-	if q.runs.oldest != 0 {
+	if len(q.runs) > 0 {
 		now := q.look()
-		s.Longest = time.Duration(now - q.runs.slab.at(q.runs.oldest).started)
-		for id := q.runs.oldest; id != 0; id = q.runs.slab.at(id).newer {
-			s.Unfinished += time.Duration(now - q.runs.slab.at(id).started)
+		s.Longest = time.Duration(now - q.longest().started)
+		for _, r := range q.runs {
+			s.Unfinished += time.Duration(now - r.started)
 		}
 	}
 	return s

@@ -9,7 +9,7 @@ import (
 //
 // Each waiting item has a seat, and each seat is in two lists: that of its lane, which
 // is the items of one priority and one group, and that of all arrivals. The lanes of a
-// priority that have somebody in them form a ring, which is a round between groups.
+// priority that have items form a ring, which is a round between groups.
 // The next to be taken is the first of the lane whose turn it is at the highest
 // priority; or, when it is ageing's turn, the first of all arrivals.
 //
@@ -18,7 +18,7 @@ import (
 //
 // Rejected: a heap or a tree ordered by priority, group and time, as in
 // controller-runtime. It costs a comparison for every level at every step, and
-// ageing changes the order of items that nobody touched.
+// ageing changes the order of items without an operation on them.
 type line struct {
 	plain bool
 	byAge bool  // the last one taken was the oldest
@@ -26,7 +26,7 @@ type line struct {
 	chain chain // while plain
 
 	seats  slab[seat]
-	lanes  []lane  // lane 0 is priority 0 of the group "", which nobody has to look up
+	lanes  []lane  // lane 0 is priority 0 of the group ""; it is not in names
 	levels []level // level 0 is priority 0
 	// order has the levels with waiting items, and perhaps empty ones, by priority.
 	order []uint32
@@ -40,13 +40,14 @@ type line struct {
 	freeLevels []uint32
 	last       uint32 // the lane that was looked up last
 
-	// from is when times began to be noted. Whoever was here before has no time.
+	// from is when times began to be noted. Items that were added before have none.
 	from int64
 }
 
 // seat is one waiting item, or one that will wait again after Done and is in no list.
 type seat struct {
 	since        int64 // when it was added, on the queue's clock
+	ready        int64 // when a worker could first take it: since, or the Done of its last run
 	entry        uint32
 	tag          tag
 	next, prev   uint32 // in its lane
@@ -58,7 +59,7 @@ type lane struct {
 	laneName
 	level      uint32
 	head, tail uint32
-	next, prev uint32 // of the level's ring, while there is somebody in the lane
+	next, prev uint32 // of the level's ring, while the lane has items
 	refs       int    // tags that name the lane
 	used       bool
 }
@@ -190,8 +191,9 @@ func (l *line) seat(entry uint32, t tag, now int64) uint32 {
 }
 
 // sit lets a seat wait, behind all others.
-func (l *line) sit(id uint32) {
+func (l *line) sit(id uint32, now int64) {
 	s := l.seats.at(id)
+	s.ready = now
 	s.older, s.newer = l.newest, 0
 	if l.newest != 0 {
 		l.seats.at(l.newest).newer = id
@@ -308,7 +310,7 @@ func (l *line) pick(now, age int64) uint32 {
 	first := l.lanes[v.turn].head
 	if first == l.oldest {
 		l.byAge = true
-	} else if !l.byAge && age > 0 && now-max(l.from, l.seats.at(l.oldest).since) >= age {
+	} else if !l.byAge && age > 0 && now-max(l.from, l.seats.at(l.oldest).ready) >= age {
 		l.byAge = true
 		return l.oldest
 	} else {

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -26,13 +27,11 @@ type Sparing[K comparable] interface {
 	Sooner(item K, than time.Duration) (d time.Duration, ok bool)
 }
 
-// failures counts them by item.
+// failures counts the failures of each item.
 type failures[K comparable] struct {
-	mu sync.Mutex // guards everything below
-	n  map[K]int
-	// A map never shrinks. One that was large, and has run empty many times without
-	// having been a quarter as large again, is given up.
-	size, most, slack int
+	mu   sync.Mutex // guards everything below
+	n    map[K]int
+	most int // items that n has held at a time since it was made
 }
 
 // add counts one more and returns how many there were before.
@@ -47,24 +46,19 @@ func (f *failures[K]) add(item K) int {
 		f.n[item] = n + 1
 	}
 	f.most = max(f.most, len(f.n))
-	f.size = max(f.size, f.most)
 	return n
 }
 
-// Forget implements [Limiter].
+// Forget implements [Limiter]. It gives memory back as the number of items shrinks.
 func (f *failures[K]) Forget(item K) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.n, item)
-	if len(f.n) > 0 || f.size < 1024 {
-		return
+	if shrinks(len(f.n), f.most) { // a Go map does not, by itself
+		n := make(map[K]int, len(f.n))
+		maps.Copy(n, f.n)
+		f.n, f.most = n, len(n)
 	}
-	if 4*f.most > f.size {
-		f.slack = 0
-	} else if f.slack++; f.slack == 64 {
-		f.n, f.size, f.slack = nil, 0, 0
-	}
-	f.most = 0
 }
 
 // NumRequeues implements [Limiter].

@@ -14,9 +14,9 @@ type item = workqueue.Item[string]
 // seated is an item that waits, or will again, in the model.
 type seated struct {
 	item
-	arrival int // when it began to wait, in order of all
-	lane    int // and in its lane
-	since   time.Time
+	arrival int       // when it began to wait, in order of all
+	lane    int       // and in its lane
+	since   time.Time // when a worker could first take it
 }
 
 // model is a queue that is plain to see: lists, and a search for everything.
@@ -95,16 +95,16 @@ func (m *model) admit(key string, priority int, r workqueue.Reason, since time.T
 		return
 	}
 	m.adds++
-	s := &seated{item: item{Key: key, Priority: priority, Reason: r, Since: since}, since: since}
+	s := &seated{item: item{Key: key, Priority: priority, Reason: r, Since: since}}
 	if m.runningAt(key) >= 0 {
 		m.again[key] = s
 	} else {
-		m.wait(s)
+		m.wait(s, since)
 	}
 }
 
-func (m *model) wait(s *seated) {
-	s.arrival, s.lane = m.tick(), m.tick()
+func (m *model) wait(s *seated, since time.Time) {
+	s.arrival, s.lane, s.since = m.tick(), m.tick(), since
 	m.waiting = append(m.waiting, s)
 	m.joinRound(s.Priority, m.group(s.Key))
 }
@@ -214,7 +214,7 @@ func (m *model) done(key string) {
 	m.running = slices.Delete(m.running, at, at+1)
 	if s := m.again[key]; s != nil {
 		delete(m.again, key)
-		m.wait(s)
+		m.wait(s, m.stamp())
 	}
 }
 

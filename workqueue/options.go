@@ -10,9 +10,10 @@ type Options[K comparable] struct {
 
 	// AgeAfter is how long an item waits before its age counts as well as its
 	// priority: while anything has waited that long, every other item that is taken
-	// is the one that has waited longest. An item that was added while it was
-	// processed waits from Done on, and one that was there before the queue's first
-	// use of a priority or group, from then on. A negative AgeAfter turns ageing off.
+	// is the one that has waited longest. An item waits from the moment a worker could
+	// take it: if it was added while it was processed, from Done. Items that were in
+	// the queue before its first use of a priority or group age from that use. A
+	// negative AgeAfter turns ageing off.
 	// Defaults to 10 seconds.
 	AgeAfter time.Duration
 
@@ -31,11 +32,11 @@ type Options[K comparable] struct {
 	// Defaults to false.
 	Times bool
 
-	// Metrics is told what happens in the queue; see [Queue.Stats] for the rest.
-	// Defaults to nil: nobody.
+	// Metrics receives the events of the queue; see [Queue.Stats] for its state.
+	// Defaults to nil: no metrics.
 	Metrics Metrics
 
-	// Dropped is told of items that will not be taken although somebody added them:
+	// Dropped is called with items that were added and will not be taken:
 	// those that were delayed when the queue was shut down (Delayed), and those that
 	// came later (Refused). It is called by the goroutine that shuts down or adds,
 	// without the queue's lock.

@@ -107,6 +107,25 @@ func TestK05_AgeCountsFromTheFirstUseOfAPriority(t *testing.T) {
 	})
 }
 
+// No worker could take the item before Done, so it has not waited until then.
+func TestK05_AnItemAddedWhileProcessingAgesFromDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.New(options{AgeAfter: time.Minute})
+		q.AddWith(workqueue.Request{Priority: -1}, "low")
+		get(t, q)
+		added := time.Now()
+		q.AddWith(workqueue.Request{Priority: -1}, "low")
+		pass(time.Hour)
+		q.Done("low")
+		want(t, "since", q.Inspect("low")[0].Since, added)
+		q.AddWith(workqueue.Request{Priority: 1}, "a", "b", "c", "d")
+		want(t, "taken", get(t, q), "a")
+		want(t, "taken", get(t, q), "b")
+		pass(time.Minute)
+		want(t, "taken", getAll(t, q), []string{"low", "c", "d"})
+	})
+}
+
 func TestK05_GroupsTakeTurns(t *testing.T) {
 	q := workqueue.New(options{Group: groupOf})
 	for i := range 4 {

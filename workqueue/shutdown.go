@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// ShutDown ends the queue: what is added from now on is dropped and so is, at once,
-// what is delayed; see [Options.Dropped]. What waits may still be taken, and so may,
-// after Done, what was added while it is processed. Get then tells that it is over.
+// ShutDown closes the queue. Items that are delayed, and items added from now on, are
+// dropped; see [Options.Dropped]. Items that wait can still be taken, and so can items that
+// were added while they are processed, after Done. Get then returns shutdown true.
 //
-// ShutDown waits for nothing, and ends what waits in ShutDownWithDrain and Drain. All
-// of them may be called in any order and more than once.
+// ShutDown does not wait, and ends calls of ShutDownWithDrain and Drain. All of them may be
+// called in any order and more than once.
 func (q *Queue[K]) ShutDown() {
 	q.mu.Lock()
 	dropped := q.close()
@@ -54,7 +54,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 	if q.empty() {
 		return nil
 	}
-	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, q.runs.slab.live, cause)
+	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, len(q.runs), cause)
 }
 
 // ShuttingDown reports whether the queue is shut down, by whichever method.
@@ -70,23 +70,22 @@ func (q *Queue[K]) close() (dropped []Item[K]) {
 		return nil
 	}
 	q.closed = true
-	q.lobby.wakeAll()
+	q.arrived.Broadcast()
 	if q.delays.timer != nil {
 		q.delays.timer.Stop()
 	}
 	h := &q.delays.heap
-	for h.n > 0 {
-		due := h.due(0)
-		id := h.pop()
-		e := q.entries.at(id)
-		dropped = append(dropped, Item[K]{Key: e.key, State: Delayed, Reason: e.late.reason(), Priority: q.line.priority(e.late), Due: q.at(due)})
+	for len(h.nodes) > 0 {
+		n := h.pop()
+		e := q.entries.at(n.id)
+		dropped = append(dropped, Item[K]{Key: e.key, State: Delayed, Reason: e.late.reason(), Priority: q.line.priority(e.late), Due: q.at(n.due)})
 		q.line.drop(e.late)
 		e.late = 0
 		if e.place == 0 {
-			q.forget(id)
+			q.forget(n.id)
 		}
 	}
-	h.pages = nil
+	h.nodes = nil
 	q.dropped += uint64(len(dropped))
 	return dropped
 }
@@ -115,7 +114,7 @@ func (q *Queue[K]) refuse(item K, r Reason, priority int) {
 }
 
 // empty reports whether nothing waits and nothing is processed.
-func (q *Queue[K]) empty() bool { return q.line.ready == 0 && q.runs.slab.live == 0 }
+func (q *Queue[K]) empty() bool { return q.line.ready == 0 && len(q.runs) == 0 }
 
 func (q *Queue[K]) endDrains() {
 	if q.drained != nil {

@@ -1,14 +1,13 @@
 package workqueue
 
+import "iter"
+
 // slab holds records that are named by small numbers, in pages that never move, so
-// that growing copies nothing while the lock is held. Number 0 names no record. The first
-// few are in the slab itself, and most queues never need more: these cost no allocation,
-// and two reads of memory less each time.
+// that growing copies nothing while the lock is held. Number 0 names no record.
 type slab[T any] struct {
-	first [firstFew]T
-	pages []*[pageSize]T // the first records of the first one are not used
-	next  uint32         // the first number that was never given out
-	free  []uint32       // numbers given back
+	pages []*[pageSize]T
+	next  uint32   // the first number that was never given out
+	free  []uint32 // numbers given back
 	live  int
 }
 
@@ -17,14 +16,10 @@ type slab[T any] struct {
 const (
 	pageBits = 7
 	pageSize = 1<<pageBits - 1
-	firstFew = 8
 )
 
 // at returns a record. The pointer is good until the record is released.
 func (s *slab[T]) at(id uint32) *T {
-	if id < firstFew {
-		return &s.first[id]
-	}
 	return &s.pages[id>>pageBits][id&pageSize]
 }
 
@@ -43,7 +38,7 @@ func (s *slab[T]) take() uint32 {
 	if s.next++; s.next&pageSize == pageSize {
 		s.next++
 	}
-	if int(id>>pageBits) == len(s.pages) && id >= firstFew {
+	if int(id>>pageBits) == len(s.pages) {
 		s.pages = append(s.pages, new([pageSize]T))
 	}
 	return id
@@ -61,10 +56,36 @@ func (s *slab[T]) release(id uint32) {
 	s.free = append(s.free, id)
 }
 
-// trim lets go of all but the first pages. Nothing may be in use.
-func (s *slab[T]) trim(pages int) {
-	if pages < len(s.pages) {
-		s.pages = append([]*[pageSize]T(nil), s.pages[:pages]...)
-		s.free = nil
+// room returns how many records there is memory for.
+func (s *slab[T]) room() int { return len(s.pages) * pageSize }
+
+// compact moves the records in use to as few pages as they need, and returns the new
+// number of each old one.
+func (s *slab[T]) compact() (moved []uint32) {
+	old := *s
+	*s = slab[T]{}
+	moved = make([]uint32, max(1, old.next))
+	for _, id := range old.free {
+		moved[id] = id // not in use
+	}
+	for id := uint32(1); id < old.next; id++ {
+		if moved[id] != 0 {
+			moved[id] = 0
+		} else if id&pageSize != pageSize {
+			moved[id] = s.take()
+			*s.at(moved[id]) = *old.at(id)
+		}
+	}
+	return moved
+}
+
+// all returns all records of a slab that was just compacted.
+func (s *slab[T]) all() iter.Seq2[uint32, *T] {
+	return func(yield func(uint32, *T) bool) {
+		for id := uint32(1); id < s.next; id++ {
+			if id&pageSize != pageSize && !yield(id, s.at(id)) {
+				return
+			}
+		}
 	}
 }

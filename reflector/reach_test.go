@@ -141,8 +141,9 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 				pass(2 * time.Second)
 				seen := r.Status().Mark.Version
 				r.reaches(seen, c.from)
-				srv.cut(io.EOF)
+				// A watch is resumed as soon as the stream is cut.
 				srv.set(func() { srv.version = max(srv.version, 20) })
+				srv.cut(io.EOF)
 				pass(0)
 				r.requests(fmt.Sprintf("WATCH %q", c.from))
 				r.reaches(seen, c.from)

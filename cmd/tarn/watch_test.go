@@ -180,14 +180,15 @@ func TestOnceThatIsInterruptedFails(t *testing.T) {
 }
 
 func TestAnInterruptIsNoFailureOfTheServer(t *testing.T) {
-	// The server takes connections and never answers.
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	kubeconfig := kubeconfigFor(t, "http://"+silent.Addr().String())
 	for _, name := range []string{"watch", "doctor", "mirror"} {
+		// The server takes connections and never answers. Each command has its own, so
+		// that none meets a connection that another has left.
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		kubeconfig := kubeconfigFor(t, "http://"+silent.Addr().String())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan result)
 		go func() { ended <- call(ctx, name, "pods", "--kubeconfig", kubeconfig) }()

@@ -4,6 +4,7 @@
 GO       ?= go
 PKG      ?= ./...
 FUZZTIME ?= 30s
+RUNS     ?= 100
 # Arguments for the benchmark program, such as BENCHFLAGS='-h'.
 BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They come
@@ -35,6 +36,10 @@ test: lint vuln race test-386 modules ## all that must pass: lint, known vulnera
 test-short: ## the tests without the long ones, for a quick answer
 	$(step) 'go test -short $(PKG)'
 	@$(GO) test -short $(PKG)
+
+.PHONY: flakes
+flakes: ## the tests RUNS (100) times in random order, with -race and busy cores, PKG=./reflector for those of one package
+	@GO='$(GO)' hack/flakes.sh -n '$(RUNS)' $(PKG)
 
 .PHONY: lint
 lint: fmt vet staticcheck ## gofmt, go vet and staticcheck

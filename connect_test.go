@@ -1,6 +1,7 @@
 package tarn_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -113,17 +114,19 @@ func TestUserAgentAndRateReachTheServer(t *testing.T) {
 	defer server.Close()
 	c := connect(t, tarn.Options{Config: &rest.Config{Host: server.URL}, UserAgent: "shopkeeper/1", QPS: 0.001, Burst: 1})
 	defer c.Client().CloseIdleConnections()
-	get := func() error {
-		_, err := c.Client().Request(http.MethodGet).AbsPath("/healthz").Timeout(time.Second).Do(deadline(t))
+	get := func(ctx context.Context) error {
+		_, err := c.Client().Request(http.MethodGet).AbsPath("/healthz").Do(ctx)
 		return err
 	}
-	if err := get(); err != nil {
+	if err := get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-agents; got != "shopkeeper/1" {
 		t.Errorf("the server was asked by %q", got)
 	}
-	if err := get(); err == nil {
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // which is too soon, so it is refused at once
+	defer cancel()
+	if err := get(soon); err == nil {
 		t.Error("a second request within a thousand seconds")
 	}
 }

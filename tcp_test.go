@@ -15,10 +15,13 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// deadline is a context for what takes no time unless something is broken.
-func deadline(t testing.TB) context.Context {
+// untilLate is a context that ends when the tests are about to run out of time.
+func untilLate(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
+	if deadline, ok := t.Deadline(); ok {
+		ctx, cancel = context.WithDeadline(context.Background(), deadline.Add(-5*time.Second))
+	}
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -48,7 +51,7 @@ func TestH10_ControllersAreMadeOfHandlesAndReadWhatTheyWrote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(deadline(t))
+	ctx, cancel := context.WithCancel(untilLate(t))
 	done := make(chan error, 1)
 	go func() { done <- controller.Run(ctx, c, ctrl) }()
 	if err := c.WaitSynced(ctx); err != nil {

@@ -17,7 +17,7 @@ var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "N
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
 	configMaps *controller.Client[*corev1.ConfigMap, none, func(*corev1.ConfigMap), none, none]
-	greeted    chan string // for this example
+	greeted    chan string // for this example; never full
 }
 
 func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
@@ -52,7 +52,7 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 func Example() {
 	nsServer, cmServer := newServer[*corev1.Namespace](), newServer[*corev1.ConfigMap]()
 	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)
-	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string)}
+	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string, 100)}
 	c, err := controller.New("welcome", w.Reconcile, controller.Options[object.Key]{Workers: 2},
 		controller.For(nss), controller.Owned(cms, nss, namespaces))
 	if err != nil {

@@ -21,9 +21,12 @@ import (
 // reconciled runs parts and a controller of a source until so many keys were reconciled,
 // and prints them.
 func reconciled[K comparable](n int, src controller.Source[K], parts ...controller.Runner) {
-	keys := make(chan K)
+	keys, enough := make(chan K), make(chan struct{})
 	c, err := controller.New("example", func(_ context.Context, key K) (controller.Result, error) {
-		keys <- key
+		select {
+		case keys <- key:
+		case <-enough: // a key may come again before the controller is stopped
+		}
 		return controller.Result{}, nil
 	}, controller.Options[K]{}, src)
 	if err != nil {
@@ -36,6 +39,7 @@ func reconciled[K comparable](n int, src controller.Source[K], parts ...controll
 	for range n {
 		fmt.Println(<-keys)
 	}
+	close(enough)
 	stop()
 	<-done
 }

@@ -141,6 +141,7 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 				pass(2 * time.Second)
 				seen := r.Status().Mark.Version
 				r.reaches(seen, c.from)
+				// A watch is resumed as soon as the stream is cut.
 				srv.set(func() { srv.version = max(srv.version, 20) })
 				srv.cut(io.EOF)
 				pass(0)

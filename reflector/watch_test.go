@@ -139,15 +139,15 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 	for _, reason := range []metav1.StatusReason{metav1.StatusReasonExpired, metav1.StatusReasonGone} {
 		expired := status(http.StatusGone, reason)
-		for name, in := range map[string]func(*server){
-			"event": func(srv *server) {
-				srv.stream().send(event{Type: object.Failed, Err: expired})
+		for name, in := range map[string]func(*server, *pipe){
+			"event": func(_ *server, p *pipe) {
+				p.send(event{Type: object.Failed, Err: expired})
 			},
-			"status": func(srv *server) {
+			"status": func(srv *server, p *pipe) {
 				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, expired, opts.Version == "12"
 				}
-				srv.cut(io.EOF)
+				p.fail(io.EOF)
 			},
 		} {
 			t.Run(fmt.Sprint(reason, " as ", name), func(t *testing.T) {
@@ -157,10 +157,11 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 					srv.put("a/x", "v") // 12
 					pass(2 * time.Second)
 					srv.asked()
+					// The list follows at once, so what it is to find is there before.
 					dead := srv.stream()
-					in(srv)
 					srv.set(func() { srv.streams = nil })
 					srv.put("a/y", "missed") // 13
+					in(srv, dead)
 					pass(0)
 					got := srv.asked()
 					want := []string{`LIST "12" NotOlderThan`, `WATCH "13"`}

@@ -321,11 +321,9 @@ func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsARequestAndAStream(t *testing.T) {
+func TestTheContextEndsAStream(t *testing.T) {
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/stream" {
-			w.(http.Flusher).Flush()
-		}
+		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -338,12 +336,21 @@ func TestTheContextEndsARequestAndAStream(t *testing.T) {
 	if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("the stream: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	var failed *TransportError
-	if _, err := c.Request(VerbGet).AbsPath("/hang").Do(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failed) || failed.Attempts != 1 {
-		t.Errorf("the request: %v", err)
-	}
+}
+
+func TestADeadlineEndsARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done() // no answer comes
+			return nil, r.Context().Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var failed *TransportError
+		if _, err := c.Request(VerbGet).AbsPath("/hang").Do(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failed) || failed.Attempts != 1 {
+			t.Errorf("the request: %v", err)
+		}
+	})
 }
 
 func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -9,8 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"sync/atomic"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -89,52 +91,80 @@ func (g *gate) Close() error {
 	}
 }
 
+// gates is a listener without a network, whose connections are gates.
 type gates struct {
-	net.Listener
-	shut chan struct{}
-	open atomic.Pointer[net.Conn]
+	shut  chan struct{}
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+	last  net.Conn // behind the gate; the dialling goroutine's, and the test's once it has an answer
+}
+
+func (g *gates) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	g.last = far
+	select {
+	case g.conns <- &gate{far, g.shut}:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (g *gates) Accept() (net.Conn, error) {
-	c, err := g.Listener.Accept()
-	if err != nil {
-		return nil, err
+	select {
+	case c := <-g.conns:
+		return c, nil
+	case <-g.done:
+		return nil, net.ErrClosed
 	}
-	g.open.Store(&c)
-	return &gate{c, g.shut}, nil
 }
 
-func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}))
-	g := &gates{Listener: s.Listener, shut: make(chan struct{})}
-	s.Listener = g
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	opts := Options{PingInterval: 100 * time.Millisecond, PingTimeout: 250 * time.Millisecond}
-	tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
-	defer tr.CloseIdleConnections()
-	c := must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+func (g *gates) Close() error {
+	g.once.Do(func() { close(g.done) })
+	return nil
+}
 
-	resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.ProtoMajor != 2 {
-		t.Fatalf("the server was asked by %s", resp.Proto)
-	}
-	close(g.shut)
-	_, err = resp.Body.Read(make([]byte, 1)) // without pings: for ever
-	if err == nil || outcomeOf(err) != lost {
-		t.Errorf("the read ended with %v", err)
-	}
-	(*g.open.Load()).Close()
+func (g *gates) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
+// In virtual time, since a busy machine may take longer than any deadline to answer a ping.
+func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}))
+		s.Listener.Close()
+		g := &gates{shut: make(chan struct{}), conns: make(chan net.Conn), done: make(chan struct{})}
+		s.Listener = g
+		s.EnableHTTP2 = true
+		s.TLS = &tls.Config{SessionTicketsDisabled: true} // a pipe has no room for what is not read at once
+		s.StartTLS()
+		defer s.Close()
+		roots := x509.NewCertPool()
+		roots.AddCert(s.Certificate())
+		opts := Options{PingInterval: time.Minute, PingTimeout: 20 * time.Second}
+		tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
+		tr.DialContext = g.dial
+		defer tr.CloseIdleConnections()
+		c := must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+
+		resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.ProtoMajor != 2 {
+			t.Fatalf("the server was asked by %s", resp.Proto)
+		}
+		close(g.shut)
+		began := time.Now()
+		_, err = resp.Body.Read(make([]byte, 1)) // without pings: for ever
+		if err == nil || outcomeOf(err) != lost || time.Since(began) != 80*time.Second {
+			t.Errorf("after %v the read ended with %v", time.Since(began), err)
+		}
+		g.last.Close() // which the gate does not do
+	})
 }
 
 func TestPingsCanBeTurnedOff(t *testing.T) {

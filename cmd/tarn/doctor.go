@@ -91,6 +91,11 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	return examineAll(ctx, e, cfg, namespace, flags, args)
+}
+
+// examineAll examines the resources on the server of cfg, and prints the report.
+func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string, flags doctorFlags, args []string) error {
 	client, err := newClient(cfg, e)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (tr *transcript) end(t *testing.T) string {
 
 func (tr *transcript) wait(t *testing.T, done func(all string, ended bool) bool, what string) {
 	t.Helper()
-	late := time.After(time.Minute) // only a test that fails gets there
+	late := almostLate(t)
 	for {
 		tr.mu.Lock()
 		all, ended, more := tr.text.String(), tr.ended, tr.more
@@ -82,12 +82,22 @@ func (tr *transcript) wait(t *testing.T, done func(all string, ended bool) bool,
 	}
 }
 
+// almostLate is when the tests are about to run out of time. Until then a test waits, however
+// busy the machine is; after it, it could not say any more what it waits for.
+func almostLate(t *testing.T) <-chan time.Time {
+	deadline, ok := t.Deadline()
+	if !ok {
+		return nil
+	}
+	return time.After(time.Until(deadline) - 5*time.Second)
+}
+
 // eventually looks until a condition holds that nothing announces.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(time.Minute)
+	late := almostLate(t)
 	for !holds() {
 		select {
 		case <-tick.C:

@@ -94,7 +94,7 @@ func TestHandlersGetObjectsThatShareNothingUnlessAskedFor(t *testing.T) {
 				if len(containers) == 6 == share {
 					t.Errorf("6 pods have %d containers between them", len(containers))
 				}
-				list, err := r.sources(t)["wire"].List(metav1.ListOptions{})
+				list, err := cache.ToListerWatcherWithContext(r.sources(t)["wire"]).ListWithContext(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

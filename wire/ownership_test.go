@@ -109,7 +109,7 @@ func fill(v reflect.Value, depth int) {
 		*p = intstr.FromString("http")
 		return
 	case *metav1.FieldsV1:
-		p.Raw = []byte(`{"f:a":{}}`)
+		p.SetRawBytes([]byte(`{"f:a":{}}`))
 		return
 	case *metav1.TypeMeta:
 		return

@@ -47,7 +47,7 @@ func TestDoctorTellsWhatIsBrokenAndWhatToDo(t *testing.T) {
 					}
 				}
 				var out bytes.Buffer
-				e := &env{out: &out, err: io.Discard, log: slog.New(slog.DiscardHandler)}
+				e := &env{out: newPrinter(&out), err: newPrinter(io.Discard), log: slog.New(slog.DiscardHandler)}
 				flags := doctorFlags{selectionFlags: selectionFlags{all: c.all}, wait: time.Second, timeout: 20 * time.Second}
 				if err := examineAll(t.Context(), e, server.MemoryConfig(), "default", flags, strings.Fields(c.args)); err != c.want {
 					t.Errorf("%v, want %v", err, c.want)

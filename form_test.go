@@ -69,12 +69,12 @@ func rested(form store.Form[*unstructured.Unstructured], content map[string]any)
 	if err != nil {
 		panic(err)
 	}
-	// Rest does not remember the object that it is given.
-	rest, ok := s.Rest(&unstructured.Unstructured{Object: content})
-	if !ok {
+	// Unless the object is live, Encode does not remember it.
+	encoded := s.Encode(&unstructured.Unstructured{Object: content}, false)
+	if encoded == nil {
 		return nil, false
 	}
-	return rest.Object(), true
+	return encoded.Get(), true
 }
 
 // The compact form gives back what it was given, down to the type of each number.

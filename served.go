@@ -22,14 +22,14 @@ type served[T any] struct {
 }
 
 // List implements reflector.Source.
-func (s served[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (object.Page, error) {
-	page, err := s.source.List(ctx, opts, held, sink)
+func (s served[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+	page, err := s.source.List(ctx, opts, in, sink)
 	return page, s.note(err)
 }
 
 // Watch implements reflector.Source.
-func (s served[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[T], error) {
-	stream, err := s.source.Watch(ctx, opts, held)
+func (s served[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
+	stream, err := s.source.Watch(ctx, opts, in)
 	return stream, s.note(err)
 }
 

@@ -186,13 +186,13 @@ func TestTarnsOwnClientWorks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, ev := range events {
-				got = append(got, ev.Type.String()+" "+ev.Item.Key.Name)
-				if ev.Type == object.Bookmark && !ev.InitialEnd {
+				got = append(got, ev.Kind.String()+" "+ev.Item.Key.Name)
+				if ev.Bookmark && !ev.InitialEnd {
 					t.Errorf("a bookmark without its mark: %+v", ev)
 				}
 			}
 		}
-		if want := []string{"ADDED a", "ADDED b", "BOOKMARK "}; !slices.Equal(got, want) {
+		if want := []string{"Added a", "Added b", "None "}; !slices.Equal(got, want) {
 			t.Errorf("got %q", got)
 		}
 	})

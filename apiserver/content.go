@@ -57,7 +57,7 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 			err = fromTree(runtime.DeepCopyJSON(tree), into)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("apiserver: reading a %s from a %T: %w", k.Kind, obj, err)
+			return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
 		}
 		obj = into
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
 )
 
 // pending is how many keys wait where a burst is measured.
@@ -135,8 +136,8 @@ func addPopTarn(f *delta.FIFO[pod], objs []pod) func(n int) {
 // addPopBatch is addPopTarn by batches.
 func addPopBatch(f *delta.FIFO[pod], objs []pod) func(n int) {
 	ctx := context.Background()
-	process := func(b *delta.Batch[pod], _ bool) error {
-		keep(len(b.Deltas))
+	process := func(b *object.Batch[pod], _ bool) error {
+		keep(len(b.Changes))
 		return nil
 	}
 	return func(n int) {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/bench/pods"
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -23,7 +22,7 @@ import (
 // The types that everything here is about.
 type (
 	pod   = *corev1.Pod
-	batch = delta.Batch[pod]
+	batch = object.Batch[pod]
 )
 
 // lab has the objects and, of each side, a store that holds them.
@@ -222,8 +221,8 @@ func listed(version string, of []pod) *batch {
 	list, err := object.ListOf(meta, object.Version(version), of...)
 	check(err)
 	return &batch{
-		Deltas: []delta.Delta[pod]{{Type: delta.Replaced, List: &list}},
-		Marks:  []object.Mark{list.Mark},
+		Changes: []object.Change[pod]{{Kind: object.Replaced, List: &list}},
+		Marks:   []object.Mark{list.Mark},
 	}
 }
 

@@ -227,7 +227,7 @@ func (w openWatch) Stop()                             {}
 // tarn is the feed for Tarn.
 func (f *feed) tarn() reflector.Source[pod] {
 	return reflector.SourceFuncs[pod]{
-		ListFunc: func(_ context.Context, _ object.ListOptions, _ object.Held, sink func(object.Item[pod]) error) (object.Page, error) {
+		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[pod], sink func(object.Item[pod]) error) (object.Page, error) {
 			for _, p := range f.initial {
 				item, err := object.ItemOf(meta, p)
 				check(err)
@@ -237,7 +237,7 @@ func (f *feed) tarn() reflector.Source[pod] {
 			}
 			return object.Page{Version: object.Version(f.version)}, nil
 		},
-		WatchFunc: func(ctx context.Context, _ object.WatchOptions, _ object.Held) (object.Stream[pod], error) {
+		WatchFunc: func(ctx context.Context, _ object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {
 			var events []object.Event[pod]
 			return reflector.StreamFuncs[pod]{NextFunc: func() ([]object.Event[pod], error) {
 				select {
@@ -248,7 +248,7 @@ func (f *feed) tarn() reflector.Source[pod] {
 					for _, p := range objs {
 						item, err := object.ItemOf(meta, p)
 						check(err)
-						events = append(events, object.Event[pod]{Type: object.Modified, Item: item})
+						events = append(events, object.Event[pod]{Kind: object.Updated, Item: item})
 					}
 					return events, nil
 				}

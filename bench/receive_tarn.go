@@ -44,12 +44,12 @@ func newTarnOf[T metav1.Object](client *wire.Client, res wire.Resource[T], r rep
 
 func (t *tarn[T]) early() bool { return true }
 
-// held is what the source is told about objects.
-func (t *tarn[T]) held() object.Held {
+// intake is what the source does with objects.
+func (t *tarn[T]) intake() *object.Intake[T] {
 	if !t.replay.Held {
 		return nil
 	}
-	return func(object.Key, object.UID, object.Version) bool { return true }
+	return &object.Intake[T]{Held: func(object.Key, object.UID, object.Version) bool { return true }}
 }
 
 // take gives an item on.
@@ -77,7 +77,7 @@ func (t *tarn[T]) all(ctx context.Context, got func(arrived)) error {
 		opts.Limit = pageSize
 	}
 	for {
-		page, err := t.source.List(ctx, opts, t.held(), func(item object.Item[T]) error { return t.take(item, got) })
+		page, err := t.source.List(ctx, opts, t.intake(), func(item object.Item[T]) error { return t.take(item, got) })
 		if err != nil || page.Continue == "" {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t *tarn[T]) all(ctx context.Context, got func(arrived)) error {
 func (t *tarn[T]) stream(ctx context.Context, got func(arrived)) error {
 	s, err := t.source.Watch(ctx, object.WatchOptions{
 		InitialEvents: true, Bookmarks: true, Match: object.NotOlderThan,
-	}, t.held())
+	}, t.intake())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (t *tarn[T]) stream(ctx context.Context, got func(arrived)) error {
 		}
 		for _, ev := range events {
 			switch {
-			case ev.Type == object.Failed:
+			case ev.Err != nil:
 				return ev.Err
 			case ev.InitialEnd:
 				return nil
@@ -113,7 +113,7 @@ func (t *tarn[T]) stream(ctx context.Context, got func(arrived)) error {
 }
 
 func (t *tarn[T]) events(ctx context.Context, got func(arrived)) error {
-	s, err := t.source.Watch(ctx, object.WatchOptions{Version: "1", Bookmarks: true}, t.held())
+	s, err := t.source.Watch(ctx, object.WatchOptions{Version: "1", Bookmarks: true}, t.intake())
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (t *tarn[T]) events(ctx context.Context, got func(arrived)) error {
 			return err
 		}
 		for _, ev := range events {
-			if ev.Type == object.Failed {
+			if ev.Err != nil {
 				return ev.Err
 			}
 			if err := t.take(ev.Item, got); err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -56,7 +55,7 @@ func singleUpdates(l *lab) []Row {
 // beside client-go's Transaction, which takes its lock once for all.
 func batchUpdates(l *lab) []Row {
 	in := l.indexer.(cache.TransactionStore)
-	var changes []store.Change[pod]
+	var changes []object.Change[pod]
 	c, t := l.arrive(
 		func(objs []pod) func() {
 			var txn []cache.Transaction
@@ -72,15 +71,17 @@ func batchUpdates(l *lab) []Row {
 		func(objs []pod) func() {
 			b := &batch{}
 			for _, p := range objs {
-				b.Deltas = append(b.Deltas, delta.Delta[pod]{Type: delta.Updated, Key: keyOf(p), Object: p})
+				item, err := object.ItemOf(meta, p)
+				check(err)
+				b.Changes = append(b.Changes, object.ChangeOf(object.Updated, &item))
 				b.Marks = []object.Mark{{Version: object.Version(p.ResourceVersion)}}
 			}
 			return func() {
 				var err error
 				changes, err = l.store.Apply(b, changes[:0])
 				check(err)
-				if len(changes) != len(b.Deltas) {
-					fail("Apply changed %d of %d objects", len(changes), len(b.Deltas))
+				if len(changes) != len(b.Changes) {
+					fail("Apply changed %d of %d objects", len(changes), len(b.Changes))
 				}
 			}
 		},

@@ -149,7 +149,7 @@ func (f *DeltaFIFO) Replace(list []any, version string) error {
 		if err != nil {
 			return err
 		}
-		l.Items = append(l.Items, object.Item[record]{Key: r.key, Object: r})
+		l.Items = append(l.Items, object.Item[record]{Key: r.key, Value: object.Decoded(r)})
 	}
 	return closedError(f.fifo.Replace(l))
 }
@@ -174,15 +174,15 @@ func (f *DeltaFIFO) Pop(process cache.PopProcessFunc) (any, error) {
 }
 
 var deltaTypes = [...]cache.DeltaType{
-	delta.Added: cache.Added, delta.Updated: cache.Updated, delta.Deleted: cache.Deleted,
-	delta.Replaced: cache.Replaced, delta.Sync: cache.Sync,
+	object.Added: cache.Added, object.Updated: cache.Updated, object.Deleted: cache.Deleted,
+	object.Replaced: cache.Replaced, object.Synced: cache.Sync,
 }
 
 func deltasOf(deltas delta.Deltas[record]) cache.Deltas {
 	out := make(cache.Deltas, len(deltas))
 	for i := range deltas {
 		d := &deltas[i]
-		out[i].Type, out[i].Object = deltaTypes[d.Type], d.Object.obj
+		out[i].Type, out[i].Object = deltaTypes[d.Kind], d.New().obj
 		if d.Unknown {
 			out[i].Object = cache.DeletedFinalStateUnknown{Key: d.Key.String(), Obj: out[i].Object}
 		}

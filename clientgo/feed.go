@@ -21,65 +21,47 @@ type change struct {
 type feed struct {
 	inf     *informer
 	ctx     context.Context // of the run
-	version object.Version  // at the last Flush
+	version object.Version  // at the last flush
 	synced  bool            // the first list has been applied
 	changes []change
 }
 
-// Add implements reflector.Sink.
-func (f *feed) Add(r record) error { return f.queue(change{record: r}) }
-
-// Update implements reflector.Sink.
-func (f *feed) Update(r record) error { return f.queue(change{record: r}) }
-
-// Delete implements reflector.Sink. The deletion of something unknown is told as well, as
-// in client-go.
-func (f *feed) Delete(r record) error { return f.queue(change{record: r, deleted: true}) }
-
-func (f *feed) queue(c change) error {
-	f.changes = append(f.changes, c)
+// Apply implements object.Sink: it applies what has come. The deletion of an unknown object
+// is reported as well, as in client-go.
+func (f *feed) Apply(b *object.Batch[record]) error {
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		queued := change{record: c.Object, deleted: c.Kind == object.Deleted, list: c.List}
+		if c.Unknown {
+			queued.record = record{key: c.Key}
+		}
+		f.changes = append(f.changes, queued)
+	}
+	for _, m := range b.Marks {
+		f.flush(seen(b, m))
+	}
 	return nil
 }
 
-// DeleteUnknown implements reflector.Sink.
-func (f *feed) DeleteUnknown(t object.Tombstone[record]) error {
-	return f.queue(change{record: record{key: t.Key}, deleted: true})
+// seen returns a batch's mark as client-go counts: at the version of the last event, even if
+// other deletions may share it (object.Reach).
+func seen(b *object.Batch[record], m object.Mark) object.Mark {
+	if n := len(b.Changes); n > 0 {
+		if v := b.Changes[n-1].Version; v.Known() && !v.NotAfter(m.Version) {
+			m.Version = v
+		}
+	}
+	return m
 }
 
-// Replace implements reflector.Sink.
-func (f *feed) Replace(list object.List[record]) error {
-	return f.queue(change{list: &list})
-}
-
-// Bookmark implements reflector.Sink; Flush is told the same.
-func (f *feed) Bookmark(object.Mark) error { return nil }
-
-// Resync implements reflector.Sink; the informer does so by itself.
-func (f *feed) Resync() error { return nil }
-
-// Held implements reflector.Sink.
+// Held implements object.Sink.
 func (f *feed) Held(key object.Key, uid object.UID, version object.Version) bool {
 	obj, ok := f.inf.indexer.getKey(key)
 	return ok && sameVersion(obj, uid, version)
 }
 
-// HeldBy implements reflector.Sink. What has come and is not applied yet decides before the
-// indexer does.
-func (f *feed) HeldBy(key object.Key, uid object.UID, version object.Version) bool {
-	for i := len(f.changes) - 1; i >= 0; i-- {
-		switch c := &f.changes[i]; {
-		case c.list != nil:
-			return false
-		case c.key == key:
-			return !c.deleted && sameLifeUpTo(c.obj, uid, version)
-		}
-	}
-	obj, ok := f.inf.indexer.getKey(key)
-	return ok && sameLifeUpTo(obj, uid, version)
-}
-
-// Flush implements reflector.Flusher: it applies what has come.
-func (f *feed) Flush(mark object.Mark) {
+// flush applies what has come, up to the mark.
+func (f *feed) flush(mark object.Mark) {
 	if len(f.changes) == 0 && mark.Version == f.version {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -240,7 +241,7 @@ func (inf *informer) serve(l *listener) {
 func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
 	func() {
 		defer utilruntime.HandleCrashWithContext(ctx)
-		if thrown := (*reflector.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
+		if thrown := (*object.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
 			panic(thrown.Value)
 		}
 	}()

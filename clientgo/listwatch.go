@@ -99,8 +99,7 @@ func (lw *listWatch[T]) ListWithContext(ctx context.Context, opts metav1.ListOpt
 		Match:     object.Match(opts.ResourceVersionMatch),
 		Limit:     opts.Limit,
 		Continue:  opts.Continue,
-		Owned:     true, // programs written for client-go count on it
-	}, nil, func(item object.Item[T]) error {
+	}, unshared[T](nil), func(item object.Item[T]) error {
 		if item.Err == nil {
 			objs = append(objs, item.Object)
 		}
@@ -144,12 +143,11 @@ func (lw *listWatch[T]) WatchWithContext(ctx context.Context, opts metav1.ListOp
 		Match:         object.Match(opts.ResourceVersionMatch),
 		InitialEvents: opts.SendInitialEvents != nil && *opts.SendInitialEvents,
 		Bookmarks:     opts.AllowWatchBookmarks,
-		Owned:         true,
 	}
 	if opts.TimeoutSeconds != nil {
 		wo.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
 	}
-	stream, err := lw.src.Watch(ctx, wo, nil)
+	stream, err := lw.src.Watch(ctx, wo, unshared[T](nil))
 	if err != nil {
 		return nil, err
 	}
@@ -216,10 +214,10 @@ func (w *wireWatch[T]) event(ev *object.Event[T]) (watch.Event, bool) {
 	if ev.Item.Err != nil {
 		return failed(ev.Item.Err), true
 	}
-	switch ev.Type {
-	case object.Added, object.Modified, object.Deleted:
-		return watch.Event{Type: watch.EventType(ev.Type.String()), Object: ev.Item.Object}, true
-	case object.Bookmark:
+	switch {
+	case ev.Kind != 0:
+		return watch.Event{Type: eventTypes[ev.Kind], Object: ev.Item.Object}, true
+	case ev.Bookmark:
 		obj := w.empty()
 		m, err := meta.Accessor(obj)
 		if err != nil {
@@ -230,11 +228,13 @@ func (w *wireWatch[T]) event(ev *object.Event[T]) (watch.Event, bool) {
 			m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		}
 		return watch.Event{Type: watch.Bookmark, Object: obj}, true
-	case object.Failed:
+	case ev.Err != nil:
 		return failed(ev.Err), true
 	}
 	return watch.Event{}, false
 }
+
+var eventTypes = [...]watch.EventType{object.Added: watch.Added, object.Updated: watch.Modified, object.Deleted: watch.Deleted}
 
 // failed is the event that tells an error.
 func failed(err error) watch.Event {
@@ -250,17 +250,26 @@ func failed(err error) watch.Event {
 type wireRecords[T runtime.Object] struct{ src *wire.Source[T] }
 
 // List implements reflector.Source.
-func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[record]) error) (object.Page, error) {
-	return s.src.List(ctx, opts, held, func(item object.Item[T]) error { return sink(recordItem(&item)) })
+func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
+	return s.src.List(ctx, opts, under[T](in), func(item object.Item[T]) error { return sink(recordItem(&item)) })
 }
 
 // Watch implements reflector.Source.
-func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[record], error) {
-	under, err := s.src.Watch(ctx, opts, held)
+func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
+	stream, err := s.src.Watch(ctx, opts, under[T](in))
 	if err != nil {
 		return nil, err
 	}
-	return &recordStream[T]{Stream: under, initial: opts.InitialEvents}, nil
+	return &recordStream[T]{Stream: stream, initial: opts.InitialEvents}, nil
+}
+
+// under returns the intake of the wire's source. It has the objects that a transform will
+// write to decoded without shared parts; the reflector calls the transform, with records.
+func under[T runtime.Object](in *object.Intake[record]) *object.Intake[T] {
+	if in == nil {
+		return nil
+	}
+	return &object.Intake[T]{Held: in.Held, Unshared: in.Owned()}
 }
 
 func recordItem[T runtime.Object](item *object.Item[T]) object.Item[record] {
@@ -268,7 +277,7 @@ func recordItem[T runtime.Object](item *object.Item[T]) object.Item[record] {
 		Key: item.Key, UID: item.UID, Version: item.Version, Held: item.Held, Err: item.Err, Raw: item.Raw,
 	}
 	if !item.Held && item.Err == nil {
-		out.Object = record{item.Key, item.Object}
+		out.Value = object.Decoded(record{item.Key, item.Object})
 	}
 	return out
 }
@@ -294,7 +303,7 @@ func (s *recordStream[T]) Next() ([]object.Event[record], error) {
 	s.events = s.events[:0]
 	for i := range events {
 		ev := &events[i]
-		out := object.Event[record]{Type: ev.Type, InitialEnd: ev.InitialEnd, Err: ev.Err}
+		out := object.Event[record]{Kind: ev.Kind, Bookmark: ev.Bookmark, InitialEnd: ev.InitialEnd, Err: ev.Err}
 		out.Item = recordItem(&ev.Item)
 		if ev.Err != nil {
 			out.Err = &streamError{ev.Err}
@@ -303,7 +312,7 @@ func (s *recordStream[T]) Next() ([]object.Event[record], error) {
 			out.Item.UID = ""
 		}
 		s.initial = s.initial && !ev.InitialEnd
-		if ev.Type == object.Bookmark || ev.Type == object.Failed || ev.Type == object.Unknown {
+		if ev.Kind == 0 {
 			out.Item.Object = record{}
 		}
 		s.events = append(s.events, out)

@@ -79,19 +79,19 @@ func (lw *lazyListWatch) WatchWithContext(ctx context.Context, opts metav1.ListO
 // records is what our informers and reflectors look for; see recordsOf.
 func (lw *lazyListWatch) records() reflector.Source[record] {
 	return reflector.SourceFuncs[record]{
-		ListFunc: func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[record]) error) (object.Page, error) {
+		ListFunc: func(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
 			found, err := lw.get(ctx)
 			if err != nil {
 				return object.Page{}, err
 			}
-			return recordsOf(found, nil).List(ctx, opts, held, sink)
+			return recordsOf(found, nil).List(ctx, opts, in, sink)
 		},
-		WatchFunc: func(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[record], error) {
+		WatchFunc: func(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
 			found, err := lw.get(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return recordsOf(found, nil).Watch(ctx, opts, held)
+			return recordsOf(found, nil).Watch(ctx, opts, in)
 		},
 	}
 }

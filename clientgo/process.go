@@ -181,12 +181,6 @@ func sameVersion(obj any, uid object.UID, version object.Version) bool {
 	return err == nil && uid != "" && m.GetUID() == uid && version.Known() && m.GetResourceVersion() == string(version)
 }
 
-// sameLifeUpTo reports whether an object has this UID, and this version or an earlier one.
-func sameLifeUpTo(obj any, uid object.UID, version object.Version) bool {
-	m, err := meta.Accessor(obj)
-	return err == nil && uid != "" && m.GetUID() == uid && object.Version(m.GetResourceVersion()).NotAfter(version)
-}
-
 func (inf *informer) noteGone(key string, last any) {
 	inf.note(note{kind: deleted, old: cache.DeletedFinalStateUnknown{Key: key, Obj: last}})
 }

@@ -178,38 +178,43 @@ type storeFeed struct {
 	ctx    context.Context // of the run
 	listed chan struct{}   // closed after the first list
 	lost   func(error)     // has everything listed again
-	losing bool            // until the next Flush
+	losing bool            // until the next flush
 }
 
-// Add implements reflector.Sink.
-func (f *storeFeed) Add(r record) error { return f.told(f.r.store.Add(r.obj), watch.Added) }
-
-// Update implements reflector.Sink.
-func (f *storeFeed) Update(r record) error {
-	return f.told(f.r.store.Update(r.obj), watch.Modified)
-}
-
-// Delete implements reflector.Sink. What to make of the deletion of an unknown object is
-// for the store to say.
-func (f *storeFeed) Delete(r record) error {
-	return f.told(f.r.store.Delete(r.obj), watch.Deleted)
-}
-
-// DeleteUnknown implements reflector.Sink.
-func (f *storeFeed) DeleteUnknown(t object.Tombstone[record]) error {
-	return f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: t.Key.String()}), watch.Deleted)
-}
-
-// told reports what the store did not take.
-func (f *storeFeed) told(err error, event watch.EventType) error {
-	if err != nil {
-		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
+// Apply implements object.Sink: it calls the store for each change. What to make of the
+// deletion of an unknown object is for the store to decide.
+func (f *storeFeed) Apply(b *object.Batch[record]) error {
+	for i := range b.Changes {
+		switch c := &b.Changes[i]; {
+		case c.List != nil:
+			f.replace(c.List)
+		case c.Kind == object.Added:
+			f.told(f.r.store.Add(c.Object.obj), watch.Added)
+		case c.Kind == object.Updated:
+			f.told(f.r.store.Update(c.Object.obj), watch.Modified)
+		case c.Unknown:
+			f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: c.Key.String()}), watch.Deleted)
+		default:
+			f.told(f.r.store.Delete(c.Object.obj), watch.Deleted)
+		}
+	}
+	for _, m := range b.Marks {
+		if len(b.Changes) == 0 {
+			f.bookmark(m)
+		}
+		f.flush(seen(b, m))
 	}
 	return nil
 }
 
-// Replace implements reflector.Sink.
-func (f *storeFeed) Replace(list object.List[record]) error {
+// told reports what the store did not take.
+func (f *storeFeed) told(err error, event watch.EventType) {
+	if err != nil {
+		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
+	}
+}
+
+func (f *storeFeed) replace(list *object.List[record]) {
 	objs := make([]any, 0, len(list.Items))
 	for i := range list.Items {
 		if item := &list.Items[i]; item.Err == nil {
@@ -219,16 +224,14 @@ func (f *storeFeed) Replace(list object.List[record]) error {
 	if err := f.r.store.Replace(objs, string(list.Version)); err != nil {
 		f.losing = true
 		f.lost(fmt.Errorf("unable to sync list result: %w", err))
-		return nil
+		return
 	}
 	if !isClosed(f.listed) {
 		close(f.listed)
 	}
-	return nil
 }
 
-// Bookmark implements reflector.Sink.
-func (f *storeFeed) Bookmark(mark object.Mark) error {
+func (f *storeFeed) bookmark(mark object.Mark) {
 	if marks, ok := f.r.store.(cache.ReflectorBookmarkStore); ok {
 		if err := marks.Bookmark(string(mark.Version)); err != nil {
 			utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to send bookmark event to store", "reflector", f.r.Name())
@@ -236,12 +239,11 @@ func (f *storeFeed) Bookmark(mark object.Mark) error {
 	} else if s, ok := f.r.store.(cache.Store); ok {
 		s.Bookmark(string(mark.Version))
 	}
-	return nil
 }
 
-// Flush implements reflector.Flusher: the store has been told everything up to the mark,
+// flush notes that the store has been told everything up to the mark,
 // unless it did not take the list.
-func (f *storeFeed) Flush(mark object.Mark) {
+func (f *storeFeed) flush(mark object.Mark) {
 	if f.losing {
 		f.losing = false
 		return
@@ -255,10 +257,7 @@ func (f *storeFeed) Flush(mark object.Mark) {
 	}
 }
 
-// Resync implements reflector.Sink; see resyncEvery.
-func (f *storeFeed) Resync() error { return nil }
-
-// Held implements reflector.Sink. Nothing is, so that all objects are decoded.
+// Held implements object.Sink. Nothing is, so that all objects are decoded.
 func (f *storeFeed) Held(object.Key, object.UID, object.Version) bool { return false }
 
 // HeldBy implements reflector.Sink. What the store holds is not known, so a late deletion is

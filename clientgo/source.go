@@ -66,15 +66,23 @@ func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 type owned struct{ reflector.Source[record] }
 
 // List implements reflector.Source.
-func (s owned) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[record]) error) (object.Page, error) {
-	opts.Owned = true
-	return s.Source.List(ctx, opts, held, sink)
+func (s owned) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
+	return s.Source.List(ctx, opts, unshared(in), sink)
 }
 
 // Watch implements reflector.Source.
-func (s owned) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[record], error) {
-	opts.Owned = true
-	return s.Source.Watch(ctx, opts, held)
+func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
+	return s.Source.Watch(ctx, opts, unshared(in))
+}
+
+// unshared returns an intake for objects that share nothing.
+func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
+	out := object.Intake[T]{Unshared: true}
+	if in != nil {
+		out = *in
+		out.Unshared = true
+	}
+	return &out
 }
 
 // lwSource is a reflector.Source by way of a ListerWatcher.
@@ -90,7 +98,7 @@ type lwSource[T any] struct {
 }
 
 // List implements reflector.Source.
-func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ object.Held, sink func(object.Item[T]) error) (object.Page, error) {
+func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
 	list, err := s.list(ctx, metav1.ListOptions{
 		LabelSelector:        opts.Labels,
 		FieldSelector:        opts.Fields,
@@ -116,7 +124,7 @@ func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ objec
 			return fmt.Errorf("object has no meta: %w", err)
 		}
 		key := metaKey(om)
-		item := object.Item[T]{Key: key, Version: object.Version(om.GetResourceVersion()), Object: s.wrap(key, obj)}
+		item := object.Item[T]{Key: key, Version: object.Version(om.GetResourceVersion()), Value: object.Decoded(s.wrap(key, obj))}
 		if s.uids {
 			item.UID = om.GetUID()
 		}
@@ -164,7 +172,7 @@ func isTable(kind schema.GroupVersionKind) bool {
 }
 
 // Watch implements reflector.Source.
-func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[T], error) {
+func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[T]) (object.Stream[T], error) {
 	lo := metav1.ListOptions{
 		LabelSelector:        opts.Labels,
 		FieldSelector:        opts.Fields,
@@ -246,7 +254,7 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 // reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
 	if ev.Type == watch.Error {
-		s.events = append(s.events, object.Event[T]{Type: object.Failed, Err: &streamError{apierrors.FromObject(ev.Object)}})
+		s.events = append(s.events, object.Event[T]{Err: &streamError{apierrors.FromObject(ev.Object)}})
 		return
 	}
 	m, err := s.source.understand(ev.Object)
@@ -257,26 +265,25 @@ func (s *lwStream[T]) add(ev watch.Event) {
 	out := object.Event[T]{Item: object.Item[T]{Version: object.Version(m.GetResourceVersion())}}
 	switch ev.Type {
 	case watch.Added:
-		out.Type = object.Added
+		out.Kind = object.Added
 	case watch.Modified:
-		out.Type = object.Modified
+		out.Kind = object.Updated
 	case watch.Deleted:
-		out.Type = object.Deleted
+		out.Kind = object.Deleted
 	case watch.Bookmark:
-		out.Type = object.Bookmark
+		out.Bookmark = true
 		out.InitialEnd = m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 		s.events = append(s.events, out)
 		return
 	default:
-		out.Type = object.Unknown
-		s.events = append(s.events, out)
+		s.events = append(s.events, object.Event[T]{})
 		return
 	}
 	out.Item.Key = metaKey(m)
 	if s.source.uids {
 		out.Item.UID = m.GetUID()
 	}
-	out.Item.Object = s.source.wrap(out.Item.Key, ev.Object)
+	out.Item.Value = object.Decoded(s.source.wrap(out.Item.Key, ev.Object))
 	s.events = append(s.events, out)
 }
 

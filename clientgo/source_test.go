@@ -40,10 +40,10 @@ func checkSource(ctx context.Context, t *testing.T, src reflector.Source[runtime
 		}
 		events = append(events, more...)
 	}
-	if e := events[0]; e.Type != object.Added || e.Item.Key != item.Key || e.Item.UID != item.UID {
+	if e := events[0]; e.Kind != object.Added || e.Item.Key != item.Key || e.Item.UID != item.UID {
 		t.Errorf("first %v", e)
 	}
-	if e := events[1]; e.Type != object.Bookmark || !e.InitialEnd || !e.Item.Version.Known() {
+	if e := events[1]; !e.Bookmark || !e.InitialEnd || !e.Item.Version.Known() {
 		t.Errorf("then %v", e)
 	}
 	if err := stream.Close(); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // reconciled runs parts and a controller of a source until so many keys were reconciled,
@@ -57,7 +56,7 @@ func ExamplePredicate() {
 	srv := newPods("shop/db")
 	srv.set("shop/web", label[*corev1.Pod]("app", "web"))
 	pods := newInformer("pods", srv)
-	deletions := func(e informer.Event[*corev1.Pod]) bool { return e.Kind == store.Deleted }
+	deletions := func(e informer.Event[*corev1.Pod]) bool { return e.Kind == object.Deleted }
 	labelled := controller.Where(func(p *corev1.Pod) bool { return p.Labels["app"] == "web" })
 	reconciled(1, controller.For(pods, controller.AnyOf(deletions, labelled), controller.SpecChanged[*corev1.Pod]()), pods)
 	// Output: shop/web

@@ -88,7 +88,7 @@ func (s *server[T]) put(obj T) T {
 		before.SetResourceVersion(s.objects[key].GetResourceVersion())
 		delete(s.objects, key)
 	case exists:
-		typ = object.Modified
+		typ = object.Updated
 		s.objects[key] = obj
 	default:
 		s.objects[key] = obj
@@ -97,7 +97,7 @@ func (s *server[T]) put(obj T) T {
 	if err != nil {
 		panic(err)
 	}
-	s.history = append(s.history, object.Event[T]{Type: typ, Item: item})
+	s.history = append(s.history, object.Event[T]{Kind: typ, Item: item})
 	s.wake()
 	return before
 }
@@ -270,7 +270,7 @@ func (s *server[T]) stall(on bool) {
 }
 
 // List implements reflector.Source.
-func (s *server[T]) List(_ context.Context, _ object.ListOptions, _ object.Held, sink func(object.Item[T]) error) (object.Page, error) {
+func (s *server[T]) List(_ context.Context, _ object.ListOptions, _ *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	page := object.Page{Version: object.Version(strconv.Itoa(s.version))}
@@ -287,7 +287,7 @@ func (s *server[T]) List(_ context.Context, _ object.ListOptions, _ object.Held,
 }
 
 // Watch implements reflector.Source.
-func (s *server[T]) Watch(ctx context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[T], error) {
+func (s *server[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[T]) (object.Stream[T], error) {
 	at, err := strconv.Atoi(string(opts.Version))
 	if err != nil {
 		return nil, apierrors.NewBadRequest("not that kind of watch")

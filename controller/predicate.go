@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
-	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/object"
 )
 
 // Predicate says whether a change is worth a reconcile. Of several all must agree. It
@@ -18,7 +18,7 @@ type Predicate[T any] func(e informer.Event[T]) bool
 // who leaves is told too.
 func Where[T any](cond func(obj T) bool) Predicate[T] {
 	return func(e informer.Event[T]) bool {
-		return cond(e.New()) || e.Kind == store.Updated && cond(e.Old())
+		return cond(e.New()) || e.Kind == object.Updated && cond(e.Old())
 	}
 }
 
@@ -35,7 +35,7 @@ func AnyOf[T any](predicates ...Predicate[T]) Predicate[T] {
 // server's history to the next, whose generations do not compare.
 func SpecChanged[T metav1.Object]() Predicate[T] {
 	return func(e informer.Event[T]) bool {
-		if e.Kind != store.Updated || e.Rewound {
+		if e.Kind != object.Updated || e.Rewound {
 			return true
 		}
 		a, b := e.Old(), e.New()

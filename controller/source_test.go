@@ -15,7 +15,6 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // told runs a controller of a source and returns what it is told by what happens.
@@ -76,7 +75,7 @@ func TestPredicatesLeaveChangesOut(t *testing.T) {
 // The generations of two histories do not compare.
 func TestW19_SpecChangedLetsARewindPass(t *testing.T) {
 	var e informer.Event[*corev1.Pod]
-	e.Kind, e.Rewound = store.Updated, true
+	e.Kind, e.Rewound = object.Updated, true
 	if !controller.SpecChanged[*corev1.Pod]()(e) {
 		t.Error("an update across a rewind is left out")
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // For is the source of an informer's own objects: the key of each, and again when it
@@ -26,7 +25,7 @@ func For[T any](inf *informer.Informer[T], when ...Predicate[T]) Source[object.K
 // object. It should be quick; a panic of it is reported, and costs that object's keys.
 func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
 	return watch(inf, when, func(e *informer.Event[T], add func(K)) {
-		if e.Kind == store.Updated {
+		if e.Kind == object.Updated {
 			keys(e.Old(), add)
 		}
 		keys(e.New(), add)
@@ -133,7 +132,7 @@ func (w *watcher[T, K]) one(e *informer.Event[T]) {
 		}
 	}
 	w.into = &w.live
-	if e.Initial || e.Kind == store.Resynced {
+	if e.Initial || e.Kind == object.Synced {
 		w.into = &w.initial
 	}
 	w.keys(e, w.add)

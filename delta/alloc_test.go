@@ -14,7 +14,7 @@ import (
 func TestAllocations(t *testing.T) {
 	ctx := context.Background()
 	one := func(delta.Deltas[meta], bool) error { return nil }
-	all := func(*delta.Batch[meta], bool) error { return nil }
+	all := func(*object.Batch[meta], bool) error { return nil }
 	for _, n := range []int{1, 20, 3000} {
 		objs := metas(n)
 		for name, round := range map[string]func(f *delta.FIFO[meta]){
@@ -52,7 +52,7 @@ func TestAllocations(t *testing.T) {
 				for _, o := range objs {
 					_ = f.Add(o)
 				}
-				_ = f.PopBatch(ctx, func(*delta.Batch[meta], bool) error { return delta.ErrRequeue })
+				_ = f.PopBatch(ctx, func(*object.Batch[meta], bool) error { return delta.ErrRequeue })
 				_ = f.PopBatch(ctx, all)
 			},
 		} {
@@ -85,11 +85,11 @@ func TestProcessedObjectsAreReleased(t *testing.T) {
 				must(t, f.Pop(ctx, func(delta.Deltas[*thing], bool) error { return nil }))
 			}
 			if mode.batch && i%10 == 0 {
-				must(t, f.PopBatch(ctx, func(*delta.Batch[*thing], bool) error { return nil }))
+				must(t, f.PopBatch(ctx, func(*object.Batch[*thing], bool) error { return nil }))
 			}
 		}
 		if mode.batch {
-			must(t, f.PopBatch(ctx, func(*delta.Batch[*thing], bool) error { return nil }))
+			must(t, f.PopBatch(ctx, func(*object.Batch[*thing], bool) error { return nil }))
 		} else {
 			popAll(t, f, nil)
 		}

@@ -65,7 +65,7 @@ func BenchmarkAddPopBatch(b *testing.B) {
 	for _, n := range depths {
 		b.Run(fmt.Sprintf("pending=%d", n), func(b *testing.B) {
 			objs, f, ctx := metas(n), newMetas(b, delta.Options[meta]{}), context.Background()
-			process := func(*delta.Batch[meta], bool) error { return nil }
+			process := func(*object.Batch[meta], bool) error { return nil }
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, o := range objs {
@@ -83,7 +83,7 @@ func BenchmarkAddDeletePopBatch(b *testing.B) {
 	for _, n := range depths {
 		b.Run(fmt.Sprintf("pending=%d", 2*n), func(b *testing.B) {
 			objs, f, ctx := metas(n), newMetas(b, delta.Options[meta]{}), context.Background()
-			process := func(*delta.Batch[meta], bool) error { return nil }
+			process := func(*object.Batch[meta], bool) error { return nil }
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, o := range objs {
@@ -107,7 +107,7 @@ func BenchmarkReplacePopBatch(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			process := func(*delta.Batch[meta], bool) error { return nil }
+			process := func(*object.Batch[meta], bool) error { return nil }
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = f.Replace(list)

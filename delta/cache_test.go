@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -74,14 +73,14 @@ func (c twice) Keys() iter.Seq[object.Key] {
 }
 
 // apply does what a store does with deltas.
-func (c *cache) apply(deltas []delta.Delta[*thing]) {
+func (c *cache) apply(deltas []object.Change[*thing]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range deltas {
 		switch {
 		case d.List != nil:
 			replaceIn(c.m, *d.List)
-		case d.Type == delta.Deleted:
+		case d.Kind == object.Deleted:
 			delete(c.m, d.Key)
 		default:
 			c.m[d.Key] = d.Object

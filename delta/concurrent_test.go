@@ -85,7 +85,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.Int32, batch bool) (err error) {
-	process := func(deltas []delta.Delta[*thing]) error {
+	process := func(deltas []object.Change[*thing]) error {
 		if busy.Add(1) != 1 {
 			return errors.New("two process functions at a time")
 		}
@@ -101,7 +101,7 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 			if ok && !d.Object.version.After(old.version) {
 				return fmt.Errorf("%v after %v", d.Object, old)
 			}
-			held.apply([]delta.Delta[*thing]{d})
+			held.apply([]object.Change[*thing]{d})
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 		}
 	}()
 	if batch {
-		return f.PopBatch(context.Background(), func(b *delta.Batch[*thing], _ bool) error { return process(b.Deltas) })
+		return f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error { return process(b.Changes) })
 	}
 	return f.Pop(context.Background(), func(d delta.Deltas[*thing], _ bool) error { return process(d) })
 }
@@ -121,8 +121,7 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 func TestConcurrentLists(t *testing.T) {
 	held := newCache()
 	scopes := []object.Scope{"a", "b", "c"}
-	f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: 16,
-		ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+	f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: 16})
 	told := make([]map[object.Key]*thing, len(scopes))
 	var producing, consuming sync.WaitGroup
 	for i, scope := range scopes {
@@ -151,12 +150,12 @@ func TestConcurrentLists(t *testing.T) {
 					err = f.Replace(l)
 				case 1, 2:
 					delete(told[i], o.key)
-					err = f.Delete(o)
+					err = f.Apply(scoped(object.Deleted, o))
 				case 3:
 					err = errors.Join(f.Resync(), f.Bookmark(object.Mark{Scope: scope, Version: o.version}))
 				default:
 					told[i][o.key] = o
-					err = f.Update(o)
+					err = f.Apply(scoped(object.Updated, o))
 				}
 				if err != nil {
 					t.Error(err)
@@ -169,14 +168,14 @@ func TestConcurrentLists(t *testing.T) {
 		for n := 0; ; n++ {
 			var err error
 			if n%3 == 0 {
-				err = f.PopBatch(context.Background(), func(b *delta.Batch[*thing], _ bool) error {
+				err = f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error {
 					for _, m := range b.Marks {
 						if marks[m.Scope].Version.After(m.Version) { // the same where a deletion has left it open
 							t.Errorf("mark %v after %v", m, marks[m.Scope])
 						}
 						marks[m.Scope] = m
 					}
-					held.apply(b.Deltas)
+					held.apply(b.Changes)
 					return nil
 				})
 			} else {
@@ -325,7 +324,7 @@ func TestOldest(t *testing.T) {
 		must(t, f.Add(at("b", 2)))
 		wait(time.Second)
 		want(t, "of two", f.Stats().Oldest, 2*time.Second)
-		_ = f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error {
+		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
 			want(t, "in flight", f.Stats().Oldest, time.Duration(0))
 			return delta.ErrRequeue
 		})
@@ -343,7 +342,7 @@ func TestOldest(t *testing.T) {
 		want(t, "of a list", f.Stats().Oldest, time.Second)
 		batch(t, f)
 		must(t, f.Bookmark(object.Mark{Version: "4"}))
-		_ = f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error {
+		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
 			must(t, f.Add(at("a", 5)))
 			return delta.ErrRequeue
 		})

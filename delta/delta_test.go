@@ -30,15 +30,6 @@ func TestAnObjectWithoutAKeyIsRefused(t *testing.T) {
 	want(t, "pending", f.Len(), 0)
 }
 
-func TestTypeNames(t *testing.T) {
-	for typ, name := range map[delta.Type]string{
-		0: "Invalid", delta.Added: "Added", delta.Updated: "Updated", delta.Deleted: "Deleted",
-		delta.Replaced: "Replaced", delta.Sync: "Sync", 200: "Invalid",
-	} {
-		want(t, "name", typ.String(), name)
-	}
-}
-
 func TestNoDeltas(t *testing.T) {
 	var none delta.Deltas[*thing]
 	if _, ok := none.Oldest(); ok {

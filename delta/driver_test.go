@@ -32,7 +32,7 @@ type driver struct {
 	epoch  object.Epoch
 	keys   []object.Key
 	trace  []string
-	scope  func(object.Key) object.Scope
+	scoped bool // events come in batches, with the marks of their namespaces
 }
 
 // fewKeys collide often.
@@ -42,13 +42,9 @@ var fewKeys = []object.Key{
 }
 
 func newDriver(c chooser, keys []object.Key) *driver {
-	d := &driver{c: c, keys: keys, held: newCache(), told: map[object.Key]*thing{}, next: 9,
-		scope: func(object.Key) object.Scope { return object.Everything }}
+	d := &driver{c: c, keys: keys, held: newCache(), told: map[object.Key]*thing{}, next: 9}
 	opts := delta.Options[*thing]{}
-	if c.choose("scopes by namespace", 2) == 1 {
-		d.scope = func(k object.Key) object.Scope { return object.Scope(k.Namespace) }
-		opts.ScopeOf = d.scope
-	}
+	d.scoped = c.choose("scopes by namespace", 2) == 1
 	opts.ReplacedAsSync = c.choose("replaced as sync", 4) == 3
 	var known *cache
 	if c.choose("known is nil", 4) != 3 {
@@ -113,23 +109,11 @@ func (d *driver) thing() *thing {
 func (d *driver) produce() {
 	switch d.c.choose("what", 11) {
 	case 0, 1:
-		o := d.thing()
-		d.note("Add %v", o)
-		d.ok(d.f.Add(o))
-		d.m.event(delta.Added, d.scope(o.key), o)
-		d.told[o.key] = o
+		d.event(object.Added)
 	case 2:
-		o := d.thing()
-		d.note("Update %v", o)
-		d.ok(d.f.Update(o))
-		d.m.event(delta.Updated, d.scope(o.key), o)
-		d.told[o.key] = o
+		d.event(object.Updated)
 	case 3, 4:
-		o := d.thing()
-		d.note("Delete %v", o)
-		d.ok(d.f.Delete(o))
-		d.m.event(delta.Deleted, d.scope(o.key), o)
-		delete(d.told, o.key)
+		d.event(object.Deleted)
 	case 5:
 		t := object.Tombstone[*thing]{Key: d.key()}
 		if d.c.choose("with object", 2) == 1 {
@@ -155,6 +139,33 @@ func (d *driver) produce() {
 		d.look()
 	}
 	d.glance()
+}
+
+// event queues an event: by the method for its kind, or as a batch with a mark.
+func (d *driver) event(kind object.Kind) {
+	o := d.thing()
+	d.note("%v %v", kind, o)
+	mark := object.Mark{Epoch: d.m.marks[object.Everything].Epoch, Version: o.version}
+	switch {
+	case d.scoped:
+		mark.Scope, mark.Epoch = object.Scope(o.key.Namespace), d.epoch
+		d.ok(d.f.Apply(&object.Batch[*thing]{
+			Changes: []object.Change[*thing]{changeOf(kind, o)}, Marks: []object.Mark{mark}}))
+	case kind == object.Added:
+		d.ok(d.f.Add(o))
+	case kind == object.Updated:
+		d.ok(d.f.Update(o))
+	default:
+		d.ok(d.f.Delete(o))
+		mark = object.Mark{} // other deletions may share the version
+	}
+	if kind != object.Deleted {
+		d.told[o.key] = o
+	} else if d.m.deletable(changeOf(kind, o)) {
+		delete(d.told, o.key)
+	}
+	d.m.event(kind, o)
+	d.m.bookmark(mark)
 }
 
 func (d *driver) anyScope() object.Scope {
@@ -188,7 +199,7 @@ func (d *driver) replace() {
 		}
 		list.Items = append(list.Items, item)
 	}
-	d.note("Replace %v", show([]delta.Delta[*thing]{{List: &list}}))
+	d.note("Replace %v", show([]object.Change[*thing]{{List: &list}}))
 	// Each gets its own: the FIFO owns what it is given.
 	mine := list
 	mine.Items = slices.Clone(list.Items)
@@ -286,7 +297,7 @@ var outcomes = []outcome{{nil, true}, {nil, true}, {nil, true}, {errPlain, true}
 	{delta.Requeue(errPlain), false}, {delta.ErrRequeue, false}, {errPanic, false}}
 
 // process is a consumer: things go on before and after it applies what it got.
-func (d *driver) process(deltas []delta.Delta[*thing]) error {
+func (d *driver) process(deltas []object.Change[*thing]) error {
 	end := outcomes[d.c.choose("outcome", len(outcomes))]
 	d.note("… in flight, will end with %v, apply %v", end.err, end.applies)
 	d.losing = end.err == errPlain && !end.applies
@@ -360,17 +371,17 @@ func (d *driver) popBatch() {
 	}
 	d.note("PopBatch …")
 	back := d.consume(func(ctx context.Context) error {
-		return d.f.PopBatch(ctx, func(got *delta.Batch[*thing], initial bool) error {
+		return d.f.PopBatch(ctx, func(got *object.Batch[*thing], initial bool) error {
 			want, marks := d.m.popBatch()
-			if show(got.Deltas) != show(want) || initial == d.m.synced {
-				d.fail("took, initial %v,\n%swant, initial %v,\n%s", initial, show(got.Deltas), !d.m.synced, show(want))
+			if show(got.Changes) != show(want) || initial == d.m.synced {
+				d.fail("took, initial %v,\n%swant, initial %v,\n%s", initial, show(got.Changes), !d.m.synced, show(want))
 			}
 			if !slices.Equal(got.Marks, marks) {
 				d.fail("marks are %v, want %v", got.Marks, marks)
 			}
-			err := d.process(got.Deltas)
-			if show(got.Deltas) != show(want) || !slices.Equal(got.Marks, marks) {
-				d.fail("what is in flight changed to\n%sfrom\n%s", show(got.Deltas), show(want))
+			err := d.process(got.Changes)
+			if show(got.Changes) != show(want) || !slices.Equal(got.Marks, marks) {
+				d.fail("what is in flight changed to\n%sfrom\n%s", show(got.Changes), show(want))
 			}
 			return err
 		})
@@ -387,10 +398,10 @@ func (d *driver) putBack() {
 	for range 1 + d.c.choose("deltas", 2) {
 		o := d.thing()
 		o.key = key
-		t := []delta.Type{delta.Added, delta.Updated, delta.Deleted}[d.c.choose("type", 3)]
-		deltas = append(deltas, delta.Delta[*thing]{Type: t, Key: key, Object: o})
+		t := []object.Kind{object.Added, object.Updated, object.Deleted}[d.c.choose("type", 3)]
+		deltas = append(deltas, changeOf(t, o))
 	}
-	if len(deltas) == 2 && deltas[0].Type == delta.Deleted {
+	if len(deltas) == 2 && deltas[0].Kind == object.Deleted {
 		deltas[0].Unknown = d.c.choose("unknown", 2) == 1
 	}
 	d.note("AddIfAbsent %v", show(deltas))
@@ -411,9 +422,9 @@ func (d *driver) drain(batch bool) {
 	for len(d.m.whole) > 0 || batch && len(d.m.moved) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if batch || len(d.m.flat) == 0 {
-			d.ok(d.f.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error {
+			d.ok(d.f.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
 				d.m.popBatch()
-				d.held.apply(b.Deltas)
+				d.held.apply(b.Changes)
 				return nil
 			}))
 			d.m.finish(false, true)

@@ -56,7 +56,7 @@ func podList(version object.Version, listed ...pod) object.List[pod] {
 
 func printDeltas(deltas delta.Deltas[pod], _ bool) error {
 	for _, d := range deltas {
-		fmt.Println(d.Type, d.Object.Name, d.Object.Version)
+		fmt.Println(d.Kind, d.Object.Name, d.Object.Version)
 	}
 	return nil
 }
@@ -90,9 +90,9 @@ func ExampleFIFO_PopBatch() {
 	_ = f.Update(pod{"web", "3"})
 
 	// Everything, as it came, and the version at which it ends.
-	_ = f.PopBatch(context.Background(), func(batch *delta.Batch[pod], initial bool) error {
+	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], initial bool) error {
 		fmt.Println("the state at version", batch.Marks[0].Version)
-		return printDeltas(batch.Deltas, initial)
+		return printDeltas(batch.Changes, initial)
 	})
 	// Output:
 	// the state at version 3
@@ -110,7 +110,7 @@ func ExampleFIFO_Replace() {
 
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], _ bool) error {
-			fmt.Println(deltas[0].Type, deltas[0].Object, "final state unknown:", deltas[0].Unknown)
+			fmt.Println(deltas[0].Kind, deltas[0].Object, "final state unknown:", deltas[0].Unknown)
 			return nil
 		})
 	}
@@ -126,13 +126,13 @@ func ExampleFIFO_Replace_batch() {
 	_ = f.Replace(podList("9", pod{"web", "1"}, pod{"mail", "7"}))
 	_ = f.Delete(pod{"mail", "10"})
 
-	_ = f.PopBatch(context.Background(), func(batch *delta.Batch[pod], _ bool) error {
-		for _, d := range batch.Deltas {
+	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
+		for _, d := range batch.Changes {
 			if d.List != nil {
-				fmt.Println(d.Type, "by", len(d.List.Items), "items at version", d.List.Version)
+				fmt.Println(d.Kind, "by", len(d.List.Items), "items at version", d.List.Version)
 				continue
 			}
-			fmt.Println(d.Type, d.Object)
+			fmt.Println(d.Kind, d.Object)
 		}
 		return nil
 	})
@@ -179,8 +179,8 @@ func ExampleFIFO_Held() {
 func ExampleFIFO_Bookmark() {
 	f := newPods(delta.Options[pod]{})
 	_ = f.Bookmark(object.Mark{Version: "100"})
-	_ = f.PopBatch(context.Background(), func(batch *delta.Batch[pod], _ bool) error {
-		fmt.Println(len(batch.Deltas), "deltas, and the state is that of version", batch.Marks[0].Version)
+	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
+		fmt.Println(len(batch.Changes), "deltas, and the state is that of version", batch.Marks[0].Version)
 		return nil
 	})
 	// Output: 0 deltas, and the state is that of version 100
@@ -214,8 +214,8 @@ func ExampleOptions_limit() {
 	}()
 	most, total := 0, 0
 	for {
-		err := f.PopBatch(context.Background(), func(batch *delta.Batch[pod], _ bool) error {
-			most, total = max(most, len(batch.Deltas)), total+len(batch.Deltas)
+		err := f.PopBatch(context.Background(), func(batch *object.Batch[pod], _ bool) error {
+			most, total = max(most, len(batch.Changes)), total+len(batch.Changes)
 			return nil
 		})
 		if errors.Is(err, delta.ErrClosed) {
@@ -235,7 +235,7 @@ func ExampleFIFO_Resync() {
 	}
 	// Output:
 	// Updated web 3
-	// Sync db 2
+	// Synced db 2
 }
 
 func ExampleFIFO_DeleteUnknown() {
@@ -262,7 +262,7 @@ func ExampleFIFO_AddIfAbsent() {
 	fmt.Println(f.Keys())
 
 	_ = f.Update(pod{"db", "3"})
-	_ = f.AddIfAbsent(delta.Deltas[pod]{{Type: delta.Added, Key: object.Key{Name: "db"}, Object: pod{"db", "2"}}})
+	_ = f.AddIfAbsent(delta.Deltas[pod]{{Kind: object.Added, Key: object.Key{Name: "db"}, Value: object.Decoded(pod{"db", "2"})}})
 	fmt.Println(f.List())
 	// Output:
 	// [db web]
@@ -276,7 +276,7 @@ func ExampleFIFO_Get() {
 	deltas, ok := f.Get(object.Key{Name: "web"})
 	oldest, _ := deltas.Oldest()
 	newest, _ := deltas.Newest()
-	fmt.Println(ok, oldest.Type, newest.Type)
+	fmt.Println(ok, oldest.Kind, newest.Kind)
 	fmt.Println(f.Len(), "key and", f.Stats().Deltas, "deltas")
 	// Output:
 	// true Added Deleted

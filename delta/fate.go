@@ -5,9 +5,9 @@ import "github.com/tarnproject/tarn/object"
 // fate is what one log makes of one key: the newest delta that names it, or item
 // of a whole list, and what lists after that say.
 type fate[T any] struct {
-	delta *Delta[T]       // set if that is a delta
-	item  *object.Item[T] // set if that is an item, which is then decodable
-	list  *wholeList[T]   // the item's
+	delta *object.Change[T] // set if that is a delta
+	item  *object.Item[T]   // set if that is an item, which is then decodable
+	list  *wholeList[T]     // the item's
 	// gone is the first list after that which says that the key does not exist; what
 	// still later ones say is no news.
 	gone *wholeList[T]
@@ -17,7 +17,7 @@ type fate[T any] struct {
 
 // deleted reports whether the key does not exist after the log.
 func (f fate[T]) deleted() bool {
-	return f.gone != nil || f.delta != nil && f.delta.Type == Deleted
+	return f.gone != nil || f.delta != nil && f.delta.Kind == object.Deleted
 }
 
 // find returns the item of a key; of several, the last that is decodable.
@@ -78,22 +78,22 @@ func (l *log[T]) fate(key object.Key) (f fate[T]) {
 	return f
 }
 
-// object returns the newest object that the log has of a key and that is not a
-// deleted one's.
-func (l *log[T]) object(key object.Key) (obj T, ok bool) {
+// newest returns the newest state that the log has of a key, other than the last state
+// of a deleted object. Only identity and value of the result are set.
+func (l *log[T]) newest(key object.Key) (state object.Change[T], ok bool) {
 	at := -1
 	l.chain(key, func(i int) {
-		if l.deltas[i].Type != Deleted {
-			obj, ok, at = l.deltas[i].Object, true, i
+		if l.deltas[i].Kind != object.Deleted {
+			state, ok, at = l.deltas[i], true, i
 		}
 	})
 	for i := range l.lists {
 		w := &l.lists[i]
 		if item, listed := w.find(key); listed && !item.Held && item.Err == nil && l.at(w.pos) > at {
-			obj, ok = item.Value(), true
+			state, ok = object.ChangeOf(0, item), true
 		}
 	}
-	return obj, ok
+	return state, ok
 }
 
 // names calls yield for every key that the log has a delta or an item of, for some
@@ -106,47 +106,57 @@ func (l *log[T]) names(yield func(object.Key)) {
 			for j := range d.List.Items {
 				yield(d.List.Items[j].Key)
 			}
-		case d.Type != 0:
+		case d.Kind != 0:
 			yield(d.Key)
 		}
 	}
 }
 
-// exists reports whether a key exists for a consumer that holds Known and to whom
-// the log handed, which may be nil, was given; and the newest object of it. What was
-// handed over decides before Known does, however far its processing has come.
-func (f *FIFO[T]) exists(key object.Key, handed *log[T]) (obj T, ok bool) {
+// exists reports whether a key exists for a consumer that holds Known and that was handed
+// a log, which may be nil; and its newest state. The log decides before Known does, however
+// far its processing has come.
+func (f *FIFO[T]) exists(key object.Key, handed *log[T]) (state object.Change[T], ok bool) {
 	if handed != nil {
 		ft := handed.fate(key)
 		if ft.deleted() {
-			return obj, false
+			return state, false
 		}
-		if obj, ok = handed.object(key); ok {
-			return obj, true
+		if state, ok = handed.newest(key); ok {
+			return state, true
 		}
 		if ft.item != nil && f.opts.Known == nil {
-			return obj, true // it was listed as held, so it is held, if not here
+			// It was listed as held, so the consumer holds it.
+			return object.ChangeOf(0, ft.item), true
 		}
 	}
 	return f.known(key)
 }
 
-func (f *FIFO[T]) known(key object.Key) (obj T, ok bool) {
+func (f *FIFO[T]) known(key object.Key) (state object.Change[T], ok bool) {
 	if f.opts.Known == nil {
-		return obj, false
+		return state, false
 	}
-	return f.opts.Known.Get(key)
+	obj, ok := f.opts.Known.Get(key)
+	if !ok {
+		return state, false
+	}
+	item, err := f.item(obj)
+	if err != nil {
+		item = object.Item[T]{Value: object.Decoded(obj)} // it exists, whatever its identity
+	}
+	item.Key = key
+	return object.ChangeOf(0, &item), true
 }
 
-// held returns the newest object of a key for an item of the list w that was not
+// held returns the newest state of a key for an item of the list w that was not
 // decoded because it is held. before is what was pending when the list came.
-func (f *FIFO[T]) held(key object.Key, before *log[T], w *wholeList[T]) (obj T, ok bool) {
+func (f *FIFO[T]) held(key object.Key, before *log[T], w *wholeList[T]) (state object.Change[T], ok bool) {
 	for _, l := range [...]*log[T]{before, f.handed(w)} {
 		if l == nil {
 			continue
 		}
-		if obj, ok = l.object(key); ok {
-			return obj, true
+		if state, ok = l.newest(key); ok {
+			return state, true
 		}
 	}
 	return f.known(key)

@@ -20,8 +20,7 @@ import (
 //     and PopBatch, so that order holds to the end of processing.
 //   - What is being processed counts as known, its newest delta deciding, until it
 //     has been processed or put back: a list that comes meanwhile loses no deletion.
-//   - A batch holds everything up to its marks. After them it may hold deletions of one
-//     version, of which more may come.
+//   - A batch holds everything that came before its marks and nothing after.
 //
 // All methods may be called from any goroutine. A process function runs without the
 // lock and may call every method but Pop and PopBatch, which would wait for
@@ -54,7 +53,7 @@ type FIFO[T any] struct {
 	spare  *log[T] // empty, for the next flight
 
 	marks marks
-	batch Batch[T] // the one in flight; belongs to the goroutine that took it
+	batch object.Batch[T] // the one in flight; belongs to the goroutine that took it
 
 	consumers line // wait for something to take, or for their turn
 	producers line // wait for room
@@ -90,82 +89,124 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*FIFO[T], error) {
 	}, nil
 }
 
-// Add tells that a watch saw the object come to be. The error is [ErrClosed], or
-// says that the object has no key.
-func (f *FIFO[T]) Add(obj T) error { return f.put(Added, obj) }
+// Add queues an object that a watch reported as created, and moves the mark to its
+// version. The error is [ErrClosed], or says that the object has no key.
+func (f *FIFO[T]) Add(obj T) error { return f.put(object.Added, obj) }
 
-// Update tells that a watch saw a new version of the object. Its errors are those
-// of Add.
-func (f *FIFO[T]) Update(obj T) error { return f.put(Updated, obj) }
+// Update queues a new version of an object. Otherwise it is Add.
+func (f *FIFO[T]) Update(obj T) error { return f.put(object.Updated, obj) }
 
-// put is the hot path: no defer, and no user code under the lock.
-func (f *FIFO[T]) put(t Type, obj T) error {
-	key, version, scope, err := f.identify(obj)
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	if err := f.admit(); err != nil {
-		f.mu.Unlock()
-		return err
-	}
-	f.populate()
-	f.marks.event(scope, version, false)
-	d := f.pending.extend()
-	d.Type, d.Key, d.Object = t, key, obj
-	f.pending.stamp(f.born)
-	f.consumers.wake()
-	f.mu.Unlock()
-	return nil
-}
+// Delete queues the deletion of an object; obj is its last state. It is dropped when the
+// key is neither known nor pending (Q05). It moves no mark: other deletions may share
+// its version. Its errors are those of Add.
+func (f *FIFO[T]) Delete(obj T) error { return f.put(object.Deleted, obj) }
 
-// Delete tells that a watch saw the object go; obj is its last state. It is dropped
-// when the key is neither known nor pending, but its version counts all the same: as seen,
-// and as complete when the next version or a bookmark comes, because deletions may share a
-// version ([object.Reach]). Its errors are those of Add.
-func (f *FIFO[T]) Delete(obj T) error {
-	key, version, scope, err := f.identify(obj)
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.admit(); err != nil {
-		return err
-	}
-	f.populate()
-	f.marks.event(scope, version, true)
-	f.delete(&Delta[T]{Type: Deleted, Key: key, Object: obj})
-	return nil
-}
-
-// DeleteUnknown tells that an object is gone whose deletion nobody saw, so that
-// the tombstone's object, which may be the zero value, is only the last state known.
-// It moves no mark: nobody knows the deletion's version. Otherwise it is Delete.
+// DeleteUnknown queues the deletion of an object whose deletion was not observed: the
+// tombstone's object, which may be the zero value, is only the last state known.
+// Otherwise it is Delete.
 func (f *FIFO[T]) DeleteUnknown(t object.Tombstone[T]) error {
+	return f.one(&object.Change[T]{Kind: object.Deleted, Unknown: true, Key: t.Key, Value: object.Decoded(t.Object)})
+}
+
+func (f *FIFO[T]) put(kind object.Kind, obj T) error {
+	item, err := f.item(obj)
+	if err != nil {
+		return fmt.Errorf("delta: cannot queue an object: %w", err)
+	}
+	change := object.ChangeOf(kind, &item)
+	return f.one(&change)
+}
+
+// item reads the identity of an object. An accessor that panics on one object must not end
+// the producer: that is an error.
+func (f *FIFO[T]) item(obj T) (item object.Item[T], err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the accessor panicked on a value of type %T: %v", obj, p)
+		}
+	}()
+	return object.ItemOf(f.acc, obj)
+}
+
+func (f *FIFO[T]) one(change *object.Change[T]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.admit(); err != nil {
 		return err
 	}
-	f.populate()
-	f.delete(&Delta[T]{Type: Deleted, Unknown: true, Key: t.Key, Object: t.Object})
+	if change.Kind != object.Deleted {
+		f.marks.move(object.Mark{Epoch: f.marks.of(object.Everything).Epoch, Version: change.Version})
+	}
+	f.apply(change)
+	f.consumers.wake()
 	return nil
 }
 
-func (f *FIFO[T]) delete(d *Delta[T]) {
-	pending := f.isPending(d.Key)
-	if !pending {
-		_, pending = f.exists(d.Key, f.flight)
+// Apply implements [object.Sink]: it queues the changes of a batch and moves the marks, all
+// at once. A change with a List is a [FIFO.Replace], and its list belongs to the FIFO from
+// then on. Apply waits while there is no room. The error is [ErrClosed].
+func (f *FIFO[T]) Apply(b *object.Batch[T]) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.admit(); err != nil {
+		return err
 	}
-	if pending {
-		f.enqueue(d, false)
+	for i := range b.Changes {
+		f.apply(&b.Changes[i])
 	}
-	f.consumers.wake() // if not for the delta, then for the mark
+	for _, m := range b.Marks {
+		f.marks.move(m)
+	}
+	f.consumers.wake()
+	return nil
 }
 
-// Resync tells the state of every known key that has nothing pending once more,
-// as Sync deltas. It does nothing without [Options.Known]. Its error is [ErrClosed].
+func (f *FIFO[T]) apply(change *object.Change[T]) {
+	switch {
+	case change.List != nil:
+		f.replace(change.List)
+	case change.Kind == object.Deleted:
+		f.populate()
+		f.delete(change)
+	default:
+		f.populate()
+		f.enqueue(change, false)
+	}
+}
+
+// delete queues a deletion, unless it is of another object than the newest one known: one
+// that does not exist (Q05), one of the same UID at an earlier version, or one of another UID
+// that was deleted before the one known was written (W14). A deletion without a UID or an
+// order is of what is known.
+func (f *FIFO[T]) delete(d *object.Change[T]) {
+	switch ft := f.pending.fate(d.Key); {
+	case ft.deleted():
+	case ft.delta != nil && before(d, ft.delta.UID, ft.delta.Version),
+		ft.item != nil && before(d, ft.item.UID, ft.item.Version):
+		return
+	}
+	if !f.isPending(d.Key) {
+		if state, ok := f.exists(d.Key, f.flight); !ok || before(d, state.UID, state.Version) {
+			return
+		}
+	}
+	f.enqueue(d, false)
+}
+
+// before reports whether a deletion is certainly of an earlier state than one of this UID and
+// version.
+func before[T any](d *object.Change[T], uid object.UID, version object.Version) bool {
+	if d.UID == "" || uid == "" {
+		return false
+	}
+	if d.UID == uid {
+		return version.After(d.Version)
+	}
+	return d.Version.NotAfter(version)
+}
+
+// Resync queues the state of every known key that has nothing pending, as Synced
+// deltas. It does nothing without [Options.Known]. Its error is [ErrClosed].
 func (f *FIFO[T]) Resync() error {
 	if f.opts.Known == nil {
 		return nil
@@ -189,21 +230,22 @@ func (f *FIFO[T]) resync(key object.Key) {
 	if f.isPending(key) {
 		return
 	}
-	if obj, ok := f.exists(key, f.flight); ok {
-		f.enqueue(&Delta[T]{Type: Sync, Key: key, Object: obj}, false)
+	if state, ok := f.exists(key, f.flight); ok {
+		state.Kind, state.Unknown = object.Synced, false
+		f.enqueue(&state, false)
 	}
 }
 
 // Bookmark tells that everything up to the mark has been told. It makes a batch
-// even if there are no deltas; Pop does not see it. A mark before what its scope has
-// seen, and one without a version, changes nothing. Its error is [ErrClosed].
+// even if there are no deltas; Pop does not see it. A mark at or before the one its
+// scope has, and one without a version, changes nothing. Its error is [ErrClosed].
 func (f *FIFO[T]) Bookmark(mark object.Mark) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return ErrClosed
 	}
-	f.marks.bookmark(mark)
+	f.marks.move(mark)
 	f.consumers.wake()
 	return nil
 }
@@ -217,7 +259,7 @@ var errForeign = errors.New("delta: cannot put back: want deltas of one key, eac
 func (f *FIFO[T]) AddIfAbsent(deltas Deltas[T]) error {
 	for i := range deltas {
 		d := &deltas[i]
-		if d.Key != deltas[0].Key || d.Type < Added || d.Type > Sync || d.List != nil {
+		if d.Key != deltas[0].Key || d.Kind == 0 || d.Kind > object.Synced || d.List != nil {
 			return errForeign
 		}
 	}
@@ -266,24 +308,6 @@ func (f *FIFO[T]) HasSynced() bool {
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (f *FIFO[T]) Synced() <-chan struct{} { return f.synced }
 
-// identify reads all there is to know of an object, before the lock is taken. An accessor
-// that panics on one object must not end the producer: it is an error.
-func (f *FIFO[T]) identify(obj T) (key object.Key, version object.Version, scope object.Scope, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("delta: the accessor panicked on a value of type %T: %v", obj, p)
-		}
-	}()
-	if key, err = f.acc.Key(obj); err != nil {
-		return key, "", "", fmt.Errorf("delta: cannot queue an object: %w", err)
-	}
-	scope = object.Everything
-	if f.opts.ScopeOf != nil {
-		scope = f.opts.ScopeOf(key)
-	}
-	return key, f.acc.VersionOf(obj), scope, nil
-}
-
 // admit waits until there is room.
 func (f *FIFO[T]) admit() error {
 	for !f.closed && f.opts.Limit > 0 && f.pending.live >= f.opts.Limit {
@@ -295,7 +319,7 @@ func (f *FIFO[T]) admit() error {
 	return nil
 }
 
-func (f *FIFO[T]) enqueue(d *Delta[T], initial bool) {
+func (f *FIFO[T]) enqueue(d *object.Change[T], initial bool) {
 	f.pending.add(d, initial)
 	f.pending.stamp(f.born)
 }

@@ -1,23 +1,20 @@
 package delta
 
-import (
-	"maps"
+import "github.com/tarnproject/tarn/object"
 
-	"github.com/tarnproject/tarn/object"
-)
+// chain is the deltas of one key in a log: the positions of the first and the last. The
+// links between them are in log.links.
+type chain struct{ first, last uint32 }
 
-// ends are the positions of the first and the last delta of a key.
-type ends struct{ first, last uint32 }
-
-// lookup returns the ends of a key's chain, as indexes of deltas. It makes the index
-// if need be.
+// lookup returns the ends of a key's chain, as indexes of deltas. It extends the index to
+// the end of the log.
 func (l *log[T]) lookup(key object.Key) (first, last int, ok bool) {
 	l.index()
-	e, ok := l.keys[key]
+	c, ok := l.keys[key]
 	if !ok {
 		return 0, 0, false
 	}
-	return l.at(e.first), l.at(e.last), true
+	return l.at(c.first), l.at(c.last), true
 }
 
 // index makes the chains reach to the end of the log.
@@ -25,50 +22,32 @@ func (l *log[T]) index() {
 	if l.indexed == len(l.deltas) {
 		return
 	}
-	if l.keys == nil {
-		l.keys = map[object.Key]ends{}
-	}
 	l.link(len(l.deltas) - 1)
+	if l.keys == nil {
+		l.keys = make(map[object.Key]chain, len(l.deltas))
+	}
 	for i := max(l.indexed, l.head); i < len(l.deltas); i++ {
 		d := &l.deltas[i]
-		if d.Type == 0 || d.List != nil {
+		if d.Kind == 0 || d.List != nil {
 			continue
 		}
 		p := l.pos(i)
-		e, ok := l.keys[d.Key]
+		c, ok := l.keys[d.Key]
 		if ok {
-			l.links[l.at(e.last)].gap = p - e.last
+			l.links[l.at(c.last)].gap = p - c.last
+			c.last = p
 		} else {
-			e.first = p
+			c = chain{first: p, last: p}
 		}
-		e.last = p
-		l.keys[d.Key] = e
+		l.keys[d.Key] = c
 	}
 	l.indexed = len(l.deltas)
-	l.room = max(l.room, len(l.keys))
 }
 
-// forgetAll empties the index, at a cost that follows what is in it and not how
-// large it has been.
+// forgetAll empties the index.
 func (l *log[T]) forgetAll() {
-	if 8*len(l.keys) < l.room {
-		for i := l.head; i < l.indexed && len(l.keys) > 0; i++ {
-			delete(l.keys, l.deltas[i].Key)
-		}
-	} else {
-		clear(l.keys)
-	}
+	clear(l.keys)
 	l.indexed = 0
-}
-
-// fitKeys makes an index smaller that is far too large for what is in it, which a Go map
-// never becomes by itself.
-func (l *log[T]) fitKeys() {
-	if 4*len(l.keys) < l.room {
-		keys := make(map[object.Key]ends, len(l.keys))
-		maps.Copy(keys, l.keys)
-		l.keys, l.room = keys, len(keys)
-	}
 }
 
 // chain calls yield for the deltas of a key, oldest first.
@@ -91,7 +70,7 @@ func (l *log[T]) chain(key object.Key, yield func(i int)) {
 // deltas.
 func (l *log[T]) firsts(yield func(first, last int)) {
 	for i := l.head; i < len(l.deltas); i++ {
-		if d := &l.deltas[i]; d.Type != 0 && d.List == nil {
+		if d := &l.deltas[i]; d.Kind != 0 && d.List == nil {
 			if first, last, _ := l.lookup(d.Key); first == i {
 				yield(first, last)
 			}

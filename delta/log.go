@@ -1,6 +1,7 @@
 package delta
 
 import (
+	"maps"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
@@ -25,7 +26,7 @@ import (
 // for each key that becomes pending and loses the order among the deltas of different
 // keys, in which a batch hands them over.
 type log[T any] struct {
-	deltas []Delta[T]
+	deltas []object.Change[T]
 	links  []link // of the first len(links) deltas; the others have zero links
 	head   int    // nothing but holes before it
 	live   int    // deltas that are not holes
@@ -34,8 +35,8 @@ type log[T any] struct {
 
 	lists []wholeList[T] // un-exploded Replaces, in order
 
-	keys    map[object.Key]ends // the chains of deltas[:indexed]
-	room    int                 // the most keys that the map has had
+	// keys has the chain of each key in deltas[:indexed].
+	keys    map[object.Key]chain
 	indexed int
 	start   uint32 // position of deltas[0]
 
@@ -98,8 +99,8 @@ func (l *log[T]) link(i int) *link {
 
 // add appends a delta or, for a Deleted right after a Deleted of the same key,
 // keeps the one that tells more.
-func (l *log[T]) add(d *Delta[T], initial bool) {
-	if d.Type == Deleted && l.merge(d) {
+func (l *log[T]) add(d *object.Change[T], initial bool) {
+	if d.Kind == object.Deleted && l.merge(d) {
 		return
 	}
 	*l.extend() = *d
@@ -114,12 +115,12 @@ func (l *log[T]) add(d *Delta[T], initial bool) {
 }
 
 // extend appends a zero delta, to be filled in.
-func (l *log[T]) extend() *Delta[T] {
+func (l *log[T]) extend() *object.Change[T] {
 	n := len(l.deltas)
 	if n < cap(l.deltas) {
 		l.deltas = l.deltas[:n+1] // what is behind the end is always zero
 	} else {
-		l.deltas = append(l.deltas, Delta[T]{})
+		l.deltas = append(l.deltas, object.Change[T]{})
 	}
 	l.live++
 	return &l.deltas[n]
@@ -127,9 +128,9 @@ func (l *log[T]) extend() *Delta[T] {
 
 // merge reports whether a Deleted is one too many. None of the first Replace ever is:
 // when that comes, nothing has been deleted yet.
-func (l *log[T]) merge(d *Delta[T]) bool {
+func (l *log[T]) merge(d *object.Change[T]) bool {
 	_, i, ok := l.lookup(d.Key)
-	if !ok || l.deltas[i].Type != Deleted || l.listAfter(i) {
+	if !ok || l.deltas[i].Kind != object.Deleted || l.listAfter(i) {
 		return false
 	}
 	if l.deltas[i].Unknown {
@@ -150,7 +151,7 @@ func (l *log[T]) takeFirst(dst *log[T]) {
 	first, key := l.head, l.deltas[l.head].Key
 	if len(l.deltas)-l.head <= scanDeltas && len(l.keys) == 0 {
 		for i := first; i < len(l.deltas); i++ {
-			if l.deltas[i].Type != 0 && l.deltas[i].Key == key {
+			if l.deltas[i].Kind != 0 && l.deltas[i].Key == key {
 				l.move(i, dst)
 			}
 		}
@@ -166,7 +167,7 @@ func (l *log[T]) takeFirst(dst *log[T]) {
 		l.reset()
 		return
 	}
-	for l.deltas[l.head].Type == 0 {
+	for l.deltas[l.head].Kind == 0 {
 		l.head++
 	}
 	if a := &l.age; a.hasNext && int32(l.pos(l.head)-a.nextPos) >= 0 {
@@ -183,7 +184,7 @@ func (l *log[T]) move(i int, dst *log[T]) {
 		dst.initial++
 		l.initial--
 	}
-	l.deltas[i] = Delta[T]{}
+	l.deltas[i] = object.Change[T]{}
 	if i < len(l.links) {
 		l.links[i] = link{}
 	}
@@ -206,9 +207,9 @@ func (l *log[T]) slide() {
 	}
 	if l.idle > cap(l.deltas) {
 		l.idle = 0
-		l.deltas = append(make([]Delta[T], 0, 2*n), l.deltas[l.head:]...)
+		l.deltas = append(make([]object.Change[T], 0, 2*n), l.deltas[l.head:]...)
 		l.links = append(make([]link, 0, 2*n), links...)
-		l.fitKeys()
+		l.keys = maps.Clone(l.keys) // which a Go map needs to shrink
 	} else {
 		copy(l.deltas, l.deltas[l.head:])
 		clear(l.deltas[n:])
@@ -237,7 +238,7 @@ func (l *log[T]) squeeze() {
 	lists := 0
 	for i := old.head; i < len(old.deltas); i++ {
 		d := old.deltas[i]
-		if d.Type == 0 {
+		if d.Kind == 0 {
 			continue
 		}
 		initial := old.isInitial(i)

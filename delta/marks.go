@@ -13,9 +13,7 @@ type marks struct {
 }
 
 type scopeMark struct {
-	scope object.Scope
-	epoch object.Epoch
-	object.Reach
+	object.Mark
 	moved bool
 	// left: the last list had neither items nor a version, so nothing is known of the scope.
 	// The mark is dropped when the consumer knows that as well.
@@ -24,7 +22,7 @@ type scopeMark struct {
 
 // of returns the scope's mark, which it makes if there is none.
 func (m *marks) of(scope object.Scope) *scopeMark {
-	if m.last != nil && m.last.scope == scope {
+	if m.last != nil && m.last.Scope == scope {
 		return m.last
 	}
 	at, ok := m.byScope[scope]
@@ -32,44 +30,30 @@ func (m *marks) of(scope object.Scope) *scopeMark {
 		if m.byScope == nil {
 			m.byScope = make(map[object.Scope]*scopeMark)
 		}
-		at = &scopeMark{scope: scope}
+		at = &scopeMark{Mark: object.Mark{Scope: scope}}
 		m.byScope[scope] = at
 	}
 	m.last = at
 	return at
 }
 
-// event moves the scope's mark to an event's version, within its epoch.
-func (m *marks) event(scope object.Scope, v object.Version, deleted bool) {
-	if !v.Known() {
-		return
-	}
-	if at := m.of(scope); at.Event(v, deleted) {
-		m.touch(at)
-	}
-}
-
-// bookmark moves a mark to where a bookmark says; never back.
-func (m *marks) bookmark(to object.Mark) {
+// move moves a mark; never back.
+func (m *marks) move(to object.Mark) {
 	if !to.Version.Known() {
 		return
 	}
 	at := m.of(to.Scope)
-	switch {
-	case to.Epoch < at.epoch:
-		return
-	case to.Epoch > at.epoch:
-		at.epoch, at.Reach = to.Epoch, object.ReachOf(to.Version)
-	case !at.Bookmark(to.Version):
+	if to.Epoch < at.Epoch || to.Epoch == at.Epoch && to.Version.NotAfter(at.Version) {
 		return
 	}
+	at.Mark = to
 	m.touch(at)
 }
 
 // list puts a mark where a list says, which may be anywhere.
 func (m *marks) list(to object.Mark, items int) {
 	at := m.of(to.Scope)
-	at.epoch, at.Reach = to.Epoch, object.ReachOf(to.Version)
+	at.Mark = to
 	m.touch(at)
 	at.left = items == 0 && !to.Version.Known()
 }
@@ -87,7 +71,7 @@ func (m *marks) take(dst []object.Mark) []object.Mark {
 	m.moved, m.taken = m.taken[:0], m.moved
 	for _, at := range m.taken {
 		at.moved = false
-		dst = append(dst, object.Mark{Scope: at.scope, Epoch: at.epoch, Version: at.Complete})
+		dst = append(dst, at.Mark)
 	}
 	return dst
 }
@@ -96,7 +80,7 @@ func (m *marks) take(dst []object.Mark) []object.Mark {
 func (m *marks) done() {
 	for _, at := range m.taken {
 		if at.left && !at.moved {
-			delete(m.byScope, at.scope)
+			delete(m.byScope, at.Scope)
 			m.last = nil
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // entry is a pending delta of the model.
 type entry struct {
-	delta.Delta[*thing]
+	object.Change[*thing]
 	initial bool
 }
 
@@ -60,21 +60,21 @@ func add(entries []entry, e entry) []entry {
 		if old.Key != e.Key {
 			continue
 		}
-		if old.Type != delta.Deleted || e.Type != delta.Deleted {
+		if old.Kind != object.Deleted || e.Kind != object.Deleted {
 			break
 		}
 		old.initial = old.initial || e.initial
 		if old.Unknown {
-			old.Delta = e.Delta
+			old.Change = e.Change
 		}
 		return entries
 	}
 	return append(entries, e)
 }
 
-func (m *model) put(d delta.Delta[*thing]) {
-	m.flat = add(m.flat, entry{Delta: d})
-	m.whole = add(m.whole, entry{Delta: d})
+func (m *model) put(d object.Change[*thing]) {
+	m.flat = add(m.flat, entry{Change: d})
+	m.whole = add(m.whole, entry{Change: d})
 }
 
 func (m *model) populate() {
@@ -94,7 +94,7 @@ func (m *model) exists(key object.Key) (*thing, bool) {
 	for _, e := range slices.Backward(m.flightWhole) {
 		switch {
 		case e.List == nil && e.Key == key:
-			return e.Object, e.Type != delta.Deleted
+			return e.Object, e.Kind != object.Deleted
 		case e.List == nil || !e.List.Scope.Covers(key):
 		case !lists(*e.List, key):
 			return nil, false
@@ -109,40 +109,44 @@ func (m *model) exists(key object.Key) (*thing, bool) {
 	return m.known.Get(key)
 }
 
-func (m *model) event(t delta.Type, scope object.Scope, o *thing) {
+// changeOf is what a producer queues of a thing.
+func changeOf(kind object.Kind, o *thing) object.Change[*thing] {
+	return object.Change[*thing]{Kind: kind, Key: o.key, UID: o.uid, Version: o.version, Value: object.Decoded(o)}
+}
+
+func (m *model) event(t object.Kind, o *thing) {
 	m.populate()
-	at := m.marks[scope]
-	at.Scope = scope
-	seen := at.Version
-	if open, ok := m.open[scope]; ok {
-		seen = open
-	}
-	order, ordered := o.version.Compare(seen)
-	if o.version.Known() && o.version != seen && !(ordered && order <= 0) {
-		if at.Version = o.version; t == delta.Deleted {
-			at.Version = seen
-		}
-		m.mark(at)
-		if t == delta.Deleted {
-			m.open[scope] = o.version
-		}
-	}
-	d := delta.Delta[*thing]{Type: t, Key: o.key, Object: o}
-	if t != delta.Deleted || m.deletable(o.key) {
+	d := changeOf(t, o)
+	if t != object.Deleted || m.deletable(d) {
 		m.put(d)
 	}
 }
 
-func (m *model) deletable(key object.Key) bool {
-	_, pending := last(m.flat, key)
-	_, exists := m.exists(key)
-	return pending || exists
+// deletable tells whether a deletion is of what exists, or is pending, and not of something
+// earlier.
+func (m *model) deletable(d object.Change[*thing]) bool {
+	e, pending := last(m.flat, d.Key)
+	if pending && e.Kind == object.Deleted {
+		return true
+	}
+	o, exists := m.exists(d.Key)
+	if pending {
+		o, exists = e.Object, true
+	}
+	if !exists || o == nil || d.UID == "" || o.uid == "" {
+		return exists
+	}
+	order, ordered := d.Version.Compare(o.version)
+	if d.UID == o.uid {
+		return !ordered || order >= 0
+	}
+	return d.Version != o.version && (!ordered || order > 0) || d.Version == o.version && !d.Version.Known()
 }
 
 func (m *model) deleteUnknown(t object.Tombstone[*thing]) {
 	m.populate()
-	if m.deletable(t.Key) {
-		m.put(delta.Delta[*thing]{Type: delta.Deleted, Unknown: true, Key: t.Key, Object: t.Object})
+	if d := (object.Change[*thing]{Kind: object.Deleted, Unknown: true, Key: t.Key, Value: object.Decoded(t.Object)}); m.deletable(d) {
+		m.put(d)
 	}
 }
 
@@ -192,7 +196,7 @@ func (m *model) replace(list object.List[*thing]) {
 			continue
 		}
 		if e, ok := last(m.flat, key); ok {
-			if e.Type != delta.Deleted {
+			if e.Kind != object.Deleted {
 				exist[key] = e.Object
 			}
 			continue
@@ -206,12 +210,12 @@ func (m *model) replace(list object.List[*thing]) {
 	}
 
 	m.whole = append(slices.Clone(m.whole), entry{
-		Delta:   delta.Delta[*thing]{Type: delta.Replaced, List: &list},
+		Change:  object.Change[*thing]{Kind: object.Replaced, List: &list},
 		initial: first && len(list.Items)+len(exist) > 0,
 	})
-	t := delta.Replaced
+	t := object.Replaced
 	if m.asSync {
-		t = delta.Sync
+		t = object.Synced
 	}
 	for _, item := range list.Items {
 		o := item.Object
@@ -219,11 +223,11 @@ func (m *model) replace(list object.List[*thing]) {
 			o = m.held(item.Key)
 		}
 		if item.Err == nil && o != nil {
-			m.flat = add(m.flat, entry{delta.Delta[*thing]{Type: t, Key: item.Key, Object: o}, first})
+			m.flat = add(m.flat, entry{object.Change[*thing]{Kind: t, Key: item.Key, Value: object.Decoded(o)}, first})
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(exist), object.Key.Compare) {
-		m.flat = add(m.flat, entry{delta.Delta[*thing]{Type: delta.Deleted, Unknown: true, Key: key, Object: exist[key]}, first})
+		m.flat = add(m.flat, entry{object.Change[*thing]{Kind: object.Deleted, Unknown: true, Key: key, Value: object.Decoded(exist[key])}, first})
 	}
 	m.populate()
 }
@@ -231,7 +235,7 @@ func (m *model) replace(list object.List[*thing]) {
 // held returns the newest object of a key that somebody has.
 func (m *model) held(key object.Key) *thing {
 	for _, e := range slices.Backward(slices.Concat(m.flightFlat, m.flat)) {
-		if e.Key == key && e.Type != delta.Deleted {
+		if e.Key == key && e.Kind != object.Deleted {
 			return e.Object
 		}
 	}
@@ -261,7 +265,7 @@ func (m *model) resync() {
 			continue
 		}
 		if o, ok := m.exists(key); ok {
-			m.put(delta.Delta[*thing]{Type: delta.Sync, Key: key, Object: o})
+			m.put(object.Change[*thing]{Kind: object.Synced, Key: key, Value: object.Decoded(o)})
 		}
 	}
 }
@@ -283,7 +287,7 @@ func (m *model) isHeld(key object.Key, uid object.UID, version object.Version) b
 	for _, e := range slices.Backward(slices.Concat(m.flightWhole, m.whole)) {
 		if e.List == nil {
 			if e.Key == key {
-				return e.Type != delta.Deleted && e.Object.uid == uid && e.Object.version == version
+				return e.Kind != object.Deleted && e.Object.uid == uid && e.Object.version == version
 			}
 			continue
 		}
@@ -313,7 +317,7 @@ func (m *model) keys() []object.Key {
 func (m *model) get(key object.Key) (deltas delta.Deltas[*thing]) {
 	for _, e := range m.flat {
 		if e.Key == key {
-			deltas = append(deltas, e.Delta)
+			deltas = append(deltas, e.Change)
 		}
 	}
 	return deltas
@@ -340,10 +344,10 @@ func (m *model) pop() delta.Deltas[*thing] {
 }
 
 // popBatch takes everything.
-func (m *model) popBatch() ([]delta.Delta[*thing], []object.Mark) {
-	var deltas []delta.Delta[*thing]
+func (m *model) popBatch() ([]object.Change[*thing], []object.Mark) {
+	var deltas []object.Change[*thing]
 	for _, e := range m.whole {
-		deltas = append(deltas, e.Delta)
+		deltas = append(deltas, e.Change)
 	}
 	var marks []object.Mark
 	for _, scope := range m.moved {
@@ -395,18 +399,18 @@ func (m *model) finish(back, batch bool) {
 }
 
 // show makes deltas comparable: a list is compared by its mark and its items' keys.
-func show(deltas []delta.Delta[*thing]) string {
+func show(deltas []object.Change[*thing]) string {
 	s := ""
 	for _, d := range deltas {
 		if d.List != nil {
-			s += fmt.Sprintf("[%v list %v:", d.Type, d.List.Mark)
+			s += fmt.Sprintf("[%v list %v:", d.Kind, d.List.Mark)
 			for _, i := range d.List.Items {
 				s += fmt.Sprintf(" %s@%s=%v held=%v err=%v", i.Key, i.Version, i.Object, i.Held, i.Err)
 			}
 			s += "]\n"
 			continue
 		}
-		s += fmt.Sprintf("[%v unknown=%v %s %v]\n", d.Type, d.Unknown, d.Key, d.Object)
+		s += fmt.Sprintf("[%v unknown=%v %s %v]\n", d.Kind, d.Unknown, d.Key, d.Object)
 	}
 	return s
 }

@@ -1,10 +1,6 @@
 package delta
 
-import (
-	"fmt"
-
-	"github.com/tarnproject/tarn/object"
-)
+import "fmt"
 
 // Options change how a [FIFO] works. The zero Options is ready to use.
 type Options[T any] struct {
@@ -22,11 +18,6 @@ type Options[T any] struct {
 	// for consumers older than that type. Batches always say Replaced.
 	// Defaults to false.
 	ReplacedAsSync bool
-
-	// ScopeOf tells which scope's mark an event for the key moves: with one watch
-	// per namespace, that namespace. It is called without the lock held.
-	// Defaults to object.Everything for every key.
-	ScopeOf func(object.Key) object.Scope
 
 	// Limit bounds the pending deltas. While there are that many, a producer
 	// waits until the consumer has taken some, or until Close, which gives it

@@ -3,6 +3,8 @@ package delta
 import (
 	"context"
 	"errors"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Pop waits until a key is pending and hands all its deltas, oldest first, to
@@ -41,7 +43,7 @@ func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initia
 // PopBatch returns what process returns. If that wraps [ErrRequeue] the batch goes
 // back, before everything that came meanwhile, and is part of the next one. Otherwise
 // it is as [FIFO.Pop].
-func (f *FIFO[T]) PopBatch(ctx context.Context, process func(batch *Batch[T], initial bool) error) error {
+func (f *FIFO[T]) PopBatch(ctx context.Context, process func(batch *object.Batch[T], initial bool) error) error {
 	initial, err := f.take(ctx, true)
 	if err != nil {
 		return err
@@ -81,7 +83,7 @@ func (f *FIFO[T]) take(ctx context.Context, all bool) (initial bool, err error) 
 	if all {
 		f.pending, f.flight = f.flight, f.pending
 		f.flight.squeeze()
-		f.batch.Deltas = f.flight.deltas[f.flight.head:]
+		f.batch.Changes = f.flight.deltas[f.flight.head:]
 		f.batch.Marks = f.marks.take(f.batch.Marks[:0])
 	} else {
 		f.pending.takeFirst(f.flight)
@@ -101,7 +103,7 @@ func (f *FIFO[T]) roomy() bool {
 func (f *FIFO[T]) finish(back, all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.batch.Deltas = nil
+	f.batch.Changes = nil
 	switch {
 	case back && all:
 		f.putBatchBack()
@@ -149,7 +151,7 @@ func (f *FIFO[T]) putBatchBack() {
 		return
 	}
 	for i := newer.head; i < len(newer.deltas); i++ {
-		if newer.deltas[i].Type != 0 {
+		if newer.deltas[i].Kind != 0 {
 			back.add(&newer.deltas[i], newer.isInitial(i))
 		}
 	}

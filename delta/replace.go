@@ -6,14 +6,14 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Replace tells the whole state of a scope, as a list gave it, and sets the scope's
-// mark; a list without items and without a version removes that mark, as of a namespace that
-// is not watched any more. In a batch it is one delta with the List; what was known in that scope and is
-// not listed is for the consumer to delete. By Pop every listed key gets a Replaced
+// Replace queues the whole state of a scope, as a list returned it, and sets the scope's
+// mark. A list without items and without a version removes that mark, as of a namespace that is
+// not watched any more. In a batch it is one change with the List; the consumer deletes what it holds in
+// that scope and the list lacks. With Pop every listed key gets a Replaced
 // delta, and every other key of the scope that exists a Deleted one, marked Unknown,
-// with the newest object known. An item that is Held is told with the object held,
-// one that has an Err by no delta, but counts as present; if one is so broken that it
-// has no key, it may be any, and nothing is deleted.
+// with the newest state known. An item that is Held is reported with the object held. One
+// with an Err gets no delta but counts as present; if such an item has no key, it may be any,
+// and nothing is deleted.
 //
 // The FIFO owns the list from then on. The error is [ErrClosed].
 func (f *FIFO[T]) Replace(list object.List[T]) error {
@@ -22,19 +22,23 @@ func (f *FIFO[T]) Replace(list object.List[T]) error {
 	if err := f.admit(); err != nil {
 		return err
 	}
+	f.replace(&list)
+	f.consumers.wake()
+	return nil
+}
+
+func (f *FIFO[T]) replace(list *object.List[T]) {
 	f.marks.list(list.Mark, len(list.Items))
 	during := f.flight != nil
 	initial := false
 	if f.sync == awaiting {
 		// A list that tells nothing has nothing to wait for.
 		initial = len(list.Items) > 0 ||
-			len(f.vanished(f.pending, nil, &wholeList[T]{List: &list, during: during})) > 0
+			len(f.vanished(f.pending, nil, &wholeList[T]{List: list, during: during})) > 0
 	}
-	f.enqueue(&Delta[T]{Type: Replaced, List: &list}, initial)
+	f.enqueue(&object.Change[T]{Kind: object.Replaced, List: list}, initial)
 	f.pending.lists[len(f.pending.lists)-1].during = during
 	f.populate()
-	f.consumers.wake()
-	return nil
 }
 
 // explode takes the pending lists apart for Pop.
@@ -63,11 +67,11 @@ func (f *FIFO[T]) exploded() *log[T] {
 	for i := range f.pending.lists {
 		size += len(f.pending.lists[i].Items)
 	}
-	out := &log[T]{deltas: make([]Delta[T], 0, size), links: make([]link, 0, size)}
+	out := &log[T]{deltas: make([]object.Change[T], 0, size), links: make([]link, 0, size)}
 	n := 0 // of lists taken apart
 	for i := f.pending.head; i < len(f.pending.deltas); i++ {
 		d := f.pending.deltas[i]
-		if d.Type == 0 {
+		if d.Kind == 0 {
 			continue
 		}
 		initial := f.pending.isInitial(i)
@@ -87,41 +91,44 @@ func (f *FIFO[T]) exploded() *log[T] {
 func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 	w := &f.pending.lists[n]
 	vanished := f.vanished(out, f.pending.lists[:n], w)
-	t := Replaced
+	kind := object.Replaced
 	if f.opts.ReplacedAsSync {
-		t = Sync
+		kind = object.Synced
 	}
 	for i := range w.Items {
 		item := &w.Items[i]
-		var obj T
-		switch {
-		case item.Err != nil:
+		if item.Err != nil {
 			continue
-		case item.Held:
-			var ok bool
-			if obj, ok = f.held(item.Key, out, w); !ok {
-				continue // nobody has it: present, but there is nothing to tell
-			}
-		default:
-			obj = item.Value()
 		}
-		out.add(&Delta[T]{Type: t, Key: item.Key, Object: obj}, initial)
+		d := object.ChangeOf(kind, item)
+		if item.Held {
+			state, ok := f.held(item.Key, out, w)
+			if !ok {
+				continue // present, but its object is not known here
+			}
+			d.Value = state.Value
+		}
+		out.add(&d, initial)
 	}
-	for _, t := range vanished {
-		out.add(&Delta[T]{Type: Deleted, Unknown: true, Key: t.Key, Object: t.Object}, initial)
+	for i := range vanished {
+		out.add(&vanished[i], initial)
 	}
 }
 
-// vanished returns, in order of their keys, the objects that exist after before, which
-// is what was pending when a list came, and that the list says do not. earlier are the
+// vanished returns, in order of their keys, the deletions of the objects that exist after
+// before, which is what was pending when a list came, and that the list lacks. earlier are the
 // lists in before, which are taken apart there: what they lack has vanished already.
-func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[T]) []object.Tombstone[T] {
-	var gone []object.Tombstone[T]
+func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[T]) []object.Change[T] {
+	var gone []object.Change[T]
+	vanish := func(state *object.Change[T]) {
+		gone = append(gone, object.Change[T]{Kind: object.Deleted, Unknown: true,
+			Key: state.Key, UID: state.UID, Version: state.Version, Value: state.Value})
+	}
 	before.index()
 	for i := before.head; i < len(before.deltas); i++ {
 		d := &before.deltas[i]
-		if d.Type != 0 && d.Type != Deleted && before.links[i].gap == 0 && w.lacks(d.Key) {
-			gone = append(gone, object.Tombstone[T]{Key: d.Key, Object: d.Object})
+		if d.Kind != 0 && d.Kind != object.Deleted && before.links[i].gap == 0 && w.lacks(d.Key) {
+			vanish(d)
 		}
 	}
 	handed := f.handed(w)
@@ -134,8 +141,8 @@ func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[
 				return
 			}
 		}
-		if obj, ok := f.exists(key, handed); ok {
-			gone = append(gone, object.Tombstone[T]{Key: key, Object: obj})
+		if state, ok := f.exists(key, handed); ok {
+			vanish(&state)
 		}
 	}
 	if f.opts.Known != nil {
@@ -146,6 +153,6 @@ func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[
 	if handed != nil {
 		handed.names(check)
 	}
-	slices.SortFunc(gone, func(a, b object.Tombstone[T]) int { return a.Key.Compare(b.Key) })
-	return slices.CompactFunc(gone, func(a, b object.Tombstone[T]) bool { return a.Key == b.Key })
+	slices.SortFunc(gone, func(a, b object.Change[T]) int { return a.Key.Compare(b.Key) })
+	return slices.CompactFunc(gone, func(a, b object.Change[T]) bool { return a.Key == b.Key })
 }

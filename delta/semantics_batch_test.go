@@ -35,15 +35,23 @@ func TestQ09_LookingDoesNotTakeAReplaceApart(t *testing.T) {
 	want(t, "deltas", deltas, []string{"Replaced 1 at 5"})
 }
 
-// asleep is a thing at rest.
-type asleep struct{ o *thing }
+// encoded is a thing in an encoded form.
+type encoded struct{ o *thing }
 
-func (a asleep) Object() *thing { return a.o }
+func (e encoded) Get() *thing { return e.o }
 
-func TestQ09_ItemsAtRestAreToldDecodedKeyByKey(t *testing.T) {
+// scoped is a batch of one event, with the mark of its namespace.
+func scoped(kind object.Kind, o *thing) *object.Batch[*thing] {
+	return &object.Batch[*thing]{
+		Changes: []object.Change[*thing]{changeOf(kind, o)},
+		Marks:   []object.Mark{{Scope: object.Scope(o.key.Namespace), Version: o.version}},
+	}
+}
+
+func TestQ09_EncodedItemsStayEncodedKeyByKey(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	l := list(5, at("a", 2), at("b", 3))
-	l.Items[0].Settle(asleep{l.Items[0].Object}, nil)
+	l.Items[0].Value = object.Value[*thing]{Encoded: encoded{l.Items[0].Object}}
 	must(t, f.Replace(l), f.Resync())
 	got, _ := f.Get(object.RawKey("a"))
 	want(t, "a", text(got), []string{"Replaced a@2"})
@@ -92,34 +100,43 @@ func TestQ09_ABookmarkAloneIsABatch(t *testing.T) {
 }
 
 func TestQ09_Marks(t *testing.T) {
-	f := newFIFO(t, delta.Options[*thing]{ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+	f := newFIFO(t, delta.Options[*thing]{})
 	step := func(what string, marks []object.Mark, errs ...error) {
 		t.Helper()
 		must(t, errs...)
 		_, got := batch(t, f)
 		want(t, what, got, marks)
 	}
+	none := func() *thing {
+		o := at("a/x", 0)
+		o.version = ""
+		return o
+	}
+	add := func(name string, version int) error { return f.Apply(scoped(object.Added, at(name, version))) }
 	step("in the order in which they moved", []object.Mark{{Scope: "b", Version: "5"}, {Scope: "a", Version: "4"}},
-		f.Add(at("b/x", 3)), f.Add(at("a/x", 4)), f.Add(at("b/x", 5)))
+		add("b/x", 3), add("a/x", 4), add("b/x", 5))
 	step("only what moved; never back", []object.Mark{{Scope: "a", Version: "6"}},
-		f.Add(at("b/x", 2)), f.Add(at("a/x", 6)), f.Add(at("a/y", 5)))
+		add("b/x", 2), add("a/x", 6), add("a/y", 5))
 	l := list(2, at("a/x", 1))
 	l.Scope, l.Epoch = "a", 1
+	next := scoped(object.Added, at("a/x", 3))
+	next.Marks[0].Epoch = 1
 	step("a list says where; events go on in its epoch (W19)", []object.Mark{{Scope: "a", Epoch: 1, Version: "3"}},
-		f.Replace(l), f.Add(at("a/x", 3)))
+		f.Replace(l), f.Apply(next))
 	step("a bookmark of an older epoch is none", []object.Mark{{Scope: "b", Version: "7"}},
 		f.Bookmark(object.Mark{Scope: "a", Epoch: 0, Version: "99"}), f.Bookmark(object.Mark{Scope: "b", Version: "7"}))
+	step("an added or updated object moves the mark of everything", []object.Mark{{Version: "9"}},
+		f.Add(at("a/x", 8)), f.Update(at("a/x", 9)))
+	step("a deletion does not: others may share its version", []object.Mark{}, f.Add(none()), f.Delete(at("a/x", 10)))
 	odd := at("a/x", 0)
 	odd.version = "opaque"
-	step("without an order the latest wins (L14)", []object.Mark{{Scope: "a", Epoch: 1, Version: "opaque"}},
-		f.Add(at("a/x", 8)), f.Add(odd))
-	none := at("a/x", 0)
-	none.version = ""
-	step("no version, no mark", []object.Mark{}, f.Add(none))
+	step("without an order the latest wins (L14)", []object.Mark{{Version: "opaque"}},
+		f.Add(at("a/x", 11)), f.Add(odd))
+	step("no version, no mark", []object.Mark{}, f.Add(none()))
 	step("a list is always a mark, if only of an unknown version", []object.Mark{{Scope: "a", Epoch: 1}},
 		f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a", Epoch: 1}}))
 	tomb := at("a/z", 50)
-	step("a tombstone's version is not the deletion's, and an empty list without a version ended the epoch", []object.Mark{{Scope: "a", Version: "49"}},
+	step("a tombstone's version is not the deletion's", []object.Mark{{Version: "49"}},
 		f.Add(at("a/z", 49)), f.DeleteUnknown(object.Tombstone[*thing]{Key: tomb.key, Object: tomb}))
 }
 
@@ -163,19 +180,19 @@ func TestQ11_InFlightCountsAsKnown(t *testing.T) {
 		{"deletion of one that is going", func(f fifo) error { return f.Delete(at("old", 5)) }, nil},
 		{"list with one that is going", func(f fifo) error { return f.Replace(list(6, at("old", 5), at("new", 2))) },
 			[][]string{{"Replaced old@5"}, {"Replaced new@2"}}},
-		{"resync", func(f fifo) error { return f.Resync() }, [][]string{{"Sync new@2"}}},
+		{"resync", func(f fifo) error { return f.Resync() }, [][]string{{"Synced new@2"}}},
 	} {
 		for _, applied := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, applied %v", c.name, applied), func(t *testing.T) {
 				known := newCache(at("old", 1))
 				f := newFIFO(t, delta.Options[*thing]{Known: known})
 				must(t, f.Add(at("new", 2)), f.Delete(at("old", 3)))
-				must(t, f.PopBatch(soon(t), func(b *delta.Batch[*thing], _ bool) error {
+				must(t, f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
 					if applied {
-						known.apply(b.Deltas)
+						known.apply(b.Changes)
 					}
 					must(t, c.meanwhile(f))
-					known.apply(b.Deltas)
+					known.apply(b.Changes)
 					return nil
 				}))
 				want(t, "popped", popAll(t, f, nil), c.want)
@@ -192,7 +209,7 @@ func TestQ11_TheEndOfAFlightDoesNotChangeWhatAListMeans(t *testing.T) {
 			f := newFIFO(t, delta.Options[*thing]{})
 			must(t, f.Add(at("a", 1)))
 			during := [][]string{}
-			_ = f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error {
+			_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
 				must(t, f.Replace(list(2)))
 				d, _ := f.Get(object.RawKey("a"))
 				during = append(during, text(d))
@@ -224,10 +241,10 @@ func TestQ11_SyncedNotBeforeTheFlightEnds(t *testing.T) {
 }
 
 func TestQ11_ARequeuedBatchGoesBackFirst(t *testing.T) {
-	f := newFIFO(t, delta.Options[*thing]{ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
-	must(t, f.Add(at("s/a", 1)), f.Replace(list(2, at("s/a", 1))))
-	err := f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error {
-		must(t, f.Update(at("r/b", 3)), f.Update(at("s/a", 4)), f.Replace(list(5)))
+	f := newFIFO(t, delta.Options[*thing]{})
+	must(t, f.Apply(scoped(object.Added, at("s/a", 1))), f.Replace(list(2, at("s/a", 1))))
+	err := f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+		must(t, f.Apply(scoped(object.Updated, at("r/b", 3))), f.Apply(scoped(object.Updated, at("s/a", 4))), f.Replace(list(5)))
 		return delta.ErrRequeue
 	})
 	if !errors.Is(err, delta.ErrRequeue) {
@@ -318,7 +335,7 @@ func TestL15_AHeldItemIsToldWithTheObjectHeld(t *testing.T) {
 		held("known", 1), held("flying", 2), held("pending", 3), held("revived", 1), held("nobody's", 4)}}
 	pop(t, f, func() { must(t, f.Replace(l)) })
 	// Nothing can be told of the last, so nothing is pending for it.
-	must(t, f.AddIfAbsent(delta.Deltas[*thing]{{Type: delta.Added, Key: object.RawKey("nobody's"), Object: at("nobody's", 4)}}))
+	must(t, f.AddIfAbsent(delta.Deltas[*thing]{{Kind: object.Added, Key: object.RawKey("nobody's"), Value: object.Decoded(at("nobody's", 4))}}))
 	want(t, "popped", popAll(t, f, nil), [][]string{
 		{"Added pending@3", "Replaced pending@3"}, {"Deleted revived@3", "Replaced revived@1"},
 		{"Replaced known@1"}, {"Replaced flying@2"}, {"Added nobody's@4"},
@@ -356,7 +373,7 @@ func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
 	}{
 		"nothing":            {func(f *delta.FIFO[*thing]) error { return nil }, "6"},
 		"another of it":      {func(f *delta.FIFO[*thing]) error { return f.Delete(at("b", 7)) }, "6"},
-		"a later deletion":   {func(f *delta.FIFO[*thing]) error { return f.Delete(at("b", 8)) }, "7"},
+		"a later deletion":   {func(f *delta.FIFO[*thing]) error { return f.Delete(at("b", 8)) }, "6"},
 		"an update":          {func(f *delta.FIFO[*thing]) error { return f.Update(at("b", 8)) }, "8"},
 		"a bookmark of it":   {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Version: "7"}) }, "7"},
 		"a later bookmark":   {func(f *delta.FIFO[*thing]) error { return f.Bookmark(object.Mark{Version: "9"}) }, "9"},
@@ -376,25 +393,25 @@ func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
 
 // What is known of a namespace that is not watched any more is dropped.
 func TestQ09_TheMarkOfAScopeThatLeftIsForgotten(t *testing.T) {
-	f := newFIFO(t, delta.Options[*thing]{ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+	f := newFIFO(t, delta.Options[*thing]{})
 	leave := func() error { return f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a"}}) }
-	must(t, f.Add(at("a/x", 5)))
+	must(t, f.Apply(scoped(object.Added, at("a/x", 5))))
 	batch(t, f)
 	must(t, leave())
 	_, marks := batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
-	must(t, f.Add(at("a/x", 3))) // covered again: 3 is not before anything
+	must(t, f.Apply(scoped(object.Added, at("a/x", 3)))) // covered again: 3 is not before anything
 	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a", Version: "3"}})
 
 	// Unless it is covered again before the consumer has been told, or the batch goes back.
 	must(t, leave())
-	_, marks = batch(t, f, func() { must(t, f.Add(at("a/x", 4))) })
+	_, marks = batch(t, f, func() { must(t, f.Apply(scoped(object.Added, at("a/x", 4)))) })
 	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
 	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a", Version: "4"}})
 	must(t, leave())
-	err := f.PopBatch(t.Context(), func(*delta.Batch[*thing], bool) error { return delta.Requeue(nil) })
+	err := f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return delta.Requeue(nil) })
 	want(t, "put back", errors.Is(err, delta.ErrRequeue), true)
 	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a"}})

@@ -38,7 +38,7 @@ func TestQ08_CloseEndsTheWait(t *testing.T) {
 			errs <- f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return nil })
 		}()
 		go func() {
-			errs <- f.PopBatch(t.Context(), func(*delta.Batch[*thing], bool) error { return nil })
+			errs <- f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return nil })
 		}()
 		synctest.Wait()
 		f.Close()
@@ -65,7 +65,7 @@ func TestQ08_ClosedGivesOutWhatIsPending(t *testing.T) {
 			t.Errorf("%s after Close returned %v", name, err)
 		}
 	}
-	must(t, f.AddIfAbsent(delta.Deltas[*thing]{{Type: delta.Added, Key: object.RawKey("c"), Object: at("c", 3)}}))
+	must(t, f.AddIfAbsent(delta.Deltas[*thing]{{Kind: object.Added, Key: object.RawKey("c"), Value: object.Decoded(at("c", 3))}}))
 	if err := f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return delta.ErrRequeue }); !errors.Is(err, delta.ErrRequeue) {
 		t.Error(err)
 	}
@@ -146,7 +146,7 @@ func TestQ08_PanicPutsBack(t *testing.T) {
 		return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { panic("boom") })
 	})
 	boom(func() error {
-		return f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error { panic("boom") })
+		return f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { panic("boom") })
 	})
 	deltas, marks := batch(t, f)
 	want(t, "deltas", deltas, []string{"Added a@1"})
@@ -156,7 +156,7 @@ func TestQ08_PanicPutsBack(t *testing.T) {
 func TestQ08_AddIfAbsent(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("gone", 1))})
 	back := func(name string) delta.Deltas[*thing] {
-		return delta.Deltas[*thing]{{Type: delta.Added, Key: object.RawKey(name), Object: at(name, 1)}}
+		return delta.Deltas[*thing]{{Kind: object.Added, Key: object.RawKey(name), Value: object.Decoded(at(name, 1))}}
 	}
 	must(t, f.Add(at("a", 2)), f.Replace(list(4, at("a", 2), at("b", 3))))
 	must(t, f.AddIfAbsent(back("a")), f.AddIfAbsent(back("b")), f.AddIfAbsent(back("gone")),
@@ -165,8 +165,8 @@ func TestQ08_AddIfAbsent(t *testing.T) {
 		{"Added a@2", "Replaced a@2"}, {"Replaced b@3"}, {"Deleted? gone@1"}, {"Added c@1"},
 	})
 	for _, bad := range []delta.Deltas[*thing]{
-		append(back("a"), back("b")...), {{Key: object.RawKey("a")}}, {{Type: 9}},
-		{{Type: delta.Replaced, List: &object.List[*thing]{}}},
+		append(back("a"), back("b")...), {{Key: object.RawKey("a")}}, {{Kind: 9}},
+		{{Kind: object.Replaced, List: &object.List[*thing]{}}},
 	} {
 		if f.AddIfAbsent(bad) == nil {
 			t.Errorf("%v was accepted", bad)

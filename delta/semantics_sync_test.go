@@ -69,12 +69,12 @@ func TestQ06_HasSynced(t *testing.T) {
 		}, true},
 		{"batch, put back", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error { return delta.ErrRequeue })
+			_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { return delta.ErrRequeue })
 			return nil
 		}, false},
 		{"batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			return f.PopBatch(soon(t), func(_ *delta.Batch[*thing], initial bool) error {
+			return f.PopBatch(soon(t), func(_ *object.Batch[*thing], initial bool) error {
 				want(t, "initial", initial, true)
 				want(t, "synced in flight", f.HasSynced(), false)
 				return nil
@@ -82,7 +82,7 @@ func TestQ06_HasSynced(t *testing.T) {
 		}, true},
 		{"first popped, rest in a batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(soon(t), ok),
-				f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error { return nil }))
+				f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { return nil }))
 		}, true},
 		{"a failed process function is through with it", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
@@ -111,7 +111,7 @@ func TestQ06_ReplaceDuringAFlightThatComesBack(t *testing.T) {
 			return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
 		},
 		func(f *delta.FIFO[*thing], meanwhile func()) error {
-			return f.PopBatch(soon(t), func(*delta.Batch[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
+			return f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
 		},
 	} {
 		f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})
@@ -140,8 +140,8 @@ func TestQ07_ResyncOfKeysWithNothingPending(t *testing.T) {
 	pop(t, f, func() { must(t, f.Resync()) })
 	want(t, "popped", popAll(t, f, nil), [][]string{
 		{"Deleted dying@6"}, {"Updated busy@7"}, {"Added new@8"},
-		{"Sync flying@5"}, // not the older one that Known still has
-		{"Sync idle@1"},
+		{"Synced flying@5"}, // not the older one that Known still has
+		{"Synced idle@1"},
 	})
 
 	f = newFIFO(t, delta.Options[*thing]{})

@@ -48,19 +48,19 @@ func list(version int, objs ...*thing) object.List[*thing] {
 }
 
 // text writes deltas as "Added a@1", tombstones with a question mark.
-func text(deltas []delta.Delta[*thing]) (out []string) {
+func text(deltas []object.Change[*thing]) (out []string) {
 	for _, d := range deltas {
-		s := d.Type.String()
+		s := d.Kind.String()
 		if d.Unknown {
 			s += "?"
 		}
 		switch {
 		case d.List != nil:
 			s += fmt.Sprintf(" %d at %s", len(d.List.Items), d.List.Version)
-		case d.Object == nil:
+		case d.New() == nil:
 			s += " " + d.Key.String()
 		default:
-			s += fmt.Sprintf(" %s@%s", d.Key, d.Object.version)
+			s += fmt.Sprintf(" %s@%s", d.Key, d.New().version)
 		}
 		out = append(out, s)
 	}
@@ -106,8 +106,8 @@ func popAll(t testing.TB, f *delta.FIFO[*thing], c *cache) (out [][]string) {
 // batch takes a batch and returns it as text, with its marks.
 func batch(t testing.TB, f *delta.FIFO[*thing], meanwhile ...func()) (out []string, marks []object.Mark) {
 	t.Helper()
-	must(t, f.PopBatch(soon(t), func(b *delta.Batch[*thing], _ bool) error {
-		out, marks = text(b.Deltas), slices.Clone(b.Marks)
+	must(t, f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
+		out, marks = text(b.Changes), slices.Clone(b.Marks)
 		for _, do := range meanwhile {
 			do()
 		}
@@ -129,7 +129,7 @@ func TestQ01_KeysLeaveInTheOrderTheyBecamePending(t *testing.T) {
 		f.Replace(list(6, at("b", 4), at("c", 5))), f.Delete(at("c", 7)))
 	want(t, "keys", fmt.Sprint(f.Keys()), "[z b a c]")
 	want(t, "popped", popAll(t, f, nil), [][]string{
-		{"Sync z@1", "Deleted? z@1"},
+		{"Synced z@1", "Deleted? z@1"},
 		{"Added b@2", "Updated b@4", "Replaced b@4"},
 		{"Added a@3", "Deleted? a@3"},
 		{"Replaced c@5", "Deleted c@7"},
@@ -187,7 +187,7 @@ func TestQ03_ReplaceTellsWhatIsListedAndWhatVanished(t *testing.T) {
 	for _, asSync := range []bool{false, true} {
 		replaced := "Replaced"
 		if asSync {
-			replaced = "Sync"
+			replaced = "Synced"
 		}
 		known := newCache(at("gone", 1), at("kept", 2), at("newer", 3))
 		f := newFIFO(t, delta.Options[*thing]{Known: known, ReplacedAsSync: asSync})

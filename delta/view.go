@@ -35,7 +35,7 @@ func (f *FIFO[T]) List() []T {
 	defer f.mu.Unlock()
 	view := f.exploded()
 	objs := make([]T, 0, len(view.keys))
-	view.firsts(func(_, last int) { objs = append(objs, view.deltas[last].Object) })
+	view.firsts(func(_, last int) { objs = append(objs, view.deltas[last].New()) })
 	return objs
 }
 
@@ -62,24 +62,7 @@ func (f *FIFO[T]) Held(key object.Key, uid object.UID, version object.Version) b
 	case newest.item != nil:
 		return newest.item.UID == uid && newest.item.Version == version
 	case newest.delta != nil:
-		return f.acc.UIDOf(newest.delta.Object) == uid && f.acc.VersionOf(newest.delta.Object) == version
-	}
-	return false
-}
-
-// HeldBy reports whether the consumer holds an object of this UID at this version or an
-// earlier one, or will once everything pending is processed: a deletion at this version is
-// that of the object held.
-func (f *FIFO[T]) HeldBy(key object.Key, uid object.UID, version object.Version) bool {
-	newest, decided := f.newest(key)
-	switch {
-	case !decided:
-		obj, ok := f.known(key)
-		return ok && f.acc.UIDOf(obj) == uid && f.acc.VersionOf(obj).NotAfter(version)
-	case newest.item != nil:
-		return newest.item.UID == uid && newest.item.Version.NotAfter(version)
-	case newest.delta != nil:
-		return f.acc.UIDOf(newest.delta.Object) == uid && f.acc.VersionOf(newest.delta.Object).NotAfter(version)
+		return newest.delta.UID == uid && newest.delta.Version == version
 	}
 	return false
 }

@@ -20,11 +20,11 @@ func TestL02_ANamespaceThatIsCoveredAgainDoesNotGoBack(t *testing.T) {
 		var mu sync.Mutex
 		var asked []object.Version
 		src := reflector.SourceFuncs[*corev1.Pod]{WatchFunc: w.Watch}
-		src.ListFunc = func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(podItem) error) (object.Page, error) {
+		src.ListFunc = func(ctx context.Context, opts object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 			mu.Lock()
 			asked = append(asked, opts.Version)
 			mu.Unlock()
-			return w.List(ctx, opts, held, sink)
+			return w.List(ctx, opts, in, sink)
 		}
 		opts := podOptions{Namespaces: []string{"a"}}
 		opts.Reflector.Streaming = reflector.StreamingOff

@@ -44,10 +44,10 @@ func benchPod(i, version int) *corev1.Pod {
 	}
 }
 
-func (f *faucet) List(_ context.Context, _ object.ListOptions, held object.Held, sink func(podItem) error) (object.Page, error) {
+func (f *faucet) List(_ context.Context, _ object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 	for _, pod := range f.pods {
 		item := itemOf(pod)
-		if held != nil && held(item.Key, item.UID, item.Version) {
+		if in.Holds(item.Key, item.UID, item.Version) {
 			item.Object, item.Held = nil, true
 		}
 		if err := sink(item); err != nil {
@@ -57,7 +57,7 @@ func (f *faucet) List(_ context.Context, _ object.ListOptions, held object.Held,
 	return object.Page{Version: object.Version(strconv.FormatInt(f.version.Load(), 10))}, nil
 }
 
-func (f *faucet) Watch(ctx context.Context, _ object.WatchOptions, _ object.Held) (object.Stream[*corev1.Pod], error) {
+func (f *faucet) Watch(ctx context.Context, _ object.WatchOptions, _ *object.Intake[*corev1.Pod]) (object.Stream[*corev1.Pod], error) {
 	return &tap{f, ctx}, nil
 }
 
@@ -88,7 +88,7 @@ func (f *faucet) updates(from, n, size int) [][]object.Event[*corev1.Pod] {
 		for j := i; j < min(n, i+size); j++ {
 			pod := *f.pods[j%len(f.pods)]
 			pod.ResourceVersion = strconv.Itoa(from + j)
-			events = append(events, object.Event[*corev1.Pod]{Type: object.Modified, Item: itemOf(&pod)})
+			events = append(events, object.Event[*corev1.Pod]{Kind: object.Updated, Item: itemOf(&pod)})
 		}
 		out = append(out, events)
 	}
@@ -244,7 +244,7 @@ func BenchmarkRelist(b *testing.B) {
 		pod := *f.pods[0]
 		pod.ResourceVersion = strconv.FormatInt(next-1, 10)
 		f.pods[0] = &pod
-		f.gate <- []object.Event[*corev1.Pod]{{Type: object.Modified, Item: itemOf(&pod)}}
+		f.gate <- []object.Event[*corev1.Pod]{{Kind: object.Updated, Item: itemOf(&pod)}}
 		f.gate <- nil
 		if err := inf.WaitFor(b.Context(), object.Version(strconv.FormatInt(next, 10))); err != nil {
 			b.Fatal(err)

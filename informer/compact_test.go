@@ -31,7 +31,7 @@ func TestL09_ACompactInformerHoldsNoDecodedListMeanwhile(t *testing.T) {
 	var seen []weak.Pointer[corev1.Pod]
 	alive := -1
 	src := reflector.SourceFuncs[*corev1.Pod]{
-		ListFunc: func(_ context.Context, _ object.ListOptions, _ object.Held, sink func(podItem) error) (object.Page, error) {
+		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 			for i := range n {
 				pod := &corev1.Pod{}
 				pod.Namespace, pod.Name, pod.UID = "shop", fmt.Sprintf("pod-%04d", i), object.UID(fmt.Sprint("u", i))
@@ -48,7 +48,7 @@ func TestL09_ACompactInformerHoldsNoDecodedListMeanwhile(t *testing.T) {
 			}
 			return object.Page{Version: "1000"}, nil
 		},
-		WatchFunc: func(ctx context.Context, _ object.WatchOptions, _ object.Held) (object.Stream[*corev1.Pod], error) {
+		WatchFunc: func(ctx context.Context, _ object.WatchOptions, _ *object.Intake[*corev1.Pod]) (object.Stream[*corev1.Pod], error) {
 			return reflector.StreamFuncs[*corev1.Pod]{NextFunc: func() ([]object.Event[*corev1.Pod], error) {
 				<-ctx.Done()
 				return nil, context.Cause(ctx)

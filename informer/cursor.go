@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
 
@@ -51,7 +52,7 @@ const (
 // portion is a piece of work, with what it takes.
 type portion[T any] struct {
 	what     work
-	changes  []store.Change[T]
+	changes  []object.Change[T]
 	from, to store.Snapshot[T]
 }
 

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,7 +14,7 @@ import (
 // mirror holds them encoded; they are shared and must not be written to. An event may
 // be kept, and keeps its objects alive.
 type Event[T any] struct {
-	store.Change[T]
+	object.Change[T]
 	// Initial marks an Added event that belongs to the subscriber's initial state.
 	Initial bool
 
@@ -24,9 +24,9 @@ type Event[T any] struct {
 // Old returns the object as the subscriber knew it; the zero value for Added.
 func (e Event[T]) Old() (obj T) {
 	switch e.Kind {
-	case store.Added:
+	case object.Added:
 		return obj
-	case store.Resynced:
+	case object.Synced:
 		return e.Change.New()
 	}
 	return e.Change.Old()
@@ -54,9 +54,9 @@ func (s *sieve[T]) open() bool { return s.filter == nil && !s.statusOnly }
 
 // event returns the event that a change is for the subscriber; ok is false for none.
 // It is kept small, so that subscribers without a filter pay nothing.
-func (s *sieve[T]) event(c *store.Change[T], initial bool) (e Event[T], ok bool) {
+func (s *sieve[T]) event(c *object.Change[T], initial bool) (e Event[T], ok bool) {
 	e.Change = *c
-	e.Initial = initial && c.Kind == store.Added
+	e.Initial = initial && c.Kind == object.Added
 	if s.open() {
 		return e, true
 	}
@@ -65,22 +65,22 @@ func (s *sieve[T]) event(c *store.Change[T], initial bool) (e Event[T], ok bool)
 
 func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
 	// After a rewind the same generation may be of another spec.
-	if s.statusOnly && e.Kind == store.Updated && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()) {
+	if s.statusOnly && e.Kind == object.Updated && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()) {
 		return e, false
 	}
 	if s.filter == nil {
 		return e, true
 	}
 	switch e.Kind {
-	case store.Deleted:
+	case object.Deleted:
 		return e, s.filter(e.Change.Old())
-	case store.Updated:
+	case object.Updated:
 		was, is := s.filter(e.Change.Old()), s.filter(e.Change.New())
 		switch {
 		case is && !was:
-			e.Kind, e.Initial = store.Added, initial
+			e.Kind, e.Initial = object.Added, initial
 		case was && !is:
-			e.Kind, e.left = store.Deleted, true
+			e.Kind, e.left = object.Deleted, true
 		}
 		return e, was || is
 	}

@@ -98,11 +98,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	if err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
-	fifoOpts := delta.Options[T]{Known: inf.store, Limit: inf.opts.Pending}
-	if opts.Namespaces != nil {
-		fifoOpts.ScopeOf = inf.scopeOf
-	}
-	if inf.fifo, err = delta.New(acc, fifoOpts); err != nil {
+	if inf.fifo, err = delta.New(acc, delta.Options[T]{Known: inf.store, Limit: inf.opts.Pending}); err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
 	inf.log = newLog(inf.store, inf.opts.Log)

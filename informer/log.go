@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
 
@@ -50,7 +51,7 @@ type log[T any] struct {
 
 // segment is a part of the log.
 type segment[T any] struct {
-	changes []store.Change[T]
+	changes []object.Change[T]
 	batches []batchEnd
 	next    *segment[T]
 	cut     bool
@@ -109,7 +110,7 @@ func (l *log[T]) piece() int { return max(1, l.limit()/4) }
 
 // begin returns the slice that the next batch's changes are to be appended to. It must
 // be called before the batch is applied: if a segment ends here, the store is pinned.
-func (l *log[T]) begin() []store.Change[T] {
+func (l *log[T]) begin() []object.Change[T] {
 	l.mu.Lock()
 	defer l.unlock()
 	l.rest()
@@ -125,7 +126,7 @@ func (l *log[T]) begin() []store.Change[T] {
 func (l *log[T]) close() {
 	full := l.tail
 	full.end = l.pin()
-	l.tail = &segment[T]{changes: make([]store.Change[T], 0, min(l.piece(), defaultBound/4))}
+	l.tail = &segment[T]{changes: make([]object.Change[T], 0, min(l.piece(), defaultBound/4))}
 	full.next = l.tail
 	for _, c := range l.cursors {
 		if c.seg == full && !c.behind {
@@ -138,7 +139,7 @@ func (l *log[T]) close() {
 
 // commit logs what a batch changed: changes is what begin returned with the changes
 // appended. The store is at that revision now.
-func (l *log[T]) commit(changes []store.Change[T], revision uint64, synced bool) {
+func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool) {
 	now := time.Now()
 	l.mu.Lock()
 	l.writing = false

@@ -71,10 +71,10 @@ func (w *world) touch() {
 	w.changed = make(chan struct{})
 }
 
-// tell adds an event to the history. The lock must be held.
-func (w *world) tell(t object.EventType, pod *corev1.Pod) {
+// tell adds an event to the history, a bookmark without a kind. The lock must be held.
+func (w *world) tell(t object.Kind, pod *corev1.Pod) {
 	e := event{version: w.version}
-	e.Type = t
+	e.Kind, e.Bookmark = t, t == 0
 	e.Item.Version = object.Version(strconv.Itoa(w.version))
 	if pod != nil {
 		e.Item = itemOf(pod)
@@ -99,7 +99,7 @@ func (w *world) set(key string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	w.version++
 	typ, pod := object.Added, &corev1.Pod{}
 	if old := w.pods[k]; old != nil {
-		typ, pod = object.Modified, old.DeepCopy()
+		typ, pod = object.Updated, old.DeepCopy()
 	} else {
 		w.uids++
 		pod.Namespace, pod.Name, pod.UID = k.Namespace, k.Name, object.UID(fmt.Sprint("u", w.uids))
@@ -131,7 +131,7 @@ func (w *world) bookmark() object.Version {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version++
-	w.tell(object.Bookmark, nil)
+	w.tell(0, nil)
 	return object.Version(strconv.Itoa(w.version))
 }
 
@@ -183,7 +183,7 @@ func (w *world) listCount() int {
 }
 
 // List implements reflector.Source.
-func (w *world) List(_ context.Context, opts object.ListOptions, held object.Held, sink func(podItem) error) (object.Page, error) {
+func (w *world) List(_ context.Context, opts object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 	w.mu.Lock()
 	w.lists++
 	err := w.refusal[opts.Namespace]
@@ -198,7 +198,7 @@ func (w *world) List(_ context.Context, opts object.ListOptions, held object.Hel
 			continue
 		}
 		item := itemOf(pod)
-		if held != nil && held(item.Key, item.UID, item.Version) {
+		if in.Holds(item.Key, item.UID, item.Version) {
 			item.Object, item.Held = nil, true
 		}
 		if err := sink(item); err != nil {
@@ -209,7 +209,7 @@ func (w *world) List(_ context.Context, opts object.ListOptions, held object.Hel
 }
 
 // Watch implements reflector.Source.
-func (w *world) Watch(ctx context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[*corev1.Pod], error) {
+func (w *world) Watch(ctx context.Context, opts object.WatchOptions, _ *object.Intake[*corev1.Pod]) (object.Stream[*corev1.Pod], error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, err := strconv.Atoi(string(opts.Version))
@@ -240,7 +240,7 @@ func (s *stream) Next() ([]object.Event[*corev1.Pod], error) {
 		s.w.mu.Lock()
 		var out []object.Event[*corev1.Pod]
 		for _, e := range s.w.history {
-			if e.version > s.at && (s.namespace == "" || e.Type == object.Bookmark || e.Item.Key.Namespace == s.namespace) {
+			if e.version > s.at && (s.namespace == "" || e.Bookmark || e.Item.Key.Namespace == s.namespace) {
 				out = append(out, e.Event)
 			}
 		}

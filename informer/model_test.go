@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"pgregory.net/rapid"
@@ -55,7 +54,7 @@ type model struct {
 	readers []*reader
 	// What the writer has applied and not logged yet:
 	writing bool
-	changes []store.Change[*thing]
+	changes []object.Change[*thing]
 	isFirst bool
 	batches int
 	largest int
@@ -71,17 +70,17 @@ func (m *model) apply() {
 	if m.writing {
 		m.commit()
 	}
-	var b delta.Batch[*thing]
+	var b object.Batch[*thing]
 	for range rapid.IntRange(0, 6).Draw(m.t, "changes") {
 		key := object.Key{Name: fmt.Sprint("k", rapid.IntRange(0, 4).Draw(m.t, "key"))}
 		m.version++
 		old := m.server[key]
 		next := &thing{key: key, version: m.version}
-		d := delta.Delta[*thing]{Type: delta.Updated, Key: key, Object: next}
+		d := object.Change[*thing]{Kind: object.Updated, Key: key, Value: object.Decoded(next)}
 		switch {
 		case old != nil && rapid.IntRange(0, 2).Draw(m.t, "deletion") == 0:
 			next.life = old.life
-			d.Type = delta.Deleted
+			d.Kind = object.Deleted
 			delete(m.server, key)
 		case old == nil || rapid.IntRange(0, 5).Draw(m.t, "reborn") == 0:
 			m.lives++
@@ -91,7 +90,8 @@ func (m *model) apply() {
 			next.life = old.life
 			m.server[key] = next
 		}
-		b.Deltas = append(b.Deltas, d)
+		d.UID, d.Version = thingAccessor.UID(next), thingAccessor.Version(next)
+		b.Changes = append(b.Changes, d)
 	}
 	if rapid.IntRange(0, 9).Draw(m.t, "relist") == 0 {
 		m.version++
@@ -102,9 +102,9 @@ func (m *model) apply() {
 				delete(m.server, key)
 				continue
 			}
-			l.Items = append(l.Items, object.Item[*thing]{Key: key, UID: thingAccessor.UID(v), Version: thingAccessor.Version(v), Object: v})
+			l.Items = append(l.Items, object.Item[*thing]{Key: key, UID: thingAccessor.UID(v), Version: thingAccessor.Version(v), Value: object.Decoded(v)})
 		}
-		b.Deltas = append(b.Deltas, delta.Delta[*thing]{Type: delta.Replaced, List: l})
+		b.Changes = append(b.Changes, object.Change[*thing]{Kind: object.Replaced, List: l})
 	}
 	m.version++
 	b.Marks = []object.Mark{{Version: object.Version(strconv.Itoa(m.version))}}
@@ -226,21 +226,21 @@ func (r *reader) replayed(p portion[*thing]) {
 }
 
 // hear checks that a change makes sense after all that came before it.
-func (r *reader) hear(c store.Change[*thing]) {
+func (r *reader) hear(c object.Change[*thing]) {
 	r.told++
 	known := r.view[c.Key]
 	switch c.Kind {
-	case store.Added:
+	case object.Added:
 		if known != nil {
 			r.t.Fatalf("added %v, but have %v", c.New(), known)
 		}
 		r.view[c.Key] = c.New()
-	case store.Updated:
+	case object.Updated:
 		if known == nil || known != c.Old() || known.life != c.New().life {
 			r.t.Fatalf("updated %v to %v, but have %v", c.Old(), c.New(), known)
 		}
 		r.view[c.Key] = c.New()
-	case store.Deleted:
+	case object.Deleted:
 		if known == nil || known != c.Old() || known.life != c.New().life {
 			r.t.Fatalf("deleted %v as %v, but have %v", c.Old(), c.New(), known)
 		}

@@ -75,8 +75,8 @@ type Options[T any] struct {
 	OnPanic func(*PanicError)
 
 	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
-	// Accessor, Rest, Resync and ShouldResync must be empty: they follow from what is said here. So does
-	// its Logger, unless it has one. Defaults to the zero reflector.Options.
+	// Accessor and Encode must be empty: the informer sets them. It also sets
+	// the Logger, unless there is one. Defaults to the zero reflector.Options.
 	Reflector reflector.Options[T]
 
 	// Logger gets the panics of subscribers, unless OnPanic is set, and what could not be
@@ -121,8 +121,8 @@ func (o Options[T]) validate() error {
 	case slices.Contains(o.Namespaces, ""):
 		return errors.New("informer: an empty name is among Namespaces; leave Namespaces nil for all of them")
 	case r.Name != "" || r.Selection != (object.Selection{}) || r.Scope != object.Everything ||
-		r.Since != (object.Mark{}) || r.Transform != nil || r.Accessor.Key != nil || r.Rest != nil || r.Resync != 0 || r.ShouldResync != nil:
-		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Accessor, Rest, Resync or ShouldResync; leave it to the informer, which has options of its own for these")
+		r.Since != (object.Mark{}) || r.Transform != nil || r.Accessor.Key != nil || r.Encode != nil:
+		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Accessor or Encode; leave it to the informer, which has options of its own for these")
 	}
 	return nil
 }

@@ -316,14 +316,14 @@ func TestCompactFormTellsTheSame(t *testing.T) {
 
 func TestSourceThatPanicsEndsRun(t *testing.T) {
 	src := reflector.SourceFuncs[*corev1.Pod]{
-		ListFunc: func(context.Context, object.ListOptions, object.Held, func(podItem) error) (object.Page, error) {
+		ListFunc: func(context.Context, object.ListOptions, *object.Intake[*corev1.Pod], func(podItem) error) (object.Page, error) {
 			panic("no")
 		},
 	}
 	inf := newInformer(t, src, podOptions{})
 	sub := subscribe(t, inf, podHandler{}, podSub{})
 	err := inf.Run(t.Context())
-	var p *reflector.PanicError
+	var p *object.PanicError
 	if !errors.As(err, &p) || !closed(sub.Done()) {
 		t.Errorf("Run: %v", err)
 	}
@@ -352,9 +352,9 @@ func TestListThatCountedOnWhatIsNotHeldIsMadeAgain(t *testing.T) {
 		lists := 0
 		src := reflector.SourceFuncs[*corev1.Pod]{
 			WatchFunc: w.Watch,
-			ListFunc: func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(podItem) error) (object.Page, error) {
+			ListFunc: func(ctx context.Context, opts object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 				if lists++; lists > 1 {
-					return w.List(ctx, opts, held, sink)
+					return w.List(ctx, opts, in, sink)
 				}
 				item := itemOf(w.set("shop/b"))
 				item.Object, item.Held = nil, true

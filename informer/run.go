@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
 
 // Run mirrors the resource and serves subscribers until the context is done, and returns
 // when the last goroutine has ended; a subscriber's call that does not return holds it
 // up. It returns nil when the context ended it, and otherwise what did: a source that
-// panicked (*reflector.PanicError). An informer runs once; a second call returns
+// panicked (*object.PanicError). An informer runs once; a second call returns
 // [ErrStarted].
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
@@ -22,7 +22,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if err := inf.start(run, fail); err != nil {
 		return err
 	}
-	apply := func(b *delta.Batch[T], _ bool) error {
+	apply := func(b *object.Batch[T], _ bool) error {
 		inf.apply(b)
 		return nil
 	}
@@ -79,7 +79,7 @@ func (inf *Informer[T]) stop() {
 }
 
 // apply makes a batch one revision of the mirror and tells everybody.
-func (inf *Informer[T]) apply(b *delta.Batch[T]) {
+func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
 	changes, err := inf.store.Apply(b, inf.log.begin())
@@ -96,10 +96,10 @@ func (inf *Informer[T]) apply(b *delta.Batch[T]) {
 
 // noteLists notes which sources have been listed, and reports whether with them the
 // initial state is here.
-func (inf *Informer[T]) noteLists(b *delta.Batch[T]) (synced bool) {
+func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 	listed := false
-	for i := range b.Deltas {
-		if list := b.Deltas[i].List; list != nil {
+	for i := range b.Changes {
+		if list := b.Changes[i].List; list != nil {
 			listed = true
 			inf.mu.Lock()
 			if src := inf.sources[list.Scope]; src != nil {
@@ -122,7 +122,7 @@ func (inf *Informer[T]) noteLists(b *delta.Batch[T]) (synced bool) {
 
 // refuse notes what the store could not hold. Where a list left objects out that it
 // thought were held, it is made again.
-func (inf *Informer[T]) refuse(b *delta.Batch[T], err error) {
+func (inf *Informer[T]) refuse(b *object.Batch[T], err error) {
 	inf.refused.Add(1)
 	inf.refusal.Store(&err)
 	inf.opts.Logger.Error("objects could not be held", "informer", inf.opts.Name, "error", err)
@@ -131,8 +131,8 @@ func (inf *Informer[T]) refuse(b *delta.Batch[T], err error) {
 	}
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	for i := range b.Deltas {
-		if list := b.Deltas[i].List; list != nil {
+	for i := range b.Changes {
+		if list := b.Changes[i].List; list != nil {
 			if src := inf.sources[list.Scope]; src != nil && src.refl != nil {
 				src.refl.Relist(err)
 			}

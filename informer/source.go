@@ -111,7 +111,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	inf.mu.Unlock()
 	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {
-		opts.Rest = inf.store.Rest
+		opts.Encode = inf.store.Encode
 	}
 	if scope != object.Everything {
 		opts.Name += "/" + string(scope)

@@ -242,15 +242,15 @@ type witness struct {
 	pods map[object.Key]*corev1.Pod
 }
 
-func (v *witness) hear(kind store.Kind, old, pod *corev1.Pod) {
+func (v *witness) hear(kind object.Kind, old, pod *corev1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.pods[keyOf(pod)]
 	switch {
-	case kind == store.Added && known == nil, kind == store.Updated && known == old && known != nil,
-		kind == store.Resynced && known == pod:
+	case kind == object.Added && known == nil, kind == object.Updated && known == old && known != nil,
+		kind == object.Synced && known == pod:
 		v.pods[keyOf(pod)] = pod
-	case kind == store.Deleted && known != nil && known.UID == pod.UID:
+	case kind == object.Deleted && known != nil && known.UID == pod.UID:
 		delete(v.pods, keyOf(pod))
 	default:
 		v.t.Errorf("%v %s@%s, but have %v", kind, keyOf(pod), pod.ResourceVersion, known)

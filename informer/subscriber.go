@@ -18,12 +18,12 @@ type subscriber[T any] struct {
 	period   time.Duration // of resyncs
 	report   func(*PanicError)
 	// receive hands changes over; false means that no more are wanted.
-	receive func([]store.Change[T]) bool
+	receive func([]object.Change[T]) bool
 
 	// most and stride say how many changes receive is given at a time. Fast subscribers
 	// get many, so that the clock is not read for each.
 	most, stride int
-	buf          []store.Change[T]
+	buf          []object.Change[T]
 }
 
 const (
@@ -91,7 +91,7 @@ func (s *subscriber[T]) handSnapshots(p portion[T]) bool {
 	}
 	for c := range store.Diff(p.from, p.to) {
 		if p.what == replay {
-			c.Kind = store.Resynced
+			c.Kind = object.Synced
 		}
 		if s.buf = append(s.buf, c); len(s.buf) >= s.stride && !hand() {
 			return false
@@ -105,7 +105,7 @@ func (s *subscriber[T]) handSnapshots(p portion[T]) bool {
 }
 
 // hand calls receive and keeps the time.
-func (s *subscriber[T]) hand(changes []store.Change[T]) bool {
+func (s *subscriber[T]) hand(changes []object.Change[T]) bool {
 	begin := time.Now()
 	s.sub.called.Store(begin.UnixNano())
 	ok := s.receive(changes)
@@ -143,7 +143,7 @@ func (s *subscriber[T]) panicked(key object.Key, value any) {
 // toHandler makes the subscriber call functions for single changes.
 func (s *subscriber[T]) toHandler(h Handler[T]) {
 	s.most = handlerMost
-	s.receive = func(changes []store.Change[T]) bool {
+	s.receive = func(changes []object.Change[T]) bool {
 		for len(changes) > 0 && !s.sub.over.Load() {
 			changes = changes[s.call(&h, changes):]
 		}
@@ -153,7 +153,7 @@ func (s *subscriber[T]) toHandler(h Handler[T]) {
 
 // call calls the handler for changes until one panics or the subscription ends, and
 // returns how many are done with. One deferred function serves for all of them.
-func (s *subscriber[T]) call(h *Handler[T], changes []store.Change[T]) (n int) {
+func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) {
 	calls := uint64(0)
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,17 +177,17 @@ func (s *subscriber[T]) call(h *Handler[T], changes []store.Change[T]) (n int) {
 
 // tell calls the function for a change. It is what a change costs each of many subscribers,
 // so nothing is copied.
-func (h *Handler[T]) tell(c *store.Change[T], initial bool) {
+func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
 	switch c.Kind {
-	case store.Updated:
+	case object.Updated:
 		if h.OnUpdate != nil {
 			h.OnUpdate(c.Old(), c.New())
 		}
-	case store.Added:
+	case object.Added:
 		if h.OnAdd != nil {
 			h.OnAdd(c.New(), initial)
 		}
-	case store.Deleted:
+	case object.Deleted:
 		if h.OnDelete != nil {
 			h.OnDelete(c.New(), c.Unknown)
 		}
@@ -202,11 +202,11 @@ func (h *Handler[T]) tell(c *store.Change[T], initial bool) {
 // tellEvent is tell for what a sieve made of a change.
 func (h *Handler[T]) tellEvent(e *Event[T]) {
 	switch e.Kind {
-	case store.Added:
+	case object.Added:
 		if h.OnAdd != nil {
 			h.OnAdd(e.New(), e.Initial)
 		}
-	case store.Deleted:
+	case object.Deleted:
 		if h.OnDelete != nil {
 			h.OnDelete(e.New(), e.Unknown)
 		}
@@ -221,7 +221,7 @@ func (h *Handler[T]) tellEvent(e *Event[T]) {
 func (s *subscriber[T]) toBatch(ctx func() context.Context, f func(context.Context, []Event[T])) {
 	s.most = batchMost
 	var events []Event[T]
-	s.receive = func(changes []store.Change[T]) bool {
+	s.receive = func(changes []object.Change[T]) bool {
 		if s.sub.over.Load() {
 			return false
 		}
@@ -247,7 +247,7 @@ func (s *subscriber[T]) toBatch(ctx func() context.Context, f func(context.Conte
 // toYield makes the subscriber yield single events to a loop. A panic is the loop's.
 func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
 	s.most = handlerMost
-	s.receive = func(changes []store.Change[T]) bool {
+	s.receive = func(changes []object.Change[T]) bool {
 		for i := range changes {
 			if s.sub.over.Load() {
 				return false

@@ -235,7 +235,7 @@ func ExampleItemOf() {
 // The three stages of an item: decoded, held by the receiver already, undecodable.
 func ExampleItem() {
 	for _, item := range []object.Item[string]{
-		{Key: object.RawKey("shop/web"), Version: "41", Object: "decoded"},
+		{Key: object.RawKey("shop/web"), Version: "41", Value: object.Decoded("decoded")},
 		{Key: object.RawKey("shop/api"), Version: "17", Held: true},
 		{Key: object.RawKey("shop/db"), Version: "38", Err: errors.New("unexpected end of JSON"), Raw: []byte("{")},
 	} {
@@ -266,28 +266,51 @@ func ExampleListOf() {
 
 func ExampleEvent() {
 	for _, ev := range []object.Event[string]{
-		{Type: object.Modified, Item: object.Item[string]{Key: object.RawKey("shop/web"), Version: "42", Object: "new"}},
-		{Type: object.Bookmark, Item: object.Item[string]{Version: "50"}, InitialEnd: true},
-		{Type: object.Failed, Err: errors.New("too old resource version")},
+		{Kind: object.Updated, Item: object.Item[string]{Key: object.RawKey("shop/web"), Version: "42", Value: object.Decoded("new")}},
+		{Bookmark: true, Item: object.Item[string]{Version: "50"}, InitialEnd: true},
+		{Err: errors.New("too old resource version")},
+		{}, // a type that this version of Tarn does not know
 	} {
-		switch ev.Type {
-		case object.Bookmark:
-			fmt.Println(ev.Type, ev.Item.Version, ev.InitialEnd)
-		case object.Failed:
-			fmt.Println(ev.Type, ev.Err)
+		switch {
+		case ev.Kind != 0:
+			fmt.Println(ev.Kind, ev.Item.Key, ev.Item.Object)
+		case ev.Bookmark:
+			fmt.Println("bookmark", ev.Item.Version, ev.InitialEnd)
+		case ev.Err != nil:
+			fmt.Println("error:", ev.Err)
 		default:
-			fmt.Println(ev.Type, ev.Item.Key, ev.Item.Object)
+			fmt.Println("skipped")
 		}
 	}
 	// Output:
-	// MODIFIED shop/web new
-	// BOOKMARK 50 true
-	// ERROR too old resource version
+	// Updated shop/web new
+	// bookmark 50 true
+	// error: too old resource version
+	// skipped
 }
 
-func ExampleParseEventType() {
-	fmt.Println(object.ParseEventType("DELETED") == object.Deleted, object.ParseEventType("PATCHED"))
-	// Output: true UNKNOWN
+// A store reports what a batch changed.
+func ExampleChange() {
+	c := object.Change[string]{Kind: object.Updated, Key: object.RawKey("shop/web"), Version: "42",
+		Value: object.Decoded("new"), Prior: object.Decoded("old")}
+	fmt.Println(c.Kind, c.Key, c.Version, c.Old(), c.New())
+	// Output: Updated shop/web 42 old new
+}
+
+// A source that decodes objects by itself prepares them where it decodes them.
+func ExampleIntake() {
+	in := object.Intake[*corev1.Pod]{
+		Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
+			p.Annotations = nil // this pod is the transform's own
+			return p, nil
+		},
+	}
+	item, _ := object.ItemOf(object.Meta[*corev1.Pod](), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "web", Annotations: map[string]string{"note": "long"},
+	}})
+	in.Prepare(&item)
+	fmt.Println(item.Object.Annotations == nil, item.Err)
+	// Output: true <nil>
 }
 
 // A relist asks for a state not older than the last one seen.

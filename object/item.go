@@ -1,67 +1,61 @@
 package object
 
-import "strings"
+// Value is an object as it travels from the decoder to its readers: decoded, or encoded and
+// decoded again by each reader. It is written once, by the goroutine that decodes it; after
+// that every holder only reads it, and so may share it.
+type Value[T any] struct {
+	// Object is the decoded object; the zero value where Encoded is set.
+	Object T
+	// Encoded is the object in an encoded form. Defaults to nil: Object is the object.
+	Encoded Encoded[T]
+}
 
-// Item is one object of a list or a watch event, at one of four stages: decoded, at rest
-// in the form in which the receiver will hold it, skipped because the receiver holds it
-// already, or undecodable.
+// Encoded is an object that is held in another form than its own and decoded when read.
+type Encoded[T any] interface {
+	// Get returns the object, for any number of readers at once.
+	Get() T
+}
+
+// Decoded returns the value of a decoded object.
+func Decoded[T any](obj T) Value[T] { return Value[T]{Object: obj} }
+
+// Get returns the object, decoding it where it is encoded; the zero value where there is
+// none. The object is shared and must not be written to.
+func (v Value[T]) Get() T {
+	if v.Encoded != nil {
+		return v.Encoded.Get()
+	}
+	return v.Object
+}
+
+// Item is one object of a list or a watch event: its identity, read once from the bytes, and
+// its value. A source that does not decode an object says why: Held or Err.
 type Item[T any] struct {
 	Key     Key
 	UID     UID
 	Version Version
 
-	// Object is the decoded value; the zero value when Rest, Held or Err is set.
-	Object T
-	// Rest is the object in the form in which the receiver will hold it, so that a list
-	// need not be decoded all at once. [Item.Value] reads it.
-	Rest Resting[T]
+	// Value is the object; zero when Held or Err is set.
+	Value[T]
 	// Held says that the object was not decoded because the receiver holds it
 	// with the same UID and version.
 	Held bool
-	// Err says why the object could not be decoded. The item still counts as
-	// present: nobody may take it for deleted.
+	// Err says why the object could not be decoded or prepared. The item still counts as
+	// present: it is not deleted.
 	Err error
 	// Raw is the encoded object when Err is set, for quarantine.
 	Raw []byte
+	// Prepared says that [Intake.Prepare] has run.
+	Prepared bool
 }
 
-// Resting is an object that rests in another form than its own: encoded, say.
-type Resting[T any] interface {
-	// Object returns the object, for any number of readers at once.
-	Object() T
-}
-
-// Value returns the object, decoded if it is at rest; the zero value where there is none.
-func (i *Item[T]) Value() T {
-	if i.Rest != nil {
-		return i.Rest.Object()
-	}
-	return i.Object
-}
-
-// Settle puts the object to rest, and has the item keep nothing of the decoded one: its
-// names are copied, because a decoder may have cut them from one buffer with all the
-// rest. The namespace is that of the item before, if it is the same.
-func (i *Item[T]) Settle(rest Resting[T], before *Item[T]) {
-	var none T
-	i.Object, i.Rest = none, rest
-	name, uid := len(i.Key.Name), len(i.UID)
-	text := i.Key.Name + string(i.UID) + string(i.Version)
-	i.Key.Name, i.UID, i.Version = text[:name], UID(text[name:name+uid]), Version(text[name+uid:])
-	if before != nil && before.Key.Namespace == i.Key.Namespace {
-		i.Key.Namespace = before.Key.Namespace
-	} else {
-		i.Key.Namespace = strings.Clone(i.Key.Namespace)
-	}
-}
-
-// ItemOf makes the item of a decoded value.
-func ItemOf[T any](acc Accessor[T], v T) (Item[T], error) {
-	key, err := acc.Key(v)
+// ItemOf makes the item of a decoded object.
+func ItemOf[T any](acc Accessor[T], obj T) (Item[T], error) {
+	key, err := acc.Key(obj)
 	if err != nil {
 		return Item[T]{}, err
 	}
-	return Item[T]{Key: key, UID: acc.UIDOf(v), Version: acc.VersionOf(v), Object: v}, nil
+	return Item[T]{Key: key, UID: acc.UIDOf(obj), Version: acc.VersionOf(obj), Value: Decoded(obj)}, nil
 }
 
 // List is the whole state of a scope at one version, as a list request or the
@@ -71,11 +65,11 @@ type List[T any] struct {
 	Items []Item[T]
 }
 
-// ListOf makes the list of decoded values, of everything, at a version.
-func ListOf[T any](acc Accessor[T], version Version, values ...T) (List[T], error) {
-	l := List[T]{Mark: Mark{Version: version}, Items: make([]Item[T], 0, len(values))}
-	for _, v := range values {
-		item, err := ItemOf(acc, v)
+// ListOf makes the list of decoded objects, of everything, at a version.
+func ListOf[T any](acc Accessor[T], version Version, objs ...T) (List[T], error) {
+	l := List[T]{Mark: Mark{Version: version}, Items: make([]Item[T], 0, len(objs))}
+	for _, obj := range objs {
+		item, err := ItemOf(acc, obj)
 		if err != nil {
 			return List[T]{}, err
 		}
@@ -84,55 +78,18 @@ func ListOf[T any](acc Accessor[T], version Version, values ...T) (List[T], erro
 	return l, nil
 }
 
-// EventType says what a watch event tells.
-type EventType uint8
-
-// The event types of the Kubernetes watch protocol.
-const (
-	// Unknown is a type that this version of Tarn does not know; it is counted
-	// and skipped.
-	Unknown EventType = iota
-	// Added tells of an object that came to be, or came to match the selector.
-	Added
-	// Modified tells of a new version of an object.
-	Modified
-	// Deleted tells of an object that is gone, or no longer matches the
-	// selector; the item is its last state with the version of the deletion.
-	Deleted
-	// Bookmark tells a version and nothing else.
-	Bookmark
-	// Failed carries an error that the server sent inside the stream.
-	Failed
-)
-
-var eventTypes = [...]string{"UNKNOWN", "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"}
-
-// String returns the type as the watch protocol spells it.
-func (t EventType) String() string {
-	if int(t) < len(eventTypes) {
-		return eventTypes[t]
-	}
-	return eventTypes[Unknown]
-}
-
-// ParseEventType reads the watch protocol's spelling; anything else is [Unknown].
-func ParseEventType(s string) EventType {
-	for i, name := range eventTypes {
-		if name == s {
-			return EventType(i)
-		}
-	}
-	return Unknown
-}
-
-// Event is one event of a watch.
+// Event is one event of a watch: a change of an object, a bookmark or an error. One with
+// none of these is of a type that this version of Tarn does not know.
 type Event[T any] struct {
-	Type EventType
-	// Item is the object of an Added, Modified or Deleted event. A Bookmark has
-	// only its Version set.
+	// Kind is Added, Updated or Deleted where the event is a change, otherwise 0. The
+	// object of a Deleted event is its last state with the version of the deletion.
+	Kind Kind
+	// Item is the object of a change. A bookmark sets only its Version.
 	Item Item[T]
-	// InitialEnd marks the Bookmark that ends a streaming list's initial events.
+	// Bookmark says that everything up to Item.Version has been sent.
+	Bookmark bool
+	// InitialEnd marks the bookmark that ends a streaming list's initial events.
 	InitialEnd bool
-	// Err is the error of a Failed event.
+	// Err is an error that the server sent inside the stream.
 	Err error
 }

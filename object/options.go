@@ -39,10 +39,6 @@ type ListOptions struct {
 	// Continue asks for the page after the one that returned this token; Version
 	// and Match must then be empty. Defaults to the first page.
 	Continue string
-	// Owned says that the receiver writes to the objects: each of them shares no part
-	// with any other object, nor with the source, which does not touch it again.
-	// Defaults to false: objects may share parts, and the receiver must not write to them.
-	Owned bool
 }
 
 // WatchOptions say where a watch begins and when it ends.
@@ -61,8 +57,6 @@ type WatchOptions struct {
 	// Timeout asks the server to end the watch after this time. Defaults to the
 	// server's choice.
 	Timeout time.Duration
-	// Owned is as in [ListOptions]. It covers the objects of deletions too.
-	Owned bool
 }
 
 // Resource describes an API resource: where it is served and what its objects

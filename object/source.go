@@ -5,12 +5,7 @@ import (
 	"fmt"
 )
 
-// Held answers whether the receiver of a list or a watch already has the object of
-// this key with this UID and version, so that it need not be decoded. A nil Held
-// holds nothing.
-type Held func(key Key, uid UID, version Version) bool
-
-// Page tells what stands around the items of one page of a list.
+// Page is the metadata of one page of a list.
 type Page struct {
 	// Version is the version of the whole list.
 	Version Version

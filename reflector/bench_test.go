@@ -13,7 +13,7 @@ import (
 
 // discard takes all that is pending out of a FIFO.
 func discard(b *testing.B, fifo *delta.FIFO[*thing]) {
-	err := fifo.PopBatch(context.Background(), func(*delta.Batch[*thing], bool) error { return nil })
+	err := fifo.PopBatch(context.Background(), func(*object.Batch[*thing], bool) error { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,16 +43,16 @@ func BenchmarkEvents(b *testing.B) {
 			next := func() ([]event, error) {
 				for i := range events {
 					o := objs[n%keys]
-					events[i] = event{Type: object.Modified, Item: item{Key: o.key, UID: o.uid, Object: o, Version: versions[n%len(versions)]}}
+					events[i] = event{Kind: object.Updated, Item: item{Key: o.key, UID: o.uid, Value: object.Decoded(o), Version: versions[n%len(versions)]}}
 					n++
 				}
 				return events, nil
 			}
 			src := reflector.SourceFuncs[*thing]{
-				ListFunc: func(context.Context, object.ListOptions, object.Held, func(item) error) (object.Page, error) {
+				ListFunc: func(context.Context, object.ListOptions, *object.Intake[*thing], func(item) error) (object.Page, error) {
 					return object.Page{Version: "1"}, nil
 				},
-				WatchFunc: func(context.Context, object.WatchOptions, object.Held) (object.Stream[*thing], error) {
+				WatchFunc: func(context.Context, object.WatchOptions, *object.Intake[*thing]) (object.Stream[*thing], error) {
 					return reflector.StreamFuncs[*thing]{NextFunc: next}, nil
 				},
 			}
@@ -98,7 +98,7 @@ func BenchmarkList(b *testing.B) {
 		items[i] = itemOf(&thing{key: object.Key{Namespace: "a", Name: fmt.Sprint(i)}, uid: "u", version: "7"})
 	}
 	src := reflector.SourceFuncs[*thing]{
-		ListFunc: func(_ context.Context, _ object.ListOptions, _ object.Held, sink func(item) error) (object.Page, error) {
+		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[*thing], sink func(item) error) (object.Page, error) {
 			for i := range items {
 				if err := sink(items[i]); err != nil {
 					return object.Page{}, err
@@ -106,7 +106,7 @@ func BenchmarkList(b *testing.B) {
 			}
 			return object.Page{Version: "8"}, nil
 		},
-		WatchFunc: func(context.Context, object.WatchOptions, object.Held) (object.Stream[*thing], error) {
+		WatchFunc: func(context.Context, object.WatchOptions, *object.Intake[*thing]) (object.Stream[*thing], error) {
 			return nil, io.ErrUnexpectedEOF
 		},
 	}

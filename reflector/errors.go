@@ -46,21 +46,3 @@ func (e *RewindError) Error() string {
 	return fmt.Sprintf("the server's version went back from %s to %s, as after a restore from a backup; everything is listed afresh",
 		e.Seen.Version, e.Listed)
 }
-
-// PanicError is returned by Run and Step when a Source, or one of the functions in
-// Options, panicked.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-// Error says what was thrown, and where.
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("reflector: panic: %v\n\n%s", e.Value, e.Stack)
-}
-
-// Unwrap returns what was thrown if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}

@@ -41,7 +41,7 @@ func podItemOf(p pod) podItem {
 // fixed is a source with a list of pods and one watch, which brings events and ends.
 func fixed(listed []pod, version object.Version, events ...podEvent) reflector.SourceFuncs[pod] {
 	return reflector.SourceFuncs[pod]{
-		ListFunc: func(_ context.Context, _ object.ListOptions, _ object.Held, sink func(podItem) error) (object.Page, error) {
+		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[pod], sink func(podItem) error) (object.Page, error) {
 			for _, p := range listed {
 				if err := sink(podItemOf(p)); err != nil {
 					return object.Page{}, err
@@ -49,7 +49,7 @@ func fixed(listed []pod, version object.Version, events ...podEvent) reflector.S
 			}
 			return object.Page{Version: version}, nil
 		},
-		WatchFunc: func(ctx context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[pod], error) {
+		WatchFunc: func(ctx context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {
 			if opts.InitialEvents {
 				return nil, apierrors.NewBadRequest("streaming lists are not supported")
 			}
@@ -78,12 +78,12 @@ func podQueue() *delta.FIFO[pod] {
 // printUntil takes what comes and prints it, until a version is reached.
 func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Version) {
 	for reached := false; !reached; {
-		err := fifo.PopBatch(ctx, func(b *delta.Batch[pod], _ bool) error {
-			for _, d := range b.Deltas {
+		err := fifo.PopBatch(ctx, func(b *object.Batch[pod], _ bool) error {
+			for _, d := range b.Changes {
 				if d.List != nil {
-					fmt.Printf("%s: %d pods\n", d.Type, len(d.List.Items))
+					fmt.Printf("%s: %d pods\n", d.Kind, len(d.List.Items))
 				} else {
-					fmt.Println(d.Type, d.Key)
+					fmt.Println(d.Kind, d.Key)
 				}
 			}
 			reached = b.Marks[0].Version == version
@@ -99,7 +99,7 @@ func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Versi
 // A reflector runs until its context ends, and feeds a FIFO.
 func Example() {
 	src := fixed([]pod{newPod("web", "4"), newPod("db", "7")}, "9",
-		podEvent{Type: object.Modified, Item: podItemOf(newPod("web", "10"))})
+		podEvent{Kind: object.Updated, Item: podItemOf(newPod("web", "10"))})
 	fifo := podQueue()
 	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
@@ -121,7 +121,7 @@ func Example() {
 
 // Step does one thing at a time: a page, a batch, a request, a wait.
 func ExampleReflector_Step() {
-	src := fixed([]pod{newPod("web", "4")}, "9", podEvent{Type: object.Added, Item: podItemOf(newPod("db", "10"))})
+	src := fixed([]pod{newPod("web", "4")}, "9", podEvent{Kind: object.Added, Item: podItemOf(newPod("db", "10"))})
 	fifo := podQueue()
 	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
@@ -152,7 +152,7 @@ func ExampleReflector_Step() {
 // A status has the cause of whatever keeps the mirror from being live.
 func ExampleReflector_Status() {
 	src := fixed(nil, "9")
-	src.ListFunc = func(context.Context, object.ListOptions, object.Held, func(podItem) error) (object.Page, error) {
+	src.ListFunc = func(context.Context, object.ListOptions, *object.Intake[pod], func(podItem) error) (object.Page, error) {
 		return object.Page{}, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no list for you"))
 	}
 	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{Name: "pods", Streaming: reflector.StreamingOff,
@@ -204,7 +204,7 @@ func ExampleReflector_Quarantine() {
 // OnError is told of every failure, with a reason that suits a metric.
 func ExampleOptions_onError() {
 	src := fixed(nil, "9")
-	src.WatchFunc = func(_ context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[pod], error) {
+	src.WatchFunc = func(_ context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {
 		if opts.InitialEvents {
 			return nil, apierrors.NewBadRequest("streaming lists are not supported")
 		}

@@ -41,23 +41,23 @@ func (r *Reflector[T]) stepStreaming(ctx context.Context) error {
 	added := false
 	for i := range events {
 		ev := &events[i]
-		switch ev.Type {
-		case object.Added, object.Modified, object.Deleted:
+		switch {
+		case ev.Kind != 0:
 			r.counts.Events++
 			if ev.Item.Err != nil && errors.Is(ev.Item.Err, object.ErrWrongKind) {
 				return r.streamingFailed(ctx, ev.Item.Err)
 			}
-			added = added || ev.Type == object.Added
+			added = added || ev.Kind == object.Added
 			if !r.foldIn(l, ev) {
 				r.counts.Stale++
 			}
-		case object.Bookmark:
+		case ev.Bookmark:
 			r.counts.Bookmarks++
 			if ev.InitialEnd {
 				return r.streamed(ctx, s, l, ev.Item.Version, now, events[i+1:])
 			}
-		case object.Failed:
-			return r.streamingFailed(ctx, failureOf(ev))
+		case ev.Err != nil:
+			return r.streamingFailed(ctx, ev.Err)
 		default:
 			r.counts.Unknown++
 		}
@@ -163,13 +163,6 @@ func (r *Reflector[T]) streamAgain() {
 	r.update(func(s *Status) { s.Streaming = StreamingStatus{InUse: true} })
 }
 
-func failureOf[T any](ev *object.Event[T]) error {
-	if ev.Err == nil {
-		return fmt.Errorf("an ERROR event without an error: %w", object.ErrCorrupt)
-	}
-	return ev.Err
-}
-
 // fold finds the items of keys that are told of more than once in a streaming list. It
 // is made when the first event comes that is not Added.
 type fold[T any] struct {
@@ -181,11 +174,11 @@ type fold[T any] struct {
 // news.
 func (r *Reflector[T]) foldIn(l *listing[T], ev *object.Event[T]) bool {
 	f, item := &l.fold, &ev.Item
-	if item.Key.IsZero() && ev.Type == object.Deleted {
+	if item.Key.IsZero() && ev.Kind == object.Deleted {
 		return false // it may have been any
 	}
 	if f.at == nil {
-		if ev.Type == object.Added {
+		if ev.Kind == object.Added {
 			l.items = append(l.items, *item)
 			r.take(l, &l.items[len(l.items)-1])
 			return true
@@ -197,7 +190,7 @@ func (r *Reflector[T]) foldIn(l *listing[T], ev *object.Event[T]) bool {
 		}
 	}
 	i, listed := f.at[item.Key]
-	if listed && ev.Type == object.Deleted {
+	if listed && ev.Kind == object.Deleted {
 		was := &l.items[i]
 		if was.UID != item.UID || was.Version.After(item.Version) {
 			return false
@@ -210,7 +203,7 @@ func (r *Reflector[T]) foldIn(l *listing[T], ev *object.Event[T]) bool {
 		l.items = l.items[:last]
 		delete(f.at, item.Key)
 	}
-	if ev.Type == object.Deleted {
+	if ev.Kind == object.Deleted {
 		f.deleted[item.Key] = item.Version
 		return listed
 	}

@@ -57,7 +57,7 @@ func (l *listing[T]) cutBack(n int) {
 
 // request returns what to ask for.
 func (r *Reflector[T]) request(l *listing[T]) object.ListOptions {
-	opts := object.ListOptions{Selection: r.opts.Selection, Continue: l.token, Owned: r.opts.Transform != nil}
+	opts := object.ListOptions{Selection: r.opts.Selection, Continue: l.token}
 	paged := r.opts.PageSize > 0 && l.unpaged == ""
 	switch {
 	case l.token != "":
@@ -72,6 +72,18 @@ func (r *Reflector[T]) request(l *listing[T]) object.ListOptions {
 	}
 	return opts
 }
+
+// intake returns what the source does with the objects of a list or a watch. live reports
+// whether they are no longer those of a list.
+func (r *Reflector[T]) intake(held object.Held, live func() bool) *object.Intake[T] {
+	in := &object.Intake[T]{Held: held, Transform: r.opts.Transform, Accessor: r.opts.Accessor}
+	if r.opts.Encode != nil {
+		in.Encode = func(obj T) object.Encoded[T] { return r.opts.Encode(obj, live()) }
+	}
+	return in
+}
+
+func never() bool { return false }
 
 // heldBy returns what to ask whether an item of the list is held.
 func (r *Reflector[T]) heldBy(l *listing[T]) object.Held {
@@ -132,11 +144,13 @@ const maxGrow = 1 << 16
 func (r *Reflector[T]) readPage(ctx context.Context, l *listing[T], opts object.ListOptions) (page object.Page, err error) {
 	q := r.begin(ctx, r.opts.ListSilence)
 	defer func() { err = r.end(q, err) }()
-	return r.src.List(q.ctx, opts, r.heldBy(l), func(item object.Item[T]) error {
+	in := r.intake(r.heldBy(l), never)
+	return r.src.List(q.ctx, opts, in, func(item object.Item[T]) error {
 		q.timer.Reset(r.opts.ListSilence)
 		if item.Err != nil && errors.Is(item.Err, object.ErrWrongKind) {
 			return item.Err
 		}
+		in.Prepare(&item)
 		l.items = append(l.items, item)
 		r.take(l, &l.items[len(l.items)-1])
 		return nil
@@ -145,9 +159,6 @@ func (r *Reflector[T]) readPage(ctx context.Context, l *listing[T], opts object.
 
 // take makes a listed item ready for the sink.
 func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
-	if r.opts.Transform != nil && item.Err == nil && !item.Held {
-		item.Object, item.Err = r.transform(item.Object)
-	}
 	switch {
 	case item.Err != nil:
 		// The lock is not needed to read: only this goroutine changes it.
@@ -155,14 +166,6 @@ func (r *Reflector[T]) take(l *listing[T], item *object.Item[T]) {
 		item.Raw = nil
 	case item.Held:
 		l.held++
-	case r.opts.Rest != nil:
-		if rest, ok := r.opts.Rest(item.Object); ok {
-			var before *object.Item[T]
-			if n := len(l.items); n > 1 && item == &l.items[n-1] {
-				before = &l.items[n-2]
-			}
-			item.Settle(rest, before)
-		}
 	}
 }
 
@@ -195,7 +198,7 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 	n := len(l.items)
 	r.size = n
 	mark := object.Mark{Scope: r.opts.Scope, Epoch: l.epoch, Version: l.version}
-	if err := r.sink.Replace(object.List[T]{Mark: mark, Items: l.items}); err != nil {
+	if err := r.replace(&object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return err
 	}
 	r.at.list(mark.Version)
@@ -217,8 +220,15 @@ func (r *Reflector[T]) commit(l *listing[T]) error {
 		r.quarantine = bad
 		r.publish(s)
 	})
-	r.flush(mark)
 	return nil
+}
+
+// replace hands the whole state of the scope to the sink.
+func (r *Reflector[T]) replace(list *object.List[T]) error {
+	return r.sink.Apply(&object.Batch[T]{
+		Changes: []object.Change[T]{{Kind: object.Replaced, List: list}},
+		Marks:   []object.Mark{list.Mark},
+	})
 }
 
 // maxRestarts is how often a list is begun anew because a continue token had expired,
@@ -300,14 +310,13 @@ func (r *Reflector[T]) removed() error {
 		t.notFound < minNotFound || time.Since(t.notFoundAt) < r.opts.GoneAfter {
 		return nil
 	}
-	if err := r.sink.Replace(object.List[T]{Mark: r.mark()}); err != nil {
+	if err := r.replace(&object.List[T]{Mark: r.mark()}); err != nil {
 		return err
 	}
 	r.update(func(s *Status) {
 		s.Removed = true
 		r.quarantine = quarantine{}
 	})
-	r.flush(r.mark())
 	return nil
 }
 

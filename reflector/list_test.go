@@ -417,7 +417,7 @@ func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
 			return last, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		last.send(event{Type: object.Modified, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "b", value: "two"})})
+		last.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "b", value: "two"})})
 		pass(0)
 		if got := r.state(); got != "a/x=two@b" {
 			t.Error(got)

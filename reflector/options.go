@@ -100,33 +100,21 @@ type Options[T any] struct {
 	// Defaults to nil: no bound.
 	Budget *Budget
 
-	// Resync is the period after which the sink's Resync is called, while Run runs:
-	// known objects are told again, and nothing is listed. Of several reflectors that
-	// feed one FIFO, one should do so. Defaults to 0: never.
-	Resync time.Duration
-
-	// ShouldResync is asked each time whether to do so. It is called from a goroutine
-	// of its own. Defaults to always.
-	ShouldResync func() bool
-
-	// Transform runs once per object before it goes to the sink, including the last
-	// state of a deleted object. It owns the object it is given: it may write to any part
-	// of it until it returns, and to no part later. The reflector asks its source for such
-	// objects (Owned in the options of lists and watches), which share no part with any
-	// other. An error, a panic, a nil object and another key, UID or version put the
-	// object in quarantine. An object that is held already is not transformed again.
-	// Defaults to none.
+	// Transform changes each object before it is stored, including the last state of a
+	// deleted one. It owns the object it is given, and may write to any part of it. It runs on
+	// the goroutine that decodes the object, several at a time. It must not change key, UID
+	// or version. An error, a panic, a nil result or another identity puts the object in
+	// quarantine. What is held already is not transformed again. Defaults to none.
 	Transform func(T) (T, error)
 
-	// Accessor reads the key, UID and version that a Transform must not change.
-	// Defaults to the Kubernetes metadata of T; where T has none, nothing is compared.
+	// Accessor reads the identity of what Transform returns. Defaults to none: a changed
+	// identity is not noticed.
 	Accessor object.Accessor[T]
 
-	// Rest puts an object to rest in the form in which the consumer will hold it,
-	// or reports that it cannot. It is given the objects of lists, after Transform, so
-	// that those of a list that is not complete yet are not all held decoded; store.Store
-	// has such a method. Defaults to none.
-	Rest func(T) (object.Resting[T], bool)
+	// Encode returns the form in which the sink holds an object, after Transform, or nil for
+	// one that it holds decoded. live says that the object comes from a watch, so that
+	// subscribers will read it soon. It runs where Transform does. Defaults to none.
+	Encode func(obj T, live bool) object.Encoded[T]
 
 	// OnError is told of each failure, which is always an [*Error]. It must be quick.
 	// Defaults to a warning in the log.
@@ -200,7 +188,6 @@ func (o Options[T]) validate() error {
 		{"ListSilence", o.ListSilence},
 		{"InitialSilence", o.InitialSilence},
 		{"ServerErrorsFor", o.ServerErrorsFor},
-		{"Resync", o.Resync},
 		{"SlowList", o.SlowList},
 		{"SlowBatch", o.SlowBatch},
 		{"Backoff.Min", o.Backoff.Min},

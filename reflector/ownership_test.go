@@ -23,13 +23,13 @@ func TestO01_AReflectorWithATransformAsksForOwnedObjects(t *testing.T) {
 					}
 				}
 				src := reflector.SourceFuncs[*thing]{
-					ListFunc: func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(item) error) (object.Page, error) {
-						note(opts.Owned)
-						return srv.List(ctx, opts, held, sink)
+					ListFunc: func(ctx context.Context, opts object.ListOptions, in *object.Intake[*thing], sink func(item) error) (object.Page, error) {
+						note(in.Owned())
+						return srv.List(ctx, opts, in, sink)
 					},
-					WatchFunc: func(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*thing], error) {
-						note(opts.Owned)
-						return srv.Watch(ctx, opts, held)
+					WatchFunc: func(ctx context.Context, opts object.WatchOptions, in *object.Intake[*thing]) (object.Stream[*thing], error) {
+						note(in.Owned())
+						return srv.Watch(ctx, opts, in)
 					},
 				}
 				fifo, err := delta.New(things, delta.Options[*thing]{})

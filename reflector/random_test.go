@@ -60,7 +60,7 @@ func survive(t *testing.T, seed uint64) {
 		case rnd.n(3) == 0:
 			return newPipe().fail(io.EOF), nil, true // 200 and nothing in it
 		case opts.InitialEvents && rnd.n(2) == 0:
-			return newPipe(event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "1"})}), nil, true
+			return newPipe(event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "1"})}), nil, true
 		}
 		return nil, failures[rnd.n(len(failures))], true
 	}
@@ -123,7 +123,7 @@ func disturb(srv *server, rnd *lockedRand, key string) {
 		p.send(old[rnd.n(len(old))].event)
 	case p != nil:
 		srv.mu.Lock()
-		p.send(bookmark(srv.now()), event{Type: object.Unknown})
+		p.send(bookmark(srv.now()), event{})
 		srv.mu.Unlock()
 	}
 }

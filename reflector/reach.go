@@ -59,15 +59,14 @@ func (a *reach) move(v object.Version, deleted bool) bool {
 	return moved
 }
 
-// bookmark moves to the version of a bookmark. news reports that it is a later one than was
-// seen, changed that it completed one.
-func (a *reach) bookmark(v object.Version) (news, changed bool) {
+// bookmark moves to the version of a bookmark, and reports whether that is a later one than
+// was seen. It may also complete the version that was seen.
+func (a *reach) bookmark(v object.Version) (news bool) {
 	seen := a.Seen
-	if !a.Bookmark(v) {
-		return false, false
+	if a.Bookmark(v) {
+		a.settle()
 	}
-	a.settle()
-	return a.Seen != seen, true
+	return a.Seen != seen
 }
 
 // settle forgets the deletions of a version that is complete, or was.
@@ -111,13 +110,13 @@ func (a *reach) repeated(key object.Key, uid object.UID, v object.Version) bool 
 }
 
 // contradicts reports whether an event of a watch from before Seen shows another history.
-func (a *reach) contradicts(t object.EventType, v object.Version) bool {
+func (a *reach) contradicts(bookmark bool, v object.Version) bool {
 	switch {
 	case !a.strict, !v.After(a.Complete):
 		return false
 	case a.Seen.After(v):
-		return t != object.Bookmark // that may be of a server that lags behind
-	case v == a.Seen && t != object.Bookmark:
+		return !bookmark // that may be of a server that lags behind
+	case v == a.Seen && !bookmark:
 		return false
 	}
 	return len(a.repeats) > 0

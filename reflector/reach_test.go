@@ -31,7 +31,7 @@ func (s *server) expire(told int, keys ...string) {
 		o := *s.objects[keyOf(key)]
 		o.version = s.now()
 		delete(s.objects, o.key)
-		ev := event{Type: object.Deleted, Item: itemOf(&o)}
+		ev := event{Kind: object.Deleted, Item: itemOf(&o)}
 		s.history = append(s.history, change{s.version, ev})
 		for _, p := range s.streams {
 			if i < told {
@@ -54,7 +54,7 @@ func TestW14_DeletionsOfOneVersionSurviveACutBetweenThem(t *testing.T) {
 		"in order":   func(s *server) { s.cut(io.EOF) },
 		"broken off": func(s *server) { s.cut(io.ErrUnexpectedEOF) },
 		"an ERROR": func(s *server) {
-			s.stream().send(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+			s.stream().send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 		},
 	} {
 		for _, streaming := range []bool{false, true} {
@@ -118,18 +118,18 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 		}, "12"},
 		"an old server's deletion (W15)": {func(s *server) {
 			x := s.put("a/x", "v")
-			s.stream().send(event{Type: object.Deleted, Item: itemOf(x)})
+			s.stream().send(event{Kind: object.Deleted, Item: itemOf(x)})
 		}, "13"},
 		"an old server's deletion after another": {func(s *server) {
 			y := s.objects[keyOf("a/y")]
 			s.remove("a/x")
-			s.stream().send(event{Type: object.Deleted, Item: itemOf(y)})
+			s.stream().send(event{Kind: object.Deleted, Item: itemOf(y)})
 		}, "12"},
 		"one without a UID": {func(s *server) {
-			s.stream().send(event{Type: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), version: "13"})})
+			s.stream().send(event{Kind: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), version: "13"})})
 		}, "12"},
 		"one that nobody can read": {func(s *server) {
-			s.stream().send(event{Type: object.Deleted, Item: item{Version: "13", Err: errors.New("unreadable")}})
+			s.stream().send(event{Kind: object.Deleted, Item: item{Version: "13", Err: errors.New("unreadable")}})
 		}, "12"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
 		pass(time.Second)
 		r.changesAre("Deleted a/x@13", "Deleted a/y@13")
 		srv.stream().send(
-			event{Type: object.Added, Item: x},
-			event{Type: object.Modified, Item: y},
-			event{Type: object.Modified, Item: itemOf(&thing{key: x.Key, uid: x.UID, version: "13"})},
-			event{Type: object.Added, Item: itemOf(&thing{key: y.Key, uid: "another", version: "13"})},
+			event{Kind: object.Added, Item: x},
+			event{Kind: object.Updated, Item: y},
+			event{Kind: object.Updated, Item: itemOf(&thing{key: x.Key, uid: x.UID, version: "13"})},
+			event{Kind: object.Added, Item: itemOf(&thing{key: y.Key, uid: "another", version: "13"})},
 		)
 		pass(0)
 		r.changesAre()
@@ -259,8 +259,8 @@ func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 			within(t, func(t *testing.T) {
 				srv := newServer()
 				r := start(t, srv, plain(options{}))
-				of := func(typ object.EventType, key string, v object.Version) event {
-					return event{Type: typ, Item: itemOf(&thing{key: keyOf(key), version: v})}
+				of := func(typ object.Kind, key string, v object.Version) event {
+					return event{Kind: typ, Item: itemOf(&thing{key: keyOf(key), version: v})}
 				}
 				gone := []event{of(object.Deleted, "a/x", "20"), of(object.Deleted, "a/y", "20")}
 				srv.stream().send(of(object.Added, "a/x", "11"), of(object.Added, "a/y", "12"), gone[0])
@@ -357,7 +357,7 @@ func TestW14_ABookmarkOfAServerThatLagsBehindIsNoNews(t *testing.T) {
 type everything struct{}
 
 func (everything) Keys() iter.Seq[object.Key]                       { return func(func(object.Key) bool) {} }
-func (everything) Get(object.Key) (*thing, bool)                    { return nil, true }
+func (everything) Get(object.Key) (*thing, bool)                    { return &thing{}, true }
 func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
 // Wherever watches end, each event is told once, and in order.
@@ -367,10 +367,10 @@ func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			history, want := groups(rnd)
 			src := reflector.SourceFuncs[*thing]{
-				ListFunc: func(context.Context, object.ListOptions, object.Held, func(item) error) (object.Page, error) {
+				ListFunc: func(context.Context, object.ListOptions, *object.Intake[*thing], func(item) error) (object.Page, error) {
 					return object.Page{Version: "1"}, nil
 				},
-				WatchFunc: func(_ context.Context, opts object.WatchOptions, _ object.Held) (object.Stream[*thing], error) {
+				WatchFunc: func(_ context.Context, opts object.WatchOptions, _ *object.Intake[*thing]) (object.Stream[*thing], error) {
 					from, _ := strconv.Atoi(string(opts.Version))
 					first := slices.IndexFunc(history, func(c change) bool { return c.version > from })
 					p := newPipe()
@@ -418,9 +418,9 @@ func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 // says what is to be told of it. The last change is none of them.
 func groups(rnd *rand.Rand) (history []change, told []string) {
 	version := 1
-	add := func(t object.EventType, name int) {
+	add := func(t object.Kind, name int) {
 		o := &thing{key: keyOf(fmt.Sprint("a/", name)), uid: object.UID(fmt.Sprint("u", name)), version: object.Version(strconv.Itoa(version))}
-		history = append(history, change{version, event{Type: t, Item: itemOf(o)}})
+		history = append(history, change{version, event{Kind: t, Item: itemOf(o)}})
 		told = append(told, fmt.Sprintf("%s@%d %v", o.key, version, t == object.Deleted))
 	}
 	names := 0
@@ -448,10 +448,10 @@ func groups(rnd *rand.Rand) (history []change, told []string) {
 func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (told []string) {
 	for {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
-		err := fifo.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error {
-			for _, d := range b.Deltas {
+		err := fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
+			for _, d := range b.Changes {
 				if d.List == nil {
-					told = append(told, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Type == delta.Deleted))
+					told = append(told, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Kind == object.Deleted))
 				}
 			}
 			return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Reflector feeds a [Sink] with the state of a source and with everything that changes
+// Reflector feeds an [object.Sink] with the state of a source and with everything that changes
 // in it. Make one with [New].
 //
 // What it guarantees:
@@ -35,11 +35,10 @@ import (
 // reads events and passes them on through a channel, as in client-go. It costs a switch
 // of goroutines for each event and makes it impossible to single-step.
 type Reflector[T any] struct {
-	src   Source[T]
-	sink  Sink[T]
-	flush func(object.Mark) // the sink's; does nothing where that is no Flusher
-	opts  Options[T]
-	busy  atomic.Bool // somebody is in Run or Step
+	src  Source[T]
+	sink object.Sink[T]
+	opts Options[T]
+	busy atomic.Bool // somebody is in Run or Step
 
 	// What follows belongs to whoever is in Run or Step.
 	delays    delays
@@ -54,10 +53,11 @@ type Reflector[T any] struct {
 	gaveUp    time.Time // when that were too many
 	paged     bool      // the first LIST came in pages
 	trouble   trouble
-	size      int    // items of the last list; the next will be about as long
-	news      int64  // events that told something new
-	slot      bool   // one of the budget is taken
-	counts    Counts // but for Ended, which only the status has
+	size      int             // items of the last list; the next will be about as long
+	news      int64           // events that told something new
+	slot      bool            // one of the budget is taken
+	counts    Counts          // but for Ended, which only the status has
+	batch     object.Batch[T] // of the events being read; empty between steps
 
 	woken chan struct{} // holds one token: the wait is to end
 
@@ -81,7 +81,7 @@ type trouble struct {
 }
 
 // New makes a reflector that feeds sink, a *delta.FIFO for example, from src.
-func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], error) {
+func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector[T], error) {
 	switch {
 	case src == nil:
 		return nil, errors.New("reflector: new: no source")
@@ -99,16 +99,12 @@ func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], er
 	r := &Reflector[T]{
 		src:       src,
 		sink:      sink,
-		flush:     func(object.Mark) {},
 		opts:      opts,
 		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
 		streaming: opts.Streaming != StreamingOff,
 		at:        reach{Reach: object.Reach{Seen: opts.Since.Version}},
 		epoch:     opts.Since.Epoch,
 		woken:     make(chan struct{}, 1),
-	}
-	if f, ok := sink.(Flusher); ok {
-		r.flush = f.Flush
 	}
 	r.status = Status{Name: opts.Name, Since: time.Now(), Mark: r.mark()}
 	r.status.Counts.Ended = make(map[Reason]int64)
@@ -123,7 +119,7 @@ func New[T any](src Source[T], sink Sink[T], opts Options[T]) (*Reflector[T], er
 func (r *Reflector[T]) Name() string { return r.opts.Name }
 
 // Run lists and watches until ctx is done or the sink is closed, and then returns nil.
-// It returns a [*PanicError] if the source panics, and [ErrStopped] if the reflector
+// It returns a [*object.PanicError] if the source panics, and [ErrStopped] if the reflector
 // has run before. Nothing it started is left when it returns.
 //
 // A producer waits while a FIFO is at its Limit, whatever its context says: whoever
@@ -133,13 +129,6 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer r.busy.Store(false)
-	ctx, cancel := context.WithCancelCause(ctx)
-	var resync sync.WaitGroup
-	if r.opts.Resync > 0 {
-		resync.Go(func() { r.resyncs(ctx, cancel) })
-	}
-	defer resync.Wait()
-	defer cancel(nil)
 	for {
 		if err := r.step(ctx); err != nil {
 			return endOf(ctx, err)
@@ -151,11 +140,10 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 // batch of events, one request to watch, or one wait. It returns nil when there is a
 // next step, [ErrStopped] when there is none because an earlier one was the last, and
 // the cause when this was the last one: the context's, [delta.ErrClosed] or a
-// [*PanicError].
+// [*object.PanicError].
 //
 // It is for simulations that must decide what happens when. All steps of a reflector
 // are to have the same context; one with a context that is done frees everything.
-// Options.Resync has no effect here.
 func (r *Reflector[T]) Step(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -193,7 +181,7 @@ func (r *Reflector[T]) Wake() {
 
 // endOf returns what Run returns for the last step's error.
 func endOf(ctx context.Context, err error) error {
-	if p := (*PanicError)(nil); errors.As(err, &p) {
+	if p := (*object.PanicError)(nil); errors.As(err, &p) {
 		return p
 	}
 	if ctx.Err() != nil || errors.Is(err, delta.ErrClosed) {
@@ -209,7 +197,7 @@ func (r *Reflector[T]) step(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = &object.PanicError{Value: v, Stack: debug.Stack()}
 		}
 		if err != nil {
 			r.stop(err)
@@ -361,7 +349,7 @@ func (r *Reflector[T]) stop(cause error) {
 	defer r.enter(Stopped, func(s *Status) { // even if a Close panics
 		s.Connected = false
 		// What it was failing for says more than that its context is done.
-		if p := (*PanicError)(nil); s.Cause == nil || errors.As(cause, &p) {
+		if p := (*object.PanicError)(nil); s.Cause == nil || errors.As(cause, &p) {
 			s.Cause = cause
 		}
 		r.publish(s)
@@ -380,30 +368,6 @@ func (r *Reflector[T]) takeSlot(ctx context.Context) error {
 	}
 	r.slot = true
 	return nil
-}
-
-// resyncs calls Resync for as long as Run runs.
-func (r *Reflector[T]) resyncs(ctx context.Context, cancel context.CancelCauseFunc) {
-	defer func() {
-		if v := recover(); v != nil {
-			cancel(&PanicError{Value: v, Stack: debug.Stack()})
-		}
-	}()
-	t := time.NewTicker(r.opts.Resync)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-		if r.opts.ShouldResync != nil && !r.opts.ShouldResync() {
-			continue
-		}
-		if r.sink.Resync() != nil {
-			return // it is closed, as the reflector will notice
-		}
-	}
 }
 
 func (r *Reflector[T]) logSlowList(l *listing[T], items int) {

@@ -54,7 +54,7 @@ func start(t *testing.T, srv *server, opts options) *rig {
 	wg.Go(func() { r.runErr = r.Run(ctx) })
 	wg.Go(func() {
 		for {
-			err := r.fifo.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error { r.apply(b); return nil })
+			err := r.fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error { r.apply(b); return nil })
 			if err != nil {
 				return
 			}
@@ -103,10 +103,10 @@ func prepare(t *testing.T, srv *server, opts options) *rig {
 	return r
 }
 
-func (r *rig) apply(b *delta.Batch[*thing]) {
+func (r *rig) apply(b *object.Batch[*thing]) {
 	afresh := false
-	for i := range b.Deltas {
-		if l := b.Deltas[i].List; l != nil && l.Epoch != r.epoch {
+	for i := range b.Changes {
+		if l := b.Changes[i].List; l != nil && l.Epoch != r.epoch {
 			r.epoch, afresh = l.Epoch, true
 		}
 	}
@@ -117,7 +117,7 @@ func (r *rig) apply(b *delta.Batch[*thing]) {
 		r.applied = append(r.applied, err)
 	}
 	for _, c := range changes {
-		if c.Kind == store.Updated && !afresh && !c.New().version.After(c.Old().version) {
+		if c.Kind == object.Updated && !afresh && !c.New().version.After(c.Old().version) {
 			r.back = append(r.back, fmt.Sprintf("%s %s to %s", c.Key, c.Old().version, c.New().version))
 		}
 		s := fmt.Sprintf("%s %s@%s", c.Kind, c.Key, c.New().version)
@@ -228,5 +228,5 @@ func plain(opts options) options {
 }
 
 func bookmark(v object.Version) event {
-	return event{Type: object.Bookmark, Item: item{Version: v}}
+	return event{Bookmark: true, Item: item{Version: v}}
 }

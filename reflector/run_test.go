@@ -165,11 +165,11 @@ func TestPanicOfASourceComesOutOfRun(t *testing.T) {
 				at(srv)
 				r := prepare(t, srv, plain(options{Budget: reflector.NewBudget(1)}))
 				err := r.Run(t.Context())
-				p := (*reflector.PanicError)(nil)
-				if !errors.As(err, &p) || !errors.Is(err, thrown) || !bytes.Contains(p.Stack, []byte("server_test.go")) && name != "Next" {
+				p := (*object.PanicError)(nil)
+				if !errors.As(err, &p) || p.Value != thrown || !bytes.Contains(p.Stack, []byte("server_test.go")) && name != "Next" {
 					t.Errorf("%v", err)
 				}
-				if s := r.in(reflector.Stopped); !errors.Is(s.Cause, thrown) {
+				if s := r.in(reflector.Stopped); s.Cause != p {
 					t.Errorf("%v", s)
 				}
 			})
@@ -239,33 +239,6 @@ func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
 	})
 }
 
-func TestResyncTellsKnownObjectsAgainAndNeverLists(t *testing.T) {
-	within(t, func(t *testing.T) {
-		srv := newServer("a/x", "a/y")
-		asked := 0
-		r := start(t, srv, plain(options{Resync: time.Minute, ShouldResync: func() bool { asked++; return asked != 2 }}))
-		r.told()
-		srv.asked()
-		pass(time.Minute)
-		r.changesAre("Resynced a/x@11", "Resynced a/y@12")
-		pass(time.Minute) // refused
-		r.changesAre()
-		pass(time.Minute)
-		r.changesAre("Resynced a/x@11", "Resynced a/y@12")
-		r.requests()
-	})
-}
-
-func TestPanicOfShouldResyncComesOutOfRun(t *testing.T) {
-	within(t, func(t *testing.T) {
-		r := prepare(t, newServer(), plain(options{Resync: time.Minute, ShouldResync: func() bool { panic("thrown") }}))
-		err := r.Run(t.Context())
-		if p := (*reflector.PanicError)(nil); !errors.As(err, &p) || p.Value != "thrown" {
-			t.Errorf("%v", err)
-		}
-	})
-}
-
 func TestChangedTellsOfEveryState(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x")
@@ -294,13 +267,13 @@ func TestChangedTellsOfEveryState(t *testing.T) {
 func TestSeveralScopesFeedOneFIFO(t *testing.T) {
 	within(t, func(t *testing.T) {
 		s := store.Must(store.New(things, store.Options[*thing]{}))
-		fifo, err := delta.New(things, delta.Options[*thing]{Known: s, ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+		fifo, err := delta.New(things, delta.Options[*thing]{Known: s})
 		if err != nil {
 			t.Fatal(err)
 		}
 		apply := func() {
 			t.Helper()
-			err := fifo.PopBatch(t.Context(), func(b *delta.Batch[*thing], _ bool) error {
+			err := fifo.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
 				_, err := s.Apply(b, nil)
 				return err
 			})
@@ -353,18 +326,14 @@ func TestSlowStepsAreLogged(t *testing.T) {
 			<-time.After(11 * time.Second)
 			return object.Page{}, nil, false
 		}
-		slow := false
-		opts := plain(options{
+		sink := &recorder{}
+		r, err := reflector.New(srv, sink, plain(options{
 			Name:   "pods",
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Transform: func(o *thing) (*thing, error) {
-				if slow {
-					<-time.After(20 * time.Millisecond)
-				}
-				return o, nil
-			},
-		})
-		r := prepare(t, srv, opts)
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 3 {
 			r.Step(t.Context())
 		}
@@ -372,14 +341,13 @@ func TestSlowStepsAreLogged(t *testing.T) {
 			t.Errorf("log: %s", got)
 		}
 		log.Reset()
-		slow = true
-		for range 4 {
-			srv.put("a/x", "v")
-		}
-		r.Step(t.Context()) // 80 ms
+		sink.then = func() { <-time.After(80 * time.Millisecond) }
+		srv.put("a/x", "v")
+		r.Step(t.Context())
 		if log.Len() > 0 {
 			t.Errorf("log: %s", log.String())
 		}
+		sink.then = func() { <-time.After(120 * time.Millisecond) }
 		for range 6 {
 			srv.put("a/x", "v")
 		}
@@ -393,7 +361,9 @@ func TestSlowStepsAreLogged(t *testing.T) {
 		if got := log.String(); !strings.Contains(got, "request failed") || !strings.Contains(got, "reason=network") {
 			t.Errorf("log: %s", got)
 		}
-		stopped(t, r)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = r.Step(ctx)
 	})
 }
 

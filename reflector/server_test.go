@@ -108,10 +108,10 @@ func (s *server) put(key, value string) *thing {
 	o := &thing{key: k, uid: object.UID(fmt.Sprintf("u%d", s.version)), version: s.now(), value: value}
 	t := object.Added
 	if old := s.objects[k]; old != nil {
-		o.uid, t = old.uid, object.Modified
+		o.uid, t = old.uid, object.Updated
 	}
 	s.objects[k] = o
-	s.tell(event{Type: t, Item: itemOf(o)})
+	s.tell(event{Kind: t, Item: itemOf(o)})
 	return o
 }
 
@@ -123,7 +123,7 @@ func (s *server) remove(key string) {
 	o := *s.objects[keyOf(key)]
 	o.version = s.now()
 	delete(s.objects, o.key)
-	s.tell(event{Type: object.Deleted, Item: itemOf(&o)})
+	s.tell(event{Kind: object.Deleted, Item: itemOf(&o)})
 }
 
 func (s *server) tell(ev event) {
@@ -182,7 +182,7 @@ func describe(objs []*thing) string {
 	return strings.Join(out, " ")
 }
 
-func (s *server) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(item) error) (object.Page, error) {
+func (s *server) List(ctx context.Context, opts object.ListOptions, in *object.Intake[*thing], sink func(item) error) (object.Page, error) {
 	s.mu.Lock()
 	s.lists++
 	n := s.lists
@@ -201,7 +201,7 @@ func (s *server) List(ctx context.Context, opts object.ListOptions, held object.
 	if opts.Limit > 0 {
 		req += fmt.Sprintf(" limit=%d", opts.Limit)
 	}
-	if held == nil {
+	if in.Held == nil {
 		req += " afresh"
 	}
 	s.requests = append(s.requests, req)
@@ -212,11 +212,11 @@ func (s *server) List(ctx context.Context, opts object.ListOptions, held object.
 			return page, err
 		}
 	}
-	return s.list(opts, held, sink)
+	return s.list(opts, in, sink)
 }
 
 // list answers a list. A continue token is the number of items before it and the version.
-func (s *server) list(opts object.ListOptions, held object.Held, sink func(item) error) (object.Page, error) {
+func (s *server) list(opts object.ListOptions, in *object.Intake[*thing], sink func(item) error) (object.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v, err := strconv.Atoi(string(opts.Version)); err == nil && v > s.version {
@@ -234,7 +234,7 @@ func (s *server) list(opts object.ListOptions, held object.Held, sink func(item)
 	page := object.Page{Version: s.now()}
 	for i := from; i < len(keys) && i < from+limit; i++ {
 		it := itemOf(s.objects[keys[i]])
-		if held != nil && held(it.Key, it.UID, it.Version) {
+		if in.Holds(it.Key, it.UID, it.Version) {
 			it.Object, it.Held = nil, true
 		} else {
 			s.decoded++
@@ -249,7 +249,7 @@ func (s *server) list(opts object.ListOptions, held object.Held, sink func(item)
 	return page, nil
 }
 
-func (s *server) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*thing], error) {
+func (s *server) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[*thing]) (object.Stream[*thing], error) {
 	s.mu.Lock()
 	s.watches++
 	n := s.watches
@@ -273,10 +273,10 @@ func (s *server) Watch(ctx context.Context, opts object.WatchOptions, held objec
 			return st, err
 		}
 	}
-	return s.watch(opts, held)
+	return s.watch(opts, in)
 }
 
-func (s *server) watch(opts object.WatchOptions, held object.Held) (object.Stream[*thing], error) {
+func (s *server) watch(opts object.WatchOptions, in *object.Intake[*thing]) (object.Stream[*thing], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if opts.InitialEvents && !s.canStream {
@@ -290,12 +290,12 @@ func (s *server) watch(opts object.WatchOptions, held object.Held) (object.Strea
 	case opts.InitialEvents:
 		for _, k := range slices.SortedFunc(maps.Keys(s.objects), object.Key.Compare) {
 			it := itemOf(s.objects[k])
-			if held != nil && held(it.Key, it.UID, it.Version) {
+			if in.Holds(it.Key, it.UID, it.Version) {
 				it.Object, it.Held = nil, true
 			}
-			p.send(event{Type: object.Added, Item: it})
+			p.send(event{Kind: object.Added, Item: it})
 		}
-		p.send(event{Type: object.Bookmark, Item: item{Version: s.now()}, InitialEnd: true})
+		p.send(event{Bookmark: true, Item: item{Version: s.now()}, InitialEnd: true})
 	case err == nil && from < s.compacted:
 		return nil, apierrors.NewResourceExpired("too old resource version")
 	case err == nil:

@@ -17,30 +17,33 @@ import (
 // for all.
 type Source[T any] interface {
 	// List requests one page and calls sink for each item as it arrives; it returns
-	// sink's error as soon as there is one. Items that held affirms may be left
-	// undecoded and are then marked Held. held may be nil and may be called from any
+	// sink's error as soon as there is one. Items that the intake holds may be left
+	// undecoded and are then marked Held. A source that decodes on several goroutines calls
+	// the intake's Prepare there; for all others the reflector calls it. The objects
+	// belong to the reflector, and where the intake is Owned they share no part with
+	// each other or with the source. The intake may be nil and may be used from any
 	// goroutine, until List returns. The page's Version is that of the whole list.
-	List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (object.Page, error)
+	List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error)
 
-	// Watch opens a stream, which ends when ctx does. held is as in List, until the
+	// Watch opens a stream, which ends when ctx does. The intake is as in List, until the
 	// stream is closed; an item of a Deleted event is decoded in any case.
-	Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[T], error)
+	Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error)
 }
 
 // SourceFuncs makes a [Source] of two functions.
 type SourceFuncs[T any] struct {
-	ListFunc  func(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (object.Page, error)
-	WatchFunc func(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[T], error)
+	ListFunc  func(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error)
+	WatchFunc func(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error)
 }
 
 // List calls ListFunc.
-func (s SourceFuncs[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (object.Page, error) {
-	return s.ListFunc(ctx, opts, held, sink)
+func (s SourceFuncs[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
+	return s.ListFunc(ctx, opts, in, sink)
 }
 
 // Watch calls WatchFunc.
-func (s SourceFuncs[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[T], error) {
-	return s.WatchFunc(ctx, opts, held)
+func (s SourceFuncs[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
+	return s.WatchFunc(ctx, opts, in)
 }
 
 // StreamFuncs makes an [object.Stream] of two functions. Without a CloseFunc, Close

@@ -12,23 +12,23 @@ import (
 func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.T) {
 	versions := []object.Version{"10", "11", "15", "20", "25"}
 	for _, c := range []struct {
-		typ     object.EventType
+		kind    object.Kind
 		held    bool
 		same    bool // of the UID held
 		applies []object.Version
 	}{
 		{object.Added, true, true, []object.Version{"25"}},
-		{object.Modified, true, true, []object.Version{"25"}},
+		{object.Updated, true, true, []object.Version{"25"}},
 		{object.Deleted, true, true, []object.Version{"11", "15", "20", "25"}},
 		{object.Added, true, false, []object.Version{"25"}},
-		{object.Modified, true, false, []object.Version{"25"}},
+		{object.Updated, true, false, []object.Version{"25"}},
 		{object.Deleted, true, false, []object.Version{"20", "25"}}, // deletions may share a version
 		{object.Added, false, true, []object.Version{"25"}},         // it was deleted: nothing revives it
-		{object.Modified, false, true, []object.Version{"25"}},
+		{object.Updated, false, true, []object.Version{"25"}},
 		{object.Deleted, false, true, nil},
 	} {
 		for _, v := range versions {
-			t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %s", c.typ, c.held, c.same, v), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %s", c.kind, c.held, c.same, v), func(t *testing.T) {
 				within(t, func(t *testing.T) {
 					srv := newServer("a/x") // 11
 					r := start(t, srv, plain(options{}))
@@ -42,7 +42,7 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 					if x.version = v; !c.same {
 						x.uid = "another"
 					}
-					srv.stream().send(event{Type: c.typ, Item: itemOf(&x)})
+					srv.stream().send(event{Kind: c.kind, Item: itemOf(&x)})
 					pass(0)
 					applies := false
 					for _, a := range c.applies {
@@ -66,13 +66,13 @@ func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testin
 		srv := newServer("a/x") // 11
 		r := start(t, srv, plain(options{}))
 		x := srv.objects[keyOf("a/x")]
-		srv.stream().send(event{Type: object.Modified, Item: bad("a/x", x.uid, "12")}, bookmark("20"),
-			event{Type: object.Deleted, Item: bad("a/x", x.uid, "10")})
+		srv.stream().send(event{Kind: object.Updated, Item: bad("a/x", x.uid, "12")}, bookmark("20"),
+			event{Kind: object.Deleted, Item: bad("a/x", x.uid, "10")})
 		pass(0)
 		if q := r.Quarantine(); len(q) != 1 {
 			t.Errorf("%+v", q)
 		}
-		srv.stream().send(event{Type: object.Deleted, Item: bad("a/x", x.uid, "15")})
+		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/x", x.uid, "15")})
 		pass(0)
 		if q := r.Quarantine(); len(q) != 0 || r.store.Len() != 0 {
 			t.Errorf("%+v, %s", q, r.state())

@@ -52,6 +52,7 @@ type stream[T any] struct {
 	object.Stream[T]
 	*request
 	r       *Reflector[T]
+	in      *object.Intake[T]
 	opened  time.Time
 	timeout time.Duration // that the server was asked for
 	// deadline is when silence becomes too long, and left the time until then at the
@@ -78,7 +79,6 @@ const grace = 30 * time.Second
 func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held object.Held) error {
 	opts.Selection = r.opts.Selection
 	opts.Bookmarks = true
-	opts.Owned = r.opts.Transform != nil
 	opts.Timeout = r.opts.MinWatchTimeout + time.Duration(r.opts.Rand()*float64(r.opts.MinWatchTimeout))
 	s := &stream[T]{
 		r:         r,
@@ -94,6 +94,7 @@ func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held 
 			return !s.settled.Load() && inner(key, uid, version)
 		}
 	}
+	s.in = r.intake(held, func() bool { return !opts.InitialEvents || s.settled.Load() })
 	s.extend(s.opened, opts.InitialEvents)
 	s.request = r.begin(ctx, s.left)
 	done := false
@@ -102,7 +103,7 @@ func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held 
 			r.end(s.request, nil)
 		}
 	}()
-	under, err := r.src.Watch(s.ctx, opts, held)
+	under, err := r.src.Watch(s.ctx, opts, s.in)
 	done = true
 	s.timer.Stop()
 	if err != nil {
@@ -149,6 +150,11 @@ func (s *stream[T]) next() ([]object.Event[T], error) {
 	s.timer.Stop()
 	if err == nil {
 		s.frames += len(events)
+		for i := range events {
+			if events[i].Kind != 0 {
+				s.in.Prepare(&events[i].Item)
+			}
+		}
 		return events, nil
 	}
 	if s.ctx.Err() != nil {

@@ -28,7 +28,7 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 		r := start(t, srv, options{})
 		r.requests(`STREAM "" NotOlderThan`)
 		x := srv.objects[keyOf("a/x")]
-		p.send(event{Type: object.Added, Item: itemOf(x)}, bookmark("12"))
+		p.send(event{Kind: object.Added, Item: itemOf(x)}, bookmark("12"))
 		pass(0)
 		s := r.in(reflector.Streaming)
 		if s.Synced || r.store.Len() != 0 || s.Counts.Bookmarks != 1 {
@@ -37,9 +37,9 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 		// The end, with an event behind it in the same read.
 		y := srv.objects[keyOf("a/y")]
 		z := &thing{key: keyOf("a/z"), uid: "z", version: "13", value: "later"}
-		p.send(event{Type: object.Added, Item: itemOf(y)},
-			event{Type: object.Bookmark, Item: item{Version: "12"}, InitialEnd: true},
-			event{Type: object.Added, Item: itemOf(z)})
+		p.send(event{Kind: object.Added, Item: itemOf(y)},
+			event{Bookmark: true, Item: item{Version: "12"}, InitialEnd: true},
+			event{Kind: object.Added, Item: itemOf(z)})
 		pass(0)
 		s = r.live()
 		if got := r.state(); got != "a/x=first@11 a/y=first@12 a/z=later@13" {
@@ -60,20 +60,20 @@ func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
 		}
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return newPipe(
-				event{Type: object.Added, Item: mk("a/v", "v", "9", "one")},
-				event{Type: object.Added, Item: mk("a/w", "w", "8", "one")},
-				event{Type: object.Added, Item: mk("a/x", "x", "7", "one")},
-				event{Type: object.Added, Item: mk("a/y", "y", "3", "one")},
-				event{Type: object.Added, Item: mk("a/z", "z", "2", "one")},
-				event{Type: object.Modified, Item: mk("a/x", "x", "11", "two")},
-				event{Type: object.Deleted, Item: mk("a/v", "v", "12", "one")},
-				event{Type: object.Modified, Item: mk("a/v", "v", "11", "late")},   // revives nothing
-				event{Type: object.Deleted, Item: mk("a/w", "older", "12", "one")}, // of an earlier life
-				event{Type: object.Modified, Item: mk("a/y", "y", "2", "late")},    // older than what came
-				event{Type: object.Deleted, Item: mk("a/z", "z", "13", "one")},
-				event{Type: object.Added, Item: mk("a/z", "z2", "14", "new life")},
-				event{Type: object.Added, Item: mk("a/u", "u", "15", "new")},
-				event{Type: object.Bookmark, Item: item{Version: "15"}, InitialEnd: true},
+				event{Kind: object.Added, Item: mk("a/v", "v", "9", "one")},
+				event{Kind: object.Added, Item: mk("a/w", "w", "8", "one")},
+				event{Kind: object.Added, Item: mk("a/x", "x", "7", "one")},
+				event{Kind: object.Added, Item: mk("a/y", "y", "3", "one")},
+				event{Kind: object.Added, Item: mk("a/z", "z", "2", "one")},
+				event{Kind: object.Updated, Item: mk("a/x", "x", "11", "two")},
+				event{Kind: object.Deleted, Item: mk("a/v", "v", "12", "one")},
+				event{Kind: object.Updated, Item: mk("a/v", "v", "11", "late")},    // revives nothing
+				event{Kind: object.Deleted, Item: mk("a/w", "older", "12", "one")}, // of an earlier life
+				event{Kind: object.Updated, Item: mk("a/y", "y", "2", "late")},     // older than what came
+				event{Kind: object.Deleted, Item: mk("a/z", "z", "13", "one")},
+				event{Kind: object.Added, Item: mk("a/z", "z2", "14", "new life")},
+				event{Kind: object.Added, Item: mk("a/u", "u", "15", "new")},
+				event{Bookmark: true, Item: item{Version: "15"}, InitialEnd: true},
 			), nil, true
 		}
 		r := start(t, srv, options{})
@@ -94,8 +94,8 @@ func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
 		srv.put("a/y", "v") // 13
 		pass(0)
 		p := newPipe(
-			event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/y"), uid: "u", version: "40"})},
-			event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "20"})},
+			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/y"), uid: "u", version: "40"})},
+			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "20"})},
 			bookmark("41"),
 		)
 		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 2 }
@@ -117,9 +117,9 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			within(t, func(t *testing.T) {
 				srv := newStreamer("a/x", "a/y")
-				p := newPipe(event{Type: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "99"})})
+				p := newPipe(event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "99"})})
 				if end == nil {
-					p.send(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+					p.send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 				}
 				p.fail(end)
 				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
@@ -139,7 +139,7 @@ func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			half := event{Type: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])}
+			half := event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])}
 			return newPipe(half).fail(io.ErrUnexpectedEOF), nil, opts.InitialEvents
 		}
 		r := start(t, srv, options{})
@@ -161,13 +161,13 @@ func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 		// The deadline counts from the last initial event, so three of these are fine.
 		for range 3 {
 			pass(9 * time.Second)
-			p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])})
+			p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])})
 			pass(0)
 			r.in(reflector.Streaming)
 		}
 		// Events of a busy resource do not prolong it.
 		pass(5 * time.Second)
-		p.send(event{Type: object.Modified, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "50"})})
+		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "50"})})
 		pass(4 * time.Second)
 		r.in(reflector.Streaming)
 		pass(time.Second)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -36,7 +36,7 @@ func (r *Reflector[T]) stepWatching(ctx context.Context) error {
 	return nil
 }
 
-// consume queues the events of one read.
+// consume hands the events of one read to the sink, as one batch.
 func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []object.Event[T]) error {
 	if len(events) == 0 {
 		s.left = time.Until(s.deadline)
@@ -44,10 +44,13 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 		return nil
 	}
 	began := time.Now()
-	news := r.news
-	failure, err := r.queue(s, events)
-	if err != nil {
-		return err
+	news, before := r.news, r.complete()
+	failure := r.collect(s, events)
+	if mark := r.complete(); mark != before || len(r.batch.Changes) > 0 {
+		r.batch.Marks = append(r.batch.Marks, mark)
+		if err := r.flush(); err != nil {
+			return err
+		}
 	}
 	if news = r.news - news; news > 0 {
 		r.trouble = trouble{hurried: r.trouble.hurried}
@@ -60,9 +63,8 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 		}
 		r.publish(st)
 	})
-	r.flush(r.mark())
 	now := time.Now()
-	s.extend(now, false) // from now on: nobody read while the sink was busy
+	s.extend(now, false) // the time that the sink took does not count as silence
 	if took := now.Sub(began); took > r.opts.SlowBatch {
 		r.opts.Logger.Warn("slow batch", "took", took, "events", len(events))
 	}
@@ -72,51 +74,57 @@ func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []objec
 	return nil
 }
 
-// queue queues events until one says that the watch has failed.
-func (r *Reflector[T]) queue(s *stream[T], events []object.Event[T]) (failure, err error) {
+// keepBatch is how many changes a batch may have for its memory to be kept for the next.
+const keepBatch = 1024
+
+// flush hands the batch to the sink.
+func (r *Reflector[T]) flush() error {
+	err := r.sink.Apply(&r.batch)
+	clear(r.batch.Changes)
+	r.batch.Changes, r.batch.Marks = r.batch.Changes[:0], r.batch.Marks[:0]
+	if cap(r.batch.Changes) > keepBatch {
+		r.batch.Changes = nil
+	}
+	return err
+}
+
+// collect adds events to the batch until one says that the watch has failed.
+func (r *Reflector[T]) collect(s *stream[T], events []object.Event[T]) (failure error) {
 	for i := range events {
 		ev := &events[i]
 		item := &ev.Item
-		if s.synthetic && ev.Type != object.Added {
+		if s.synthetic && ev.Kind != object.Added {
 			s.synthetic = false
 			s.settled.Store(true)
 		}
-		if r.at.strict && r.at.contradicts(ev.Type, item.Version) {
-			return errHistory, nil
+		if r.at.strict && r.at.contradicts(ev.Bookmark, item.Version) {
+			return errHistory
 		}
-		switch ev.Type {
-		case object.Added, object.Modified, object.Deleted:
+		switch {
+		case ev.Kind != 0:
 			r.counts.Events++
 			if item.Err != nil && errors.Is(item.Err, object.ErrWrongKind) {
-				return item.Err, nil
+				return item.Err
 			}
 			if s.synthetic {
-				failure, err = r.queueSynthetic(s, item)
+				if failure := r.collectSynthetic(s, item); failure != nil {
+					return failure
+				}
 			} else {
-				err = r.queueObject(ev.Type, item)
+				r.collectObject(ev.Kind, item)
 			}
-			if failure != nil || err != nil {
-				return failure, err
-			}
-		case object.Bookmark:
+		case ev.Bookmark:
 			r.counts.Bookmarks++
-			news, changed := r.at.bookmark(item.Version)
-			if news {
+			if r.at.bookmark(item.Version) {
 				r.news++
 			}
-			if changed {
-				err = r.sink.Bookmark(r.complete())
-			}
-			if err != nil {
-				return nil, err
-			}
-		case object.Failed:
-			return failureOf(ev), nil
+		case ev.Err != nil:
+			return ev.Err
 		default:
 			r.counts.Unknown++
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // mark returns how far events have come.
@@ -124,116 +132,86 @@ func (r *Reflector[T]) mark() object.Mark {
 	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen}
 }
 
-// complete returns up to where the sink has been told everything.
+// complete returns up to where the sink has everything.
 func (r *Reflector[T]) complete() object.Mark {
 	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete}
 }
 
-// queueObject queues an Added, Modified or Deleted event.
-func (r *Reflector[T]) queueObject(t object.EventType, item *object.Item[T]) error {
-	deleted := t == object.Deleted
+// collectObject adds an Added, Updated or Deleted event to the batch.
+func (r *Reflector[T]) collectObject(kind object.Kind, item *object.Item[T]) {
+	deleted := kind == object.Deleted
 	moved := r.at.move(item.Version, deleted)
-	// A late event would revive what has been deleted since. Objects without a UID are
-	// not of a Kubernetes API, and their versions need not be of one sequence. Deletions
-	// may share a version.
+	// A late event would revive what has been deleted since. A late deletion may be that of
+	// the object as it is now (W15), which the sink decides by its UID. Objects without a UID
+	// are not of a Kubernetes API, and their versions need not be of one sequence.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if deleted && late && item.Version != r.at.Seen && !r.current(item) || !deleted && (late || item.Held) ||
-		deleted && r.at.repeated(item.Key, item.UID, item.Version) {
+	if !deleted && (late || item.Held) || deleted && r.at.repeated(item.Key, item.UID, item.Version) {
 		r.counts.Stale++
-		return nil
+		return
 	}
 	if moved || !item.Version.Known() {
 		r.news++
 	}
-	obj, err := item.Object, item.Err
-	if err == nil && r.opts.Transform != nil && !item.Held {
-		obj, err = r.transform(obj)
+	switch {
+	case item.Err == nil && !item.Held:
+		r.release(item, late)
+		r.batch.Changes = append(r.batch.Changes, object.ChangeOf(kind, item))
+	case !deleted:
+		r.mu.Lock()
+		r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
+		r.mu.Unlock()
+	case !item.Key.IsZero(): // without a key only the next list can delete it
+		// A deletion takes effect even if its last state cannot be read.
+		r.release(item, late)
+		gone := object.ChangeOf(object.Deleted, item)
+		gone.Unknown = true
+		r.batch.Changes = append(r.batch.Changes, gone)
 	}
-	if err == nil {
-		switch {
-		case t == object.Added:
-			err = r.sink.Add(obj)
-		case t == object.Modified:
-			err = r.sink.Update(obj)
-		case item.Held:
-			err = r.deleteUnknown(item)
-		default:
-			err = r.sink.Delete(obj)
-		}
-		if err == nil {
-			r.release(item.Key)
-			return nil
-		}
-		if errors.Is(err, delta.ErrClosed) {
-			return err
-		}
-	}
-	if deleted {
-		// Nobody need read it: it is not late, or of the very object that is held.
-		r.release(item.Key)
-		return r.deleteUnknown(item)
-	}
-	r.mu.Lock()
-	r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, err, item.Raw)
-	r.mu.Unlock()
-	return r.sink.Bookmark(r.complete())
 }
 
-// current reports whether a late deletion is that of the object as it is now: of the same UID,
-// at its version or a later one. An old server sends the object's own version (W15). Any other is
-// of something that was deleted before, and must not reach the FIFO, which makes one of two
-// deletions in a row.
-func (r *Reflector[T]) current(item *object.Item[T]) bool {
-	if bad := r.quarantine.byKey[item.Key]; bad != nil && bad.UID == item.UID && bad.Version.NotAfter(item.Version) {
-		return true
+// held reports whether the sink holds an item, or will when it has the batch.
+func (r *Reflector[T]) held(item *object.Item[T]) bool {
+	for _, c := range slices.Backward(r.batch.Changes) {
+		if c.Key == item.Key {
+			return c.Kind != object.Deleted && c.UID == item.UID && c.Version == item.Version
+		}
 	}
-	return r.sink.HeldBy(item.Key, item.UID, item.Version)
+	return r.sink.Held(item.Key, item.UID, item.Version)
 }
 
-// deleteUnknown deletes an object of whose last state nothing can be read. One without
-// a key cannot be deleted; the next list will do so.
-func (r *Reflector[T]) deleteUnknown(item *object.Item[T]) error {
-	if item.Key.IsZero() {
-		return nil
-	}
-	if err := r.sink.DeleteUnknown(object.Tombstone[T]{Key: item.Key}); err != nil {
-		return err
-	}
-	return r.sink.Bookmark(r.complete())
-}
-
-// release ends the quarantine of a key, if there is one.
-func (r *Reflector[T]) release(key object.Key) {
-	if len(r.quarantine.byKey) == 0 {
+// release ends the quarantine of an item's key, if there is one. A late deletion does so only
+// for the object that is in quarantine.
+func (r *Reflector[T]) release(item *object.Item[T], late bool) {
+	bad := r.quarantine.byKey[item.Key] // only this goroutine writes to it
+	if bad == nil || late && (bad.UID != item.UID || bad.Version.After(item.Version)) {
 		return
 	}
 	r.mu.Lock()
-	r.quarantine.remove(key)
+	r.quarantine.remove(item.Key)
 	r.mu.Unlock()
 }
 
-var errUnordered = errors.New("a watch that began at no version told of objects in no order")
+var errUnordered = errors.New("a watch that began at no version sent objects in no order")
 
-// queueSynthetic queues an Added event of a watch that began at no version, because the
+// collectSynthetic adds an Added event of a watch that began at no version, because the
 // list had none. Such a watch begins with the state, in no order, so no version is
-// reached. The FIFO's mark follows each event, and whoever reads it takes an object that
-// is older than the mark for stale: so one that is neither held nor in order needs
-// another list, after which it is held.
-func (r *Reflector[T]) queueSynthetic(s *stream[T], item *object.Item[T]) (failure, err error) {
-	if item.Held || r.sink.Held(item.Key, item.UID, item.Version) {
+// reached. The sink takes an object that is older than its mark for stale, so one that is
+// neither held nor in order needs another list, after which it is held.
+func (r *Reflector[T]) collectSynthetic(s *stream[T], item *object.Item[T]) (failure error) {
+	if item.Held || r.held(item) {
 		r.counts.Stale++
-		return nil, nil
+		return nil
 	}
 	if item.UID != "" && item.Version.NotAfter(s.high) {
-		return errUnordered, nil
+		return errUnordered
 	}
 	if item.Version.Known() {
 		s.high = item.Version
 	}
 	at := r.at
-	err = r.queueObject(object.Added, item)
+	r.collectObject(object.Added, item)
 	r.at = at
-	return nil, err
+	return nil
 }
 
 // maxFailures is how often a watch may fail at the same version, for a reason that lies

@@ -40,7 +40,7 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
 			p = newPipe()
 			for _, k := range []string{"a/y", "a/x"} { // in no order
-				p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+				p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
 			}
 			return p, nil, true
 		}
@@ -52,7 +52,7 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 			t.Errorf("synthetic events moved the version: %+v", s)
 		}
 		// A first real event ends that.
-		p.send(event{Type: object.Modified, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13", value: "v"})})
+		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13", value: "v"})})
 		pass(2 * time.Second)
 		if s := r.live(); s.Mark.Version != "13" {
 			t.Errorf("%+v", s.Mark)
@@ -77,7 +77,7 @@ func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 			}
 			p := newPipe()
 			for _, k := range []string{"a/z", "a/y", "a/x"} {
-				p.send(event{Type: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+				p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
 			}
 			return p, nil, true
 		}
@@ -141,7 +141,7 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 		expired := status(http.StatusGone, reason)
 		for name, in := range map[string]func(*server, *pipe){
 			"event": func(_ *server, p *pipe) {
-				p.send(event{Type: object.Failed, Err: expired})
+				p.send(event{Err: expired})
 			},
 			"status": func(srv *server, p *pipe) {
 				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -241,7 +241,7 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 		within(t, func(t *testing.T) {
 			srv := newServer("a/x")
 			r := start(t, srv, plain(options{Rand: func() float64 { return 0.5 }}))
-			srv.stream().send(event{Type: object.Failed, Err: apierrors.NewTooManyRequests("slow down", tc.after)})
+			srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", tc.after)})
 			pass(0)
 			s := r.in(reflector.BackingOff)
 			if got := s.Until.Sub(s.Since); got != tc.want+400*time.Millisecond {
@@ -257,11 +257,11 @@ func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{ServerErrorsFor: 10 * time.Second}))
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			p := newPipe(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+			p := newPipe(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 			return p, nil, opts.Version == "11"
 		}
 		srv.asked()
-		srv.stream().send(event{Type: object.Failed, Err: apierrors.NewInternalError(errors.New("etcd"))})
+		srv.stream().send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 		pass(0)
 		srv.set(func() { srv.streams = nil })
 		srv.put("a/y", "missed")
@@ -425,7 +425,7 @@ func TestStatusReadsLikeASentence(t *testing.T) {
 	within(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{Name: "pods"}))
-		srv.stream().send(event{Type: object.Failed, Err: apierrors.NewTooManyRequests("slow down", 8)})
+		srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", 8)})
 		pass(0)
 		if got := r.Status().String(); !strings.HasPrefix(got, "pods: BackingOff 8s: reflector pods: watch: ") {
 			t.Error(got)

@@ -3,68 +3,16 @@ package store
 import (
 	"errors"
 	"slices"
-	"unsafe"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
-
-// Kind says what happened to an object.
-type Kind uint8
-
-// The kinds of changes.
-const (
-	// Added: the object was not there before.
-	Added Kind = iota + 1
-	// Updated: another version of the same object.
-	Updated
-	// Deleted: the object is gone.
-	Deleted
-	// Resynced: nothing happened; the object is told again on request.
-	Resynced
-)
-
-var kindNames = [...]string{"Invalid", "Added", "Updated", "Deleted", "Resynced"}
-
-// String returns the kind's name.
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return kindNames[0]
-}
-
-// Change is what happened to one object. It keeps the objects it speaks of from being
-// collected.
-type Change[T any] struct {
-	Kind Kind
-	// Unknown marks a Deleted change whose New is not the final state of the object
-	// but the last one that was known, because the deletion itself was not seen.
-	Unknown bool
-	// Rewound marks an Updated change whose Old is, or may be, of an earlier epoch than New:
-	// the server's history began anew between them. So neither their versions nor their
-	// generations compare.
-	Rewound bool
-
-	// Key is the key of the object.
-	Key object.Key
-
-	old, new value[T]
-}
-
-// Old returns the object as it was before; the zero value for Added.
-func (c Change[T]) Old() T { return c.old.load() }
-
-// New returns the object as it is now. For Deleted that is its final state as the
-// server told it, or, where Unknown is set, the last state known.
-func (c Change[T]) New() T { return c.new.load() }
 
 // ErrNotHeld is wrapped by the error for a list item that was left undecoded because it
 // was held, and is not any more. Whoever listed must list again.
 var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 
-// Apply makes a batch of deltas one transaction, and appends to changes what it changed,
+// Apply makes a batch one transaction, and appends to changes what it changed,
 // in order. Afterwards the store is the server's state at the batch's marks; see
 // [Snapshot.Version].
 //
@@ -80,14 +28,14 @@ var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 // The error names the objects that could not be stored ([*ObjectError], [ErrNotHeld]);
 // everything else has been applied. An index function that fails is not an error here:
 // see [Store.Stats].
-func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], error) {
+func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]object.Change[T], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &s.tx
 	t.begin()
 	t.changes = changes
 	t.follow = len(b.Marks) > 0
-	for some := range slices.Chunk(b.Deltas, mvcc.Ahead) {
+	for some := range slices.Chunk(b.Changes, mvcc.Ahead) {
 		t.glance(some)
 		for i := range some {
 			if d := &some[i]; d.List != nil {
@@ -108,36 +56,25 @@ func (s *Store[T]) Apply(b *delta.Batch[T], changes []Change[T]) ([]Change[T], e
 	return changes, errors.Join(t.takeProblems()...)
 }
 
-func (t *txn[T]) changed(kind Kind, unknown bool, key object.Key, old, new value[T]) {
-	t.changes = append(t.changes, Change[T]{Kind: kind, Unknown: unknown, Key: key, old: old, new: new})
+func (t *txn[T]) changed(kind object.Kind, unknown bool, key object.Key, id *identity, prior, value object.Value[T]) {
+	t.changes = append(t.changes, object.Change[T]{Kind: kind, Unknown: unknown, Key: key, UID: id.uid, Version: id.version,
+		Value: value, Prior: prior})
 }
 
 // event applies one delta of one key, of which glance has seen what it says at i, some events
 // ago. An id does not change within a transaction; it may have come to be.
-func (t *txn[T]) event(d *delta.Delta[T], i int) {
+func (t *txn[T]) event(d *object.Change[T], i int) {
 	s, r := t.store, t.ahead.refs[i]
 	if !r.Known() {
 		r = s.objects.Lookup(d.Key)
 	}
 	live := s.objects.Live(r)
-	var err error
-	if !d.Unknown {
-		err = t.ahead.errs[i]
-	}
-	if err != nil {
-		t.problems = append(t.problems, &ObjectError{Key: d.Key, Cause: err})
-	}
-	if d.Type == delta.Deleted && (d.Unknown || err != nil) {
+	if d.Kind == object.Deleted && d.Unknown {
 		if live != nil {
-			held := s.value(live)
-			t.remove(d.Key, r)
-			t.changed(Deleted, true, d.Key, held, held)
+			t.vanished(d.Key, r)
 		} else {
 			s.stale++
 		}
-		return
-	}
-	if err != nil {
 		return
 	}
 	id := &t.ahead.identities[i]
@@ -145,19 +82,18 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 	if live != nil {
 		held = s.identityOf(r, id)
 	}
-	switch d.Type {
-	case delta.Deleted:
+	switch d.Kind {
+	case object.Deleted:
 		order, other := t.follows(d.Key, id), live != nil && held.otherLife(id)
-		if live == nil || !held.deletedBy(id) || other && order < 0 {
+		switch {
+		case live == nil || !held.deletedBy(id) || other && order < 0:
 			s.stale++
-		} else {
+		case other:
+			t.vanished(d.Key, r)
+		default:
 			was := s.value(live)
 			t.remove(d.Key, r)
-			if other {
-				t.changed(Deleted, true, d.Key, was, was)
-			} else {
-				t.changed(Deleted, false, d.Key, was, t.final(was, d.Object, id))
-			}
+			t.changed(object.Deleted, false, d.Key, id, was, d.Value)
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -165,24 +101,34 @@ func (t *txn[T]) event(d *delta.Delta[T], i int) {
 			}
 			t.deleted[d.Key] = id.version
 		}
-	case delta.Sync:
+	case object.Synced:
 		if live != nil && (!id.version.Known() || held.same(id)) {
-			t.changed(Resynced, false, d.Key, s.value(live), s.value(live))
+			is, value := s.identity(live), s.value(live)
+			t.changed(object.Synced, false, d.Key, &is, value, value)
 			return
 		}
-		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
-	case delta.Added, delta.Updated:
+		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+	case object.Added, object.Updated:
 		if t.follows(d.Key, id) <= 0 || live != nil && held.notBefore(id) {
 			s.stale++
 			return
 		}
-		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
-	case delta.Replaced:
+		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+	case object.Replaced:
 		if live != nil && held.same(id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Object, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
 	}
+}
+
+// vanished deletes what is held at r, whose deletion was not observed.
+func (t *txn[T]) vanished(key object.Key, r ref) {
+	s := t.store
+	live := s.objects.Live(r)
+	id, was := s.identity(live), s.value(live)
+	t.remove(key, r)
+	t.changed(object.Deleted, true, key, &id, was, was)
 }
 
 // follows compares an event with the newest of its scope, or of its key's deletion in this
@@ -213,45 +159,29 @@ func (t *txn[T]) follows(k object.Key, id *identity) int {
 
 // upsert stores an object that is news. other says that another object has its name now.
 // seen is what write takes.
-func (t *txn[T]) upsert(key object.Key, r ref, obj T, seen int, id *identity, other bool) ref {
-	live := t.store.objects.Live(r)
-	r, err := t.put(key, r, obj, seen, id, lenient)
-	return t.upserted(key, live, r, other, err)
-}
-
-// upserted notes that the object of a key, which was live, is now what r says, or why not.
-func (t *txn[T]) upserted(key object.Key, live unsafe.Pointer, r ref, other bool, err error) ref {
+func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], seen int, id *identity, other bool) ref {
 	s := t.store
+	live := s.objects.Live(r)
+	r, err := t.put(key, r, v, seen, id, lenient)
 	if err != nil {
 		t.problems = append(t.problems, err)
 		return r
 	}
 	is := s.value(s.objects.Live(r))
-	var was value[T]
-	if live != nil {
-		was = s.value(live)
+	if live == nil {
+		t.changed(object.Added, false, key, id, object.Value[T]{}, is)
+		return r
 	}
-	switch {
-	case live == nil:
-		t.changed(Added, false, key, was, is)
-	case other:
-		t.changed(Deleted, true, key, was, was)
-		t.changed(Added, false, key, value[T]{}, is)
-	default:
-		t.changed(Updated, false, key, was, is)
-		t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
+	was := s.value(live)
+	if other {
+		before := s.identity(live)
+		t.changed(object.Deleted, true, key, &before, was, was)
+		t.changed(object.Added, false, key, id, object.Value[T]{}, is)
+		return r
 	}
+	t.changed(object.Updated, false, key, id, was, is)
+	t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
 	return r
-}
-
-// final returns the final state of a deleted object. Where the form cannot hold it, the last
-// state held will do.
-func (t *txn[T]) final(held value[T], obj T, id *identity) value[T] {
-	p, err := t.store.hold(obj, id)
-	if err != nil {
-		return held
-	}
-	return t.store.value(p)
 }
 
 // list makes a list's items the whole content of its scope.
@@ -301,7 +231,7 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 		}
 		return r
 	}
-	if live != nil && !t.afresh && !item.Held && s.direct && live == pointerOf(item.Object) {
+	if live != nil && !t.afresh && !item.Held && s.direct && item.Encoded == nil && live == pointerOf(item.Object) {
 		return r // the very object that is held
 	}
 	id := identityFrom(item.UID, item.Version)
@@ -316,12 +246,7 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	other := live != nil && held.otherLife(&id)
-	if item.Rest == nil {
-		return t.upsert(item.Key, r, item.Object, unseen, &id, other)
-	}
-	r, err := t.settle(item.Key, r, item.Rest, &id)
-	return t.upserted(item.Key, live, r, other, err)
+	return t.upsert(item.Key, r, item.Value, unseen, &id, live != nil && held.otherLife(&id))
 }
 
 // vanish deletes what is in the scope and was not seen.
@@ -333,10 +258,7 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	t.unseen(scope, func(id uint32) { t.gone = append(t.gone, id) })
 	for _, id := range t.gone {
 		r := mvcc.RefTo(id)
-		last := objects.Live(r)
-		key, was := t.store.keep(objects.Key(id), last), t.store.value(last)
-		t.remove(key, r)
-		t.changed(Deleted, true, key, was, was)
+		t.vanished(t.store.keep(objects.Key(id), objects.Live(r)), r)
 	}
 	t.gone = t.gone[:0]
 }

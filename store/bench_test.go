@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -119,7 +118,7 @@ func BenchmarkApplyUnchangedList(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	batch := &delta.Batch[*thing]{Deltas: []delta.Delta[*thing]{{Type: delta.Replaced, List: &list}}}
+	batch := &object.Batch[*thing]{Changes: []object.Change[*thing]{{Kind: object.Replaced, List: &list}}}
 	for b.Loop() {
 		if changes, err := s.Apply(batch, nil); err != nil || len(changes) > 0 {
 			b.Fatal(len(changes), err)

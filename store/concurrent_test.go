@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -60,7 +59,7 @@ func write(s *Store[*thing], history *committed, commits int) {
 	version := 0
 	colors, tags := []string{"red", "green", "blue"}, []string{"a", "b", "c", "d"}
 	for range commits {
-		var batch delta.Batch[*thing]
+		var batch object.Batch[*thing]
 		next := maps.Clone(now)
 		grow := r.IntN(4) > 0
 		for range 1 + r.IntN(60) {
@@ -72,14 +71,14 @@ func write(s *Store[*thing], history *committed, commits int) {
 				color:   colors[r.IntN(3)],
 				tags:    tags[:r.IntN(4)],
 			}
-			kind := delta.Updated
+			kind := object.Updated
 			if !grow {
-				kind = delta.Deleted
+				kind = object.Deleted
 				delete(next, obj.key)
 			} else {
 				next[obj.key] = obj
 			}
-			batch.Deltas = append(batch.Deltas, delta.Delta[*thing]{Type: kind, Key: obj.key, Object: obj})
+			batch.Changes = append(batch.Changes, object.Change[*thing]{Kind: kind, Key: obj.key, UID: obj.uid, Version: obj.version, Value: object.Decoded(obj)})
 		}
 		// Known before it is published, so that no reader finds a revision unknown.
 		history.mu.Lock()

@@ -17,24 +17,19 @@ import (
 //
 // It is one pass over the newest versions, which leaves out stretches where nothing changed.
 // An object that was written again as the very same pointer has not changed.
-func Diff[T any](a, b Snapshot[T]) iter.Seq[Change[T]] {
-	return func(yield func(Change[T]) bool) { diff(a, b, yield) }
+func Diff[T any](a, b Snapshot[T]) iter.Seq[object.Change[T]] {
+	return func(yield func(object.Change[T]) bool) { diff(a, b, yield) }
 }
 
-func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
+func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 	switch {
 	case a.store == nil && b.store == nil:
 		return
 	case a.store == nil:
-		b.each(func(k object.Key, p unsafe.Pointer) bool {
-			return yield(Change[T]{Kind: Added, Key: b.store.keep(k, p), new: b.store.value(p)})
-		})
+		b.each(func(k object.Key, p unsafe.Pointer) bool { return yield(b.store.added(k, p)) })
 		return
 	case b.store == nil:
-		a.each(func(k object.Key, p unsafe.Pointer) bool {
-			was := a.store.value(p)
-			return yield(Change[T]{Kind: Deleted, Unknown: true, Key: a.store.keep(k, p), old: was, new: was})
-		})
+		a.each(func(k object.Key, p unsafe.Pointer) bool { return yield(a.store.deleted(k, p)) })
 		return
 	case a.store != b.store:
 		panic("store: Diff of snapshots of two stores")
@@ -49,22 +44,33 @@ func diff[T any](a, b Snapshot[T], yield func(Change[T]) bool) {
 	rewound := a.state.Payload.rewinds != b.state.Payload.rewinds
 	s.objects.Since(min(ra, rb), func(id uint32) bool {
 		pa, pb := s.objects.At(id, ra), s.objects.At(id, rb)
-		if pa == pb {
+		switch {
+		case pa == pb:
 			return true
+		case pa == nil:
+			return yield(s.added(s.objects.Key(id), pb))
+		case pb == nil:
+			return yield(s.deleted(s.objects.Key(id), pa))
 		}
-		if pa == nil {
-			return yield(Change[T]{Kind: Added, Key: s.keep(s.objects.Key(id), pb), new: s.value(pb)})
+		ia, ib := s.identity(pa), s.identity(pb)
+		if ia.otherLife(&ib) {
+			return yield(s.deleted(s.objects.Key(id), pa)) && yield(s.added(s.objects.Key(id), pb))
 		}
-		k, was := s.keep(s.objects.Key(id), pa), s.value(pa)
-		if pb != nil {
-			ia, ib := s.identity(pa), s.identity(pb)
-			if !ia.otherLife(&ib) {
-				return yield(Change[T]{Kind: Updated, Rewound: rewound, Key: k, old: was, new: s.value(pb)})
-			}
-		}
-		return yield(Change[T]{Kind: Deleted, Unknown: true, Key: k, old: was, new: was}) &&
-			(pb == nil || yield(Change[T]{Kind: Added, Key: k, new: s.value(pb)}))
+		return yield(object.Change[T]{Kind: object.Updated, Rewound: rewound, Key: s.keep(s.objects.Key(id), pb),
+			UID: ib.uid, Version: ib.version, Prior: s.value(pa), Value: s.value(pb)})
 	})
 	runtime.KeepAlive(a.lease)
 	runtime.KeepAlive(b.lease)
+}
+
+// added returns the addition of what is held at p.
+func (s *Store[T]) added(k object.Key, p unsafe.Pointer) object.Change[T] {
+	id := s.identity(p)
+	return object.Change[T]{Kind: object.Added, Key: s.keep(k, p), UID: id.uid, Version: id.version, Value: s.value(p)}
+}
+
+// deleted returns the unobserved deletion of what is held at p.
+func (s *Store[T]) deleted(k object.Key, p unsafe.Pointer) object.Change[T] {
+	id, was := s.identity(p), s.value(p)
+	return object.Change[T]{Kind: object.Deleted, Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
 }

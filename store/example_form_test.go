@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -45,9 +44,9 @@ func ExamplePacked() {
 	// Output: node-7
 }
 
-// Rest puts the objects of a list into the store's form as they come, so that a long list
-// is never held decoded as a whole. An informer does this by itself.
-func ExampleStore_Rest() {
+// Encode puts the objects of a list into the store's form as they are decoded, so that a
+// long list is never held decoded as a whole. An informer does this by itself.
+func ExampleStore_Encode() {
 	acc := object.Meta[*corev1.Pod]()
 	s := store.Must(store.New(acc, store.Options[*corev1.Pod]{
 		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
@@ -59,12 +58,10 @@ func ExampleStore_Rest() {
 	for _, name := range []string{"a", "b"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "5"}}
 		item, _ := object.ItemOf(acc, pod)
-		if rest, ok := s.Rest(pod); ok {
-			item.Settle(rest, nil)
-		}
+		item.Value = object.Value[*corev1.Pod]{Encoded: s.Encode(pod, false)}
 		list.Items = append(list.Items, item)
 	}
-	changes, _ := s.Apply(&delta.Batch[*corev1.Pod]{Deltas: []delta.Delta[*corev1.Pod]{{Type: delta.Replaced, List: &list}}}, nil)
+	changes, _ := s.Apply(&object.Batch[*corev1.Pod]{Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: &list}}}, nil)
 	for _, c := range changes {
 		fmt.Println(c.Kind, c.Key, c.New().ResourceVersion)
 	}

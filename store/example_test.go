@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -57,20 +56,20 @@ func ExampleStore_Apply() {
 
 	// First a list of everything, as it was at version 10.
 	list, _ := object.ListOf(meta, "10", pod("db", "u1", "4"), pod("web", "u2", "7"))
-	changes, err := s.Apply(&delta.Batch[*corev1.Pod]{
-		Deltas: []delta.Delta[*corev1.Pod]{{Type: delta.Replaced, List: &list}},
-		Marks:  []object.Mark{list.Mark},
+	changes, err := s.Apply(&object.Batch[*corev1.Pod]{
+		Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: &list}},
+		Marks:   []object.Mark{list.Mark},
 	}, nil)
 	if err != nil {
 		panic(err)
 	}
 
 	// Then what a watch told since: one change, one that is not news, one new life.
-	changes, err = s.Apply(&delta.Batch[*corev1.Pod]{
-		Deltas: []delta.Delta[*corev1.Pod]{
-			{Type: delta.Updated, Key: object.Key{Name: "db"}, Object: pod("db", "u1", "11")},
-			{Type: delta.Updated, Key: object.Key{Name: "db"}, Object: pod("db", "u1", "9")},
-			{Type: delta.Added, Key: object.Key{Name: "web"}, Object: pod("web", "u3", "12")},
+	changes, err = s.Apply(&object.Batch[*corev1.Pod]{
+		Changes: []object.Change[*corev1.Pod]{
+			{Kind: object.Updated, Key: object.Key{Name: "db"}, UID: "u1", Version: "11", Value: object.Decoded(pod("db", "u1", "11"))},
+			{Kind: object.Updated, Key: object.Key{Name: "db"}, UID: "u1", Version: "9", Value: object.Decoded(pod("db", "u1", "9"))},
+			{Kind: object.Added, Key: object.Key{Name: "web"}, UID: "u3", Version: "12", Value: object.Decoded(pod("web", "u3", "12"))},
 		},
 		Marks: []object.Mark{{Version: "12"}},
 	}, changes)
@@ -132,11 +131,11 @@ func ExampleDiff() {
 
 	for c := range store.Diff(before, after) {
 		switch c.Kind {
-		case store.Added:
+		case object.Added:
 			fmt.Println("added", c.Key, c.New().ResourceVersion)
-		case store.Updated:
+		case object.Updated:
 			fmt.Println("updated", c.Key, c.Old().ResourceVersion, "to", c.New().ResourceVersion)
-		case store.Deleted:
+		case object.Deleted:
 			fmt.Println("deleted", c.Key, "last seen as", c.Old().ResourceVersion)
 		}
 	}
@@ -211,7 +210,7 @@ func ExampleSnapshot_All() {
 // A store that is fed from several namespaces knows where each of them stands.
 func ExampleSnapshot_Mark() {
 	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
-	_, _ = s.Apply(&delta.Batch[*corev1.Pod]{Marks: []object.Mark{
+	_, _ = s.Apply(&object.Batch[*corev1.Pod]{Marks: []object.Mark{
 		{Scope: "shop", Version: "120"},
 		{Scope: "bank", Version: "95"},
 	}}, nil)

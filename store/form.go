@@ -14,19 +14,13 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Form decides how objects rest in the store. A store without one keeps them as they
-// are.
+// Form decides in which form a store holds objects. A store without one holds them
+// decoded.
 type Form[T any] interface {
-	// Hold takes an object in. An error refuses it: the object is not stored. It is given
-	// objects that the store will not keep itself, by the writer and by whoever calls
-	// [Store.Rest], at the same time.
-	Hold(obj T) (Held[T], error)
-}
-
-// Held is an object at rest.
-type Held[T any] interface {
-	// Object returns the object, for any number of readers at once.
-	Object() T
+	// Hold encodes an object. An error refuses it: the object is not stored. It reads the
+	// object and does not keep it. The store's writer and callers of [Store.Encode] call it
+	// at the same time.
+	Hold(obj T) (object.Encoded[T], error)
 }
 
 // Encoded is a compact form: objects rest as bytes and are decoded when read. The
@@ -56,7 +50,7 @@ type encoded[X any] struct {
 }
 
 // Hold implements [Form].
-func (f *encoded[X]) Hold(obj *X) (Held[*X], error) {
+func (f *encoded[X]) Hold(obj *X) (object.Encoded[*X], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err
@@ -66,7 +60,7 @@ func (f *encoded[X]) Hold(obj *X) (Held[*X], error) {
 }
 
 // holdAlone implements loner.
-func (f *encoded[X]) holdAlone(obj *X) (Held[*X], error) {
+func (f *encoded[X]) holdAlone(obj *X) (object.Encoded[*X], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err // not a nil of another type
@@ -105,8 +99,8 @@ func (h *encodedObject[X]) remembered() *X {
 	return nil
 }
 
-// Object implements [Held].
-func (h *encodedObject[X]) Object() *X {
+// Get implements [object.Encoded].
+func (h *encodedObject[X]) Get() *X {
 	if obj := h.remembered(); obj != nil {
 		return obj
 	}
@@ -156,7 +150,7 @@ func (h *encodedObject[X]) mutation() (path, was, is string) {
 // loner is a form that can hold an object of which nobody else will have a copy, so that
 // it need not be remembered.
 type loner[T any] interface {
-	holdAlone(obj T) (Held[T], error)
+	holdAlone(obj T) (object.Encoded[T], error)
 }
 
 // detects marks the form as one that the mutation detector knows.
@@ -165,12 +159,22 @@ func (f *encoded[X]) detects() {}
 // What the map holds is a pointer: the object itself, where objects are pointers and rest as
 // they are; else a cell.
 
-// cell holds an object with the identity that would else need decoding.
+// cell is an object as the store holds it, with the identity that it would otherwise have to
+// decode. [Store.Encode] makes one ahead of time, which the writer completes before it
+// publishes it; nothing writes to it after that.
 type cell[T any] struct {
 	brief  brief
-	texts  *identity // where the identity has no brief
-	object T         // as it is, if held is nil
-	held   Held[T]   // in a form
+	texts  *identity         // where the identity has no brief
+	object T                 // if held is nil
+	held   object.Encoded[T] // in a form
+	ahead  *extracted[T]     // until the cell is in a store
+}
+
+// extracted is what the indexes of a store need of an object that is encoded already.
+type extracted[T any] struct {
+	store   *Store[T]
+	indexes *[]bound[T]
+	values  []any // for each of the indexes
 }
 
 func (c *cell[T]) identity() identity {
@@ -180,11 +184,78 @@ func (c *cell[T]) identity() identity {
 	return c.brief.texts()
 }
 
-func (c *cell[T]) load() T {
+// Get implements [object.Encoded].
+func (c *cell[T]) Get() T {
 	if c.held == nil {
 		return c.object
 	}
-	return c.held.Object()
+	return c.held.Get()
+}
+
+// Encode returns an object in the store's form, as a value that [Store.Apply] takes without
+// encoding it again; what the indexes need of the object is read here. It returns nil for a
+// store without a form, and for an object that the form or an index function refuses, which
+// Apply then reports. live says that the object will be read soon: its decoded form is
+// then remembered until the garbage collector frees it.
+//
+// It may be called from any goroutine. It reads the object, does not keep it, and does not
+// change the store.
+func (s *Store[T]) Encode(obj T, live bool) object.Encoded[T] {
+	if s.form == nil {
+		return nil
+	}
+	hold := s.form.Hold
+	if f, ok := s.form.(loner[T]); ok && !live {
+		hold = f.holdAlone
+	}
+	held, err := formed(hold, obj)
+	if err != nil {
+		return nil
+	}
+	x := &extracted[T]{store: s, indexes: s.indexes.Load()}
+	if x.values, err = extract(*x.indexes, obj); err != nil {
+		return nil
+	}
+	return &cell[T]{held: held, ahead: x}
+}
+
+// adopt completes a cell that Encode made for this store, and returns the values of its
+// indexes. It reports false for one that was made for another store, or before an index was
+// added, or that is in the store already.
+func (s *Store[T]) adopt(c *cell[T], id *identity) (values []any, ok bool) {
+	x := c.ahead
+	if x == nil || x.store != s || x.indexes != s.indexes.Load() {
+		return nil, false
+	}
+	c.identify(id)
+	c.ahead = nil
+	return x.values, true
+}
+
+// extract has all indexes compute the values of obj. A panic is an error.
+func extract[T any](indexes []bound[T], obj T) (values []any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			values, err = nil, fmt.Errorf("index function panicked: %v", p)
+		}
+	}()
+	values = make([]any, len(indexes))
+	for i, x := range indexes {
+		if values[i], err = x.extract(obj); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// decoded returns the object of a value. A panic of its form is an error.
+func decoded[T any](v object.Value[T]) (obj T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("store: an encoded object cannot be read: %v", p)
+		}
+	}()
+	return v.Get(), nil
 }
 
 // pointerOf returns the pointer that an object of pointer type is.
@@ -198,28 +269,15 @@ func (s *Store[T]) load(p unsafe.Pointer) T {
 	if s.direct {
 		return fromPointer[T](p)
 	}
-	return (*cell[T])(p).load()
+	return (*cell[T])(p).Get()
 }
 
-// value is an object that a [Change] holds on to.
-type value[T any] struct {
-	object T
-	cell   *cell[T] // nil where the object rests as it is
-}
-
-// value returns what is held at p, which may be nil.
-func (s *Store[T]) value(p unsafe.Pointer) value[T] {
+// value returns what is held at p.
+func (s *Store[T]) value(p unsafe.Pointer) object.Value[T] {
 	if s.direct {
-		return value[T]{object: fromPointer[T](p)}
+		return object.Decoded(fromPointer[T](p))
 	}
-	return value[T]{cell: (*cell[T])(p)}
-}
-
-func (v value[T]) load() T {
-	if v.cell == nil {
-		return v.object
-	}
-	return v.cell.load()
+	return object.Value[T]{Encoded: (*cell[T])(p)}
 }
 
 var errNil = errors.New("store: a nil object")
@@ -244,7 +302,7 @@ func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
 }
 
 // formed has a form's function hold an object. A panic is an error.
-func formed[T any](hold func(T) (Held[T], error), obj T) (h Held[T], err error) {
+func formed[T any](hold func(T) (object.Encoded[T], error), obj T) (h object.Encoded[T], err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("store: form panicked on a value of type %T: %v", obj, r)
@@ -253,9 +311,16 @@ func formed[T any](hold func(T) (Held[T], error), obj T) (h Held[T], err error) 
 	return hold(obj)
 }
 
-// newCell returns a cell for what has that identity.
+// newCell returns a cell for an object with that identity.
 func newCell[T any](id *identity) *cell[T] {
-	c := &cell[T]{brief: id.brief}
+	c := &cell[T]{}
+	c.identify(id)
+	return c
+}
+
+// identify sets the identity of a cell that is not published yet.
+func (c *cell[T]) identify(id *identity) {
+	c.brief, c.texts = id.brief, nil
 	if id.brief == (brief{}) {
 		// Copies, so as not to keep alive the buffer that they were cut from.
 		c.texts = &identity{
@@ -263,5 +328,4 @@ func newCell[T any](id *identity) *cell[T] {
 			version: object.Version(strings.Clone(string(id.version))),
 		}
 	}
-	return c
 }

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -113,9 +112,9 @@ func TestL15_EncodedStoreKnowsWhatItHoldsWithoutDecoding(t *testing.T) {
 	want(t, "keys", len(slices.Collect(now(t, s).Keys())), n)
 	want(t, "count", node.Count(now(t, s), "node-3"), 1)
 	want(t, "values", len(slices.Collect(node.Keys(now(t, s)))), n)
-	want(t, "stale event", apply(t, s, 1003, event(delta.Updated, pod("ns-1/pod-0001", 2))), nil)
+	want(t, "stale event", apply(t, s, 1003, event(object.Updated, pod("ns-1/pod-0001", 2))), nil)
 	want(t, "difference", len(slices.Collect(store.Diff(before, now(t, s)))), 0)
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{listedItems(1004, items[1:]...)}})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(1004, items[1:]...)}})
 	want(t, "vanished", len(changes), 1)
 	want(t, "encodes and decodes", []int{*encodes, *decodes}, []int{0, 0})
 
@@ -142,12 +141,12 @@ type pickyForm struct{}
 
 type resting struct{ p *corev1.Pod }
 
-func (r resting) Object() *corev1.Pod { return r.p }
-func (r resting) Size() int           { return 1 }
+func (r resting) Get() *corev1.Pod { return r.p }
+func (r resting) Size() int        { return 1 }
 
 var errTooLarge = errors.New("too large")
 
-func (pickyForm) Hold(p *corev1.Pod) (store.Held[*corev1.Pod], error) {
+func (pickyForm) Hold(p *corev1.Pod) (object.Encoded[*corev1.Pod], error) {
 	switch p.Spec.NodeName {
 	case "refuse":
 		return nil, errTooLarge
@@ -165,7 +164,7 @@ func TestFormThatRefusesCostsOneObjectOnly(t *testing.T) {
 		t.Run(node, func(t *testing.T) {
 			byNode := nodeIndex()
 			s := newPodStoreWith(t, podOptions{Form: pickyForm{}, Indexes: []podIndex{byNode}})
-			changes, err := s.Apply(&podBatch{Deltas: []podDelta{
+			changes, err := s.Apply(&podBatch{Changes: []podDelta{
 				listed(10, pod("a/1", 1), pod("a/2", 2, onNode(node)), pod("a/3", 3)),
 			}}, nil)
 			want(t, "changes", changeTexts(changes), []string{"Added a/1@1", "Added a/3@3"})
@@ -176,8 +175,8 @@ func TestFormThatRefusesCostsOneObjectOnly(t *testing.T) {
 			}
 
 			// The last state that it could hold stays, also when it is listed.
-			changes, err = s.Apply(&podBatch{Deltas: []podDelta{
-				event(delta.Updated, pod("a/1", 11, onNode(node))), event(delta.Updated, pod("a/3", 12)),
+			changes, err = s.Apply(&podBatch{Changes: []podDelta{
+				event(object.Updated, pod("a/1", 11, onNode(node))), event(object.Updated, pod("a/3", 12)),
 			}}, nil)
 			want(t, "changes", changeTexts(changes), []string{"Updated a/3@3>12"})
 			want(t, "error", fmt.Sprint(err), `store: object "a/1": `+cause)
@@ -188,16 +187,16 @@ func TestFormThatRefusesCostsOneObjectOnly(t *testing.T) {
 			want(t, "content", content(s), []string{"a/1@1", "a/3@12"})
 			want(t, "Len", s.Len(), 2)
 			want(t, "index", slices.Collect(byNode.Keys(now(t, s))), []string{""})
-			want(t, "later", apply(t, s, 30, event(delta.Updated, pod("a/1", 30))), []string{"Updated a/1@1>30"})
+			want(t, "later", apply(t, s, 30, event(object.Updated, pod("a/1", 30))), []string{"Updated a/1@1>30"})
 		})
 	}
 }
 
-// The final state of a deleted object may be one that the form refuses.
+// The final state of a deleted object is reported as it came, and never put into a form.
 func TestFormThatRefusesTheFinalStateDoesNotStopTheDeletion(t *testing.T) {
 	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
 	set(t, s, pod("a/1", 1))
-	want(t, "changes", apply(t, s, 10, event(delta.Deleted, pod("a/1", 10, onNode("refuse")))), []string{"Deleted a/1@1>1"})
+	want(t, "changes", apply(t, s, 10, event(object.Deleted, pod("a/1", 10, onNode("refuse")))), []string{"Deleted a/1@1>10"})
 	want(t, "content", content(s), nil)
 }
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -128,7 +127,7 @@ func TestS04_FailingIndexFunctionDoesNotStopApply(t *testing.T) {
 	want(t, "what that has", sorted(planet.Get(now(t, s), 'm')), []string{"a/3@3"})
 	want(t, "failures of the other", indexStats(t, s, "node").Failures, 0)
 
-	got = apply(t, s, 12, event(delta.Updated, pod("a/2", 11, inZone("moon"))), event(delta.Updated, pod("a/1", 12)))
+	got = apply(t, s, 12, event(object.Updated, pod("a/2", 11, inZone("moon"))), event(object.Updated, pod("a/1", 12)))
 	want(t, "changes", got, []string{"Updated a/2@2>11", "Updated a/1@1>12"})
 	want(t, "a good version is indexed, a bad one is not", sorted(zone.Get(now(t, s), "all")), []string{"a/2@11"})
 	want(t, "values", slices.Sorted(zone.Keys(now(t, s))), []string{"all", "moon"})
@@ -298,12 +297,12 @@ func TestUniqueIndexLetsApplyStoreBothAndCountsTheConflict(t *testing.T) {
 	if _, ok := ip.One(now(t, s), "10.0.0.1"); !ok {
 		t.Error("One finds neither")
 	}
-	apply(t, s, 11, event(delta.Updated, pod("a/2", 11, withIPs("10.0.0.1"))))
+	apply(t, s, 11, event(object.Updated, pod("a/2", 11, withIPs("10.0.0.1"))))
 	want(t, "conflicts after an update that changes nothing", indexStats(t, s, "ip").Conflicts, 1)
 	if err := s.Set(pod("a/1", 12, withIPs("10.0.0.1"))); !errors.Is(err, store.ErrNotUnique) {
 		t.Errorf("Set into a conflict: %v", err)
 	}
-	apply(t, s, 13, event(delta.Deleted, pod("a/1", 13)))
+	apply(t, s, 13, event(object.Deleted, pod("a/1", 13)))
 	set(t, s, pod("a/2", 14, withIPs("10.0.0.1")))
 }
 

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -23,7 +22,7 @@ func TestL11_UndecodableItemKeepsTheLastGoodState(t *testing.T) {
 	want(t, "changes", got, nil)
 	same(t, "the last good state", get(t, s, "shop/web"), good)
 
-	want(t, "a good version arrives", apply(t, s, 21, event(delta.Updated, pod("shop/web", 21))),
+	want(t, "a good version arrives", apply(t, s, 21, event(object.Updated, pod("shop/web", 21))),
 		[]string{"Updated shop/web@3>21"})
 }
 
@@ -52,34 +51,34 @@ func TestL14_UnorderedVersionsLatestReceivedWins(t *testing.T) {
 		delta podDelta
 		want  []string
 	}{
-		{event(delta.Added, version("b")), []string{"Added shop/web@b"}},
-		{event(delta.Updated, version("a")), []string{"Updated shop/web@b>a"}},
-		{event(delta.Updated, version("a")), nil}, // the very same one
-		{event(delta.Updated, version("007")), []string{"Updated shop/web@a>007"}},
-		{event(delta.Updated, version("6")), []string{"Updated shop/web@007>6"}},
-		{event(delta.Updated, version("5")), nil}, // these two do compare
-		{event(delta.Updated, version("")), []string{"Updated shop/web@6>"}},
-		{event(delta.Deleted, version("zzz")), []string{"Deleted shop/web@>zzz"}},
+		{event(object.Added, version("b")), []string{"Added shop/web@b"}},
+		{event(object.Updated, version("a")), []string{"Updated shop/web@b>a"}},
+		{event(object.Updated, version("a")), nil}, // the very same one
+		{event(object.Updated, version("007")), []string{"Updated shop/web@a>007"}},
+		{event(object.Updated, version("6")), []string{"Updated shop/web@007>6"}},
+		{event(object.Updated, version("5")), nil}, // these two do compare
+		{event(object.Updated, version("")), []string{"Updated shop/web@6>"}},
+		{event(object.Deleted, version("zzz")), []string{"Deleted shop/web@>zzz"}},
 	} {
-		want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{step.delta}})), step.want)
+		want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{step.delta}})), step.want)
 	}
 }
 
 // Two objects may well have the same text for a version where the server promises nothing.
 func TestL14_EqualUnorderedVersionsOfTwoObjectsAreBothStored(t *testing.T) {
 	s := newPodStore(t)
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{
 		listedAt(object.Mark{Version: "r1"}),
-		event(delta.Added, pod("shop/web", 0, withVersion("r2"))),
-		event(delta.Added, pod("shop/db", 0, withVersion("r2"))),
+		event(object.Added, pod("shop/web", 0, withVersion("r2"))),
+		event(object.Added, pod("shop/db", 0, withVersion("r2"))),
 	}, Marks: []object.Mark{{Version: "r2"}}})
 	want(t, "changes", changeTexts(changes), []string{"Added shop/web@r2", "Added shop/db@r2"})
 }
 
 func TestL14_VersionsOfAnyLengthCompare(t *testing.T) {
 	s := newPodStore(t)
-	version := func(v object.Version) podDelta { return event(delta.Updated, pod("shop/web", 0, withVersion(v))) }
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{
+	version := func(v object.Version) podDelta { return event(object.Updated, pod("shop/web", 0, withVersion(v))) }
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{
 		version("99999999999999999999"), version("100000000000000000000"), version("99999999999999999999"),
 	}})
 	want(t, "changes", changeTexts(changes), []string{
@@ -118,7 +117,7 @@ func TestL15_RelistAllocatesUnderOnePerHundredObjects(t *testing.T) {
 	const n = 1000
 	s := newPodStore(t, nodeIndex())
 	apply(t, s, 2000, listed(2000, manyPods(n)...))
-	again := &podBatch{Deltas: []podDelta{listed(2001, manyPods(n)...)}, Marks: upTo(2001)}
+	again := &podBatch{Changes: []podDelta{listed(2001, manyPods(n)...)}, Marks: upTo(2001)}
 	var changes []podChange
 	allocs := testing.AllocsPerRun(20, func() {
 		var err error
@@ -146,7 +145,7 @@ func TestL15_HeldItemThatIsNotHeldIsAnError(t *testing.T) {
 	for _, missing := range []*corev1.Pod{
 		pod("shop/new", 15), pod("shop/web", 15), pod("shop/web", 3, withUID("another")),
 	} {
-		changes, err := s.Apply(&podBatch{Deltas: []podDelta{
+		changes, err := s.Apply(&podBatch{Changes: []podDelta{
 			listedItems(20, heldItem(missing), heldItem(pod("shop/db", 4)), item(pod("shop/web", 3))),
 		}}, nil)
 		var about *store.ObjectError
@@ -192,7 +191,7 @@ func TestL15_WithoutUIDOrVersionEveryWriteIsAChange(t *testing.T) {
 			s := newPodStore(t)
 			set(t, s, anonymous())
 			again := anonymous()
-			if got := applyBatch(t, s, &podBatch{Deltas: []podDelta{listed(10, again)}}); len(got) != 1 || got[0].Kind != store.Updated {
+			if got := applyBatch(t, s, &podBatch{Changes: []podDelta{listed(10, again)}}); len(got) != 1 || got[0].Kind != object.Updated {
 				t.Errorf("changes: %v", changeTexts(got))
 			}
 			same(t, "the listed object", get(t, s, "shop/web"), again)
@@ -262,16 +261,16 @@ func TestReplacedDeltaOfOneObject(t *testing.T) {
 	s := newPodStore(t)
 	web := pod("shop/web", 5)
 	apply(t, s, 10, listed(10, web))
-	want(t, "the same", apply(t, s, 10, event(delta.Replaced, pod("shop/web", 5))), nil)
+	want(t, "the same", apply(t, s, 10, event(object.Replaced, pod("shop/web", 5))), nil)
 	same(t, "held object", get(t, s, "shop/web"), web)
-	want(t, "new and changed", apply(t, s, 10, event(delta.Replaced, pod("shop/db", 3)), event(delta.Replaced, pod("shop/web", 8))),
+	want(t, "new and changed", apply(t, s, 10, event(object.Replaced, pod("shop/db", 3)), event(object.Replaced, pod("shop/web", 8))),
 		[]string{"Added shop/db@3", "Updated shop/web@5>8"})
 }
 
 func TestApplyNamesTheObjectThatItCannotRead(t *testing.T) {
 	s := newPodStore(t)
-	changes, err := s.Apply(&podBatch{Deltas: []podDelta{
-		{Type: delta.Added, Key: object.RawKey("shop/web")}, event(delta.Added, pod("shop/db", 3)),
+	changes, err := s.Apply(&podBatch{Changes: []podDelta{
+		{Kind: object.Added, Key: object.RawKey("shop/web")}, event(object.Added, pod("shop/db", 3)),
 	}}, nil)
 	want(t, "changes", changeTexts(changes), []string{"Added shop/db@3"})
 	var about *store.ObjectError

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -28,9 +27,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type (
 	podStore    = store.Store[*corev1.Pod]
 	podSnapshot = store.Snapshot[*corev1.Pod]
-	podChange   = store.Change[*corev1.Pod]
-	podDelta    = delta.Delta[*corev1.Pod]
-	podBatch    = delta.Batch[*corev1.Pod]
+	podChange   = object.Change[*corev1.Pod]
+	podDelta    = object.Change[*corev1.Pod]
+	podBatch    = object.Batch[*corev1.Pod]
 	podList     = object.List[*corev1.Pod]
 	podItem     = object.Item[*corev1.Pod]
 	podOptions  = store.Options[*corev1.Pod]
@@ -103,8 +102,9 @@ func set(t testing.TB, s *podStore, pods ...*corev1.Pod) {
 	}
 }
 
-func event(typ delta.Type, p *corev1.Pod) podDelta {
-	return podDelta{Type: typ, Key: object.Key{Namespace: p.Namespace, Name: p.Name}, Object: p}
+func event(typ object.Kind, p *corev1.Pod) podDelta {
+	i := item(p)
+	return object.ChangeOf(typ, &i)
 }
 
 // listed makes the delta of a list of everything.
@@ -118,11 +118,11 @@ func listedAt(mark object.Mark, pods ...*corev1.Pod) podDelta {
 		panic(err)
 	}
 	l.Mark = mark
-	return podDelta{Type: delta.Replaced, List: &l}
+	return podDelta{Kind: object.Replaced, List: &l}
 }
 
 func listedItems(version int, items ...podItem) podDelta {
-	return podDelta{Type: delta.Replaced, List: &podList{
+	return podDelta{Kind: object.Replaced, List: &podList{
 		Mark:  object.Mark{Version: object.Version(strconv.Itoa(version))},
 		Items: items,
 	}}
@@ -160,7 +160,7 @@ func upTo(version int) []object.Mark {
 // text.
 func apply(t testing.TB, s *podStore, version int, deltas ...podDelta) []string {
 	t.Helper()
-	return changeTexts(applyBatch(t, s, &podBatch{Deltas: deltas, Marks: upTo(version)}))
+	return changeTexts(applyBatch(t, s, &podBatch{Changes: deltas, Marks: upTo(version)}))
 }
 
 func applyBatch(t testing.TB, s *podStore, b *podBatch) []podChange {

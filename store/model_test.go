@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"pgregory.net/rapid"
 )
@@ -73,7 +72,7 @@ func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.
 
 // move is what a model says has happened.
 type move struct {
-	kind     Kind
+	kind     object.Kind
 	unknown  bool
 	key      object.Key
 	old, new *thing
@@ -94,14 +93,14 @@ func (m model) upsert(t *thing) []move {
 	m.objects[t.key] = t
 	switch {
 	case old == nil:
-		return []move{{Added, false, t.key, nil, t}}
+		return []move{{object.Added, false, t.key, nil, t}}
 	case old.uid != t.uid:
-		return []move{{Deleted, true, t.key, old, old}, {Added, false, t.key, nil, t}}
+		return []move{{object.Deleted, true, t.key, old, old}, {object.Added, false, t.key, nil, t}}
 	}
-	return []move{{Updated, false, t.key, old, t}}
+	return []move{{object.Updated, false, t.key, old, t}}
 }
 
-func (m model) event(kind delta.Type, t *thing) []move {
+func (m model) event(kind object.Kind, t *thing) []move {
 	held := m.objects[t.key]
 	at, ok := m.deleted[t.key]
 	stale, before := ok && number(t.version) <= at, ok && number(t.version) < at
@@ -110,13 +109,13 @@ func (m model) event(kind delta.Type, t *thing) []move {
 		stale, before = number(t.version) <= seen, number(t.version) < seen
 		if !stale {
 			mark.Version = t.version
-			if kind == delta.Deleted {
+			if kind == object.Deleted {
 				mark.Version = object.Version(strconv.Itoa(seen))
 			}
 			m.marks[mark.Scope], m.seen[mark.Scope] = mark, number(t.version)
 		}
 	}
-	if kind == delta.Deleted {
+	if kind == object.Deleted {
 		m.deleted[t.key] = number(t.version)
 		if held == nil || number(t.version) < number(held.version) {
 			return nil
@@ -126,10 +125,10 @@ func (m model) event(kind delta.Type, t *thing) []move {
 				return nil
 			}
 			delete(m.objects, t.key)
-			return []move{{Deleted, true, t.key, held, held}}
+			return []move{{object.Deleted, true, t.key, held, held}}
 		}
 		delete(m.objects, t.key)
-		return []move{{Deleted, false, t.key, held, t}}
+		return []move{{object.Deleted, false, t.key, held, t}}
 	}
 	if stale || held != nil && held.uid == t.uid && number(t.version) <= number(held.version) {
 		return nil
@@ -159,7 +158,7 @@ func (m model) list(l object.List[*thing]) []move {
 	slices.SortFunc(gone, func(a, b *thing) int { return a.key.Compare(b.key) })
 	for _, t := range gone {
 		delete(m.objects, t.key)
-		moves = append(moves, move{Deleted, true, t.key, t, t})
+		moves = append(moves, move{object.Deleted, true, t.key, t, t})
 	}
 	m.marks[l.Scope], m.seen[l.Scope] = l.Mark, number(l.Version)
 	if len(l.Items) == 0 && l.Version == "" {
@@ -232,19 +231,19 @@ func (m *machine) version(t *rapid.T) int {
 }
 
 func (m *machine) Apply(t *rapid.T) {
-	var batch delta.Batch[*thing]
+	var batch object.Batch[*thing]
 	var want []move
 	for range rapid.IntRange(1, 6).Draw(t, "deltas") {
 		if rapid.IntRange(0, 7).Draw(t, "list") == 0 {
 			l := m.list(t)
-			batch.Deltas = append(batch.Deltas, delta.Delta[*thing]{Type: delta.Replaced, List: &l})
+			batch.Changes = append(batch.Changes, object.Change[*thing]{Kind: object.Replaced, List: &l})
 			want = append(want, m.model.list(l)...)
 			batch.Marks = append(batch.Marks, object.Mark{Scope: l.Scope, Epoch: l.Epoch}) // says nothing by itself
 			continue
 		}
-		kind := rapid.SampledFrom([]delta.Type{delta.Added, delta.Updated, delta.Deleted}).Draw(t, "type")
+		kind := rapid.SampledFrom([]object.Kind{object.Added, object.Updated, object.Deleted}).Draw(t, "type")
 		obj := m.thing(t, m.version(t))
-		batch.Deltas = append(batch.Deltas, delta.Delta[*thing]{Type: kind, Key: obj.key, Object: obj})
+		batch.Changes = append(batch.Changes, object.Change[*thing]{Kind: kind, Key: obj.key, UID: obj.uid, Version: obj.version, Value: object.Decoded(obj)})
 		want = append(want, m.model.event(kind, obj)...)
 	}
 	clear(m.model.deleted)
@@ -280,7 +279,7 @@ func (m *machine) list(t *rapid.T) object.List[*thing] {
 	add := func(obj *thing) {
 		if scope.Covers(obj.key) && !taken[obj.key] {
 			taken[obj.key] = true
-			l.Items = append(l.Items, object.Item[*thing]{Key: obj.key, UID: obj.uid, Version: obj.version, Object: obj})
+			l.Items = append(l.Items, object.Item[*thing]{Key: obj.key, UID: obj.uid, Version: obj.version, Value: object.Decoded(obj)})
 		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "changed") {
@@ -350,17 +349,17 @@ func (m *machine) Diff(t *rapid.T) {
 	for k, old := range a.want.objects {
 		switch now := b.want.objects[k]; {
 		case now == nil:
-			want[k] = []move{{Deleted, true, k, old, old}}
+			want[k] = []move{{object.Deleted, true, k, old, old}}
 		case now == old:
 		case now.uid != old.uid:
-			want[k] = []move{{Deleted, true, k, old, old}, {Added, false, k, nil, now}}
+			want[k] = []move{{object.Deleted, true, k, old, old}, {object.Added, false, k, nil, now}}
 		default:
-			want[k] = []move{{Updated, false, k, old, now}}
+			want[k] = []move{{object.Updated, false, k, old, now}}
 		}
 	}
 	for k, now := range b.want.objects {
 		if a.want.objects[k] == nil {
-			want[k] = []move{{Added, false, k, nil, now}}
+			want[k] = []move{{object.Added, false, k, nil, now}}
 		}
 	}
 	if !maps.EqualFunc(got, want, slices.Equal) {

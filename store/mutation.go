@@ -32,7 +32,7 @@ var ErrNoCopy = errors.New("store: the mutation detector needs Options.Copy: the
 // ErrNoDetection says that a form of the user's does not go with the mutation detector.
 var ErrNoDetection = errors.New("store: the mutation detector knows decoded objects and the Encoded form only")
 
-// mutable is a [Held] that can tell whether its object was written to; path is empty if
+// mutable is an [object.Encoded] that can tell whether its object was written to; path is empty if
 // not.
 type mutable interface {
 	mutation() (path, was, is string)
@@ -73,14 +73,14 @@ func deepCopier[T any]() func(T) T {
 type guarded[T any] struct{ copy func(T) T }
 
 // Hold implements [Form].
-func (f guarded[T]) Hold(obj T) (Held[T], error) {
+func (f guarded[T]) Hold(obj T) (object.Encoded[T], error) {
 	return guardedObject[T]{object: obj, copy: f.copy(obj)}, nil
 }
 
 type guardedObject[T any] struct{ object, copy T }
 
-// Object implements [Held].
-func (h guardedObject[T]) Object() T { return h.object }
+// Get implements [object.Encoded].
+func (h guardedObject[T]) Get() T { return h.object }
 
 func (h guardedObject[T]) mutation() (path, was, is string) {
 	return firstDifference(h.copy, h.object)

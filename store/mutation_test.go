@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -129,11 +128,11 @@ func TestS06_DetectorLooksWhenAnObjectIsReplacedOrDeleted(t *testing.T) {
 		},
 		"Replace without it": func(s *podStore) error { return s.Replace("10", pod("a/2", 1)) },
 		"MODIFIED": func(s *podStore) error {
-			_, err := s.Apply(&podBatch{Deltas: []podDelta{event(delta.Updated, pod("a/1", 2))}}, nil)
+			_, err := s.Apply(&podBatch{Changes: []podDelta{event(object.Updated, pod("a/1", 2))}}, nil)
 			return err
 		},
 		"DELETED": func(s *podStore) error {
-			_, err := s.Apply(&podBatch{Deltas: []podDelta{event(delta.Deleted, pod("a/1", 2))}}, nil)
+			_, err := s.Apply(&podBatch{Changes: []podDelta{event(object.Deleted, pod("a/1", 2))}}, nil)
 			return err
 		},
 		"the same pointer, changed and set again": func(s *podStore) error {
@@ -316,7 +315,7 @@ func TestS06_PanickingReporterLeavesNoHalfTransaction(t *testing.T) {
 	get(t, s, "a/2").Spec.NodeName = "x"
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = s.Apply(&podBatch{Deltas: []podDelta{event(delta.Added, pod("a/1", 11)), event(delta.Updated, pod("a/2", 12))}}, nil)
+		_, _ = s.Apply(&podBatch{Changes: []podDelta{event(object.Added, pod("a/1", 11)), event(object.Updated, pod("a/2", 12))}}, nil)
 	}()
 	want(t, "reports", reports, 1)
 	set(t, s, pod("a/3", 13))

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
@@ -17,7 +16,7 @@ type bound[T any] interface {
 	// foresee computes the values of some objects that are likely to be prepared, at refs, and
 	// looks at what they are to be compared with: one object after the other is waiting for
 	// memory, all together it is waiting once.
-	foresee(deltas []delta.Delta[T], refs []ref)
+	foresee(changes []object.Change[T], refs []ref)
 	// prepare computes the values of obj, which commit will give to the object at r. seen
 	// is the place among those that were foreseen, or unseen. If strict, it returns an error when the index is unique and another object has one of
 	// them. It may panic as the index function does.
@@ -137,16 +136,16 @@ func (p *postings[T, K]) prepare(obj T, seen int, r ref, how strictness) error {
 	return p.check(r, how)
 }
 
-func (p *postings[T, K]) foresee(deltas []delta.Delta[T], refs []ref) {
+func (p *postings[T, K]) foresee(changes []object.Change[T], refs []ref) {
 	p.foreseen = 0
 	if p.def.one == nil {
 		return
 	}
 	// If the index function panics, prepare will find out, and the rest is not foreseen.
 	defer func() { _ = recover() }()
-	for i := range deltas {
-		if d := &deltas[i]; d.List == nil && d.Type != delta.Deleted {
-			p.early[i] = p.def.one(d.Object)
+	for i := range changes {
+		if c := &changes[i]; c.List == nil && c.Encoded == nil && c.Kind != object.Deleted {
+			p.early[i] = p.def.one(c.Object)
 			p.foreseen |= 1 << i
 		}
 	}

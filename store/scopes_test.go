@@ -23,8 +23,7 @@ type scopes struct {
 func newScopes(t testing.TB, n int) *scopes {
 	s := &scopes{store: newPodStore(t), n: n, version: n}
 	var err error
-	s.fifo, err = delta.New(podMeta, delta.Options[*corev1.Pod]{
-		Known: s.store, ScopeOf: func(k object.Key) object.Scope { return object.Scope(k.Namespace) }})
+	s.fifo, err = delta.New(podMeta, delta.Options[*corev1.Pod]{Known: s.store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +35,15 @@ func newScopes(t testing.TB, n int) *scopes {
 }
 
 func (s *scopes) add(t testing.TB, namespace string, version int) {
-	if err := s.fifo.Update(pod(namespace+"/x", version)); err != nil {
+	update := event(object.Updated, pod(namespace+"/x", version))
+	mark := object.Mark{Scope: object.Scope(namespace), Version: update.Version}
+	if err := s.fifo.Apply(&podBatch{Changes: []podDelta{update}, Marks: []object.Mark{mark}}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (s *scopes) flush(t testing.TB) {
-	err := s.fifo.PopBatch(t.Context(), func(b *delta.Batch[*corev1.Pod], _ bool) error {
+	err := s.fifo.PopBatch(t.Context(), func(b *podBatch, _ bool) error {
 		_, err := s.store.Apply(b, nil)
 		return err
 	})

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -203,7 +202,7 @@ func TestS08_ChangeKeepsOnlyItsOwnObjects(t *testing.T) {
 	s := newPodStore(t)
 	first := setAndForget(t, s, pod("a/1", 1))
 	set(t, s, pod("a/1", 2))
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{event(delta.Updated, pod("a/1", 3))}})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{event(object.Updated, pod("a/1", 3))}})
 	want(t, "retained", s.Stats().Retained, 0)
 	if !collected(first) {
 		t.Error("the change from 2 to 3 keeps version 1")

@@ -214,7 +214,7 @@ func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
 		return true
 	}
 	for _, p := range pointers[:found] {
-		if !yield((*cell[T])(p).load()) {
+		if !yield((*cell[T])(p).Get()) {
 			return false
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -45,8 +44,8 @@ func TestS01_SnapshotNeverChanges(t *testing.T) {
 	remember()
 	apply(t, s, 10, listed(10, pod("a/1", 1, onNode("x")), pod("a/2", 2, onNode("y")), pod("b/1", 3, onNode("x")), pod("node", 4)))
 	remember()
-	apply(t, s, 13, event(delta.Updated, pod("a/1", 11, onNode("y"))), event(delta.Deleted, pod("a/2", 12)),
-		event(delta.Added, pod("c/1", 13, onNode("z"))))
+	apply(t, s, 13, event(object.Updated, pod("a/1", 11, onNode("y"))), event(object.Deleted, pod("a/2", 12)),
+		event(object.Added, pod("c/1", 13, onNode("z"))))
 	remember()
 	set(t, s, pod("a/2", 14, onNode("z")))
 	remember()
@@ -189,8 +188,8 @@ func TestS02_ObjectsAndIndexesChangeTogether(t *testing.T) {
 	s := newPodStore(t, node, g)
 	apply(t, s, 10, listed(10, pod("a/1", 1, onNode("x")), pod("a/2", 2, onNode("x"))))
 	g.during(func() {
-		apply(t, s, 13, event(delta.Updated, pod("a/1", 11, onNode("y"))), event(delta.Deleted, pod("a/2", 12)),
-			event(delta.Added, pod("a/3", 13, onNode("y"))))
+		apply(t, s, 13, event(object.Updated, pod("a/1", 11, onNode("y"))), event(object.Deleted, pod("a/2", 12)),
+			event(object.Added, pod("a/3", 13, onNode("y"))))
 	}, func() {
 		snap := s.Snapshot()
 		defer snap.Release()

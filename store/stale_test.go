@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -15,31 +14,31 @@ import (
 // that of a deletion.
 func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testing.T) {
 	for _, c := range []struct {
-		typ     delta.Type
+		kind    object.Kind
 		held    bool
 		same    bool // of the UID held
 		applies []int
 	}{
-		{delta.Added, true, true, []int{25}},
-		{delta.Updated, true, true, []int{25}},
-		{delta.Deleted, true, true, []int{11, 15, 20, 25}},
-		{delta.Added, true, false, []int{25}},
-		{delta.Updated, true, false, []int{25}},
-		{delta.Deleted, true, false, []int{20, 25}},
-		{delta.Added, false, true, []int{25}},
-		{delta.Updated, false, true, []int{25}},
-		{delta.Deleted, false, true, nil},
+		{object.Added, true, true, []int{25}},
+		{object.Updated, true, true, []int{25}},
+		{object.Deleted, true, true, []int{11, 15, 20, 25}},
+		{object.Added, true, false, []int{25}},
+		{object.Updated, true, false, []int{25}},
+		{object.Deleted, true, false, []int{20, 25}},
+		{object.Added, false, true, []int{25}},
+		{object.Updated, false, true, []int{25}},
+		{object.Deleted, false, true, nil},
 	} {
 		for _, v := range []int{10, 11, 15, 20, 25} {
 			for _, open := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %d, after a deletion %v", c.typ, c.held, c.same, v, open), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %d, after a deletion %v", c.kind, c.held, c.same, v, open), func(t *testing.T) {
 					s := newPodStore(t)
 					apply(t, s, 12, listed(12, pod("a/x", 11), pod("a/y", 12)))
 					if !c.held {
-						apply(t, s, 13, event(delta.Deleted, pod("a/x", 13)))
+						apply(t, s, 13, event(object.Deleted, pod("a/x", 13)))
 					}
 					if open {
-						apply(t, s, 14, event(delta.Deleted, pod("a/y", 20)))
+						apply(t, s, 14, event(object.Deleted, pod("a/y", 20)))
 					} else {
 						apply(t, s, 20)
 					}
@@ -47,7 +46,7 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testi
 					if !c.same {
 						p.UID = object.UID("another-" + strconv.Itoa(v))
 					}
-					changes := apply(t, s, max(20, v), event(c.typ, p))
+					changes := apply(t, s, max(20, v), event(c.kind, p))
 					if len(changes) > 0 != slices.Contains(c.applies, v) {
 						t.Errorf("%q", changes)
 					}

@@ -183,7 +183,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), obj, unseen, &d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), unseen, &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()
@@ -217,7 +217,7 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 			problems = append(problems, err)
 			continue
 		}
-		list.Items = append(list.Items, object.Item[T]{Key: d.key, UID: d.uid, Version: d.version, Object: obj})
+		list.Items = append(list.Items, object.Item[T]{Key: d.key, UID: d.uid, Version: d.version, Value: object.Decoded(obj)})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,11 +248,13 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 	return d, nil
 }
 
-// identity returns the identity of what is held.
-func (s *Store[T]) identity(p unsafe.Pointer) identity {
+// identity returns the identity of what is held. It is empty where the accessor panics.
+func (s *Store[T]) identity(p unsafe.Pointer) (id identity) {
 	if !s.direct {
 		return (*cell[T])(p).identity()
 	}
+	defer func() { _ = recover() }()
 	obj := fromPointer[T](p)
-	return identity{uid: s.acc.UIDOf(obj), version: s.acc.VersionOf(obj)}
+	id.uid, id.version = s.acc.UIDOf(obj), s.acc.VersionOf(obj)
+	return id
 }

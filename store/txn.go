@@ -21,7 +21,7 @@ type txn[T any] struct {
 	root  root
 	// fresh are ids that are not in the store's order yet; many are merged in at once.
 	fresh    []uint32
-	changes  []Change[T]
+	changes  []object.Change[T]
 	problems []error
 	// afresh: what is held is of an earlier epoch than the list that is being applied.
 	// estranged: so was what the last write superseded, though no list is.
@@ -66,13 +66,23 @@ func (s *Store[T]) settle() {
 // removed is told when a key has left the map for good.
 func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
 
-// put writes obj as the newest version of key, which is at r.
-func (t *txn[T]) put(key object.Key, r ref, obj T, seen int, id *identity, how strictness) (ref, error) {
-	val, err := t.store.hold(obj, id)
-	if err != nil {
-		return r, &ObjectError{Key: key, Cause: err}
+// put writes v as the newest version of key, which is at r.
+func (t *txn[T]) put(key object.Key, r ref, v object.Value[T], seen int, id *identity, how strictness) (ref, error) {
+	if c, ok := v.Encoded.(*cell[T]); ok {
+		if values, ok := t.store.adopt(c, id); ok {
+			var none T
+			return t.write(key, r, unsafe.Pointer(c), none, unseen, values, id, how)
+		}
 	}
-	return t.write(key, r, val, obj, seen, nil, id, how)
+	// It is decoded, or in another store's form, or an index was added since, or one fails.
+	obj, err := decoded(v)
+	if err == nil {
+		var val unsafe.Pointer
+		if val, err = t.store.hold(obj, id); err == nil {
+			return t.write(key, r, val, obj, seen, nil, id, how)
+		}
+	}
+	return r, &ObjectError{Key: key, Cause: err}
 }
 
 // write makes val, which is how the store holds obj, the newest version of key. If the values

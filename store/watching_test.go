@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -17,19 +16,19 @@ func TestW14_DuplicatesAndStaleEventsChangeNothing(t *testing.T) {
 	apply(t, s, 10, listed(10, pod("shop/web", 5), pod("shop/db", 6)))
 	held := get(t, s, "shop/web")
 	for name, d := range map[string]podDelta{
-		"the same again":             event(delta.Added, pod("shop/web", 5)),
-		"older than what is held":    event(delta.Updated, pod("shop/web", 4)),
-		"at the mark":                event(delta.Updated, pod("shop/web", 10)),
-		"between held and mark":      event(delta.Updated, pod("shop/web", 7)),
-		"unknown key before mark":    event(delta.Added, pod("shop/gone", 8)),
-		"deleted before held":        event(delta.Deleted, pod("shop/web", 4)),
-		"deleted, another life":      event(delta.Deleted, pod("shop/web", 4, withUID("former"))),
-		"deleted, not here":          event(delta.Deleted, pod("shop/gone", 13)),
-		"missed deletion, not here":  {Type: delta.Deleted, Unknown: true, Key: object.RawKey("shop/gone")},
-		"new life from before mark":  event(delta.Added, pod("shop/web", 9, withUID("former"))),
-		"deletion of the same twice": event(delta.Deleted, pod("shop/gone", 14)),
+		"the same again":             event(object.Added, pod("shop/web", 5)),
+		"older than what is held":    event(object.Updated, pod("shop/web", 4)),
+		"at the mark":                event(object.Updated, pod("shop/web", 10)),
+		"between held and mark":      event(object.Updated, pod("shop/web", 7)),
+		"unknown key before mark":    event(object.Added, pod("shop/gone", 8)),
+		"deleted before held":        event(object.Deleted, pod("shop/web", 4)),
+		"deleted, another life":      event(object.Deleted, pod("shop/web", 4, withUID("former"))),
+		"deleted, not here":          event(object.Deleted, pod("shop/gone", 13)),
+		"missed deletion, not here":  {Kind: object.Deleted, Unknown: true, Key: object.RawKey("shop/gone")},
+		"new life from before mark":  event(object.Added, pod("shop/web", 9, withUID("former"))),
+		"deletion of the same twice": event(object.Deleted, pod("shop/gone", 14)),
 	} {
-		want(t, name, changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{d}})), nil)
+		want(t, name, changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{d}})), nil)
 	}
 	same(t, "held object", get(t, s, "shop/web"), held)
 	want(t, "content", content(s), []string{"shop/db@6", "shop/web@5"})
@@ -40,7 +39,7 @@ func TestW14_DuplicatesAndStaleEventsChangeNothing(t *testing.T) {
 func TestW18_DeletionOfALifeNeverSeenEndsTheOneBefore(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
-	got := apply(t, s, 12, event(delta.Deleted, pod("shop/web", 12, withUID("next"))))
+	got := apply(t, s, 12, event(object.Deleted, pod("shop/web", 12, withUID("next"))))
 	want(t, "changes", got, []string{"Deleted? shop/web@5>5"})
 	want(t, "content", content(s), nil)
 }
@@ -56,8 +55,8 @@ func TestW19_AfterANamelessItemWhatIsLeftIsForeign(t *testing.T) {
 	apply(t, s, 5, l)
 	want(t, "content after the list", content(s), []string{"shop/db@4", "shop/web@9"})
 	applyBatch(t, s, &podBatch{
-		Deltas: []podDelta{event(delta.Updated, pod("shop/web", 7))},
-		Marks:  []object.Mark{{Epoch: 1, Version: "7"}},
+		Changes: []podDelta{event(object.Updated, pod("shop/web", 7))},
+		Marks:   []object.Mark{{Epoch: 1, Version: "7"}},
 	})
 	want(t, "content", content(s), []string{"shop/db@4", "shop/web@7"})
 }
@@ -65,12 +64,12 @@ func TestW19_AfterANamelessItemWhatIsLeftIsForeign(t *testing.T) {
 func TestW14_LateModifiedDoesNotRevive(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
-	want(t, "deletion", apply(t, s, 12, event(delta.Deleted, pod("shop/web", 12))), []string{"Deleted shop/web@5>12"})
-	want(t, "late event", apply(t, s, 12, event(delta.Updated, pod("shop/web", 11))), nil)
+	want(t, "deletion", apply(t, s, 12, event(object.Deleted, pod("shop/web", 12))), []string{"Deleted shop/web@5>12"})
+	want(t, "late event", apply(t, s, 12, event(object.Updated, pod("shop/web", 11))), nil)
 	want(t, "content", content(s), nil)
 	want(t, "stale", s.Stats().Stale, 1)
-	want(t, "deletions of nothing", apply(t, s, 13, event(delta.Deleted, pod("shop/web", 13)),
-		podDelta{Type: delta.Deleted, Unknown: true, Key: object.RawKey("shop/web")}), nil)
+	want(t, "deletions of nothing", apply(t, s, 13, event(object.Deleted, pod("shop/web", 13)),
+		podDelta{Kind: object.Deleted, Unknown: true, Key: object.RawKey("shop/web")}), nil)
 	want(t, "stale", s.Stats().Stale, 3)
 }
 
@@ -78,9 +77,9 @@ func TestW14_LateModifiedDoesNotReviveInsideOneBatch(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
 	got := apply(t, s, 13,
-		event(delta.Deleted, pod("shop/web", 12)),
-		event(delta.Updated, pod("shop/web", 11)),
-		event(delta.Added, pod("shop/db", 13)),
+		event(object.Deleted, pod("shop/web", 12)),
+		event(object.Updated, pod("shop/web", 11)),
+		event(object.Added, pod("shop/db", 13)),
 	)
 	want(t, "changes", got, []string{"Deleted shop/web@5>12", "Added shop/db@13"})
 	want(t, "content", content(s), []string{"shop/db@13"})
@@ -90,9 +89,9 @@ func TestW14_LateModifiedDoesNotReviveInsideOneBatch(t *testing.T) {
 func TestW14_LateModifiedDoesNotReviveInTheFirstBatch(t *testing.T) {
 	s := newPodStore(t)
 	got := apply(t, s, 9,
-		event(delta.Added, pod("shop/web", 5)),
-		event(delta.Deleted, pod("shop/web", 7)),
-		event(delta.Updated, pod("shop/web", 6)),
+		event(object.Added, pod("shop/web", 5)),
+		event(object.Deleted, pod("shop/web", 7)),
+		event(object.Updated, pod("shop/web", 6)),
 	)
 	want(t, "changes", got, []string{"Added shop/web@5", "Deleted shop/web@5>7"})
 	want(t, "content", content(s), nil)
@@ -101,13 +100,13 @@ func TestW14_LateModifiedDoesNotReviveInTheFirstBatch(t *testing.T) {
 // The mark of one scope says nothing about another.
 func TestW14_StaleIsDecidedPerScope(t *testing.T) {
 	s := newPodStore(t)
-	applyBatch(t, s, &podBatch{Deltas: []podDelta{
+	applyBatch(t, s, &podBatch{Changes: []podDelta{
 		listedAt(object.Mark{Scope: "shop", Version: "100"}, pod("shop/web", 5)),
 		listedAt(object.Mark{Scope: "bank", Version: "10"}, pod("bank/web", 6)),
 	}})
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{
-		event(delta.Updated, pod("shop/web", 50)),
-		event(delta.Updated, pod("bank/web", 50)),
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{
+		event(object.Updated, pod("shop/web", 50)),
+		event(object.Updated, pod("bank/web", 50)),
 	}})
 	want(t, "changes", changeTexts(changes), []string{"Updated bank/web@6>50"})
 }
@@ -118,11 +117,11 @@ func TestW14_BatchWithoutMarksMovesNoMark(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5), pod("shop/db", 6)))
 	popped := func(deltas ...podDelta) []string {
-		return changeTexts(applyBatch(t, s, &podBatch{Deltas: deltas}))
+		return changeTexts(applyBatch(t, s, &podBatch{Changes: deltas}))
 	}
-	want(t, "the first key", popped(event(delta.Updated, pod("shop/web", 11)), event(delta.Updated, pod("shop/web", 20))),
+	want(t, "the first key", popped(event(object.Updated, pod("shop/web", 11)), event(object.Updated, pod("shop/web", 20))),
 		[]string{"Updated shop/web@5>11", "Updated shop/web@11>20"})
-	want(t, "the second key", popped(event(delta.Updated, pod("shop/db", 15))), []string{"Updated shop/db@6>15"})
+	want(t, "the second key", popped(event(object.Updated, pod("shop/db", 15))), []string{"Updated shop/db@6>15"})
 	snap := s.Snapshot()
 	defer snap.Release()
 	want(t, "version", snap.Version(), "10")
@@ -133,7 +132,7 @@ func TestW15_DeletedCarriesTheFinalState(t *testing.T) {
 	held := pod("shop/web", 5, onNode("a"))
 	apply(t, s, 10, listed(10, held))
 	final := pod("shop/web", 12, onNode("b"))
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{event(delta.Deleted, final)}, Marks: upTo(12)})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{event(object.Deleted, final)}, Marks: upTo(12)})
 	want(t, "changes", changeTexts(changes), []string{"Deleted shop/web@5>12"})
 	same(t, "Old", changes[0].Old(), held)
 	same(t, "New", changes[0].New(), final)
@@ -142,7 +141,7 @@ func TestW15_DeletedCarriesTheFinalState(t *testing.T) {
 func TestW15_DeletedWithTheObjectsOwnVersion(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
-	want(t, "old server", apply(t, s, 12, event(delta.Deleted, pod("shop/web", 5))), []string{"Deleted shop/web@5>5"})
+	want(t, "old server", apply(t, s, 12, event(object.Deleted, pod("shop/web", 5))), []string{"Deleted shop/web@5>5"})
 	want(t, "content", content(s), nil)
 }
 
@@ -151,8 +150,8 @@ func TestW17_NewUIDIsDeleteThenAdd(t *testing.T) {
 	first := pod("shop/web", 5, withUID("one"), onNode("a"))
 	second := pod("shop/web", 15, withUID("two"), onNode("b"))
 	for name, d := range map[string]podDelta{
-		"seen as MODIFIED": event(delta.Updated, second),
-		"seen as ADDED":    event(delta.Added, second),
+		"seen as MODIFIED": event(object.Updated, second),
+		"seen as ADDED":    event(object.Added, second),
 		"across a gap":     listed(20, second),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +160,7 @@ func TestW17_NewUIDIsDeleteThenAdd(t *testing.T) {
 			before := s.Snapshot()
 			defer before.Release()
 
-			changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{d}, Marks: upTo(20)})
+			changes := applyBatch(t, s, &podBatch{Changes: []podDelta{d}, Marks: upTo(20)})
 			want(t, "changes", changeTexts(changes), []string{"Deleted? shop/web@5>5", "Added shop/web@15"})
 			same(t, "deleted", changes[0].Old(), first)
 			same(t, "added", changes[1].New(), second)
@@ -183,7 +182,7 @@ func TestW17_NewUIDIsDeleteThenAdd(t *testing.T) {
 func TestW17_UnknownUIDIsNoNewLife(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
-	want(t, "changes", apply(t, s, 15, event(delta.Updated, pod("shop/web", 15, withUID("")))),
+	want(t, "changes", apply(t, s, 15, event(object.Updated, pod("shop/web", 15, withUID("")))),
 		[]string{"Updated shop/web@5>15"})
 }
 
@@ -191,7 +190,7 @@ func TestW18_DeletedWhileTheWatchWasDown(t *testing.T) {
 	s := newPodStore(t)
 	web := pod("shop/web", 5)
 	apply(t, s, 10, listed(10, web, pod("shop/db", 6)))
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{listed(20, pod("shop/db", 6))}})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{listed(20, pod("shop/db", 6))}})
 	want(t, "changes", changeTexts(changes), []string{"Deleted? shop/web@5>5"})
 	same(t, "last known state", changes[0].New(), web)
 }
@@ -200,7 +199,7 @@ func TestW18_DeletedWhileTheWatchWasDown(t *testing.T) {
 func TestW18_TombstoneDeletesWhateverIsHeld(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
-	got := apply(t, s, 11, podDelta{Type: delta.Deleted, Unknown: true, Key: object.RawKey("shop/web")})
+	got := apply(t, s, 11, podDelta{Kind: object.Deleted, Unknown: true, Key: object.RawKey("shop/web")})
 	want(t, "changes", got, []string{"Deleted? shop/web@5>5"})
 }
 
@@ -217,8 +216,8 @@ func TestW19_NewEpochReplacesEverything(t *testing.T) {
 	// The same UID and version, but of another history: not the same object.
 	db := pod("shop/db", 90, onNode("b"))
 	changes := applyBatch(t, s, &podBatch{
-		Deltas: []podDelta{listedAt(newEpoch("50"), db, pod("shop/web", 40))},
-		Marks:  []object.Mark{newEpoch("50")},
+		Changes: []podDelta{listedAt(newEpoch("50"), db, pod("shop/web", 40))},
+		Marks:   []object.Mark{newEpoch("50")},
 	})
 	want(t, "changes", changeTexts(changes),
 		[]string{"Updated shop/db@90>90", "Updated shop/web@92>40", "Deleted? shop/gone@91>91"})
@@ -234,8 +233,8 @@ func TestW19_NewEpochReplacesEverything(t *testing.T) {
 		t.Error("a later epoch has not reached the earlier one")
 	}
 
-	changes = applyBatch(t, s, &podBatch{Deltas: []podDelta{
-		event(delta.Updated, pod("shop/web", 51)), event(delta.Updated, pod("shop/db", 49)),
+	changes = applyBatch(t, s, &podBatch{Changes: []podDelta{
+		event(object.Updated, pod("shop/web", 51)), event(object.Updated, pod("shop/db", 49)),
 	}, Marks: []object.Mark{newEpoch("51")}})
 	want(t, "events of the new epoch", changeTexts(changes), []string{"Updated shop/web@40>51"})
 	want(t, "rewound", rewound(changes), []bool{false})
@@ -262,7 +261,7 @@ func TestW19_UndecodableObjectTakesAVersionOfTheNewEpoch(t *testing.T) {
 		apply(t, s, 100, listed(100, pod("shop/web", 92)))
 		list := listedItems(50, brokenItem(pod("shop/web", 40)))
 		list.List.Epoch = 1
-		applyBatch(t, s, &podBatch{Deltas: []podDelta{list}, Marks: []object.Mark{newEpoch("50")}})
+		applyBatch(t, s, &podBatch{Changes: []podDelta{list}, Marks: []object.Mark{newEpoch("50")}})
 		want(t, "the last good state", content(s), []string{"shop/web@92"})
 		return s
 	}
@@ -270,27 +269,27 @@ func TestW19_UndecodableObjectTakesAVersionOfTheNewEpoch(t *testing.T) {
 		s := broken(t)
 		before := now(t, s)
 		changes := applyBatch(t, s, &podBatch{
-			Deltas: []podDelta{event(delta.Updated, pod("shop/web", 60))}, Marks: []object.Mark{newEpoch("60")},
+			Changes: []podDelta{event(object.Updated, pod("shop/web", 60))}, Marks: []object.Mark{newEpoch("60")},
 		})
 		want(t, "changes", changeTexts(changes), []string{"Updated shop/web@92>60"})
 		want(t, "rewound", rewound(changes), []bool{true})
 		want(t, "rewound by the difference", rewound(slices.Collect(store.Diff(before, now(t, s)))), []bool{true})
 		changes = applyBatch(t, s, &podBatch{
-			Deltas: []podDelta{event(delta.Updated, pod("shop/web", 61))}, Marks: []object.Mark{newEpoch("61")},
+			Changes: []podDelta{event(object.Updated, pod("shop/web", 61))}, Marks: []object.Mark{newEpoch("61")},
 		})
 		want(t, "rewound afterwards", rewound(changes), []bool{false})
 	})
 	t.Run("deleted", func(t *testing.T) {
 		s := broken(t)
 		changes := applyBatch(t, s, &podBatch{
-			Deltas: []podDelta{event(delta.Deleted, pod("shop/web", 60))}, Marks: []object.Mark{newEpoch("60")},
+			Changes: []podDelta{event(object.Deleted, pod("shop/web", 60))}, Marks: []object.Mark{newEpoch("60")},
 		})
 		want(t, "changes", changeTexts(changes), []string{"Deleted shop/web@92>60"})
 	})
 	t.Run("listed with the old version", func(t *testing.T) {
 		s := broken(t)
 		again := pod("shop/web", 92)
-		applyBatch(t, s, &podBatch{Deltas: []podDelta{listedAt(newEpoch("100"), again)}})
+		applyBatch(t, s, &podBatch{Changes: []podDelta{listedAt(newEpoch("100"), again)}})
 		same(t, "the object of the new epoch", get(t, s, "shop/web"), again)
 	})
 }
@@ -302,7 +301,7 @@ func TestW19_HeldItemOfANewEpochIsAnError(t *testing.T) {
 	apply(t, s, 100, listed(100, web))
 	list := listedItems(95, heldItem(web))
 	list.List.Epoch = 1
-	if _, err := s.Apply(&podBatch{Deltas: []podDelta{list}}, nil); !errors.Is(err, store.ErrNotHeld) {
+	if _, err := s.Apply(&podBatch{Changes: []podDelta{list}}, nil); !errors.Is(err, store.ErrNotHeld) {
 		t.Errorf("error: %v", err)
 	}
 	same(t, "the last known state", get(t, s, "shop/web"), web)
@@ -312,18 +311,18 @@ func TestScopedListDeletesOnlyInItsScope(t *testing.T) {
 	s := newPodStore(t)
 	shop := func(v object.Version) object.Mark { return object.Mark{Scope: "shop", Version: v} }
 	bank := object.Mark{Scope: "bank", Version: "7"}
-	applyBatch(t, s, &podBatch{Deltas: []podDelta{
+	applyBatch(t, s, &podBatch{Changes: []podDelta{
 		listedAt(shop("5"), pod("shop/db", 1), pod("shop/web", 2)),
 		listedAt(bank, pod("bank/web", 3)),
 	}})
 	// Names that are near in order must not be taken for the scope.
 	set(t, s, pod("sho/x", 1), pod("shop-test/x", 1), pod("node", 1))
 
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{listedAt(shop("9"), pod("shop/web", 8))}})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{listedAt(shop("9"), pod("shop/web", 8))}})
 	want(t, "changes", changeTexts(changes), []string{"Updated shop/web@2>8", "Deleted? shop/db@1>1"})
 	want(t, "content", content(s), []string{"node@1", "bank/web@3", "sho/x@1", "shop/web@8", "shop-test/x@1"})
 
-	want(t, "an empty scope", changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{listedAt(shop("10"))}})),
+	want(t, "an empty scope", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{listedAt(shop("10"))}})),
 		[]string{"Deleted? shop/web@8>8"})
 }
 
@@ -336,7 +335,7 @@ func TestMarksArePerScope(t *testing.T) {
 	}
 	want(t, "marks of a new store", marks(), nil)
 	shop, bank := object.Mark{Scope: "shop", Version: "5"}, object.Mark{Scope: "bank", Epoch: 2, Version: "7"}
-	applyBatch(t, s, &podBatch{Deltas: []podDelta{listedAt(shop, pod("shop/web", 2)), listedAt(bank)}})
+	applyBatch(t, s, &podBatch{Changes: []podDelta{listedAt(shop, pod("shop/web", 2)), listedAt(bank)}})
 	before := s.Snapshot()
 	defer before.Release()
 
@@ -354,15 +353,15 @@ func TestSyncIsToldAndChangesNothing(t *testing.T) {
 	s := newPodStore(t)
 	web := pod("shop/web", 5)
 	apply(t, s, 10, listed(10, web))
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{event(delta.Sync, pod("shop/web", 5))}})
-	want(t, "changes", changeTexts(changes), []string{"Resynced shop/web@5>5"})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{event(object.Synced, pod("shop/web", 5))}})
+	want(t, "changes", changeTexts(changes), []string{"Synced shop/web@5>5"})
 	same(t, "held object", get(t, s, "shop/web"), web)
 }
 
 func TestApplyAppendsToTheChangesItIsGiven(t *testing.T) {
 	s := newPodStore(t)
-	first := applyBatch(t, s, &podBatch{Deltas: []podDelta{listed(10, pod("a/1", 1))}})
-	both, err := s.Apply(&podBatch{Deltas: []podDelta{event(delta.Added, pod("a/2", 11))}}, first)
+	first := applyBatch(t, s, &podBatch{Changes: []podDelta{listed(10, pod("a/1", 1))}})
+	both, err := s.Apply(&podBatch{Changes: []podDelta{event(object.Added, pod("a/2", 11))}}, first)
 	if err != nil {
 		t.Fatal(err)
 	}

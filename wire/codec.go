@@ -50,10 +50,15 @@ type frameReader interface {
 
 // event is a frame of a watch, opened.
 type event struct {
-	typ  object.EventType
-	kind kindBytes // of the envelope; empty where objects are self-named
-	raw  []byte    // the object without its envelope
+	kind     object.Kind // 0 where the event is not a change
+	bookmark bool
+	failed   bool
+	of       kindBytes // the object's kind by its envelope; empty where objects are self-named
+	raw      []byte    // the object without its envelope
 }
+
+// known reports whether the event is of a type that this client knows.
+func (e event) known() bool { return e.kind != 0 || e.bookmark || e.failed }
 
 // errNoType is what is wrong with an event that says nothing. An empty frame is one.
 var errNoType = corrupt("a watch event without a type")
@@ -62,22 +67,21 @@ var errNoType = corrupt("a watch event without a type")
 // initial events (W02).
 const initialEventsEnd = metav1.InitialEventsAnnotationKey
 
-// eventTypeOf reads the type of a watch event. It is object.ParseEventType without
-// the string.
-func eventTypeOf(b []byte) object.EventType {
-	switch string(b) {
+// eventOf returns the event of a type as the watch protocol spells it.
+func eventOf(typ []byte) event {
+	switch string(typ) {
 	case "ADDED":
-		return object.Added
+		return event{kind: object.Added}
 	case "MODIFIED":
-		return object.Modified
+		return event{kind: object.Updated}
 	case "DELETED":
-		return object.Deleted
+		return event{kind: object.Deleted}
 	case "BOOKMARK":
-		return object.Bookmark
+		return event{bookmark: true}
 	case "ERROR":
-		return object.Failed
+		return event{failed: true}
 	}
-	return object.Unknown
+	return event{}
 }
 
 // codecs are those of the encodings that a resource may come in.

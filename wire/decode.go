@@ -26,6 +26,8 @@ type reading[T any] struct {
 	// check is what the objects of a watch must say they are; nil for the items of a
 	// list, of which the list speaks.
 	check *kindCheck
+	// in prepares each object before it leaves the goroutine that decoded it.
+	in *object.Intake[T]
 }
 
 // read makes the object of an item from its bytes, or says why there is none. It is
@@ -39,11 +41,15 @@ func (r *reading[T]) read(raw []byte, item *object.Item[T]) {
 		r.quarantine(raw, item, err)
 		return
 	}
-	item.Object = obj
+	item.Value = object.Decoded(obj)
 	if m := metaOf(obj); m != nil {
 		item.Key = object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 		item.UID = m.GetUID()
 		item.Version = object.Version(m.GetResourceVersion())
+	}
+	r.in.Prepare(item)
+	if item.Err != nil {
+		item.Raw = bytes.Clone(raw)
 	}
 }
 
@@ -80,8 +86,7 @@ func (r *reading[T]) finish(obj T) error {
 
 // quarantine keeps what is known of an object that cannot be decoded (L11).
 func (r *reading[T]) quarantine(raw []byte, item *object.Item[T], err error) {
-	var zero T
-	item.Object, item.Err, item.Raw = zero, err, bytes.Clone(raw)
+	item.Err, item.Raw = err, bytes.Clone(raw)
 	if id, err := r.codec.peek(raw); err == nil {
 		if r.check != nil && len(id.kind.kind) > 0 && !r.check.right(id.kind) {
 			item.Err = r.check.wrong(id.kind.String())

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/jsondec"
-	"github.com/tarnproject/tarn/object"
 )
 
 // jsonCodec reads JSON.
@@ -56,7 +55,9 @@ func (c jsonCodec[T]) event(frame []byte) (event, error) {
 	if err == nil && len(typ) == 0 {
 		err = errNoType
 	}
-	return event{typ: eventTypeOf(typ), raw: raw}, err
+	e := eventOf(typ)
+	e.raw = raw
+	return e, err
 }
 
 // glance knows what a server in Go writes: the type first, then the object, and
@@ -71,14 +72,13 @@ func (c jsonCodec[T]) glance(frame []byte) (event, bool) {
 	if !ok {
 		return event{}, false
 	}
-	e := event{typ: eventTypeOf(typ)}
-	switch e.typ {
-	case object.Added, object.Modified, object.Deleted:
-		from := len(`{"type":"`) + len(typ) + len(`","object":`)
-		e.raw = bytes.TrimRight(frame[from:len(frame)-1], " \t\r\n")
-		return e, true
+	e := eventOf(typ)
+	if e.kind == 0 {
+		return event{}, false
 	}
-	return event{}, false
+	from := len(`{"type":"`) + len(typ) + len(`","object":`)
+	e.raw = bytes.TrimRight(frame[from:len(frame)-1], " \t\r\n")
+	return e, true
 }
 
 func (c jsonCodec[T]) peek(raw []byte) (identity, error) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/protodec"
-	"github.com/tarnproject/tarn/object"
 )
 
 // protoCodec reads Kubernetes' protobuf.
@@ -61,12 +60,12 @@ func (c protoCodec[T]) event(frame []byte) (event, error) {
 	if err != nil {
 		return event{}, err
 	}
-	e := event{typ: eventTypeOf(typ)}
-	if e.typ == object.Unknown {
+	e := eventOf(typ)
+	if !e.known() {
 		return e, nil
 	}
 	env, err := openEnvelope(raw)
-	e.kind, e.raw = env.kind, env.raw
+	e.of, e.raw = env.kind, env.raw
 	return e, err
 }
 

@@ -123,7 +123,7 @@ func fuzzWatch(f *testing.F, e Encoding) {
 func checkAnyWatch(t testing.TB, src *Source[*corev1.Pod], b []byte) {
 	odd := func(key object.Key, _ object.UID, _ object.Version) bool { return len(key.Name)%2 == 1 }
 	for _, held := range []object.Held{nil, odd} {
-		st, err := src.Watch(context.Background(), object.WatchOptions{}, held)
+		st, err := src.Watch(context.Background(), object.WatchOptions{}, &object.Intake[*corev1.Pod]{Held: held})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,13 +89,13 @@ func tellWatch[T any](t *testing.T, s *Source[T]) string {
 	defer st.Close()
 	events, err := drain(st)
 	for _, ev := range events {
-		switch ev.Type {
-		case object.Bookmark:
-			fmt.Fprintf(&b, "%v version=%s initialEnd=%t\n", ev.Type, ev.Item.Version, ev.InitialEnd)
-		case object.Failed:
-			fmt.Fprintf(&b, "%v %v\n", ev.Type, ev.Err)
+		switch {
+		case ev.Bookmark:
+			fmt.Fprintf(&b, "Bookmark version=%s initialEnd=%t\n", ev.Item.Version, ev.InitialEnd)
+		case ev.Err != nil:
+			fmt.Fprintf(&b, "Error %v\n", ev.Err)
 		default:
-			fmt.Fprintf(&b, "%v %s\n", ev.Type, tellItem(ev.Item))
+			fmt.Fprintf(&b, "%v %s\n", ev.Kind, tellItem(ev.Item))
 		}
 	}
 	fmt.Fprintf(&b, "end %v\n", err)

@@ -168,11 +168,11 @@ func ExampleAPI_Watch() {
 	}
 	defer stream.Close()
 	events, err := stream.Next()
-	fmt.Println(events[0].Type, events[0].Item.Key, err)
+	fmt.Println(events[0].Kind, events[0].Item.Key, err)
 	_, err = stream.Next()
 	fmt.Println(err)
 	// Output:
-	// ADDED shop/web <nil>
+	// Added shop/web <nil>
 	// EOF
 }
 

@@ -60,7 +60,7 @@ func ExampleSource_List() {
 	held := func(key object.Key, uid object.UID, version object.Version) bool {
 		return key.Name == "db" && uid == "u2" && version == "9"
 	}
-	page, err := src.List(context.Background(), object.ListOptions{Version: "0"}, held, func(item object.Item[*corev1.Pod]) error {
+	page, err := src.List(context.Background(), object.ListOptions{Version: "0"}, &object.Intake[*corev1.Pod]{Held: held}, func(item object.Item[*corev1.Pod]) error {
 		switch {
 		case item.Held:
 			fmt.Println(item.Key, "is what it was")
@@ -103,20 +103,20 @@ func ExampleSource_Watch() {
 			return
 		}
 		for _, ev := range events {
-			switch ev.Type {
-			case object.Bookmark:
-				fmt.Println(ev.Type, ev.Item.Version)
-			case object.Failed:
-				fmt.Println(ev.Type, ev.Err)
+			switch {
+			case ev.Bookmark:
+				fmt.Println("Bookmark", ev.Item.Version)
+			case ev.Err != nil:
+				fmt.Println("Error", ev.Err)
 			default:
-				fmt.Println(ev.Type, ev.Item.Key, ev.Item.Version)
+				fmt.Println(ev.Kind, ev.Item.Key, ev.Item.Version)
 			}
 		}
 	}
 	// Output:
-	// ADDED shop/web 7
-	// DELETED shop/db 9
-	// BOOKMARK 12
+	// Added shop/web 7
+	// Deleted shop/db 9
+	// Bookmark 12
 	// the server ended it
 }
 

@@ -14,9 +14,9 @@ import (
 // server and from the calling goroutine. It returns when the page is complete, with
 // what stands around its items.
 //
-// An item that held says the receiver has is delivered with Held set and is not
-// decoded; held is called from the calling goroutine too. An item that cannot be
-// decoded is delivered with Err, and the others go on (L11). A nil held holds nothing.
+// An item that the intake holds is delivered with Held set and is not decoded. All others
+// are prepared by the intake on the core that decodes them. An item that cannot be decoded
+// or prepared is delivered with Err, and the others go on (L11). The intake may be nil.
 //
 // Whatever the error, items may have been delivered before it: a page counts only
 // when List returns nil (L10). The error is an object.ErrCorrupt for a body that is
@@ -24,7 +24,7 @@ import (
 // [*Error] for a refusal, and what sink returned when that was an error. When List
 // returns, all its goroutines have ended and nothing that it delivered refers to its
 // buffers, but for the Raw of a Lazy source.
-func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (object.Page, error) {
+func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
 	r, err := s.request(VerbList, opts.Selection, s.listQuery(opts))
 	if err != nil {
 		return object.Page{}, err
@@ -32,14 +32,14 @@ func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, held obje
 	bodyCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	kind := s.listKind(r.Call())
-	body, c, err := s.open(bodyCtx, r, kind, opts.Owned)
+	body, c, err := s.open(bodyCtx, r, kind, in.Owned())
 	if err != nil {
 		return object.Page{}, err
 	}
 	defer body.Close()
 	list := c.list(newIdleReader(body, s.opts.ListIdle, end), s.opts.FrameLimit, kind)
 	defer list.release()
-	err = s.items(ctx, c, list, held, sink)
+	err = s.items(ctx, c, list, in, sink)
 	if err == nil {
 		return list.page(), nil
 	}
@@ -62,8 +62,8 @@ func (s *Source[T]) listQuery(opts object.ListOptions) url.Values {
 }
 
 // items reads the items of a list and delivers them.
-func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, held object.Held, sink func(object.Item[T]) error) error {
-	read := reading[T]{codec: c, decoder: c.decoder(true)}
+func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, in *object.Intake[T], sink func(object.Item[T]) error) error {
+	read := reading[T]{codec: c, decoder: c.decoder(true), in: in}
 	var names texts
 	workers := s.opts.Parallel - 1
 	if s.opts.Lazy {
@@ -98,7 +98,7 @@ func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, held
 				return err
 			}
 		}
-		if err := s.item(list, w, &names, raw, held); err != nil {
+		if err := s.item(list, w, &names, raw, in); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -108,9 +108,10 @@ func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, held
 }
 
 // item puts one item into the window, at the stage that it needs.
-func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte, held object.Held) error {
+func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte, in *object.Intake[T]) error {
 	var item object.Item[T]
-	if held == nil && !s.opts.Lazy {
+	asks := in != nil && in.Held != nil
+	if !asks && !s.opts.Lazy {
 		return w.add(item, raw)
 	}
 	id, err := list.peek(raw)
@@ -119,7 +120,7 @@ func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte
 		return w.add(item, raw)
 	}
 	name(names, &item, id)
-	if held != nil && held(item.Key, item.UID, item.Version) {
+	if asks && in.Held(item.Key, item.UID, item.Version) {
 		item.Held = true
 		return w.ready(item)
 	}

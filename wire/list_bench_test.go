@@ -58,7 +58,7 @@ func BenchmarkList(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%s", e, name), func(b *testing.B) {
 				src := sourceOf(b, bodyClient(b, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), c.opts)
 				perItem(b, n, "item", func() {
-					if _, err := src.List(context.Background(), object.ListOptions{}, c.held, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
+					if _, err := src.List(context.Background(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Held: c.held}, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
 						b.Fatal(err)
 					}
 				})

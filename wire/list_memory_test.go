@@ -88,7 +88,7 @@ func TestL09_MemoryDoesNotGrowWithTheList(t *testing.T) {
 				src := sourceOf(t, c, podsAs(e), SourceOptions{Parallel: 2})
 				var base, peak uint64
 				seen := 0
-				_, err := src.List(t.Context(), object.ListOptions{}, held, func(item object.Item[*corev1.Pod]) error {
+				_, err := src.List(t.Context(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Held: held}, func(item object.Item[*corev1.Pod]) error {
 					if item.Err != nil || item.Held != (held != nil) {
 						t.Fatalf("item %d: %+v", seen, item)
 					}
@@ -136,7 +136,7 @@ func TestL15_HeldItemsCostNoAllocation(t *testing.T) {
 		src := sourceOf(t, bodyClient(t, mediaOf(e), func() io.Reader { return longList(t, e, n) }), podsAs(e), SourceOptions{})
 		held := func(object.Key, object.UID, object.Version) bool { return true }
 		allocs := testing.AllocsPerRun(5, func() {
-			if _, err := src.List(t.Context(), object.ListOptions{}, held, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
+			if _, err := src.List(t.Context(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Held: held}, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -28,7 +28,7 @@ const maxRestarts = 2
 //
 // Everything else is as in [Source.List]: items go to sink in order, and the list
 // counts only when ListAll returns nil.
-func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error, restart func(cause error)) (object.Page, error) {
+func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error, restart func(cause error)) (object.Page, error) {
 	if opts.Continue != "" {
 		return object.Page{}, fmt.Errorf("wire: a whole list begins with its first page; leave Continue empty")
 	}
@@ -36,7 +36,7 @@ func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, held o
 		opts.Limit = defaultPage
 	}
 	for restarts := 0; ; {
-		page, expired, err := s.pages(ctx, opts, held, sink)
+		page, expired, err := s.pages(ctx, opts, in, sink)
 		if expired && restart != nil {
 			restart(err)
 			if restarts++; restarts >= maxRestarts {
@@ -50,9 +50,9 @@ func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, held o
 
 // pages reads pages until the last. expired says that a token was refused because it
 // is too old.
-func (s *Source[T]) pages(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[T]) error) (whole object.Page, expired bool, err error) {
+func (s *Source[T]) pages(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (whole object.Page, expired bool, err error) {
 	for first := true; ; first = false {
-		page, err := s.List(ctx, opts, held, sink)
+		page, err := s.List(ctx, opts, in, sink)
 		if err != nil {
 			expired := !first && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
 			return object.Page{}, expired, err

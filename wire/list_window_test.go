@@ -48,7 +48,7 @@ func TestWindowDeliversInOrder(t *testing.T) {
 		var err error
 		for i := 0; i < n && err == nil; i++ {
 			if i%readyEvery == 0 {
-				err = w.ready(object.Item[int]{Object: i, Held: true})
+				err = w.ready(object.Item[int]{Value: object.Decoded(i), Held: true})
 				continue
 			}
 			binary.BigEndian.PutUint64(raw, uint64(i))

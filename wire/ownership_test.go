@@ -199,7 +199,7 @@ func owns[T runtime.Object](t *testing.T, name string, e Encoding, res Resource[
 		}
 		src := sourceOf(t, bodyClient(t, mediaOf(e), func() io.Reader { return bytes.NewReader(events) }), res, SourceOptions{})
 		for _, owned := range []bool{false, true} {
-			st := must(src.Watch(t.Context(), object.WatchOptions{Owned: owned}, nil))(t)
+			st := must(src.Watch(t.Context(), object.WatchOptions{}, &object.Intake[T]{Unshared: owned}))(t)
 			got, err := drain(st)
 			st.Close()
 			if err != io.EOF || len(got) != 9 {
@@ -233,7 +233,7 @@ func TestO01_OwnedItemsOfAListShareNothing(t *testing.T) {
 		for _, owned := range []bool{false, true} {
 			var r regions
 			var pods []*corev1.Pod
-			_, err := src.List(t.Context(), object.ListOptions{Owned: owned}, nil, func(item object.Item[*corev1.Pod]) error {
+			_, err := src.List(t.Context(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Unshared: owned}, func(item object.Item[*corev1.Pod]) error {
 				pods = append(pods, item.Object) // alive, or its memory is used again
 				r.walk(reflect.ValueOf(item.Object), len(pods), item.Key.Name)
 				return item.Err

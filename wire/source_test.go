@@ -205,7 +205,7 @@ func collect[T any](s *Source[T], held object.Held) ([]object.Item[T], object.Pa
 
 func collectWithin[T any](ctx context.Context, s *Source[T], held object.Held) ([]object.Item[T], object.Page, error) {
 	var items []object.Item[T]
-	page, err := s.List(ctx, object.ListOptions{}, held, func(item object.Item[T]) error {
+	page, err := s.List(ctx, object.ListOptions{}, &object.Intake[T]{Held: held}, func(item object.Item[T]) error {
 		items = append(items, item)
 		return nil
 	})

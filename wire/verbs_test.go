@@ -303,7 +303,7 @@ func TestListAndWatchGoThroughASource(t *testing.T) {
 	}
 	defer stream.Close()
 	events, err := stream.Next()
-	if err != nil || len(events) != 1 || events[0].Type != object.Added || !cmp.Equal(events[0].Item.Object, webPod()) {
+	if err != nil || len(events) != 1 || events[0].Kind != object.Added || !cmp.Equal(events[0].Item.Object, webPod()) {
 		t.Errorf("watched %v, %v", events, err)
 	}
 	if _, _, err := For(c, Resource[*Lamp]{}).List(t.Context(), object.ListOptions{}); err == nil {

@@ -23,21 +23,21 @@ const idleBeyond = 30 * time.Second
 // a 410, is an [*Error] (W08).
 //
 // The stream lives until it is closed, the context ends, or the server ends it. An
-// Added or Modified event whose object held says the receiver has comes with Held set
-// and is not decoded; held is called from within Next. An object that cannot be
-// decoded comes with its Err, and the stream goes on. An event of a type that nobody
-// knows comes as object.Unknown, without its object (W21). What the stream ends with
+// Added or Updated event whose object the intake holds comes with Held set
+// and is not decoded; the intake's functions are called from within Next, on several cores. An object that cannot be
+// decoded comes with its Err, and the stream goes on. An event of an unknown type comes
+// without Kind, Bookmark and Err (W21). What the stream ends with
 // is an object.ErrCorrupt for a frame that is broken, too long or cut off (W20), an
 // object.ErrWrongKind for an object of another kind, an object.ErrIdle after a silence
 // (W13), io.EOF for an end in order, and otherwise what the network said.
-func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[T], error) {
+func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
 	r, err := s.request(VerbWatch, opts.Selection, watchQuery(opts))
 	if err != nil {
 		return nil, err
 	}
 	bodyCtx, end := context.WithCancelCause(ctx)
 	kind := s.objectKind(r.Call())
-	body, c, err := s.open(bodyCtx, r, kind, opts.Owned)
+	body, c, err := s.open(bodyCtx, r, kind, in.Owned())
 	if err != nil {
 		end(nil)
 		return nil, err
@@ -49,7 +49,7 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, held ob
 	st := &stream[T]{
 		ctx: ctx, bodyCtx: bodyCtx, end: end, body: body, call: r.Call(),
 		kind:     kind,
-		held:     held,
+		in:       in,
 		lazy:     s.opts.Lazy,
 		parallel: s.opts.Parallel,
 		window:   s.opts.Window / 4,
@@ -57,7 +57,7 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, held ob
 		room:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 	}
-	st.reading = reading[T]{codec: c, decoder: c.decoder(false)}
+	st.reading = reading[T]{codec: c, decoder: c.decoder(false), in: in}
 	if c.selfNamed() {
 		st.check = &st.kind
 	}
@@ -99,7 +99,7 @@ type stream[T any] struct {
 	end          context.CancelCauseFunc // of bodyCtx
 	body         io.Closer
 	call         Call
-	held         object.Held
+	in           *object.Intake[T]
 	lazy         bool
 	parallel     int
 	window       int

@@ -37,7 +37,7 @@ func BenchmarkWatch(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%s", e, name), func(b *testing.B) {
 				src := sourceOf(b, bodyClient(b, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), c.opts)
 				perItem(b, n, "event", func() {
-					st, err := src.Watch(context.Background(), object.WatchOptions{}, c.held)
+					st, err := src.Watch(context.Background(), object.WatchOptions{}, &object.Intake[*corev1.Pod]{Held: c.held})
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -28,11 +28,12 @@ func (st *stream[T]) openOne(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	ev := object.Event[T]{Type: e.typ}
-	switch e.typ {
-	case object.Added, object.Modified, object.Deleted:
+	var ev object.Event[T]
+	switch {
+	case e.kind != 0:
 		return st.openObject(e, nil)
-	case object.Bookmark:
+	case e.bookmark:
+		ev.Bookmark = true
 		if kind, err := st.kindOf(e); err != nil {
 			return err
 		} else if !st.kind.right(kind) {
@@ -44,7 +45,7 @@ func (st *stream[T]) openOne(frame []byte) error {
 		}
 		ev.Item.Version = object.Version(m.ResourceVersion)
 		ev.InitialEnd = m.Annotations[initialEventsEnd] == "true"
-	case object.Failed:
+	case e.failed:
 		if kind, err := st.kindOf(e); err != nil {
 			return err
 		} else if !isStatus(kind) {
@@ -64,7 +65,7 @@ func (st *stream[T]) openOne(frame []byte) error {
 // kindOf returns the kind of an event's object.
 func (st *stream[T]) kindOf(e event) (kindBytes, error) {
 	if !st.codec.selfNamed() {
-		return e.kind, nil
+		return e.of, nil
 	}
 	id, err := st.codec.peek(e.raw)
 	if err != nil {
@@ -80,11 +81,11 @@ func (st *stream[T]) openObject(e event, frame []byte) error {
 		return corrupt("a watch event without an object")
 	}
 	selfNamed := st.codec.selfNamed()
-	if !selfNamed && !st.kind.right(e.kind) {
-		return st.kind.wrong(e.kind.String())
+	if !selfNamed && !st.kind.right(e.of) {
+		return st.kind.wrong(e.of.String())
 	}
-	ev := object.Event[T]{Type: e.typ}
-	mayBeHeld := st.held != nil && e.typ != object.Deleted
+	ev := object.Event[T]{Kind: e.kind}
+	mayBeHeld := st.in != nil && st.in.Held != nil && e.kind != object.Deleted
 	if mayBeHeld || st.lazy {
 		// Where the bytes do not say who they are, the decoded object has to.
 		if id, err := st.codec.peek(e.raw); err == nil {
@@ -92,7 +93,7 @@ func (st *stream[T]) openObject(e event, frame []byte) error {
 				return st.kind.wrong(id.kind.String())
 			}
 			name(&st.texts, &ev.Item, id)
-			ev.Item.Held = mayBeHeld && st.held(ev.Item.Key, ev.Item.UID, ev.Item.Version)
+			ev.Item.Held = mayBeHeld && st.in.Held(ev.Item.Key, ev.Item.UID, ev.Item.Version)
 			if st.lazy && !ev.Item.Held {
 				ev.Item.Raw = e.raw
 			}
@@ -140,7 +141,7 @@ func (st *stream[T]) decodeOne(j job) {
 	if item.Err != nil && j.frame != nil {
 		st.readAgain(j, item)
 	}
-	if item.Err == nil {
+	if item.Err == nil && item.Encoded == nil {
 		// Receivers keep keys for longer than versions of objects.
 		item.Key.Name = strings.Clone(item.Key.Name)
 	}

@@ -40,7 +40,7 @@ func drain[T any](st object.Stream[T]) ([]object.Event[T], error) {
 // watchBytes reads a watch of pods out of one body.
 func watchBytes(t testing.TB, e Encoding, body []byte, opts SourceOptions, held object.Held) ([]podEvent, error) {
 	t.Helper()
-	st := must(bytesSource(t, e, body, opts).Watch(t.Context(), object.WatchOptions{}, held))(t)
+	st := must(bytesSource(t, e, body, opts).Watch(t.Context(), object.WatchOptions{}, &object.Intake[*corev1.Pod]{Held: held}))(t)
 	defer st.Close()
 	return drain(st)
 }
@@ -61,8 +61,8 @@ func checkPodEvents(t testing.TB, got []podEvent, n int) {
 	}
 	var items []object.Item[*corev1.Pod]
 	for i, ev := range got {
-		if want := []object.EventType{object.Added, object.Modified, object.Deleted}[i%3]; ev.Type != want || ev.Err != nil || ev.InitialEnd {
-			t.Fatalf("event %d: %v, err %v", i, ev.Type, ev.Err)
+		if want := []object.Kind{object.Added, object.Updated, object.Deleted}[i%3]; ev.Kind != want || ev.Err != nil || ev.InitialEnd {
+			t.Fatalf("event %d: %v, err %v", i, ev.Kind, ev.Err)
 		}
 		items = append(items, ev.Item)
 	}
@@ -158,7 +158,7 @@ func TestW02_W07_BookmarksCarryAVersionAndMayEndTheInitialEvents(t *testing.T) {
 			t.Fatalf("%s: %d events, err %v", e, len(events), err)
 		}
 		for i, ev := range events[1:] {
-			want := podEvent{Type: object.Bookmark, Item: object.Item[*corev1.Pod]{Version: "77"}, InitialEnd: i == 2}
+			want := podEvent{Bookmark: true, Item: object.Item[*corev1.Pod]{Version: "77"}, InitialEnd: i == 2}
 			if diff := cmp.Diff(want, ev); diff != "" {
 				t.Errorf("%s, bookmark %d (-want +got):\n%s", e, i, diff)
 			}
@@ -176,8 +176,8 @@ func TestW08_GoneAsAnAnswerAndAsAnEvent(t *testing.T) {
 		}
 		ev := events[1]
 		var inner *apierrors.StatusError
-		if ev.Type != object.Failed || !apierrors.IsResourceExpired(ev.Err) || !errors.As(ev.Err, &inner) || inner.ErrStatus.Code != 410 {
-			t.Errorf("%s: %v with %v", e, ev.Type, ev.Err)
+		if ev.Err == nil || !apierrors.IsResourceExpired(ev.Err) || !errors.As(ev.Err, &inner) || inner.ErrStatus.Code != 410 {
+			t.Errorf("%s: %v with %v", e, ev.Kind, ev.Err)
 		}
 
 		gone := inMemory(t, Options{}, func(req *http.Request) (*http.Response, error) {
@@ -198,7 +198,7 @@ func TestW15_DeletedCarriesTheLastState(t *testing.T) {
 		if err != io.EOF || len(events) != 2 {
 			t.Fatalf("%s: %d events, err %v", e, len(events), err)
 		}
-		if ev := events[0]; ev.Type != object.Deleted || ev.Item.Held || ev.Item.Version != "1002" || cmp.Diff(pod(2), ev.Item.Object) != "" {
+		if ev := events[0]; ev.Kind != object.Deleted || ev.Item.Held || ev.Item.Version != "1002" || cmp.Diff(pod(2), ev.Item.Object) != "" {
 			t.Errorf("%s: %+v", e, ev)
 		}
 		if ev := events[1]; !ev.Item.Held || ev.Item.Object != nil || ev.Item.Key.Name != pod(2).Name || ev.Item.UID != pod(2).UID {
@@ -264,7 +264,7 @@ func TestW20_AnObjectThatCannotBeDecodedDoesNotEndTheStream(t *testing.T) {
 	if err != io.EOF || len(events) != 2 {
 		t.Fatalf("%d events, err %v", len(events), err)
 	}
-	if q := events[0].Item; events[0].Type != object.Modified || q.Err == nil || len(q.Raw) == 0 || q.Key.Name != "web-00007" || q.Version != "1007" {
+	if q := events[0].Item; events[0].Kind != object.Updated || q.Err == nil || len(q.Raw) == 0 || q.Key.Name != "web-00007" || q.Version != "1007" {
 		t.Errorf("quarantined: %+v", events[0])
 	}
 	checkPods(t, []object.Item[*corev1.Pod]{events[1].Item}, []corev1.Pod{*pod(8)})
@@ -277,7 +277,7 @@ func TestW21_UnknownTypesPassAndWrongKindsDoNot(t *testing.T) {
 	held := func(object.Key, object.UID, object.Version) bool { return false }
 	for _, e := range encodings {
 		events, err := watchBytes(t, e, append(encodeEvent(e, "RENAMED", service), encodeEvent(e, "ADDED", pod(0))...), SourceOptions{}, nil)
-		if err != io.EOF || len(events) != 2 || events[0].Type != object.Unknown || events[1].Type != object.Added {
+		if err != io.EOF || len(events) != 2 || (events[0].Kind != 0 || events[0].Bookmark || events[0].Err != nil) || events[1].Kind != object.Added {
 			t.Errorf("%s, unknown type: %d events, err %v", e, len(events), err)
 		}
 		wrong := map[string][]byte{
@@ -417,7 +417,7 @@ func TestWatchReadsUncommonFrames(t *testing.T) {
 	} {
 		for _, held := range []object.Held{nil, func(object.Key, object.UID, object.Version) bool { return false }} {
 			events, err := watchBytes(t, JSON, []byte(frame+frame), SourceOptions{}, held)
-			if err != io.EOF || len(events) != 2 || events[1].Type != object.Added {
+			if err != io.EOF || len(events) != 2 || events[1].Kind != object.Added {
 				t.Errorf("%.40s…%s: %d events, err %v", frame, frame[len(frame)-20:], len(events), err)
 				continue
 			}

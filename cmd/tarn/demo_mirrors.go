@@ -215,15 +215,15 @@ type demoNews struct {
 
 // demoChange is one of them, in words.
 type demoChange struct {
-	kind store.Kind
+	kind object.Kind
 	text string
 }
 
 const demoNewsKept = 8
 
-func (n *demoNews) add(resource string, kind store.Kind, key object.Key, before, after any) {
+func (n *demoNews) add(resource string, kind object.Kind, key object.Key, before, after any) {
 	change := demoChange{kind: kind, text: resource + " " + key.String()}
-	if kind == store.Updated {
+	if kind == object.Updated {
 		change.text += ": " + describe(before, after)
 	}
 	n.mu.Lock()

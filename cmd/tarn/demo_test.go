@@ -16,7 +16,6 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // status is a line of figures. A busy machine lags at any moment.
@@ -311,7 +310,7 @@ func TestTheMadeUpClusterStaysPlausible(t *testing.T) {
 func TestAFrameFitsTheTerminal(t *testing.T) {
 	var out strings.Builder
 	v := &demoView{out: newPrinter(&out), live: true, size: func() (int, int) { return 40, 10 }}
-	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{{name: "pods"}}, news: []demoChange{{store.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
+	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{{name: "pods"}}, news: []demoChange{{object.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
 	v.draw(f)
 	v.draw(f)
 	frames := strings.Split(out.String(), "\r\x1b[9A")

@@ -16,7 +16,7 @@ import (
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
-	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/object"
 )
 
 // demoFrame is all that the demo shows at one moment.
@@ -207,11 +207,11 @@ func (f demoFrame) states() string {
 	return strings.Join(not, ", ")
 }
 
-func sign(k store.Kind) string {
+func sign(k object.Kind) string {
 	switch k {
-	case store.Added:
+	case object.Added:
 		return "+"
-	case store.Deleted:
+	case object.Deleted:
 		return "-"
 	}
 	return "~"

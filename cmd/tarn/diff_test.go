@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 func parse(t *testing.T, text string) *unstructured.Unstructured {
@@ -155,12 +154,12 @@ func TestDifferencesAreToldFieldByField(t *testing.T) {
 		"labels":{"app.io/part":"web"},"managedFields":[{"manager":"a","time":"3"}]},
 		"data":{"mode":"fast","file":"one\ntwo\nthree\n","old":"x"}}`)
 	all := []happening{
-		{res: configMaps, key: key, kind: store.Added, initial: true, obj: old},
-		{res: configMaps, key: key, kind: store.Added, obj: old},
-		{res: configMaps, key: key, kind: store.Updated, old: old, obj: new},
-		{res: configMaps, key: key, kind: store.Updated, old: old, obj: touched},
-		{res: configMaps, key: key, kind: store.Deleted, obj: new},
-		{res: configMaps, key: key, kind: store.Deleted, unseen: true, obj: new},
+		{res: configMaps, key: key, kind: object.Added, initial: true, obj: old},
+		{res: configMaps, key: key, kind: object.Added, obj: old},
+		{res: configMaps, key: key, kind: object.Updated, old: old, obj: new},
+		{res: configMaps, key: key, kind: object.Updated, old: old, obj: touched},
+		{res: configMaps, key: key, kind: object.Deleted, obj: new},
+		{res: configMaps, key: key, kind: object.Deleted, unseen: true, obj: new},
 	}
 	var text strings.Builder
 	for _, c := range []struct{ noise, paint bool }{{}, {noise: true}, {paint: true}} {

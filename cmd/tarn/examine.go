@@ -223,7 +223,7 @@ func (p *patient) watch(ctx context.Context, version object.Version) {
 	}
 	first := make(chan outcome, 1)
 	go func() {
-		_, err := until(stream, func(ev object.Event[*unstructured.Unstructured]) bool { return ev.Type == object.Bookmark })
+		_, err := until(stream, func(ev object.Event[*unstructured.Unstructured]) bool { return ev.Bookmark })
 		first <- outcome{time.Since(began), err}
 	}()
 	p.streamingList(ctx)
@@ -290,9 +290,9 @@ func until(stream object.Stream[*unstructured.Unstructured], found func(object.E
 			switch {
 			case found(ev):
 				return objects, nil
-			case ev.Type == object.Failed:
+			case ev.Err != nil:
 				return objects, ev.Err
-			case ev.Type == object.Added:
+			case ev.Kind == object.Added:
 				objects++
 			}
 		}

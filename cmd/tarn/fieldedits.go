@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/object"
 )
 
 // fieldEdits tells what changed in each object, field by field. An object that came or
@@ -18,11 +18,11 @@ func (d fieldEdits) render(into *page, all []happening) error {
 	for _, h := range all {
 		switch {
 		case h.initial:
-		case h.kind == store.Added:
+		case h.kind == object.Added:
 			d.head(into, h, "+", "")
-		case h.kind == store.Deleted && h.unseen:
+		case h.kind == object.Deleted && h.unseen:
 			d.head(into, h, "-", " (the deletion itself was not seen)")
-		case h.kind == store.Deleted:
+		case h.kind == object.Deleted:
 			d.head(into, h, "-", "")
 		default:
 			d.update(into, h)

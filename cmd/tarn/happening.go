@@ -5,14 +5,13 @@ import (
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // happening is what happened to one object, as it is shown.
 type happening struct {
 	res  object.Resource
 	key  object.Key
-	kind store.Kind
+	kind object.Kind
 	// initial marks an object that was there when the view began.
 	initial bool
 	// unseen marks a deletion that was noticed only later: obj is the last state known.
@@ -30,9 +29,9 @@ func happened(res object.Resource, ev informer.Event[*unstructured.Unstructured]
 // word names what happened as the API does.
 func (h happening) word() string {
 	switch h.kind {
-	case store.Added:
+	case object.Added:
 		return "ADDED"
-	case store.Deleted:
+	case object.Deleted:
 		return "DELETED"
 	}
 	return "MODIFIED"
@@ -46,9 +45,9 @@ func (h happening) style() style {
 	switch {
 	case h.initial:
 		return regular
-	case h.kind == store.Added:
+	case h.kind == object.Added:
 		return green
-	case h.kind == store.Deleted:
+	case h.kind == object.Deleted:
 		return red
 	}
 	return yellow

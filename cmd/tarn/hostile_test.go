@@ -21,7 +21,6 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // hostile has what a terminal obeys, and what YAML and JSON cannot hold as it is: escape
@@ -211,11 +210,11 @@ func TestC23_NoFormObeysAnything(t *testing.T) {
 		}}
 	}
 	all := []happening{
-		{res: res, key: key, kind: store.Added, initial: true, obj: tree("a")},
-		{res: res, key: key, kind: store.Added, obj: tree(hostile)},
-		{res: res, key: key, kind: store.Updated, old: tree("a"), obj: tree(hostile)},
-		{res: res, key: key, kind: store.Updated, old: tree(hostile), obj: tree(hostile + hostile)},
-		{res: res, key: key, kind: store.Deleted, unseen: true, obj: tree(hostile)},
+		{res: res, key: key, kind: object.Added, initial: true, obj: tree("a")},
+		{res: res, key: key, kind: object.Added, obj: tree(hostile)},
+		{res: res, key: key, kind: object.Updated, old: tree("a"), obj: tree(hostile)},
+		{res: res, key: key, kind: object.Updated, old: tree(hostile), obj: tree(hostile + hostile)},
+		{res: res, key: key, kind: object.Deleted, unseen: true, obj: tree(hostile)},
 	}
 	ours := regexp.MustCompile("\x1b\\[(0|[12]|3[1236]|1;3[1236])m")
 	for _, output := range outputs {
@@ -248,7 +247,7 @@ func TestC23_NoFormObeysAnything(t *testing.T) {
 	v := &demoView{out: newPrinter(&out), program: "tarn"}
 	row := demoRow{name: hostile}
 	row.Cause = errors.New(hostile)
-	frame := demoFrame{mirrors: []demoRow{row}, news: []demoChange{{store.Added, hostile}}, fullest: hostile}
+	frame := demoFrame{mirrors: []demoRow{row}, news: []demoChange{{object.Added, hostile}}, fullest: hostile}
 	v.say("%s", hostile)
 	v.draw(frame)
 	v.tell(comparison{err: errors.New(hostile)})

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 const secretText = `{"apiVersion":"v1","kind":"Secret","type":"Opaque","metadata":{"namespace":"shop","name":"web","resourceVersion":"1",
@@ -22,15 +21,15 @@ func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
 	delete(unlabelled.Object, "kind")
 	delete(unlabelled.Object, "apiVersion")
 	all := []happening{
-		{res: secrets, key: key, kind: store.Added, initial: true, obj: old},
-		{res: secrets, key: key, kind: store.Updated, old: old, obj: new},
-		{res: secrets, key: key, kind: store.Updated, old: added, obj: new},
-		{res: secrets, key: key, kind: store.Updated, old: old, obj: added},
-		{res: secrets, key: key, kind: store.Updated, old: old, obj: scalar},
-		{res: secrets, key: key, kind: store.Updated, old: old, obj: unlabelled},
-		{res: secrets, key: key, kind: store.Deleted, obj: new},
+		{res: secrets, key: key, kind: object.Added, initial: true, obj: old},
+		{res: secrets, key: key, kind: object.Updated, old: old, obj: new},
+		{res: secrets, key: key, kind: object.Updated, old: added, obj: new},
+		{res: secrets, key: key, kind: object.Updated, old: old, obj: added},
+		{res: secrets, key: key, kind: object.Updated, old: old, obj: scalar},
+		{res: secrets, key: key, kind: object.Updated, old: old, obj: unlabelled},
+		{res: secrets, key: key, kind: object.Deleted, obj: new},
 		// One that does not come from the resource that it is of.
-		{res: configMaps, key: key, kind: store.Updated, old: old, obj: new},
+		{res: configMaps, key: key, kind: object.Updated, old: old, obj: new},
 	}
 	for _, output := range outputs {
 		for _, show := range []bool{false, true} {

@@ -16,7 +16,6 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
-	"github.com/tarnproject/tarn/store"
 )
 
 // watchFlags are those of tarn watch.
@@ -305,7 +304,7 @@ func (v *view) once(ctx context.Context) error {
 		snapshot := s.mirror.Snapshot()
 		for obj := range snapshot.All() {
 			key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-			all = append(all, happening{res: s.res, key: key, kind: store.Added, initial: true, obj: obj})
+			all = append(all, happening{res: s.res, key: key, kind: object.Added, initial: true, obj: obj})
 		}
 		snapshot.Release()
 	}
@@ -320,7 +319,7 @@ func (v *view) once(ctx context.Context) error {
 func (v *view) show(s *sight, events []informer.Event[*unstructured.Unstructured]) {
 	all := make([]happening, 0, len(events))
 	for _, ev := range events {
-		if ev.Kind == store.Resynced || ev.Initial && v.flags.watchOnly {
+		if ev.Kind == object.Synced || ev.Initial && v.flags.watchOnly {
 			continue
 		}
 		all = append(all, happened(s.res, ev))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,16 +58,16 @@ func newAdapter(client *wire.Client, list lister) (*adapter, error) {
 func handlerOf(v *view[*corev1.ConfigMap]) cache.ResourceEventHandler {
 	type told = change[*corev1.ConfigMap]
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { v.take(told{kind: store.Added, now: obj.(*corev1.ConfigMap)}) },
+		AddFunc: func(obj any) { v.take(told{kind: object.Added, now: obj.(*corev1.ConfigMap)}) },
 		UpdateFunc: func(old, now any) {
-			v.take(told{kind: store.Updated, old: old.(*corev1.ConfigMap), now: now.(*corev1.ConfigMap)})
+			v.take(told{kind: object.Updated, old: old.(*corev1.ConfigMap), now: now.(*corev1.ConfigMap)})
 		},
 		DeleteFunc: func(obj any) {
 			gone, unknown := obj.(cache.DeletedFinalStateUnknown)
 			if unknown {
 				obj = gone.Obj
 			}
-			v.take(told{kind: store.Deleted, unknown: unknown, now: obj.(*corev1.ConfigMap)})
+			v.take(told{kind: object.Deleted, unknown: unknown, now: obj.(*corev1.ConfigMap)})
 		},
 	}
 }

@@ -97,10 +97,10 @@ func newMirror[T metav1.Object](e *ensemble, of, name string, inf *informer.Info
 	slow.flagged, loop.flagged = true, true // a handler is not told of rewinds
 	m.loop = loop
 	_, err := inf.Subscribe(informer.Handler[T]{
-		OnAdd:    func(obj T, _ bool) { handler.take(change[T]{kind: store.Added, now: obj}) },
-		OnUpdate: func(old, now T) { handler.take(change[T]{kind: store.Updated, old: old, now: now}) },
+		OnAdd:    func(obj T, _ bool) { handler.take(change[T]{kind: object.Added, now: obj}) },
+		OnUpdate: func(old, now T) { handler.take(change[T]{kind: object.Updated, old: old, now: now}) },
 		OnDelete: func(obj T, unknown bool) {
-			handler.take(change[T]{kind: store.Deleted, unknown: unknown, old: obj, now: obj})
+			handler.take(change[T]{kind: object.Deleted, unknown: unknown, old: obj, now: obj})
 		},
 	}, informer.SubOptions[T]{Name: handler.name})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -41,7 +40,7 @@ func newView[T metav1.Object](name string, rewinds *atomic.Int64) *view[T] {
 
 // change is what a subscriber is told.
 type change[T any] struct {
-	kind             store.Kind
+	kind             object.Kind
 	unknown, rewound bool
 	old, now         T
 }
@@ -65,19 +64,19 @@ func (v *view[T]) take(c change[T]) {
 	}
 	same := known && before.GetResourceVersion() == now.GetResourceVersion()
 	// A deletion that nobody saw tells the last state again; all else is news.
-	if news := version > v.last[key]; !news && !(kind == store.Deleted && unknown) && !(v.clientGo && same) {
+	if news := version > v.last[key]; !news && !(kind == object.Deleted && unknown) && !(v.clientGo && same) {
 		v.back(key, c, version)
 	}
 	if c.rewound && v.rewinds.Load() == 0 {
 		v.report(key, "%s at %d across a rewind that was none", kind, version)
 	}
 	switch kind {
-	case store.Added:
+	case object.Added:
 		if known {
 			v.report(key, "added at %d, but it is there at %s", version, before.GetResourceVersion())
 		}
 		v.held[key] = now
-	case store.Updated:
+	case object.Updated:
 		switch {
 		case !known:
 			v.report(key, "updated to %d, but it is not there", version)
@@ -87,7 +86,7 @@ func (v *view[T]) take(c change[T]) {
 			v.report(key, "updated to another UID at %d", version)
 		}
 		v.held[key] = now
-	case store.Deleted:
+	case object.Deleted:
 		switch {
 		case !known:
 			v.report(key, "deleted at %d, but it is not there", version)
@@ -106,7 +105,7 @@ func (v *view[T]) take(c change[T]) {
 // back notes a version that is not after the last. That may be once for each time that the
 // server's history began anew, and an update must say so. v.mu is held.
 func (v *view[T]) back(key object.Key, c change[T], version uint64) {
-	allowed := c.kind == store.Added || c.kind == store.Updated && (c.rewound || !v.flagged)
+	allowed := c.kind == object.Added || c.kind == object.Updated && (c.rewound || !v.flagged)
 	if !allowed || v.backs[key] == v.rewinds.Load() {
 		v.report(key, "%s at %d after %d", c.kind, version, v.last[key])
 		return
@@ -146,16 +145,16 @@ func TestAViewNoticesWhatCannotBe(t *testing.T) {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: version}}
 	}
 	add := func(uid, version string) change[thing] {
-		return change[thing]{kind: store.Added, now: at(uid, version)}
+		return change[thing]{kind: object.Added, now: at(uid, version)}
 	}
 	update := func(old, now string) change[thing] {
-		return change[thing]{kind: store.Updated, old: at("u", old), now: at("u", now)}
+		return change[thing]{kind: object.Updated, old: at("u", old), now: at("u", now)}
 	}
 	rewound := func(old, now string) change[thing] {
-		return change[thing]{kind: store.Updated, rewound: true, old: at("u", old), now: at("u", now)}
+		return change[thing]{kind: object.Updated, rewound: true, old: at("u", old), now: at("u", now)}
 	}
 	remove := func(uid, version string, unknown bool) change[thing] {
-		return change[thing]{kind: store.Deleted, unknown: unknown, old: at(uid, version), now: at(uid, version)}
+		return change[thing]{kind: object.Deleted, unknown: unknown, old: at(uid, version), now: at(uid, version)}
 	}
 	for name, c := range map[string]struct {
 		steps     []change[thing]
@@ -177,10 +176,10 @@ func TestAViewNoticesWhatCannotBe(t *testing.T) {
 		"deleted at its version":  {steps: []change[thing]{add("u", "1"), remove("u", "1", false)}, wrong: 1},
 		"another one deleted":     {steps: []change[thing]{add("u", "1"), remove("w", "2", false)}, wrong: 1},
 		"another last state":      {steps: []change[thing]{add("u", "1"), remove("u", "2", true)}, wrong: 1},
-		"a resync nobody wants":   {steps: []change[thing]{add("u", "1"), {kind: store.Resynced, old: at("u", "1"), now: at("u", "2")}}, wrong: 1},
+		"a resync nobody wants":   {steps: []change[thing]{add("u", "1"), {kind: object.Synced, old: at("u", "1"), now: at("u", "2")}}, wrong: 1},
 		"no version":              {steps: []change[thing]{add("u", "")}, wrong: 1},
-		"another UID as update":   {steps: []change[thing]{add("u", "1"), {kind: store.Updated, old: at("u", "1"), now: at("w", "2")}}, wrong: 1},
-		"another UID, client-go":  {steps: []change[thing]{add("u", "1"), {kind: store.Updated, old: at("u", "1"), now: at("w", "2")}}, clientGo: true},
+		"another UID as update":   {steps: []change[thing]{add("u", "1"), {kind: object.Updated, old: at("u", "1"), now: at("w", "2")}}, wrong: 1},
+		"another UID, client-go":  {steps: []change[thing]{add("u", "1"), {kind: object.Updated, old: at("u", "1"), now: at("w", "2")}}, clientGo: true},
 		"back in time, client-go": {steps: []change[thing]{add("u", "5"), update("5", "4")}, clientGo: true, wrong: 1},
 
 		"rewound":                     {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "3")}, rewinds: 1},

@@ -53,7 +53,7 @@ func TestW08_CompactedVersionsAreGone(t *testing.T) {
 	}
 	defer stream.Close()
 	events, err := stream.Next()
-	if err != nil || len(events) != 1 || events[0].Type != object.Failed || !apierrors.IsResourceExpired(events[0].Err) && !apierrors.IsGone(events[0].Err) {
+	if err != nil || len(events) != 1 || events[0].Err == nil || !apierrors.IsResourceExpired(events[0].Err) && !apierrors.IsGone(events[0].Err) {
 		t.Errorf("the watch: %v, %v", events, err)
 	}
 	m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: all})

@@ -67,7 +67,7 @@ func TestW01_WhereWatchesBegin(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range events {
-					got = append(got, e.Type.String()+" "+e.Item.Key.Name+"="+e.Item.Object.Data["value"])
+					got = append(got, e.Kind.String()+" "+e.Item.Key.Name+"="+e.Item.Object.Data["value"])
 				}
 			}
 			if !version.Known() {
@@ -77,9 +77,9 @@ func TestW01_WhereWatchesBegin(t *testing.T) {
 				t.Errorf("from %q it began with %v", version, got)
 			}
 		}
-		begins("", "ADDED a=1", "ADDED b=0")
-		begins("0", "ADDED a=1", "ADDED b=0")
-		begins(object.Version(a.ResourceVersion), "ADDED b=0", "MODIFIED a=1")
+		begins("", "Added a=1", "Added b=0")
+		begins("0", "Added a=1", "Added b=0")
+		begins(object.Version(a.ResourceVersion), "Added b=0", "Updated a=1")
 
 		opts := plain(s, nil)
 		opts.source.Hook = func(verb wire.Verb, query url.Values) {
@@ -328,7 +328,7 @@ func TestW14_W15_DuplicatesAndDeletions(t *testing.T) {
 					}
 					cm := <-deleted
 					if !object.Version(cm.ResourceVersion).After(object.Version(last.ResourceVersion)) || cm.Data["value"] != "1" {
-						t.Errorf("DELETED had %q at %s; the last state was at %s", cm.Data["value"], cm.ResourceVersion, last.ResourceVersion)
+						t.Errorf("Deleted had %q at %s; the last state was at %s", cm.Data["value"], cm.ResourceVersion, last.ResourceVersion)
 					}
 					m.same(t, s)
 					if c := m.reflector().Counts; c.Stale < 5 || c.Lists != 1 {

@@ -23,9 +23,9 @@ func Example() {
 	defer watch.Close()
 	events, _ := watch.Next()
 	for _, ev := range events {
-		fmt.Println(ev.Type, ev.Item.Object)
+		fmt.Println(ev.Kind, ev.Item.Object)
 	}
 	// Output:
 	// listed shop/web u1 v12.0
-	// DELETED shop/web u1 v14.0
+	// Deleted shop/web u1 v14.0
 }

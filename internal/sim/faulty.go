@@ -15,9 +15,9 @@ import (
 // Source is what a reflector reads: a [Server], or what stands before one.
 type Source interface {
 	// List serves one page, as [Server.List] does.
-	List(context.Context, object.ListOptions, object.Held, func(object.Item[*Thing]) error) (object.Page, error)
+	List(context.Context, object.ListOptions, *object.Intake[*Thing], func(object.Item[*Thing]) error) (object.Page, error)
 	// Watch opens a watch, as [Server.Watch] does.
-	Watch(context.Context, object.WatchOptions, object.Held) (object.Stream[*Thing], error)
+	Watch(context.Context, object.WatchOptions, *object.Intake[*Thing]) (object.Stream[*Thing], error)
 }
 
 // Faulty passes requests on to a source and spoils some, by a plan and by chance. It may
@@ -181,7 +181,7 @@ func wrongKind() error {
 }
 
 // List implements [Source].
-func (f *Faulty) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[*Thing]) error) (object.Page, error) {
+func (f *Faulty) List(ctx context.Context, opts object.ListOptions, in *object.Intake[*Thing], sink func(object.Item[*Thing]) error) (object.Page, error) {
 	f.mu.Lock()
 	err := f.refusal(opts.Version.Known() || opts.Continue != "")
 	f.mu.Unlock()
@@ -189,7 +189,7 @@ func (f *Faulty) List(ctx context.Context, opts object.ListOptions, held object.
 		f.trace.Add("fault", "list %s: %v", describeList(opts), err)
 		return object.Page{}, err
 	}
-	return f.src.List(ctx, opts, held, func(item object.Item[*Thing]) error {
+	return f.src.List(ctx, opts, in, func(item object.Item[*Thing]) error {
 		f.mu.Lock()
 		cut, short, slow := f.strikes(ListCut), f.strikes(ListTruncated), f.strikes(ListSlow)
 		stalled := f.strikes(ListStalled)

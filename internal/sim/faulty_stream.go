@@ -16,7 +16,7 @@ type faultyStream struct {
 	f      *Faulty
 	src    object.Stream[*Thing]
 	scope  object.Scope
-	held   object.Held
+	in     *object.Intake[*Thing]
 	queue  []object.Event[*Thing] // received and not passed on
 	err    error                  // to be returned when the queue is empty
 	began  bool                   // whether the initial events are over, or there are none
@@ -32,7 +32,7 @@ type faultyStream struct {
 }
 
 // Watch implements [Source].
-func (f *Faulty) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*Thing], error) {
+func (f *Faulty) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[*Thing]) (object.Stream[*Thing], error) {
 	f.mu.Lock()
 	err := f.refusal(opts.Version.Known())
 	switch {
@@ -56,7 +56,7 @@ func (f *Faulty) Watch(ctx context.Context, opts object.WatchOptions, held objec
 	if err != nil {
 		return nil, err
 	}
-	s := &faultyStream{f: f, src: src, scope: object.Scope(opts.Namespace), held: held, released: make(chan struct{}), began: !opts.InitialEvents}
+	s := &faultyStream{f: f, src: src, scope: object.Scope(opts.Namespace), in: in, released: make(chan struct{}), began: !opts.InitialEvents}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[s] = struct{}{}
@@ -76,8 +76,8 @@ func (s *faultyStream) replay(until object.Version) {
 	past := s.f.past[s.scope]
 	for _, ev := range past[max(0, len(past)-1-s.f.rand.IntN(8)):] {
 		if ev.Item.Version.NotAfter(until) {
-			s.f.trace.Add("fault", "replays %v %s at %s", ev.Type, ev.Item.Key, ev.Item.Version)
-			if ev.Type != object.Deleted {
+			s.f.trace.Add("fault", "replays %v %s at %s", ev.Kind, ev.Item.Key, ev.Item.Version)
+			if ev.Kind != object.Deleted {
 				ev.Item = s.peek(ev.Item)
 			}
 			s.queue = append(s.queue, ev)
@@ -87,7 +87,7 @@ func (s *faultyStream) replay(until object.Version) {
 
 // peek leaves an object undecoded that the reader holds.
 func (s *faultyStream) peek(item object.Item[*Thing]) object.Item[*Thing] {
-	if s.held != nil && s.held(item.Key, item.UID, item.Version) {
+	if s.in.Holds(item.Key, item.UID, item.Version) {
 		item.Object, item.Held = nil, true
 	}
 	return item
@@ -137,8 +137,8 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 	defer f.mu.Unlock()
 	for i, ev := range events {
 		folded := false
-		switch ev.Type {
-		case object.Bookmark:
+		switch {
+		case ev.Bookmark:
 			if ev.InitialEnd {
 				s.began = true
 				if s.noEnd {
@@ -147,19 +147,19 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 			} else if f.strikes(BookmarkLost) {
 				continue
 			}
-		case object.Added, object.Modified, object.Deleted:
+		case ev.Kind != 0:
 			if s.began {
 				f.past[s.scope] = append(f.past[s.scope], ev)
 			} else if f.strikes(EarlyBookmark) {
-				s.queue = append(s.queue, object.Event[*Thing]{Type: object.Bookmark, Item: object.Item[*Thing]{Version: ev.Item.Version}})
+				s.queue = append(s.queue, object.Event[*Thing]{Bookmark: true, Item: object.Item[*Thing]{Version: ev.Item.Version}})
 			}
 			next := i + 1
-			folded = ev.Type == object.Deleted && next < len(events) && events[next].Type == object.Added &&
+			folded = ev.Kind == object.Deleted && next < len(events) && events[next].Kind == object.Added &&
 				events[next].Item.Key == ev.Item.Key && f.strikes(Folded)
 			if folded {
-				events[next].Type = object.Modified
+				events[next].Kind = object.Updated
 			}
-			if ev.Type != object.Deleted {
+			if ev.Kind != object.Deleted {
 				ev.Item = f.spoil(s.peek(ev.Item))
 			}
 		}
@@ -167,7 +167,7 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 			continue
 		}
 		s.queue = append(s.queue, ev)
-		if s.began && ev.Type != object.Bookmark && f.strikes(Duplicated) {
+		if s.began && !ev.Bookmark && f.strikes(Duplicated) {
 			s.queue = append(s.queue, ev)
 		}
 	}
@@ -188,7 +188,7 @@ func (s *faultyStream) pass() []object.Event[*Thing] {
 	out := s.queue[:n:n]
 	s.queue = s.queue[n:]
 	failed := func(err error) {
-		out = append(out, object.Event[*Thing]{Type: object.Failed, Err: err})
+		out = append(out, object.Event[*Thing]{Err: err})
 		s.fail(io.EOF)
 	}
 	q := Quirks{GoneReason: f.rand.IntN(2) == 0}
@@ -209,7 +209,7 @@ func (s *faultyStream) pass() []object.Event[*Thing] {
 	case f.strikes(BusyEvent):
 		failed(busy(2))
 	case f.strikes(UnknownType):
-		out = append(out, object.Event[*Thing]{Type: object.Unknown})
+		out = append(out, object.Event[*Thing]{})
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 
 // List serves one page of a list, item by item, with the meanings that the API gives to
 // version, match, limit and continue. Between items the world may go on.
-func (s *Server) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[*Thing]) error) (object.Page, error) {
+func (s *Server) List(ctx context.Context, opts object.ListOptions, in *object.Intake[*Thing], sink func(object.Item[*Thing]) error) (object.Page, error) {
 	if ctx.Err() != nil {
 		return object.Page{}, context.Cause(ctx)
 	}
@@ -32,7 +32,7 @@ func (s *Server) List(ctx context.Context, opts object.ListOptions, held object.
 		if s.Rewinds() != history {
 			break
 		}
-		if err := sink(itemOf(t, held)); err != nil {
+		if err := sink(itemOf(t, in)); err != nil {
 			return object.Page{}, err
 		}
 	}
@@ -60,9 +60,9 @@ func describeList(o object.ListOptions) string {
 }
 
 // itemOf makes the item of a list or an event: a fresh object, as from a decoder.
-func itemOf(t *Thing, held object.Held) object.Item[*Thing] {
+func itemOf(t *Thing, in *object.Intake[*Thing]) object.Item[*Thing] {
 	item := object.Item[*Thing]{Key: t.key(), UID: t.UID, Version: t.version()}
-	if held != nil && held(item.Key, item.UID, item.Version) {
+	if in.Holds(item.Key, item.UID, item.Version) {
 		item.Held = true
 	} else {
 		item.Object = t.clone()

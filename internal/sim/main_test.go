@@ -41,14 +41,14 @@ func listed(t *testing.T, s sim.Source, opts object.ListOptions) (names []string
 // told is an event in a few words.
 func told(ev object.Event[*sim.Thing]) string {
 	switch {
-	case ev.Type == object.Failed:
-		return fmt.Sprintf("%v %v", ev.Type, ev.Err)
+	case ev.Err != nil:
+		return fmt.Sprintf("ERROR %v", ev.Err)
 	case ev.InitialEnd:
 		return "END " + string(ev.Item.Version)
-	case ev.Type == object.Bookmark:
+	case ev.Bookmark:
 		return "BOOKMARK " + string(ev.Item.Version)
 	}
-	return fmt.Sprintf("%v %s %s", ev.Type, ev.Item.Key.Name, ev.Item.Version)
+	return fmt.Sprintf("%v %s %s", ev.Kind, ev.Item.Key.Name, ev.Item.Version)
 }
 
 // watched opens a watch and reads until it has n events or an error.

@@ -129,16 +129,16 @@ func stateOf(snap store.Snapshot[*sim.Thing]) map[object.Key]*sim.Thing {
 }
 
 // follow tells a view of changes.
-func follow(v *sim.View, changes []store.Change[*sim.Thing]) {
+func follow(v *sim.View, changes []object.Change[*sim.Thing]) {
 	for _, c := range changes {
 		switch c.Kind {
-		case store.Added:
+		case object.Added:
 			v.Add(c.New())
-		case store.Updated:
+		case object.Updated:
 			v.Update(c.Old(), c.New(), false)
-		case store.Deleted:
+		case object.Deleted:
 			v.Delete(c.New(), c.Unknown)
-		case store.Resynced:
+		case object.Synced:
 			v.Update(c.Old(), c.New(), true)
 		}
 	}

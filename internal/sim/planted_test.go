@@ -10,7 +10,6 @@ import (
 
 	"github.com/tarnproject/tarn/internal/sim"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // A simulation that finds nothing proves little unless it finds what is there. Each of
@@ -29,12 +28,12 @@ type bug struct {
 	refused func(ctx context.Context, opts object.WatchOptions, err error) (object.Stream[*sim.Thing], error)
 }
 
-func (b *bug) List(ctx context.Context, opts object.ListOptions, held object.Held, sink func(object.Item[*sim.Thing]) error) (object.Page, error) {
+func (b *bug) List(ctx context.Context, opts object.ListOptions, in *object.Intake[*sim.Thing], sink func(object.Item[*sim.Thing]) error) (object.Page, error) {
 	if b.page == nil {
-		return b.Source.List(ctx, opts, held, sink)
+		return b.Source.List(ctx, opts, in, sink)
 	}
 	var items []object.Item[*sim.Thing]
-	page, err := b.Source.List(ctx, opts, held, func(item object.Item[*sim.Thing]) error {
+	page, err := b.Source.List(ctx, opts, in, func(item object.Item[*sim.Thing]) error {
 		items = append(items, item)
 		return nil
 	})
@@ -49,8 +48,8 @@ func (b *bug) List(ctx context.Context, opts object.ListOptions, held object.Hel
 	return page, nil
 }
 
-func (b *bug) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*sim.Thing], error) {
-	w, err := b.Source.Watch(ctx, opts, held)
+func (b *bug) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[*sim.Thing]) (object.Stream[*sim.Thing], error) {
+	w, err := b.Source.Watch(ctx, opts, in)
 	if err != nil && b.refused != nil {
 		w, err = b.refused(ctx, opts, err)
 	}
@@ -93,25 +92,25 @@ func (b *bug) sometimes() bool {
 var plantings = map[string]func(b *bug){
 	"loses a deletion": func(b *bug) {
 		b.event = func(ev *object.Event[*sim.Thing]) bool {
-			return ev.Type != object.Deleted || !b.sometimes()
+			return ev.Kind != object.Deleted || !b.sometimes()
 		}
 	},
 	"loses an update": func(b *bug) {
 		b.event = func(ev *object.Event[*sim.Thing]) bool {
-			return ev.Type != object.Modified || !b.sometimes()
+			return ev.Kind != object.Updated || !b.sometimes()
 		}
 	},
 	"revives what was deleted": func(b *bug) {
 		b.event = func(ev *object.Event[*sim.Thing]) bool {
-			if ev.Type == object.Deleted && b.sometimes() {
-				ev.Type = object.Modified
+			if ev.Kind == object.Deleted && b.sometimes() {
+				ev.Kind = object.Updated
 			}
 			return true
 		}
 	},
 	"mixes up content and version": func(b *bug) {
 		b.event = func(ev *object.Event[*sim.Thing]) bool {
-			if t := ev.Item.Object; ev.Type == object.Modified && t != nil && b.sometimes() {
+			if t := ev.Item.Object; ev.Kind == object.Updated && t != nil && b.sometimes() {
 				t.Spec--
 			}
 			return true
@@ -211,7 +210,7 @@ func TestL15_WhatIsWronglyTakenForHeldIsListedAgain(t *testing.T) {
 }
 
 func TestPlantedBugsOfAStoreAreFound(t *testing.T) {
-	type changes = []store.Change[*sim.Thing]
+	type changes = []object.Change[*sim.Thing]
 	for what, pass := range map[string]func(changes) changes{
 		"loses the last change":    func(c changes) changes { return c[:len(c)-1] },
 		"tells the first twice":    func(c changes) changes { return append(changes{c[0]}, c...) },

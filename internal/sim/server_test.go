@@ -141,16 +141,16 @@ func TestL13_AVersionThatIsNotThereYetIsTooLarge(t *testing.T) {
 func TestW01_AWatchBeginsWithTheStateOrExactlyAtAVersion(t *testing.T) {
 	s := stocked(sim.Quirks{})
 	got, _ := watched(t, s, object.WatchOptions{Version: "16"}, 3)
-	expect(t, got, "MODIFIED b 18", "DELETED c 20", "ADDED c 23")
+	expect(t, got, "Updated b 18", "Deleted c 20", "Added c 23")
 	got, _ = watched(t, s, object.WatchOptions{}, 3)
-	expect(t, got, "ADDED a 12", "ADDED b 18", "ADDED c 23")
+	expect(t, got, "Added a 12", "Added b 18", "Added c 23")
 }
 
 func TestW02_AStreamingListEndsAtItsBookmark(t *testing.T) {
 	s := stocked(sim.Quirks{})
 	opts := object.WatchOptions{InitialEvents: true, Bookmarks: true, Match: object.NotOlderThan}
 	got, _ := watched(t, s, opts, 4)
-	expect(t, got, "ADDED a 12", "ADDED b 18", "ADDED c 23", "END 23")
+	expect(t, got, "Added a 12", "Added b 18", "Added c 23", "END 23")
 	opts.Bookmarks = false
 	_, err := watched(t, s, opts, 1)
 	expectError(t, err, "allowWatchBookmarks")
@@ -166,7 +166,7 @@ func TestW05_AnEndlessStreamingListHasNoBookmarkOfItsEnd(t *testing.T) {
 		s := stocked(sim.Quirks{Streaming: sim.Endless})
 		opts := object.WatchOptions{InitialEvents: true, Bookmarks: true, Match: object.NotOlderThan}
 		got, _ := watched(t, s, opts, 4)
-		expect(t, got, "ADDED a 12", "ADDED b 18", "ADDED c 23", "BOOKMARK 23")
+		expect(t, got, "Added a 12", "Added b 18", "Added c 23", "BOOKMARK 23")
 	})
 }
 
@@ -203,7 +203,7 @@ func TestW08_GoneComesAsStatusOrInTheStream(t *testing.T) {
 
 func TestW15_ADeletionCarriesItsVersionOrTheObjectsOwn(t *testing.T) {
 	got, _ := watched(t, stocked(sim.Quirks{OwnVersionDeleted: true}), object.WatchOptions{Version: "18"}, 1)
-	expect(t, got[:1], "DELETED c 16")
+	expect(t, got[:1], "Deleted c 16")
 }
 
 func TestW14_WhatIsDeletedTogetherHasOneVersion(t *testing.T) {
@@ -213,9 +213,9 @@ func TestW14_WhatIsDeletedTogetherHasOneVersion(t *testing.T) {
 	}
 	s.Update(key("b"), touch)
 	got, _ := watched(t, s, object.WatchOptions{Version: "23"}, 3)
-	expect(t, got, "DELETED a 26", "DELETED c 26", "MODIFIED b 27")
+	expect(t, got, "Deleted a 26", "Deleted c 26", "Updated b 27")
 	got, _ = watched(t, s, object.WatchOptions{Version: "26"}, 1)
-	expect(t, got, "MODIFIED b 27")
+	expect(t, got, "Updated b 27")
 	if n := len(s.DeletedTogether(26)); n != 2 {
 		t.Errorf("%d known to be deleted together", n)
 	}
@@ -235,7 +235,7 @@ func TestW16_EnteringAndLeavingASelectorIsAddedAndDeleted(t *testing.T) {
 	s.Update(key("a"), relabel("y"))
 	s.Update(key("a"), touch)
 	got, _ := watched(t, s, opts, 3)
-	expect(t, got, "ADDED a 24", "MODIFIED a 26", "DELETED a 29")
+	expect(t, got, "Added a 24", "Updated a 26", "Deleted a 29")
 }
 
 func TestW19_ARestoreGivesOldVersionsToOtherStates(t *testing.T) {

@@ -49,13 +49,13 @@ type stepped struct {
 	reflectors []*reflector.Reflector[*sim.Thing]
 	fifo       *delta.FIFO[*sim.Thing]
 	mirror     *mirror
-	changes    []store.Change[*sim.Thing]
+	changes    []object.Change[*sim.Thing]
 	// follower is told every change; laggard now and then the difference since it last
 	// looked.
 	follower, laggard *sim.View
 	last              store.Snapshot[*sim.Thing]
 	// pass, if set, stands between the store and the follower.
-	pass  func([]store.Change[*sim.Thing]) []store.Change[*sim.Thing]
+	pass  func([]object.Change[*sim.Thing]) []object.Change[*sim.Thing]
 	steps int
 	seen  *tally
 	err   error
@@ -71,12 +71,8 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 	s.follower = sim.NewView("follower", s.world.Server, trace)
 	s.laggard = sim.NewView("laggard", s.world.Server, trace)
 	s.selections = randomSelections(r)
-	opts := delta.Options[*sim.Thing]{Known: s.mirror.store}
-	if len(s.selections) > 1 {
-		opts.ScopeOf = func(k object.Key) object.Scope { return object.Scope(k.Namespace) }
-	}
 	var err error
-	if s.fifo, err = delta.New(sim.Accessor, opts); err != nil {
+	if s.fifo, err = delta.New(sim.Accessor, delta.Options[*sim.Thing]{Known: s.mirror.store}); err != nil {
 		panic(err)
 	}
 	var src sim.Source = s.world.Faulty
@@ -87,7 +83,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 		opts := randomReflector(r)
 		opts.Name = fmt.Sprint("reflector ", i)
 		opts.Selection = sel
-		opts.Rest = s.mirror.store.Rest // which does nothing without a form
+		opts.Encode = s.mirror.store.Encode // which does nothing without a form
 		if len(s.selections) > 1 {
 			opts.Scope = object.Scope(sel.Namespace)
 		}
@@ -223,9 +219,9 @@ func (s *stepped) step(ctx context.Context, apply bool) bool {
 func (s *stepped) drain(ctx context.Context) {
 	for s.err == nil {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
-		err := s.fifo.PopBatch(ctx, func(b *delta.Batch[*sim.Thing], _ bool) error {
+		err := s.fifo.PopBatch(ctx, func(b *object.Batch[*sim.Thing], _ bool) error {
 			var err error
-			s.trace.Add("store", "applies %d deltas to %v", len(b.Deltas), slices.Clone(b.Marks))
+			s.trace.Add("store", "applies %d deltas to %v", len(b.Changes), slices.Clone(b.Marks))
 			s.changes, err = s.mirror.store.Apply(b, s.changes[:0])
 			if errors.Is(err, store.ErrNotHeld) {
 				for _, rf := range s.reflectors {

@@ -10,7 +10,6 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
 // temper is how a subscriber behaves.
@@ -121,13 +120,13 @@ func (s *subscriber) told(take func()) {
 
 func (s *subscriber) take(ev informer.Event[*sim.Thing]) {
 	switch ev.Kind {
-	case store.Added:
+	case object.Added:
 		s.view.Add(ev.New())
-	case store.Updated:
+	case object.Updated:
 		s.view.Update(ev.Old(), ev.New(), false)
-	case store.Deleted:
+	case object.Deleted:
 		s.view.Delete(ev.New(), ev.Unknown)
-	case store.Resynced:
+	case object.Synced:
 		s.view.Update(ev.Old(), ev.New(), true)
 	}
 }

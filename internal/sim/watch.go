@@ -24,7 +24,7 @@ type stream struct {
 	ctx    context.Context
 	opts   object.WatchOptions
 	match  matcher
-	held   object.Held
+	in     *object.Intake[*Thing]
 	// initial are the synthetic events still to come; endDue that the bookmark after
 	// them is, too.
 	initial []object.Event[*Thing]
@@ -40,11 +40,11 @@ type stream struct {
 
 // Watch opens a watch with the meanings that the API gives to version and initial
 // events.
-func (s *Server) Watch(ctx context.Context, opts object.WatchOptions, held object.Held) (object.Stream[*Thing], error) {
+func (s *Server) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[*Thing]) (object.Stream[*Thing], error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w, err := s.open(ctx, opts, held)
+	w, err := s.open(ctx, opts, in)
 	if err != nil {
 		s.trace.Add("server", "watch %s refused: %v", describeWatch(opts), err)
 		return nil, err
@@ -64,13 +64,13 @@ func describeWatch(o object.WatchOptions) string {
 	return text
 }
 
-func (s *Server) open(ctx context.Context, opts object.WatchOptions, held object.Held) (*stream, error) {
+func (s *Server) open(ctx context.Context, opts object.WatchOptions, in *object.Intake[*Thing]) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.removed {
 		return nil, notFound()
 	}
-	w := &stream{server: s, ctx: ctx, opts: opts, match: newMatcher(opts.Selection), held: held,
+	w := &stream{server: s, ctx: ctx, opts: opts, match: newMatcher(opts.Selection), in: in,
 		closed: make(chan struct{}), ends: now().Add(defaultTimeout), marked: now()}
 	if w.match.err != nil {
 		return nil, badRequest("%v", w.match.err)
@@ -137,7 +137,7 @@ func (w *stream) begin() error {
 	state := s.stateAt(w.at)
 	for _, k := range sortedKeys(state) {
 		if w.match.matches(state[k]) {
-			w.initial = append(w.initial, object.Event[*Thing]{Type: object.Added, Item: itemOf(state[k], w.held)})
+			w.initial = append(w.initial, object.Event[*Thing]{Kind: object.Added, Item: itemOf(state[k], w.in)})
 		}
 	}
 	return nil
@@ -199,7 +199,7 @@ func (w *stream) poll() ([]object.Event[*Thing], <-chan struct{}, error) {
 		failed := w.failed
 		w.failed = nil
 		w.fail(io.EOF)
-		return []object.Event[*Thing]{{Type: object.Failed, Err: failed}}, nil, nil
+		return []object.Event[*Thing]{{Err: failed}}, nil, nil
 	}
 	events := w.pending()
 	if len(events) > 0 {
@@ -224,7 +224,7 @@ func (w *stream) pending() []object.Event[*Thing] {
 	w.initial = nil
 	if w.endDue {
 		w.endDue = false
-		events = append(events, object.Event[*Thing]{Type: object.Bookmark, InitialEnd: true, Item: object.Item[*Thing]{Version: format(w.at)}})
+		events = append(events, object.Event[*Thing]{Bookmark: true, InitialEnd: true, Item: object.Item[*Thing]{Version: format(w.at)}})
 	}
 	for _, c := range s.log {
 		if c.version <= w.at {
@@ -239,7 +239,7 @@ func (w *stream) pending() []object.Event[*Thing] {
 	if due && len(events) == 0 && w.opts.Bookmarks && !s.quirks.NoBookmarks {
 		w.marked = now()
 		if now().Before(w.ends) { // the last one would keep the watch from ending
-			events = append(events, object.Event[*Thing]{Type: object.Bookmark, Item: object.Item[*Thing]{Version: format(w.at)}})
+			events = append(events, object.Event[*Thing]{Bookmark: true, Item: object.Item[*Thing]{Version: format(w.at)}})
 		}
 	}
 	return events
@@ -252,15 +252,15 @@ func (w *stream) event(c change) (object.Event[*Thing], bool) {
 	case !was && !is:
 		return object.Event[*Thing]{}, false
 	case is && was:
-		return object.Event[*Thing]{Type: object.Modified, Item: itemOf(c.current, w.held)}, true
+		return object.Event[*Thing]{Kind: object.Updated, Item: itemOf(c.current, w.in)}, true
 	case is:
-		return object.Event[*Thing]{Type: object.Added, Item: itemOf(c.current, w.held)}, true
+		return object.Event[*Thing]{Kind: object.Added, Item: itemOf(c.current, w.in)}, true
 	}
 	last := c.old.clone()
 	if !w.server.quirks.OwnVersionDeleted {
 		last.ResourceVersion = string(format(c.version))
 	}
-	return object.Event[*Thing]{Type: object.Deleted, Item: itemOf(last, nil)}, true
+	return object.Event[*Thing]{Kind: object.Deleted, Item: itemOf(last, nil)}, true
 }
 
 // Close implements [object.Stream].

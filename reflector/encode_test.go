@@ -4,19 +4,18 @@ import (
 	"context"
 	"testing"
 
-	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// asleep is a thing at rest.
-type asleep struct{ o *thing }
+// encoded is a thing in an encoded form.
+type encoded struct{ o *thing }
 
-func (a asleep) Object() *thing { return a.o }
+func (e encoded) Get() *thing { return e.o }
 
-// Objects of lists, of either kind, are put to rest when they come, after the transform; those
-// that are refused stay as they are.
-func TestL09_ListedObjectsRestUntilTheListIsComplete(t *testing.T) {
+// Objects of lists, of either kind, are encoded when they come, after the transform; those
+// that are refused stay decoded.
+func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 	for name, streaming := range map[string]bool{"list": false, "streaming list": true} {
 		t.Run(name, func(t *testing.T) {
 			within(t, func(t *testing.T) {
@@ -28,11 +27,14 @@ func TestL09_ListedObjectsRestUntilTheListIsComplete(t *testing.T) {
 						c.value = "seen"
 						return &c, nil
 					},
-					Rest: func(o *thing) (object.Resting[*thing], bool) {
-						if o.value != "seen" {
-							t.Errorf("%s rests before it was transformed", o.key)
+					Encode: func(o *thing, live bool) object.Encoded[*thing] {
+						if o.value != "seen" || live {
+							t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.key, live)
 						}
-						return asleep{o}, o.key.Name != "y"
+						if o.key.Name == "y" {
+							return nil
+						}
+						return encoded{o}
 					},
 				}
 				if !streaming {
@@ -46,8 +48,8 @@ func TestL09_ListedObjectsRestUntilTheListIsComplete(t *testing.T) {
 					}
 				}
 				var lists []*object.List[*thing]
-				if err := r.fifo.PopBatch(ctx, func(b *delta.Batch[*thing], _ bool) error {
-					for _, d := range b.Deltas {
+				if err := r.fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
+					for _, d := range b.Changes {
 						lists = append(lists, d.List)
 					}
 					r.apply(b)
@@ -59,9 +61,9 @@ func TestL09_ListedObjectsRestUntilTheListIsComplete(t *testing.T) {
 					t.Fatalf("%d lists", len(lists))
 				}
 				for _, item := range lists[0].Items {
-					rests := item.Rest != nil && item.Object == nil
-					if rests != (item.Key.Name == "x") || item.Value().value != "seen" {
-						t.Errorf("%s rests: %t", item.Key, rests)
+					is := item.Encoded != nil && item.Object == nil
+					if is != (item.Key.Name == "x") || item.Get().value != "seen" {
+						t.Errorf("%s is encoded: %t", item.Key, is)
 					}
 				}
 				r.changesAre("Added a/x@11", "Added a/y@12")

@@ -14,23 +14,20 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// atRest returns the items of pods, at rest in the store's form.
-func atRest(t testing.TB, s *podStore, pods ...*corev1.Pod) []podItem {
+// encodedItems returns the items of pods in the store's form.
+func encodedItems(t testing.TB, s *podStore, pods ...*corev1.Pod) []podItem {
 	t.Helper()
 	var items []podItem
 	for _, p := range pods {
 		it := item(p)
-		rest, ok := s.Rest(p)
-		if !ok {
-			t.Fatalf("%s is not put to rest", it.Key)
-		}
-		it.Settle(rest, nil)
+		in := object.Intake[*corev1.Pod]{Encode: func(p *corev1.Pod) object.Encoded[*corev1.Pod] { return s.Encode(p, false) }}
+		in.Prepare(&it)
 		items = append(items, it)
 	}
 	return items
 }
 
-func TestL09_AListAtRestKeepsNoDecodedObject(t *testing.T) {
+func TestL09_AnEncodedListKeepsNoDecodedObject(t *testing.T) {
 	labels, owners := store.NewLabelIndex(podMeta.Labels), store.NewOwnerIndex[*corev1.Pod]()
 	node := nodeIndex()
 	s, encodes, decodes := newEncodedStore(t, node, labels, owners)
@@ -42,7 +39,7 @@ func TestL09_AListAtRestKeepsNoDecodedObject(t *testing.T) {
 		p.OwnerReferences = []metav1.OwnerReference{{UID: object.UID(fmt.Sprint("owner-", i%5))}}
 		left[i] = weak.Make(p)
 	}
-	items := atRest(t, s, pods...)
+	items := encodedItems(t, s, pods...)
 	runtime.KeepAlive(pods)
 	pods = nil
 	if !collected(func() bool {
@@ -50,7 +47,7 @@ func TestL09_AListAtRestKeepsNoDecodedObject(t *testing.T) {
 	}) {
 		t.Fatal("a decoded object is held")
 	}
-	changes := applyBatch(t, s, &podBatch{Deltas: []podDelta{listedItems(1000, items...)}})
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(1000, items...)}})
 	want(t, "changes", len(changes), n)
 	want(t, "on a node", node.Count(now(t, s), "node-3"), 1)
 	want(t, "of an app", labels.Count(now(t, s), store.Label{Key: "app", Value: "app-1"}), 17)
@@ -64,20 +61,20 @@ func TestL09_AListAtRestKeepsNoDecodedObject(t *testing.T) {
 			}
 		}
 	}))
-	// A relist at rest of the same is no news; of one that differs it is.
+	// An encoded relist of the same is no news; of one that differs it is.
 	next := manyPods(n)
 	next[3].ResourceVersion = "1001"
-	want(t, "relist", changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{listedItems(1001, atRest(t, s, next...)...)}})),
+	want(t, "relist", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(1001, encodedItems(t, s, next...)...)}})),
 		[]string{"Updated ns-3/pod-0003@4>1001"})
 }
 
-func TestAnIndexAddedWhileAListIsAtRestSeesIt(t *testing.T) {
+func TestAnIndexAddedWhileAListIsEncodedSeesIt(t *testing.T) {
 	s, _, decodes := newEncodedStore(t)
-	items := atRest(t, s, pod("a/1", 1, onNode("n1")), pod("a/2", 2, onNode("n2")))
+	items := encodedItems(t, s, pod("a/1", 1, onNode("n1")), pod("a/2", 2, onNode("n2")))
 	runtime.GC()
 	node := nodeIndex()
 	s.AddIndex(node)
-	want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{listedItems(10, items...)}})),
+	want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, items...)}})),
 		[]string{"Added a/1@1", "Added a/2@2"})
 	want(t, "index", sorted(node.Get(now(t, s), "n2")), []string{"a/2@2"})
 	if *decodes == 0 {
@@ -85,7 +82,7 @@ func TestAnIndexAddedWhileAListIsAtRestSeesIt(t *testing.T) {
 	}
 }
 
-func TestS04_AnIndexThatFailsOnAnObjectAtRestCostsItThatPlaceOnly(t *testing.T) {
+func TestS04_AnIndexThatFailsOnAnEncodedObjectCostsItThatPlaceOnly(t *testing.T) {
 	node := nodeIndex()
 	picky := store.NewIndex("picky", func(p *corev1.Pod) string {
 		if p.Name == "2" {
@@ -94,45 +91,45 @@ func TestS04_AnIndexThatFailsOnAnObjectAtRestCostsItThatPlaceOnly(t *testing.T) 
 		return p.Name
 	})
 	s, _, _ := newEncodedStore(t, node, picky)
-	items := atRest(t, s, pod("a/1", 1), pod("a/2", 2, onNode("n2")))
-	want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Deltas: []podDelta{listedItems(10, items...)}})),
+	items := encodedItems(t, s, pod("a/1", 1), pod("a/2", 2, onNode("n2")))
+	want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, items...)}})),
 		[]string{"Added a/1@1", "Added a/2@2"})
 	want(t, "other index", sorted(node.Get(now(t, s), "n2")), []string{"a/2@2"})
 	want(t, "picky index", slices.Collect(picky.Keys(now(t, s))), []string{"1"})
 	want(t, "failures", s.Stats().Indexes[1].Failures, 1)
 }
 
-func TestOnlyAFormPutsToRestAndMayRefuse(t *testing.T) {
-	if _, ok := newPodStore(t).Rest(pod("a/1", 1)); ok {
-		t.Error("a store without a form put an object to rest")
+func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {
+	if newPodStore(t).Encode(pod("a/1", 1), false) != nil {
+		t.Error("a store without a form encoded an object")
 	}
 	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
 	for node, allowed := range map[string]bool{"refuse": false, "panic": false, "n1": true} {
-		if _, ok := s.Rest(pod("a/1", 1, onNode(node))); ok != allowed {
-			t.Errorf("%s: put to rest is %t", node, ok)
+		if ok := s.Encode(pod("a/1", 1, onNode(node)), false) != nil; ok != allowed {
+			t.Errorf("%s: encoded is %t", node, ok)
 		}
 	}
 }
 
-// brittle is at rest in a form of nobody's.
+// brittle is a pod in a form that no store knows.
 type brittle struct{ p *corev1.Pod }
 
-func (b brittle) Object() *corev1.Pod {
+func (b brittle) Get() *corev1.Pod {
 	if b.p == nil {
 		panic("it broke")
 	}
 	return b.p
 }
 
-func TestAnObjectAtRestInAnothersFormIsRead(t *testing.T) {
+func TestAnObjectInAnotherFormIsDecoded(t *testing.T) {
 	for name, s := range map[string]*podStore{"decoded": newPodStore(t), "of a form": newPodStoreWith(t, podOptions{Form: pickyForm{}})} {
 		t.Run(name, func(t *testing.T) {
 			good, bad := item(pod("a/1", 1)), item(pod("a/2", 2))
-			good.Settle(brittle{pod("a/1", 1)}, nil)
-			bad.Settle(brittle{}, &good)
-			changes, err := s.Apply(&podBatch{Deltas: []podDelta{listedItems(10, good, bad)}}, nil)
+			good.Value = object.Value[*corev1.Pod]{Encoded: brittle{pod("a/1", 1)}}
+			bad.Value = object.Value[*corev1.Pod]{Encoded: brittle{}}
+			changes, err := s.Apply(&podBatch{Changes: []podDelta{listedItems(10, good, bad)}}, nil)
 			want(t, "changes", changeTexts(changes), []string{"Added a/1@1"})
-			want(t, "error", fmt.Sprint(err), `store: object "a/2": store: an object at rest cannot be read: it broke`)
+			want(t, "error", fmt.Sprint(err), `store: object "a/2": store: an encoded object cannot be read: it broke`)
 		})
 	}
 }
@@ -141,7 +138,7 @@ func packedForm() store.Form[*corev1.Pod] {
 	return store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
 		p := new(corev1.Pod)
 		err := p.Unmarshal(data)
-		clear(data) // nobody may keep it, so nobody sees this
+		clear(data) // the form must not keep it
 		return p, err
 	})
 }

@@ -1,0 +1,68 @@
+package object
+
+// Change is one change of one object, or, when List is set, of everything in a scope. The
+// same type is used from the reflector to the last subscriber: the reflector sets identity
+// and value, the queue keeps them, and the store adds the prior state.
+//
+// Its values are shared and must not be written to. A Change may be kept, and keeps its
+// objects alive.
+type Change[T any] struct {
+	Kind Kind
+	// Unknown marks a Deleted change whose value is not the object's final state but
+	// the last one known, because the deletion itself was not observed.
+	Unknown bool
+	// Rewound marks an Updated change whose prior state belongs, or may belong, to an earlier
+	// epoch: the server's history was restored in between, so neither versions nor
+	// generations of the two compare.
+	Rewound bool
+
+	// Key, UID and Version identify the new state, or for Deleted the last one. UID and
+	// Version are empty where they are not known.
+	Key     Key
+	UID     UID
+	Version Version
+
+	// Value is the new state, or the last one for Deleted. It is zero for a List, and for
+	// a deletion of which only the key is known.
+	Value[T]
+	// Prior is the state before, as the store held it. It is zero before the store, and
+	// for Added.
+	Prior Value[T]
+
+	// List is the whole state of a scope; Kind is then Replaced and Key zero. What the
+	// receiver holds in that scope and the list lacks is deleted.
+	List *List[T]
+}
+
+// ChangeOf makes the change of an item.
+func ChangeOf[T any](kind Kind, item *Item[T]) Change[T] {
+	return Change[T]{Kind: kind, Key: item.Key, UID: item.UID, Version: item.Version, Value: item.Value}
+}
+
+// New returns the object after the change. For Deleted that is its final state, or, where
+// Unknown is set, the last state known.
+func (c Change[T]) New() T { return c.Value.Get() }
+
+// Old returns the object before the change; the zero value for Added.
+func (c Change[T]) Old() T { return c.Prior.Get() }
+
+// Batch is a sequence of changes in the server's order, and the marks that the receiver
+// reaches with them. A batch belongs to its sender: the receiver may read it, slices
+// included, until the call that it was passed to returns. The values may be kept.
+type Batch[T any] struct {
+	// Changes in the order in which they happened. Keys may repeat.
+	Changes []Change[T]
+	// Marks has one mark for each scope that the batch moves. A bookmark is a mark
+	// without changes.
+	Marks []Mark
+}
+
+// Sink receives the changes of a resource. A *delta.FIFO is one. Its methods may be called
+// from several goroutines.
+type Sink[T any] interface {
+	// Apply takes a batch. An error ends the sender.
+	Apply(*Batch[T]) error
+	// Held reports whether the sink holds an object with this UID and version, or will once
+	// it has processed what it was given: such an object need not be decoded again.
+	Held(Key, UID, Version) bool
+}

@@ -1,0 +1,29 @@
+package object
+
+// Kind says what a change did. Watch events, pending deltas and the changes that a store
+// reports to subscribers all use it.
+type Kind uint8
+
+// The kinds of changes. The zero Kind is none of them.
+const (
+	// Added: the object was created, or entered the selection.
+	Added Kind = iota + 1
+	// Updated: a new version of the object.
+	Updated
+	// Deleted: the object was deleted, or left the selection.
+	Deleted
+	// Replaced: a list contains the object. It may be new, changed or the same.
+	Replaced
+	// Synced: nothing changed; the current state is reported again (a resync).
+	Synced
+)
+
+var kindNames = [...]string{"None", "Added", "Updated", "Deleted", "Replaced", "Synced"}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[0]
+}

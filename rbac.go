@@ -2,6 +2,7 @@ package tarn
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -130,7 +131,8 @@ func (r Rules) String() string {
 	add := func(obj any) {
 		text, err := yaml.Marshal(obj)
 		if err != nil {
-			panic(err) // plain structs of strings
+			// A name that YAML cannot hold, which no API server would accept either.
+			text = fmt.Appendf(nil, "# a role cannot be written as YAML: %v\n", err)
 		}
 		docs = append(docs, string(text))
 	}

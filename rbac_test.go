@@ -1,10 +1,12 @@
 package tarn_test
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn"
@@ -114,3 +116,10 @@ rules:
 
 // demoConfig is for examples that talk to nobody.
 var demoConfig = &rest.Config{Host: "https://127.0.0.1:1"}
+
+func TestRulesOfNamesThatYAMLCannotHoldDoNotPanic(t *testing.T) {
+	rules := tarn.Rules{Name: "r", Cluster: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods\x7f"}}}}
+	if text := rules.String(); !strings.Contains(text, "cannot be written as YAML") {
+		t.Errorf("%q", text)
+	}
+}

@@ -3,7 +3,10 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // What a caller may act on.
@@ -61,23 +64,27 @@ func (e *LeftError[K]) Error() string {
 	return b.String()
 }
 
-// PanicError is a panic of a reconcile, or of a function of a source.
+// PanicError reports a panic in a reconcile or in a function of a source.
 type PanicError struct {
-	// Controller is its name.
+	object.PanicError
+	// Controller is the controller's name.
 	Controller string
-	// Where is the key, or the name of the source.
+	// Where is the key that was reconciled, or the name of the source.
 	Where string
-	Value any
-	Stack []byte
 }
 
-// Error says where it happened and what was thrown.
+// newPanicError is called while the goroutine panics, so that it records its stack.
+func newPanicError(controller, where string, value any) *PanicError {
+	return &PanicError{
+		PanicError: object.PanicError{Value: value, Stack: debug.Stack()},
+		Controller: controller, Where: where,
+	}
+}
+
+// Error names the controller, the key or source, and the panic's value.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("controller %s: panic in %s: %v", e.Controller, e.Where, e.Value)
 }
 
-// Unwrap returns what was thrown if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// Unwrap returns the embedded error, never the panic's value.
+func (e *PanicError) Unwrap() error { return &e.PanicError }

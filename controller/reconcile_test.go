@@ -153,7 +153,7 @@ func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
 		synctest.Wait()
 		f := c.Status().Failures
 		var p *controller.PanicError
-		if len(f) != 1 || !errors.As(f[0].Err, &p) || !errors.Is(p, errOops) || p.Where != "shop/web" || !bytes.Contains(p.Stack, []byte("reconcile_test.go")) {
+		if len(f) != 1 || !errors.As(f[0].Err, &p) || errors.Is(p, errOops) || p.Value != errOops || p.Where != "shop/web" || !bytes.Contains(p.Stack, []byte("reconcile_test.go")) {
 			t.Errorf("%+v", f)
 		}
 		pass(time.Minute)

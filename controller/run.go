@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -112,7 +111,7 @@ func (r *run[K]) fail(err error) {
 func (r *run[K]) feed(s *Source[K]) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.fail(&PanicError{Controller: r.c.name, Where: "source " + s.Name, Value: p, Stack: debug.Stack()})
+			r.fail(newPanicError(r.c.name, "source " + s.Name, p))
 		}
 	}()
 	in := &Intake[K]{

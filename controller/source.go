@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +62,7 @@ func (in *Intake[K]) Failed(err error) {
 func (in *Intake[K]) guard(f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.Failed(&PanicError{Controller: in.controller, Where: "source " + in.source, Value: p, Stack: debug.Stack()})
+			in.Failed(newPanicError(in.controller, "source " + in.source, p))
 		}
 	}()
 	f()

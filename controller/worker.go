@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -142,7 +141,7 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Controller: r.c.name, Where: fmt.Sprint(key), Value: p, Stack: debug.Stack()}
+			err = newPanicError(r.c.name, fmt.Sprint(key), p)
 		}
 	}()
 	return r.c.reconcile(ctx, key)

@@ -111,7 +111,7 @@ func (r *run[K]) fail(err error) {
 func (r *run[K]) feed(s *Source[K]) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.fail(newPanicError(r.c.name, "source " + s.Name, p))
+			r.fail(newPanicError(r.c.name, "source "+s.Name, p))
 		}
 	}()
 	in := &Intake[K]{

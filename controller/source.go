@@ -62,7 +62,7 @@ func (in *Intake[K]) Failed(err error) {
 func (in *Intake[K]) guard(f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.Failed(newPanicError(in.controller, "source " + in.source, p))
+			in.Failed(newPanicError(in.controller, "source "+in.source, p))
 		}
 	}()
 	f()

@@ -12,22 +12,22 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// Cluster holds the mirrors of one API server and runs them. Make one with [Connect], ask
-// for mirrors with [Informer] and its relatives, start them with [Cluster.Run].
+// Cluster holds the mirrors of one API server and runs them. Create one with [Connect],
+// declare mirrors with [Informer] and its variants, and start them with [Cluster.Run].
 //
-// What it guarantees:
+// Guarantees:
 //
-//   - Who asks for the same resource, scope and form gets the same mirror: one list, one
-//     watch, one copy of each object, however many ask.
-//   - A mirror runs from the time it is first asked for, once Run has been called, until
-//     its last [Handle] is closed.
-//   - Run owns every goroutine, and returns when the last has ended.
+//   - All callers that request the same resource, scope and form share one mirror: one list,
+//     one watch and one copy of each object.
+//   - A mirror runs from its first request, or from Run if that comes later, until its last
+//     [Handle] is closed.
+//   - Run owns every goroutine and returns when the last one has ended.
 //
-// All methods may be called from any goroutine, before, during and after Run.
+// All methods are safe for concurrent use, before, during and after Run.
 //
-// Rejected: a registry of types that makes informers out of thin air on the first Get, as
-// controller-runtime's cache does. What a program mirrors, and so what rights and how much
-// memory it needs, is then known only after it has run for a while; see [Cluster.RBAC].
+// Rejected: creating informers implicitly on the first Get, as controller-runtime's cache
+// does. The resources that a program mirrors, and so its permissions and memory, would then
+// be known only after it has run for a while; see [Cluster.RBAC].
 type Cluster struct {
 	client    *wire.Client
 	config    *rest.Config
@@ -36,18 +36,18 @@ type Cluster struct {
 	discovery *wire.Discovery
 	budget    *reflector.Budget
 
-	noticed chan struct{} // that a resource is not served
+	noticed chan struct{} // signals that a mirror found its resource not served
 
 	mu      sync.Mutex // guards all below
 	phase   phase
-	run     context.Context // of Run, unless fresh
+	run     context.Context // set by Run
 	fail    context.CancelCauseFunc
 	mirrors map[identity]*mirror
 	order   []*mirror // the same, in the order in which they were declared
 	running sync.WaitGroup
 }
 
-// phase is where a cluster is in its life.
+// phase is the stage of a cluster's lifecycle.
 type phase uint8
 
 const (
@@ -66,12 +66,12 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 	}
 }
 
-// Client returns the client, for writes and for whatever is not mirrored; see also
-// [Handle.API].
+// Client returns the REST client, for writes and for resources that are not mirrored; see
+// also [Handle.API].
 func (c *Cluster) Client() *wire.Client { return c.client }
 
-// Discovery tells which resources the server has. It is shared and remembers what it was
-// told.
+// Discovery returns the cluster's discovery client, which caches the server's answers. It is
+// shared.
 func (c *Cluster) Discovery() *wire.Discovery { return c.discovery }
 
 // Config returns a copy of the configuration, for client-go's own clients.
@@ -81,10 +81,10 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // "default" if there is none.
 func (c *Cluster) Namespace() string { return c.namespace }
 
-// Run runs all mirrors, those of today and those that are asked for later, until the
-// context is done, and returns when the last goroutine has ended; a subscriber's call that
-// does not return holds it up. It returns nil when the context ended it, and otherwise
-// what did: a panic in a source. A cluster runs once; a second call returns [ErrStarted].
+// Run runs all mirrors, including those declared later, until the context is done. It
+// returns when the last goroutine has ended, so a subscriber's call that does not return
+// blocks it. The error is nil after the context was done, and otherwise a panic in a source.
+// A cluster runs once; a second call returns [ErrStarted].
 func (c *Cluster) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -103,7 +103,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return fmt.Errorf("tarn: run: %w", context.Cause(run))
 }
 
-// start begins what Run owns.
+// start starts the goroutines that Run owns.
 func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error
 	return nil
 }
 
-// begin runs a mirror. The lock must be held, and the cluster be running.
+// begin runs a mirror. The caller holds the lock, and the cluster is running.
 func (c *Cluster) begin(m *mirror) {
 	run, fail := c.run, c.fail
 	c.running.Go(func() {
@@ -131,7 +131,7 @@ func (c *Cluster) begin(m *mirror) {
 	})
 }
 
-// release takes a claim off a mirror. The last one ends it.
+// release removes a claim from a mirror. Removing the last one stops the mirror.
 func (c *Cluster) release(m *mirror, cl *claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

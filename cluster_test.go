@@ -356,15 +356,15 @@ func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
 			t.Errorf("podz: %v", err)
 		}
 		for want, opt := range map[string]tarn.Option{
-			`the index "node" is of *v1.Pod, the informer of *v1.Node`:     tarn.WithIndex(byNode),
-			`the transform "slim" is of *v1.Pod, the informer of *v1.Node`: tarn.WithTransform(slim),
-			"nodes are not in namespaces; leave InNamespaces out":          tarn.InNamespaces("shop"),
-			"InNamespaces wants names; leave it out for all namespaces":    tarn.InNamespaces(""),
-			`the label selector "a in": `:                                  tarn.Matching("a in"),
-			`the field selector "a<b": `:                                   tarn.MatchingFields("a<b"),
-			"WithTransform was given no transform":                         tarn.WithTransform[*corev1.Node](nil),
-			"WithIndex was given no index":                                 tarn.WithIndex[*corev1.Node](nil),
-			"Drop was given a field path without a field":                  tarn.Drop(object.FieldPath{}),
+			`index "node" is for *v1.Pod, but the informer is for *v1.Node`:     tarn.WithIndex(byNode),
+			`transform "slim" is for *v1.Pod, but the informer is for *v1.Node`: tarn.WithTransform(slim),
+			"nodes are cluster-scoped; remove InNamespaces":                     tarn.InNamespaces("shop"),
+			"InNamespaces needs names; omit it for all namespaces":              tarn.InNamespaces(""),
+			`label selector "a in": `:                                           tarn.Matching("a in"),
+			`field selector "a<b": `:                                            tarn.MatchingFields("a<b"),
+			"WithTransform: nil transform":                                      tarn.WithTransform[*corev1.Node](nil),
+			"WithIndex: nil index":                                              tarn.WithIndex[*corev1.Node](nil),
+			"Drop: empty field path":                                            tarn.Drop(object.FieldPath{}),
 		} {
 			_, err := tarn.Informer[*corev1.Node](r.Cluster, nil, opt)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "/cluster_test.go:") {

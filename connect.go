@@ -16,51 +16,50 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// Options say which cluster [Connect] is to use, and how. The zero Options is ready to
-// use: the cluster that kubectl would talk to, or in a pod the one that the pod is in.
+// Options select the cluster for [Connect] and configure its client. The zero Options selects
+// the cluster that kubectl would use, or, in a pod without a kubeconfig, the pod's own.
 type Options struct {
-	// Config is the cluster's address and credentials; Kubeconfig, Context and InCluster
-	// must then be empty. Defaults to nil: they are looked for.
+	// Config has the cluster's address and credentials. If it is set, Kubeconfig, Context and
+	// InCluster must be empty. Defaults to nil: the configuration is loaded.
 	Config *rest.Config
 	// Kubeconfig is the path of a kubeconfig file. Defaults to the files that kubectl
-	// reads, $KUBECONFIG or ~/.kube/config, and if there are none to that of the pod.
+	// reads, $KUBECONFIG or ~/.kube/config, and without one to the pod's service account.
 	Kubeconfig string
 	// Context is the context of the kubeconfig to use. Defaults to its current one.
 	Context string
-	// InCluster uses the service account of the pod and looks at no kubeconfig.
+	// InCluster uses the pod's service account and reads no kubeconfig.
 	// Defaults to false.
 	InCluster bool
 
 	// UserAgent is sent with every request. Defaults to that of Config, or else to the
 	// program's name and version.
 	UserAgent string
-	// QPS is how many requests may be sent in a second, and Burst how many at once after
-	// a pause. They default to what Config says, or else to no limit: the server's own
-	// fairness and the Lists budget do better.
+	// QPS limits the requests per second, and Burst how many may be sent at once after a
+	// pause. Default to those of Config, or else to no limit: the server's priority and
+	// fairness and the Lists budget are better limits.
 	QPS   float64
 	Burst int
 
-	// Lists is how many mirrors may fetch their state at the same time; the others wait
-	// for their turn. Defaults to 8.
+	// Lists is how many mirrors may list at the same time; the others wait. Defaults to 8.
 	Lists int
-	// Streaming says whether the state is fetched by streaming list.
-	// Defaults to reflector.StreamingAuto: wherever the server can.
+	// Streaming selects whether mirrors use streaming lists.
+	// Defaults to reflector.StreamingAuto: wherever the server supports them.
 	Streaming reflector.Mode
-	// Backoff says how long to wait after failures. Defaults to the zero Backoff.
+	// Backoff is the wait after failures. Defaults to the zero Backoff.
 	Backoff reflector.Backoff
 	// GoneAfter is how long a resource that was served must be missing before its objects
-	// count as deleted; negative is never. Defaults to 30 seconds.
+	// are treated as deleted. Negative means never. Defaults to 30 seconds.
 	GoneAfter time.Duration
-	// ServedEvery is how often the server is asked for a resource that it does not serve
-	// yet, or no longer. Defaults to 3 seconds.
+	// ServedEvery is how often the cluster checks whether the server serves a resource that
+	// it did not serve before. Defaults to 3 seconds.
 	ServedEvery time.Duration
 
-	// OnMutation is told when somebody wrote to an object of a mirror, which is shared; see
-	// informer.Options. It costs a copy of every object: turn it on in tests.
-	// Defaults to nil: nobody looks.
+	// OnMutation is called when a shared object of a mirror was written to; see
+	// informer.Options. It keeps a copy of every object, so enable it in tests only.
+	// Defaults to nil: mutations are not detected.
 	OnMutation func(store.Mutation)
-	// Logger gets what fails and is tried again, warnings of the server, and subscribers
-	// that panic. Defaults to none.
+	// Logger receives failures that are retried, warnings from the server, and panics of
+	// subscribers. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -77,13 +76,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Valid returns an error that names the first field with an impossible value.
+// Valid returns an error that names the first field with an invalid value.
 func (o Options) Valid() error {
 	switch {
 	case o.Config != nil && (o.Kubeconfig != "" || o.Context != "" || o.InCluster):
-		return errors.New("tarn: Options.Config is set, and so is Kubeconfig, Context or InCluster; choose one")
+		return errors.New("tarn: Options.Config excludes Kubeconfig, Context and InCluster; set only one")
 	case o.InCluster && (o.Kubeconfig != "" || o.Context != ""):
-		return errors.New("tarn: Options.InCluster is set, and so is Kubeconfig or Context; choose one")
+		return errors.New("tarn: Options.InCluster excludes Kubeconfig and Context; set only one")
 	case o.QPS < 0 || o.Burst < 0:
 		return errors.New("tarn: Options.QPS or Burst is negative; leave them 0 for no limit")
 	case o.QPS == 0 && o.Burst > 0:
@@ -96,8 +95,8 @@ func (o Options) Valid() error {
 	return nil
 }
 
-// Connect returns the cluster that the options name. It reads the configuration but asks
-// the server nothing: that begins with [Cluster.Run].
+// Connect returns the cluster that the options select. It loads the configuration and sends
+// no request; requests start with [Cluster.Run].
 func Connect(opts Options) (*Cluster, error) {
 	if err := opts.Valid(); err != nil {
 		return nil, err
@@ -122,7 +121,7 @@ func Connect(opts Options) (*Cluster, error) {
 	return newCluster(client, config, namespace, opts), nil
 }
 
-// load finds the configuration and the namespace that goes with it.
+// load returns the configuration and its default namespace.
 func (o Options) load() (config *rest.Config, namespace string, err error) {
 	switch {
 	case o.Config != nil:
@@ -137,10 +136,10 @@ func (o Options) load() (config *rest.Config, namespace string, err error) {
 	raw, err := files.RawConfig()
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("tarn: connect: the kubeconfig cannot be read: %w", err)
+		return nil, "", fmt.Errorf("tarn: connect: read kubeconfig: %w", err)
 	case len(raw.Clusters) == 0 && o.Kubeconfig == "" && o.Context == "":
 		if config, namespace, err = inCluster(); errors.Is(err, rest.ErrNotInCluster) {
-			err = fmt.Errorf("tarn: connect: there is neither a kubeconfig at %s nor a pod's service account; set Options.Kubeconfig or $KUBECONFIG",
+			err = fmt.Errorf("tarn: connect: found neither a kubeconfig at %s nor a pod's service account; set Options.Kubeconfig or $KUBECONFIG",
 				strings.Join(rules.Precedence, " or "))
 		}
 		return config, namespace, err
@@ -148,7 +147,7 @@ func (o Options) load() (config *rest.Config, namespace string, err error) {
 		return nil, "", fmt.Errorf("tarn: connect: %s names no cluster", o.Kubeconfig)
 	}
 	if config, err = files.ClientConfig(); err != nil {
-		return nil, "", fmt.Errorf("tarn: connect: the kubeconfig cannot be used: %w", err)
+		return nil, "", fmt.Errorf("tarn: connect: load kubeconfig: %w", err)
 	}
 	if namespace, _, err = files.Namespace(); err != nil || namespace == "" {
 		namespace = "default"
@@ -156,13 +155,13 @@ func (o Options) load() (config *rest.Config, namespace string, err error) {
 	return config, namespace, nil
 }
 
-// podNamespace is where a pod finds the name of its own namespace.
+// podNamespace is the file that has the name of the pod's namespace.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 func inCluster() (*rest.Config, string, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("tarn: connect: the pod's service account: %w", err)
+		return nil, "", fmt.Errorf("tarn: connect: in-cluster configuration: %w", err)
 	}
 	namespace := "default"
 	if text, err := os.ReadFile(podNamespace); err == nil && len(text) > 0 {

@@ -85,13 +85,13 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	path := write(t, "config", kubeconfig)
 	for want, opts := range map[string]tarn.Options{
 		"/none nor a pod's service account; set Options.Kubeconfig": {},
-		"the pod's service account: ":                               {InCluster: true},
+		"in-cluster configuration: ":                                {InCluster: true},
 		"no such file":                                              {Kubeconfig: path + ".missing"},
-		"the kubeconfig cannot be read: ":                           {Kubeconfig: write(t, "broken", "clusters: {{{hidden-token")},
+		"read kubeconfig: ":                                         {Kubeconfig: write(t, "broken", "clusters: {{{hidden-token")},
 		" names no cluster":                                         {Kubeconfig: write(t, "empty", "")},
 		`context "elsewhere" does not exist`:                        {Kubeconfig: path, Context: "elsewhere"},
-		"Options.Config is set, and so is Kubeconfig":               {Kubeconfig: path, Config: &rest.Config{}},
-		"Options.InCluster is set, and so is Kubeconfig or Context": {Context: "there", InCluster: true},
+		"Options.Config excludes Kubeconfig":                        {Kubeconfig: path, Config: &rest.Config{}},
+		"Options.InCluster excludes Kubeconfig and Context":         {Context: "there", InCluster: true},
 		"Options.Burst needs a QPS":                                 {Config: &rest.Config{}, Burst: 3},
 		"Options.QPS or Burst is negative":                          {Config: &rest.Config{}, QPS: -1},
 		"Options.Lists is negative":                                 {Config: &rest.Config{}, Lists: -1},

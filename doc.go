@@ -1,6 +1,6 @@
 // Package tarn keeps a live, indexed, in-memory mirror of a Kubernetes API's resources and
-// drives workers from its changes. The package itself has the few calls that most programs
-// need; the parts they are made of are below it.
+// drives workers from its changes. This package has the few calls that most programs need;
+// its subpackages are the building blocks.
 //
 //		cluster, err := tarn.Connect(tarn.Options{}) // the cluster that kubectl would talk to
 //		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
@@ -11,28 +11,28 @@
 //			fmt.Println(p.Name)
 //		}
 //
-//	  - [Cluster] is an API server and the mirrors of it. [Connect] finds the one to use,
-//	    [Cluster.Run] owns all that goes on, [Cluster.WaitSynced] waits for all mirrors and
-//	    tells what keeps them, [Cluster.Status] shows them, and [Cluster.RBAC] prints the
-//	    rights that they need.
-//	  - [Handle] is one user's part of a mirror. [Informer] returns one for a Go type,
-//	    [InformerOf] for a wire.Resource, [InformerByName] and [MetadataByName] for what
-//	    people call a resource. All who ask for the same share one mirror, which stops with
-//	    the last handle.
-//	  - [Option] says what a mirror is to cover and hold.
+//	  - [Cluster] is an API server and its mirrors. [Connect] loads the configuration,
+//	    [Cluster.Run] owns all goroutines, [Cluster.WaitSynced] blocks until every mirror is
+//	    synced and otherwise names each that is not and why, [Cluster.Status] reports on
+//	    them, and [Cluster.RBAC] returns the permissions that they need.
+//	  - [Handle] is one user's reference to a mirror. [Informer] returns one for a Go type,
+//	    [InformerOf] for a wire.Resource, [InformerByName] and [MetadataByName] for a
+//	    resource name such as "deploy". Equal requests share one mirror, which stops when its
+//	    last handle is closed.
+//	  - [Option] selects what a mirror covers and how it holds objects.
 //
-// A resource that is not served, because its CustomResourceDefinition is still to come, is
-// waited for; its mirror is [Waiting] and says for what. If it is removed while it is
-// mirrored, subscribers are told of the deletions, and the mirror waits for its return.
+// A mirror of a resource that the server does not serve, for example because its
+// CustomResourceDefinition does not exist yet, is [Waiting] until the server does. If the
+// resource is removed later, subscribers receive the deletions, and the mirror waits again.
 //
 // # The parts
 //
-// Data flows down. Each package's output is the next one's input; which may import
-// which is a table in internal/arch, and a test.
+// Data flows down: each package's output is the next one's input. A test in internal/arch
+// enforces which package may import which.
 //
 //	API server
 //	   │
-//	wire         bytes to items: key, version, object
+//	wire         bytes to items: key, UID, version, object
 //	   │
 //	reflector    list and watch
 //	   │
@@ -46,28 +46,29 @@
 //	   │
 //	controller   workers
 //
-// All of them speak in the nouns of package object. A Cluster puts them together down to the
-// informer; controllers take the informers that it runs: controller.For(pods.Informer()).
+// All of them use the types of package object. A Cluster connects them down to the informer;
+// controllers take the informers that it runs: controller.For(pods.Informer()).
 //
-// The nouns, in the order in which a reader meets them:
+// The main types, from the wire to the controller:
 //
 //   - object.Key names an object: namespace and name.
 //   - object.Version is a resource version: opaque text that compares only where
 //     the API promises an order. object.Mark is a point in a history of versions.
-//   - object.Accessor tells how to read key, UID, version and labels of a value.
-//     Neither delta nor store requires Kubernetes' own types.
-//   - object.Item, object.List and object.Event are what a list or a watch yields.
-//   - delta.Delta is one change of one object, delta.Batch is everything that
-//     changed until a version; package delta queues them.
-//   - wire.Client speaks HTTP with an API server, wire.Resource says of what, and
-//     wire.API has the verbs. wire.Source lists and watches.
-//   - reflector.Source lists and watches; reflector.Reflector turns one into deltas,
-//     as a state machine that goes on whatever breaks.
-//   - Package store applies batches as transactions and hands out snapshots, which
-//     never change, to readers who never wait.
-//   - informer.Informer is the live mirror: it joins all of these, and shares one store
+//   - object.Accessor reads key, UID, version and labels of a value. Neither delta nor
+//     store requires Kubernetes' own types.
+//   - object.Item, object.List and object.Event are what a list or a watch returns.
+//   - object.Change is one change of one object, from the reflector to the last subscriber.
+//     object.Batch is a sequence of changes and the version reached with them.
+//   - wire.Client is the HTTP client of an API server, wire.Resource describes a resource,
+//     and wire.API has its verbs. wire.Source lists and watches.
+//   - reflector.Source lists and watches; reflector.Reflector turns it into changes. It is
+//     a state machine that retries every failure.
+//   - delta.FIFO queues the changes between reflector and store.
+//   - Package store applies batches as transactions. Its snapshots never change, and
+//     reading them takes no lock.
+//   - informer.Informer is the live mirror: it connects all of these and shares one store
 //     among any number of readers and subscribers.
-//   - workqueue.Queue holds the keys that workers are to look at.
-//   - controller.Controller has the workers, controller.Source says which keys, and
-//     controller.Fence whether this process may work at all.
+//   - workqueue.Queue holds the keys to reconcile.
+//   - controller.Controller has the workers, controller.Source supplies their keys, and
+//     controller.Fence reports whether this process may work (leader election).
 package tarn

@@ -9,58 +9,57 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// What a caller may act on.
+// Errors that callers may compare against.
 var (
-	// ErrStarted is returned by Run when it has been called before.
-	ErrStarted = errors.New("tarn: the cluster has run before; connect again")
-	// ErrNotStarted is among the causes when something is not synced because nobody has
-	// called Run.
+	// ErrStarted is returned by the second call of Run.
+	ErrStarted = errors.New("tarn: Cluster.Run was called before; connect again")
+	// ErrNotStarted is among the causes when a mirror is not synced because Run has not
+	// been called.
 	ErrNotStarted = errors.New("tarn: Cluster.Run has not been called")
-	// ErrStopped is returned, or is the cause, when the cluster's Run has ended.
+	// ErrStopped is returned, or is the cause, after the cluster's Run has ended.
 	ErrStopped = errors.New("tarn: the cluster's Run has ended; connect again")
 )
 
-// ConflictError says that two places ask for the same mirror and want different things
-// to be in it.
+// ConflictError reports that two callers request the same mirror with different contents.
 type ConflictError struct {
-	// Mirror is its name.
+	// Mirror is the mirror's name.
 	Mirror string
-	// What they differ in: "dropped fields" or "transform".
+	// What is the difference: "dropped fields" or "transform".
 	What string
-	// Here is the file and line that was refused, and Wants what it asks for.
+	// Here is the file and line of the refused call, and Wants what it requested.
 	Here, Wants string
-	// There is the file and line that the mirror was declared by, and Has what it has.
+	// There is the file and line that declared the mirror, and Has what it requested.
 	There, Has string
 }
 
-// Error names both places and what each wants.
+// Error names both calls and what each requested.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("tarn: %s: %s and %s share one mirror but differ in its %s: %s and %s; make them agree, or give one of them another scope or form",
 		e.Mirror, e.Here, e.There, e.What, e.Wants, e.Has)
 }
 
-// NotServedError says that the server does not have a resource, yet or any more: its
-// CustomResourceDefinition is missing, say. It is the cause of a mirror that waits.
+// NotServedError reports that the server does not serve a resource, for example because its
+// CustomResourceDefinition is missing. It is the cause of a mirror that is [Waiting].
 type NotServedError struct {
-	// Resource is what is waited for.
+	// Resource is the missing resource.
 	Resource object.Resource
-	// Err is what the server said.
+	// Err is the server's answer.
 	Err error
 }
 
-// Error says what is waited for.
+// Error names the resource.
 func (e *NotServedError) Error() string {
 	return fmt.Sprintf("waiting for the resource %s to be served in version %s: %v", e.Resource, e.Resource.Version, e.Err)
 }
 
-// Unwrap returns what the server said, an API error for which apierrors.IsNotFound holds.
+// Unwrap returns the server's answer, for which apierrors.IsNotFound is true.
 func (e *NotServedError) Unwrap() error { return e.Err }
 
-// NotSyncedError says which mirrors had not got their state when a wait for them ended.
+// NotSyncedError reports the mirrors that were not synced when a wait for them ended.
 type NotSyncedError struct {
 	// Cause is why the wait ended: the context's cause, [ErrStopped], or what ended Run.
 	Cause error
-	// Mirrors are those that are missing, each with its sources and their causes.
+	// Mirrors are those that are not synced, each with its sources and their causes.
 	Mirrors []*informer.NotSyncedError
 }
 
@@ -76,7 +75,7 @@ func (e *NotSyncedError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns why the wait ended, and for each mirror what keeps it.
+// Unwrap returns why the wait ended, and the error of each mirror that is not synced.
 func (e *NotSyncedError) Unwrap() []error {
 	errs := []error{e.Cause}
 	for _, m := range e.Mirrors {

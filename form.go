@@ -8,14 +8,14 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// message is what generated protobuf makes of an API type.
+// message is implemented by API types with generated protobuf code.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error
 }
 
-// compactForm holds objects in the encoding in which they travel, and what is alike in them
-// once.
+// compactForm holds objects in their wire encoding, compressed against a dictionary of what
+// they have in common.
 func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
 		return store.Packed(
@@ -44,8 +44,7 @@ func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
 	)
 }
 
-// encodeTree and decodeTree are exact: what is decoded is equal to what was encoded, down to
-// the types of its numbers.
+// encodeTree and decodeTree round-trip exactly, including the types of numbers.
 func encodeTree(u *unstructured.Unstructured) ([]byte, error) {
 	return appendTree(nil, u.Object, 0)
 }
@@ -59,5 +58,5 @@ func decodeTree(data []byte) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: m}, err
 }
 
-// unmarshalTree makes whole numbers int64, as apimachinery does.
+// unmarshalTree decodes whole numbers as int64, as apimachinery does.
 func unmarshalTree(data []byte, into *any) error { return utiljson.Unmarshal(data, into) }

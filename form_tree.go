@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// The content of an unstructured object rests in an encoding of its own: JSON does not tell
-// float64(1) from int64(1), nor an empty list from none. Each value is a tag and what
-// belongs to it; equal trees have equal encodings.
+// Unstructured content has its own encoding because JSON cannot distinguish float64(1) from
+// int64(1), or an empty list from a nil one. Each value is a tag followed by its data. Equal
+// trees have equal encodings.
 const (
 	tagNil byte = iota
 	tagFalse
@@ -20,25 +20,25 @@ const (
 	tagInt    // a varint
 	tagFloat  // its 8 bytes
 	tagString // its length and bytes
-	tagNumber // a json.Number, likewise
+	tagNumber // a json.Number, encoded like a string
 	tagList   // its length and values
 	tagNoList // []any(nil)
 	tagMap    // its length, and keys (as strings without a tag) and values, by key
 	tagNoMap  // map[string]any(nil)
-	tagOther  // JSON, likewise to a string
+	tagOther  // JSON, encoded like a string
 )
 
-// maxTreeDepth is how deep lists and maps may be nested; a value that contains itself has
-// no end.
+// maxTreeDepth limits the nesting of lists and maps, so that encoding a value that contains
+// itself ends with an error.
 const maxTreeDepth = 10_000
 
 var (
-	errTreeDepth = errors.New("it is nested too deeply")
+	errTreeDepth = errors.New("nested too deeply")
 	errTree      = errors.New("not an encoded tree")
 )
 
-// appendTree appends the encoding of a value. A value of a type that unstructured objects must
-// not have (apimachinery panics when it copies one) is held as what it is in JSON.
+// appendTree appends the encoding of a value. A value of a type that unstructured content
+// must not have (apimachinery panics when it copies one) is encoded as JSON.
 func appendTree(dst []byte, v any, depth int) ([]byte, error) {
 	if depth > maxTreeDepth {
 		return nil, errTreeDepth
@@ -94,8 +94,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// readTree returns the value that data begins with, and what follows it. Strings are parts
-// of data.
+// readTree decodes the first value in data and returns the rest. Strings alias data.
 func readTree(data string) (v any, rest string, err error) {
 	if data == "" {
 		return nil, "", errTree

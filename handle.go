@@ -12,13 +12,13 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// Handle is one user's part of a mirror that others may share. It reads and subscribes as
-// an informer.Informer does, which [Handle.Informer] returns for whoever needs that.
+// Handle is one user's reference to a mirror that others may share. It has the read and
+// subscribe methods of informer.Informer, which [Handle.Informer] returns.
 //
-// [Handle.Close] ends the subscriptions that were made by this handle; with the last
-// handle the mirror stops. It may be read ever after, and its memory goes with the last
-// reference to it. All methods may be called from any goroutine, also from callbacks,
-// before, during and after the cluster's Run. None waits for a subscriber.
+// [Handle.Close] ends the subscriptions made through this handle. Closing the last handle
+// stops the mirror. Its last state stays readable, and is freed with the last reference to
+// it. All methods are safe for concurrent use, also from callbacks, before, during and after
+// the cluster's Run. None waits for a subscriber.
 type Handle[T any] struct {
 	cluster *Cluster
 	mirror  *mirror
@@ -39,7 +39,7 @@ func newHandle[T any](c *Cluster, m *mirror, cl *claim, inf *informer.Informer[T
 	return h
 }
 
-// Close gives the handle up. It does not wait. Closing again does nothing.
+// Close closes the handle. It does not block. Further calls do nothing.
 func (h *Handle[T]) Close() {
 	h.mu.Lock()
 	h.close()
@@ -59,48 +59,47 @@ func (h *Handle[T]) Name() string { return h.mirror.name }
 //
 //	controller.For(pods.Informer())
 //
-// The cluster runs it; do not call its Run or SetNamespaces. Subscriptions that are made
-// by it are not ended by Close, unless the mirror is.
+// The cluster runs it; do not call its Run or SetNamespaces. Close does not end subscriptions
+// made through it, unless it stops the mirror.
 func (h *Handle[T]) Informer() *informer.Informer[T] { return h.inf }
 
-// API returns the verbs of the resource, for writes. With controller.NewClient they are
-// remembered until the mirror shows them:
+// API returns the verbs of the resource, for writes. A controller.Client tracks its writes
+// until the mirror has them:
 //
 //	client := controller.NewClient(pods.API(), pods.Informer())
 func (h *Handle[T]) API() *wire.API[T] { return h.api }
 
-// Get returns the object of a key. It takes no lock and allocates nothing (unless the
-// object has to be decoded). The object is shared: do not write to it.
+// Get returns the object with the given key. It takes no lock, and allocates only to decode
+// an object in compact form. The object is shared: do not write to it.
 func (h *Handle[T]) Get(key object.Key) (obj T, ok bool) { return h.inf.Get(key) }
 
 // Len returns the number of objects.
 func (h *Handle[T]) Len() int { return h.inf.Len() }
 
-// Snapshot returns the mirror as it is now, in constant time. It never changes. Release it
-// when done, or leave that to the garbage collector.
+// Snapshot returns the current state of the mirror, in constant time. It never changes.
+// Release it when done, or leave that to the garbage collector.
 func (h *Handle[T]) Snapshot() store.Snapshot[T] { return h.inf.Snapshot() }
 
-// Pin is [Handle.Snapshot] for a short read: it allocates nothing, but must be released,
-// once.
+// Pin is [Handle.Snapshot] without the allocation. The caller must release it exactly once.
 func (h *Handle[T]) Pin() store.Snapshot[T] { return h.inf.Pin() }
 
-// AddIndex gives the mirror one more index, which sees what is already there. It is
-// [WithIndex] for later.
+// AddIndex adds an index to the mirror, over existing and future objects. See also
+// [WithIndex].
 func (h *Handle[T]) AddIndex(x store.AnyIndex[T]) { h.inf.AddIndex(x) }
 
-// Synced returns a channel that is closed when the mirror has its initial state.
+// Synced returns a channel that is closed when the mirror is synced.
 func (h *Handle[T]) Synced() <-chan struct{} { return h.inf.Synced() }
 
-// WaitSynced waits until the mirror has its state. The error is an
-// *informer.NotSyncedError, which tells what keeps each part that is missing.
-// [Cluster.WaitSynced] waits for all mirrors.
+// WaitSynced blocks until the mirror is synced. The error is an *informer.NotSyncedError,
+// which names each source that is not synced and why. [Cluster.WaitSynced] waits for all
+// mirrors.
 func (h *Handle[T]) WaitSynced(ctx context.Context) error {
 	ctx, end := h.whileOpen(ctx)
 	defer end()
 	return h.inf.WaitSynced(ctx)
 }
 
-// WaitFor waits until the mirror has reached a version; see informer.Informer.WaitFor.
+// WaitFor blocks until the mirror has reached a version; see informer.Informer.WaitFor.
 func (h *Handle[T]) WaitFor(ctx context.Context, version object.Version) error {
 	ctx, end := h.whileOpen(ctx)
 	defer end()
@@ -114,22 +113,22 @@ func (h *Handle[T]) whileOpen(ctx context.Context) (_ context.Context, end func(
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Writes returns what remembers this process's writes, so that reads are not older than
-// these: pods.Writes().Wrote(pod) after a write, and pods.Writes().Get(ctx, key) to read. A
-// client made by controller.NewClient does the first by itself.
+// Writes returns the tracker of this process's writes, for reads that are never older than
+// them: call pods.Writes().Wrote(pod) after a write, and pods.Writes().Get(ctx, key) to read.
+// A controller.Client calls Wrote itself.
 func (h *Handle[T]) Writes() *informer.Writes[T] { return h.inf.Writes() }
 
-// Subscribe has the handler's functions called for every object there is and for every
-// change, until the subscription is removed or the handle closed. The error is
-// informer.ErrStopped, or says which option cannot be met.
+// Subscribe calls the handler for every existing object and then for every change, until the
+// subscription is removed or the handle closed. The error is informer.ErrStopped, or names
+// the invalid option.
 func (h *Handle[T]) Subscribe(handler informer.Handler[T], opts informer.SubOptions[T]) (*informer.Subscription, error) {
 	return h.subscribe(opts, func(opts informer.SubOptions[T]) (*informer.Subscription, error) {
 		return h.inf.Subscribe(handler, opts)
 	})
 }
 
-// SubscribeBatch has f called with all the changes that there are, up to about a thousand
-// at a time; see informer.Informer.SubscribeBatch.
+// SubscribeBatch calls f with all pending changes, up to about a thousand at a time; see
+// informer.Informer.SubscribeBatch.
 func (h *Handle[T]) SubscribeBatch(f func(context.Context, []informer.Event[T]), opts informer.SubOptions[T]) (*informer.Subscription, error) {
 	return h.subscribe(opts, func(opts informer.SubOptions[T]) (*informer.Subscription, error) {
 		return h.inf.SubscribeBatch(f, opts)
@@ -161,8 +160,8 @@ func (h *Handle[T]) subscribe(opts informer.SubOptions[T], do func(informer.SubO
 	return sub, nil
 }
 
-// Events yields every object there is and then every change, in order, until the context
-// is done or the handle closed; see informer.Informer.Events.
+// Events yields every existing object and then every change, in order, until the context is
+// done or the handle closed; see informer.Informer.Events.
 func (h *Handle[T]) Events(ctx context.Context, opts informer.SubOptions[T]) iter.Seq[informer.Event[T]] {
 	if opts.Name == "" {
 		opts.Name = callSite()
@@ -174,5 +173,5 @@ func (h *Handle[T]) Events(ctx context.Context, opts informer.SubOptions[T]) ite
 	}
 }
 
-// Status tells how the mirror does.
+// Status returns the status of the mirror.
 func (h *Handle[T]) Status() MirrorStatus { return h.cluster.statusOf(h.mirror) }

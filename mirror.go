@@ -16,18 +16,19 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// identity is what makes two declarations one mirror: resource, form and scope. What is
-// held of each object is not part of it, so that a difference there is noticed.
+// identity decides which declarations share a mirror: resource, form and scope. Dropped
+// fields and transforms are not part of it, so that callers that differ in them get a
+// ConflictError.
 type identity struct {
 	resource       object.Resource
 	object         reflect.Type
 	encoding       wire.Encoding
 	compact        bool
-	namespaces     string // joined by commas, which no name has; "" for all
+	namespaces     string // joined by commas, which names cannot contain; "" for all
 	labels, fields string
 }
 
-// mirror is an informer that several handles share. It runs while it is wanted and the
+// mirror is an informer that several handles share. It runs while it has claims and the
 // cluster runs.
 type mirror struct {
 	id         identity
@@ -37,14 +38,14 @@ type mirror struct {
 	transform  transform
 	inf        anyInformer
 	missing    atomic.Bool     // the server does not serve the resource
-	nudges     int             // how often it may yet be woken; belongs to awaitServed
-	wanted     context.Context // done with the last claim
+	nudges     int             // remaining early wake-ups; owned by awaitServed
+	wanted     context.Context // done when the last claim is released
 	end        context.CancelFunc
 
-	claims []*claim // of the open handles, the oldest first; the cluster's lock guards it
+	claims []*claim // of the open handles, oldest first; guarded by the cluster's lock
 }
 
-// claim is one handle's part of a mirror.
+// claim is one open handle's reference to a mirror.
 type claim struct{ site string }
 
 // anyInformer is an *informer.Informer[T] of any T.
@@ -55,7 +56,7 @@ type anyInformer interface {
 	Wake()
 }
 
-// attach returns a handle on the mirror that the options ask for.
+// attach returns a handle on the mirror that the options select.
 func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[*X], opts []Option) (*Handle[*X], error) {
 	fail := func(err error) (*Handle[*X], error) {
 		return nil, fmt.Errorf("tarn: informer at %s: %w", site, err)
@@ -80,27 +81,27 @@ func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[*X],
 	}
 	inf := m.inf.(*informer.Informer[*X])
 	if !isNew {
-		for _, x := range indexes { // without the cluster's lock: it looks at every object
+		for _, x := range indexes { // without the cluster's lock: it reads every object
 			inf.AddIndex(x)
 		}
 	}
 	return newHandle(c, m, cl, inf, api), nil
 }
 
-// check returns the indexes of a declaration, if all in it is of the resource's type.
+// check returns the indexes of a declaration, or an error if a part of it is of another type.
 func check[T any](res wire.Resource[T], d *declaration) ([]store.AnyIndex[T], error) {
 	if d.namespaces != nil && !res.Namespaced {
-		return nil, fmt.Errorf("%s are not in namespaces; leave InNamespaces out", res.Resource)
+		return nil, fmt.Errorf("%s are cluster-scoped; remove InNamespaces", res.Resource)
 	}
 	want := reflect.TypeFor[T]()
 	if d.transform != nil && d.transform.of() != want {
-		return nil, fmt.Errorf("the transform %s is of %v, the informer of %v", d.transform.text(), d.transform.of(), want)
+		return nil, fmt.Errorf("transform %s is for %v, but the informer is for %v", d.transform.text(), d.transform.of(), want)
 	}
 	var indexes []store.AnyIndex[T]
 	for _, x := range d.indexes {
 		typed, ok := x.value.(store.AnyIndex[T])
 		if !ok {
-			return nil, fmt.Errorf("the index %q is of %v, the informer of %v", x.name, x.of, want)
+			return nil, fmt.Errorf("index %q is for %v, but the informer is for %v", x.name, x.of, want)
 		}
 		if !slices.Contains(indexes, typed) {
 			indexes = append(indexes, typed)
@@ -116,7 +117,7 @@ func (d *declaration) identityFor(res object.Resource, obj reflect.Type, enc wir
 	}
 }
 
-// claim finds or makes the mirror of an identity and puts a claim on it.
+// claim finds or creates the mirror of an identity and adds a claim to it.
 func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*mirror) error) (m *mirror, isNew bool, err error) {
 	dropped := slices.Sorted(maps.Keys(d.dropped))
 	c.mu.Lock()
@@ -147,7 +148,7 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*mirr
 	return m, true, nil
 }
 
-// agrees returns a *ConflictError if the mirror is not what another place wants it to be.
+// agrees returns a *ConflictError if another caller requests different contents.
 func (m *mirror) agrees(dropped []string, t transform, site string) error {
 	e := &ConflictError{Mirror: m.name, Here: site, There: m.claims[0].site}
 	switch {
@@ -175,7 +176,7 @@ func orNone(s string) string {
 	return s
 }
 
-// name tells the mirror from others, for people: "pods", "pods in shop where app=web".
+// name returns a readable name: "pods", "pods in shop where app=web".
 func (id identity) name() string {
 	var b strings.Builder
 	b.WriteString(id.resource.String())
@@ -196,11 +197,11 @@ func (id identity) name() string {
 	return b.String()
 }
 
-// build makes the informer of a mirror.
+// build creates the informer of a mirror.
 func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *declaration, indexes []store.AnyIndex[*X]) error {
 	source, err := api.Source(object.Selection{}, wire.SourceOptions{
 		Drop:           slices.Collect(maps.Values(d.dropped)),
-		DisableSharing: d.transform != nil, // the informer asks for that, and the tables would be for nothing
+		DisableSharing: d.transform != nil, // transformed objects share nothing, so the tables would be unused
 	})
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *dec
 	return nil
 }
 
-// accessor is object.Meta for a type that is known to have metadata only under the name P.
+// accessor is object.Meta for *X, whose methods the compiler knows only through P.
 func accessor[P Pointer[X], X any]() object.Accessor[*X] {
 	meta := object.Meta[P]()
 	return object.Accessor[*X]{

@@ -14,9 +14,9 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Option says what a mirror is to cover and hold. [InNamespaces], [Matching],
-// [MatchingFields] and [Compact] choose the mirror; [Drop] and [WithTransform] say what
-// is in it, on which all that share it must agree; [WithIndex] adds to it.
+// Option selects what a mirror covers and how it holds objects. [InNamespaces], [Matching],
+// [MatchingFields] and [Compact] select the mirror. [Drop] and [WithTransform] change its
+// contents; all users of a mirror must agree on them. [WithIndex] adds an index.
 type Option interface {
 	declare(d *declaration) error
 }
@@ -25,7 +25,7 @@ type optionFunc func(d *declaration) error
 
 func (f optionFunc) declare(d *declaration) error { return f(d) }
 
-// declaration is what the options of one call add up to.
+// declaration is the sum of the options of one call.
 type declaration struct {
 	namespaces     []string // nil for all
 	labels, fields string
@@ -35,15 +35,15 @@ type declaration struct {
 	indexes        []index
 }
 
-// index is a store.AnyIndex of a type that is not known yet.
+// index is a store.AnyIndex whose type is checked later.
 type index struct {
 	name  string
 	of    reflect.Type
 	value any
 }
 
-// transform is a *Transform of a type that is not known yet. Two are the same if they are
-// the same pointer.
+// transform is a *Transform whose type is checked later. Transforms are equal if their
+// pointers are.
 type transform interface {
 	text() string
 	of() reflect.Type
@@ -62,13 +62,13 @@ func declare(opts []Option) (*declaration, error) {
 	return d, nil
 }
 
-// InNamespaces narrows the mirror to some namespaces, each with a list and a watch of its
-// own, for which the rights in these namespaces are enough. Given twice, it is all of
-// them together. Without it a mirror covers all namespaces.
+// InNamespaces restricts the mirror to some namespaces. Each has its own list and watch, so
+// permissions in these namespaces suffice. Repeated options add up. Without it a mirror
+// covers all namespaces.
 func InNamespaces(namespaces ...string) Option {
 	return optionFunc(func(d *declaration) error {
 		if len(namespaces) == 0 || slices.Contains(namespaces, "") {
-			return errors.New("InNamespaces wants names; leave it out for all namespaces")
+			return errors.New("InNamespaces needs names; omit it for all namespaces")
 		}
 		d.namespaces = append(d.namespaces, namespaces...)
 		slices.Sort(d.namespaces)
@@ -77,13 +77,13 @@ func InNamespaces(namespaces ...string) Option {
 	})
 }
 
-// Matching narrows the mirror to objects whose labels match a selector in its text form,
-// such as "app=web,tier in (front,back)". Given twice, both must match.
+// Matching restricts the mirror to objects that match a label selector, such as
+// "app=web,tier in (front,back)". With several, all must match.
 func Matching(selector string) Option {
 	return optionFunc(func(d *declaration) error {
 		s, err := labels.Parse(join(d.labels, selector))
 		if err != nil {
-			return fmt.Errorf("the label selector %q: %w", selector, err)
+			return fmt.Errorf("label selector %q: %w", selector, err)
 		}
 		requirements, _ := s.Requirements()
 		var terms []string
@@ -95,14 +95,14 @@ func Matching(selector string) Option {
 	})
 }
 
-// MatchingFields narrows the mirror to objects whose fields match a selector in its text
-// form, such as "spec.nodeName=node-7". The server knows only some fields of each
-// resource. Given twice, both must match.
+// MatchingFields restricts the mirror to objects that match a field selector, such as
+// "spec.nodeName=node-7". The server supports only some fields of each resource. With
+// several, all must match.
 func MatchingFields(selector string) Option {
 	return optionFunc(func(d *declaration) error {
 		s, err := fields.ParseSelector(join(d.fields, selector))
 		if err != nil {
-			return fmt.Errorf("the field selector %q: %w", selector, err)
+			return fmt.Errorf("field selector %q: %w", selector, err)
 		}
 		var terms []string
 		for _, r := range s.Requirements() {
@@ -113,7 +113,8 @@ func MatchingFields(selector string) Option {
 	})
 }
 
-// inOneOrder joins the terms of a selector so that equal ones become the same text.
+// inOneOrder joins the terms of a selector in sorted order, so that equal selectors have
+// equal text.
 func inOneOrder(terms []string) string {
 	slices.Sort(terms)
 	return strings.Join(slices.Compact(terms), ",")
@@ -126,10 +127,10 @@ func join(a, b string) string {
 	return a + "," + b
 }
 
-// Compact has the mirror hold objects as bytes, which are decoded when they are read: a
-// fraction of the memory, for slower reads. It is a mirror apart from the decoded one.
-// What a transform sets must survive encoding: the TypeMeta of a typed object that travels
-// as protobuf does not, nor does an empty list or map in place of none.
+// Compact holds objects encoded and decodes them on read: a fraction of the memory, for
+// slower reads. It selects a different mirror than the decoded form.
+// Encoding must preserve what a transform sets: for typed objects in protobuf it loses the
+// TypeMeta, and the difference between an empty and a nil list or map.
 func Compact() Option {
 	return optionFunc(func(d *declaration) error {
 		d.compact = true
@@ -137,14 +138,13 @@ func Compact() Option {
 	})
 }
 
-// Drop leaves fields out: they are skipped in the bytes that arrive and never become part
-// of an object. object.ManagedFields and object.LastApplied are what most programs can do
-// without. All that share a mirror must drop the same.
+// Drop omits fields: the decoder skips them. Most programs can drop object.ManagedFields and
+// object.LastApplied. All users of a mirror must drop the same fields.
 func Drop(paths ...object.FieldPath) Option {
 	return optionFunc(func(d *declaration) error {
 		for _, p := range paths {
 			if len(p) == 0 {
-				return errors.New("Drop was given a field path without a field")
+				return errors.New("Drop: empty field path")
 			}
 			d.dropped[p.String()] = p
 		}
@@ -152,34 +152,34 @@ func Drop(paths ...object.FieldPath) Option {
 	})
 }
 
-// WithIndex gives the mirror an index. The indexes of all that share a mirror are merged;
-// one that comes late sees what is there already. They stay for as long as the mirror.
+// WithIndex adds an index to the mirror. A mirror has the indexes of all its users. An index
+// added later covers existing objects too. Indexes live as long as the mirror.
 func WithIndex[T any](x store.AnyIndex[T]) Option {
 	return optionFunc(func(d *declaration) error {
 		if x == nil {
-			return errors.New("WithIndex was given no index")
+			return errors.New("WithIndex: nil index")
 		}
 		d.indexes = append(d.indexes, index{name: x.Name(), of: reflect.TypeFor[T](), value: x})
 		return nil
 	})
 }
 
-// Transform changes objects before they are held. Like an index it is a value, made once:
-// two mirrors have the same transform if they have the same value. (Functions cannot be
-// compared.)
+// Transform changes objects before they are stored. Create it once and share the pointer, as
+// with an index: transforms are equal if their pointers are, because Go cannot compare
+// functions.
 type Transform[T any] struct {
 	name  string
 	apply func(T) (T, error)
 }
 
-// NewTransform makes a transform. The name appears in errors. The function is called once
-// for each object that arrives, before any other code sees it. It owns the object: it may
-// write to any part of it, maps and slices included, until it returns, and no other object
-// shares one. It must not change key, UID or version. If it does, or returns an error or
-// nil, or panics, the object goes to quarantine, where Status shows it.
+// NewTransform returns a transform. The name appears in errors. The function runs once per
+// decoded object, before any other code reads it. It owns the object until it returns: it may
+// write to any part of it, maps and slices included, and no other object shares one. It must
+// not change key, UID or version. If it does, or returns an error or nil, or panics, the
+// object is quarantined and listed by Status.
 //
-// Objects of a mirror with a transform are decoded without sharing equal parts, which
-// takes more memory. [Drop] leaves fields out without that cost.
+// Objects of a mirror with a transform do not share equal parts, which takes more memory.
+// [Drop] omits fields without that cost.
 func NewTransform[T any](name string, apply func(T) (T, error)) *Transform[T] {
 	return &Transform[T]{name: name, apply: apply}
 }
@@ -187,15 +187,15 @@ func NewTransform[T any](name string, apply func(T) (T, error)) *Transform[T] {
 func (t *Transform[T]) text() string   { return fmt.Sprintf("%q", t.name) }
 func (*Transform[T]) of() reflect.Type { return reflect.TypeFor[T]() }
 
-// WithTransform has a transform applied to the objects of the mirror. All that share a
-// mirror must have the same.
+// WithTransform applies a transform to the objects of the mirror. All users of a mirror must
+// use the same one.
 func WithTransform[T any](t *Transform[T]) Option {
 	return optionFunc(func(d *declaration) error {
 		switch {
 		case t == nil || t.apply == nil:
-			return errors.New("WithTransform was given no transform")
+			return errors.New("WithTransform: nil transform")
 		case d.transform != nil && d.transform != transform(t):
-			return fmt.Errorf("WithTransform was given both %s and %s; make them one", d.transform.text(), t.text())
+			return fmt.Errorf("WithTransform: both %s and %s given; combine them", d.transform.text(), t.text())
 		}
 		d.transform = t
 		return nil

@@ -13,20 +13,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules are the rights that mirrors need, and no more: to get, list and watch. Writes are
-// the program's own to add.
+// Rules are the permissions that mirrors need: get, list and watch. Add permissions for
+// writes yourself.
 type Rules struct {
-	// Name is that of the roles. It may be set before they are printed.
-	// Defaults to "tarn".
+	// Name is the name of the roles; change it before printing them. Defaults to "tarn".
 	Name string
-	// Cluster are the rules for what is mirrored in all namespaces, or is in none.
+	// Cluster has the rules for resources mirrored in all namespaces and cluster-scoped ones.
 	Cluster []rbacv1.PolicyRule
-	// Namespaces are the rules for each namespace that is mirrored by itself.
+	// Namespaces has the rules for each namespace that is mirrored on its own.
 	Namespaces map[string][]rbacv1.PolicyRule
 }
 
-// RBAC returns the rules that the declared mirrors need: those with an open handle. It
-// asks nobody, and so works before Run and without a server.
+// RBAC returns the rules for all mirrors with an open handle. It sends no request, so it
+// works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
 	needs := map[string]map[need]bool{} // by namespace; "" is all of them
 	for _, m := range c.declared() {
@@ -56,8 +55,8 @@ func (c *Cluster) RBAC() Rules {
 // need is one resource, or one object of it.
 type need struct{ group, resource, name string }
 
-// need returns what a mirror reads. The server lets a list of one name pass with the
-// right to that name.
+// need returns what a mirror reads. The server authorizes a list with metadata.name=x by the
+// permission for that name.
 func (id identity) need() need {
 	n := need{group: id.resource.Group, resource: id.resource.Resource}
 	if s, err := fields.ParseSelector(id.fields); err == nil {
@@ -66,8 +65,8 @@ func (id identity) need() need {
 	return n
 }
 
-// rulesOf makes rules of needs, without those that are met already: one rule for each
-// group, and one for each resource of which single objects are needed.
+// rulesOf returns the rules for needs, except those already met: one rule for each group, and
+// one for each resource of which single objects are needed.
 func rulesOf(needs, met map[need]bool) []rbacv1.PolicyRule {
 	whole := func(n need) need { return need{group: n.group, resource: n.resource} }
 	type rule struct{ group, named string }
@@ -100,7 +99,7 @@ func rulesOf(needs, met map[need]bool) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ClusterRole returns the rules for the whole cluster as an object, nil if there are none.
+// ClusterRole returns the cluster-wide rules as an object, nil if there are none.
 func (r Rules) ClusterRole() *rbacv1.ClusterRole {
 	if len(r.Cluster) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func (r Rules) ClusterRole() *rbacv1.ClusterRole {
 	}
 }
 
-// Roles returns the rules for single namespaces as objects, in the order of namespaces.
+// Roles returns the rules of single namespaces as objects, sorted by namespace.
 func (r Rules) Roles() []*rbacv1.Role {
 	var roles []*rbacv1.Role
 	for _, ns := range slices.Sorted(maps.Keys(r.Namespaces)) {

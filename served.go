@@ -13,8 +13,8 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// served is a source that notices when its resource is not served: LIST and WATCH answer
-// 404 for nothing else.
+// served is a source that detects when its resource is not served: that is the only reason
+// for LIST and WATCH to return 404.
 type served[T any] struct {
 	source  *wire.Source[T]
 	mirror  *mirror
@@ -48,8 +48,8 @@ func (s served[T]) note(err error) error {
 	return err
 }
 
-// awaitServed wakes mirrors whose resource was not served when it is. Without it they
-// would come back by themselves, but later: their back-off grows to a minute.
+// awaitServed wakes mirrors when their missing resource is served. Without it they would
+// recover later, because their back-off grows to a minute.
 func (c *Cluster) awaitServed(ctx context.Context) {
 	for {
 		select {
@@ -69,13 +69,13 @@ func (c *Cluster) awaitServed(ctx context.Context) {
 	}
 }
 
-// maxNudges is how often a mirror is woken after its resource has appeared: a server may
-// name a resource a little before it serves it. One that is named and answers 404 all the
-// same backs off as after any other failure.
+// maxNudges limits how often a mirror is woken after discovery lists its resource: a server
+// may list a resource shortly before it serves it. If requests still return 404 after that,
+// the mirror backs off as after any other failure.
 const maxNudges = 5
 
-// askServed asks the server for what is missing, wakes the mirrors of what is there, and
-// reports whether any had been missing.
+// askServed checks which missing resources the server lists, wakes their mirrors, and reports
+// whether any was missing.
 func (c *Cluster) askServed(ctx context.Context) bool {
 	type question struct{ path, resource string }
 	answers := map[question]bool{}
@@ -107,11 +107,11 @@ func pathOf(res object.Resource) string {
 	return "/apis/" + res.Group + "/" + res.Version
 }
 
-// serves asks for the resources of one group and version, which is a small answer.
+// serves reads the resources of one group and version only, which is a small response.
 func (c *Cluster) serves(ctx context.Context, path, resource string) bool {
 	result, err := c.client.Request(http.MethodGet).AbsPath(path).Accept("application/json").Retries(0).Do(ctx)
 	if err != nil {
-		return false // the mirrors' own requests tell why
+		return false // the mirror's own requests report the cause
 	}
 	var list metav1.APIResourceList
 	if result.Into(&list) != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// State is how a mirror does, in one word.
+// State is the state of a mirror.
 type State uint8
 
-// The states. Any of them may follow any other, but for Stopped, which is the last.
+// The states. Stopped is final; any other state may follow any other.
 const (
 	// Declared: Run has not been called.
 	Declared State = iota
-	// Waiting: the server does not serve the resource, yet or any more.
+	// Waiting: the server does not serve the resource.
 	Waiting
-	// Syncing: the state is being fetched for the first time, or cannot be; see Cause.
+	// Syncing: the first list is not complete. Cause is set if it failed.
 	Syncing
-	// Live: changes arrive as they happen.
+	// Live: the mirror is synced and watching.
 	Live
-	// Stale: the last state is there to be read, but changes do not arrive; see Cause.
+	// Stale: the last state is readable, but no changes arrive; see Cause.
 	Stale
 	// Stopped: the last handle was closed, or Run has ended.
 	Stopped
@@ -42,10 +42,10 @@ func (s State) String() string {
 	return "invalid"
 }
 
-// MarshalText returns the state's name, so that JSON has it.
+// MarshalText returns the state's name, for JSON.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Form is what the objects of a mirror are.
+// Form is the Go representation of the objects of a mirror.
 type Form string
 
 // The forms.
@@ -65,13 +65,13 @@ func formOf(obj reflect.Type) Form {
 	return Typed
 }
 
-// Status is what a cluster shows of itself.
+// Status is a report on a cluster and its mirrors.
 type Status struct {
 	// Server is the server's host and port.
 	Server string
-	// Running tells that Run has been called and has not been ended; Stopped that it has.
+	// Running is true while Run runs, Stopped after it has been stopped.
 	Running, Stopped bool
-	// Listing is how many mirrors are fetching their state, and Lists how many may.
+	// Listing is how many mirrors are listing, and Lists the limit.
 	Listing, Lists int
 	// Mirrors, in the order in which they were declared.
 	Mirrors []MirrorStatus
@@ -82,7 +82,7 @@ func (s Status) Live() bool {
 	return s.Running && !slices.ContainsFunc(s.Mirrors, func(m MirrorStatus) bool { return m.State != Live })
 }
 
-// Synced reports whether all mirrors have, or had, their state.
+// Synced reports whether all mirrors have synced at some time.
 func (s Status) Synced() bool {
 	return !slices.ContainsFunc(s.Mirrors, func(m MirrorStatus) bool { return !m.Informer.Synced })
 }
@@ -96,34 +96,33 @@ func (s Status) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// MirrorStatus is what a mirror shows of itself.
+// MirrorStatus is a report on a mirror.
 type MirrorStatus struct {
-	// Name tells it from the others.
+	// Name is unique among the mirrors of a cluster.
 	Name string
-	// Resource is what it mirrors.
+	// Resource is the mirrored resource.
 	Resource object.Resource
-	// Form is what its objects are, and Compact tells that they are held as bytes.
+	// Form is the representation of its objects. Compact is true if they are held encoded.
 	Form    Form
 	Compact bool
-	// Namespaces are what it covers; nil is all of them.
+	// Namespaces are the namespaces it covers; nil means all.
 	Namespaces []string
 	// Labels and Fields are its selectors.
 	Labels, Fields string
-	// Dropped are the fields that are left out.
+	// Dropped are the omitted fields.
 	Dropped []string
-	// Handles are the files and lines that asked for it.
+	// Handles are the files and lines that requested it.
 	Handles []string
-	// State is how it does, and Cause why it is not live; nil if it is, or if nothing is
-	// wrong.
+	// State is its state. Cause is why it is not live, or nil if nothing failed.
 	State State
 	Cause error
-	// Objects is how many it has.
+	// Objects is the number of objects.
 	Objects int
-	// Informer has all the rest: sources, subscribers, quarantine and counts.
+	// Informer has the details: sources, subscribers, quarantine and counters.
 	Informer informer.Status
 }
 
-// String returns one line for people: name, state, number of objects, cause.
+// String returns one line: name, state, number of objects, cause.
 func (m MirrorStatus) String() string {
 	objects := "objects"
 	if m.Objects == 1 {
@@ -136,7 +135,7 @@ func (m MirrorStatus) String() string {
 	return text
 }
 
-// Status returns the present figures. It waits for batches that are being applied.
+// Status returns the current status. It waits for batches that are being applied.
 func (c *Cluster) Status() Status {
 	st := Status{Server: c.client.Host(), Listing: c.budget.InUse(), Lists: c.budget.Size()}
 	c.mu.Lock()
@@ -168,7 +167,7 @@ func (c *Cluster) statusOf(m *mirror) MirrorStatus {
 	return st
 }
 
-// stateOf sums up an informer's status.
+// stateOf derives a mirror's state from its informer's status.
 func stateOf(inf informer.Status, missing bool) (State, error) {
 	var cause error
 	for i := range inf.Sources {

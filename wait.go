@@ -8,11 +8,10 @@ import (
 	"github.com/tarnproject/tarn/informer"
 )
 
-// WaitSynced waits until every mirror has its state, those too that are asked for
-// meanwhile. When the context is done, or Run ends, before that, the error is a
-// [*NotSyncedError], which tells for each mirror that is missing what keeps it, and
-// unwraps to these causes: the API's Forbidden, or a [*NotServedError]. One that is
-// broken holds up no other.
+// WaitSynced blocks until every mirror is synced, including those declared meanwhile. If the
+// context is done or Run ends first, the error is a [*NotSyncedError]. It names each mirror
+// that is not synced and why, and unwraps to these causes, such as the API's Forbidden or a
+// [*NotServedError]. A mirror that fails does not delay the others.
 func (c *Cluster) WaitSynced(ctx context.Context) error {
 	waited := map[*mirror]bool{}
 	var missing []*informer.NotSyncedError
@@ -34,8 +33,7 @@ func (c *Cluster) WaitSynced(ctx context.Context) error {
 	return &NotSyncedError{Cause: c.whyNot(missing[0].Cause), Mirrors: missing}
 }
 
-// waitSynced waits for one mirror. A mirror that is not wanted any more need not have any
-// state.
+// waitSynced waits for one mirror. It ignores a mirror that has been released.
 func (m *mirror) waitSynced(ctx context.Context) *informer.NotSyncedError {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +45,7 @@ func (m *mirror) waitSynced(ctx context.Context) *informer.NotSyncedError {
 	return e
 }
 
-// whyNot adds to a cause what only the cluster knows.
+// whyNot adds the state of the cluster to a cause.
 func (c *Cluster) whyNot(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 
 // Some measures are of a whole process: of its processor time, collector and all, or of
 // its heap. Each turn of such a measure is a process of its own, which is this program
-// started anew with a job, so that neither side has the other's heap or warm caches.
+// restarted with a job, so that neither side has the other's heap or warm caches.
 
 // job is one turn of one side.
 type job struct {
@@ -57,7 +57,7 @@ type sample struct {
 	Content uint64 `json:"content,omitempty"`
 }
 
-// name tells jobs apart.
+// name identifies a job.
 func (j job) name() string {
 	r, name := j.Replay, j.Measure
 	if j.Handlers > 0 {

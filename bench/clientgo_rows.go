@@ -15,7 +15,7 @@ import (
 )
 
 // The adapters of package clientgo, beside what they stand in for: the workloads of
-// client-go's own benchmarks, written anew.
+// client-go's own benchmarks, reimplemented.
 
 // adapterQueue is BenchmarkQueue: a hundred keys, one after the other, in a new queue each
 // time, which is made before the clock runs; and the same in one queue.
@@ -101,7 +101,7 @@ func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 }
 
 // adapterIndexer is BenchmarkIndexer: 5,000 objects are written again and again, and the
-// value in their index stays as it is.
+// value in their index stays the same.
 func adapterIndexer(l *lab) []Row {
 	objects := make([]string, 5000)
 	for i := range objects {

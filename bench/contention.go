@@ -8,7 +8,7 @@ import (
 	"github.com/tarnproject/tarn/bench/pods"
 )
 
-// getP99 measures single calls of Get: while nobody writes, and while another goroutine
+// getP99 measures single calls of Get: without a writer, and while another goroutine
 // updates objects as fast as it can.
 func getP99(l *lab) []Row {
 	calls := max(1_000, int(l.turn/(500*time.Nanosecond))) // about a turn of them

@@ -1,6 +1,6 @@
 package main
 
-// quietGet measures a Get of a random object while nobody writes.
+// quietGet measures a Get of a random object without a writer.
 func quietGet(l *lab) []Row {
 	at := 0
 	tarn := func(n int) {

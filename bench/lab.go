@@ -183,7 +183,7 @@ func (l *lab) successors() []pod {
 	return out
 }
 
-// copies returns every object once more: the same versions, decoded anew, as when a list is
+// copies returns every object once more: the same versions, decoded again, as when a list is
 // asked for again and nothing has happened.
 func (l *lab) copies() []pod {
 	out := make([]pod, len(l.pods))

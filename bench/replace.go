@@ -5,7 +5,7 @@ import (
 )
 
 // replaceUnchanged measures a list that says what both stores hold already: the same
-// versions, in objects decoded anew.
+// versions, in objects decoded again.
 func replaceUnchanged(l *lab) []Row {
 	again := l.copies()
 	list, batch := untyped(again), listed(l.lastVersion(), again)

@@ -36,7 +36,7 @@ type Figure struct {
 	// Statistic says.
 	Rounds    []float64 `json:"rounds,omitempty"`
 	Statistic string    `json:"statistic,omitempty"`
-	// Counted tells whether Allocs and Bytes, per operation, were counted.
+	// Counted is whether Allocs and Bytes, per operation, were counted.
 	Counted bool    `json:"counted,omitempty"`
 	Allocs  float64 `json:"allocs"`
 	Bytes   float64 `json:"bytes"`

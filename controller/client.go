@@ -27,36 +27,36 @@ type API[T, W, P, A, D any] interface {
 	// Apply is server-side apply, of an object or a part of it when a subresource is named.
 	// config is an apply configuration, an object, or anything else that becomes JSON.
 	Apply(ctx context.Context, key object.Key, config any, opts A, subresource ...string) (T, error)
-	// DeleteReturningUID asks for an object to be deleted, and returns its UID, or "" if
-	// the server does not say.
+	// DeleteReturningUID deletes an object and returns its UID, or "" if the response does
+	// not have it.
 	DeleteReturningUID(ctx context.Context, key object.Key, opts D) (object.UID, error)
-	// CheckAttempts returns a context with which the other methods ask check before each
-	// attempt to send a request, retries included. If it returns an error the attempt is
-	// not sent, there is no other, and the method returns an error that wraps it.
+	// CheckAttempts returns a context with which the other methods call check before each
+	// attempt of a request, retries included. If check returns an error, the attempt is not
+	// sent and not retried, and the method returns an error that wraps it.
 	CheckAttempts(ctx context.Context, check func() error) context.Context
 }
 
-// Client writes objects of which there is a cache, and remembers what it wrote until the
-// cache shows it: the key in whose reconcile something was written, and [Client.Get],
-// wait for that. What exactly is waited for, [informer.Writes] says. Before each attempt
-// of a write, retries included, it asks the fence of the context. Its methods are those of
-// the [API], and may be called from any goroutine; pass them the context of the reconcile.
+// Client writes objects that an informer caches, and tracks each write until the cache has
+// it: the key whose reconcile made the write is not reconciled before, and [Client.Get]
+// returns [ErrStaleCache]. See [informer.Writes] for the details. Before each attempt of a
+// write, retries included, it checks the fence of the context. Its methods are those of the
+// [API] and safe for concurrent use; pass them the context of the reconcile.
 //
-// Dry runs are for the API itself: no cache will ever show them.
+// Use the API itself for dry runs, which no cache will ever have.
 type Client[T metav1.Object, W, P, A, D any] struct {
 	api API[T, W, P, A, D]
 	inf *informer.Informer[T]
 }
 
-// NewClient makes a client for the objects of an informer.
+// NewClient returns a client for the objects of an informer.
 func NewClient[T metav1.Object, W, P, A, D any](api API[T, W, P, A, D], inf *informer.Informer[T]) *Client[T, W, P, A, D] {
 	return &Client[T, W, P, A, D]{api: api, inf: inf}
 }
 
-// Get returns the object of a key from the cache. The error wraps [ErrStaleCache] if that
-// is older than what this process wrote to the key; return it from the reconcile. If the
-// cache will never show what was written, the error says why: it wraps
-// [informer.ErrNotCovered] for an object outside of the informer's selection, and is an
+// Get returns the object with the given key from the cache. The error wraps [ErrStaleCache]
+// if the cache is older than this process's last write to the key; return it from the
+// reconcile. If the cache will never have that write, the error is the reason: it wraps
+// [informer.ErrNotCovered] for an object outside the informer's selection, and is an
 // [*informer.QuarantinedError] for one that the informer could not read.
 func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) {
 	pending, err := c.inf.Writes().Check(key)
@@ -75,8 +75,8 @@ func (c *Client[T, W, P, A, D]) Create(ctx context.Context, obj T, opts W) (T, e
 	return c.write(ctx, keyOf(obj), func(ctx context.Context) (T, error) { return c.api.Create(ctx, obj, opts) })
 }
 
-// Update replaces an object. One that removes the last finalizer of an object that is
-// being deleted is shown when the object is deleted.
+// Update replaces an object. An update that removes the last finalizer of an object in
+// deletion counts as cached when the object is deleted from the cache.
 func (c *Client[T, W, P, A, D]) Update(ctx context.Context, obj T, opts W) (T, error) {
 	return c.write(ctx, keyOf(obj), func(ctx context.Context) (T, error) { return c.api.Update(ctx, obj, opts) })
 }
@@ -92,14 +92,14 @@ func (c *Client[T, W, P, A, D]) Patch(ctx context.Context, key object.Key, patch
 }
 
 // Apply is server-side apply of a configuration, to an object or a part of it when a
-// subresource is named. A conflict with another field manager is an error, which the
-// controller reports; it does not go away by trying again.
+// subresource is named. A conflict with another field manager is an error that the
+// controller reports; a retry does not resolve it.
 func (c *Client[T, W, P, A, D]) Apply(ctx context.Context, key object.Key, config any, opts A, subresource ...string) (T, error) {
 	return c.write(ctx, key, func(ctx context.Context) (T, error) { return c.api.Apply(ctx, key, config, opts, subresource...) })
 }
 
-// Delete asks for an object to be deleted. The cache shows that when the object is gone
-// or has a deletion time: finalizers may keep it for long.
+// Delete deletes an object. The deletion counts as cached when the object is deleted from the
+// cache or has a deletion timestamp, because finalizers may keep it for a long time.
 func (c *Client[T, W, P, A, D]) Delete(ctx context.Context, key object.Key, opts D) error {
 	begun := c.inf.Writes().Begin(key)
 	var uid object.UID
@@ -128,13 +128,13 @@ func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do fu
 	case errors.Is(err, informer.ErrNoVersion):
 		return obj, nil // nothing was stored, or the answer does not say what
 	case err != nil:
-		return obj, fmt.Errorf("%s: written, but not noted: %w", c.inf.Name(), err)
+		return obj, fmt.Errorf("%s: written, but not tracked: %w", c.inf.Name(), err)
 	}
 	noteWrite(ctx, write{c, keyOf(obj)})
 	return obj, nil
 }
 
-// fenced has a request sent while the fence of the context is open.
+// fenced sends a request only while the fence of the context is open.
 func (c *Client[T, W, P, A, D]) fenced(ctx context.Context, do func(ctx context.Context) error) error {
 	f := fenceOf(ctx)
 	if f == nil {
@@ -158,14 +158,14 @@ func (c *Client[T, W, P, A, D]) fenced(ctx context.Context, do func(ctx context.
 	return err
 }
 
-// unsentError is a write of which the fence stopped an attempt. The error of the attempt
-// before that is in its text only: it does not make this one a failure.
+// unsentError reports that the fence prevented an attempt of a write. The error of the
+// previous attempt is only in its text, so that the reconcile counts as fenced, not failed.
 type unsentError struct{ err, fence error }
 
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.fence }
 
-// noteWrite notes a write with the reconcile of a context.
+// noteWrite records a write in the reconcile of a context.
 func noteWrite(ctx context.Context, w write) {
 	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
 		s.wrote(w)

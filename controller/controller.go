@@ -11,27 +11,26 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// Func reconciles one key: it looks at what is so now and does what has to be done. It
-// is called by several workers at a time, but for one key only once at a time. It should
-// heed its context.
+// Func reconciles one key: it reads the current state and changes it towards the desired
+// one. Several workers call it concurrently, but never for the same key. It should return
+// when its context is done.
 type Func[K comparable] func(ctx context.Context, key K) (Result, error)
 
-// Controller has workers reconcile the keys of its sources. Make one with [New].
+// Controller reconciles the keys of its sources. Create one with [New].
 //
-// What it guarantees, while it runs:
+// Guarantees while it runs:
 //
-//   - A key is reconciled after each change that a source told of, and not by two workers
-//     at a time. Changes that come while it waits are one.
-//   - What failed is tried again, later and later, as Options say.
-//   - No reconcile begins while the fence is closed, or while a mirror lacks what earlier
-//     reconciles of the key wrote.
-//   - Run returns when all goroutines have ended, except those of reconciles that do not
-//     heed their context; these it names.
+//   - A key is reconciled after each change that a source reports, and by one worker at a
+//     time. Changes that arrive while a key waits are coalesced.
+//   - Failed keys are retried with back-off, as Options define.
+//   - No reconcile starts while the fence is closed, or while a cache lacks writes of earlier
+//     reconciles of the key.
+//   - Run returns when all goroutines have ended, except those of reconciles that ignore
+//     their context; the error names them.
 //
-// All methods may be called from any goroutine. Run may be called again after it has
-// returned; nothing but figures is kept from one run to the next. Rejected: one queue
-// for the whole life, filled also while another process leads. It would grow with every
-// object that is ever deleted.
+// All methods are safe for concurrent use. Run may be called again after it has returned;
+// only counters are kept between runs. Rejected: one queue for all runs that is also filled
+// while another process leads. It would grow with every deleted object.
 type Controller[K comparable] struct {
 	name      string
 	reconcile Func[K]
@@ -43,11 +42,11 @@ type Controller[K comparable] struct {
 	failures failures[K]
 
 	mu   sync.Mutex // guards all below
-	run  *run[K]    // nil while it does not
-	left []K        // when the last run ended
+	run  *run[K]    // nil while the controller does not run
+	left []K        // keys that were left when the last run ended
 }
 
-// New makes a controller. The name is for people: it is in errors, logs and Status.
+// New returns a controller. The name appears in errors, logs and Status.
 func New[K comparable](name string, reconcile Func[K], opts Options[K], sources ...Source[K]) (*Controller[K], error) {
 	switch {
 	case name == "":
@@ -55,7 +54,7 @@ func New[K comparable](name string, reconcile Func[K], opts Options[K], sources 
 	case reconcile == nil:
 		return nil, fmt.Errorf("controller %s: no reconcile function", name)
 	case len(sources) == 0:
-		return nil, fmt.Errorf("controller %s: no sources; controller.For makes one of an informer", name)
+		return nil, fmt.Errorf("controller %s: no sources; use controller.For(informer)", name)
 	}
 	for i := range sources {
 		if sources[i].Run == nil {
@@ -76,11 +75,11 @@ func (c *Controller[K]) Name() string { return c.name }
 
 func (c *Controller[K]) stopsFirst() {}
 
-// Run reconciles until the context is done, and then ends as Options.Grace says. The
-// errors are that of a source, or that the sources were not ready in time, with causes;
-// a [*LeftError] if a reconcile did not finish within the grace period; and [ErrRunning].
-// Keys that were waiting when Run was to end are no error: the next run, or the next
-// leader, begins with the whole state. They are logged, and listed by Status.
+// Run reconciles until the context is done, and then shuts down as described for
+// Options.Grace. The error is that of a source; or that the sources were not ready in time,
+// with causes; a [*LeftError] if a reconcile did not finish within the grace period; or
+// [ErrRunning]. Keys that were still waiting are no error, because the next run or the next
+// leader starts with the complete state. They are logged and listed by Status.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	r := &run[K]{c: c, fence: fenceOf(ctx), queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers)}
 	if c.opts.Rate > 0 {

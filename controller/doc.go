@@ -1,5 +1,5 @@
-// Package controller turns changes into work: it takes keys from sources, has workers
-// reconcile them, and sees to what goes wrong.
+// Package controller reconciles keys: it takes them from sources, calls a reconcile function
+// from a pool of workers, and retries failures.
 //
 //	c, err := controller.New("web", reconcile, controller.Options[object.Key]{Workers: 4},
 //		controller.For(deployments),                          // its own objects
@@ -11,66 +11,66 @@
 //
 //	func(ctx context.Context, key object.Key) (controller.Result, error)
 //
-// that compares what is with what should be, and does the rest.
+// that compares the current state with the desired one and acts on the difference.
 //
-// The nouns:
+// The types:
 //
-//   - [Controller] has the workers. One key is reconciled by one of them at a time.
-//   - [Source] says which keys to look at: [For], [Owned], [Mapped], [Channel], [Every],
-//     or one of your own. [Predicate] leaves changes out.
-//   - [Result], [Terminal] and ordinary errors are what a reconcile may say.
-//   - [Client] writes to the API and remembers what it wrote.
-//   - [Fence] and [Leadership] say when this process may work; package leader has the one
-//     with Leases. [Led] puts controllers under it.
+//   - [Controller] has the workers. A key is reconciled by one worker at a time.
+//   - [Source] supplies keys: [For], [Owned], [Mapped], [Channel], [Every], or your own.
+//     [Predicate] filters changes.
+//   - [Result], [Terminal] and ordinary errors are the outcomes of a reconcile.
+//   - [Client] writes to the API and tracks its writes.
+//   - [Fence] and [Leadership] decide when this process may work; package leader implements
+//     them with Leases. [Led] runs controllers while this process leads.
 //   - [Run] runs controllers and informers together.
-//   - [Finalizer], [SetOwner] and [Recorder] are for what most controllers need.
+//   - [Finalizer], [SetOwner] and [Recorder] are helpers that most controllers need.
 //
-// # What becomes of a reconcile
+// # Outcomes of a reconcile
 //
-// Done (the zero Result): nothing, until the key changes. After: again when the time has
-// passed. Requeue: again, with back-off. An error: the same, and it is logged and counted;
-// Options.Attempts may put an end to it. [Terminal]: no retry. A panic is an error with a
-// stack, whatever its value wraps. An optimistic-lock conflict with another client's write
-// is tried again without noise. A field-manager conflict of server-side apply is an error.
-// [ErrStaleCache] holds the key back: it is tried again after 5 ms, then later and later,
-// up to once a second; Status.HeldKeys lists it, and a warning is logged after 30 seconds
-// and every 10 minutes.
+// The zero Result: the key is done until it changes. After: reconciled again after that
+// time. Requeue: reconciled again with back-off. An error: the same, and it is logged and
+// counted; Options.Attempts limits the retries. [Terminal]: not retried. A panic is an error
+// with a stack, whatever its value wraps. An optimistic-lock conflict is retried without a
+// log message. A field-manager conflict of server-side apply is an error. [ErrStaleCache]
+// holds the key back: it is retried after 5 ms, then with doubling delays up to one second;
+// Status.HeldKeys lists it, and a warning is logged after 30 seconds and every 10 minutes.
 //
-// # Reading what one wrote
+// # Read-your-writes
 //
-// A cache may be older than what this process wrote. A key is not reconciled while a cache
-// does not show all that earlier reconciles of that key wrote through a [Client], to
-// whatever objects, nor while the cache of [For] lacks any write of this process to the
-// key itself. So a controller that created a pod is not called again before it can see
-// that pod, and one that removed the last finalizer of an object is not called again
-// before the object is deleted. [Client.Get] returns [ErrStaleCache] instead of an object
-// older than a write of this process. What a cache will never show, because the object is
-// outside of its selection or in quarantine, holds no key back; Client.Get returns the
-// cause. A write whose answer was lost is not known.
+// A cache may be older than this process's own writes. A key is not reconciled while a cache
+// lacks a write that an earlier reconcile of that key made through a [Client], to any object,
+// or while the cache of [For] lacks a write of this process to the key itself. So a
+// controller that created a pod is not called again before the cache has that pod, and one
+// that removed the last finalizer of an object is not called again before the object is
+// deleted from the cache. [Client.Get] returns [ErrStaleCache] instead of an object older
+// than a write of this process. A write that a cache will never have, because the object is
+// outside its selection or quarantined, does not hold back a key; Client.Get returns the
+// cause. A write whose response was lost is not tracked.
 //
 // # Priorities
 //
-// The objects that exist when a controller starts, resyncs and what [Every] adds are
-// queued with the priority [Initial], so that changes overtake them; by their age they
-// are still taken in time, see workqueue.Options.
+// Objects that exist when a controller starts, resyncs and keys from [Every] are queued with
+// the priority [Initial], so that changes overtake them. Ageing prevents starvation; see
+// workqueue.Options.
 //
 // # Leadership
 //
-// Informers run outside of [Led] and stay warm. A controller under Led begins when the
-// process wins, with the state as it is then, and ends when it loses: running reconciles
-// are cancelled at once. Before each reconcile and before each attempt of a write of a
-// [Client], retries included, the fence is asked. A deletion that nobody led to see is not told to the next leader, as
-// after a restart; what must be cleaned up needs a [Finalizer].
+// Informers run outside [Led], so their caches stay warm. A controller in Led starts when the
+// process becomes leader, with the complete current state, and stops when it loses
+// leadership: running reconciles are cancelled at once. The fence is checked before each
+// reconcile and before each attempt of a write of a [Client], retries included. As after a
+// restart, a new leader does not receive deletions that happened before its term; cleanup
+// needs a [Finalizer].
 //
-// # The end
+// # Shutdown
 //
-// When the context of Run is done nothing new is begun. What runs has Options.Grace to
-// finish, then its context is cancelled. If that cuts a reconcile short, the error of Run is
-// a [*LeftError], which lists the keys that are left. Keys that only wait, in back-off for
-// instance, are no error: they are logged, and Status has them as Left.
+// When the context of Run is done, no new reconcile starts. Running ones have Options.Grace
+// to finish, then their contexts are cancelled. If that interrupts a reconcile, the error of
+// Run is a [*LeftError] with the keys that are left. Keys that only wait, for example in
+// back-off, are no error: they are logged, and Status lists them as Left.
 //
-// # Where to begin reading
+// # Reading the source
 //
-// run.go is the life of a controller, from its sources to its end; worker.go is one
-// reconcile; notes.go is what is remembered of a key between two.
+// run.go is the lifecycle of a controller, worker.go is one reconcile, and notes.go is the
+// state of a key between two reconciles.
 package controller

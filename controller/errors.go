@@ -3,39 +3,42 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+
+	"github.com/tarnproject/tarn/object"
 )
 
-// What a caller may act on.
+// Errors that callers may compare against.
 var (
 	// ErrRunning is returned by Run while the controller runs, or if a reconcile of an
-	// earlier Run has never returned.
-	ErrRunning = errors.New("controller: running already")
-	// ErrNotLeading is wrapped by every error of a [Fence]: the process may not work now.
+	// earlier Run has not returned.
+	ErrRunning = errors.New("controller: already running")
+	// ErrNotLeading is wrapped by every error of a [Fence].
 	ErrNotLeading = errors.New("controller: this process does not lead")
-	// ErrStaleCache says that a cache is older than this process's own write. A reconcile
-	// that returns it is tried again after 5 ms, and then later and later, up to once a
-	// second. Status lists its key, and a warning is logged after half a minute.
+	// ErrStaleCache means that a cache is older than this process's own write. A reconcile
+	// that returns it is retried after 5 ms, then with doubling delays up to one second.
+	// Status lists its key, and a warning is logged after half a minute.
 	ErrStaleCache = errors.New("controller: the cache is older than this process's own write")
 	// ErrTimeout is the cause of a reconcile's context when Options.Timeout has passed.
 	ErrTimeout = errors.New("controller: the reconcile took longer than Options.Timeout")
 	// ErrStopping is the cause of a reconcile's context when Options.Grace has passed.
-	ErrStopping = errors.New("controller: stopping, and the time to finish is over")
+	ErrStopping = errors.New("controller: stopping, and Options.Grace has passed")
 )
 
-// LeftError says what was not reconciled when a controller ended because its grace period
-// was over.
+// LeftError reports the keys that were not reconciled when a controller's grace period
+// ended.
 type LeftError[K comparable] struct {
-	// Controller is its name.
+	// Controller is the controller's name.
 	Controller string
 	// Waiting are the keys that still had to be reconciled, for the first time or again.
 	Waiting []K
-	// Running are the keys whose reconcile has not returned, though its context was
-	// cancelled. Their goroutines are still there.
+	// Running are the keys whose reconcile has not returned although its context was
+	// cancelled. Their goroutines still run.
 	Running []K
 }
 
-// Error names the first few keys of each sort.
+// Error names the first few keys of each list.
 func (e *LeftError[K]) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "controller %s: ended with", e.Controller)
@@ -61,23 +64,27 @@ func (e *LeftError[K]) Error() string {
 	return b.String()
 }
 
-// PanicError is a panic of a reconcile, or of a function of a source.
+// PanicError reports a panic in a reconcile or in a function of a source.
 type PanicError struct {
-	// Controller is its name.
+	object.PanicError
+	// Controller is the controller's name.
 	Controller string
-	// Where is the key, or the name of the source.
+	// Where is the key that was reconciled, or the name of the source.
 	Where string
-	Value any
-	Stack []byte
 }
 
-// Error says where it happened and what was thrown.
+// newPanicError is called while the goroutine panics, so that it records its stack.
+func newPanicError(controller, where string, value any) *PanicError {
+	return &PanicError{
+		PanicError: object.PanicError{Value: value, Stack: debug.Stack()},
+		Controller: controller, Where: where,
+	}
+}
+
+// Error names the controller, the key or source, and the panic's value.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("controller %s: panic in %s: %v", e.Controller, e.Where, e.Value)
 }
 
-// Unwrap returns what was thrown if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// Unwrap returns the embedded error, never the panic's value.
+func (e *PanicError) Unwrap() error { return &e.PanicError }

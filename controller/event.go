@@ -8,26 +8,26 @@ type EventRecorder interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
 }
 
-// Recorder tells people what was done about objects of type T, as Kubernetes events. Make
-// the EventRecorder it needs with client-go's package tools/events:
+// Recorder records Kubernetes events about objects of type T. Create its EventRecorder with
+// client-go's package tools/events:
 //
 //	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clientset.EventsV1()})
 //	recorder := controller.NewRecorder[*corev1.Pod](broadcaster.NewRecorder(scheme, "web"))
 //
-// Its methods never wait and may be called from any goroutine.
+// Its methods never block and are safe for concurrent use.
 type Recorder[T runtime.Object] struct{ events EventRecorder }
 
-// NewRecorder makes a recorder for objects of one type. Without an EventRecorder it does
+// NewRecorder returns a recorder for objects of one type. With a nil EventRecorder it does
 // nothing.
 func NewRecorder[T runtime.Object](events EventRecorder) Recorder[T] { return Recorder[T]{events} }
 
-// Normal tells that something was done: for what reason, by which action, and in words.
+// Normal records an event of type Normal.
 // Reason and action are short, in UpperCamelCase, such as "Scaled" and "Scaling".
 func (r Recorder[T]) Normal(obj T, reason, action, note string, args ...any) {
 	r.record(obj, "Normal", reason, action, note, args)
 }
 
-// Warning tells that something went wrong.
+// Warning records an event of type Warning.
 func (r Recorder[T]) Warning(obj T, reason, action, note string, args ...any) {
 	r.record(obj, "Warning", reason, action, note, args)
 }

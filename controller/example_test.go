@@ -221,7 +221,7 @@ func ExampleSetOwner() {
 	// Output:
 	// <nil>
 	// Namespace shop true
-	// controller: shop/web is controlled by Namespace shop already
+	// controller: shop/web is already controlled by Namespace shop
 }
 
 func ExampleRecorder() {

@@ -5,36 +5,37 @@ import (
 	"errors"
 )
 
-// Fence says whether this process may work. It is asked before every reconcile and every
-// attempt of a write, from any goroutine, so it must be quick.
+// Fence decides whether this process may work. It is checked before every reconcile and every
+// attempt of a write, so it must be fast and safe for concurrent use.
 type Fence interface {
-	// Check returns nil if work may begin now, and otherwise an error that wraps
-	// [ErrNotLeading]. It may be asked again: a lease that was late can be renewed.
+	// Check returns nil if work may start now, and otherwise an error that wraps
+	// [ErrNotLeading]. A later call may return nil again, after a late renewal of a lease.
 	Check() error
-	// Lost is closed when it is certain that this fence will not open again.
+	// Lost is closed when this fence will not open again.
 	Lost() <-chan struct{}
 }
 
-// Leadership gives this process fences, one after the other. Package leader has the one
-// with Leases.
+// Leadership provides a fence for each term of leadership. Package leader implements it with
+// Leases.
 type Leadership interface {
-	// Run tries to lead until the context is done. Each time it wins it calls lead, with
-	// a context that ends when leadership is lost or ctx is done, and waits for it to
-	// return; it goes on leading meanwhile, if it can. What lead returns early, or as an
-	// error, ends Run.
+	// Run campaigns until the context is done. Each time it wins it calls lead, with a
+	// context that ends when leadership is lost or ctx is done, and keeps leadership, if
+	// possible, until lead has returned. If lead returns an error, or returns before its
+	// context is done, Run returns.
 	Run(ctx context.Context, lead func(ctx context.Context, fence Fence) error) error
 }
 
 type fenceKey struct{}
 
-// WithFence puts a fence into a context: controllers that run with it, and clients that
-// write with it, ask the fence first. [Led] does this.
+// WithFence returns a context with a fence. Controllers that run with it and clients that
+// write with it check the fence first. [Led] does this.
 func WithFence(ctx context.Context, f Fence) context.Context {
 	return context.WithValue(ctx, fenceKey{}, f)
 }
 
-// MayWrite asks the fence of a context; without one the answer is yes. A [Client] asks by
-// itself. Whoever changes something else from a reconcile asks right before.
+// MayWrite checks the fence of a context; it returns nil without one. A [Client] does this
+// itself. A reconcile that changes anything by other means calls MayWrite immediately
+// before.
 func MayWrite(ctx context.Context) error {
 	if f := fenceOf(ctx); f != nil {
 		return f.Check()
@@ -47,9 +48,9 @@ func fenceOf(ctx context.Context) Fence {
 	return f
 }
 
-// Led returns a Runner that runs controllers while this process leads. They end when it
-// no longer does, and begin again when it wins again. Informers do not belong here: run
-// them beside it, so that they stay warm.
+// Led returns a Runner that runs controllers while this process leads. They stop when it loses
+// leadership and start again when it wins again. Run informers next to it, not in it, so that
+// their caches stay warm.
 func Led(l Leadership, controllers ...Runner) Runner { return &led{l, controllers} }
 
 type led struct {

@@ -16,7 +16,7 @@ type Object interface {
 }
 
 // Finalizer is a name in metadata.finalizers, such as "example.com/volume". An object
-// that has one stays, with a deletion time, until it is removed.
+// with finalizers that is deleted stays, with a deletion timestamp, until they are removed.
 type Finalizer string
 
 // On reports whether the object has the finalizer.
@@ -24,8 +24,8 @@ func (f Finalizer) On(obj metav1.Object) bool {
 	return slices.Contains(obj.GetFinalizers(), string(f))
 }
 
-// Add adds the finalizer to the object, which must not be one of a mirror, and reports
-// whether it was not there.
+// Add adds the finalizer to the object, which must not be shared with a cache, and reports
+// whether it was missing.
 func (f Finalizer) Add(obj metav1.Object) bool {
 	if f.On(obj) {
 		return false
@@ -34,8 +34,8 @@ func (f Finalizer) Add(obj metav1.Object) bool {
 	return true
 }
 
-// Remove removes the finalizer from the object, which must not be one of a mirror, and
-// reports whether it was there.
+// Remove removes the finalizer from the object, which must not be shared with a cache, and
+// reports whether it was present.
 func (f Finalizer) Remove(obj metav1.Object) bool {
 	if !f.On(obj) {
 		return false
@@ -44,17 +44,17 @@ func (f Finalizer) Remove(obj metav1.Object) bool {
 	return true
 }
 
-// Updater is the verb that [Finalize] needs; a [Client] has it.
+// Updater is what [Finalize] writes through; [Client] implements it.
 type Updater[T, W any] interface {
 	// Update replaces an object.
 	Update(ctx context.Context, obj T, opts W) (T, error)
 }
 
-// Finalize sees to the finalizer of an object, which may be one of a mirror. If the
-// object is not being deleted it adds the finalizer where it is missing, and returns the
-// object as it is then. If it is being deleted and has the finalizer, it calls cleanup
-// and, once that succeeds, removes it; gone is then true, and there is no more to do.
-func Finalize[T Object, W any](ctx context.Context, api Updater[T, W], obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, gone bool, err error) {
+// Finalize maintains the finalizer of an object, which may be shared with a cache. If the
+// object is not in deletion, it adds the finalizer if that is missing, and returns the
+// current object. If the object is in deletion and has the finalizer, it calls cleanup and,
+// if that succeeds, removes the finalizer; deleted is then true, and nothing is left to do.
+func Finalize[T Object, W any](ctx context.Context, api Updater[T, W], obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
 	var opts W
 	deleting := obj.GetDeletionTimestamp() != nil
 	if deleting != f.On(obj) {

@@ -6,20 +6,19 @@ import (
 	"sync"
 )
 
-// Runner is something that runs until its context is done and returns when its last
-// goroutine has ended: a [Controller], what [Led] returns, an informer. It returns nil if
-// nothing went wrong.
+// Runner runs until its context is done and returns when its last goroutine has ended: a
+// [Controller], the result of [Led], an informer. It returns nil after a clean stop.
 type Runner interface {
-	// Run returns when the context is done, or something failed.
+	// Run returns when the context is done or after a failure.
 	Run(ctx context.Context) error
 }
 
-// stopsFirst marks the Runners that read and use the others.
+// stopsFirst marks the Runners that depend on the others.
 type stopsFirst interface{ stopsFirst() }
 
-// Run runs everything until the context is done or the first fails, which stops the
-// rest. It returns when all have ended, with all their errors joined. Controllers end
-// first; the others, such as informers, go on until they have.
+// Run runs all Runners until the context is done or one fails, which stops the others. It
+// returns when all have ended, with their errors joined. Controllers stop first; the others,
+// such as informers, run until all controllers have ended.
 func Run(ctx context.Context, parts ...Runner) error {
 	first, stop := context.WithCancel(ctx)
 	defer stop()

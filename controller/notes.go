@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// notes is what is remembered of keys between their reconciles. Most have none.
+// notes is the state of keys between their reconciles. Most keys have none.
 type notes[K comparable] struct {
-	n atomic.Int64 // len(of): where there is nothing, nobody takes the lock
+	n atomic.Int64 // len(of), so that the common empty case takes no lock
 
 	mu   sync.Mutex // guards all below
 	of   map[K]*note
-	room int // notes before those that are not needed are swept out
+	room int // number of notes that triggers a sweep
 }
 
 type note struct {
 	failures int     // in a row
-	limited  bool    // the limiter counts the key
-	writes   []write // that caches may not show yet
+	limited  bool    // the limiter has a count for the key
+	writes   []write // writes that caches may not have yet
 	fenced   bool    // put back because the fence was closed
 	held     held
 }
 
-// held is how long a key has been held back because of a stale cache. The zero held is
-// that of a key that is not.
+// held records how long a key has been held back because of a stale cache. It is zero for
+// other keys.
 type held struct {
 	since   time.Time
 	retries int
@@ -34,17 +34,17 @@ type held struct {
 }
 
 const (
-	// A key that is held back is tried again after holdLeast, then after twice that, and
-	// so on up to holdMost.
+	// A key that is held back is retried after holdLeast, then with doubling delays up to
+	// holdMost.
 	holdLeast = 5 * time.Millisecond
 	holdMost  = time.Second
-	// A key that has been held back for heldLong is worth a warning, and another one
-	// every heldAgain.
+	// A warning is logged when a key has been held back for heldLong, and again every
+	// heldAgain.
 	heldLong  = 30 * time.Second
 	heldAgain = 10 * time.Minute
 )
 
-// note returns the key's note, and makes one if there is none.
+// note returns the key's note, creating it if necessary.
 func (n *notes[K]) note(key K) *note {
 	if n.of == nil {
 		n.of, n.room = map[K]*note{}, 64
@@ -66,7 +66,7 @@ func (n *notes[K]) remove(key K) {
 	n.n.Store(int64(len(n.of)))
 }
 
-// sweep forgets writes that are shown, of keys that may never be looked at again.
+// sweep removes cached writes, for keys that may never be reconciled again.
 func (n *notes[K]) sweep() {
 	for key, e := range n.of {
 		if e.prune(); e.blank() {
@@ -80,14 +80,15 @@ func (e *note) blank() bool {
 	return e.failures == 0 && !e.limited && len(e.writes) == 0 && !e.putBack()
 }
 
-// putBack reports whether the key is still to be reconciled for what it was taken for.
+// putBack reports whether the key was put back without a reconcile.
 func (e *note) putBack() bool { return e.fenced || e.held.retries > 0 }
 
 func (e *note) prune() {
 	e.writes = slices.DeleteFunc(e.writes, func(w write) bool { return !w.to.pending(w.key) })
 }
 
-// look calls f with the key's note, if there is one, and removes it if it is blank then.
+// look calls f with the key's note, if there is one, and removes it if it is empty after
+// that.
 func (n *notes[K]) look(key K, f func(e *note)) {
 	if n.n.Load() == 0 {
 		return
@@ -108,7 +109,7 @@ func (n *notes[K]) attempt(key K) int {
 	return attempt
 }
 
-// failed counts a failure and returns how many there are in a row.
+// failed counts a failure and returns the number of consecutive ones.
 func (n *notes[K]) failed(key K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,17 +118,18 @@ func (n *notes[K]) failed(key K) int {
 	return e.failures
 }
 
-// succeeded forgets the failures.
+// succeeded resets the failures.
 func (n *notes[K]) succeeded(key K) { n.look(key, func(e *note) { e.failures = 0 }) }
 
-// limited notes that the limiter will know the key.
+// limited records that the limiter has a count for the key.
 func (n *notes[K]) limited(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.note(key).limited = true
 }
 
-// forget forgets all but writes, and reports whether the limiter knows the key.
+// forget resets everything except writes, and reports whether the limiter has a count for
+// the key.
 func (n *notes[K]) forget(key K) (limited bool) {
 	n.look(key, func(e *note) {
 		limited = e.limited
@@ -136,7 +138,7 @@ func (n *notes[K]) forget(key K) (limited bool) {
 	return limited
 }
 
-// wrote notes writes of a reconcile.
+// wrote records the writes of a reconcile.
 func (n *notes[K]) wrote(key K, writes []write) {
 	if len(writes) == 0 {
 		return
@@ -161,8 +163,8 @@ func (n *notes[K]) missing(key K) (err error) {
 	return err
 }
 
-// hold notes that the key is held back because of err. It returns for how long now, since
-// when, and whether a warning is due.
+// hold records that the key is held back because of err. It returns the next delay, since
+// when the key is held, and whether a warning is due.
 func (n *notes[K]) hold(key K, err error) (after, since time.Duration, warn bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,16 +181,15 @@ func (n *notes[K]) hold(key K, err error) (after, since time.Duration, warn bool
 	return after, now.Sub(h.since), warn
 }
 
-// fenced notes that the key was put back because of the fence.
+// fenced records that the key was put back because of the fence.
 func (n *notes[K]) fenced(key K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.note(key).fenced = true
 }
 
-// release notes that the key was reconciled, and met neither a stale cache nor a closed
-// fence. Not before: a reconcile that meets a stale cache each time must be held for
-// longer each time.
+// release records that a reconcile met neither a stale cache nor a closed fence. It is called
+// after the reconcile, so that a key whose cache stays stale is held longer each time.
 func (n *notes[K]) release(key K) {
 	n.look(key, func(e *note) { e.fenced, e.held = false, held{} })
 }
@@ -198,7 +199,7 @@ func (n *notes[K]) isPutBack(key K) (is bool) {
 	return is
 }
 
-// heldKeys returns what is held back because of a stale cache, the longest held first.
+// heldKeys returns the keys held back because of a stale cache, longest held first.
 func (n *notes[K]) heldKeys(limit int) (keys []HeldKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,43 +10,43 @@ import (
 )
 
 // Options change how a [Controller] works. The zero Options is ready to use: one worker
-// that tries for ever.
+// and unlimited retries.
 type Options[K comparable] struct {
-	// Workers is how many keys may be reconciled at a time. Defaults to 1.
+	// Workers is how many keys may be reconciled concurrently. Defaults to 1.
 	Workers int
 
-	// Queue is for the queue: back-off, ageing, fairness between groups, metrics.
+	// Queue configures the queue: back-off, ageing, fairness between groups, metrics.
 	// Defaults to the zero workqueue.Options.
 	Queue workqueue.Options[K]
 
-	// Attempts is how often in a row a key may fail before it rests until it changes.
-	// Defaults to 0: it is tried for ever.
+	// Attempts is how often in a row a key may fail before it is no longer retried until it
+	// changes. Defaults to 0: no limit.
 	Attempts int
 
-	// Timeout is how long one reconcile may take before its context is cancelled, with
-	// ErrTimeout as the cause. Defaults to 0: as long as it likes.
+	// Timeout is how long one reconcile may take before its context is cancelled with the
+	// cause ErrTimeout. Defaults to 0: no limit.
 	Timeout time.Duration
 
-	// Rate is how many reconciles may begin in a second, whatever the reason.
-	// Defaults to 0: any number.
+	// Rate limits how many reconciles may start per second.
+	// Defaults to 0: no limit.
 	Rate float64
-	// Burst is how many may begin at once after a pause, under Rate.
+	// Burst is how many reconciles may start at once after a pause, with Rate.
 	// Defaults to the number of workers.
 	Burst int
 
-	// SyncTimeout is how long the sources may take to be ready before Run gives up with
-	// their causes. A negative one is for ever. Defaults to 2 minutes.
+	// SyncTimeout is how long the sources may take to be ready before Run returns an error
+	// with their causes. Negative means no limit. Defaults to 2 minutes.
 	SyncTimeout time.Duration
 
-	// Grace is how long running reconciles may go on when Run is to end, before their
-	// contexts are cancelled; a negative one is no time at all. Defaults to 30 seconds.
+	// Grace is how long running reconciles may take to finish during shutdown before their
+	// contexts are cancelled. Negative means no time. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Errors is of how many keys the last error is kept for Status. Defaults to 100.
+	// Errors is for how many keys Status keeps the last error. Defaults to 100.
 	Errors int
 
-	// Logger gets failed reconciles as warnings, what is not tried again as errors, and
-	// each reconcile at debug level. Defaults to none.
+	// Logger receives failed reconciles as warnings, those that are not retried as errors,
+	// and each reconcile at debug level. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -63,7 +63,7 @@ func (o Options[K]) validate() error {
 	case o.Burst < 0:
 		return fmt.Errorf("controller: Burst is %d; want a positive number, or 0 for the default", o.Burst)
 	case o.Burst > 0 && o.Rate == 0:
-		return errors.New("controller: Burst means nothing without Rate; set both")
+		return errors.New("controller: Burst requires Rate")
 	case o.Errors < 0:
 		return fmt.Errorf("controller: Errors is %d; want a positive number, or 0 for the default", o.Errors)
 	}

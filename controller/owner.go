@@ -9,22 +9,22 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// OwnedError says that an object belongs to somebody else.
+// OwnedError reports that another owner controls an object.
 type OwnedError struct {
-	// Key is that of the object.
+	// Key is the key of the object.
 	Key object.Key
-	// Owner is whom it belongs to.
+	// Owner is the current controller reference.
 	Owner metav1.OwnerReference
 }
 
 // Error names both.
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("controller: %s is controlled by %s %s already", e.Key, e.Owner.Kind, e.Owner.Name)
+	return fmt.Sprintf("controller: %s is already controlled by %s %s", e.Key, e.Owner.Kind, e.Owner.Name)
 }
 
-// SetOwner makes owner, an object of the resource, the one that controls obj: when it is
-// deleted so is obj. obj must not be one of a mirror. The error is an [*OwnedError] if
-// somebody else controls it, or says why owner cannot.
+// SetOwner sets the controller reference of obj to owner, an object of the given resource, so
+// that obj is garbage-collected with it. obj must not be shared with a cache. The error is an
+// [*OwnedError] if obj has another controller, or the reason why owner cannot be one.
 func SetOwner(obj, owner metav1.Object, resource object.Resource) error {
 	key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	switch {
@@ -49,7 +49,7 @@ func SetOwner(obj, owner metav1.Object, resource object.Resource) error {
 	return nil
 }
 
-// OwnerOf returns the reference to who controls an object.
+// OwnerOf returns the controller reference of an object.
 func OwnerOf(obj metav1.Object) (ref metav1.OwnerReference, ok bool) {
 	if by := metav1.GetControllerOf(obj); by != nil {
 		return *by, true

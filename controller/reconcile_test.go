@@ -153,7 +153,7 @@ func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
 		synctest.Wait()
 		f := c.Status().Failures
 		var p *controller.PanicError
-		if len(f) != 1 || !errors.As(f[0].Err, &p) || !errors.Is(p, errOops) || p.Where != "shop/web" || !bytes.Contains(p.Stack, []byte("reconcile_test.go")) {
+		if len(f) != 1 || !errors.As(f[0].Err, &p) || errors.Is(p, errOops) || p.Value != errOops || p.Where != "shop/web" || !bytes.Contains(p.Stack, []byte("reconcile_test.go")) {
 			t.Errorf("%+v", f)
 		}
 		pass(time.Minute)
@@ -349,7 +349,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Timeout is -1":  func() error { _, err := controller.New("x", f, opts{Timeout: -1}, src); return err },
 		"Rate is -1":     func() error { _, err := controller.New("x", f, opts{Rate: -1}, src); return err },
 		"Burst is -1":    func() error { _, err := controller.New("x", f, opts{Burst: -1}, src); return err },
-		"Burst means":    func() error { _, err := controller.New("x", f, opts{Burst: 1}, src); return err },
+		"Burst requires": func() error { _, err := controller.New("x", f, opts{Burst: 1}, src); return err },
 		"Errors is -1":   func() error { _, err := controller.New("x", f, opts{Errors: -1}, src); return err },
 	} {
 		if err := try(); err == nil || !strings.Contains(err.Error(), what) {

@@ -8,19 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Result is what is to become of a key that was reconciled without an error. The zero
-// Result is that it is done. With an error it is not looked at.
+// Result is the outcome of a reconcile without an error. The zero Result means done. With an
+// error it is ignored.
 type Result struct {
-	// After is when the key is to be reconciled again, if nothing changes before.
-	// Defaults to 0: not until then.
+	// After is when to reconcile the key again if it does not change before.
+	// Defaults to 0: only when it changes.
 	After time.Duration
-	// Requeue says that the key is to be reconciled again, with back-off, though nothing
-	// failed; After is then not looked at. Defaults to false.
+	// Requeue reconciles the key again with back-off although nothing failed; After is then
+	// ignored. Defaults to false.
 	Requeue bool
 }
 
-// Terminal wraps an error that trying again would not mend: it is reported, and the key
-// rests until it changes. Terminal(nil) is nil.
+// Terminal wraps an error that a retry would not fix: it is reported, and the key is not
+// reconciled until it changes. Terminal(nil) is nil.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -33,21 +33,22 @@ type terminalError struct{ cause error }
 func (e *terminalError) Error() string { return "not to be retried: " + e.cause.Error() }
 func (e *terminalError) Unwrap() error { return e.cause }
 
-// verdict is what the controller makes of an error.
+// verdict classifies the error of a reconcile.
 type verdict uint8
 
-// Of several errors that were joined, the one whose verdict comes first here decides.
+// For joined errors, the verdict that comes first here wins.
 const (
-	fine     verdict = iota // there is none
-	final                   // to be reported
-	panicked                // to be reported with its stack and tried again
-	failed                  // to be reported and tried again
-	conflict                // another client wrote first; to be tried again
-	stale                   // a cache is older than a write of ours; to be held back
-	fenced                  // the process may not work any more
+	fine     verdict = iota // no error
+	final                   // reported, not retried
+	panicked                // reported with its stack and retried
+	failed                  // reported and retried
+	conflict                // another client wrote first; retried
+	stale                   // a cache is older than this process's write; held back
+	fenced                  // the fence is closed
 )
 
-// judge looks at an error. The value of a panic is not looked into: it may wrap anything.
+// judge classifies an error. It does not inspect the value of a panic, which may wrap
+// anything.
 func judge(err error) verdict {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		switch e := e.(type) {

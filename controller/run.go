@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,20 +15,20 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// State is where a controller is in its life. They follow each other in this order.
+// State is the state of a controller. The states follow each other in this order.
 type State uint8
 
 // The states.
 const (
-	// Idle: it does not run, or does not lead.
+	// Idle: the controller does not run, or the process does not lead.
 	Idle State = iota
-	// Starting: it waits until its sources are ready.
+	// Starting: waiting for the sources to be ready.
 	Starting
 	// Working: keys are reconciled.
 	Working
-	// Draining: nothing new is begun, what runs may finish.
+	// Draining: no new reconcile starts, running ones may finish.
 	Draining
-	// Cancelled: the contexts of what still runs are cancelled.
+	// Cancelled: the contexts of the running reconciles are cancelled.
 	Cancelled
 )
 
@@ -42,7 +41,7 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// run is one life of a controller: from its sources to its end.
+// run is one call of Run.
 type run[K comparable] struct {
 	c     *Controller[K]
 	fence Fence           // nil: none
@@ -51,10 +50,10 @@ type run[K comparable] struct {
 	rate  *rate.Limiter // nil: none
 	notes notes[K]
 	state atomic.Uint32
-	cut   atomic.Bool // a reconcile failed after its context was cancelled for want of grace
+	cut   atomic.Bool // a reconcile failed after its context was cancelled at the end of Grace
 
-	intake  context.Context // ends when nothing new is to begin
-	work    context.Context // ends when what runs is to end
+	intake  context.Context // done when no new reconcile may start
+	work    context.Context // done when running reconciles must end
 	workers []worker[K]
 	serving sync.WaitGroup // the workers
 
@@ -64,12 +63,12 @@ type run[K comparable] struct {
 	cancel context.CancelCauseFunc
 }
 
-// lastWait is how long reconciles may take to heed their cancelled context.
+// lastWait is how long Run waits for reconciles whose context is cancelled.
 const lastWait = 10 * time.Second
 
 func (r *run[K]) enter(s State) { r.state.Store(uint32(s)) }
 
-// live goes through the states. stuck tells that reconciles have not returned.
+// live goes through the states. stuck is true if reconciles have not returned.
 func (r *run[K]) live(ctx context.Context) (stuck bool, err error) {
 	r.enter(Starting)
 	r.intake, r.stop = context.WithCancel(ctx)
@@ -93,7 +92,7 @@ func (r *run[K]) live(ctx context.Context) (stuck bool, err error) {
 	r.stop()
 	r.enter(Draining)
 	stuck = !r.drain()
-	feeding.Wait() // after: a slow source must not put off that reconciles are cancelled
+	feeding.Wait() // last, because a slow source must not delay the cancellation of reconciles
 	r.leave()
 	r.queue.ShutDown()
 	r.enter(Idle)
@@ -112,7 +111,7 @@ func (r *run[K]) fail(err error) {
 func (r *run[K]) feed(s *Source[K]) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.fail(&PanicError{Controller: r.c.name, Where: "source " + s.Name, Value: p, Stack: debug.Stack()})
+			r.fail(newPanicError(r.c.name, "source "+s.Name, p))
 		}
 	}()
 	in := &Intake[K]{
@@ -124,12 +123,12 @@ func (r *run[K]) feed(s *Source[K]) {
 	}
 }
 
-// endTogether is how long after its informers a controller may be told to end.
+// endTogether is the grace period between the end of an informer and that of its controller.
 const endTogether = time.Second
 
-// ending reports whether a source's error came because everything ends. A program that ends
-// stops its informers and its controllers at once, in no order: an informer that has
-// stopped is a failure if the controller is to go on for a while.
+// ending reports whether a source failed because the program shuts down. That stops
+// informers and controllers in any order, so a stopped informer is a failure only if the
+// controller keeps running for a while.
 func (r *run[K]) ending(err error) bool {
 	if errors.Is(err, informer.ErrStopped) {
 		select {
@@ -155,7 +154,7 @@ func (r *run[K]) ready() bool {
 			continue
 		}
 		if err := s.Ready(ctx); err != nil && !r.ending(err) {
-			// After the time is over the others tell at once what keeps them too.
+			// After the timeout the other sources return their causes at once.
 			errs = append(errs, fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 		}
 	}
@@ -165,7 +164,7 @@ func (r *run[K]) ready() bool {
 	return r.intake.Err() == nil
 }
 
-// drain lets what runs come to its end, and reports whether it did.
+// drain waits for running reconciles, and reports whether all have ended.
 func (r *run[K]) drain() bool {
 	ended := make(chan struct{})
 	go func() {
@@ -194,7 +193,8 @@ func (r *run[K]) drain() bool {
 	}
 }
 
-// leave reports what is left. After leadership was lost, what waits is the next leader's.
+// leave reports the keys that are left. After a loss of leadership the next leader
+// reconciles them.
 func (r *run[K]) leave() {
 	s := r.queue.Snapshot()
 	left := &LeftError[K]{Controller: r.c.name}
@@ -204,7 +204,7 @@ func (r *run[K]) leave() {
 	if !r.isLost() {
 		seen := map[K]bool{}
 		for _, item := range slices.Concat(s.Waiting, s.Again, s.Delayed) {
-			// What is delayed after a success has been done for now.
+			// A delay after a success is not left work.
 			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isPutBack(item.Key) {
 				continue
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// scope is the context of one reconcile. It collects what is written meanwhile.
+// scope is the context of one reconcile. It collects its writes.
 type scope[K comparable] struct {
 	context.Context
 	log     *slog.Logger
@@ -21,23 +21,22 @@ type scope[K comparable] struct {
 	writes []write
 }
 
-// write is one that a cache may not show yet.
+// write is a write that a cache may not have yet.
 type write struct {
 	to  cache
 	key object.Key
 }
 
-// stale returns the error of a cache that does not show the write.
+// stale returns the error for a cache that lacks the write.
 func (w write) stale() error { return fmt.Errorf("%s %s: %w", w.to.name(), w.key, ErrStaleCache) }
 
-// cache knows whether a write to a key is not shown yet.
+// cache reports whether it lacks a write to a key.
 type cache interface {
 	pending(key object.Key) bool
 	name() string
 }
 
-// reconciling is what a context knows of the reconcile that it belongs to, whatever the
-// type of its key.
+// reconciling is the reconcile that a context belongs to, for any type of key.
 type reconciling interface {
 	wrote(w write)
 	number() int
@@ -76,8 +75,8 @@ func (s *scope[K]) attrs(took time.Duration) []slog.Attr {
 	return []slog.Attr{slog.String("key", fmt.Sprint(s.key)), slog.Int("attempt", s.attempt), slog.Duration("duration", took)}
 }
 
-// Attempt returns which attempt in a row the reconcile of a context is, from 1 on, and 0
-// for a context that is none of a reconcile.
+// Attempt returns the number of consecutive attempts of the reconcile that the context
+// belongs to, starting at 1. It returns 0 for other contexts.
 func Attempt(ctx context.Context) int {
 	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
 		return s.number()
@@ -85,8 +84,8 @@ func Attempt(ctx context.Context) int {
 	return 0
 }
 
-// Logger returns the controller's logger with the key and attempt of the reconcile that
-// the context is of. For another context it discards.
+// Logger returns the controller's logger with the key and attempt of the reconcile that the
+// context belongs to. For other contexts it discards everything.
 func Logger(ctx context.Context) *slog.Logger {
 	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
 		return s.logger()

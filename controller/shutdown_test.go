@@ -239,7 +239,9 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 			func(context.Context, *controller.Intake[object.Key]) error { panic(errOops) },
 		} {
 			err := newController(t, f, options{}, controller.Source[object.Key]{Name: "disk", Run: run}).Run(t.Context())
-			if !errors.Is(err, errOops) || !strings.Contains(err.Error(), "source disk") {
+			var p *object.PanicError
+			failed, panicked := errors.Is(err, errOops), errors.As(err, &p) && p.Value == errOops
+			if failed == panicked || !strings.Contains(err.Error(), "source disk: oops") {
 				t.Error(err)
 			}
 		}

@@ -3,35 +3,34 @@ package controller
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// Initial is the priority of keys that are looked at for completeness, not because
-// something happened: the state at the start, resyncs, what [Every] adds.
+// Initial is the priority of keys that are reconciled without a change: the state at the
+// start, resyncs, and keys from [Every].
 const Initial = -100
 
-// Source says which keys a controller is to look at. It is a value of functions; all but
-// Run may be nil. One source may serve several controllers, and several runs of each.
+// Source supplies a controller with keys. Only Run is required. One source may serve several
+// controllers, and several runs of each.
 type Source[K comparable] struct {
-	// Name is what it is called in errors.
+	// Name appears in errors.
 	Name string
-	// Ready waits until what reconciles will read is there. Workers begin when all
+	// Ready blocks until the data that reconciles read is available. Workers start when all
 	// sources are ready.
 	Ready func(ctx context.Context) error
 	// Run adds keys until the context is done, and returns when its last goroutine has
 	// ended. An error before that ends the controller.
 	Run func(ctx context.Context, in *Intake[K]) error
-	// Pending reports whether a mirror lacks a write of this process to the key's own
-	// object. While it does the key is not reconciled.
+	// Pending reports whether the cache lacks a write of this process to the key's own
+	// object. The key is not reconciled while it does.
 	Pending func(key K) bool
 }
 
-// Intake is a controller's end of a [Source]. Its methods may be called from any
-// goroutine, until Run of the source has returned.
+// Intake receives the keys of a [Source]. Its methods are safe for concurrent use until Run
+// of the source has returned.
 type Intake[K comparable] struct {
 	controller, source string
 	queue              *workqueue.Queue[K]
@@ -42,36 +41,37 @@ type Intake[K comparable] struct {
 // Controller returns the name of the controller.
 func (in *Intake[K]) Controller() string { return in.controller }
 
-// Add adds keys of which something has changed.
+// Add adds keys that have changed.
 func (in *Intake[K]) Add(keys ...K) { in.queue.AddWith(workqueue.Request{}, keys...) }
 
-// AddInitial adds keys that are to be looked at some time.
+// AddInitial adds keys that have not changed, with the priority [Initial].
 func (in *Intake[K]) AddInitial(keys ...K) {
 	in.queue.AddWith(workqueue.Request{Priority: Initial}, keys...)
 }
 
-// AddWith adds keys in any way a queue knows.
+// AddWith adds keys with a priority, a delay or a rate limit.
 func (in *Intake[K]) AddWith(how workqueue.Request, keys ...K) { in.queue.AddWith(how, keys...) }
 
-// Failed reports that something could not be turned into keys. The source goes on.
+// Failed reports an event that could not be mapped to keys. The source continues.
 func (in *Intake[K]) Failed(err error) {
 	in.failures.Add(1)
 	in.report(err)
 }
 
-// guard calls f and reports its panic; ok tells that there was none.
+// guard calls f and reports a panic; ok is true if there was none.
 func (in *Intake[K]) guard(f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.Failed(&PanicError{Controller: in.controller, Where: "source " + in.source, Value: p, Stack: debug.Stack()})
+			in.Failed(newPanicError(in.controller, "source "+in.source, p))
 		}
 	}()
 	f()
 	return true
 }
 
-// Channel is a source of the keys that are sent on a channel. It ends when the channel
-// is closed. While the controller does not run, or does not lead, nobody receives.
+// Channel is a source of the keys that are sent on a channel. It ends when the channel is
+// closed. Nothing receives from the channel while the controller does not run or does not
+// lead.
 func Channel[K comparable](name string, keys <-chan K) Source[K] {
 	return Source[K]{Name: name, Run: func(ctx context.Context, in *Intake[K]) error {
 		for {
@@ -88,8 +88,8 @@ func Channel[K comparable](name string, keys <-chan K) Source[K] {
 	}}
 }
 
-// Every is a source that adds keys once in a period, with the priority [Initial]; the
-// first time is after one period. The function calls add for each key.
+// Every is a source that adds keys once per period with the priority [Initial], for the first
+// time after one period. The function calls add for each key.
 func Every[K comparable](period time.Duration, keys func(add func(K))) Source[K] {
 	return Source[K]{Name: fmt.Sprint("every ", period), Run: func(ctx context.Context, in *Intake[K]) error {
 		if period <= 0 {

@@ -13,45 +13,44 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// Status is what a controller shows of itself. Keys are of its own type. Figures are of
-// its whole life, whichever run they are of.
+// Status is a report on a controller. Counters cover all runs.
 type Status struct {
 	Name  string
 	State State
 	// Fenced is why the controller may not begin a reconcile now; nil if it may.
 	Fenced error
-	// Queue tells how much there is to do; zero while the controller is idle.
+	// Queue has the figures of the queue; zero while the controller is idle.
 	Queue workqueue.Stats
-	// Running is what is being reconciled, the longest running first.
+	// Running are the keys being reconciled, longest running first.
 	Running []Running
-	// Left is how many keys still had to be reconciled when the last run ended, for the
-	// first time or again, and LeftKeys are some of them, no more than Options.Errors says.
-	// Both are zero while the controller runs, and after leadership was lost.
+	// Left is how many keys still had to be reconciled when the last run ended, and LeftKeys
+	// are up to Options.Errors of them. Both are zero while the controller runs, and after a
+	// loss of leadership.
 	Left     int
 	LeftKeys []any
-	// Failures are the last errors of keys that have not been reconciled since, the newest
-	// first. No more are kept than Options.Errors says.
+	// Failures are the last errors of keys that have not succeeded since, newest first, up
+	// to Options.Errors.
 	Failures []Failure
 
-	// Reconciles counts those that have returned.
+	// Reconciles counts the reconciles that have returned.
 	Reconciles uint64
-	// Failed counts those of them that returned an error worth a report, Panicked those
-	// that panicked, and GivenUp those after which the key was not tried again.
+	// Failed counts those that returned a reported error, Panicked those that panicked, and
+	// GivenUp those after which the key was not retried.
 	Failed, Panicked, GivenUp uint64
-	// Conflicts counts those that met somebody else's write, and Requeued those that asked
-	// for another, with back-off.
+	// Conflicts counts those that failed with an optimistic-lock conflict, and Requeued those
+	// that returned Requeue.
 	Conflicts, Requeued uint64
 	// Stale counts those that returned ErrStaleCache.
 	Stale uint64
-	// Held counts how often a key was put back because a cache was older than a write of
-	// this process, whether a reconcile met that or was not begun for it.
+	// Held counts how often a key was held back because a cache was older than a write of
+	// this process, before or during a reconcile.
 	Held uint64
-	// HeldKeys are the keys that are held back for that now, the longest held first. No
-	// more are listed than Options.Errors says.
+	// HeldKeys are the keys currently held back for that reason, longest held first, up to
+	// Options.Errors.
 	HeldKeys []HeldKey
-	// SourceFailures counts what sources could not turn into keys.
+	// SourceFailures counts events that sources could not map to keys.
 	SourceFailures uint64
-	// Latency tells how long reconciles took.
+	// Latency is how long reconciles took.
 	Latency Latency
 }
 
@@ -62,13 +61,13 @@ type Running struct {
 	Since   time.Time
 }
 
-// HeldKey is a key that waits for a cache to show what this process wrote.
+// HeldKey is a key that waits for a cache to have a write of this process.
 type HeldKey struct {
 	Key any
-	// Since is when it was first put back, and Retries is how often it has been.
+	// Since is when it was first held back, and Retries how often it was retried.
 	Since   time.Time
 	Retries int
-	// Err wraps [ErrStaleCache]; it names the cache and the object where they are known.
+	// Err wraps [ErrStaleCache]; it names the cache and the object if they are known.
 	Err error
 }
 
@@ -84,10 +83,10 @@ type Failure struct {
 type Latency struct {
 	Count          uint64
 	Mean, Max      time.Duration
-	Median, Most99 time.Duration // of which half and 99 in 100 took no longer, to within a factor of 2
+	Median, Most99 time.Duration // 50th and 99th percentile, to within a factor of 2
 }
 
-// String returns a few lines for people.
+// String returns a readable summary of a few lines.
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d waiting, %d running, %d delayed; %d reconciled, %d failed",
@@ -107,7 +106,7 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// Status returns the present figures. It is cheap.
+// Status returns the current status. It is cheap.
 func (c *Controller[K]) Status() Status {
 	n := &c.counts
 	s := Status{
@@ -189,7 +188,7 @@ func (h *histogram) read() Latency {
 	return l
 }
 
-// failures keeps the last errors by key, a bounded number.
+// failures keeps a bounded number of last errors by key.
 type failures[K comparable] struct {
 	n     atomic.Int64 // len(of)
 	limit int
@@ -218,7 +217,7 @@ func (f *failures[K]) put(key K, err error, attempt int) {
 	f.n.Store(int64(len(f.of)))
 }
 
-// drop forgets the error of a key that is well again.
+// drop removes the error of a key that has succeeded.
 func (f *failures[K]) drop(key K) {
 	if f.n.Load() == 0 {
 		return

@@ -12,17 +12,17 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// For is the source of an informer's own objects: the key of each, and again when it
-// changes or is gone.
+// For is a source of the keys of an informer's objects, initially and whenever an object
+// changes or is deleted.
 func For[T any](inf *informer.Informer[T], when ...Predicate[T]) Source[object.Key] {
 	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
 	s.Pending = inf.Writes().Pending
 	return s
 }
 
-// Mapped is a source of keys that have to do with the objects of an informer: the
-// function calls add for each. After an update it is asked for the old and for the new
-// object. It should be quick; a panic of it is reported, and costs that object's keys.
+// Mapped is a source of keys derived from the objects of an informer: the function calls add
+// for each key. After an update it is called with the old and with the new object. It should
+// be fast. A panic is reported, and the keys of that object are lost.
 func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
 	return watch(inf, when, func(e *informer.Event[T], add func(K)) {
 		if e.Kind == object.Updated {
@@ -32,9 +32,9 @@ func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add
 	})
 }
 
-// Owned is the source of those who own an informer's objects: for each owner reference
-// to an object of the resource, its key. References to somebody who had the same name
-// before, and another UID, do not count.
+// Owned is a source of the owners of an informer's objects: the key of each owner reference
+// to an object of the resource. It ignores references to a deleted object of the same name
+// and another UID.
 func Owned[C, O metav1.Object](children *informer.Informer[C], owners *informer.Informer[O], resource object.Resource, when ...Predicate[C]) Source[object.Key] {
 	s := Mapped(children, func(child C, add func(object.Key)) {
 		for _, ref := range child.GetOwnerReferences() {
@@ -66,7 +66,7 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// watch is a source by a subscription.
+// watch is a source that subscribes to an informer.
 func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], add func(K))) Source[K] {
 	return Source[K]{
 		Name:  inf.Name(),
@@ -92,7 +92,7 @@ func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], 
 	}
 }
 
-// watcher turns events into keys. It is called by one goroutine at a time.
+// watcher maps events to keys. One goroutine at a time calls it.
 type watcher[T any, K comparable] struct {
 	in   *Intake[K]
 	when []Predicate[T]
@@ -106,7 +106,7 @@ type watcher[T any, K comparable] struct {
 func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 	for len(events) > 0 {
 		n := 0
-		// One guard serves for all, until one panics.
+		// One guard covers all events up to a panic.
 		if !w.in.guard(func() {
 			for n < len(events) {
 				n++
@@ -117,7 +117,7 @@ func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 		}
 		events = events[n:]
 	}
-	// Added at once: a queue is locked once for many.
+	// Added together, so that the queue is locked once.
 	w.in.Add(w.live...)
 	w.in.AddInitial(w.initial...)
 	clear(w.live)

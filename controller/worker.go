@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 )
 
-// worker is one goroutine that reconciles, and what it is busy with.
+// worker is one goroutine that reconciles, and its current key.
 type worker[K comparable] struct {
 	mu      sync.Mutex // guards all below, for Status
 	busy    bool
@@ -31,14 +30,14 @@ func (w *worker[K]) end() {
 	w.mu.Unlock()
 }
 
-// errExited stands for a reconcile that ended its goroutine, as t.FailNow does.
+// errExited reports a reconcile that called runtime.Goexit, as t.FailNow does.
 var errExited = errors.New("the reconcile ended its goroutine by runtime.Goexit")
 
-// fenceRetry is after what time a key is looked at again that met a closed fence. Either
-// the fence has opened by then, or the run has ended.
+// fenceRetry is the delay of a key that met a closed fence. By then the fence has opened or
+// the run has ended.
 const fenceRetry = 200 * time.Millisecond
 
-// serve reconciles keys until nothing new is to begin.
+// serve reconciles keys until no new reconcile may start.
 func (r *run[K]) serve(w *worker[K]) {
 	ended := false
 	defer func() {
@@ -56,7 +55,7 @@ func (r *run[K]) serve(w *worker[K]) {
 	}
 }
 
-// handle does all there is to do for a key that was taken.
+// handle processes a key that was taken from the queue.
 func (r *run[K]) handle(w *worker[K], key K) {
 	if !r.admit(key) {
 		r.queue.Done(key)
@@ -77,8 +76,8 @@ func (r *run[K]) handle(w *worker[K], key K) {
 	res, err = r.call(s, key)
 }
 
-// admit waits for the rate, and reports whether the key may be reconciled now. If not it
-// has been put back.
+// admit waits for the rate limit, and reports whether the key may be reconciled now. If not,
+// it has put the key back.
 func (r *run[K]) admit(key K) bool {
 	if r.rate != nil {
 		if d := r.rate.Reserve().Delay(); d > 0 {
@@ -96,8 +95,7 @@ func (r *run[K]) admit(key K) bool {
 		r.hold(key, err)
 		return false
 	}
-	// The last thing that is looked at: nothing that takes time comes between it and the
-	// call.
+	// The fence is checked last, so that nothing slow is between the check and the call.
 	if r.fence != nil && r.fence.Check() != nil {
 		r.putOff(key)
 		return false
@@ -105,13 +103,13 @@ func (r *run[K]) admit(key K) bool {
 	return true
 }
 
-// putOff puts a key back that may not be reconciled now.
+// putOff puts back a key that may not be reconciled now.
 func (r *run[K]) putOff(key K) {
 	r.notes.fenced(key)
 	r.queue.AddAfter(key, fenceRetry)
 }
 
-// missing returns an error if a cache lacks a write that a reconcile of the key must see.
+// missing returns an error if a cache lacks a write that a reconcile of the key must read.
 func (r *run[K]) missing(key K) error {
 	for i := range r.c.sources {
 		if s := &r.c.sources[i]; s.Pending != nil && s.Pending(key) {
@@ -121,8 +119,8 @@ func (r *run[K]) missing(key K) error {
 	return r.notes.missing(key)
 }
 
-// hold puts a key off because of a stale cache. The event that the cache has moved for
-// adds the key too, which is most often quicker.
+// hold delays a key because of a stale cache. The event that updates the cache usually adds
+// the key earlier.
 func (r *run[K]) hold(key K, err error) {
 	after, since, warn := r.notes.hold(key, err)
 	r.c.counts.held.Add(1)
@@ -133,7 +131,7 @@ func (r *run[K]) hold(key K, err error) {
 	}
 }
 
-// call reconciles.
+// call calls the reconcile function.
 func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 	if d := r.c.opts.Timeout; d > 0 {
 		var cancel context.CancelFunc
@@ -142,13 +140,13 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = &PanicError{Controller: r.c.name, Where: fmt.Sprint(key), Value: p, Stack: debug.Stack()}
+			err = newPanicError(r.c.name, fmt.Sprint(key), p)
 		}
 	}()
 	return r.c.reconcile(ctx, key)
 }
 
-// settle decides what becomes of a key that was reconciled.
+// settle applies the outcome of a reconcile.
 func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) {
 	key, c := s.key, &r.c.counts
 	v := judge(err)
@@ -156,7 +154,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		r.cut.Store(true)
 	}
 	if v == failed && r.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
-		v = fenced // it did as it was told
+		v = fenced // the reconcile returned because its context was cancelled
 	}
 	if v != fenced {
 		c.reconciles.Add(1)
@@ -215,20 +213,20 @@ func (r *run[K]) succeeded(key K, res Result) {
 	r.rest(key)
 }
 
-// retry has a key tried again, with back-off.
+// retry adds a key again with back-off.
 func (r *run[K]) retry(key K) {
 	r.notes.limited(key)
 	r.queue.AddRateLimited(key)
 }
 
-// rest lets the key's next attempt be its first.
+// rest resets the key's attempts and its back-off.
 func (r *run[K]) rest(key K) {
 	if r.notes.forget(key) {
 		r.queue.Forget(key)
 	}
 }
 
-// failed reports a failure. Without a message it will be tried again.
+// failed reports a failure. With an empty message it will be retried.
 func (r *run[K]) failed(s *scope[K], err error, took time.Duration, final string) {
 	c := &r.c.counts
 	c.failures.Add(1)
@@ -239,7 +237,7 @@ func (r *run[K]) failed(s *scope[K], err error, took time.Duration, final string
 		c.panics.Add(1)
 		attrs = append(attrs, slog.String("stack", string(p.Stack)))
 	}
-	level, message := slog.LevelWarn, "reconcile failed; to be retried"
+	level, message := slog.LevelWarn, "reconcile failed; will be retried"
 	if final != "" {
 		level, message = slog.LevelError, final
 	}

@@ -26,12 +26,12 @@ func (d Deltas[T]) Newest() (delta object.Change[T], ok bool) {
 	return d[len(d)-1], true
 }
 
-// Known is what the consumer holds: usually a store. The FIFO calls it with its lock
-// held; see [Options.Known].
+// Known is the state that the consumer holds, usually a store. The FIFO calls it with its
+// lock held; see [Options.Known].
 type Known[T any] interface {
 	// Keys yields the key of every object.
 	Keys() iter.Seq[object.Key]
-	// Get returns the object of a key.
+	// Get returns the object with the given key.
 	Get(object.Key) (T, bool)
 	// Held reports whether the object of the key is held with this UID and version.
 	Held(object.Key, object.UID, object.Version) bool

@@ -1,24 +1,23 @@
 // Package delta is the queue between a reflector and a store: a FIFO of keys, each
 // with the list of changes that are pending for it.
 //
-// Producers call Add, Update, Delete, Replace, Resync and Bookmark as a list and a
-// watch tell them. One consumer at a time takes what is pending, in one of two ways:
+// Producers call Apply, or Add, Update, Delete, Replace, Resync and Bookmark, with the
+// results of lists and watches. One consumer at a time takes what is pending, in one of two
+// ways:
 //
-//   - [FIFO.Pop] hands over all deltas of the key that has been pending longest.
-//     The store that is built this way passes through states the server never had,
-//     because another key's older change may still be pending; so Pop tells no
-//     version.
-//   - [FIFO.PopBatch] hands over everything that is pending, in the order in which
-//     it came, with the [object.Mark] up to which it is complete. A store that applies
+//   - [FIFO.Pop] returns all deltas of the key that has been pending longest. A store built
+//     this way passes through states that the server never had, because an older change of
+//     another key may still be pending. Pop therefore returns no version.
+//   - [FIFO.PopBatch] returns everything that is pending, in order of arrival, with the
+//     [object.Mark] up to which it is complete. A store that applies
 //     the batch as one transaction is then the server's state at that version, except
 //     that deletions of the next version may already be in it ([object.Reach]).
 //
-// The nouns are [FIFO], the queue; [Type], what happened; [Delta], what happened to
-// one object; [Batch], what happened until a version; and [Known], what the consumer
-// holds already.
+// [FIFO] is the queue and implements [object.Sink]. [Deltas] are the pending changes of one
+// key, each an [object.Change]. [Known] is the state that the consumer holds.
 //
-// To read the source, begin with FIFO in fifo.go, then log.go, which is what a FIFO
-// holds: one growing slice of deltas with a chain through it for each key (index.go).
-// pop.go hands a log over and takes it back, replace.go takes lists apart, and fate.go
-// says what all that is pending and in flight means for one key.
+// To read the source, begin with FIFO in fifo.go, then log.go, the contents of a FIFO: a
+// slice of deltas with a chain through it for each key (index.go). pop.go takes a log and
+// puts it back, replace.go expands lists into deltas, and fate.go determines the state of
+// one key from what is pending and in flight.
 package delta

@@ -2,22 +2,21 @@ package delta
 
 import "github.com/tarnproject/tarn/object"
 
-// fate is what one log makes of one key: the newest delta that names it, or item
-// of a whole list, and what lists after that say.
+// fate is the outcome of one log for one key: the newest delta or list item of the key, and
+// what later lists imply.
 type fate[T any] struct {
-	delta *object.Change[T] // set if that is a delta
-	item  *object.Item[T]   // set if that is an item, which is then decodable
-	list  *wholeList[T]     // the item's
-	// gone is the first list after that which says that the key does not exist; what
-	// still later ones say is no news.
-	gone *wholeList[T]
-	// unclear: a later list has it, or may have it, in a form nobody could decode.
+	delta *object.Change[T] // set if the newest is a delta
+	item  *object.Item[T]   // set if the newest is an item, which is then decodable
+	list  *wholeList[T]     // the list of the item
+	// absent is the first later list without the key. Still later lists do not matter.
+	absent *wholeList[T]
+	// unclear: a later list has the key, or may have it, in an item that was not decodable.
 	unclear bool
 }
 
-// deleted reports whether the key does not exist after the log.
+// deleted reports whether the key does not exist at the end of the log.
 func (f fate[T]) deleted() bool {
-	return f.gone != nil || f.delta != nil && f.delta.Kind == object.Deleted
+	return f.absent != nil || f.delta != nil && f.delta.Kind == object.Deleted
 }
 
 // find returns the item of a key; of several, the last that is decodable.
@@ -42,7 +41,7 @@ func (w *wholeList[T]) find(key object.Key) (*object.Item[T], bool) {
 	return &w.Items[i], true
 }
 
-// lacks reports whether the list says that the key does not exist.
+// lacks reports whether the list implies that the key does not exist.
 func (w *wholeList[T]) lacks(key object.Key) bool {
 	if !w.Scope.Covers(key) {
 		return false
@@ -67,7 +66,7 @@ func (l *log[T]) fate(key object.Key) (f fate[T]) {
 		case ok:
 			f.unclear = true
 		case w.lacks(key):
-			f.gone = w
+			f.absent = w
 		case w.Scope.Covers(key):
 			f.unclear = true
 		}
@@ -96,8 +95,8 @@ func (l *log[T]) newest(key object.Key) (state object.Change[T], ok bool) {
 	return state, ok
 }
 
-// names calls yield for every key that the log has a delta or an item of, for some
-// repeatedly.
+// names calls yield for every key that has a delta or an item in the log, possibly more than
+// once.
 func (l *log[T]) names(yield func(object.Key)) {
 	for i := l.head; i < len(l.deltas); i++ {
 		d := &l.deltas[i]
@@ -112,9 +111,9 @@ func (l *log[T]) names(yield func(object.Key)) {
 	}
 }
 
-// exists reports whether a key exists for a consumer that holds Known and that was handed
-// a log, which may be nil; and its newest state. The log decides before Known does, however
-// far its processing has come.
+// exists reports whether a key exists for a consumer that holds Known and was handed a log,
+// which may be nil, and returns its newest state. The log takes precedence over Known,
+// however far its processing has come.
 func (f *FIFO[T]) exists(key object.Key, handed *log[T]) (state object.Change[T], ok bool) {
 	if handed != nil {
 		ft := handed.fate(key)
@@ -183,8 +182,8 @@ func (f *FIFO[T]) isPending(key object.Key) bool {
 	case ft.item != nil:
 		_, ok := f.held(key, f.pending, ft.list)
 		return ok
-	case ft.gone != nil:
-		_, ok := f.exists(key, f.handed(ft.gone))
+	case ft.absent != nil:
+		_, ok := f.exists(key, f.handed(ft.absent))
 		return ok
 	}
 	return false

@@ -9,32 +9,30 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// FIFO is the queue of pending deltas. Make one with [New].
+// FIFO is the queue of pending deltas. Create one with [New].
 //
-// What it guarantees:
+// Guarantees:
 //
-//   - The deltas of one key are handed over in the order in which they came, and
-//     keys in the order in which they first became pending. Nothing is folded but
-//     two Deleted in a row.
-//   - One process function runs at a time, whatever number of goroutines call Pop
-//     and PopBatch, so that order holds to the end of processing.
-//   - What is being processed counts as known, its newest delta deciding, until it
-//     has been processed or put back: a list that comes meanwhile loses no deletion.
-//   - A batch holds everything that came before its marks and nothing after.
+//   - The deltas of one key are handed over in order of arrival, and keys in the order in
+//     which they first became pending. Only two consecutive Deleted are merged.
+//   - One process function runs at a time, however many goroutines call Pop and PopBatch,
+//     so that the order holds until processing ends.
+//   - Deltas in processing count as known until they are processed or put back, so a list
+//     that arrives meanwhile loses no deletion.
+//   - A batch has everything that arrived before its marks and nothing after.
 //
-// All methods may be called from any goroutine. A process function runs without the
-// lock and may call every method but Pop and PopBatch, which would wait for
-// themselves; with [Options.Limit] it must not call producers either. What it is
-// handed is the FIFO's own memory: it may be read until the function returns, and
-// neither changed nor kept. The objects may be kept.
+// All methods are safe for concurrent use. A process function runs without the lock and may
+// call every method except Pop and PopBatch, which would deadlock; with [Options.Limit] it
+// must not call producers either. Its argument is the FIFO's own memory: the function may
+// read it until it returns, and must not change or keep it. It may keep the objects.
 //
-// Memory follows what is pending. What a burst allocated is kept for the next one
-// and given back after a few rounds that did not need it.
+// Memory is proportional to what is pending. The memory of a burst is kept for the next one
+// and freed after a few rounds that did not need it.
 //
-// A Replace stays one set until a Pop needs it key by key, to take a key or to put one
-// back; [FIFO.PopBatch] hands the set over, and the consumer works out what vanished.
-// Rejected: taking it apart at once, as client-go does. It would visit every key that
-// is known twice, here and in the store, which compares anyway.
+// A Replace stays one change until a Pop needs it key by key. [FIFO.PopBatch] returns the
+// whole list, and the consumer determines the deleted objects. Rejected: expanding it at
+// once, as client-go does. That would visit every known key twice, here and in the store,
+// which compares them anyway.
 type FIFO[T any] struct {
 	acc  object.Accessor[T]
 	opts Options[T]
@@ -45,10 +43,10 @@ type FIFO[T any] struct {
 	mu      sync.Mutex
 	pending *log[T]
 	// flight is what is being processed: the deltas of a key, or a batch. Only the
-	// goroutine that took it may empty it; while it is set, nobody else may take.
+	// goroutine that took it may empty it; while it is set, no other may take.
 	flight *log[T]
-	// before is the flight that pending lists came during and that has been processed
-	// since, for as long as they are whole: what they lack depends on it.
+	// before is the processed flight during which pending lists arrived. It is kept until
+	// they are expanded, because the deletions that they imply depend on it.
 	before *log[T]
 	spare  *log[T] // empty, for the next flight
 
@@ -63,7 +61,7 @@ type FIFO[T any] struct {
 	closed bool
 }
 
-// syncState is how far the initial list has come.
+// syncState is the progress of the initial list.
 type syncState uint8
 
 const (
@@ -72,7 +70,7 @@ const (
 	synced                    // they are processed, or there were none to wait for
 )
 
-// New makes an empty FIFO of objects that the accessor can name.
+// New returns an empty FIFO for objects that the accessor can identify.
 func New[T any](acc object.Accessor[T], opts Options[T]) (*FIFO[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, fmt.Errorf("delta: new FIFO: %w", err)
@@ -90,20 +88,20 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*FIFO[T], error) {
 }
 
 // Add queues an object that a watch reported as created, and moves the mark to its
-// version. The error is [ErrClosed], or says that the object has no key.
+// version. The error is [ErrClosed] or that of the accessor.
 func (f *FIFO[T]) Add(obj T) error { return f.put(object.Added, obj) }
 
-// Update queues a new version of an object. Otherwise it is Add.
+// Update queues a new version of an object, like Add.
 func (f *FIFO[T]) Update(obj T) error { return f.put(object.Updated, obj) }
 
 // Delete queues the deletion of an object; obj is its last state. It is dropped when the
-// key is neither known nor pending (Q05). It moves no mark: other deletions may share
-// its version. Its errors are those of Add.
+// key is neither known nor pending (Q05). It does not advance the mark, because other
+// deletions may share its version. Its errors are those of Add.
 func (f *FIFO[T]) Delete(obj T) error { return f.put(object.Deleted, obj) }
 
 // DeleteUnknown queues the deletion of an object whose deletion was not observed: the
-// tombstone's object, which may be the zero value, is only the last state known.
-// Otherwise it is Delete.
+// tombstone's object, which may be the zero value, is the last known state. Otherwise it is
+// like Delete.
 func (f *FIFO[T]) DeleteUnknown(t object.Tombstone[T]) error {
 	return f.one(&object.Change[T]{Kind: object.Deleted, Unknown: true, Key: t.Key, Value: object.Decoded(t.Object)})
 }
@@ -117,8 +115,8 @@ func (f *FIFO[T]) put(kind object.Kind, obj T) error {
 	return f.one(&change)
 }
 
-// item reads the identity of an object. An accessor that panics on one object must not end
-// the producer: that is an error.
+// item reads the identity of an object. A panic of the accessor becomes an error, so that one
+// object does not end the producer.
 func (f *FIFO[T]) item(obj T) (item object.Item[T], err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -142,9 +140,9 @@ func (f *FIFO[T]) one(change *object.Change[T]) error {
 	return nil
 }
 
-// Apply implements [object.Sink]: it queues the changes of a batch and moves the marks, all
-// at once. A change with a List is a [FIFO.Replace], and its list belongs to the FIFO from
-// then on. Apply waits while there is no room. The error is [ErrClosed].
+// Apply implements [object.Sink]: it queues the changes of a batch and advances the marks
+// atomically. A change with a List is a [FIFO.Replace]; the FIFO owns the list from then on.
+// Apply blocks while the FIFO is full. The error is [ErrClosed].
 func (f *FIFO[T]) Apply(b *object.Batch[T]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,10 +172,9 @@ func (f *FIFO[T]) apply(change *object.Change[T]) {
 	}
 }
 
-// delete queues a deletion, unless it is of another object than the newest one known: one
-// that does not exist (Q05), one of the same UID at an earlier version, or one of another UID
-// that was deleted before the one known was written (W14). A deletion without a UID or an
-// order is of what is known.
+// delete queues a deletion unless it is stale: the key does not exist (Q05), the newest known
+// state has the same UID and a later version, or it has another UID and is not older than the
+// deletion (W14). A deletion without a UID or an ordered version always applies.
 func (f *FIFO[T]) delete(d *object.Change[T]) {
 	switch ft := f.pending.fate(d.Key); {
 	case ft.deleted():
@@ -193,7 +190,7 @@ func (f *FIFO[T]) delete(d *object.Change[T]) {
 	f.enqueue(d, false)
 }
 
-// before reports whether a deletion is certainly of an earlier state than one of this UID and
+// before reports whether a deletion is certainly older than a state with this UID and
 // version.
 func before[T any](d *object.Change[T], uid object.UID, version object.Version) bool {
 	if d.UID == "" || uid == "" {
@@ -236,8 +233,8 @@ func (f *FIFO[T]) resync(key object.Key) {
 	}
 }
 
-// Bookmark tells that everything up to the mark has been told. It makes a batch
-// even if there are no deltas; Pop does not see it. A mark at or before the one its
+// Bookmark reports that everything up to the mark has been queued. It makes a batch even
+// without deltas; Pop ignores it. A mark at or before the one its
 // scope has, and one without a version, changes nothing. Its error is [ErrClosed].
 func (f *FIFO[T]) Bookmark(mark object.Mark) error {
 	f.mu.Lock()
@@ -252,10 +249,9 @@ func (f *FIFO[T]) Bookmark(mark object.Mark) error {
 
 var errForeign = errors.New("delta: cannot put back: want deltas of one key, each with a type and none with a list")
 
-// AddIfAbsent puts deltas that Pop handed out back, at the end, unless something is
-// pending for their key by now, which supersedes them. A process function that wants
-// this had better return [Requeue]. Being the consumer's, the call waits for no room
-// and works after Close too. The error says that the deltas are not of one key.
+// AddIfAbsent puts deltas from Pop back at the end of the queue, unless newer deltas of their
+// key are pending. A process function should return [Requeue] instead. AddIfAbsent never
+// blocks and also works after Close. The error means that the deltas are not of one key.
 func (f *FIFO[T]) AddIfAbsent(deltas Deltas[T]) error {
 	for i := range deltas {
 		d := &deltas[i]
@@ -279,8 +275,8 @@ func (f *FIFO[T]) AddIfAbsent(deltas Deltas[T]) error {
 	return nil
 }
 
-// Close ends production: producers get [ErrClosed]. What is pending may still be
-// taken; after that Pop and PopBatch return ErrClosed. Closing twice is harmless.
+// Close closes the FIFO for producers, which get [ErrClosed]. Pending deltas can still be
+// taken; after that Pop and PopBatch return ErrClosed. Further calls do nothing.
 func (f *FIFO[T]) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,9 +292,9 @@ func (f *FIFO[T]) Closed() bool {
 	return f.closed
 }
 
-// HasSynced reports whether the first Replace has been taken and processed whole.
-// It is true as well when that Replace told nothing, or when Add, Update, Delete or
-// AddIfAbsent came before any Replace.
+// HasSynced reports whether the first Replace has been processed completely. It is also true
+// if that Replace had no effect, or if Add, Update, Delete or AddIfAbsent came before any
+// Replace.
 func (f *FIFO[T]) HasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +304,7 @@ func (f *FIFO[T]) HasSynced() bool {
 // Synced returns a channel that is closed when HasSynced becomes true.
 func (f *FIFO[T]) Synced() <-chan struct{} { return f.synced }
 
-// admit waits until there is room.
+// admit blocks until there is room.
 func (f *FIFO[T]) admit() error {
 	for !f.closed && f.opts.Limit > 0 && f.pending.live >= f.opts.Limit {
 		f.producers.wait(&f.mu, nil)
@@ -324,8 +320,8 @@ func (f *FIFO[T]) enqueue(d *object.Change[T], initial bool) {
 	f.pending.stamp(f.born)
 }
 
-// populate notes that something came; before the first Replace that means that
-// there is no initial list to wait for.
+// populate records a change. Before the first Replace it means that there is no initial list
+// to wait for.
 func (f *FIFO[T]) populate() {
 	if f.sync == awaiting {
 		f.sync = syncing

@@ -13,8 +13,8 @@ import (
 //
 // The chains are made on demand, by index, for the part of the log that has none
 // yet. A consumer of batches whose producer only adds and updates never pays for
-// them. An un-exploded Replace is one delta of the log and in nobody's chain; fate
-// says what it means for a key.
+// them. A Replace that is not expanded is one delta of the log and in no chain; fate
+// determines its effect on a key.
 //
 // Pop takes deltas out of the middle. They leave holes, which are zero deltas; the
 // hole at the front grows until slide moves the rest down, so that each delta is
@@ -62,8 +62,8 @@ type wholeList[T any] struct {
 	nameless bool
 }
 
-// age tells how long the oldest delta has been waiting without a look at the clock
-// for each. It knows when the oldest generation of deltas began, and the one after
+// age measures how long the oldest delta has been waiting, without reading the clock for
+// each. It knows when the oldest generation of deltas began, and the one after
 // it; when the head has passed the first, the second takes its place and the next
 // delta to come begins another.
 type age struct {
@@ -98,7 +98,7 @@ func (l *log[T]) link(i int) *link {
 }
 
 // add appends a delta or, for a Deleted right after a Deleted of the same key,
-// keeps the one that tells more.
+// keeps the one with more information.
 func (l *log[T]) add(d *object.Change[T], initial bool) {
 	if d.Kind == object.Deleted && l.merge(d) {
 		return

@@ -4,27 +4,24 @@ import "fmt"
 
 // Options change how a [FIFO] works. The zero Options is ready to use.
 type Options[T any] struct {
-	// Known is what the consumer holds: a key that is in it counts as existing,
-	// so its deletion is worth telling and a list that lacks it deletes it.
-	// Defaults to nil: only what is pending or being processed counts, deletions
-	// of anything else are dropped, and Resync does nothing.
+	// Known is the state that the consumer holds. Its keys exist: their deletions are queued,
+	// and a list without them deletes them. Defaults to nil: only pending and in-flight keys
+	// exist, deletions of others are dropped, and Resync does nothing.
 	//
 	// Known is read with the FIFO locked and while a process function runs. It
 	// must be safe for concurrent use and must not call the FIFO, nor wait for
 	// anything that does.
 	Known Known[T]
 
-	// ReplacedAsSync makes Pop tell of listed items as Sync instead of Replaced,
-	// for consumers older than that type. Batches always say Replaced.
-	// Defaults to false.
+	// ReplacedAsSync makes Pop return listed items as Synced instead of Replaced, as older
+	// versions of client-go's DeltaFIFO do. Batches always have Replaced. Defaults to false.
 	ReplacedAsSync bool
 
-	// Limit bounds the pending deltas. While there are that many, a producer
-	// waits until the consumer has taken some, or until Close, which gives it
-	// ErrClosed. Replace and Resync are admitted whole, as if they were one delta;
-	// a Replace counts as one until Pop takes it apart. What is put back is not
-	// held up, nor are bookmarks. A process function must not produce into its own
-	// FIFO when there is a limit: it would wait for itself.
+	// Limit bounds the pending deltas. When it is reached, a producer blocks until the
+	// consumer has taken some, or until Close, after which it gets ErrClosed. A Replace or
+	// Resync is admitted as a whole, as one delta; a Replace counts as one until Pop expands
+	// it. Requeued deltas and bookmarks are not limited. With a limit, a process function must
+	// not produce into its own FIFO: it would deadlock.
 	// Defaults to 0: no limit.
 	Limit int
 }

@@ -7,19 +7,18 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Pop waits until a key is pending and hands all its deltas, oldest first, to
-// process, which must leave them unchanged and not keep the slice. initial tells
-// that the FIFO had not synced when they were taken: they belong to the first list.
+// Pop blocks until a key is pending and passes all its deltas, oldest first, to process,
+// which must not change them or keep the slice. initial is true if the FIFO had not synced
+// when they were taken: they belong to the first list.
 //
-// Keys come in the order in which they first became pending, each with all that has
-// happened to it since, so other keys' older deltas may still wait: after a Pop the
-// consumer is at no version of the server's. Use [FIFO.PopBatch] to be at one.
+// Keys are taken in the order in which they first became pending, each with all its deltas.
+// Older deltas of other keys may still be pending, so after a Pop the consumer does not
+// represent any version of the server. Use [FIFO.PopBatch] for that.
 //
-// Pop returns what process returns. If that wraps [ErrRequeue], the deltas go back,
-// to the end of the queue, unless something newer is pending for the key; with any
-// other error they count as processed. If process panics they go back too. Pop also
-// returns the cause of the context, when that is done first, and [ErrClosed], when
-// the FIFO is closed and has nothing left.
+// Pop returns the error of process. If that wraps [ErrRequeue], or process panics, the deltas
+// are put back at the end of the queue, unless newer ones are pending for the key. After any
+// other error they count as processed. Pop also returns the context's cause if that is done
+// first, and [ErrClosed] if the FIFO is closed and empty.
 func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initial bool) error) error {
 	initial, err := f.take(ctx, false)
 	if err != nil {
@@ -32,17 +31,17 @@ func (f *FIFO[T]) Pop(ctx context.Context, process func(deltas Deltas[T], initia
 	return err
 }
 
-// PopBatch waits until anything is pending, if only a bookmark, and hands all of it
-// to process, in the order in which it came, with the marks it ends at. initial tells
-// that the FIFO had not synced when the batch was taken.
+// PopBatch blocks until anything is pending, including a bookmark, and passes all of it to
+// process, in order of arrival, with the marks reached. initial is true if the FIFO had not
+// synced when the batch was taken.
 //
 // A consumer that applies the batch as one transaction is then at the server's state at
 // the batch's marks, provided that it applies every batch. Where the last event was a
 // deletion, that deletion is applied while the mark is still before it.
 //
-// PopBatch returns what process returns. If that wraps [ErrRequeue] the batch goes
-// back, before everything that came meanwhile, and is part of the next one. Otherwise
-// it is as [FIFO.Pop].
+// PopBatch returns the error of process. If that wraps [ErrRequeue], the batch is put back
+// before everything that arrived meanwhile, and is part of the next one. Otherwise it behaves
+// like [FIFO.Pop].
 func (f *FIFO[T]) PopBatch(ctx context.Context, process func(batch *object.Batch[T], initial bool) error) error {
 	initial, err := f.take(ctx, true)
 	if err != nil {

@@ -6,14 +6,13 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Replace queues the whole state of a scope, as a list returned it, and sets the scope's
-// mark. A list without items and without a version removes that mark, as of a namespace that is
-// not watched any more. In a batch it is one change with the List; the consumer deletes what it holds in
-// that scope and the list lacks. With Pop every listed key gets a Replaced
-// delta, and every other key of the scope that exists a Deleted one, marked Unknown,
-// with the newest state known. An item that is Held is reported with the object held. One
-// with an Err gets no delta but counts as present; if such an item has no key, it may be any,
-// and nothing is deleted.
+// Replace queues the complete state of a scope, from a list, and sets the scope's mark. A list
+// without items and without a version removes the mark, for a namespace that is no longer
+// watched. In a batch a Replace is one change with the List; the consumer deletes its objects
+// in that scope that are not in the list. With Pop every listed key gets a Replaced delta, and
+// every other existing key of the scope a Deleted one with Unknown set and the newest known
+// state. An item with Held set is returned with the object held. An item with Err gets no
+// delta but counts as present; if it has no key, nothing is deleted.
 //
 // The FIFO owns the list from then on. The error is [ErrClosed].
 func (f *FIFO[T]) Replace(list object.List[T]) error {
@@ -32,7 +31,7 @@ func (f *FIFO[T]) replace(list *object.List[T]) {
 	during := f.flight != nil
 	initial := false
 	if f.sync == awaiting {
-		// A list that tells nothing has nothing to wait for.
+		// A list without effect has nothing to wait for.
 		initial = len(list.Items) > 0 ||
 			len(f.vanished(f.pending, nil, &wholeList[T]{List: list, during: during})) > 0
 	}
@@ -41,7 +40,7 @@ func (f *FIFO[T]) replace(list *object.List[T]) {
 	f.populate()
 }
 
-// explode takes the pending lists apart for Pop.
+// explode expands the pending lists for Pop.
 func (f *FIFO[T]) explode() {
 	if len(f.pending.lists) == 0 {
 		return
@@ -119,9 +118,9 @@ func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 // before, which is what was pending when a list came, and that the list lacks. earlier are the
 // lists in before, which are taken apart there: what they lack has vanished already.
 func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[T]) []object.Change[T] {
-	var gone []object.Change[T]
+	var deletions []object.Change[T]
 	vanish := func(state *object.Change[T]) {
-		gone = append(gone, object.Change[T]{Kind: object.Deleted, Unknown: true,
+		deletions = append(deletions, object.Change[T]{Kind: object.Deleted, Unknown: true,
 			Key: state.Key, UID: state.UID, Version: state.Version, Value: state.Value})
 	}
 	before.index()
@@ -153,6 +152,6 @@ func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[
 	if handed != nil {
 		handed.names(check)
 	}
-	slices.SortFunc(gone, func(a, b object.Change[T]) int { return a.Key.Compare(b.Key) })
-	return slices.CompactFunc(gone, func(a, b object.Change[T]) bool { return a.Key == b.Key })
+	slices.SortFunc(deletions, func(a, b object.Change[T]) int { return a.Key.Compare(b.Key) })
+	return slices.CompactFunc(deletions, func(a, b object.Change[T]) bool { return a.Key == b.Key })
 }

@@ -29,7 +29,7 @@ func (f *FIFO[T]) Keys() []object.Key {
 }
 
 // List returns the newest object of each pending key, in the order of Keys; of a
-// key whose newest delta is Deleted, the object that is gone.
+// key whose newest delta is Deleted, the deleted object.
 func (f *FIFO[T]) List() []T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,9 +48,9 @@ func (f *FIFO[T]) Len() int {
 	return len(view.keys)
 }
 
-// Held reports whether the consumer holds the object of a key with just this UID and
-// version, or will once everything pending is processed: a list need not decode it.
-// Nothing is held without a version, because then nobody can tell a change.
+// Held reports whether the consumer holds the object with this key, UID and version, or will
+// once everything pending is processed, so that a list need not decode it. It is false
+// without a version, because changes would go unnoticed.
 func (f *FIFO[T]) Held(key object.Key, uid object.UID, version object.Version) bool {
 	if !version.Known() {
 		return false
@@ -67,9 +67,9 @@ func (f *FIFO[T]) Held(key object.Key, uid object.UID, version object.Version) b
 	return false
 }
 
-// newest returns copies of the delta or item that says last what a key's object is.
-// decided is false if none does and Known is to be asked; there is neither if the
-// object does not exist or cannot be told.
+// newest returns a copy of the newest delta or item of a key. decided is false if there is
+// none and Known decides. If the object does not exist, or its state is unclear, the result
+// is empty and decided is true.
 func (f *FIFO[T]) newest(key object.Key) (newest fate[T], decided bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +92,7 @@ func (f *FIFO[T]) newest(key object.Key) (newest fate[T], decided bool) {
 	return fate[T]{}, false
 }
 
-// Stats says how much is queued at one moment.
+// Stats is how much is queued at one moment.
 type Stats struct {
 	// Deltas is the number of deltas pending. A Replace counts as one until a Pop
 	// takes it apart.
@@ -107,7 +107,7 @@ type Stats struct {
 	Oldest time.Duration
 }
 
-// Stats returns the present figures. It is cheap.
+// Stats returns the current figures. It is cheap.
 func (f *FIFO[T]) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

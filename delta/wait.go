@@ -2,16 +2,16 @@ package delta
 
 import "sync"
 
-// line is the goroutines that wait for a change under one mutex. A sync.Cond
-// would do but for contexts: a wait must also end when one is done, without a
-// goroutine to watch it. Channels are kept, so waiting does not allocate.
+// line is the goroutines that wait for a change under one mutex. It replaces sync.Cond
+// because a wait must also end when a context is done, without a goroutine that watches it.
+// Channels are reused, so waiting does not allocate.
 type line struct {
 	waiting []chan struct{}
 	free    []chan struct{}
 }
 
 // wait unlocks mu, waits for wake or done, and locks mu again. It may also return for
-// a wake that came too late for whoever had the channel before: the caller looks again.
+// a wake that was meant for an earlier user of the channel, so the caller checks again.
 func (l *line) wait(mu *sync.Mutex, done <-chan struct{}) {
 	var c chan struct{}
 	if n := len(l.free); n > 0 {

@@ -128,14 +128,13 @@ func (e *QuarantinedError) Error() string {
 // Unwrap returns the cause.
 func (e *QuarantinedError) Unwrap() error { return e.Cause }
 
-// PanicError is a panic of a subscriber's function.
+// PanicError reports a panic in a subscriber's function.
 type PanicError struct {
-	// Subscriber is its name.
+	object.PanicError
+	// Subscriber is the subscriber's name.
 	Subscriber string
-	// Key is the key of the object it was called for; the zero Key for a batch.
-	Key   object.Key
-	Value any
-	Stack []byte
+	// Key is the key of the object that the function was called for; zero for a batch.
+	Key object.Key
 }
 
 // Error names the subscriber and the object.
@@ -146,8 +145,5 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("informer: subscriber %s panicked on %s: %v", e.Subscriber, e.Key, e.Value)
 }
 
-// Unwrap returns what was thrown if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+// Unwrap returns the embedded error, never the panic's value.
+func (e *PanicError) Unwrap() error { return &e.PanicError }

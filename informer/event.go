@@ -1,9 +1,7 @@
 package informer
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/tarnproject/tarn/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,33 +85,19 @@ func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
 	return e, s.filter(e.Change.New())
 }
 
-// hasGeneration reports whether values of type T can be asked for what sameButStatus
-// compares, as far as the type tells.
+// hasGeneration reports whether values of type T have, or may have, the metadata that
+// sameButStatus compares.
 func hasGeneration[T any]() bool {
 	t := reflect.TypeFor[T]()
 	return t.Kind() == reflect.Interface || t.Implements(reflect.TypeFor[metav1.Object]())
 }
 
-// sameButStatus reports whether two states of an object certainly differ in nothing but
-// the status and the server's own bookkeeping. The generation covers the spec; the
-// metadata that controllers act on is compared. An object without a generation tells
-// nothing.
+// sameButStatus is [object.StatusOnly] for values that may have no metadata.
 func sameButStatus[T any](old, new T) bool {
 	a, ok := any(old).(metav1.Object)
 	if !ok {
 		return false
 	}
 	b, ok := any(new).(metav1.Object)
-	return ok && a.GetGeneration() != 0 && a.GetGeneration() == b.GetGeneration() &&
-		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
-		maps.Equal(a.GetLabels(), b.GetLabels()) &&
-		maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
-		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
-		slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), sameOwner)
-}
-
-func sameOwner(a, b metav1.OwnerReference) bool {
-	is := func(p *bool) bool { return p != nil && *p }
-	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
-		is(a.Controller) == is(b.Controller) && is(a.BlockOwnerDeletion) == is(b.BlockOwnerDeletion)
+	return ok && object.StatusOnly(a, b)
 }

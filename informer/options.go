@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -155,19 +153,5 @@ type SubOptions[T any] struct {
 	OnSynced func()
 }
 
-// callSite returns the file and line of the nearest caller outside this package, the
-// file with its folder.
-func callSite() string {
-	var pcs [16]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.Contains(f.Function, "/tarn/informer.") {
-			dir, file := filepath.Split(f.File)
-			return fmt.Sprintf("%s/%s:%d", filepath.Base(dir), file, f.Line)
-		}
-		if !more {
-			return "unknown"
-		}
-	}
-}
+// callSite returns the file and line of the nearest caller outside this package.
+func callSite() string { return callsite.Outside("github.com/tarnproject/tarn/informer") }

@@ -134,7 +134,10 @@ func (s *subscriber[T]) guard(key object.Key, f func()) {
 }
 
 func (s *subscriber[T]) panicked(key object.Key, value any) {
-	e := &PanicError{Subscriber: s.sub.name, Key: key, Value: value, Stack: debug.Stack()}
+	e := &PanicError{
+		PanicError: object.PanicError{Value: value, Stack: debug.Stack()},
+		Subscriber: s.sub.name, Key: key,
+	}
 	s.sub.panics.Add(1)
 	s.sub.lastPanic.Store(e)
 	s.report(e)

@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// UID identifies one life of an object: a second object of the same name has
-// another one. The empty UID means that none is known.
+// UID distinguishes objects that have the same key at different times. The empty UID means
+// unknown.
 type UID = types.UID
 
-// Accessor tells how to read the identity of values of type T. Key is required.
-// UID, Version and Labels may be nil for values that have none; without UID and
-// version every write counts as a change.
+// Accessor reads the identity of values of type T. Key is required. UID, Version and Labels
+// may be nil for values that have none; without UID and version every write counts as a
+// change.
 //
-// The functions must be pure and fast: they run on every event, and a value's
-// answers must not change while anybody holds it.
+// The functions run on every event, so they must be fast. They must return the same result
+// for a value for as long as it is in use.
 type Accessor[T any] struct {
 	// Key returns the object's key.
 	Key func(T) (Key, error)
@@ -25,7 +25,7 @@ type Accessor[T any] struct {
 	UID func(T) UID
 	// Version returns the object's resource version. Defaults to none.
 	Version func(T) Version
-	// Labels returns the object's labels, which the caller only reads.
+	// Labels returns the object's labels. The caller does not write to them.
 	// Defaults to none.
 	Labels func(T) map[string]string
 }
@@ -46,9 +46,9 @@ func Keyed[T any](key func(T) Key) Accessor[T] {
 	return Accessor[T]{Key: func(v T) (Key, error) { return key(v), nil }}
 }
 
-// Any returns the accessor for values whose type is known only when they come:
-// it looks for metadata in each, and [DeletionKeyOf] says which values it can
-// name. Labels, UID and version of a value without metadata are empty.
+// Any returns the accessor for values of any type, which it inspects for metadata. It finds
+// keys as [DeletionKeyOf] does. Labels, UID and version of a value without metadata are
+// empty.
 func Any() Accessor[any] {
 	return Accessor[any]{
 		Key: DeletionKeyOf,
@@ -73,7 +73,7 @@ func Any() Accessor[any] {
 	}
 }
 
-// Valid returns an error when the accessor lacks what it must have.
+// Valid returns an error if a required function is missing.
 func (a Accessor[T]) Valid() error {
 	if a.Key == nil {
 		return errors.New("object: accessor without a Key function; use object.Meta for Kubernetes objects or object.Keyed for others")
@@ -81,7 +81,7 @@ func (a Accessor[T]) Valid() error {
 	return nil
 }
 
-// UIDOf returns the UID of v, empty where the accessor knows none.
+// UIDOf returns the UID of v, empty if the accessor has no UID function.
 func (a Accessor[T]) UIDOf(v T) UID {
 	if a.UID == nil {
 		return ""
@@ -89,7 +89,7 @@ func (a Accessor[T]) UIDOf(v T) UID {
 	return a.UID(v)
 }
 
-// VersionOf returns the version of v, empty where the accessor knows none.
+// VersionOf returns the version of v, empty if the accessor has no Version function.
 func (a Accessor[T]) VersionOf(v T) Version {
 	if a.Version == nil {
 		return ""
@@ -97,7 +97,7 @@ func (a Accessor[T]) VersionOf(v T) Version {
 	return a.Version(v)
 }
 
-// LabelsOf returns the labels of v, nil where the accessor knows none.
+// LabelsOf returns the labels of v, nil if the accessor has no Labels function.
 func (a Accessor[T]) LabelsOf(v T) map[string]string {
 	if a.Labels == nil {
 		return nil
@@ -105,26 +105,26 @@ func (a Accessor[T]) LabelsOf(v T) map[string]string {
 	return a.Labels(v)
 }
 
-// Tombstone stands for an object whose deletion was noticed but not seen: Object
-// is the last state known, which may be stale.
+// Tombstone represents a deleted object whose DELETED event was missed. Object is its last
+// known state, which may be stale.
 type Tombstone[T any] struct {
 	Key    Key
 	Object T
 }
 
-// TombstoneKey returns the key of the object that is gone.
+// TombstoneKey returns the key of the deleted object.
 func (t Tombstone[T]) TombstoneKey() Key { return t.Key }
 
-// KeyError says that a value has no key.
+// KeyError reports that a value has no key.
 type KeyError struct {
-	// Value is what was asked for its key.
+	// Value is the value without a key.
 	Value any
-	// Cause is why it has none.
+	// Cause is the reason.
 	Cause error
 }
 
-// Error names the value's type and the cause, and never the value itself, which
-// may hold secrets.
+// Error names the value's type and the cause, never the value itself, which may contain
+// secrets.
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("object: no key for a value of type %T: %v", e.Value, e.Cause)
 }
@@ -133,10 +133,10 @@ func (e *KeyError) Error() string {
 func (e *KeyError) Unwrap() error { return e.Cause }
 
 // ErrNoMetadata is the cause of a [KeyError] for a value without metadata.
-var ErrNoMetadata = errors.New("it has no object metadata; API objects are passed as pointers")
+var ErrNoMetadata = errors.New("it has no object metadata; pass API objects as pointers")
 
-// KeyOf returns the key of any value that is a [Key] or has one by way of
-// Kubernetes metadata. The error is a [*KeyError].
+// KeyOf returns the key of a value that is a [Key] or has Kubernetes metadata. The error is a
+// [*KeyError].
 func KeyOf(v any) (Key, error) {
 	if k, ok := v.(Key); ok {
 		return k, nil
@@ -148,8 +148,8 @@ func KeyOf(v any) (Key, error) {
 	return Key{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
 }
 
-// DeletionKeyOf is [KeyOf] that also takes a [Tombstone], whose key it returns as
-// recorded. Use it wherever a deleted object may arrive.
+// DeletionKeyOf is [KeyOf] that also accepts a [Tombstone]. Use it in handlers of
+// deletions.
 func DeletionKeyOf(v any) (Key, error) {
 	if t, ok := v.(interface{ TombstoneKey() Key }); ok {
 		return t.TombstoneKey(), nil

@@ -166,7 +166,7 @@ func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
 			if !k.IsZero() {
 				t.Errorf("%s(%T) returned %v beside the error", name, v, k)
 			}
-			want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata; API objects are passed as pointers", v)
+			want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata; pass API objects as pointers", v)
 			wrapped := fmt.Errorf("while queueing: %w", err)
 			if err.Error() != want || strings.Contains(fmt.Sprintf("%v %+v %s", err, err, wrapped), secret) {
 				t.Errorf("%s(%T):\n got %v\nwant %s", name, v, err, want)

@@ -25,44 +25,44 @@ type Change[T any] struct {
 	// Value is the new state, or the last one for Deleted. It is zero for a List, and for
 	// a deletion of which only the key is known.
 	Value[T]
-	// Prior is the state before, as the store held it. It is zero before the store, and
-	// for Added.
+	// Prior is the previous state in the store. It is zero before the store has applied the
+	// change, and for Added.
 	Prior Value[T]
 
-	// List is the whole state of a scope; Kind is then Replaced and Key zero. What the
-	// receiver holds in that scope and the list lacks is deleted.
+	// List is the complete state of a scope; Kind is then Replaced and Key zero. The receiver
+	// deletes the objects of that scope that are not in the list.
 	List *List[T]
 }
 
-// ChangeOf makes the change of an item.
+// ChangeOf returns a change with the identity and value of an item.
 func ChangeOf[T any](kind Kind, item *Item[T]) Change[T] {
 	return Change[T]{Kind: kind, Key: item.Key, UID: item.UID, Version: item.Version, Value: item.Value}
 }
 
-// New returns the object after the change. For Deleted that is its final state, or, where
-// Unknown is set, the last state known.
+// New returns the object after the change. For Deleted that is its final state or, if
+// Unknown is set, the last known one.
 func (c Change[T]) New() T { return c.Value.Get() }
 
 // Old returns the object before the change; the zero value for Added.
 func (c Change[T]) Old() T { return c.Prior.Get() }
 
 // Batch is a sequence of changes in the server's order, and the marks that the receiver
-// reaches with them. A batch belongs to its sender: the receiver may read it, slices
-// included, until the call that it was passed to returns. The values may be kept.
+// reaches with them. The sender owns a batch: the receiver may read it and its slices until
+// the call returns. It may keep the values.
 type Batch[T any] struct {
 	// Changes in the order in which they happened. Keys may repeat.
 	Changes []Change[T]
-	// Marks has one mark for each scope that the batch moves. A bookmark is a mark
+	// Marks has one mark for each scope that the batch advances. A bookmark is a mark
 	// without changes.
 	Marks []Mark
 }
 
-// Sink receives the changes of a resource. A *delta.FIFO is one. Its methods may be called
-// from several goroutines.
+// Sink receives the changes of a resource. *delta.FIFO implements it. Its methods must be
+// safe for concurrent use.
 type Sink[T any] interface {
-	// Apply takes a batch. An error ends the sender.
+	// Apply receives a batch. An error stops the sender.
 	Apply(*Batch[T]) error
-	// Held reports whether the sink holds an object with this UID and version, or will once
-	// it has processed what it was given: such an object need not be decoded again.
+	// Held reports whether the sink holds an object with this UID and version, or will after
+	// it has processed what is pending. Sources do not decode such an object again.
 	Held(Key, UID, Version) bool
 }

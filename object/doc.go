@@ -1,20 +1,22 @@
-// Package object holds the nouns that every other package of Tarn speaks of:
-// what an object is called, which version of it one has, and the shapes in which
-// objects travel from the wire to the store.
+// Package object has the types that all other packages of Tarn share: keys, versions, and
+// the items, events and changes that pass from the wire to the last subscriber.
 //
 //   - [Key] names an object: namespace and name. [Parse] reads the strict
-//     "namespace/name" form; [RawKey] takes any string and gives it back unchanged.
+//     "namespace/name" form; [RawKey] accepts any string and String returns it unchanged.
 //   - [Version] is a resource version: opaque text that compares only where the
-//     API promises an order. [Epoch] counts how often that order started anew.
-//     [Mark] is a point in the history of one [Scope]: epoch and version.
-//   - [Accessor] tells how to read key, UID, version and labels of a value, so
-//     that nothing here or above requires Kubernetes' own types. [Meta] is the
-//     accessor for everything that has a metav1.ObjectMeta.
-//   - [Item], [List] and [Event] are what a list or a watch yields; [ListOptions]
-//     and [WatchOptions] are what one asks for; [Resource] says of what. A [Page]
-//     closes a list, a [Stream] is an open watch, and [Held] says what need not
-//     be decoded.
-//   - [FieldPath] leads to a field that is to be left out.
+//     API promises an order. [Epoch] counts how often the server's
+//     history was restored. [Mark] is a point in the history of one [Scope]: epoch and
+//     version. [Reach] tracks which versions of a watch are complete.
+//   - [Accessor] reads key, UID, version and labels of a value, so that Kubernetes' own types
+//     are not required. [Meta] is the accessor for objects with a metav1.ObjectMeta.
+//   - [Item], [List] and [Event] are what a list or a watch returns; [ListOptions],
+//     [WatchOptions] and [Resource] are its parameters. [Page] is the metadata of a page of a
+//     list, and [Stream] an open watch.
+//   - [Intake] is what a source does with each object: skip it if the receiver holds it,
+//     transform it, encode it.
+//   - [Change] and [Batch] describe changes on their way from the reflector to the last
+//     subscriber, [Kind] the type of a change, and [Sink] a receiver of them.
+//   - [FieldPath] names a field to omit.
 //
 // The package does no I/O and holds no state. Its only dependency is
 // apimachinery's metadata types.

@@ -201,7 +201,7 @@ func ExampleKeyError() {
 	var keyErr *object.KeyError
 	fmt.Println(errors.As(err, &keyErr), errors.Is(err, object.ErrNoMetadata))
 	// Output:
-	// object: no key for a value of type []uint8: it has no object metadata; API objects are passed as pointers
+	// object: no key for a value of type []uint8: it has no object metadata; pass API objects as pointers
 	// true true
 }
 

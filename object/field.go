@@ -5,24 +5,22 @@ import (
 	"strings"
 )
 
-// FieldPath leads from an object to one of its fields, by the names that the field
-// has in JSON: {"metadata", "managedFields"}. A step into a map is its key. A step
-// into a list goes to each of its elements and has no name of its own: the path
-// {"spec", "containers", "env"} leads to the env of every container.
+// FieldPath names a field of an object by its JSON names: {"metadata", "managedFields"}. For
+// a map the name is the key. Lists have no name in the path, which continues in each of
+// their elements: {"spec", "containers", "env"} is the env of every container.
 type FieldPath []string
 
-// Fields that most readers do without.
+// Fields that most programs do not need.
 var (
-	// ManagedFields is the record of who set which field.
+	// ManagedFields records which field manager owns which field.
 	ManagedFields = FieldPath{"metadata", "managedFields"}
 	// LastApplied is the annotation in which kubectl apply keeps a copy of the object.
 	LastApplied = FieldPath{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"}
 )
 
-// ParseFieldPath reads the text form: names joined by dots, a name with dots or
-// brackets of its own in brackets, as in "metadata.annotations[example.com/note]".
-// A list's elements may be written as "[*]" and are left out:
-// "spec.containers[*].env" is "spec.containers.env".
+// ParseFieldPath parses the text form: names joined by dots. A name that contains dots or
+// brackets is in brackets, as in "metadata.annotations[example.com/note]". "[*]" for the
+// elements of a list is optional: "spec.containers[*].env" is "spec.containers.env".
 func ParseFieldPath(s string) (FieldPath, error) {
 	var p FieldPath
 	rest := s
@@ -30,10 +28,10 @@ func ParseFieldPath(s string) (FieldPath, error) {
 		if rest[0] == '[' {
 			name, after, ok := strings.Cut(rest[1:], "]")
 			if !ok {
-				return nil, fmt.Errorf("object: field path %q: a bracket is not closed", s)
+				return nil, fmt.Errorf("object: field path %q: missing closing bracket", s)
 			}
 			if name == "" {
-				return nil, fmt.Errorf("object: field path %q: nothing between brackets", s)
+				return nil, fmt.Errorf("object: field path %q: empty brackets", s)
 			}
 			if name != "*" {
 				p = append(p, name)
@@ -66,8 +64,8 @@ func ParseFieldPath(s string) (FieldPath, error) {
 	return p, nil
 }
 
-// String returns the text form, which [ParseFieldPath] reads back, as long as no
-// name contains a closing bracket.
+// String returns the text form. [ParseFieldPath] parses it, unless a name contains a closing
+// bracket.
 func (p FieldPath) String() string {
 	var b strings.Builder
 	for i, name := range p {

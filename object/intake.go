@@ -8,45 +8,45 @@ import (
 	"strings"
 )
 
-// Held reports whether the receiver of a list or a watch already has the object of
-// this key with this UID and version, so that it need not be decoded. A nil Held
-// holds nothing.
+// Held reports whether the receiver of a list or a watch holds the object with this key, UID
+// and version, so that the source need not decode it. A nil Held holds nothing.
 type Held func(key Key, uid UID, version Version) bool
 
-// Intake says what a source does with each object it reads, before the object leaves the
-// goroutine that decoded it. The functions are called from several goroutines at once. A nil
-// *Intake and the zero Intake take objects as they are decoded.
+// Intake is what a source does with each object it reads, before the object leaves the
+// goroutine that decoded it. The functions must be safe for concurrent use. A nil *Intake and
+// the zero Intake leave objects unchanged.
 type Intake[T any] struct {
 	// Held reports which objects need not be decoded. Defaults to none.
 	Held Held
-	// Unshared has objects share no part with each other even if no Transform writes to
-	// them. Defaults to false: equal parts may be shared, and objects are read-only.
+	// Unshared requires that objects share no parts even without a Transform. Defaults to
+	// false: objects are read-only and may share equal parts.
 	Unshared bool
-	// Transform changes an object, or returns another. It owns the object it is given: no
-	// other goroutine reaches it, and it shares no part with any other object. The key, UID
-	// and version must stay. An error, a panic, a nil result or another identity puts the
-	// object in quarantine. Defaults to none.
+	// Transform changes an object in place or returns another. It owns its argument: no
+	// other goroutine can reach it, and it shares no part with any other object. It must
+	// not change key, UID or version. After an error, a panic, a nil result or a changed
+	// identity the object is quarantined. Defaults to none.
 	Transform func(T) (T, error)
 	// Accessor reads the identity of what Transform returns. Defaults to none: the identity
 	// is not checked.
 	Accessor Accessor[T]
-	// Encode returns the form in which the receiver holds an object, or nil for one that it
-	// holds decoded. It reads the object and does not keep it. Defaults to none.
+	// Encode returns the encoded form in which the receiver holds an object, or nil for an
+	// object that it holds decoded. It reads the object and does not keep it. Defaults to
+	// none.
 	Encode func(T) Encoded[T]
 }
 
-// Owned reports whether objects must share no part with each other or with the source: a
-// transform writes to them, or they are to be Unshared.
+// Owned reports whether objects must share no part with each other or with the source,
+// because a transform writes to them or Unshared is set.
 func (in *Intake[T]) Owned() bool { return in != nil && (in.Unshared || in.Transform != nil) }
 
-// Holds reports whether the receiver has the object already.
+// Holds reports whether the receiver holds the object.
 func (in *Intake[T]) Holds(key Key, uid UID, version Version) bool {
 	return in != nil && in.Held != nil && in.Held(key, uid, version)
 }
 
-// Prepare makes the final value of a decoded item: transformed, then encoded. The goroutine
-// that decoded the object calls it, once; a second call does nothing. Sources that do not
-// call it leave it to the reflector.
+// Prepare transforms and then encodes a decoded item. The goroutine that decoded the object
+// calls it. A second call does nothing, so the reflector can call it for sources that do
+// not.
 func (in *Intake[T]) Prepare(item *Item[T]) {
 	if item.Prepared {
 		return
@@ -72,7 +72,7 @@ func (in *Intake[T]) Prepare(item *Item[T]) {
 	}
 }
 
-// errNilObject is what is wrong with a transform that returns nothing.
+// errNilObject is the error of a transform that returns nil.
 var errNilObject = errors.New("it returned no object")
 
 func (in *Intake[T]) transform(item *Item[T]) (err error) {
@@ -105,7 +105,7 @@ func (in *Intake[T]) transform(item *Item[T]) (err error) {
 	return nil
 }
 
-// isNil reports whether obj is nil, or a pointer or map that is.
+// isNil reports whether obj is nil, or a nil pointer or map.
 func isNil[T any](obj T) bool {
 	switch v := reflect.ValueOf(obj); v.Kind() {
 	case reflect.Invalid:
@@ -116,8 +116,7 @@ func isNil[T any](obj T) bool {
 	return false
 }
 
-// detach copies the item's strings, which a decoder may have cut from one buffer with the
-// whole object.
+// detach copies the item's strings, which may alias a buffer that holds the whole object.
 func (i *Item[T]) detach() {
 	name, uid := len(i.Key.Name), len(i.UID)
 	text := i.Key.Name + string(i.UID) + string(i.Version)

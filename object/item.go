@@ -1,26 +1,25 @@
 package object
 
-// Value is an object as it travels from the decoder to its readers: decoded, or encoded and
-// decoded again by each reader. It is written once, by the goroutine that decodes it; after
-// that every holder only reads it, and so may share it.
+// Value is an object, decoded or encoded. An encoded object is decoded on read. The goroutine
+// that decodes it sets it once; after that it is read-only and may be shared.
 type Value[T any] struct {
-	// Object is the decoded object; the zero value where Encoded is set.
+	// Object is the decoded object; the zero value if Encoded is set.
 	Object T
 	// Encoded is the object in an encoded form. Defaults to nil: Object is the object.
 	Encoded Encoded[T]
 }
 
-// Encoded is an object that is held in another form than its own and decoded when read.
+// Encoded is an object in an encoded form that is decoded on read.
 type Encoded[T any] interface {
-	// Get returns the object, for any number of readers at once.
+	// Get returns the decoded object. It is safe for concurrent use.
 	Get() T
 }
 
 // Decoded returns the value of a decoded object.
 func Decoded[T any](obj T) Value[T] { return Value[T]{Object: obj} }
 
-// Get returns the object, decoding it where it is encoded; the zero value where there is
-// none. The object is shared and must not be written to.
+// Get returns the object, decoded if necessary, or the zero value if there is none. The
+// object is shared and must not be written to.
 func (v Value[T]) Get() T {
 	if v.Encoded != nil {
 		return v.Encoded.Get()
@@ -29,7 +28,7 @@ func (v Value[T]) Get() T {
 }
 
 // Item is one object of a list or a watch event: its identity, read once from the bytes, and
-// its value. A source that does not decode an object says why: Held or Err.
+// its value. If the source did not decode the object, Held or Err is set.
 type Item[T any] struct {
 	Key     Key
 	UID     UID
@@ -37,19 +36,19 @@ type Item[T any] struct {
 
 	// Value is the object; zero when Held or Err is set.
 	Value[T]
-	// Held says that the object was not decoded because the receiver holds it
-	// with the same UID and version.
+	// Held is true if the object was not decoded because the receiver holds it with the
+	// same UID and version.
 	Held bool
-	// Err says why the object could not be decoded or prepared. The item still counts as
+	// Err is why the object could not be decoded or prepared. The item still counts as
 	// present: it is not deleted.
 	Err error
 	// Raw is the encoded object when Err is set, for quarantine.
 	Raw []byte
-	// Prepared says that [Intake.Prepare] has run.
+	// Prepared is true after [Intake.Prepare].
 	Prepared bool
 }
 
-// ItemOf makes the item of a decoded object.
+// ItemOf returns the item of a decoded object.
 func ItemOf[T any](acc Accessor[T], obj T) (Item[T], error) {
 	key, err := acc.Key(obj)
 	if err != nil {
@@ -58,14 +57,14 @@ func ItemOf[T any](acc Accessor[T], obj T) (Item[T], error) {
 	return Item[T]{Key: key, UID: acc.UIDOf(obj), Version: acc.VersionOf(obj), Value: Decoded(obj)}, nil
 }
 
-// List is the whole state of a scope at one version, as a list request or the
-// initial events of a streaming list gave it. Order does not matter.
+// List is the complete state of a scope at one version, from a list request or the initial
+// events of a streaming list. Items are in no particular order.
 type List[T any] struct {
 	Mark
 	Items []Item[T]
 }
 
-// ListOf makes the list of decoded objects, of everything, at a version.
+// ListOf returns a list of decoded objects for the scope [Everything].
 func ListOf[T any](acc Accessor[T], version Version, objs ...T) (List[T], error) {
 	l := List[T]{Mark: Mark{Version: version}, Items: make([]Item[T], 0, len(objs))}
 	for _, obj := range objs {
@@ -78,15 +77,15 @@ func ListOf[T any](acc Accessor[T], version Version, objs ...T) (List[T], error)
 	return l, nil
 }
 
-// Event is one event of a watch: a change of an object, a bookmark or an error. One with
-// none of these is of a type that this version of Tarn does not know.
+// Event is one event of a watch: a change of an object, a bookmark or an error. An event with
+// none of these has a type that this version of Tarn does not know.
 type Event[T any] struct {
-	// Kind is Added, Updated or Deleted where the event is a change, otherwise 0. The
+	// Kind is Added, Updated or Deleted for a change, otherwise 0. The
 	// object of a Deleted event is its last state with the version of the deletion.
 	Kind Kind
 	// Item is the object of a change. A bookmark sets only its Version.
 	Item Item[T]
-	// Bookmark says that everything up to Item.Version has been sent.
+	// Bookmark means that everything up to Item.Version has been sent.
 	Bookmark bool
 	// InitialEnd marks the bookmark that ends a streaming list's initial events.
 	InitialEnd bool

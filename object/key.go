@@ -17,9 +17,9 @@ type Key struct {
 // ErrKey is wrapped by every error of [Parse].
 var ErrKey = errors.New("object: not a key")
 
-// Parse reads the strict form of a key: "namespace/name", or "name" for a
-// cluster-scoped object. It refuses empty parts and further slashes; use
-// [RawKey] for keys that are not of this form.
+// Parse parses the strict form of a key: "namespace/name", or "name" for a
+// cluster-scoped object. It rejects empty parts and further slashes; use
+// [RawKey] for other forms.
 func Parse(s string) (Key, error) {
 	namespace, name, slash := strings.Cut(s, "/")
 	switch {
@@ -38,8 +38,8 @@ func Parse(s string) (Key, error) {
 }
 
 // RawKey turns any string into a key, one to one: RawKey(s).String() == s for
-// every s. It is how keys made by somebody else's key function (client-go allows
-// any string) are held. Where [Parse] accepts the string, both agree.
+// every s. It represents keys of custom key functions, for which client-go allows any
+// string. If [Parse] accepts the string, both return the same key.
 func RawKey(s string) Key {
 	if i := strings.IndexByte(s, '/'); i > 0 {
 		return Key{Namespace: s[:i], Name: s[i+1:]}

@@ -1,7 +1,7 @@
 package object
 
-// Kind says what a change did. Watch events, pending deltas and the changes that a store
-// reports to subscribers all use it.
+// Kind is the type of a change. Watch events, pending changes and the changes that
+// subscribers receive all use it.
 type Kind uint8
 
 // The kinds of changes. The zero Kind is none of them.

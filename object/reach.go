@@ -1,33 +1,33 @@
 package object
 
-// Reach is how far the events of a watch have come within one scope and epoch.
+// Reach is how far a watch has progressed within one scope and epoch.
 //
-// Its two versions differ because deletions may share one. etcd deletes everything that belongs
-// to a lease in one transaction, which is how Events expire: the server sends one DELETED for
-// each object, all of one version. So the version of a DELETED event is complete only when one of
-// these has come:
+// It has two versions because deletions may share one: etcd deletes all keys of a lease in one
+// transaction, which is how Events expire, and the server then sends one DELETED event per
+// object, all with the same version. The version of a DELETED event is therefore complete only
+// after one of:
 //
-//   - an event of a later version, because events come in the order of versions;
+//   - an event with a later version, because events arrive in the order of versions;
 //   - a bookmark at that version or a later one.
 //
-// An ADDED or MODIFIED event completes its version: a server writes one object in a transaction,
-// and there is nothing else at that version.
+// An ADDED or MODIFIED event completes its version: the server writes one object per
+// transaction.
 //
-// Complete is where a watch may be resumed without losing an event, and the version that a mirror
-// may claim to show.
+// A watch can be resumed from Complete without losing an event, and a mirror may claim to be at
+// Complete.
 type Reach struct {
 	// Seen is the newest version of an event, bookmark or list.
 	Seen Version
-	// Complete is the newest version up to which everything has come. It is Seen, or the
-	// version before it; it is empty while nothing is complete.
+	// Complete is the newest version up to which all events have arrived: Seen or the one
+	// before it. It is empty while no version is complete.
 	Complete Version
 }
 
 // ReachOf returns the reach of a list at a version, or of a bookmark.
 func ReachOf(v Version) Reach { return Reach{Seen: v, Complete: v} }
 
-// Event moves to the version of an event, and reports whether it did. It never moves back; of
-// versions without an order the latest received wins.
+// Event advances to the version of an event, and reports whether it did. It never moves back.
+// For versions without an order the latest received wins.
 func (r *Reach) Event(v Version, deleted bool) bool {
 	if !v.Known() || v.NotAfter(r.Seen) {
 		return false
@@ -41,7 +41,7 @@ func (r *Reach) Event(v Version, deleted bool) bool {
 	return true
 }
 
-// Bookmark moves to the version of a bookmark, which is complete, and reports whether that
+// Bookmark advances to the version of a bookmark, which is complete, and reports whether that
 // changed anything.
 func (r *Reach) Bookmark(v Version) bool {
 	if !v.Known() || v == r.Complete || v != r.Seen && v.NotAfter(r.Seen) {

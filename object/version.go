@@ -7,11 +7,11 @@ import "strings"
 // "any".
 type Version string
 
-// Known reports whether v names a version at all: neither "" nor "0".
+// Known reports whether v is a version: neither "" nor "0".
 func (v Version) Known() bool { return v != "" && v != "0" }
 
-// Ordered reports whether v is of the form that has an order: an unsigned
-// decimal of any length, without a leading zero.
+// Ordered reports whether v can be compared: it is an unsigned decimal of any length
+// without a leading zero.
 func (v Version) Ordered() bool {
 	if v == "" || v[0] < '1' || v[0] > '9' {
 		return false
@@ -24,11 +24,10 @@ func (v Version) Ordered() bool {
 	return true
 }
 
-// Compare returns -1, 0 or +1 as v was written before, is, or was written after
-// other. Where one of them is not an ordered decimal the comparison is refused,
-// ok is false and order is 0: whoever asks must then let the latest received win
-// rather than guess. Equal texts of unordered versions are refused too; compare
-// with == for "the very same version".
+// Compare returns -1, 0 or +1 if v is older than, equal to or newer than other. If one of
+// them is not [Version.Ordered], ok is false and order is 0; the caller must then let the
+// latest received win. That includes equal unordered versions; use == to test for the same
+// version.
 func (v Version) Compare(other Version) (order int, ok bool) {
 	if !v.Ordered() || !other.Ordered() {
 		return 0, false
@@ -42,16 +41,16 @@ func (v Version) Compare(other Version) (order int, ok bool) {
 	return strings.Compare(string(v), string(other)), true
 }
 
-// After reports whether v is certainly newer than other. It is false where the
-// two do not compare.
+// After reports whether v is certainly newer than other. It is false if the two do not
+// compare.
 func (v Version) After(other Version) bool {
 	order, ok := v.Compare(other)
 	return ok && order > 0
 }
 
-// NotAfter reports whether v is certainly not newer than other: older or the
-// same. Versions that do not compare are so only when they are the same text, and
-// what is not a version at all never is.
+// NotAfter reports whether v is certainly not newer than other: older or the same. For
+// versions that do not compare it is true only if they are equal. It is false if either is
+// not [Version.Known].
 func (v Version) NotAfter(other Version) bool {
 	if v == other {
 		return v.Known()
@@ -60,9 +59,9 @@ func (v Version) NotAfter(other Version) bool {
 	return ok && order <= 0
 }
 
-// Epoch counts the histories of a resource. It goes up when versions start over,
-// as they do when etcd is restored from a backup: versions of different epochs
-// have no order, whatever their digits say. The first epoch is 0.
+// Epoch counts the histories of a resource. It increases when versions start over, as after
+// etcd was restored from a backup. Versions of different epochs do not compare. The first
+// epoch is 0.
 type Epoch uint64
 
 // Scope is the part of a resource that one list and one watch cover: everything
@@ -72,11 +71,11 @@ type Scope string
 // Everything is the scope of a cluster-wide list or watch.
 const Everything Scope = ""
 
-// Covers reports whether an object of that key belongs to the scope.
+// Covers reports whether the scope includes objects with that key.
 func (s Scope) Covers(k Key) bool { return s == Everything || string(s) == k.Namespace }
 
-// Mark is a point in the history of one scope: everything up to Version, within
-// Epoch, is known.
+// Mark is a point in the history of one scope: everything up to Version in Epoch is
+// known.
 type Mark struct {
 	Scope   Scope
 	Epoch   Epoch
@@ -85,8 +84,8 @@ type Mark struct {
 
 // Reached reports whether m is at or after target: in the same scope and a later
 // epoch, or in the same epoch at a version that is not older. Versions that do
-// not compare count as reached only when they are the same text; a target without
-// a version is reached with its epoch.
+// not compare count as reached only if they are equal. A target without a version is
+// reached with its epoch.
 func (m Mark) Reached(target Mark) bool {
 	if m.Scope != target.Scope || m.Epoch < target.Epoch {
 		return false

@@ -125,7 +125,7 @@ func Next(pod *corev1.Pod, version uint64) *corev1.Pod {
 	return next
 }
 
-// Copy returns a pod that is equal and shares no memory: the same version, decoded anew.
+// Copy returns a pod that is equal and shares no memory: the same version, decoded again.
 func Copy(pod *corev1.Pod) *corev1.Pod { return decoded(pod) }
 
 // Encode returns the pod as protobuf. It panics on a pod that cannot be encoded, which none

@@ -29,7 +29,7 @@ var controllerStates = []controller.State{
 	controller.Idle, controller.Starting, controller.Working, controller.Draining, controller.Cancelled,
 }
 
-// tally is a controller with what was last told of it. Successes are what remains of the
+// tally is a controller with the figures last exported for it. Successes are what remains of the
 // reconciles when all others are subtracted; the figures are read one after the other
 // while the controller works, so the remainder could fall for a moment, which Prometheus
 // would take for a restart.

@@ -12,8 +12,8 @@
 // that it is given and nowhere else.
 //
 // What happens in a queue is counted as it happens, by what [Exporter.Queue] returns.
-// Everything else is read from the Status of its owner when somebody scrapes, so a part
-// that nobody scrapes costs nothing.
+// Everything else is read from the Status of its owner on each scrape, so a part
+// that is never scraped costs nothing.
 //
 // # Names
 //

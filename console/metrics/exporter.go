@@ -15,7 +15,7 @@ import (
 )
 
 // ErrTaken is wrapped by the error of an Add for a name that the exporter shows already:
-// two series of one name could not be told apart.
+// two series with the same name could not be distinguished.
 var ErrTaken = errors.New("metrics: shown already")
 
 // Queue is what AddQueue needs; every *workqueue.Queue is one.

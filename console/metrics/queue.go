@@ -8,7 +8,7 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// What is read from a queue's Stats. The names and meanings are client-go's, but for
+// What is read from a queue's Stats. The names and meanings are client-go's, except
 // the last two.
 var (
 	queueDescs []*prometheus.Desc

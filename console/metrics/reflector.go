@@ -24,7 +24,7 @@ var (
 	reflectorEvents    = reflectorDesc("tarn_reflector_events_total", "Events other than bookmarks, initial ones included.", "informer", "namespace")
 	reflectorBookmarks = reflectorDesc("tarn_reflector_bookmarks_total", "Bookmarks.", "informer", "namespace")
 	reflectorStale     = reflectorDesc("tarn_reflector_stale_events_total", "Events that were dropped because they were no news.", "informer", "namespace")
-	reflectorRewinds   = reflectorDesc("tarn_reflector_rewinds_total", "Times that the server's history began anew.", "informer", "namespace")
+	reflectorRewinds   = reflectorDesc("tarn_reflector_rewinds_total", "Times that the server's history was restored to an earlier state.", "informer", "namespace")
 	reflectorWaits     = reflectorDesc("tarn_reflector_backoffs_total", "Waits after a failure.", "informer", "namespace")
 	reflectorLastEvent = reflectorDesc("tarn_reflector_last_event_timestamp_seconds", "When something last came from a watch.", "informer", "namespace")
 	reflectorLastList  = reflectorDesc("tarn_reflector_last_list_timestamp_seconds", "When a list was last complete.", "informer", "namespace")

@@ -20,19 +20,19 @@ import (
 // Options change how an [Elector] works. The zero Options is what Kubernetes' own
 // components use.
 type Options struct {
-	// LeaseDuration is how long a lease holds after it was renewed: others wait for that
-	// long before they take it. It is in whole seconds. Defaults to 15 seconds.
+	// LeaseDuration is how long a lease is valid after a renewal. Other processes wait that
+	// long before they take it. It must be in whole seconds. Defaults to 15 seconds.
 	LeaseDuration time.Duration
-	// RenewDeadline is for how long the leader tries to renew before it gives up.
+	// RenewDeadline is how long the leader tries to renew before it gives up.
 	// Defaults to 10 seconds.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two tries. Defaults to 2 seconds.
+	// RetryPeriod is the time between two attempts. Defaults to 2 seconds.
 	RetryPeriod time.Duration
-	// OnNewLeader is told who leads, whenever that changes; quickly, please: the election
-	// waits. Defaults to nobody.
+	// OnNewLeader is called with the leader's identity whenever that changes. It blocks the
+	// election, so it must be fast. Defaults to none.
 	OnNewLeader func(identity string)
-	// Logger gets what happens to the lease, at debug level, and client-go's own words on
-	// it. Defaults to none.
+	// Logger receives changes of the lease at debug level, and client-go's own messages.
+	// Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -55,12 +55,12 @@ func (o Options) withDefaults() Options {
 // ErrRunning is returned by Run while the elector runs.
 var ErrRunning = errors.New("leader: running already")
 
-// Elector campaigns for a lease, and lets work be done while it is held. Make one with
-// [New]. Its methods may be called from any goroutine; Run by one at a time.
+// Elector campaigns for a lease and runs work while it holds it. Create one with [New]. Its
+// methods are safe for concurrent use; only one Run at a time.
 //
-// What it guarantees: of all processes with this lock, fences are open in one at most, if
-// their clocks run at the same speed. A fence that is lost never opens again. The lease
-// is given back only when the work has ended.
+// Guarantees: of all processes with this lock, at most one has an open fence, if their clocks
+// run at the same speed. A lost fence never opens again. The lease is released only when the
+// work has ended.
 type Elector struct {
 	opts    Options
 	lease   *lease
@@ -70,7 +70,7 @@ type Elector struct {
 
 var _ controller.Leadership = (*Elector)(nil)
 
-// New makes an elector for a lock, such as [NewLease] makes.
+// New returns an elector for a lock, such as that of [NewLease].
 func New(lock resourcelock.Interface, opts Options) (*Elector, error) {
 	if lock == nil {
 		return nil, errors.New("leader: no lock; leader.NewLease makes one")
@@ -79,14 +79,14 @@ func New(lock resourcelock.Interface, opts Options) (*Elector, error) {
 	if opts.LeaseDuration%time.Second != 0 {
 		return nil, fmt.Errorf("leader: LeaseDuration is %v; want whole seconds, which is all that a Lease can say", opts.LeaseDuration)
 	}
-	e := &Elector{opts: opts, lease: &lease{Interface: lock, now: clock{time.Now()}.now, tell: opts.OnNewLeader}}
+	e := &Elector{opts: opts, lease: &lease{Interface: lock, now: clock{time.Now()}.now, notify: opts.OnNewLeader}}
 	if _, err := e.candidate(make(chan struct{})); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// candidate makes client-go's elector. won is closed when it has the lease.
+// candidate returns client-go's elector. won is closed when it holds the lease.
 func (e *Elector) candidate(won chan struct{}) (*leaderelection.LeaderElector, error) {
 	le, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: e.lease, Name: e.lease.Describe(),
@@ -117,8 +117,8 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, fence 
 	return nil
 }
 
-// term campaigns until it wins, and then lets lead work until it returns. again tells
-// that leadership was lost, and not given up.
+// term campaigns until it wins, and then runs lead until that returns. again is true if
+// leadership was lost, and not given up.
 func (e *Elector) term(ctx context.Context, lead func(context.Context, controller.Fence) error) (again bool, err error) {
 	won, ended := make(chan struct{}), make(chan struct{})
 	le, err := e.candidate(won)
@@ -126,7 +126,7 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 		return false, err
 	}
 	e.lease.won.Store(false)
-	// The lease is renewed beyond the end of ctx, for as long as the work takes to end.
+	// The lease is renewed after the end of ctx, until the work has ended.
 	campaign, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(e.opts.Logger.Handler())))
 	defer stop()
 	go func() {
@@ -168,12 +168,12 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 	return again, err
 }
 
-// release gives the lease back, if it is still this process's.
+// release releases the lease if this process still holds it.
 func (e *Elector) release() {
 	e.lease.held.Store(nil)
 	ctx, cancel := context.WithTimeout(context.Background(), e.opts.RenewDeadline)
 	defer cancel()
-	// A second try is for the case that a last renewal was still under way.
+	// The second attempt is for a last renewal that was still in flight.
 	for range 2 {
 		now, _, err := e.lease.Get(ctx)
 		if err != nil || now.HolderIdentity != e.lease.Identity() {
@@ -190,7 +190,7 @@ func (e *Elector) release() {
 	}
 }
 
-// fence is that of one term.
+// fence is the fence of one term.
 type fence struct {
 	lease *lease
 	lost  chan struct{}
@@ -214,21 +214,21 @@ func (f *fence) close() {
 	}
 }
 
-// Status is what an elector shows of itself.
+// Status is a report on an elector.
 type Status struct {
-	// Lease and Identity are the lock's.
+	// Lease and Identity are those of the lock.
 	Lease, Identity string
-	// Leader is who was last seen to lead; empty if nobody has been.
+	// Leader is the identity of the last known leader; empty if there was none.
 	Leader string
-	// Leading tells that this process holds the lease now, and Left for how long it would
-	// if it were not renewed.
+	// Leading is true while this process holds the lease. Left is how long it would hold it
+	// without a renewal.
 	Leading bool
 	Left    time.Duration
 	// Terms counts how often this process has won.
 	Terms uint64
 }
 
-// Status returns the present figures. It is cheap.
+// Status returns the current status. It is cheap.
 func (e *Elector) Status() Status {
 	left := e.lease.left()
 	return Status{

@@ -16,10 +16,10 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// NewLease makes the lock that an [Elector] needs of a Lease. Two processes with the same
-// identity take each other's lease for their own, and both lead: an identity must belong
-// to one process only, which a hostname or the name of a Deployment does not. An empty one
-// is the hostname, "_" and a random UUID.
+// NewLease returns the lock on a Lease for an [Elector]. The identity must be unique to this
+// process: two processes with the same identity would both lead. A hostname or the name of a
+// Deployment is not unique. If it is empty, the identity is the hostname, "_" and a random
+// UUID.
 func NewLease(client coordinationv1.LeasesGetter, lease object.Key, identity string) resourcelock.Interface {
 	if identity == "" {
 		identity = string(uuid.NewUUID())
@@ -34,14 +34,14 @@ func NewLease(client coordinationv1.LeasesGetter, lease object.Key, identity str
 	}
 }
 
-// moment is a time by both clocks.
+// moment is a reading of both clocks.
 type moment struct {
-	mono time.Duration // since the elector was made
+	mono time.Duration // since the elector was created
 	wall time.Time
 }
 
-// after returns how much time has passed since then, by the clock that shows more. The
-// monotonic clock stands still while a machine sleeps; the wall clock can be set back.
+// after returns how much time has passed, by the clock that shows more. The monotonic clock
+// stops while the machine is suspended; the wall clock can be set back.
 func (m moment) after(then moment) time.Duration {
 	return max(m.mono-then.mono, m.wall.Sub(then.wall))
 }
@@ -54,23 +54,23 @@ func (c clock) now() moment {
 	return moment{mono: now.Sub(c.origin), wall: now.Round(0)}
 }
 
-// lease is what this process knows of its own lease: when the request was sent that last
-// renewed it for others to see, and for how long. It is a lock that watches over another.
+// lease wraps a lock and records when this process sent the request that last renewed it, and
+// for how long.
 type lease struct {
 	resourcelock.Interface
 	now  func() moment
 	held atomic.Pointer[hold]
-	won  atomic.Bool // it was held since the campaign began
+	won  atomic.Bool // the lease was held since the campaign started
 
-	// renewed is the second that the last record of ours said it was renewed in, and first
-	// when the first request that said so was sent. One goroutine at a time writes.
+	// renewed is the renewTime of this process's last record, in seconds, and first is when
+	// the first request with that renewTime was sent. One goroutine at a time writes them.
 	renewed int64
 	first   moment
 	// transitions is how often the lease had changed hands when it was won.
 	transitions int
 
-	leader atomic.Pointer[string] // who was last seen to lead
-	tell   func(identity string)  // of another leader; may be nil
+	leader atomic.Pointer[string] // the last known leader
+	notify func(identity string)  // called for a new leader; may be nil
 }
 
 type hold struct {
@@ -78,8 +78,8 @@ type hold struct {
 	duration time.Duration
 }
 
-// Get implements resourcelock.Interface. client-go has a callback for who leads, but calls
-// it from a goroutine that nobody waits for.
+// Get implements resourcelock.Interface. It notifies about new leaders itself because
+// client-go calls its callback from a goroutine that it does not wait for.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	r, raw, err := l.Interface.Get(ctx)
 	if err == nil {
@@ -88,14 +88,14 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return r, raw, err
 }
 
-// saw notes who leads. It is called by one goroutine at a time.
+// saw records the leader. One goroutine at a time calls it.
 func (l *lease) saw(identity string) {
 	if identity == "" || identity == l.lastSeen() {
 		return
 	}
 	l.leader.Store(&identity)
-	if l.tell != nil {
-		l.tell(identity)
+	if l.notify != nil {
+		l.notify(identity)
 	}
 }
 
@@ -120,16 +120,16 @@ func (l *lease) write(ctx context.Context, r resourcelock.LeaderElectionRecord, 
 	sent := l.now()
 	mine := r.HolderIdentity == l.Identity()
 	if mine && l.won.Load() && r.LeaderTransitions != l.transitions {
-		// client-go would go on with the term as if nobody else had led meanwhile.
+		// client-go would continue the term although another process has led meanwhile.
 		return fmt.Errorf("leader: the lease %s was another's since it was won: %w", l.Describe(), controller.ErrNotLeading)
 	}
 	if !mine {
-		l.held.Store(nil) // it is given away as soon as that is on its way
+		l.held.Store(nil) // released from the moment the request is sent
 		l.renewed = 0
 	}
-	// client-go compares records in a form that has whole seconds, so that others take all
-	// renewals of one second for the first of them, and count from there. One that failed
-	// may have reached the server all the same.
+	// client-go compares records with a resolution of one second, so other processes count
+	// from the first renewal within a second. A failed renewal may still have reached the
+	// server.
 	if mine && (l.renewed == 0 || l.renewed != r.RenewTime.Unix()) {
 		l.renewed, l.first = r.RenewTime.Unix(), sent
 	}
@@ -137,7 +137,7 @@ func (l *lease) write(ctx context.Context, r resourcelock.LeaderElectionRecord, 
 		return err
 	}
 	if mine {
-		// Of a duration others see whole seconds.
+		// The record has the duration in whole seconds.
 		l.held.Store(&hold{since: l.first, duration: time.Duration(r.LeaseDurationSeconds) * time.Second})
 		l.transitions = r.LeaderTransitions
 		l.won.Store(true)
@@ -159,7 +159,7 @@ func (l *lease) check() error {
 	return nil
 }
 
-// left returns how long the lease is still held.
+// left returns how long the lease is still valid.
 func (l *lease) left() time.Duration {
 	h := l.held.Load()
 	if h == nil {

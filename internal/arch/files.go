@@ -10,7 +10,7 @@ import (
 // maxLines is where a file is too long. About 400 is what to aim for.
 const maxLines = 600
 
-// empty are names that tell a reader nothing of what is inside.
+// empty are file names that do not describe the contents.
 var empty = []string{"util", "utils", "common", "helper", "helpers", "types"}
 
 func names(s *source) {

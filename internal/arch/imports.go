@@ -14,9 +14,8 @@ const anything = "*"
 // below another belongs to it. It stands for the whole design, so that a folder
 // has its place before its first file. Test files are not bound by it.
 //
-// The folders in internal have no row: they may import what they like and be
-// imported by anybody, but they open no back door. Whoever imports one counts as
-// importing what it imports.
+// The folders in internal have no row: they may import anything and be imported by any
+// folder. A folder that imports one counts as importing everything that it imports.
 var table = map[string][]string{
 	".":          {"object", "wire", "reflector", "delta", "store", "informer", "workqueue", "controller"},
 	"object":     {},

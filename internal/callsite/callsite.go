@@ -1,5 +1,5 @@
-// Package callsite tells where a caller stands, for names and messages that people follow
-// to a line of their own program.
+// Package callsite finds the file and line of a caller, for names and messages that point to
+// a line of the user's program.
 package callsite
 
 import (
@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Outside returns the file and line of the nearest caller whose function is not of the
-// package with the given import path, the file with its folder. Tests of that package count
-// as outside.
+// Outside returns the file, with its folder, and line of the nearest caller outside the package
+// with the given import path. Tests of that package count as outside.
 func Outside(pkg string) string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

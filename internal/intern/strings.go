@@ -10,7 +10,7 @@ const (
 	// are seldom equal, and would cost as much to compare as to copy.
 	MaxLength = 128
 
-	// DefaultLimit is the number of strings that a table holds unless told otherwise:
+	// DefaultLimit is the number of strings that a table holds by default:
 	// at most 3 MB with all that is needed to find them.
 	DefaultLimit = 1 << 14
 

@@ -8,7 +8,7 @@ import (
 // boxes is a small table of strings and numbers as interface values, for unstructured
 // objects: an interface that holds a string costs a header of its own beside the text.
 // It is bounded and forgets. As in [intern.Strings], what comes for the second time is
-// taken in. A nil one boxes everything anew.
+// taken in. A nil one allocates a new box each time.
 type boxes struct {
 	seed  maphash.Seed
 	slots [boxSlots]boxSlot

@@ -27,7 +27,7 @@ type Options struct {
 
 	// Share is where repeating sub-objects are taken from. What is decoded must not
 	// be written to then, since other objects may have a part in it. The table keeps
-	// what it shares for a while after the last object is gone; think of that where
+	// what it shares for a while after the last object is freed; think of that where
 	// these are Secrets. Defaults to none: each object is its own from top to bottom.
 	Share *Sharing
 

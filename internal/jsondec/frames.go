@@ -6,7 +6,7 @@ import (
 )
 
 // DefaultLimit is the size up to which an item, a frame or another single value is
-// read unless told otherwise. etcd stores 1.5 MiB by default; servers are seldom
+// read by default. etcd stores 1.5 MiB by default; servers are seldom
 // configured beyond 8 MiB.
 const DefaultLimit = 16 << 20
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// ErrUnclear says that the bytes of an object do not tell its identity by themselves:
+// ErrUnclear means that the identity cannot be read from the bytes of an object:
 // a field that matters occurs twice or is no string. What it is then depends on the
 // type it is decoded into; decode it and ask the object.
 var ErrUnclear = errors.New("jsondec: the identity is clear only after decoding")

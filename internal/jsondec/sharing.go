@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// DefaultSharing is the size of a [Sharing] unless told otherwise.
+// DefaultSharing is the size of a [Sharing] by default.
 const DefaultSharing = 16 << 20
 
 // Sub-objects of more than maxShared bytes are seldom equal, and cost to compare.
@@ -154,7 +154,7 @@ func (t *Sharing) keep(ticket uint64, e *shared, b []byte) {
 		if old.bytes == e.bytes && old.owner == e.owner {
 			return // another goroutine was faster
 		}
-		// The first that nobody found since the last time.
+		// The first that was not used since the last time.
 		if !old.used.Swap(false) && at < 0 {
 			at = i
 		}

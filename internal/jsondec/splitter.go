@@ -22,7 +22,7 @@ var (
 // splitter finds where a JSON value ends. It may be stopped at any byte and go on
 // later, so each byte of a stream is looked at once however small the pieces are in
 // which it arrives. It heeds strings and the kinds of brackets and nothing else:
-// whether the value is valid in itself is for whoever decodes it to say.
+// whether the value is valid in itself is checked by the decoder.
 //
 // The zero splitter is ready for a value.
 type splitter struct {
@@ -38,7 +38,7 @@ type splitter struct {
 
 // outline is where the strings of an object's first level begin, and those of its metadata,
 // counted from the object's beginning: the names of their members are among them. With it
-// nobody has to go through the object again to find these.
+// the object need not be scanned again to find these.
 type outline struct {
 	top, meta []int32
 	inMeta    bool // the last string of the first level was "metadata"

@@ -81,7 +81,7 @@ func (c *structCodec) find(name []byte) int {
 	}
 }
 
-// hashName tells the names of a struct's fields apart by a few of their bytes.
+// hashName distinguishes the names of a struct's fields by a few of their bytes.
 func hashName(b []byte) uint32 {
 	if len(b) == 0 {
 		return 0

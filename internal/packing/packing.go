@@ -25,7 +25,7 @@ const (
 	warmUp = 64 << 10
 	// maxGenerations is how many dictionaries may be in use. A new one is begun when one is
 	// full and was worth it, because objects change their looks over the months; an old one
-	// goes when the last string that was packed with it has gone.
+	// is freed with the last string that was packed with it.
 	maxGenerations = 16
 
 	// alike is how many times shorter a string must become to be like something that the
@@ -42,13 +42,13 @@ const (
 //
 // A string that is not much like anything in the dictionary is put into it, and is then
 // packed as a reference to itself. So the dictionary costs nothing but its table, and fills
-// with one string of each sort. What it cannot take is held as it is.
+// with one string of each sort. Strings that do not fit are held unpacked.
 //
 // Memory beyond what is packed is bounded: a table of 1 MB, and what dictionaries have of
-// strings that are gone, 1 MB for each of at most 16.
+// freed strings, 1 MB for each of at most 16.
 //
 // Rejected: flate and other general compressors. They know the strings of one object only,
-// or of a dictionary that somebody must have made beforehand, and take ten times as long.
+// or of a dictionary that has to be built beforehand, and take ten times as long.
 type Packer struct {
 	mu    sync.Mutex // guards all below
 	dict  *dictionary
@@ -77,7 +77,7 @@ type Packed struct {
 	data []byte
 }
 
-// Plain returns a string that is held as it is.
+// Plain returns a string that is held unpacked.
 func Plain(data []byte) Packed { return Packed{data: data} }
 
 // Size returns how many bytes it takes, without what it refers to.

@@ -5,7 +5,7 @@
 // generated Unmarshal, on every input that one accepts, and refuses what it refuses.
 // It does so with a fraction of the allocations:
 //
-//   - Fields that nobody wants ([Options].Drop) are skipped in the bytes. What is
+//   - Unwanted fields ([Options].Drop) are skipped in the bytes. What is
 //     skipped is not looked into, so an error in it is not found.
 //   - A repeated field is counted before it is decoded, and allocated once.
 //   - The strings of an object that are its own alone (name, UID, addresses) are

@@ -2,7 +2,7 @@ package protodec
 
 import "fmt"
 
-// Identity is what tells one version of one object from all others. The slices point
+// Identity identifies one version of one object. The slices point
 // into the bytes that were peeked at; empty ones are nil or not.
 type Identity struct {
 	Namespace, Name, UID, ResourceVersion []byte

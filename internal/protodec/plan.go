@@ -101,7 +101,7 @@ const (
 	mapQuantities                // map[string]resource.Quantity
 )
 
-// unitKey tells apart what may not be shared with one another though the bytes are
+// unitKey distinguishes parts that must not be shared with each other although the bytes are
 // equal: values of different types, and such with different fields dropped.
 type unitKey struct {
 	typ   unsafe.Pointer // identity of the reflect.Type

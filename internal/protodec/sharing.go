@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// DefaultSharingLimit is the memory that a [Sharing] may hold unless told otherwise.
+	// DefaultSharingLimit is the memory that a [Sharing] may hold by default.
 	DefaultSharingLimit = 8 << 20
 
 	partWays     = 4
@@ -66,7 +66,7 @@ type partSet struct {
 	uses [partWays]atomic.Uint32 // part of the hash, and how often it was found lately
 }
 
-// part is one decoded part. It never changes, but for the note that it is in use.
+// part is one decoded part. It never changes, except for the mark that it is in use.
 type part struct {
 	key  unitKey
 	raw  string
@@ -150,7 +150,7 @@ func (t *Sharing) put(hash uint64, p *part) {
 			break
 		}
 		if old.key == p.key && old.raw == p.raw {
-			return // somebody else was faster
+			return // another goroutine was faster
 		}
 		n := set.uses[i].Load() & partMaxUses
 		if old.used.Load() {

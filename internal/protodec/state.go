@@ -30,7 +30,7 @@ type state struct {
 	sites   []place[string] // by field.site
 	units   []place[*part]  // by field.unit
 	lists   []listMaker
-	objects uint32 // how many were begun, to tell this one from the last
+	objects uint32 // how many were begun, to distinguish this one from the last
 	recall  int    // cost of the parts that units hold
 	depth   int
 

@@ -19,7 +19,7 @@
 // in a single goroutine: the world moves only while the reflector waits or between its
 // steps, so that a seed replays exactly. The concurrent one runs a whole informer with
 // subscribers that are slow, blocked, panicking, joining and leaving; there the seed
-// fixes what the writers and the faults do, and a trace tells the rest. Both run in a
+// fixes what the writers and the faults do, and a trace records the rest. Both run in a
 // bubble of testing/synctest: hours pass in milliseconds.
 //
 // At every quiet point, when writers and faults have stopped and the readers have caught

@@ -38,15 +38,15 @@ type Faulty struct {
 	blurred bool                // and one of them without a name
 	past    map[object.Scope][]object.Event[*Thing]
 	open    map[*faultyStream]struct{}
-	// expiries counts the calls of Expire, and for each scope those it was told of.
+	// expiries counts the calls of Expire, and notified has the calls that each scope has been notified of.
 	expiries int
-	told     map[object.Scope]int
+	notified map[object.Scope]int
 }
 
 // NewFaulty makes a source that follows a plan.
 func NewFaulty(src Source, plan FaultPlan, r *rand.Rand, trace *Trace) *Faulty {
 	return &Faulty{src: src, plan: plan, rand: r, trace: trace, spoiled: map[object.Key]bool{},
-		past: map[object.Scope][]object.Event[*Thing]{}, open: map[*faultyStream]struct{}{}, told: map[object.Scope]int{}}
+		past: map[object.Scope][]object.Event[*Thing]{}, open: map[*faultyStream]struct{}{}, notified: map[object.Scope]int{}}
 }
 
 // Off turns all faults off, or on again. Streams that have stalled are cut.
@@ -70,7 +70,7 @@ func (f *Faulty) Outage(err error) {
 	f.trace.Add("fault", "outage: %v", err)
 }
 
-// Counts tells how often each fault has struck.
+// Counts returns how often each fault was injected.
 func (f *Faulty) Counts() [Faults]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,8 +126,8 @@ func (f *Faulty) Expire() {
 // expired reports whether a watch is to fail because of Expire. The lock must be held.
 func (f *Faulty) expired(opts object.WatchOptions) bool {
 	scope := object.Scope(opts.Namespace)
-	due := f.told[scope] < f.expiries
-	f.told[scope] = f.expiries
+	due := f.notified[scope] < f.expiries
+	f.notified[scope] = f.expiries
 	return due && opts.Version.Known() && !opts.InitialEvents
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// faultyStream is a watch through a Faulty. Only its reader touches its fields, but for
-// those that a comment gives to somebody else.
+// faultyStream is a watch through a Faulty. Only its reader accesses its fields, except
+// where a comment says otherwise.
 type faultyStream struct {
 	f      *Faulty
 	src    object.Stream[*Thing]
@@ -71,7 +71,7 @@ func (f *Faulty) Watch(ctx context.Context, opts object.WatchOptions, in *object
 	return s, nil
 }
 
-// replay queues some of what was told before a version, in order.
+// replay queues some of the events sent before a version, in order.
 func (s *faultyStream) replay(until object.Version) {
 	past := s.f.past[s.scope]
 	for _, ev := range past[max(0, len(past)-1-s.f.rand.IntN(8)):] {

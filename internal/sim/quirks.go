@@ -14,7 +14,7 @@ const (
 	// BadRequest: 400.
 	BadRequest
 	// Endless: the parameter was lost on the way. The state comes as synthetic events,
-	// and nothing tells where it ends (W05).
+	// and nothing marks its end (W05).
 	Endless
 )
 
@@ -36,7 +36,7 @@ type Quirks struct {
 	// TextOnly: ResourceVersionTooLarge shows in the message alone (L13). Defaults to
 	// false.
 	TextOnly bool
-	// GoneInStream: a version that is gone is told by an ERROR event in a 200, not by a
+	// GoneInStream: an expired version is reported by an ERROR event in a 200, not by a
 	// status (W08). Defaults to false.
 	GoneInStream bool
 	// GoneReason: 410 has the reason Gone instead of Expired. Defaults to false.

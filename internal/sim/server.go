@@ -23,7 +23,7 @@ type Server struct {
 	quirks Quirks
 	trace  *Trace
 
-	// Idle, if set, is called without the lock when a watch has nothing to tell or a
+	// Idle, if set, is called without the lock when a watch has nothing to send or a
 	// list is between two items, instead of waiting: the rest of a world with a single
 	// goroutine. It must be set before the server is used. A watch passes its closing
 	// channel, a list nil.
@@ -148,7 +148,7 @@ func (s *Server) note(old, current *Thing) {
 	s.touch()
 }
 
-// String tells of the change in a few words.
+// String describes the change in a few words.
 func (c change) String() string {
 	switch {
 	case c.old == nil:
@@ -166,7 +166,7 @@ func (s *Server) touch() {
 }
 
 // Compact forgets the history up to a number of changes before the present: who asks
-// for more is told that it is gone. Exact states of that time are gone too.
+// for more gets 410. Exact states of that time are removed too.
 func (s *Server) Compact(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +213,7 @@ func (s *Server) Rewind(changes int) (to uint64) {
 }
 
 // Remove takes the resource away, as the deletion of its definition does: first the
-// objects go, then requests are told 404. Restore brings it back, empty.
+// objects are deleted, then requests get 404. Restore brings it back, empty.
 func (s *Server) Remove() {
 	for _, k := range s.Keys() {
 		s.Delete(k)
@@ -306,13 +306,13 @@ func (s *Server) DeletedTogether(v uint64) map[object.Key]*Thing {
 	return out
 }
 
-// Current reports whether a watch of the selection is open and has been told all there
-// is to tell.
+// Current reports whether a watch of the selection is open and has received
+// everything.
 func (s *Server) Current(sel object.Selection) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.streams {
-		if w.opts.Selection == sel && w.told() {
+		if w.opts.Selection == sel && w.idle() {
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ type entry struct {
 // machine.
 const traceLimit = 20000
 
-// Add notes that somebody did something. It is formatted when somebody reads it.
+// Add records an action. It is formatted when the trace is read.
 func (t *Trace) Add(who, format string, args ...any) {
 	if t == nil {
 		return

@@ -15,8 +15,8 @@ import (
 // or has otherwise, a version that goes back within one history. It may be used from any
 // goroutine.
 type View struct {
-	// Spec says that the subscriber is not told of changes of nothing but the status, so that
-	// versions and statuses it has seen may be older than those it is told of. It must be set
+	// Spec means that the subscriber does not receive changes of only the status, so that
+	// versions and statuses it has seen may be older than those it receives. It must be set
 	// before the first event.
 	Spec bool
 
@@ -74,14 +74,14 @@ func (v *View) Update(old, t *Thing, resync bool) {
 	case resync && !v.alike(held, t):
 		v.wrong("resync of %v, but it knows %v", t, held)
 	case !resync:
-		// One that was caught up may be told that nothing changed, if the object was gone and
+		// One that was caught up may receive an update without a change, if the object was deleted and
 		// came back in between.
 		v.raise(t, held.same(t))
 	}
 	v.has[t.key()] = t
 }
 
-// Delete takes in that an object is gone; unknown says that last is not its final state.
+// Delete records a deletion; unknown means that last is not the final state.
 func (v *View) Delete(last *Thing, unknown bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,7 +101,7 @@ func (v *View) Delete(last *Thing, unknown bool) {
 	delete(v.has, last.key())
 }
 
-// alike reports whether two states are the same as far as the subscriber can tell.
+// alike reports whether two states look the same to the subscriber.
 func (v *View) alike(a, b *Thing) bool {
 	if !v.Spec {
 		return a.same(b)
@@ -147,7 +147,7 @@ func (v *View) wrong(format string, args ...any) {
 	}
 }
 
-// Fail notes that something is wrong with how the view was told.
+// Fail records an error in the changes that the view received.
 func (v *View) Fail(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

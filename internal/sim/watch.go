@@ -29,11 +29,11 @@ type stream struct {
 	// them is, too.
 	initial []object.Event[*Thing]
 	endDue  bool
-	at      uint64 // everything up to this version has been told
+	at      uint64 // everything up to this version has been sent
 	ends    time.Time
 	marked  time.Time // when a bookmark was sent last
 	err     error
-	failed  error // to be told by an ERROR event, once
+	failed  error // to be sent as an ERROR event, once
 	broken  bool  // the connection is lost
 	closed  chan struct{}
 }
@@ -111,7 +111,7 @@ func (w *stream) begin() error {
 		}
 		if at > s.version {
 			// After a restore, say. A server could also stay silent until the version comes; what
-			// it would leave out then, no client can tell.
+			// it would leave out then, no client can detect.
 			return s.quirks.tooLarge(at, s.version)
 		}
 	}
@@ -143,8 +143,8 @@ func (w *stream) begin() error {
 	return nil
 }
 
-// told reports whether the watch goes on and nothing is left to tell.
-func (w *stream) told() bool {
+// idle reports whether the watch is open and nothing is left to send.
+func (w *stream) idle() bool {
 	if w.err != nil || w.broken || w.failed != nil || len(w.initial) > 0 || w.endDue {
 		return false
 	}
@@ -178,7 +178,7 @@ func (w *stream) Next() ([]object.Event[*Thing], error) {
 	}
 }
 
-// poll returns what there is to tell, or a channel that is closed when there may be more.
+// poll returns what there is to send, or a channel that is closed when there may be more.
 func (w *stream) poll() ([]object.Event[*Thing], <-chan struct{}, error) {
 	s := w.server
 	s.mu.Lock()

@@ -13,7 +13,7 @@ type World struct {
 	Server *Server
 	Faulty *Faulty // before the server
 	Writer *Writer
-	// Marks tells how far each reader has come. A restore is done only while its readers
+	// Marks returns the progress of each reader. A restore is done only while its readers
 	// can notice it, and nothing is written before all have.
 	Marks func() []object.Mark
 	// Settle, if set, waits until readers have made use of all they received.

@@ -78,6 +78,10 @@ func (b Behaviour) NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject 
 // NewSharedIndexInformerWithBehaviour is [NewSharedIndexInformerWithOptions] with some of
 // client-go's behaviour improved.
 func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) cache.SharedIndexInformer {
+	return newSharedIndexInformer(lw, exampleObject, options, behaviour)
+}
+
+func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) *informer {
 	inf := &informer{
 		indexer:     newIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, options.Indexers),
 		lw:          lw,
@@ -120,6 +124,10 @@ type informer struct {
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
 	synced      chan struct{} // closed when the first list has been processed
+	// everySync makes handlers hear of every object that a list or an event has at the version
+	// held, whether or not they are due for a resync. Written before it runs.
+	everySync       bool
+	minWatchTimeout time.Duration // of watches; 0 for the default. Written before it runs
 
 	mu               sync.Mutex // guards what follows; taken before deltas
 	started, stopped bool
@@ -209,6 +217,7 @@ func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record],
 	opts := reflectorOptions(inf.lw, "")
 	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
 	opts.Transform = transforming(inf.transform)
+	opts.MinWatchTimeout = max(inf.minWatchTimeout, minWatchTimeout)
 	src := recordsOf(inf.lw, inf.example)
 	if !inf.behaviour.ShareParts {
 		src = owned{src}

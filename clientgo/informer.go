@@ -91,6 +91,7 @@ func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object
 		detector:    cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 		metrics:     metricsFor(options.Identifier, options.InformerMetricsProvider),
 		synced:      make(chan struct{}),
+		watched:     make(chan struct{}),
 		checkPeriod: options.ResyncPeriod,
 		period:      options.ResyncPeriod,
 	}
@@ -124,6 +125,8 @@ type informer struct {
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
 	synced      chan struct{} // closed when the first list has been processed
+	watched     chan struct{} // closed when the first watch has been answered, or it has stopped
+	watchedOnce sync.Once
 	// everySync makes handlers hear of every object that a list or an event has at the version
 	// held, whether or not they are due for a resync. Written before it runs.
 	everySync       bool
@@ -187,6 +190,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 		klog.FromContext(ctx).Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
 		return
 	}
+	defer inf.noteWatch()
 
 	var workers, detecting sync.WaitGroup
 	stopDetecting := make(chan struct{})
@@ -222,6 +226,7 @@ func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record],
 	if !inf.behaviour.ShareParts {
 		src = owned{src}
 	}
+	src = answered{src, inf.noteWatch}
 	inf.reflector = must(reflector.New(src, &feed{inf: inf, ctx: ctx}, opts))
 
 	inf.deltas.Lock()
@@ -256,6 +261,14 @@ func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
 	}()
 	<-ctx.Done()
 }
+
+// WatchStarted returns a channel that is closed when the server, or a fake, has answered the first
+// request for a watch, for better or worse, or the informer has stopped. A factory's WaitForCacheSync
+// waits for it: a fake client has no history, so what a program deletes between the list and the
+// watch would never be reported.
+func (inf *informer) WatchStarted() <-chan struct{} { return inf.watched }
+
+func (inf *informer) noteWatch() { inf.watchedOnce.Do(func() { close(inf.watched) }) }
 
 // HasSynced implements cache.SharedInformer.
 func (inf *informer) HasSynced() bool { return isClosed(inf.synced) }

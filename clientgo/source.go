@@ -75,6 +75,22 @@ func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.I
 	return s.Source.Watch(ctx, opts, unshared(in))
 }
 
+// answered is a source that calls note when a watch has been answered. A streaming list that was
+// refused does not count: a LIST and a watch follow.
+type answered struct {
+	reflector.Source[record]
+	note func()
+}
+
+// Watch implements reflector.Source.
+func (s answered) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
+	stream, err := s.Source.Watch(ctx, opts, in)
+	if err == nil || !opts.InitialEvents {
+		s.note()
+	}
+	return stream, err
+}
+
 // unshared returns an intake for objects that share nothing.
 func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
 	out := object.Intake[T]{Unshared: true}

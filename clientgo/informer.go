@@ -113,9 +113,9 @@ func must[T any](v T, err error) T {
 // in between, see [feed], and appends what it says to that of every handler, which has a
 // goroutine of its own.
 //
-// informer.Informer is not under it. Its subscribers are told of changes, as many as they
-// can take; client-go's handlers are told of every delta, changed or not, and see none
-// folded.
+// informer.Informer is not under it. Its store reports what changed, while client-go's handlers
+// are called for every delta: for what a list has at the version held, and for the deletion of
+// what is not held. Its store also lists and updates more slowly than client-go's.
 type informer struct {
 	indexer     *indexer
 	lw          cache.ListerWatcher

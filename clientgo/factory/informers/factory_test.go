@@ -107,6 +107,7 @@ func TestTheBehaviourIsThatOfEveryInformer(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		f.StartWithContext(ctx)
+		synctest.Wait() // until it watches: a fake has no history
 		for _, version := range []string{"1", "1", "2"} {
 			p := pod("shop", "web")
 			p.UID, p.ResourceVersion = "uid", version

@@ -14,7 +14,7 @@
 //   - [NewDeltaFIFO]: a delta.FIFO.
 //   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
 //   - [NewSharedIndexInformer]: a reflector that feeds such a store, and handlers as
-//     client-go has them.
+//     client-go has them. [NewInformer] and its siblings are one with a single handler.
 //   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
 //     cache.ListerWatcher of a wire.Client.
 //

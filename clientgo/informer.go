@@ -78,6 +78,10 @@ func (b Behaviour) NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject 
 // NewSharedIndexInformerWithBehaviour is [NewSharedIndexInformerWithOptions] with some of
 // client-go's behaviour improved.
 func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) cache.SharedIndexInformer {
+	return newSharedIndexInformer(lw, exampleObject, options, behaviour)
+}
+
+func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) *informer {
 	inf := &informer{
 		indexer:     newIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, options.Indexers),
 		lw:          lw,
@@ -87,6 +91,7 @@ func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject r
 		detector:    cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 		metrics:     metricsFor(options.Identifier, options.InformerMetricsProvider),
 		synced:      make(chan struct{}),
+		watched:     make(chan struct{}),
 		checkPeriod: options.ResyncPeriod,
 		period:      options.ResyncPeriod,
 	}
@@ -108,9 +113,9 @@ func must[T any](v T, err error) T {
 // in between, see [feed], and appends what it says to that of every handler, which has a
 // goroutine of its own.
 //
-// informer.Informer is not under it. Its subscribers are told of changes, as many as they
-// can take; client-go's handlers are told of every delta, changed or not, and see none
-// folded.
+// informer.Informer is not under it. Its store reports what changed, while client-go's handlers
+// are called for every delta: for what a list has at the version held, and for the deletion of
+// what is not held. Its store also lists and updates more slowly than client-go's.
 type informer struct {
 	indexer     *indexer
 	lw          cache.ListerWatcher
@@ -120,6 +125,12 @@ type informer struct {
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
 	synced      chan struct{} // closed when the first list has been processed
+	watched     chan struct{} // closed when the first watch has been answered, or it has stopped
+	watchedOnce sync.Once
+	// everySync makes handlers hear of every object that a list or an event has at the version
+	// held, whether or not they are due for a resync. Written before it runs.
+	everySync       bool
+	minWatchTimeout time.Duration // of watches; 0 for the default. Written before it runs
 
 	mu               sync.Mutex // guards what follows; taken before deltas
 	started, stopped bool
@@ -179,6 +190,7 @@ func (inf *informer) RunWithContext(ctx context.Context) {
 		klog.FromContext(ctx).Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
 		return
 	}
+	defer inf.noteWatch()
 
 	var workers, detecting sync.WaitGroup
 	stopDetecting := make(chan struct{})
@@ -209,10 +221,12 @@ func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record],
 	opts := reflectorOptions(inf.lw, "")
 	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
 	opts.Transform = transforming(inf.transform)
+	opts.MinWatchTimeout = max(inf.minWatchTimeout, minWatchTimeout)
 	src := recordsOf(inf.lw, inf.example)
 	if !inf.behaviour.ShareParts {
 		src = owned{src}
 	}
+	src = answered{src, inf.noteWatch}
 	inf.reflector = must(reflector.New(src, &feed{inf: inf, ctx: ctx}, opts))
 
 	inf.deltas.Lock()
@@ -247,6 +261,14 @@ func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
 	}()
 	<-ctx.Done()
 }
+
+// WatchStarted returns a channel that is closed when the server, or a fake, has answered the first
+// request for a watch, for better or worse, or the informer has stopped. A factory's WaitForCacheSync
+// waits for it: a fake client has no history, so what a program deletes between the list and the
+// watch would never be reported.
+func (inf *informer) WatchStarted() <-chan struct{} { return inf.watched }
+
+func (inf *informer) noteWatch() { inf.watchedOnce.Do(func() { close(inf.watched) }) }
 
 // HasSynced implements cache.SharedInformer.
 func (inf *informer) HasSynced() bool { return isClosed(inf.synced) }

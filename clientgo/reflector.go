@@ -41,7 +41,7 @@ func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cac
 	r := &Reflector{lw: lw, expected: expectedType, store: store, resync: options.ResyncPeriod}
 	r.opts = reflectorOptions(lw, options.Name)
 	r.description = describe(expectedType, options.TypeDescription)
-	r.opts.MinWatchTimeout = max(options.MinWatchTimeout, 5*time.Minute)
+	r.opts.MinWatchTimeout = max(options.MinWatchTimeout, minWatchTimeout)
 	if b := options.Backoff; b != nil {
 		r.opts.Backoff = reflector.Backoff{Min: b.Duration, Max: max(b.Cap, b.Duration)}
 	}
@@ -76,8 +76,9 @@ type Reflector struct {
 	opts        reflector.Options[record]
 	theirs      *cache.Reflector // works instead of this one if not nil
 
-	mu   sync.Mutex // guards last
-	last object.Mark
+	mu    sync.Mutex // guards what follows
+	last  object.Mark
+	paged bool // see isPaged
 }
 
 // Name returns the reflector's name.
@@ -107,7 +108,7 @@ func (r *Reflector) RunWithContext(ctx context.Context) {
 		r.instructed().RunWithContext(ctx)
 		return
 	}
-	r.run(ctx, errorHandler(ctx, r.lw, r.expected, r.opts.Name, r.description, nil))
+	r.run(ctx, nil, errorHandler(ctx, r.lw, r.expected, r.opts.Name, r.description, nil))
 }
 
 // ListAndWatch is [Reflector.ListAndWatchWithContext] with a channel.
@@ -115,31 +116,30 @@ func (r *Reflector) ListAndWatch(stopCh <-chan struct{}) error {
 	return r.ListAndWatchWithContext(wait.ContextForChannel(stopCh))
 }
 
-// ListAndWatchWithContext lists and watches until the context is done, or until a list
-// fails, or a watch in a way that asks for a list; the error is the list's.
+// ListAndWatchWithContext lists once and then watches until the context is done; it returns nil
+// then. It also returns when the list, or the request for a watch, fails, with that error; and
+// with nil when a watch ends in an error or expires, or the store's Resync fails. Watches that
+// are throttled or refused are tried again, and internal errors for as long as
+// MaxInternalErrorRetryDuration says.
 func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 	if r.theirs != nil {
 		return r.instructed().ListAndWatchWithContext(ctx)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	r.run(ctx, func(err error) {
-		if e := (*reflector.Error)(nil); errors.As(err, &e) {
-			switch {
-			case e.Op == "list" && e.Reason != reflector.Expired && e.Reason != reflector.TooLarge:
-				cancel(fmt.Errorf("failed to list %s: %w", r.description, e.Err))
-			case e.Op == "watch" && e.Reason == reflector.Expired:
-				cancel(errEnded)
-			}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	end := &ending{cancel: cancel, retry: r.MaxInternalErrorRetryDuration}
+	r.run(ctx, end, func(err error) {
+		e := (*reflector.Error)(nil)
+		switch {
+		case !errors.As(err, &e) || e.Op != "list":
+		case e.Reason == reflector.Asked:
+			end.with(e.Err)
+		case e.Reason != reflector.Expired && e.Reason != reflector.TooLarge && e.Reason != reflector.Rewind:
+			end.with(fmt.Errorf("failed to list %s: %w", r.description, e.Err))
 		}
 	})
-	if err := context.Cause(ctx); err != errEnded && ctx.Err() != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	return nil
+	return end.result()
 }
-
-var errEnded = errors.New("the watch has ended")
 
 // instructed returns client-go's reflector with the fields of this one.
 func (r *Reflector) instructed() *cache.Reflector {
@@ -148,7 +148,22 @@ func (r *Reflector) instructed() *cache.Reflector {
 	return r.theirs
 }
 
-func (r *Reflector) run(ctx context.Context, onError func(error)) {
+// isPaged reports whether the first list came in pages: the server has no watch cache then, and
+// later lists are paged too, as in client-go.
+func (r *Reflector) isPaged() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.paged
+}
+
+func (r *Reflector) setPaged() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.paged = true
+}
+
+// run lists and watches until the context is done. end is what makes it so; nil for Run.
+func (r *Reflector) run(ctx context.Context, end *ending, onError func(error)) {
 	opts := r.opts
 	opts.OnError = onError
 	opts.PageSize = r.WatchListPageSize
@@ -157,7 +172,8 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 	opts.Since = r.last
 	r.mu.Unlock()
 	f := &storeFeed{r: r, ctx: ctx, listed: make(chan struct{})}
-	inner := must(reflector.New(owned{recordsOf(r.lw, r.expected)}, f, opts))
+	src := &reflectorSource{Source: owned{recordsOf(r.lw, r.expected)}, r: r, pageSize: r.WatchListPageSize, ended: end}
+	inner := must(reflector.New(src, f, opts))
 	f.lost = func(err error) {
 		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
 		inner.Relist(err)
@@ -165,7 +181,7 @@ func (r *Reflector) run(ctx context.Context, onError func(error)) {
 
 	var workers sync.WaitGroup
 	if r.resync > 0 {
-		workers.Go(func() { r.resyncEvery(ctx, f.listed, inner) })
+		workers.Go(func() { r.resyncEvery(ctx, f.listed, inner, end) })
 	}
 	runReflector(ctx, inner)
 	workers.Wait()
@@ -198,11 +214,12 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 			f.told(f.r.store.Delete(c.Object.obj), watch.Deleted)
 		}
 	}
+	listed := len(b.Changes) > 0 && b.Changes[0].List != nil
 	for _, m := range b.Marks {
 		if len(b.Changes) == 0 {
 			f.bookmark(m)
 		}
-		f.flush(seen(b, m))
+		f.flush(seen(b, m), listed)
 	}
 	return nil
 }
@@ -241,9 +258,9 @@ func (f *storeFeed) bookmark(mark object.Mark) {
 	}
 }
 
-// flush notes that the store has been told everything up to the mark,
-// unless it did not take the list.
-func (f *storeFeed) flush(mark object.Mark) {
+// flush notes that the store has been told everything up to the mark, unless it did not take the
+// list. As in client-go, a list's version is an argument of Replace and of nothing else.
+func (f *storeFeed) flush(mark object.Mark, listed bool) {
 	if f.losing {
 		f.losing = false
 		return
@@ -252,7 +269,7 @@ func (f *storeFeed) flush(mark object.Mark) {
 	moved := mark != f.r.last
 	f.r.last = mark
 	f.r.mu.Unlock()
-	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && moved {
+	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && moved && !listed {
 		u.UpdateResourceVersion(string(mark.Version))
 	}
 }
@@ -264,8 +281,9 @@ func (f *storeFeed) Held(object.Key, object.UID, object.Version) bool { return f
 // dropped.
 func (f *storeFeed) HeldBy(object.Key, object.UID, object.Version) bool { return false }
 
-// resyncEvery has the store resynced. A store that fails has everything listed again.
-func (r *Reflector) resyncEvery(ctx context.Context, listed <-chan struct{}, inner *reflector.Reflector[record]) {
+// resyncEvery has the store resynced. A store that fails ends ListAndWatch; in Run everything is
+// listed again.
+func (r *Reflector) resyncEvery(ctx context.Context, listed <-chan struct{}, inner *reflector.Reflector[record], end *ending) {
 	select {
 	case <-ctx.Done():
 		return
@@ -274,6 +292,10 @@ func (r *Reflector) resyncEvery(ctx context.Context, listed <-chan struct{}, inn
 	everyPeriod(ctx, inner, r.resync, func() {
 		if r.ShouldResync == nil || r.ShouldResync() {
 			if err := r.store.Resync(); err != nil {
+				if end != nil {
+					end.with(nil)
+					return
+				}
 				inner.Relist(fmt.Errorf("resync: %w", err))
 			}
 		}

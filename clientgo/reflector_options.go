@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
@@ -12,6 +13,9 @@ import (
 	"github.com/tarnproject/tarn/internal/callsite"
 	"github.com/tarnproject/tarn/reflector"
 )
+
+// minWatchTimeout is the least that client-go takes for the timeout of watches.
+const minWatchTimeout = 5 * time.Minute
 
 // reflectorOptions are those of a reflector that works for client-go's users.
 func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[record] {

@@ -19,7 +19,7 @@ func (inf *informer) negotiate(logger klog.Logger, period time.Duration) time.Du
 	if period <= 0 {
 		return period
 	}
-	if period < minimumResyncPeriod {
+	if period < minimumResyncPeriod && !inf.everySync {
 		logger.Info("Warning: resync period is too small. Changing it to the minimum allowed value", "resyncPeriod", period, "minimumResyncPeriod", minimumResyncPeriod)
 		period = minimumResyncPeriod
 	}
@@ -111,8 +111,9 @@ func (inf *informer) due() bool {
 	defer inf.deltas.Unlock()
 	now, any := time.Now(), false
 	for _, l := range inf.listeners {
-		l.syncing = l.every != 0 && !now.Before(l.next)
-		if l.syncing {
+		resync := l.every != 0 && !now.Before(l.next)
+		l.syncing = resync || inf.everySync
+		if resync {
 			any = true
 			l.next = now.Add(l.every)
 		}

@@ -75,6 +75,22 @@ func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.I
 	return s.Source.Watch(ctx, opts, unshared(in))
 }
 
+// answered is a source that calls note when a watch has been answered. A streaming list that was
+// refused does not count: a LIST and a watch follow.
+type answered struct {
+	reflector.Source[record]
+	note func()
+}
+
+// Watch implements reflector.Source.
+func (s answered) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
+	stream, err := s.Source.Watch(ctx, opts, in)
+	if err == nil || !opts.InitialEvents {
+		s.note()
+	}
+	return stream, err
+}
+
 // unshared returns an intake for objects that share nothing.
 func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
 	out := object.Intake[T]{Unshared: true}
@@ -254,7 +270,11 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 // reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
 	if ev.Type == watch.Error {
-		s.events = append(s.events, object.Event[T]{Err: &streamError{apierrors.FromObject(ev.Object)}})
+		err := apierrors.FromObject(ev.Object)
+		if apierrors.IsStoreReadError(err) {
+			err = &unreadError{err}
+		}
+		s.events = append(s.events, object.Event[T]{Err: &streamError{err}})
 		return
 	}
 	m, err := s.source.understand(ev.Object)
@@ -299,6 +319,18 @@ func (s *lwSource[T]) understand(obj runtime.Object) (metav1.Object, error) {
 		return nil, fmt.Errorf("unsupported gvk %v", u.GroupVersionKind())
 	}
 	return meta.Accessor(obj)
+}
+
+// unreadError is an error event about an object that the server deleted without having been able
+// to read it. No event will name that object, so everything is listed, as if the version had expired.
+type unreadError struct{ cause error }
+
+func (e *unreadError) Error() string { return e.cause.Error() }
+func (e *unreadError) Unwrap() error { return e.cause }
+
+// Status implements apierrors.APIStatus.
+func (e *unreadError) Status() metav1.Status {
+	return apierrors.NewResourceExpired(e.cause.Error()).Status()
 }
 
 // streamError is how a watch ended that had been open. Watch error handlers hear nothing of

@@ -17,8 +17,9 @@ import (
 // Meanwhile its new place counts as read, until the log has to be cut; then it has none
 // and, once caught up, is caught up again from there.
 type cursor[T any] struct {
-	log *log[T]
-	sub *Subscription
+	log   *log[T]
+	sub   *Subscription
+	every bool // it reads every change and is never caught up; see SubOptions.EveryChange
 
 	// Guarded by log.mu:
 	seg    *segment[T] // nil: no place
@@ -69,8 +70,8 @@ func (c *cursor[T]) begin() {
 	c.sub.since.Store(time.Now().UnixNano())
 }
 
-// off reports whether the cursor has no place in the chain.
-func (c *cursor[T]) off() bool { return c.seg == nil || c.seg.cut }
+// off reports whether nothing is kept for the cursor.
+func (c *cursor[T]) off() bool { return c.seg == nil || c.seg.cut && !c.every }
 
 // take returns what to do next. What it returned before counts as done.
 func (c *cursor[T]) take() portion[T] {
@@ -168,19 +169,19 @@ func (c *cursor[T]) read() (p portion[T], ok bool) {
 		return portion[T]{what: changes, changes: s.changes[s.start(c.batch):s.batches[c.upto-1].end]}, true
 	}
 	switch {
-	case s.next != nil:
-		l.enter(c, s.next, 0)
-		l.leave(s)
-		return p, false
-	case s.cut:
+	case s.cut && !c.every:
 		s.end.refs++
-		l.leave(s)
+		l.leave(c, s)
 		if c.resync != nil {
 			l.unpin(c.resync)
 			c.resync = nil
 			c.sub.due.Store(true)
 		}
 		c.fall(s.end)
+		return p, false
+	case s.next != nil:
+		l.enter(c, s.next, 0)
+		l.leave(c, s)
 		return p, false
 	}
 	l.arrive(c)
@@ -216,7 +217,7 @@ func (c *cursor[T]) leave() {
 	if c.seg != nil {
 		s := c.seg
 		c.seg = nil
-		l.leave(s)
+		l.leave(c, s)
 	}
 	for _, p := range [...]*pin[T]{c.from, c.to, c.resync} {
 		if p != nil {

@@ -37,6 +37,10 @@
 // that the subscriber was told of. So what a blocked subscriber costs follows the
 // number of objects, not that of events, and its lag shows in its status.
 //
+// A subscriber that needs each change sets SubOptions.EveryChange. It is never caught up, and its
+// backlog is not bounded: it follows the number of events, and shows in Status.Logged. Other
+// subscribers are caught up as before.
+//
 // A subscriber that panics loses the one event (or, in batches, the one call), is
 // reported by its name, and goes on.
 //

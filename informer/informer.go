@@ -216,7 +216,7 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 	form(s)
 	sub := newSubscription(opts.Name, &inf.log.seq)
 	sub.abandon = func() { inf.abandon(s) }
-	s.cursor = &cursor[T]{log: inf.log, sub: sub}
+	s.cursor = &cursor[T]{log: inf.log, sub: sub, every: opts.EveryChange}
 	return s, nil
 }
 

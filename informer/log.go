@@ -19,6 +19,10 @@ import (
 // snapshot that was pinned there, by a difference. So a reader that stands still costs
 // one segment and one pin, whatever happens meanwhile.
 //
+// Cursors of subscribers with SubOptions.EveryChange are the exception: they are never caught
+// up. Segments that were cut off stay linked in front of the chain, without a pin, until the
+// last such cursor has left them.
+//
 // Rejected: a ring buffer with a pin for each batch. A pin must be taken while its
 // revision is the present one, and each costs the store's every write a little; here
 // there is one for every segment that somebody is behind of, and mostly none.
@@ -33,9 +37,13 @@ type log[T any] struct {
 	// seq counts the changes that were ever logged. It is written under mu.
 	seq atomic.Int64
 
-	mu         sync.Mutex // guards all below, and what cursors say it does
+	mu sync.Mutex // guards all below, and what cursors say it does
+	// oldest is where the segments begin that are kept for cursors that need every change;
+	// those before head are cut. It is head when there are none.
+	oldest     *segment[T]
 	head, tail *segment[T]
 	size       int // changes in the chain
+	apart      int // changes in the segments before it
 	// revision is that of the store at the end of the log. The store may be one
 	// revision ahead, when the writer has applied a batch and not yet logged it.
 	revision uint64
@@ -54,8 +62,9 @@ type segment[T any] struct {
 	changes []object.Change[T]
 	batches []batchEnd
 	next    *segment[T]
-	cut     bool
-	readers int // cursors that stand in it
+	cut     bool // out of the chain
+	readers int  // cursors that stand in it and may be caught up
+	every   int  // cursors that stand in it and need every change
 	// end is the store at the segment's end, once there is a next one.
 	end *pin[T]
 }
@@ -86,7 +95,7 @@ func newLog[T any](s *store.Store[T], bound int) *log[T] {
 		l.bound, l.share = defaultBound, defaultShare
 	}
 	l.tail = &segment[T]{}
-	l.head = l.tail
+	l.oldest, l.head = l.tail, l.tail
 	l.revision = revisionOf(s)
 	return l
 }
@@ -130,7 +139,7 @@ func (l *log[T]) close() {
 	full.next = l.tail
 	for _, c := range l.cursors {
 		if c.seg == full && !c.behind {
-			l.leave(full)
+			l.leave(c, full)
 			l.enter(c, l.tail, 0)
 		}
 	}
@@ -176,34 +185,48 @@ func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool
 	l.sleepers = l.sleepers[:0]
 }
 
-// cut takes the oldest segment out of the chain. Cursors that read it will find out at
-// its end; those that are caught up just now lose their place.
+// cut takes the first segment out of the chain. Cursors that read it will find out at
+// its end; those that are caught up just now lose their place. Cursors that need every change
+// keep it.
 func (l *log[T]) cut() {
 	s := l.head
-	l.head, s.next, s.cut = s.next, nil, true
-	l.size -= len(s.changes)
 	for _, c := range l.cursors {
-		if c.seg != s {
+		if c.seg != s || c.every {
 			continue
 		}
 		l.arrive(c)
 		if c.to != nil {
 			c.seg = nil
-			l.leave(s)
+			s.readers--
 		}
 	}
-	if s.readers == 0 {
-		l.unpin(s.end)
+	l.unchain(s)
+}
+
+// trim drops segments without readers from the chain's beginning.
+func (l *log[T]) trim() {
+	for l.head != l.tail && l.head.readers == 0 && l.head.every == 0 {
+		l.unchain(l.head)
 	}
 }
 
-// trim drops segments that nobody reads from the chain's beginning.
-func (l *log[T]) trim() {
-	for l.head != l.tail && l.head.readers == 0 {
-		s := l.head
-		l.head, s.next = s.next, nil
-		l.size -= len(s.changes)
+// unchain makes the chain begin after s, its first segment.
+func (l *log[T]) unchain(s *segment[T]) {
+	l.head, s.cut = s.next, true
+	l.size -= len(s.changes)
+	l.apart += len(s.changes)
+	if s.readers == 0 {
 		l.unpin(s.end)
+	}
+	l.unlink()
+}
+
+// unlink lets go of the segments before the chain that no cursor needs any more.
+func (l *log[T]) unlink() {
+	for l.oldest != l.head && l.oldest.every == 0 {
+		s := l.oldest
+		l.apart -= len(s.changes)
+		l.oldest, s.next = s.next, nil
 	}
 }
 
@@ -239,20 +262,22 @@ func (l *log[T]) join(c *cursor[T]) *pin[T] {
 // enter makes a cursor stand in a segment.
 func (l *log[T]) enter(c *cursor[T], s *segment[T], batch int) {
 	c.seg, c.batch = s, batch
-	s.readers++
+	if c.every {
+		s.every++
+	} else {
+		s.readers++
+	}
 }
 
-// leave is told when a cursor no longer stands in a segment.
-func (l *log[T]) leave(s *segment[T]) {
-	s.readers--
-	if s.readers > 0 {
-		return
-	}
-	if s.cut {
+// leave is called when a cursor no longer stands in a segment.
+func (l *log[T]) leave(c *cursor[T], s *segment[T]) {
+	if c.every {
+		s.every--
+		l.unlink()
+	} else if s.readers--; s.cut && s.readers == 0 {
 		l.unpin(s.end)
-	} else if s == l.head {
-		l.trim()
 	}
+	l.trim()
 }
 
 // arrive notes that a cursor is at the end, or out of the chain: nothing in the chain

@@ -132,8 +132,11 @@ func (m *model) join() {
 		return
 	}
 	r := &reader{
-		cursor: &cursor[*thing]{log: m.log, sub: newSubscription(fmt.Sprint("r", m.version), &m.log.seq)},
-		t:      m.t, view: map[object.Key]*thing{}, at: map[object.Key]int{}, exact: true,
+		cursor: &cursor[*thing]{
+			log: m.log, sub: newSubscription(fmt.Sprint("r", m.version), &m.log.seq),
+			every: rapid.IntRange(0, 2).Draw(m.t, "every") == 0,
+		},
+		t: m.t, view: map[object.Key]*thing{}, at: map[object.Key]int{}, exact: true,
 	}
 	r.begin()
 	r.before = m.changed - r.to.snap.Len()
@@ -196,7 +199,9 @@ func (r *reader) handle() {
 		}
 		r.sub.seq.Add(int64(len(p.changes)))
 	case difference:
-		if r.from != nil {
+		if r.from != nil && r.every {
+			r.t.Fatal("a reader of every change is caught up")
+		} else if r.from != nil {
 			r.exact = false
 		}
 		for c := range store.Diff(p.from, p.to) {
@@ -262,6 +267,15 @@ func (m *model) check() {
 	if m.log.size > m.log.bound+m.largest {
 		m.t.Fatalf("the log has %d changes, bound %d", m.log.size, m.log.bound)
 	}
+	// What is cut is kept for readers of every change alone, from the first of them on.
+	if m.log.oldest != m.log.head && m.log.oldest.every == 0 {
+		m.t.Fatal("a segment is kept for no reader")
+	}
+	for s := m.log.oldest; s != m.log.head; s = s.next {
+		if !s.cut {
+			m.t.Fatal("a segment before the chain is not cut")
+		}
+	}
 	// A reader holds at most two states: what it knows, or will know at the end of its
 	// segment, and what it is led to.
 	for _, r := range m.readers {
@@ -271,7 +285,7 @@ func (m *model) check() {
 				held++
 			}
 		}
-		if r.seg != nil && r.seg.cut {
+		if r.seg != nil && r.seg.cut && !r.every {
 			held++
 		}
 		if held > 2 {
@@ -300,7 +314,7 @@ func (m *model) settle() {
 			m.t.Fatalf("synced %v, resync due %v", r.synced, r.asked)
 		}
 	}
-	if m.log.size != 0 || m.log.behind != 0 || m.log.head != m.log.tail {
+	if m.log.size != 0 || m.log.behind != 0 || m.log.head != m.log.tail || m.log.oldest != m.log.tail {
 		m.t.Fatalf("%d changes are kept for nobody", m.log.size)
 	}
 	if st := m.store.Stats(); len(st.Pins) > 0 || st.Retained > 0 {
@@ -323,7 +337,7 @@ func TestH03_EverySubscribersViewIsTheStore(t *testing.T) {
 		for _, r := range m.readers {
 			r.cursor.leave()
 		}
-		if len(m.log.cursors) > 0 || m.log.tail.readers > 0 {
+		if len(m.log.cursors) > 0 || m.log.tail.readers > 0 || m.log.tail.every > 0 {
 			t.Fatal("a cursor is left")
 		}
 	})

@@ -148,6 +148,14 @@ type SubOptions[T any] struct {
 	// up gets fewer. Defaults to the informer's.
 	Resync time.Duration
 
+	// EveryChange delivers every change that the informer applies after the subscription began,
+	// one by one and in order, however slow the subscriber is. Its backlog is not bounded: what
+	// a blocked subscriber costs follows the number of changes, each with the object's states
+	// before and after it. What the informer itself did not observe, because a watch was
+	// interrupted and followed by a list, is still one change.
+	// Defaults to false: a subscriber that falls behind is caught up with the outcome.
+	EveryChange bool
+
 	// OnSynced is called once, in turn with the changes, when the initial state has been
 	// told. Defaults to none.
 	OnSynced func()

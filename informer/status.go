@@ -94,7 +94,7 @@ func (inf *Informer[T]) Status() Status {
 	inf.writes.mu.Unlock()
 
 	inf.log.mu.Lock()
-	st.Logged = inf.log.size
+	st.Logged = inf.log.apart + inf.log.size
 	for _, c := range inf.log.cursors {
 		st.Subscribers = append(st.Subscribers, c.sub.Status())
 	}

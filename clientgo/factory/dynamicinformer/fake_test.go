@@ -56,7 +56,6 @@ func TestAFactoryOverAFakeClientTellsOfEveryChange(t *testing.T) {
 			if !f.WaitForCacheSync(ctx.Done())[gvr] {
 				t.Error("not synced")
 			}
-			synctest.Wait() // until it watches: a fake has no history
 			configs := client.Resource(gvr)
 			for _, namespace := range []string{"shop", "elsewhere"} {
 				if _, err := configs.Namespace(namespace).Create(ctx, config(namespace, "uid-1"), metav1.CreateOptions{}); err != nil {

@@ -52,7 +52,6 @@ func TestAFactoryOverAFakeClientTellsOfEveryChange(t *testing.T) {
 			if !f.WaitForCacheSync(ctx.Done())[gvr] {
 				t.Error("not synced")
 			}
-			synctest.Wait() // until it watches: a fake has no history
 			configs := client.Resource(gvr)
 			shop := configs.Namespace("shop").(fake.MetadataClient)
 			if _, err := shop.CreateFake(config("shop", "uid-1"), metav1.CreateOptions{}); err != nil {

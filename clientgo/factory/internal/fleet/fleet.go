@@ -51,8 +51,9 @@ func (f *Fleet[K]) Start(ctx context.Context) {
 	}
 }
 
-// WaitForSync waits until all informers that were started are synced, or the context ends,
-// and tells which are.
+// WaitForSync waits until all informers that were started are synced and their first watch has
+// been answered, or the context ends, and returns which are synced. Without the watch, a program
+// over a fake client, which has no history, could delete what was listed and never hear of it.
 func (f *Fleet[K]) WaitForSync(ctx context.Context) map[K]bool {
 	f.mu.Lock()
 	started := map[K]cache.SharedIndexInformer{}
@@ -65,6 +66,12 @@ func (f *Fleet[K]) WaitForSync(ctx context.Context) map[K]bool {
 		select {
 		case <-informer.HasSyncedChecker().Done():
 		case <-ctx.Done():
+		}
+		if w, ok := informer.(interface{ WatchStarted() <-chan struct{} }); ok {
+			select {
+			case <-w.WatchStarted():
+			case <-ctx.Done():
+			}
 		}
 		synced[key] = informer.HasSynced()
 	}

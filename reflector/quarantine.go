@@ -89,3 +89,10 @@ func (q *quarantine) list() []Quarantined {
 	slices.SortFunc(out, func(a, b Quarantined) int { return a.Key.Compare(b.Key) })
 	return out
 }
+
+// setQuarantine replaces the quarantine with that of a list.
+func (r *Reflector[T]) setQuarantine(q quarantine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.quarantine = q
+}

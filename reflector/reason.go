@@ -60,6 +60,10 @@ func reasonOf(err error) Reason {
 		return NoBookmark
 	case errors.Is(err, ErrShort):
 		return Short
+	case errors.Is(err, errUnordered):
+		return Unordered
+	case errors.Is(err, errHistory):
+		return Rewind
 	}
 	if asked := (*askedError)(nil); errors.As(err, &asked) {
 		return Asked

@@ -140,30 +140,28 @@ func (r *Reflector[T]) Quarantine() []Quarantined {
 	return r.quarantine.list()
 }
 
-// update changes the status under its lock.
-func (r *Reflector[T]) update(change func(s *Status)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change(&r.status)
-}
-
-// enter begins a state, even if it is the present one.
-func (r *Reflector[T]) enter(state State, change func(s *Status)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := &r.status
-	s.State, s.Since = state, time.Now()
-	s.Page, s.Until = 0, time.Time{}
-	if change != nil {
-		change(s)
+// publish shows what the current step has done so far. entered says that the state is a new one.
+func (r *Reflector[T]) publish(entered bool) {
+	s := &r.now
+	page, connected := s.Page, s.Connected
+	s.Page, s.Until, s.Connected = 0, time.Time{}, false
+	r.state.show(s)
+	if (entered || s.Page != page) && s.State != BackingOff {
+		s.Since = time.Now()
 	}
-	r.notify()
-}
-
-// notify wakes those that wait for a change. The lock must be held.
-func (r *Reflector[T]) notify() {
-	if r.changed != nil {
+	s.Mark, s.Resume = r.mark(), r.at.Complete
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = *s
+	if (entered || s.Page != page || s.Connected != connected) && r.changed != nil {
 		close(r.changed)
 		r.changed = nil
 	}
+}
+
+// ended counts a request that ended. The map is shared with the published status.
+func (r *Reflector[T]) ended(reason Reason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now.Counts.Ended[reason]++
 }

@@ -430,7 +430,7 @@ func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
 		last.fail(io.EOF)
 		advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "m"`, `WATCH "b"`)
-		// A list of another version is no rewind: nobody knows.
+		// A list of another version is no rewind: the two do not compare.
 		last.fail(apierrors.NewResourceExpired("gone"))
 		advance(time.Second)
 		if s := r.live(); s.Counts.Rewinds != 0 {

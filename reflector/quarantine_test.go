@@ -96,7 +96,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 		if q := r.Quarantine(); len(q) != 1 || !q[0].Key.IsZero() {
 			t.Errorf("%+v", q)
 		}
-		// Deleted in a form that nobody can read is deleted all the same.
+		// A deletion takes effect even if its last state cannot be read.
 		srv.set(func() { srv.version = 13 })
 		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/y", uid, "13")})
 		advance(0)

@@ -71,7 +71,7 @@ func survive(t *testing.T, seed uint64) {
 		disturb(srv, rnd, keys[rnd.n(len(keys))])
 		advance(time.Duration(rnd.n(2000)) * time.Millisecond)
 		if s := r.Status(); s.Synced && rnd.n(60) == 0 {
-			// Nobody could tell if the new history passed the old one unseen.
+			// A new history that passed the old one unseen could not be detected.
 			srv.set(func() { srv.version += 100 })
 			srv.put("a/a", "far")
 			advance(10 * time.Minute)
@@ -120,7 +120,7 @@ func disturb(srv *server, rnd *lockedRand, key string) {
 	case n < 82:
 		srv.compact()
 		srv.cut(apierrors.NewResourceExpired("gone"))
-	case n < 92 && p != nil && len(old) > 0: // again what was told before
+	case n < 92 && p != nil && len(old) > 0: // repeats an earlier event
 		p.send(old[rnd.n(len(old))].event)
 	case p != nil:
 		srv.mu.Lock()

@@ -22,9 +22,9 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// expire deletes objects at one version, as the end of an etcd lease does. Open streams are
-// told of the first few.
-func (s *server) expire(told int, keys ...string) {
+// expire deletes objects at one version, as the end of an etcd lease does. Open streams receive
+// only the first few deletions.
+func (s *server) expire(sent int, keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
@@ -35,7 +35,7 @@ func (s *server) expire(told int, keys ...string) {
 		ev := event{Kind: object.Deleted, Item: itemOf(&o)}
 		s.history = append(s.history, change{s.version, ev})
 		for _, p := range s.streams {
-			if i < told {
+			if i < sent {
 				p.send(ev)
 			}
 		}
@@ -129,7 +129,7 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 		"one without a UID": {func(s *server) {
 			s.stream().send(event{Kind: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), version: "13"})})
 		}, "12"},
-		"one that nobody can read": {func(s *server) {
+		"one that is unreadable": {func(s *server) {
 			s.stream().send(event{Kind: object.Deleted, Item: item{Version: "13", Err: errors.New("unreadable")}})
 		}, "12"},
 	} {
@@ -253,7 +253,7 @@ func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 }
 
 // Objects without a UID come from fakes, among others, which need not repeat anything. What
-// they repeat is told once.
+// they repeat is delivered once.
 func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 	for name, again := range map[string]bool{"repeated": true, "not repeated": false} {
 		t.Run(name, func(t *testing.T) {
@@ -361,7 +361,7 @@ func (everything) Keys() iter.Seq[object.Key]                       { return fun
 func (everything) Get(object.Key) (*thing, bool)                    { return &thing{}, true }
 func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
-// Wherever watches end, each event is told once, and in order.
+// Wherever watches end, each event is delivered once, and in order.
 func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
@@ -416,13 +416,13 @@ func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 }
 
 // groups makes a history up, from version 2 on, in which some deletions share a version, and
-// says what is to be told of it. The last change is none of them.
-func groups(rnd *rand.Rand) (history []change, told []string) {
+// says what the sink must receive of it. The last change is none of them.
+func groups(rnd *rand.Rand) (history []change, sent []string) {
 	version := 1
 	add := func(t object.Kind, name int) {
 		o := &thing{key: keyOf(fmt.Sprint("a/", name)), uid: object.UID(fmt.Sprint("u", name)), version: object.Version(strconv.Itoa(version))}
 		history = append(history, change{version, event{Kind: t, Item: itemOf(o)}})
-		told = append(told, fmt.Sprintf("%s@%d %v", o.key, version, t == object.Deleted))
+		sent = append(sent, fmt.Sprintf("%s@%d %v", o.key, version, t == object.Deleted))
 	}
 	names := 0
 	for range 3 + rnd.IntN(5) {
@@ -442,24 +442,24 @@ func groups(rnd *rand.Rand) (history []change, told []string) {
 	}
 	version++
 	add(object.Added, names)
-	return history, told
+	return history, sent
 }
 
 // drain takes what is pending.
-func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (told []string) {
+func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (sent []string) {
 	for {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
 		err := fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
 			for _, d := range b.Changes {
 				if d.List == nil {
-					told = append(told, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Kind == object.Deleted))
+					sent = append(sent, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Kind == object.Deleted))
 				}
 			}
 			return nil
 		})
 		cancel()
 		if err != nil {
-			return told
+			return sent
 		}
 	}
 }

@@ -254,7 +254,7 @@ func TestChangedTellsOfEveryState(t *testing.T) {
 				s := r.Status()
 				seen = append(seen, fmt.Sprint(s.State, " ", s.Connected))
 			default:
-				t.Error("not told")
+				t.Error("the channel was not closed")
 			}
 		}
 		if want := []string{"Listing false", "Watching false", "Watching true"}; !slices.Equal(seen, want) {

@@ -49,8 +49,8 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 					for _, a := range c.applies {
 						applies = applies || a == v
 					}
-					if told := r.takeChanges(); len(told) > 0 != applies {
-						t.Errorf("told %q, want something: %v", told, applies)
+					if got := r.takeChanges(); len(got) > 0 != applies {
+						t.Errorf("changes %q, want some: %v", got, applies)
 					}
 					if stale := r.live().Counts.Stale > 0; stale && applies {
 						t.Error("counted as stale")

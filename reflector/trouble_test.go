@@ -102,7 +102,7 @@ func TestW19_ListWithNothingHeldServesTheNewEpoch(t *testing.T) {
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusGone, metav1.StatusReasonExpired), opts.Version == "12"
 		}
-		srv.restore(8, "b/x") // an object that nobody holds, at 9
+		srv.restore(8, "b/x") // an object that the store does not hold, at 9
 		advance(time.Second)
 		r.requests(`WATCH "12"`, `LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "9"`)
 		r.mirrors()

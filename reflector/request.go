@@ -23,12 +23,14 @@ type request struct {
 
 // request begins a request. Its watchdog does not run yet.
 func (r *Reflector[T]) request(ctx context.Context) *request {
-	q := &request{}
-	q.ctx, q.cancel = context.WithCancelCause(ctx)
-	q.watchdog = time.AfterFunc(time.Hour, func() {
-		q.cancel(fmt.Errorf("the server sent nothing for too long: %w", object.ErrIdle))
+	ctx, cancel := context.WithCancelCause(ctx)
+	// A stopped timer may stay in the runtime's heap for a while, so it refers to no more than
+	// the context: the sink and its objects are to be freed with the reflector.
+	watchdog := time.AfterFunc(time.Hour, func() {
+		cancel(fmt.Errorf("the server sent nothing for too long: %w", object.ErrIdle))
 	})
-	q.watchdog.Stop()
+	watchdog.Stop()
+	q := &request{ctx: ctx, cancel: cancel, watchdog: watchdog}
 	set := func(interrupt context.CancelCauseFunc) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -18,7 +19,7 @@ func (e encoded) Get() *thing { return e.o }
 func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 	for name, streaming := range map[string]bool{"list": false, "streaming list": true} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y")
 				srv.canStream = streaming
 				opts := options{

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
@@ -12,21 +13,21 @@ import (
 )
 
 func TestW14_StaleEventsChangeNothing(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
 		x := srv.put("a/x", "v")                  // 13
 		late := itemOf(srv.objects[keyOf("a/y")]) // 12
 		srv.remove("a/y")                         // 14
-		pass(0)
-		r.told()
+		advance(0)
+		r.takeChanges()
 		srv.stream().send(
 			event{Kind: object.Updated, Item: itemOf(x)}, // twice
 			event{Kind: object.Added, Item: late},        // would revive
 			event{Kind: object.Updated, Item: late},      // would revive
 			event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/y"), uid: late.UID, version: "14"})},
 		)
-		pass(0)
+		advance(0)
 		r.changesAre()
 		r.mirrors()
 		if s := r.live(); s.Counts.Stale != 4 || s.Mark.Version != "14" {
@@ -34,9 +35,9 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 		}
 		// Across a reconnect too.
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(time.Second)
+		advance(time.Second)
 		srv.stream().send(event{Kind: object.Updated, Item: late})
-		pass(0)
+		advance(0)
 		r.changesAre()
 		r.mirrors()
 	})
@@ -45,10 +46,10 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 // etcd deletes all keys of a lease in one transaction, so Events that expire together have
 // one version. Each deletion may come twice all the same.
 func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z") // 11, 12, 13
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		var gone []event
 		for _, key := range []string{"a/x", "a/y", "a/z"} {
 			last := *srv.objects[keyOf(key)]
@@ -56,9 +57,9 @@ func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
 			gone = append(gone, event{Kind: object.Deleted, Item: itemOf(&last)})
 		}
 		srv.stream().send(gone[0], gone[1])
-		pass(0)
+		advance(0)
 		srv.stream().send(gone[2], gone[0])
-		pass(0)
+		advance(0)
 		r.changesAre("Deleted a/x@14", "Deleted a/y@14", "Deleted a/z@14")
 		if s := r.live(); s.Mark.Version != "14" || r.store.Len() != 0 {
 			t.Errorf("%d objects at %s", r.store.Len(), s.Mark.Version)
@@ -67,14 +68,14 @@ func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
 }
 
 func TestW14_ObjectsWithoutUIDAreNotJudged(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
 		r := start(t, srv, plain(options{}))
 		srv.stream().send(
 			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), version: "9"})},
 			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/y")})},
 		)
-		pass(0)
+		advance(0)
 		if r.store.Len() != 2 || r.live().Counts.Stale != 0 {
 			t.Errorf("%s", r.state())
 		}
@@ -82,38 +83,38 @@ func TestW14_ObjectsWithoutUIDAreNotJudged(t *testing.T) {
 }
 
 func TestW15_DeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		x := itemOf(srv.objects[keyOf("a/x")])
 		srv.stream().send(event{Kind: object.Deleted, Item: x})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.changesAre("Deleted a/x@11")
 		if s := r.live(); s.Mark.Version != "12" {
 			t.Errorf("the version went back to %s", s.Mark.Version)
 		}
 		srv.cut(io.EOF)
-		pass(0)
+		advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "12"`, `WATCH "12"`)
 	})
 }
 
 func TestW15_UndecodableDeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		bad := func(uid object.UID, version object.Version) event {
 			x := itemOf(srv.objects[keyOf("a/x")])
 			return event{Kind: object.Deleted, Item: item{Key: x.Key, UID: uid, Version: version, Err: errors.New("unreadable")}}
 		}
 		x := itemOf(srv.objects[keyOf("a/x")])
 		srv.stream().send(bad("another", x.Version), bad(x.UID, "10")) // of something that went before
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.changesAre()
 		srv.stream().send(bad(x.UID, x.Version))
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.changesAre("Deleted a/x@11 unknown")
 		if s := r.live(); s.Mark.Version != "12" {
 			t.Errorf("version %s", s.Mark.Version)
@@ -122,7 +123,7 @@ func TestW15_UndecodableDeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
 }
 
 func TestW16_LeavingAndEnteringTheSelector(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		sel := object.Selection{Namespace: "a", Labels: "app=web", Fields: "spec.nodeName=n1"}
 		var seen []object.Selection
@@ -141,23 +142,23 @@ func TestW16_LeavingAndEnteringTheSelector(t *testing.T) {
 		x := *srv.objects[keyOf("a/x")]
 		x.version = "12"
 		srv.stream().send(event{Kind: object.Deleted, Item: itemOf(&x)})
-		pass(0)
+		advance(0)
 		r.changesAre("Added a/x@11", "Deleted a/x@12")
 		y := x
 		y.version = "13"
 		srv.stream().send(event{Kind: object.Added, Item: itemOf(&y)})
-		pass(0)
+		advance(0)
 		r.changesAre("Added a/x@13")
 	})
 }
 
 func TestW17_NewUIDIsADeletionAndAnAddition(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		srv.stream().send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "another", version: "13"})})
-		pass(0)
+		advance(0)
 		r.changesAre("Deleted a/x@11 unknown", "Added a/x@13")
 		// Across a gap.
 		srv.set(func() { srv.version = 13 })
@@ -165,20 +166,20 @@ func TestW17_NewUIDIsADeletionAndAnAddition(t *testing.T) {
 		srv.remove("a/y")
 		y := srv.put("a/y", "again")
 		srv.compact()
-		pass(time.Second)
+		advance(time.Second)
 		r.changesAre("Deleted a/x@13 unknown", "Added a/x@11", "Deleted a/y@12 unknown", "Added a/y@"+string(y.version))
 	})
 }
 
 func TestW18_DeletedWhileTheWatchWasDown(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		srv.cut(io.ErrUnexpectedEOF)
 		srv.remove("a/y")
 		srv.compact()
-		pass(time.Second)
+		advance(time.Second)
 		r.changesAre("Deleted a/y@12 unknown")
 		r.mirrors()
 		r.live()
@@ -186,7 +187,7 @@ func TestW18_DeletedWhileTheWatchWasDown(t *testing.T) {
 }
 
 func TestW21_UnknownEventsAreCountedAndSkipped(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.stream().send(event{Item: item{Version: "99"}})
@@ -198,7 +199,7 @@ func TestW21_UnknownEventsAreCountedAndSkipped(t *testing.T) {
 		// A wrong kind is an error.
 		wrong := &object.WrongKindError{Want: "Thing", Got: "Table"}
 		srv.stream().send(event{Kind: object.Updated, Item: item{Key: keyOf("a/x"), Err: wrong}})
-		pass(0)
+		advance(0)
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrWrongKind) || s.Quarantined != 0 {
 			t.Errorf("%v", s)
 		}

@@ -201,7 +201,7 @@ func ExampleReflector_Quarantine() {
 	// shop/db 7 transform: annotation of 3 MB
 }
 
-// OnError is told of every failure, with a reason that suits a metric.
+// OnError is called with every failure and its reason, which suits a metric.
 func ExampleOptions_onError() {
 	src := fixed(nil, "9")
 	src.WatchFunc = func(_ context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {

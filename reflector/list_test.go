@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,7 @@ import (
 )
 
 func TestL01_FirstListAsksForAnyState(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newServer("a/x", "a/y"), plain(options{}))
 		r.requests(`LIST "0" limit=500`, `WATCH "12"`)
 		r.mirrors()
@@ -29,14 +30,14 @@ func TestL01_FirstListAsksForAnyState(t *testing.T) {
 }
 
 func TestL02_RelistAsksForNothingOlderThanSeen(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.put("a/y", "v") // 12
-		pass(0)
+		advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`)
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -44,15 +45,15 @@ func TestL02_RelistAsksForNothingOlderThanSeen(t *testing.T) {
 }
 
 func TestL02_PagedRelistNeedsTheMatch(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
 		srv.put("a/x", "v")
-		pass(0)
+		advance(0)
 		r.srv.asked()
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		r.requests(`LIST "14" NotOlderThan limit=2`, `LIST continue=c2 limit=2`, `WATCH "14"`)
 		r.mirrors()
 	})
@@ -63,25 +64,25 @@ func TestL03_ExpiredWatchListsAtTheLastVersionFirst(t *testing.T) {
 		apierrors.NewResourceExpired("too old"),
 		tooLarge(12, 11),
 	} {
-		within(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x")
 			srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 				return object.Page{}, refusal, opts.Version.Known()
 			}
 			r := start(t, srv, plain(options{}))
 			srv.put("a/y", "v")
-			pass(0)
+			advance(0)
 			srv.asked()
 			srv.cut(apierrors.NewResourceExpired("gone"))
-			pass(0)
+			advance(0)
 			r.requests(`LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "12"`)
 			r.mirrors()
 			// The fall-back is for once.
 			srv.put("a/y", "w")
-			pass(0)
+			advance(0)
 			srv.set(func() { srv.onList = nil })
 			srv.cut(apierrors.NewResourceExpired("gone"))
-			pass(0)
+			advance(0)
 			r.requests(`LIST "13" NotOlderThan`, `WATCH "13"`)
 		})
 	}
@@ -96,7 +97,7 @@ func TestL04_FirstListDecidesOnPages(t *testing.T) {
 		{"0", false, []string{`LIST "14" NotOlderThan`, `WATCH "14"`}},
 		{"none", true, []string{`LIST "14" NotOlderThan limit=2`, `LIST continue=c2 limit=2`, `WATCH "14"`}},
 	} {
-		within(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x", "a/y", "a/z")
 			srv.ignoreLimitFor = tc.ignore
 			r := start(t, srv, plain(options{PageSize: 2}))
@@ -105,26 +106,26 @@ func TestL04_FirstListDecidesOnPages(t *testing.T) {
 				t.Errorf("paged: %v", s.Paged)
 			}
 			srv.put("a/x", "v")
-			pass(0)
+			advance(0)
 			srv.asked()
 			srv.cut(apierrors.NewResourceExpired("gone"))
-			pass(0)
+			advance(0)
 			r.requests(tc.relist...)
 		})
 	}
 }
 
 func TestL04_ARecentListInPagesDecidesNothing(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{PageSize: 2}))
 		srv.put("a/x", "v")
-		pass(0)
+		advance(0)
 		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			return object.Page{}, apierrors.NewResourceExpired("too old"), opts.Version.Known()
 		}
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		if r.live().Paged {
 			t.Error(`pages of a list of "" made later lists paged`)
 		}
@@ -132,7 +133,7 @@ func TestL04_ARecentListInPagesDecidesNothing(t *testing.T) {
 }
 
 func TestL05_ContinueHasNoVersion(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/v", "a/w", "a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
@@ -145,7 +146,7 @@ func TestL05_ContinueHasNoVersion(t *testing.T) {
 }
 
 func TestL05_TheFirstPagesVersionCounts(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
@@ -161,7 +162,7 @@ func TestL05_TheFirstPagesVersionCounts(t *testing.T) {
 }
 
 func TestL06_ExpiredContinueRestarts(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/w", "a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		expire := 1
@@ -185,7 +186,7 @@ func TestL06_ExpiredContinueRestarts(t *testing.T) {
 }
 
 func TestL06_AfterTwoRestartsOneUnlimitedList(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
@@ -205,7 +206,7 @@ func TestL06_AfterTwoRestartsOneUnlimitedList(t *testing.T) {
 }
 
 func TestL07_EmptyPageIsNotTheLast(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		srv.onList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if opts.Continue == "" {
@@ -220,7 +221,7 @@ func TestL07_EmptyPageIsNotTheLast(t *testing.T) {
 }
 
 func TestL07_PageThatLeadsToItselfIsAnError(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			return object.Page{Version: "11", Continue: "c0"}, nil, n <= 2
@@ -229,16 +230,16 @@ func TestL07_PageThatLeadsToItselfIsAnError(t *testing.T) {
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Errorf("cause: %v", s.Cause)
 		}
-		pass(time.Second)
+		advance(time.Second)
 		r.mirrors()
 		r.live()
 	})
 }
 
 func TestL08_VersionCountsWhenThePageHasBeenRead(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		var r *rig
+		var r *fixture
 		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			sink(itemOf(srv.objects[keyOf("a/x")]))
 			if v := r.Status().Mark.Version; v != "" {
@@ -265,10 +266,10 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 		"truncated":       fmt.Errorf("body ends early: %w", object.ErrCorrupt),
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y", "a/z")
 				r := start(t, srv, plain(options{}))
-				r.told()
+				r.takeChanges()
 				srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 					if n > 2 {
 						return object.Page{}, nil, false
@@ -278,7 +279,7 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 				}
 				before := r.state()
 				srv.cut(apierrors.NewResourceExpired("gone"))
-				pass(0)
+				advance(0)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, cut) || s.Mark.Version != "13" {
 					t.Errorf("%v at %v", s.Cause, s.Mark)
@@ -286,7 +287,7 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 				if got := r.state(); got != before {
 					t.Errorf("store: %s", got)
 				}
-				pass(time.Second)
+				advance(time.Second)
 				r.changesAre()
 				r.mirrors()
 				r.live()
@@ -296,7 +297,7 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 }
 
 func TestL10_LostPageIsAskedForAgain(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		lost := false
@@ -310,7 +311,7 @@ func TestL10_LostPageIsAskedForAgain(t *testing.T) {
 		}
 		r := start(t, srv, plain(options{PageSize: 2}))
 		r.in(reflector.BackingOff)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`LIST "0" limit=2`, `LIST continue=c2 limit=2`, `LIST continue=c2 limit=2`, `WATCH "13"`)
 		r.mirrors()
 		if s := r.live(); s.Counts.Items != 3 || s.Quarantined != 0 {
@@ -320,7 +321,7 @@ func TestL10_LostPageIsAskedForAgain(t *testing.T) {
 }
 
 func TestL12_WrongKindStoresNothing(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		wrong := &object.WrongKindError{Want: "v1, Kind=Thing", Got: "meta.k8s.io/v1, Kind=Table"}
 		srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
@@ -344,7 +345,7 @@ func TestL12_WrongKindStoresNothing(t *testing.T) {
 			if r.store.Len() != 0 || s.Synced {
 				t.Error("something was stored")
 			}
-			pass(1700 * time.Millisecond)
+			advance(1700 * time.Millisecond)
 		}
 		r.mirrors()
 		r.live()
@@ -366,17 +367,17 @@ func TestL13_TooLargeVersionIsReset(t *testing.T) {
 		"wrapped cause": fmt.Errorf("list: %w", tooLarge(20, 10)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				r := start(t, srv, plain(options{}))
 				srv.put("a/x", "v")
-				pass(0)
+				advance(0)
 				srv.asked()
 				srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 					return object.Page{}, refusal, opts.Version.Known()
 				}
 				srv.cut(apierrors.NewResourceExpired("gone"))
-				pass(0)
+				advance(0)
 				r.requests(`LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "12"`)
 				r.live()
 				r.ended(reflector.TooLarge, 1)
@@ -386,11 +387,11 @@ func TestL13_TooLargeVersionIsReset(t *testing.T) {
 }
 
 func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.put("a/x", "v")
-		pass(0)
+		advance(0)
 		srv.asked()
 		once := true
 		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
@@ -398,14 +399,14 @@ func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
 			return object.Page{}, apierrors.NewTimeoutError("etcd is slow", 0), once
 		}
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`LIST "12" NotOlderThan`, `LIST "12" NotOlderThan`, `WATCH "12"`)
 		r.ended(reflector.Unavailable, 1)
 	})
 }
 
 func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
 		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			sink(itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "m", value: "one"}))
@@ -418,20 +419,20 @@ func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
 		}
 		r := start(t, srv, plain(options{}))
 		last.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "b", value: "two"})})
-		pass(0)
+		advance(0)
 		if got := r.state(); got != "a/x=two@b" {
 			t.Error(got)
 		}
 		if s := r.live(); s.Mark.Version != "b" || s.Counts.Stale != 0 || s.Mark.Epoch != 0 {
 			t.Errorf("%+v", s)
 		}
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		last.fail(io.EOF)
-		pass(0)
+		advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "m"`, `WATCH "b"`)
-		// A list of another version is no rewind: nobody knows.
+		// A list of another version is no rewind: the two do not compare.
 		last.fail(apierrors.NewResourceExpired("gone"))
-		pass(time.Second)
+		advance(time.Second)
 		if s := r.live(); s.Counts.Rewinds != 0 {
 			t.Error("a rewind was guessed")
 		}
@@ -439,22 +440,22 @@ func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
 }
 
 func TestL15_RelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{}))
 		before, _ := r.store.Get(keyOf("a/y"))
-		r.told()
+		r.takeChanges()
 		if srv.decoded != 3 {
 			t.Fatalf("decoded %d", srv.decoded)
 		}
 		srv.put("a/x", "v")
-		pass(0)
+		advance(0)
 		srv.cut(io.ErrUnexpectedEOF) // the next change is missed
-		pass(0)
+		advance(0)
 		srv.put("a/z", "v")
 		srv.compact()
-		r.told()
-		pass(time.Second)
+		r.takeChanges()
+		advance(time.Second)
 		r.changesAre("Updated a/z@15")
 		if srv.decoded != 4 {
 			t.Errorf("%d items were decoded again", srv.decoded-3)
@@ -467,12 +468,12 @@ func TestL15_RelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
 }
 
 func TestL16_RelistIsOneStep(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/w", "a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(0)
+		advance(0)
 		srv.remove("a/w")
 		srv.put("b/w", "new")
 		srv.compact()
@@ -483,8 +484,8 @@ func TestL16_RelistIsOneStep(t *testing.T) {
 			}
 			return object.Page{}, nil, false
 		}
-		r.told()
-		pass(time.Second)
+		r.takeChanges()
+		advance(time.Second)
 		r.mirrors()
 		r.changesAre("Added b/w@16", "Deleted a/w@11 unknown")
 	})

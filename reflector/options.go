@@ -10,17 +10,17 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Mode says whether the state is fetched by streaming list.
+// Mode says whether lists are streaming lists.
 type Mode uint8
 
-// The ways to fetch the state.
+// The modes.
 const (
-	// StreamingAuto tries it, and falls back to LIST, for an hour at least, where it does
-	// not work.
+	// StreamingAuto uses streaming lists, and falls back to LIST for at least an hour where they
+	// do not work.
 	StreamingAuto Mode = iota
 	// StreamingOff uses LIST only.
 	StreamingOff
-	// StreamingOn never falls back: what fails is tried again.
+	// StreamingOn never falls back: a streaming list that fails is retried.
 	StreamingOn
 )
 
@@ -34,66 +34,63 @@ func (m Mode) String() string {
 	return "invalid"
 }
 
-// Options change how a [Reflector] works. The zero Options is ready to use. Functions
-// among them are called from the goroutine that runs the reflector, where not said
-// otherwise, and must not call its Run or Step.
+// Options configure a [Reflector]. The zero Options is ready to use. Unless stated otherwise,
+// functions are called from the goroutine that runs the reflector; they must not call its Run or
+// Step.
 type Options[T any] struct {
-	// Name is what the reflector is called in its status, errors and logs.
+	// Name identifies the reflector in its status, errors and logs.
 	// Defaults to the file and line that called New.
 	Name string
 
 	// Selection narrows what is listed and watched. Defaults to everything.
 	Selection object.Selection
 
-	// Scope is what the lists cover, which is what a list may delete: set it to the
-	// namespace where several reflectors, one for each namespace, feed one FIFO, whose
-	// ScopeOf must then say the same of each key.
-	// Defaults to object.Everything: the FIFO has no other reflector.
+	// Scope is what the lists cover, and so what a list may delete. Set it to the namespace
+	// where several reflectors, one for each namespace, feed one FIFO, whose ScopeOf must agree.
+	// Defaults to object.Everything: the sink has no other reflector.
 	Scope object.Scope
 
-	// Since is how far a mirror that covers the scope again had come when it covered it
-	// last: the first list is then not older, and a rewind since is noticed. Its Scope is
-	// not looked at. Defaults to the zero Mark: nothing was ever seen.
+	// Since is how far an earlier reflector of the same sink and scope had come. The first list
+	// is then not older, and a rewind in the meantime is detected. Its Scope is ignored.
+	// Defaults to the zero Mark: there was none.
 	Since object.Mark
 
-	// Streaming says whether the state is fetched by streaming list.
-	// Defaults to StreamingAuto.
+	// Streaming says whether lists are streaming lists. Defaults to StreamingAuto.
 	Streaming Mode
 
-	// PageSize is the number of items to ask for at a time where a list is paged; a
-	// negative one turns paging off. Defaults to 500.
+	// PageSize is the limit of one page where a list is paged. A negative size disables paging.
+	// Defaults to 500.
 	PageSize int64
 
-	// MinWatchTimeout is the least time after which the server is asked to end a
-	// watch; each watch has a random one between this and twice as much.
-	// Defaults to 5 minutes.
+	// MinWatchTimeout is the shortest timeout that a watch asks the server for. Each watch has a
+	// random one between this and twice as much. Defaults to 5 minutes.
 	MinWatchTimeout time.Duration
 
-	// Silence is how long a watch may be silent before it counts as dead. Nobody can
-	// count on bookmarks, so a short time makes quiet resources reconnect for nothing.
-	// Defaults to no fixed time: a watch is dead when it has been silent for 30 seconds
-	// at a time when the server should have ended it 30 seconds ago.
+	// Silence is how long a watch may be silent before it counts as dead. Servers need not send
+	// bookmarks, so a short time makes watches of quiet resources reconnect without need.
+	// Defaults to no fixed time: a watch is dead when it has been silent for 30 seconds and the
+	// server should have ended it 30 seconds ago.
 	Silence time.Duration
 
-	// ListSilence is how long a LIST may go without a single item, or its beginning.
+	// ListSilence is how long a LIST may take for its first item, and for each one after it.
 	// Defaults to 2 minutes.
 	ListSilence time.Duration
 
-	// InitialSilence is how long a streaming list may go without an initial event, or
-	// the bookmark that ends them. Events of later changes do not count.
+	// InitialSilence is how long a streaming list may take for each initial event, and for the
+	// bookmark that ends them. Events of later changes do not extend it.
 	// Defaults to 30 seconds.
 	InitialSilence time.Duration
 
-	// ServerErrorsFor is how long a watch that ends with an internal error of the
-	// server is tried again before everything is listed. Defaults to 1 minute.
+	// ServerErrorsFor is how long a watch that ends with an internal error of the server is
+	// retried before a list. Defaults to 1 minute.
 	ServerErrorsFor time.Duration
 
-	// GoneAfter is how long LIST must have answered 404, at least three times, for a
-	// resource that was there before to count as removed, so that its objects are
-	// deleted. A negative time means never. Defaults to 30 seconds.
+	// GoneAfter is how long LIST must have answered 404, at least three times, before a resource
+	// that was served counts as removed and its objects are deleted. A negative time means
+	// never. Defaults to 30 seconds.
 	GoneAfter time.Duration
 
-	// Backoff says how long to wait after failures. Defaults to the zero Backoff.
+	// Backoff is how long to wait after failures. Defaults to the zero Backoff.
 	Backoff Backoff
 
 	// Budget bounds how many reflectors that share it list at the same time.
@@ -104,11 +101,12 @@ type Options[T any] struct {
 	// deleted one. It owns the object it is given, and may write to any part of it. It runs on
 	// the goroutine that decodes the object, several at a time. It must not change key, UID
 	// or version. An error, a panic, a nil result or another identity puts the object in
-	// quarantine. What is held already is not transformed again. Defaults to none.
+	// quarantine. An object that the sink already holds is not transformed again. Defaults to
+	// none.
 	Transform func(T) (T, error)
 
 	// Accessor reads the identity of what Transform returns. Defaults to none: a changed
-	// identity is not noticed.
+	// identity is not detected.
 	Accessor object.Accessor[T]
 
 	// Encode returns the form in which the sink holds an object, after Transform, or nil for
@@ -116,11 +114,11 @@ type Options[T any] struct {
 	// subscribers will read it soon. It runs where Transform does. Defaults to none.
 	Encode func(obj T, live bool) object.Encoded[T]
 
-	// OnError is told of each failure, which is always an [*Error]. It must be quick.
+	// OnError is called with each failure, which is always an [*Error]. It must not block.
 	// Defaults to a warning in the log.
 	OnError func(error)
 
-	// Logger gets failures, unless OnError is set, and what was slow.
+	// Logger receives failures, unless OnError is set, and slow lists and batches.
 	// Defaults to none.
 	Logger *slog.Logger
 
@@ -128,18 +126,18 @@ type Options[T any] struct {
 	// Defaults to 10 seconds.
 	SlowList time.Duration
 
-	// SlowBatch is how long the sink may take for the events of one read before that is
-	// logged. Defaults to 100 milliseconds.
+	// SlowBatch is how long the sink may take for the events of one read before it is logged.
+	// Defaults to 100 milliseconds.
 	SlowBatch time.Duration
 
-	// Rand returns random numbers in [0, 1), for tests that must not be random.
+	// Rand returns random numbers in [0, 1). Tests set it to be deterministic.
 	// Defaults to math/rand/v2's Float64.
 	Rand func() float64
 }
 
-// Backoff says how long to wait before a request is made again. Each wait is random
-// in [d, 2d), where d begins at Min and doubles up to Max. A Retry-After of the server
-// is honoured, up to 10 minutes, with a random time on top.
+// Backoff says how long to wait before a request is retried. Each wait is random in [d, 2d), where
+// d begins at Min and doubles up to Max. A Retry-After of the server is honoured, up to 10 minutes,
+// plus a random time.
 type Backoff struct {
 	// Min is the first d. Defaults to 800 milliseconds.
 	Min time.Duration
@@ -205,7 +203,7 @@ func (o Options[T]) validate() error {
 		return fmt.Errorf("reflector: Streaming is %d; want StreamingAuto, StreamingOff or StreamingOn", o.Streaming)
 	}
 	if o.Scope != object.Everything && o.Selection.Namespace != string(o.Scope) {
-		return fmt.Errorf("reflector: the scope is %q but the selection is of namespace %q; a list would delete what it does not cover",
+		return fmt.Errorf("reflector: the scope is %q but the selection has namespace %q; a list would delete objects that it does not cover",
 			o.Scope, o.Selection.Namespace)
 	}
 	return nil

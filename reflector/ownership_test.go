@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
@@ -14,7 +15,7 @@ import (
 func TestO01_AReflectorWithATransformAsksForOwnedObjects(t *testing.T) {
 	for _, transform := range []func(*thing) (*thing, error){nil, func(o *thing) (*thing, error) { return o, nil }} {
 		for _, mode := range []reflector.Mode{reflector.StreamingOff, reflector.StreamingOn} {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				asked := 0
 				note := func(owned bool) {

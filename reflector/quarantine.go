@@ -8,44 +8,43 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Quarantined is an object that could not be decoded or transformed. The last good
-// state of it, if there was one, stays in the mirror until a good one arrives, which
-// also ends the quarantine.
+// Quarantined is an object that could not be decoded or transformed. Its last good state, if
+// there was one, stays in the sink until a good version arrives, which also ends the quarantine.
 type Quarantined struct {
-	// Key is the object's key; the zero Key stands for all that are so broken that
-	// they have none.
+	// Key is the object's key. The zero Key stands for all objects whose key cannot be read.
 	Key     object.Key
 	UID     object.UID
 	Version object.Version
-	// Cause is why it cannot be read, as of the last time.
+	// Cause is why its latest version cannot be read.
 	Cause error
-	// Count is how many bad versions came since the last good one.
+	// Count is how many bad versions arrived since the last good one.
 	Count int
-	// Since is when the first of them came.
+	// Since is when the first of them arrived.
 	Since time.Time
-	// Size is the length of the encoded object, 0 where it was decoded.
+	// Size is the length of the encoded object, 0 where it could be decoded.
 	Size int
-	// Raw is the beginning of it. It may hold secrets: show it to nobody by default.
+	// Raw is the beginning of the encoded object. It may contain secrets: do not show or log it
+	// by default.
 	Raw []byte `json:"-"`
 }
 
-// Bounds of what is kept of objects that cannot be read.
+// Bounds of the quarantine.
 const (
-	maxQuarantined = 1000    // objects that are named; more are just counted
-	maxRaw         = 4 << 10 // bytes of one
-	maxRawTotal    = 1 << 20 // bytes of all
+	maxQuarantined = 1000    // objects with an entry; more are only counted
+	maxRaw         = 4 << 10 // raw bytes of one object
+	maxRawTotal    = 1 << 20 // raw bytes of all objects
 )
 
-// quarantine is what cannot be read.
+// quarantine is the set of objects that cannot be read.
 type quarantine struct {
 	byKey map[object.Key]*Quarantined
-	more  int // that came when byKey was full
-	raw   int // bytes in it
+	more  int // objects that arrived when byKey was full
+	raw   int // raw bytes in byKey
 }
 
 func (q *quarantine) len() int { return len(q.byKey) + q.more }
 
-// add notes a bad item. before, which may be nil, has what was known earlier.
+// add records a bad item. before, which may be nil, is the quarantine that this one replaces.
 func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid object.UID, version object.Version, cause error, raw []byte) {
 	e := q.byKey[key]
 	if e == nil && len(q.byKey) >= maxQuarantined {
@@ -58,7 +57,7 @@ func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid 
 			old := before.byKey[key]
 			e.Count, e.Since = old.Count, old.Since
 			if old.UID == uid && old.Version == version && uid != "" {
-				e.Count-- // the same once more
+				e.Count-- // the same version again
 			}
 		}
 		if q.byKey == nil {
@@ -88,4 +87,11 @@ func (q *quarantine) list() []Quarantined {
 	}
 	slices.SortFunc(out, func(a, b Quarantined) int { return a.Key.Compare(b.Key) })
 	return out
+}
+
+// setQuarantine replaces the quarantine with that of a list.
+func (r *Reflector[T]) setQuarantine(q quarantine) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.quarantine = q
 }

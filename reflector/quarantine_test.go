@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,7 @@ func bad(key string, uid object.UID, version object.Version) item {
 }
 
 func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if n > 1 {
@@ -41,7 +42,7 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 
 		// A bad version of another object leaves its last good state, and the version moves on.
 		srv.stream().send(event{Kind: object.Updated, Item: bad("a/z", srv.objects[keyOf("a/z")].uid, "14")})
-		pass(0)
+		advance(0)
 		srv.set(func() { srv.version = 14 })
 		if s := r.live(); s.Quarantined != 2 || s.Mark.Version != "14" {
 			t.Errorf("%d in quarantine at %v", s.Quarantined, s.Mark)
@@ -55,12 +56,12 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 
 		// Good versions end it, by event and by list.
 		srv.put("a/y", "good")
-		pass(0)
+		advance(0)
 		if q := r.Quarantine(); len(q) != 1 || q[0].Key != keyOf("a/z") {
 			t.Errorf("%+v", q)
 		}
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		if s := r.live(); s.Quarantined != 0 {
 			t.Errorf("%d in quarantine", s.Quarantined)
 		}
@@ -69,7 +70,7 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 }
 
 func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
 		uid := srv.objects[keyOf("a/y")].uid
@@ -81,7 +82,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 				return object.Page{Version: srv.now()}, nil, true
 			}
 			srv.cut(apierrors.NewResourceExpired("gone"))
-			pass(time.Minute)
+			advance(time.Minute)
 		}
 		x := itemOf(srv.objects[keyOf("a/x")])
 		relist(x, bad("a/y", uid, "12"))
@@ -95,16 +96,16 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 		if q := r.Quarantine(); len(q) != 1 || !q[0].Key.IsZero() {
 			t.Errorf("%+v", q)
 		}
-		// Deleted in a form that nobody can read is deleted all the same.
+		// A deletion takes effect even if its last state cannot be read.
 		srv.set(func() { srv.version = 13 })
 		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/y", uid, "13")})
-		pass(0)
+		advance(0)
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)
 		}
 		// But not by an event from before the version held.
 		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/x", x.UID, "10")})
-		pass(0)
+		advance(0)
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)
 		}
@@ -115,7 +116,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 }
 
 func TestL11_QuarantineIsBounded(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
 		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			for i := range 3000 {
@@ -142,7 +143,7 @@ func TestL11_QuarantineIsBounded(t *testing.T) {
 			s.send(event{Kind: object.Updated, Item: item{Key: object.Key{Name: "7"}, UID: "u",
 				Version: object.Version(fmt.Sprint(20 + i)), Err: errors.New("bad")}})
 		}
-		pass(0)
+		advance(0)
 		for _, e := range r.Quarantine() {
 			if e.Key.Name == "7" && (e.Count != 6 || e.Version != "24") {
 				t.Errorf("%+v", e)
@@ -152,7 +153,7 @@ func TestL11_QuarantineIsBounded(t *testing.T) {
 }
 
 func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		calls := map[string]int{}
 		opts := plain(options{Transform: func(o *thing) (*thing, error) {
@@ -174,7 +175,7 @@ func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
 		}
 		srv.put("a/x", "panic") // 14
 		srv.put("a/z", "v")     // 15
-		pass(0)
+		advance(0)
 		if got := r.state(); got != "a/x=first+@11 a/z=v+@15" {
 			t.Error(got)
 		}
@@ -184,11 +185,11 @@ func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
 		// Of a deletion too; if that fails the object is gone all the same.
 		srv.remove("a/z")
 		srv.remove("a/x")
-		pass(0)
+		advance(0)
 		r.changesAre("Added a/x@11", "Added a/z@13", "Updated a/z@15", "Deleted a/z@16", "Deleted a/x@11 unknown")
 		// What is held is not transformed again.
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		for what, n := range calls {
 			if n != 1 && what != "y12" { // which is not held
 				t.Errorf("%s was transformed %d times", what, n)

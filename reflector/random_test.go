@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ func TestMirrorSurvivesRandomFaults(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			within(t, func(t *testing.T) { survive(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { survive(t, uint64(seed)) })
 		})
 	}
 }
@@ -68,22 +69,22 @@ func survive(t *testing.T, seed uint64) {
 	keys := []string{"a/a", "a/b", "a/c", "b/d", "b/e", "b/f"}
 	for range 120 {
 		disturb(srv, rnd, keys[rnd.n(len(keys))])
-		pass(time.Duration(rnd.n(2000)) * time.Millisecond)
+		advance(time.Duration(rnd.n(2000)) * time.Millisecond)
 		if s := r.Status(); s.Synced && rnd.n(60) == 0 {
-			// Nobody could tell if the new history passed the old one unseen.
+			// A new history that passed the old one unseen could not be detected.
 			srv.set(func() { srv.version += 100 })
 			srv.put("a/a", "far")
-			pass(10 * time.Minute)
+			advance(10 * time.Minute)
 			srv.restore(5+rnd.n(3), "a/a", "b/e")
-			pass(10 * time.Minute)
+			advance(10 * time.Minute)
 		}
 	}
 	mu.Lock()
 	trouble = 0
 	mu.Unlock()
-	pass(10 * time.Minute)
+	advance(10 * time.Minute)
 	srv.put("a/a", "last")
-	pass(time.Minute)
+	advance(time.Minute)
 	r.mirrors()
 	s := r.live()
 	if v := string(s.Mark.Version); v != fmt.Sprint(srv.version) {
@@ -119,7 +120,7 @@ func disturb(srv *server, rnd *lockedRand, key string) {
 	case n < 82:
 		srv.compact()
 		srv.cut(apierrors.NewResourceExpired("gone"))
-	case n < 92 && p != nil && len(old) > 0: // again what was told before
+	case n < 92 && p != nil && len(old) > 0: // repeats an earlier event
 		p.send(old[rnd.n(len(old))].event)
 	case p != nil:
 		srv.mu.Lock()
@@ -144,7 +145,7 @@ var failures = []error{
 }
 
 // neverBack checks that no change but those of a new epoch leads to an older version.
-func (r *rig) neverBack() {
+func (r *fixture) neverBack() {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,118 +6,121 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// reach is an [object.Reach] with what a reflector must remember to resume a watch from a
-// version before the last one it has seen. Only the goroutine that is in Run or Step uses it.
+// reach is how far the events of a scope have come, and the deletions at the last version.
 //
 // Where the last event was a deletion, Complete is before Seen: the server may have sent only some
-// of the deletions of that version when the connection broke. A watch from Seen would begin after
-// all of them. So the next watch begins at Complete, and first repeats what has come already.
-// Nothing is told twice, nor revived (W14): there was nothing between the two versions, so what is
-// repeated is deletions at Seen, each of which is known by the object whose life it ended. An Added
-// or Modified event at Seen, or before it, is late as ever. One of an object that was deleted at
-// Seen and exists again is of a later version.
-//
-// Anything else comes from another history of the server: a restore of an etcd backup between
-// the two versions, which a watch from Seen would have been refused for (W19). The list that
-// follows will tell. Objects without a UID are not judged: they are not of a Kubernetes API, or
-// come by way of a fake that sends what it likes.
+// of the deletions at that version when the connection broke. A watch from Seen would begin after
+// all of them, so the next watch begins at Complete and first repeats what was already received.
+// See [replay].
 type reach struct {
 	object.Reach
-
-	gone []life // whose ends at Seen were told, while it is not complete
-	// repeats are those that an open watch from before Seen has not repeated yet.
-	repeats map[life]struct{}
-	// strict: such a watch is open, and must repeat them.
-	strict bool
+	deleted []life // the deletions received at Seen, while it is not complete
 }
 
-// life is one object from its creation to its end.
+// life is one object from its creation to its deletion.
 type life struct {
 	key object.Key
 	uid object.UID
 }
 
-// maxGone bounds how many deletions of one version are remembered. The repetition of others
-// is left to the FIFO and its consumer.
-const maxGone = 1 << 16
+// maxDeleted bounds how many deletions at one version are remembered. The sink drops repetitions
+// of the others.
+const maxDeleted = 1 << 16
 
-// errHistory ends a watch that told of something that cannot be.
-var errHistory = errors.New("the server tells of its last versions otherwise than before: its history began anew")
-
-// list moves to the version of a list, which may be anywhere.
-func (a *reach) list(v object.Version) {
-	a.Reach = object.ReachOf(v)
-	a.settle()
-}
-
-// move moves to the version of an event, and reports whether that is news.
-func (a *reach) move(v object.Version, deleted bool) bool {
+// event advances to the version of an event, and reports whether it is after Seen.
+func (a *reach) event(v object.Version, deleted bool) bool {
 	moved := a.Event(v, deleted)
 	if moved {
-		a.settle()
+		a.forget()
 	}
 	return moved
 }
 
-// bookmark moves to the version of a bookmark, and reports whether that is a later one than
-// was seen. It may also complete the version that was seen.
-func (a *reach) bookmark(v object.Version) (news bool) {
+// bookmark advances to the version of a bookmark, which may also complete the version seen. It
+// reports whether its version is after Seen.
+func (a *reach) bookmark(v object.Version) bool {
 	seen := a.Seen
 	if a.Bookmark(v) {
-		a.settle()
+		a.forget()
 	}
 	return a.Seen != seen
 }
 
-// settle forgets the deletions of a version that is complete, or was.
-func (a *reach) settle() {
+// forget drops the deletions of an earlier version.
+func (a *reach) forget() {
 	const keep = 64
-	a.repeats, a.strict = nil, false
-	if cap(a.gone) > keep {
-		a.gone = nil
+	if cap(a.deleted) > keep {
+		a.deleted = nil
 	}
-	clear(a.gone)
-	a.gone = a.gone[:0]
+	clear(a.deleted)
+	a.deleted = a.deleted[:0]
 }
 
-// begin prepares for a watch from Complete.
-func (a *reach) begin() {
-	a.repeats, a.strict = nil, a.Complete != a.Seen
+// replay is what a watch that begins before Seen must repeat. Such a watch reports nothing twice
+// and revives nothing (W14): there was nothing between the two versions, so it repeats deletions at
+// Seen, each identified by the object that it ended. An Added or Updated event at Seen or before
+// is late as in any watch. An object that was deleted at Seen and exists again has a later version.
+//
+// Anything else comes from another history of the server: an etcd backup was restored between the
+// two versions (W19), for which a watch from Seen would have been refused. The list that follows
+// finds out. Objects without a UID are not checked, because they do not come from a Kubernetes API.
+type replay struct {
+	from   object.Reach      // the replay is over when the reach moves from here
+	left   map[life]struct{} // deletions that have not been repeated yet; nil without a replay
+	strict bool              // they must all be repeated
+}
+
+// errHistory ends a watch that contradicts an earlier one.
+var errHistory = errors.New("the server reports its last versions differently than before: its history was restored from a backup")
+
+// replay returns what a watch from Complete must repeat.
+func (a *reach) replay() replay {
 	if a.Complete == a.Seen {
-		return
+		return replay{}
 	}
-	a.repeats = make(map[life]struct{}, len(a.gone))
-	for _, l := range a.gone {
-		a.repeats[l] = struct{}{}
-		a.strict = a.strict && l.uid != ""
+	p := replay{from: a.Reach, left: make(map[life]struct{}, len(a.deleted)), strict: true}
+	for _, l := range a.deleted {
+		p.left[l] = struct{}{}
+		p.strict = p.strict && l.uid != ""
 	}
+	return p
 }
 
-// repeated notes a deletion, and reports whether it was told of before the watch began.
-func (a *reach) repeated(key object.Key, uid object.UID, v object.Version) bool {
+// active reports whether the replay goes on.
+func (p *replay) active(a *reach) bool {
+	if p.left != nil && p.from != a.Reach {
+		*p = replay{}
+	}
+	return p.left != nil
+}
+
+// repeated records a deletion, and reports whether an earlier watch already reported it.
+func (p *replay) repeated(a *reach, key object.Key, uid object.UID, v object.Version) bool {
 	if v != a.Seen || a.Complete == a.Seen {
 		return false
 	}
 	l := life{key, uid}
-	if _, ok := a.repeats[l]; ok {
-		delete(a.repeats, l)
-		return true
+	if p.active(a) {
+		if _, ok := p.left[l]; ok {
+			delete(p.left, l)
+			return true
+		}
 	}
-	if len(a.gone) < maxGone {
-		a.gone = append(a.gone, l)
+	if len(a.deleted) < maxDeleted {
+		a.deleted = append(a.deleted, l)
 	}
 	return false
 }
 
-// contradicts reports whether an event of a watch from before Seen shows another history.
-func (a *reach) contradicts(bookmark bool, v object.Version) bool {
+// contradicts reports whether an event shows another history than the replayed one.
+func (p *replay) contradicts(a *reach, bookmark bool, v object.Version) bool {
 	switch {
-	case !a.strict, !v.After(a.Complete):
+	case !p.active(a), !p.strict, !v.After(a.Complete):
 		return false
 	case a.Seen.After(v):
-		return !bookmark // that may be of a server that lags behind
+		return !bookmark // a server that lags behind may send such a bookmark
 	case v == a.Seen && !bookmark:
 		return false
 	}
-	return len(a.repeats) > 0
+	return len(p.left) > 0
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,9 +22,9 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// expire deletes objects at one version, as the end of an etcd lease does. Open streams are
-// told of the first few.
-func (s *server) expire(told int, keys ...string) {
+// expire deletes objects at one version, as the end of an etcd lease does. Open streams receive
+// only the first few deletions.
+func (s *server) expire(sent int, keys ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
@@ -34,7 +35,7 @@ func (s *server) expire(told int, keys ...string) {
 		ev := event{Kind: object.Deleted, Item: itemOf(&o)}
 		s.history = append(s.history, change{s.version, ev})
 		for _, p := range s.streams {
-			if i < told {
+			if i < sent {
 				p.send(ev)
 			}
 		}
@@ -42,7 +43,7 @@ func (s *server) expire(told int, keys ...string) {
 }
 
 // reaches checks where a reflector stands, and where it would resume.
-func (r *rig) reaches(seen, resume object.Version) {
+func (r *fixture) reaches(seen, resume object.Version) {
 	r.t.Helper()
 	if s := r.Status(); s.Mark.Version != seen || s.Resume != resume {
 		r.t.Errorf("at %s, to be resumed from %s; want %s, %s", s.Mark.Version, s.Resume, seen, resume)
@@ -59,7 +60,7 @@ func TestW14_DeletionsOfOneVersionSurviveACutBetweenThem(t *testing.T) {
 	} {
 		for _, streaming := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, streaming %v", name, streaming), func(t *testing.T) {
-				within(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					srv := newServer("a/x", "a/y", "a/z") // 11, 12, 13
 					opts := plain(options{})
 					if srv.canStream = streaming; streaming {
@@ -67,13 +68,13 @@ func TestW14_DeletionsOfOneVersionSurviveACutBetweenThem(t *testing.T) {
 					}
 					r := start(t, srv, opts)
 					srv.asked()
-					r.told()
+					r.takeChanges()
 					srv.expire(1, "a/x", "a/y", "a/z") // 14
-					pass(2 * time.Second)
+					advance(2 * time.Second)
 					r.changesAre("Deleted a/x@14")
 					r.reaches("14", "13")
 					end(srv)
-					pass(time.Second)
+					advance(time.Second)
 					r.changesAre("Deleted a/y@14", "Deleted a/z@14")
 					r.requests(`WATCH "13"`)
 					r.mirrors()
@@ -81,10 +82,10 @@ func TestW14_DeletionsOfOneVersionSurviveACutBetweenThem(t *testing.T) {
 					r.reaches("14", "13")
 
 					// And again, when all is known: the next event tells that it is.
-					pass(2 * time.Second)
+					advance(2 * time.Second)
 					end(srv)
 					srv.put("a/x", "again") // 15
-					pass(time.Minute)
+					advance(time.Minute)
 					r.changesAre("Added a/x@15")
 					r.requests(`WATCH "13"`)
 					r.mirrors()
@@ -128,23 +129,23 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 		"one without a UID": {func(s *server) {
 			s.stream().send(event{Kind: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), version: "13"})})
 		}, "12"},
-		"one that nobody can read": {func(s *server) {
+		"one that is unreadable": {func(s *server) {
 			s.stream().send(event{Kind: object.Deleted, Item: item{Version: "13", Err: errors.New("unreadable")}})
 		}, "12"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y") // 11, 12
 				r := start(t, srv, plain(options{}))
 				srv.asked()
 				c.do(srv)
-				pass(2 * time.Second)
+				advance(2 * time.Second)
 				seen := r.Status().Mark.Version
 				r.reaches(seen, c.from)
 				// A watch is resumed as soon as the stream is cut.
 				srv.set(func() { srv.version = max(srv.version, 20) })
 				srv.cut(io.EOF)
-				pass(0)
+				advance(0)
 				r.requests(fmt.Sprintf("WATCH %q", c.from))
 				r.reaches(seen, c.from)
 			})
@@ -154,15 +155,15 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 
 // What comes again before the version that was reached must not revive anything.
 func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y") // 11, 12
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		x, y := itemOf(srv.objects[keyOf("a/x")]), itemOf(srv.objects[keyOf("a/y")])
 		srv.expire(2, "a/x", "a/y") // 13
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(time.Second)
+		advance(time.Second)
 		r.changesAre("Deleted a/x@13", "Deleted a/y@13")
 		srv.stream().send(
 			event{Kind: object.Added, Item: x},
@@ -170,7 +171,7 @@ func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
 			event{Kind: object.Updated, Item: itemOf(&thing{key: x.Key, uid: x.UID, version: "13"})},
 			event{Kind: object.Added, Item: itemOf(&thing{key: y.Key, uid: "another", version: "13"})},
 		)
-		pass(0)
+		advance(0)
 		r.changesAre()
 		if s := r.live(); s.Counts.Stale != 6 || s.Counts.Lists != 1 || r.store.Len() != 0 {
 			t.Errorf("%d stale, %d lists, %s", s.Counts.Stale, s.Counts.Lists, r.state())
@@ -183,16 +184,16 @@ func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
 
 // The version before may be forgotten already. The list is not older than what was seen.
 func TestL02_AListInsteadOfAResumedWatchIsNotOlder(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{}))
 		srv.asked()
-		r.told()
+		r.takeChanges()
 		srv.expire(1, "a/x", "a/y") // 14
 		srv.compact()
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		srv.cut(io.EOF)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`WATCH "13"`, `LIST "14" NotOlderThan`, `WATCH "14"`)
 		r.changesAre("Deleted a/x@14", "Deleted a/y@12 unknown")
 		r.mirrors()
@@ -205,19 +206,19 @@ func TestL02_AListInsteadOfAResumedWatchIsNotOlder(t *testing.T) {
 
 // Nor do its deletions go back, if the resource is gone when the watch is to be resumed.
 func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		srv.expire(1, "a/x", "a/y") // 14
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, true }
 		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, notFound, true
 		}
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		r.changesAre("Deleted a/x@14", "Deleted a/y@12 unknown", "Deleted a/z@13 unknown")
 		snap := r.store.Snapshot()
 		defer snap.Release()
@@ -230,7 +231,7 @@ func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
 // Where the list had no version there is none before that of a deletion to resume from: the
 // server is asked for everything.
 func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			for _, o := range srv.objects {
@@ -241,10 +242,10 @@ func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 		r := start(t, srv, plain(options{}))
 		srv.asked()
 		srv.remove("a/x") // 13
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.reaches("13", "")
 		srv.cut(io.EOF)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`LIST "13" NotOlderThan`, `WATCH ""`)
 		r.mirrors()
 		r.live()
@@ -252,11 +253,11 @@ func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 }
 
 // Objects without a UID come from fakes, among others, which need not repeat anything. What
-// they repeat is told once.
+// they repeat is delivered once.
 func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 	for name, again := range map[string]bool{"repeated": true, "not repeated": false} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer()
 				r := start(t, srv, plain(options{}))
 				of := func(typ object.Kind, key string, v object.Version) event {
@@ -264,7 +265,7 @@ func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 				}
 				gone := []event{of(object.Deleted, "a/x", "20"), of(object.Deleted, "a/y", "20")}
 				srv.stream().send(of(object.Added, "a/x", "11"), of(object.Added, "a/y", "12"), gone[0])
-				pass(2 * time.Second)
+				advance(2 * time.Second)
 				r.reaches("20", "12")
 				next := newPipe()
 				srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return next, nil, true }
@@ -273,7 +274,7 @@ func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 					next.send(gone...)
 				}
 				next.send(of(object.Added, "a/z", "15"), of(object.Added, "a/z", "21"))
-				pass(time.Second)
+				advance(time.Second)
 				r.reaches("21", "21")
 				if s := r.live(); s.Counts.Lists != 1 || (s.Counts.Stale == 1) != again || (r.store.Len() == 1) != again {
 					t.Errorf("%d lists, %d stale: %s", s.Counts.Lists, s.Counts.Stale, r.state())
@@ -301,23 +302,23 @@ func TestW19_ARestoreBetweenTwoVersionsIsNoticed(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y") // 11, 12
 				r := start(t, srv, plain(options{}))
 				x := srv.objects[keyOf("a/x")]
 				srv.set(func() { srv.version = 19 })
 				srv.expire(1, "a/x") // 20
-				pass(2 * time.Second)
+				advance(2 * time.Second)
 				r.reaches("20", "12")
 				srv.cut(io.ErrUnexpectedEOF)
 				srv.set(func() {
 					srv.version, srv.history = 13, nil
 					srv.objects[x.key] = x
 				})
-				pass(time.Second)
+				advance(time.Second)
 				r.live()
 				c.since(srv)
-				pass(time.Minute)
+				advance(time.Minute)
 				r.mirrors()
 				r.ended(reflector.Rewind, 1+int64(c.epoch)) // and once by the list
 				if s := r.live(); s.Mark.Epoch != c.epoch || s.Counts.Lists != 2 {
@@ -331,17 +332,17 @@ func TestW19_ARestoreBetweenTwoVersionsIsNoticed(t *testing.T) {
 
 // A bookmark before what was seen is that of a server that lags behind another.
 func TestW14_ABookmarkOfAServerThatLagsBehindIsNoNews(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.set(func() { srv.version = 19 })
 		r := start(t, srv, plain(options{})) // at 19
 		srv.set(func() { srv.version = 29 })
 		srv.expire(1, "a/x", "a/y") // 30
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		late := newPipe(bookmark("25"))
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return late, nil, true }
 		srv.cut(io.EOF)
-		pass(time.Second)
+		advance(time.Second)
 		r.reaches("30", "19")
 		late.send(srv.history[0].event, srv.history[1].event, bookmark("30"))
 		r.mirrors()
@@ -360,10 +361,10 @@ func (everything) Keys() iter.Seq[object.Key]                       { return fun
 func (everything) Get(object.Key) (*thing, bool)                    { return &thing{}, true }
 func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
-// Wherever watches end, each event is told once, and in order.
+// Wherever watches end, each event is delivered once, and in order.
 func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 	for seed := range uint64(100) {
-		within(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			history, want := groups(rnd)
 			src := reflector.SourceFuncs[*thing]{
@@ -415,13 +416,13 @@ func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 }
 
 // groups makes a history up, from version 2 on, in which some deletions share a version, and
-// says what is to be told of it. The last change is none of them.
-func groups(rnd *rand.Rand) (history []change, told []string) {
+// says what the sink must receive of it. The last change is none of them.
+func groups(rnd *rand.Rand) (history []change, sent []string) {
 	version := 1
 	add := func(t object.Kind, name int) {
 		o := &thing{key: keyOf(fmt.Sprint("a/", name)), uid: object.UID(fmt.Sprint("u", name)), version: object.Version(strconv.Itoa(version))}
 		history = append(history, change{version, event{Kind: t, Item: itemOf(o)}})
-		told = append(told, fmt.Sprintf("%s@%d %v", o.key, version, t == object.Deleted))
+		sent = append(sent, fmt.Sprintf("%s@%d %v", o.key, version, t == object.Deleted))
 	}
 	names := 0
 	for range 3 + rnd.IntN(5) {
@@ -441,24 +442,24 @@ func groups(rnd *rand.Rand) (history []change, told []string) {
 	}
 	version++
 	add(object.Added, names)
-	return history, told
+	return history, sent
 }
 
 // drain takes what is pending.
-func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (told []string) {
+func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (sent []string) {
 	for {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
 		err := fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
 			for _, d := range b.Changes {
 				if d.List == nil {
-					told = append(told, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Kind == object.Deleted))
+					sent = append(sent, fmt.Sprintf("%s@%s %v", d.Key, d.Object.version, d.Kind == object.Deleted))
 				}
 			}
 			return nil
 		})
 		cancel()
 		if err != nil {
-			return told
+			return sent
 		}
 	}
 }

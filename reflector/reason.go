@@ -17,21 +17,21 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Reason says why a request ended, in few enough words for a metric's label.
+// Reason is why a request ended, as a short word that suits a metric's label.
 type Reason string
 
 // The reasons.
 const (
-	Closed       Reason = "closed"       // the server ended a watch in order
-	Short        Reason = "short"        // a watch was closed at once, without an event
-	Expired      Reason = "expired"      // 410: the version, or the continue token, is forgotten
-	TooLarge     Reason = "too-large"    // the version is one that the server has not reached
+	Closed       Reason = "closed"       // the server ended a watch normally
+	Short        Reason = "short"        // a watch was closed within a second, without an event
+	Expired      Reason = "expired"      // 410: the version or the continue token has expired
+	TooLarge     Reason = "too-large"    // the server has not reached the version yet
 	Throttled    Reason = "throttled"    // 429
 	Unavailable  Reason = "unavailable"  // 503, 504
 	Refused      Reason = "refused"      // connection refused
-	DNS          Reason = "dns"          // the server's name is not known
-	TLS          Reason = "tls"          // no trust in the server, or it speaks no TLS
-	Network      Reason = "network"      // anything else between here and the server
+	DNS          Reason = "dns"          // the server's name does not resolve
+	TLS          Reason = "tls"          // the certificate is not trusted, or the server does not speak TLS
+	Network      Reason = "network"      // any other failure of the connection
 	ServerError  Reason = "server-error" // 500 and the like
 	Unauthorized Reason = "unauthorized" // 401
 	Forbidden    Reason = "forbidden"    // 403
@@ -39,15 +39,15 @@ const (
 	Rejected     Reason = "rejected"     // any other 4xx
 	Corrupt      Reason = "corrupt"      // object.ErrCorrupt
 	WrongKind    Reason = "wrong-kind"   // object.ErrWrongKind
-	Silent       Reason = "silent"       // nothing came for too long
-	NoBookmark   Reason = "no-bookmark"  // a streaming list did not come to its end
-	Rewind       Reason = "rewind"       // the server's history began anew
-	Unordered    Reason = "unordered"    // initial events came in no order; see Reflector
-	Asked        Reason = "asked"        // Reflector.Relist
+	Silent       Reason = "silent"       // the server sent nothing for too long
+	NoBookmark   Reason = "no-bookmark"  // a streaming list did not complete
+	Rewind       Reason = "rewind"       // the server's history was restored from a backup
+	Unordered    Reason = "unordered"    // a watch from no version sent objects out of order
+	Asked        Reason = "asked"        // Reflector.Relist was called
 )
 
-// reasonOf classifies the error of a request. The io.EOF that ends a stream in order is
-// none; wherever else it comes, the connection broke.
+// reasonOf classifies the error of a request. The io.EOF of a stream that the server ended
+// normally must be handled before; any other io.EOF means that the connection broke.
 func reasonOf(err error) Reason {
 	switch {
 	case errors.Is(err, object.ErrWrongKind):
@@ -60,6 +60,10 @@ func reasonOf(err error) Reason {
 		return NoBookmark
 	case errors.Is(err, ErrShort):
 		return Short
+	case errors.Is(err, errUnordered):
+		return Unordered
+	case errors.Is(err, errHistory):
+		return Rewind
 	}
 	if asked := (*askedError)(nil); errors.As(err, &asked) {
 		return Asked
@@ -96,8 +100,8 @@ func reasonOfStatus(err error, status metav1.Status) Reason {
 	return ServerError
 }
 
-// tooLarge reports whether the server was asked for a version that it has not
-// reached. Servers before 1.18.6 have no cause for that, only a text.
+// tooLarge reports whether the server was asked for a version that it has not reached. Servers
+// before 1.18.6 send no cause for that, only a text.
 func tooLarge(err error, status metav1.Status) bool {
 	const text = "Too large resource version"
 	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
@@ -138,10 +142,10 @@ func reasonOfNetwork(err error) Reason {
 	return Network
 }
 
-// maxRetryAfter bounds what a server can ask for.
+// maxRetryAfter bounds the Retry-After that is honoured.
 const maxRetryAfter = 10 * time.Minute
 
-// retryAfter returns how long the server asks to be left alone.
+// retryAfter returns how long the server asks the client to wait.
 func retryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok || seconds <= 0 {
@@ -150,14 +154,14 @@ func retryAfter(err error) time.Duration {
 	return time.Duration(min(int64(seconds), int64(maxRetryAfter/time.Second))) * time.Second
 }
 
-// askedError ends what is going on because of Relist.
+// askedError ends the request in progress because Relist was called.
 type askedError struct{ cause error }
 
-func (e *askedError) Error() string { return "asked to list again: " + e.cause.Error() }
+func (e *askedError) Error() string { return "a list was requested: " + e.cause.Error() }
 
 func (e *askedError) Unwrap() error { return e.cause }
 
-// causeOf returns why ctx is done where err is just the sign of that.
+// causeOf returns why ctx is done, or err if it is not.
 func causeOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -13,71 +12,52 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Reflector feeds an [object.Sink] with the state of a source and with everything that changes
-// in it. Make one with [New].
+// Reflector feeds an [object.Sink] with the state of a source and with every change after it.
+// Make one with [New].
 //
-// What it guarantees:
+// Guarantees:
 //
-//   - The sink gets whole lists and, after each, the events since, in the order of the
-//     server. A list or a streaming list that is cut off changes nothing.
-//   - Versions never go back within an epoch. An Added or Modified event that is not after the
-//     version seen is dropped. So is a Deleted one before that version, unless the sink holds the
-//     object of that UID at the event's version or an earlier one (W14, W15). Deletions may share
-//     a version, and none is lost where a watch breaks off between them.
-//   - Nothing is asked again at once that has just failed.
-//   - What is read of the server, events and items, costs no more memory than one list.
+//   - The sink receives whole lists and, after each, the events since, in the server's order. A
+//     list or streaming list that is cut off changes nothing.
+//   - Versions never go back within an epoch. An Added or Updated event that is not after the last
+//     version seen is dropped. A Deleted event before that version is dropped too, unless the sink
+//     holds the object with that UID at the event's version or an earlier one (W14, W15).
+//     Deletions may share a version, and none is lost when a watch breaks off between them.
+//   - A failed request is not repeated immediately.
+//   - Reading from the server takes no more memory than one list.
 //
-// One goroutine at a time is in Run or Step; all other methods may be called from any
-// goroutine at any time.
+// One goroutine at a time is in Run or Step. All other methods may be called from any goroutine
+// at any time.
 //
-// Everything that decides what to do next is in Step and below, in one goroutine. A
-// timer cancels the request that is silent for too long. Rejected: a goroutine that
-// reads events and passes them on through a channel, as in client-go. It costs a switch
-// of goroutines for each event and makes it impossible to single-step.
+// The reflector is a state machine (see [State]): every state is a type that owns its data and
+// has one step function, which returns the next state. All of it runs on the goroutine that is in
+// Run or Step. Rejected: a goroutine that reads events and passes them on through a channel, as in
+// client-go. It costs a goroutine switch for each event and cannot be single-stepped.
 type Reflector[T any] struct {
 	src  Source[T]
 	sink object.Sink[T]
 	opts Options[T]
-	busy atomic.Bool // somebody is in Run or Step
+	busy atomic.Bool // a goroutine is in Run or Step
 
-	// What follows belongs to whoever is in Run or Step.
-	delays    delays
-	list      listing[T] // being made, or to be made next
-	stream    *stream[T] // open, or nil
-	at        reach
-	epoch     object.Epoch
-	afterWait State
-	synced    bool
-	streaming bool      // streaming lists are in use
-	aborted   int       // streaming lists since the last complete one that came to nothing
-	gaveUp    time.Time // when that were too many
-	paged     bool      // the first LIST came in pages
-	trouble   trouble
-	size      int             // items of the last list; the next will be about as long
-	news      int64           // events that told something new
-	slot      bool            // one of the budget is taken
-	counts    Counts          // but for Ended, which only the status has
-	batch     object.Batch[T] // of the events being read; empty between steps
+	state state[T] // the current state; only enter and stop replace it
 
-	woken chan struct{} // holds one token: the wait is to end
+	// What outlives a state. Only the goroutine in Run or Step reads and writes these.
+	at       reach        // how far events have come; a complete list sets it, events and bookmarks advance it
+	epoch    object.Epoch // the server's history that versions belong to; a list that finds a rewind advances it
+	fallback fallback     // why LIST is used instead of streaming lists; the streaming state writes it
+	failures failures     // what failed since a watch last made progress; failing states add to it
+	delays   delays       // the back-off delays; backOff advances them
+	size     int          // items in the last complete list, as a capacity for the next
+	now      Status       // the status as of this step; publish copies it to status
+
+	woken chan struct{} // has room for one token, which ends the current wait
 
 	mu         sync.Mutex // guards what follows
-	status     Status
-	changed    chan struct{} // made when somebody asks for it
-	quarantine quarantine
-	asked      error // the cause of a Relist that has not been heard yet
-	interrupt  context.CancelCauseFunc
-}
-
-// trouble is what went wrong since a watch last brought something, and how often.
-type trouble struct {
-	relists     int       // lists that were made because of it
-	failures    int       // at the same version
-	relisted    bool      // for that
-	hurried     int       // watches that were closed within a second, but brought something
-	serverError time.Time // the first
-	notFound    int       // answers to LIST
-	notFoundAt  time.Time // the first
+	status     Status     // what Status returns
+	changed    chan struct{}
+	quarantine quarantine              // written by the goroutine in Run or Step only, so that it reads without the lock
+	asked      error                   // cause of a Relist that no step has handled yet
+	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
 }
 
 // New makes a reflector that feeds sink, a *delta.FIFO for example, from src.
@@ -97,33 +77,34 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 	}
 	opts.Logger = opts.Logger.With("reflector", opts.Name)
 	r := &Reflector[T]{
-		src:       src,
-		sink:      sink,
-		opts:      opts,
-		delays:    delays{Backoff: opts.Backoff, rand: opts.Rand},
-		streaming: opts.Streaming != StreamingOff,
-		at:        reach{Reach: object.Reach{Seen: opts.Since.Version}},
-		epoch:     opts.Since.Epoch,
-		woken:     make(chan struct{}, 1),
+		src:    src,
+		sink:   sink,
+		opts:   opts,
+		state:  idle[T]{},
+		at:     reach{Reach: object.Reach{Seen: opts.Since.Version}},
+		epoch:  opts.Since.Epoch,
+		delays: delays{Backoff: opts.Backoff, rand: opts.Rand},
+		woken:  make(chan struct{}, 1),
 	}
-	r.status = Status{Name: opts.Name, Since: time.Now(), Mark: r.mark()}
-	r.status.Counts.Ended = make(map[Reason]int64)
-	r.status.Streaming.InUse = r.streaming
-	if !r.streaming {
-		r.status.Streaming.WhyNot = "turned off by Options.Streaming"
+	r.now = Status{Name: opts.Name, Since: time.Now()}
+	r.now.Counts.Ended = make(map[Reason]int64)
+	r.now.Streaming.InUse = opts.Streaming != StreamingOff
+	if !r.now.Streaming.InUse {
+		r.now.Streaming.WhyNot = "disabled by Options.Streaming"
 	}
+	r.publish(false)
 	return r, nil
 }
 
-// Name returns what the reflector is called.
+// Name returns the reflector's name.
 func (r *Reflector[T]) Name() string { return r.opts.Name }
 
-// Run lists and watches until ctx is done or the sink is closed, and then returns nil.
-// It returns a [*object.PanicError] if the source panics, and [ErrStopped] if the reflector
-// has run before. Nothing it started is left when it returns.
+// Run lists and watches until ctx is done or the sink is closed, and then returns nil. It returns
+// a [*object.PanicError] if the source panics, and [ErrStopped] if the reflector has run before.
+// Everything it started has ended when it returns.
 //
-// A producer waits while a FIFO is at its Limit, whatever its context says: whoever
-// stops a reflector of such a FIFO closes that as well, or goes on taking from it.
+// A sink may block: a delta.FIFO at its Limit does so regardless of the context. To stop a
+// reflector that feeds one, also close the FIFO or keep popping from it.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -136,14 +117,13 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	}
 }
 
-// Step does the one thing that the present state asks for: one page of a list, one
-// batch of events, one request to watch, or one wait. It returns nil when there is a
-// next step, [ErrStopped] when there is none because an earlier one was the last, and
-// the cause when this was the last one: the context's, [delta.ErrClosed] or a
-// [*object.PanicError].
+// Step performs one step of the current state: one page of a list, one batch of events, one watch
+// request, or one wait. It returns nil when there is a next step, [ErrStopped] when the reflector
+// has stopped before, and otherwise why this was the last step: the context's cause,
+// [delta.ErrClosed] or a [*object.PanicError].
 //
-// It is for simulations that must decide what happens when. All steps of a reflector
-// are to have the same context; one with a context that is done frees everything.
+// It is meant for simulations that control the order of events. Pass the same context to all
+// steps; a step with a context that is done frees everything.
 func (r *Reflector[T]) Step(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -152,9 +132,9 @@ func (r *Reflector[T]) Step(ctx context.Context) error {
 	return r.step(ctx)
 }
 
-// Relist asks for everything to be listed and decoded anew, because of cause, which
-// appears in the status. The consumer calls it when it cannot make use of
-// a list: store.ErrNotHeld. It does not wait, and may be called from any goroutine.
+// Relist requests a new list in which every object is decoded, because of cause, which appears in
+// the status. A consumer calls it when it cannot use a list (store.ErrNotHeld). It does not block
+// and may be called from any goroutine.
 func (r *Reflector[T]) Relist(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,9 +144,9 @@ func (r *Reflector[T]) Relist(cause error) {
 	}
 }
 
-// Wake ends a wait, for whoever knows that what failed will work now. It does nothing if
-// the reflector is not BackingOff; the next failure waits as long as it would have. It
-// does not wait, and may be called from any goroutine.
+// Wake retries immediately instead of waiting out the current back-off. It does nothing in other
+// states, and does not shorten the delay after the next failure. It does not block and may be
+// called from any goroutine.
 func (r *Reflector[T]) Wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,9 +170,9 @@ func endOf(ctx context.Context, err error) error {
 	return err
 }
 
+// step runs one step of the current state and enters the next.
 func (r *Reflector[T]) step(ctx context.Context) (err error) {
-	state := r.status.State // which nobody else changes
-	if state == Stopped {
+	if r.now.State == Stopped {
 		return ErrStopped
 	}
 	defer func() {
@@ -206,80 +186,104 @@ func (r *Reflector[T]) step(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if r.heard() {
-		return nil
+	next := r.handleAsked()
+	if next == nil {
+		if next, err = r.state.step(ctx, r); err != nil {
+			return err
+		}
 	}
-	switch state {
-	case Idle:
-		r.relist(listing[T]{})
-	case Listing:
-		return r.stepListing(ctx)
-	case Streaming:
-		return r.stepStreaming(ctx)
-	case Watching:
-		return r.stepWatching(ctx)
-	case BackingOff:
-		return r.stepWait(ctx)
+	r.enter(next)
+	if w, ok := next.(*watching[T]); ok && len(w.pending) > 0 {
+		// A streaming list ended in the middle of a read, whose rest belongs to this step.
+		if next, err = w.step(ctx, r); err != nil {
+			return err
+		}
+		r.enter(next)
 	}
 	return nil
 }
 
-// heard turns a Relist that was asked for into a list, and reports whether it did.
-func (r *Reflector[T]) heard() bool {
+// enter makes next the current state, which it may be already, and publishes the status.
+func (r *Reflector[T]) enter(next state[T]) {
+	entered := next != r.state
+	if entered {
+		r.state.leave()
+		r.state = next
+	}
+	r.publish(entered)
+}
+
+// stop leaves the current state for good.
+func (r *Reflector[T]) stop(cause error) {
+	defer func() { // also if a Close panics
+		// The failure that it was retrying says more than the end of its context.
+		if p := (*object.PanicError)(nil); r.now.Cause == nil || errors.As(cause, &p) {
+			r.now.Cause = cause
+		}
+		r.state = stopped[T]{}
+		r.publish(true)
+	}()
+	r.state.leave()
+}
+
+// handleAsked returns the state that a call of Relist leads to, or nil without one. During a
+// back-off the list follows the wait.
+func (r *Reflector[T]) handleAsked() state[T] {
 	r.mu.Lock()
 	asked := r.asked
 	r.asked = nil
 	r.mu.Unlock()
 	if asked == nil {
-		return false
+		return nil
 	}
-	state := r.status.State
-	e := r.failed(opOf(state), Asked, asked)
-	if state == BackingOff {
-		r.list = listing[T]{fresh: true, epoch: r.epoch}
-		r.afterWait = r.listState()
-		return false
+	e := r.failed(opOf(r.now.State), Asked, asked)
+	if b, ok := r.state.(*backingOff[T]); ok {
+		b.next = r.list(plan{fresh: true})
+		return nil
 	}
-	r.relistAfter(e, listing[T]{fresh: true})
-	return true
+	return r.relist(e, plan{fresh: true})
 }
 
-// relist begins a list, which replaces the one being made, if any.
-func (r *Reflector[T]) relist(l listing[T]) {
-	r.drop()
-	if l.epoch == 0 {
-		l.epoch = r.epoch
+// list returns the state in which a list is made.
+func (r *Reflector[T]) list(p plan) state[T] {
+	if p.plain {
+		return &listing[T]{listed: listed[T]{plan: p}}
 	}
-	r.list = l
-	r.streamAgain()
-	r.enter(r.listState(), func(s *Status) { s.Page = 1; s.Connected = false })
+	if f := &r.fallback; !f.since.IsZero() && time.Since(f.since) >= streamAgainAfter {
+		*f = fallback{failed: maxStreamingFailures - 1} // one more failure is enough
+		r.now.Streaming = StreamingStatus{InUse: true}
+	}
+	if r.now.Streaming.InUse {
+		return &streaming[T]{listed: listed[T]{plan: p}}
+	}
+	return &listing[T]{listed: listed[T]{plan: p}}
 }
 
-// relistAfter is relist, but waits if the last such list did not help.
-func (r *Reflector[T]) relistAfter(e *Error, l listing[T]) {
-	r.relist(l)
-	if r.trouble.relists++; r.trouble.relists > 1 {
-		r.backOff(e, r.status.State)
+// relist returns the state in which a list is made because a watch failed. The first such list
+// follows immediately; if it did not help, the next ones wait.
+func (r *Reflector[T]) relist(e *Error, p plan) state[T] {
+	next := r.list(p)
+	if r.failures.relists.add() > 1 {
+		return r.backOff(e, next)
 	}
+	return next
 }
 
-// listState returns the state in which the next list is made.
-func (r *Reflector[T]) listState() State {
-	if r.streaming && !r.list.plain {
-		return Streaming
+// watch returns the state in which changes are awaited. Without a complete version that takes a
+// list: a watch from no version does not report what was deleted in the meantime.
+func (r *Reflector[T]) watch() state[T] {
+	if r.at.Complete.Known() {
+		return &watching[T]{}
 	}
-	return Listing
+	return r.list(plan{})
 }
 
-// failed notes the end of a request, tells whoever wants to know, and returns it as
-// an error.
+// failed counts and reports a failed request, and returns it as an error.
 func (r *Reflector[T]) failed(op string, reason Reason, cause error) *Error {
 	e := &Error{Name: r.opts.Name, Op: op, Reason: reason, Err: cause}
-	r.update(func(s *Status) {
-		s.Counts.Ended[reason]++
-		s.Cause, s.LastError, s.LastErrorAt = e, e, time.Now()
-		r.publish(s)
-	})
+	r.ended(reason)
+	r.now.Cause, r.now.LastError, r.now.LastErrorAt = e, e, time.Now()
+	r.publish(false)
 	switch {
 	case r.opts.OnError != nil:
 		r.opts.OnError(e)
@@ -291,88 +295,12 @@ func (r *Reflector[T]) failed(op string, reason Reason, cause error) *Error {
 	return e
 }
 
-// publish copies the counts into the status.
-func (r *Reflector[T]) publish(s *Status) {
-	ended := s.Counts.Ended
-	s.Counts = r.counts
-	s.Counts.Ended = ended
+// mark returns how far events have come.
+func (r *Reflector[T]) mark() object.Mark {
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen}
 }
 
-// backOff begins a wait, after which next follows.
-func (r *Reflector[T]) backOff(cause *Error, next State) {
-	r.drop()
-	wait := r.delays.next(time.Now(), retryAfter(cause))
-	r.afterWait = next
-	select {
-	case <-r.woken: // from a wait that had ended by itself
-	default:
-	}
-	r.counts.Waits++
-	r.enter(BackingOff, func(s *Status) {
-		s.Connected = false
-		s.Until = s.Since.Add(wait)
-		s.Cause = cause
-		r.publish(s)
-	})
-}
-
-func (r *Reflector[T]) stepWait(ctx context.Context) error {
-	t := time.NewTimer(time.Until(r.status.Until))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-r.woken:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	r.enter(r.afterWait, func(s *Status) {
-		if r.afterWait == Listing {
-			s.Page = max(r.list.page, 1)
-		}
-	})
-	return nil
-}
-
-// drop closes the stream and gives the slot back.
-func (r *Reflector[T]) drop() {
-	if r.slot {
-		r.slot = false
-		r.opts.Budget.release()
-	}
-	if s := r.stream; s != nil {
-		r.stream = nil
-		s.close()
-	}
-}
-
-func (r *Reflector[T]) stop(cause error) {
-	defer r.enter(Stopped, func(s *Status) { // even if a Close panics
-		s.Connected = false
-		// What it was failing for says more than that its context is done.
-		if p := (*object.PanicError)(nil); s.Cause == nil || errors.As(cause, &p) {
-			s.Cause = cause
-		}
-		r.publish(s)
-	})
-	r.list = listing[T]{}
-	r.drop()
-}
-
-// takeSlot waits for one of the budget, if there is one.
-func (r *Reflector[T]) takeSlot(ctx context.Context) error {
-	if r.opts.Budget == nil || r.slot {
-		return nil
-	}
-	if err := r.opts.Budget.take(ctx); err != nil {
-		return err
-	}
-	r.slot = true
-	return nil
-}
-
-func (r *Reflector[T]) logSlowList(l *listing[T], items int) {
-	if took := time.Since(l.started); took > r.opts.SlowList {
-		r.opts.Logger.Warn("slow list", "took", took, "pages", l.page, "items", items,
-			slog.Bool("streaming", l.page == 0))
-	}
+// complete returns the mark up to which the sink has everything.
+func (r *Reflector[T]) complete() object.Mark {
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete}
 }

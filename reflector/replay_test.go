@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -10,7 +11,7 @@ import (
 // The FIFO makes one of two deletions of a key in a row. One that is replayed after a
 // reconnect must not be the one that is kept.
 func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		p := newPipe()
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
@@ -52,7 +53,7 @@ func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 
 // A mirror that covers a namespace again must not show what was before it left.
 func TestL02_SinceMakesTheFirstListNotOlder(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{Since: object.Mark{Epoch: 3, Version: "12"}}))
 		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`)
@@ -64,7 +65,7 @@ func TestL02_SinceMakesTheFirstListNotOlder(t *testing.T) {
 }
 
 func TestW19_SinceNoticesARewind(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{Since: object.Mark{Epoch: 3, Version: "500"}}))
 		r.mirrors()

@@ -24,8 +24,8 @@ import (
 
 func randFloat() float64 { return rand.Float64() }
 
-// stopped ends a rig that is stepped.
-func stopped(t *testing.T, r *rig) {
+// stopped ends a fixture that is stepped.
+func stopped(t *testing.T, r *fixture) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -36,7 +36,7 @@ func stopped(t *testing.T, r *rig) {
 }
 
 func TestStepsAreOnePageOneBatchOneRequestOneWait(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.ignoreLimitFor = "none"
 		r := prepare(t, srv, plain(options{PageSize: 2}))
@@ -98,7 +98,7 @@ func TestRunEndsAtAnyMoment(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				at(srv)
 				r := start(t, srv, options{})
@@ -120,7 +120,7 @@ func TestRunEndsAtAnyMoment(t *testing.T) {
 }
 
 func TestRunEndsWhenTheFIFOIsClosed(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		r.fifo.Close()
@@ -133,7 +133,7 @@ func TestRunEndsWhenTheFIFOIsClosed(t *testing.T) {
 }
 
 func TestOnlyOneRuns(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newServer("a/x"), plain(options{}))
 		if err := r.Run(t.Context()); err != reflector.ErrRunning {
 			t.Errorf("a second Run: %v", err)
@@ -160,7 +160,7 @@ func TestPanicOfASourceComesOutOfRun(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				at(srv)
 				r := prepare(t, srv, plain(options{Budget: reflector.NewBudget(1)}))
@@ -178,13 +178,13 @@ func TestPanicOfASourceComesOutOfRun(t *testing.T) {
 }
 
 func TestRelistDecodesEverythingAgain(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
 		srv.asked()
 		cause := errors.New("an object should be held and is not")
 		r.Relist(cause)
-		pass(0)
+		advance(0)
 		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
 		r.ended(reflector.Asked, 1)
 		if _, _, n := srv.made(); n != 4 || !errors.Is(r.lastErr(), cause) {
@@ -194,27 +194,27 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 		// Whoever asks all the time does not get it all the time.
 		for range 100 {
 			r.Relist(cause)
-			pass(100 * time.Millisecond)
+			advance(100 * time.Millisecond)
 		}
 		if n, _, _ := srv.made(); n > 8 {
 			t.Errorf("%d lists in 10 seconds", n)
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		r.live()
 		r.mirrors()
 		// One that is asked for while waiting follows the wait.
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(0)
+		advance(0)
 		srv.asked()
 		r.in(reflector.BackingOff)
 		r.Relist(cause)
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
 	})
 }
 
 func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		fails := true
 		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
@@ -224,23 +224,23 @@ func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
 		r.in(reflector.BackingOff)
 		r.requests(`LIST "0" limit=500`)
 		r.Wake()
-		pass(time.Minute)
+		advance(time.Minute)
 		r.in(reflector.BackingOff) // one call, one wait
 		r.requests(`LIST "0" limit=500`)
 		srv.set(func() { fails = false })
 		r.Wake()
-		pass(0)
+		advance(0)
 		r.live()
 		r.mirrors()
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`)
 		r.Wake() // nothing to wake
-		pass(time.Minute)
+		advance(time.Minute)
 		r.requests()
 	})
 }
 
 func TestChangedTellsOfEveryState(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := prepare(t, srv, plain(options{}))
 		var seen []string
@@ -254,7 +254,7 @@ func TestChangedTellsOfEveryState(t *testing.T) {
 				s := r.Status()
 				seen = append(seen, fmt.Sprint(s.State, " ", s.Connected))
 			default:
-				t.Error("not told")
+				t.Error("the channel was not closed")
 			}
 		}
 		if want := []string{"Listing false", "Watching false", "Watching true"}; !slices.Equal(seen, want) {
@@ -265,7 +265,7 @@ func TestChangedTellsOfEveryState(t *testing.T) {
 }
 
 func TestSeveralScopesFeedOneFIFO(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := store.Must(store.New(things, store.Options[*thing]{}))
 		fifo, err := delta.New(things, delta.Options[*thing]{Known: s})
 		if err != nil {
@@ -319,7 +319,7 @@ func TestSeveralScopesFeedOneFIFO(t *testing.T) {
 }
 
 func TestSlowStepsAreLogged(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		srv := newServer("a/x")
 		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {

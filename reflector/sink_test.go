@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
@@ -60,7 +61,7 @@ func (r *recorder) step(t *testing.T, refl *reflector.Reflector[*thing], n int) 
 }
 
 func TestASinkGetsWhatArrivedTogetherAsOneBatch(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv, sink := newServer("a/x", "a/y"), &recorder{}
 		r, err := reflector.New(srv, sink, options{Streaming: reflector.StreamingOff})
 		if err != nil {

@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -29,7 +30,7 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 	} {
 		for _, v := range versions {
 			t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %s", c.kind, c.held, c.same, v), func(t *testing.T) {
-				within(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					srv := newServer("a/x") // 11
 					r := start(t, srv, plain(options{}))
 					x := *srv.objects[keyOf("a/x")]
@@ -37,19 +38,19 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 						srv.remove("a/x") // 12
 					}
 					srv.stream().send(bookmark("20"))
-					pass(0)
-					r.told()
+					advance(0)
+					r.takeChanges()
 					if x.version = v; !c.same {
 						x.uid = "another"
 					}
 					srv.stream().send(event{Kind: c.kind, Item: itemOf(&x)})
-					pass(0)
+					advance(0)
 					applies := false
 					for _, a := range c.applies {
 						applies = applies || a == v
 					}
-					if told := r.told(); len(told) > 0 != applies {
-						t.Errorf("told %q, want something: %v", told, applies)
+					if got := r.takeChanges(); len(got) > 0 != applies {
+						t.Errorf("changes %q, want some: %v", got, applies)
 					}
 					if stale := r.live().Counts.Stale > 0; stale && applies {
 						t.Error("counted as stale")
@@ -62,18 +63,18 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 
 // The same for an object that is in quarantine at 11.
 func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x") // 11
 		r := start(t, srv, plain(options{}))
 		x := srv.objects[keyOf("a/x")]
 		srv.stream().send(event{Kind: object.Updated, Item: bad("a/x", x.uid, "12")}, bookmark("20"),
 			event{Kind: object.Deleted, Item: bad("a/x", x.uid, "10")})
-		pass(0)
+		advance(0)
 		if q := r.Quarantine(); len(q) != 1 {
 			t.Errorf("%+v", q)
 		}
 		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/x", x.uid, "15")})
-		pass(0)
+		advance(0)
 		if q := r.Quarantine(); len(q) != 0 || r.store.Len() != 0 {
 			t.Errorf("%+v, %s", q, r.state())
 		}

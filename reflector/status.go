@@ -9,52 +9,53 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Status is what a reflector shows of itself, all of it at one moment.
+// Status describes a reflector at one moment. The goroutine in Run or Step publishes it after each
+// step; callers own their copy.
 type Status struct {
 	Name  string
 	State State
 	// Since is when the state began.
 	Since time.Time
-	// Page is the page being listed, from 1 on, while Listing.
+	// Page is the number of the page being read, from 1 on, while Listing.
 	Page int
 	// Until is when the wait ends, while BackingOff.
 	Until time.Time
-	// Cause is why the mirror is not live: what the reflector backs off for, or what made it
-	// list again. It stays until a watch is open again, also when the reflector is stopped
-	// meanwhile. One that was not failing has what stopped it; one that panicked, the panic.
+	// Cause is why changes do not arrive: the failure that the reflector backs off for, or that
+	// made it list again. It stays until a watch is open again. After the end of Run it is the
+	// panic, if there was one, otherwise the failure being retried, otherwise why Run ended.
 	Cause error
-	// Connected tells that a stream is open.
+	// Connected says that a watch or a streaming list is open.
 	Connected bool
-	// Failing tells that the same version failed again after a list: only a change on
-	// the server, or of the rights to it, can help. The reflector goes on trying.
+	// Failing says that watches from the same version failed again after a list. Only a change
+	// on the server or of the client's rights can help. The reflector keeps retrying.
 	Failing bool
 
-	// LastError is the last failure, however long ago, and LastErrorAt when it was.
+	// LastError is the last failure, however long ago, and LastErrorAt its time.
 	LastError   error
 	LastErrorAt time.Time
 
-	// Synced tells that a list has been complete, once.
+	// Synced says that at least one list is complete.
 	Synced bool
-	// Mark is how far events have come. Of deletions that share its version some may be still
-	// to come.
+	// Mark is how far events have come. Some deletions that share its version may still be
+	// missing.
 	Mark object.Mark
-	// Resume is the version up to which the sink has been told everything, and where the next
-	// watch would begin: Mark's version, or the one before it while that may lack a deletion
-	// ([object.Reach]). It is empty while no version is complete; the next watch then needs a
-	// list.
+	// Resume is the version up to which the sink has received everything, and from which the
+	// next watch would begin: Mark's version, or the one before it while that may lack a
+	// deletion ([object.Reach]). It is empty while no version is complete; a list then comes
+	// before the next watch.
 	Resume object.Version
-	// LastEvent is when something last came from a watch, LastList when a list was
-	// last complete.
+	// LastEvent is when the last event or bookmark arrived, LastList when the last list was
+	// complete.
 	LastEvent time.Time
 	LastList  time.Time
 
 	Streaming StreamingStatus
-	// Paged tells that the first LIST came in pages, so that others are asked for in pages.
+	// Paged says that the first LIST came in pages, so that later ones are requested in pages.
 	Paged bool
-	// Unpaged says why the last list was made without pages after all; empty if it was not.
+	// Unpaged is why the last list gave up on pages; empty if it did not.
 	Unpaged string
-	// Removed tells that the resource is not served any more and its objects have been
-	// deleted.
+	// Removed says that the resource is no longer served and its objects have been deleted from
+	// the sink.
 	Removed bool
 	// Quarantined is the number of objects that cannot be read; see Reflector.Quarantine.
 	Quarantined int
@@ -62,36 +63,35 @@ type Status struct {
 	Counts Counts
 }
 
-// StreamingStatus tells about streaming lists.
+// StreamingStatus says whether streaming lists are in use.
 type StreamingStatus struct {
-	// InUse tells that the next list will be a streaming one.
+	// InUse says that the next list will be a streaming list.
 	InUse bool
-	// WhyNot says why they are not in use.
+	// WhyNot is why they are not in use.
 	WhyNot string
 }
 
-// Counts are what happened since the reflector was made.
+// Counts are totals since the reflector was made.
 type Counts struct {
-	Lists     int64 // complete ones, streaming lists included
+	Lists     int64 // complete lists, streaming lists included
 	Streamed  int64 // complete streaming lists
 	Pages     int64 // pages read
 	Items     int64 // items of complete lists
 	Watches   int64 // streams opened
 	Events    int64 // events other than bookmarks, initial ones included
 	Bookmarks int64
-	Unknown   int64 // events of a type that nobody knows
-	Stale     int64 // events dropped because they were no news
-	Rewinds   int64 // times that the server's history began anew
+	Unknown   int64 // events of an unknown type
+	Stale     int64 // events dropped because the sink already had what they say
+	Rewinds   int64 // times that the server's history was restored
 	Waits     int64 // back-offs
-	// Ended tells how often a request ended for each reason. Closed is the normal one.
+	// Ended is how many requests ended for each reason. Closed is the normal one.
 	Ended map[Reason]int64
 }
 
-// Live reports whether changes arrive as they happen: if not, what is mirrored is
-// the state of Mark.
+// Live reports whether changes arrive as they happen. If not, the sink has the state of Mark.
 func (s Status) Live() bool { return s.State == Watching && s.Connected }
 
-// String returns one line for people: the state and its cause.
+// String returns the name, the state and its cause in one line.
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", s.Name, s.State)
@@ -107,7 +107,7 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// Status returns a consistent copy. It may be called from any goroutine.
+// Status returns the status as of the last step. It may be called from any goroutine.
 func (r *Reflector[T]) Status() Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,9 +117,8 @@ func (r *Reflector[T]) Status() Status {
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the state, also of
-// one Listing or Watching to another, and when a watch is opened or ends. It may be
-// called from any goroutine.
+// Changed returns a channel that is closed at the next change of the state, at the next page of a
+// list, and when a watch is opened or ends. It may be called from any goroutine.
 func (r *Reflector[T]) Changed() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,38 +131,36 @@ func (r *Reflector[T]) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Quarantine returns what is in quarantine, in the order of keys. It may be called
-// from any goroutine.
+// Quarantine returns the objects in quarantine, ordered by key. It may be called from any
+// goroutine.
 func (r *Reflector[T]) Quarantine() []Quarantined {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.quarantine.list()
 }
 
-// update changes the status under its lock.
-func (r *Reflector[T]) update(change func(s *Status)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change(&r.status)
-}
-
-// enter begins a state, even if it is the present one.
-func (r *Reflector[T]) enter(state State, change func(s *Status)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := &r.status
-	s.State, s.Since = state, time.Now()
-	s.Page, s.Until = 0, time.Time{}
-	if change != nil {
-		change(s)
+// publish shows what the current step has done so far. entered says that the state is a new one.
+func (r *Reflector[T]) publish(entered bool) {
+	s := &r.now
+	page, connected := s.Page, s.Connected
+	s.Page, s.Until, s.Connected = 0, time.Time{}, false
+	r.state.show(s)
+	if (entered || s.Page != page) && s.State != BackingOff {
+		s.Since = time.Now()
 	}
-	r.notify()
-}
-
-// notify wakes those that wait for a change. The lock must be held.
-func (r *Reflector[T]) notify() {
-	if r.changed != nil {
+	s.Mark, s.Resume = r.mark(), r.at.Complete
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = *s
+	if (entered || s.Page != page || s.Connected != connected) && r.changed != nil {
 		close(r.changed)
 		r.changed = nil
 	}
+}
+
+// ended counts a request that ended. The map is shared with the published status.
+func (r *Reflector[T]) ended(reason Reason) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now.Counts.Ended[reason]++
 }

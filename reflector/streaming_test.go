@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ func newStreamer(keys ...string) *server {
 }
 
 func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		p := newPipe()
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
@@ -29,7 +30,7 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 		r.requests(`STREAM "" NotOlderThan`)
 		x := srv.objects[keyOf("a/x")]
 		p.send(event{Kind: object.Added, Item: itemOf(x)}, bookmark("12"))
-		pass(0)
+		advance(0)
 		s := r.in(reflector.Streaming)
 		if s.Synced || r.store.Len() != 0 || s.Counts.Bookmarks != 1 {
 			t.Errorf("a plain bookmark ended it: %+v", s)
@@ -40,7 +41,7 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 		p.send(event{Kind: object.Added, Item: itemOf(y)},
 			event{Bookmark: true, Item: item{Version: "12"}, InitialEnd: true},
 			event{Kind: object.Added, Item: itemOf(z)})
-		pass(0)
+		advance(0)
 		s = r.live()
 		if got := r.state(); got != "a/x=first@11 a/y=first@12 a/z=later@13" {
 			t.Error(got)
@@ -53,7 +54,7 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 }
 
 func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer()
 		mk := func(key string, uid object.UID, version object.Version, value string) item {
 			return itemOf(&thing{key: keyOf(key), uid: uid, version: version, value: value})
@@ -87,12 +88,12 @@ func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
 }
 
 func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		r := start(t, srv, options{})
 		r.requests(`STREAM "" NotOlderThan`)
 		srv.put("a/y", "v") // 13
-		pass(0)
+		advance(0)
 		p := newPipe(
 			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/y"), uid: "u", version: "40"})},
 			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "20"})},
@@ -100,12 +101,12 @@ func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
 		)
 		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 2 }
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		if s := r.in(reflector.Streaming); s.Mark.Version != "13" {
 			t.Errorf("the version moved to %s", s.Mark.Version)
 		}
 		p.fail(io.ErrUnexpectedEOF)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`STREAM "13" NotOlderThan`, `STREAM "13" NotOlderThan`)
 		r.mirrors()
 	})
@@ -115,7 +116,7 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 	for name, end := range map[string]error{"closed": io.EOF, "cut": io.ErrUnexpectedEOF, "corrupt": object.ErrCorrupt,
 		"error event": nil} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newStreamer("a/x", "a/y")
 				p := newPipe(event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "99"})})
 				if end == nil {
@@ -124,7 +125,7 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 				p.fail(end)
 				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
 				r := start(t, srv, options{})
-				pass(time.Second)
+				advance(time.Second)
 				r.changesAre("Added a/x@11", "Added a/y@12")
 				r.live()
 				if !p.isClosed() {
@@ -136,14 +137,14 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 }
 
 func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			half := event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])}
 			return newPipe(half).fail(io.ErrUnexpectedEOF), nil, opts.InitialEvents
 		}
 		r := start(t, srv, options{})
-		pass(10 * time.Second)
+		advance(10 * time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
 		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
 			t.Errorf("%+v", s.Streaming)
@@ -153,24 +154,24 @@ func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
 }
 
 func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		p := newPipe()
 		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
 		r := start(t, srv, options{InitialSilence: 10 * time.Second})
 		// The deadline counts from the last initial event, so three of these are fine.
 		for range 3 {
-			pass(9 * time.Second)
+			advance(9 * time.Second)
 			p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])})
-			pass(0)
+			advance(0)
 			r.in(reflector.Streaming)
 		}
 		// Events of a busy resource do not prolong it.
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "50"})})
-		pass(4 * time.Second)
+		advance(4 * time.Second)
 		r.in(reflector.Streaming)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "12"`)
 		s := r.live()
 		if s.Streaming.InUse || !strings.Contains(s.Streaming.WhyNot, "bookmark") || !strings.Contains(s.Streaming.WhyNot, "10s") {
@@ -182,7 +183,7 @@ func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 		}
 		r.mirrors()
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`) // no streaming list again
 	})
 }
@@ -193,7 +194,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 		"422": &apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Reason: metav1.StatusReasonInvalid}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, refusal, opts.InitialEvents
@@ -205,7 +206,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 				}
 				r.mirrors()
 				srv.cut(apierrors.NewResourceExpired("gone"))
-				pass(0)
+				advance(0)
 				r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
 			})
 		})
@@ -214,7 +215,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 
 // Servers are upgraded: what they refused is asked for again, at the first list after an hour.
 func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		refuses := true
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -222,9 +223,9 @@ func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
 		}
 		r := start(t, srv, options{MinWatchTimeout: 24 * time.Hour})
 		expire := func(after time.Duration) {
-			pass(after)
+			advance(after)
 			srv.cut(apierrors.NewResourceExpired("gone"))
-			pass(time.Minute) // it backs off if the list before did not help
+			advance(time.Minute) // it backs off if the list before did not help
 		}
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
 		expire(50 * time.Minute)
@@ -247,7 +248,7 @@ func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
 }
 
 func TestStreamingOnNeverFallsBack(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, options{Streaming: reflector.StreamingOn})
 		s := r.in(reflector.BackingOff)
@@ -257,7 +258,7 @@ func TestStreamingOnNeverFallsBack(t *testing.T) {
 		srv.mu.Lock()
 		srv.canStream = true
 		srv.mu.Unlock()
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`)
 		r.mirrors()
 		r.live()
@@ -265,17 +266,17 @@ func TestStreamingOnNeverFallsBack(t *testing.T) {
 }
 
 func TestL03_StreamingListFallsBackToTheMostRecentState(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		r := start(t, srv, options{})
 		srv.put("a/x", "v")
-		pass(0)
+		advance(0)
 		srv.onWatch = func(n int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, tooLarge(12, 11), opts.Version.Known() && opts.InitialEvents
 		}
 		srv.asked()
 		srv.cut(apierrors.NewResourceExpired("gone"))
-		pass(0)
+		advance(0)
 		r.requests(`STREAM "12" NotOlderThan`, `STREAM "" NotOlderThan`)
 		r.mirrors()
 		if s := r.live(); !s.Streaming.InUse || s.Counts.Waits != 0 {
@@ -285,15 +286,15 @@ func TestL03_StreamingListFallsBackToTheMostRecentState(t *testing.T) {
 }
 
 func TestL15_StreamingRelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		r := start(t, srv, options{})
 		before, _ := r.store.Get(keyOf("a/x"))
-		r.told()
+		r.takeChanges()
 		srv.cut(io.ErrUnexpectedEOF)
 		srv.put("a/y", "v")
 		srv.compact()
-		pass(time.Second)
+		advance(time.Second)
 		r.mirrors()
 		r.changesAre("Updated a/y@13")
 		if after, _ := r.store.Get(keyOf("a/x")); after != before {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,21 +43,21 @@ func (s *server) restore(version int, keys ...string) {
 func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 	for _, mode := range []reflector.Mode{reflector.StreamingOff, reflector.StreamingOn} {
 		t.Run("streaming "+mode.String(), func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newStreamer("a/x", "a/y")
 				r := start(t, srv, options{Streaming: mode})
 				for range 5 {
 					srv.put("a/z", "v")
 				}
-				pass(0)
+				advance(0)
 				srv.asked()
-				r.told()
+				r.takeChanges()
 				// x is back at version 11, with the same UID and other contents.
 				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, tooLarge(17, 11), opts.Version == "17"
 				}
 				srv.restore(10, "a/x")
-				pass(time.Second)
+				advance(time.Second)
 				r.mirrors()
 				s := r.live()
 				if s.Mark != (object.Mark{Epoch: 1, Version: "11"}) || s.Counts.Rewinds != 1 {
@@ -92,17 +93,17 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 }
 
 func TestW19_ListWithNothingHeldServesTheNewEpoch(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.put("a/z", "v")
-		pass(0)
+		advance(0)
 		srv.asked()
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusGone, metav1.StatusReasonExpired), opts.Version == "12"
 		}
-		srv.restore(8, "b/x") // an object that nobody holds, at 9
-		pass(time.Second)
+		srv.restore(8, "b/x") // an object that the store does not hold, at 9
+		advance(time.Second)
 		r.requests(`WATCH "12"`, `LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "9"`)
 		r.mirrors()
 		if s := r.live(); s.Mark.Epoch != 1 {
@@ -112,13 +113,13 @@ func TestW19_ListWithNothingHeldServesTheNewEpoch(t *testing.T) {
 }
 
 func TestW19_ANewEpochOutlastsFailures(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		for range 5 {
 			srv.put("a/z", "v")
 		}
-		pass(0)
+		advance(0)
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, tooLarge(16, 11), opts.Version == "16"
 		}
@@ -127,11 +128,11 @@ func TestW19_ANewEpochOutlastsFailures(t *testing.T) {
 			return object.Page{}, io.ErrUnexpectedEOF, n == 3 || n == 4 // those that are to begin the epoch
 		}
 		srv.asked()
-		pass(time.Second)
+		advance(time.Second)
 		if s := r.in(reflector.BackingOff); s.Mark != (object.Mark{Version: "16"}) {
 			t.Errorf("%+v", s.Mark)
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		r.requests(`WATCH "16"`, `LIST "" limit=500`, `LIST "" limit=500 afresh`, `LIST "" limit=500 afresh`, `LIST "" limit=500 afresh`, `WATCH "11"`)
 		r.mirrors()
 		if s := r.live(); s.Mark != (object.Mark{Epoch: 1, Version: "11"}) || s.Counts.Rewinds != 1 {
@@ -141,10 +142,10 @@ func TestW19_ANewEpochOutlastsFailures(t *testing.T) {
 }
 
 func TestW20_BrokenFramesAreWatchedAgainThenListedThenVisible(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		srv.asked()
 		broken := true
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -152,16 +153,16 @@ func TestW20_BrokenFramesAreWatchedAgainThenListedThenVisible(t *testing.T) {
 		}
 		srv.stream().fail(object.ErrCorrupt)
 		srv.set(func() { srv.streams = nil })
-		pass(0)
+		advance(0)
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Error(s.Cause)
 		}
-		pass(6 * time.Second)
+		advance(6 * time.Second)
 		r.requests(`WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "11"`)
 		if r.Status().Failing {
 			t.Error("failing before the list had a chance to help")
 		}
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		s := r.in(reflector.BackingOff)
 		if !s.Failing || !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Errorf("not visible: %+v", s)
@@ -171,7 +172,7 @@ func TestW20_BrokenFramesAreWatchedAgainThenListedThenVisible(t *testing.T) {
 			t.Errorf("%d watches in 5 minutes", n)
 		}
 		srv.set(func() { broken = false })
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		srv.put("a/x", "v")
 		r.mirrors()
 		r.live()
@@ -179,15 +180,15 @@ func TestW20_BrokenFramesAreWatchedAgainThenListedThenVisible(t *testing.T) {
 }
 
 func TestW20_GoodEventsBeforeTheBrokenFrameCount(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		for range 8 { // each at another version
 			srv.put("a/x", "v")
 			srv.cut(object.ErrCorrupt)
-			pass(0)
+			advance(0)
 			r.in(reflector.BackingOff)
-			pass(30 * time.Second)
+			advance(30 * time.Second)
 			r.live()
 		}
 		r.mirrors()
@@ -198,7 +199,7 @@ func TestW20_GoodEventsBeforeTheBrokenFrameCount(t *testing.T) {
 }
 
 func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -207,7 +208,7 @@ func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
 		}
 		srv.cut(io.ErrUnexpectedEOF)
 		srv.put("a/y", "too large for the proxy")
-		pass(6 * time.Second)
+		advance(6 * time.Second)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -215,15 +216,15 @@ func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
 }
 
 func TestW20_UnwatchableResourceIsPolled(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed), true
 		}
 		r := start(t, srv, plain(options{}))
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		srv.put("a/y", "v")
-		pass(3 * time.Minute)
+		advance(3 * time.Minute)
 		r.mirrors()
 		if s := r.in(reflector.BackingOff); !s.Failing || s.Counts.Ended[reflector.Rejected] == 0 {
 			t.Errorf("%+v", s)
@@ -232,7 +233,7 @@ func TestW20_UnwatchableResourceIsPolled(t *testing.T) {
 }
 
 func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		down := true
 		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
@@ -242,7 +243,7 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 		wait := func() time.Duration {
 			s := r.in(reflector.BackingOff)
 			d := s.Until.Sub(s.Since)
-			pass(time.Until(s.Until))
+			advance(time.Until(s.Until))
 			return d
 		}
 		var got []time.Duration
@@ -257,16 +258,16 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 		srv.set(func() { down = false })
 		wait()
 		r.live()
-		pass(time.Minute) // not quiet for long enough
+		advance(time.Minute) // not quiet for long enough
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(0)
+		advance(0)
 		if d := wait(); d != 37500*ms {
 			t.Errorf("after a quiet minute: %v", d)
 		}
 		r.live()
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(0)
+		advance(0)
 		if d := wait(); d != 1000*ms {
 			t.Errorf("after two quiet minutes: %v", d)
 		}
@@ -275,7 +276,7 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 }
 
 func TestW22_WaitsAreSpreadOverTwiceTheirLength(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var least, most time.Duration = time.Hour, 0
 		for range 200 {
 			srv := newServer()
@@ -298,12 +299,12 @@ func TestW22_WaitsAreSpreadOverTwiceTheirLength(t *testing.T) {
 }
 
 func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		budget := reflector.NewBudget(2)
 		var mu sync.Mutex
 		var now, most int
 		gate := make(chan struct{})
-		mk := func(stream bool) *rig {
+		mk := func(stream bool) *fixture {
 			srv := newStreamer("a/x", "a/y", "a/z")
 			srv.ignoreLimitFor = "none"
 			opts := options{Budget: budget, PageSize: 2}
@@ -326,13 +327,13 @@ func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
 			}
 			return start(t, srv, opts)
 		}
-		rigs := []*rig{mk(false), mk(false), mk(false), mk(true), mk(false)}
-		pass(0)
+		fixtures := []*fixture{mk(false), mk(false), mk(false), mk(true), mk(false)}
+		advance(0)
 		if now != 2 || budget.InUse() != 2 || budget.Size() != 2 {
 			t.Fatalf("%d list, the budget says %d of %d", now, budget.InUse(), budget.Size())
 		}
 		close(gate)
-		for _, r := range rigs {
+		for _, r := range fixtures {
 			r.mirrors()
 			r.live()
 		}
@@ -343,7 +344,7 @@ func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
 }
 
 func TestW22_FailedListGivesItsPartOfTheBudgetBack(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		budget := reflector.NewBudget(0) // at least one
 		broken := newServer()
 		broken.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
@@ -365,14 +366,14 @@ func TestW23_StateStaysReadableAndResumes(t *testing.T) {
 	} {
 		reasons := map[string]reflector.Reason{"401": reflector.Unauthorized, "403": reflector.Forbidden, "TLS": reflector.TLS, "DNS": reflector.DNS}
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				r := start(t, srv, plain(options{}))
 				before := r.state()
 				down := true
 				srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, failure, down }
 				srv.cut(io.ErrUnexpectedEOF)
-				pass(5 * time.Minute)
+				advance(5 * time.Minute)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, failure) || s.Live() || r.state() != before || !s.Synced {
 					t.Errorf("%+v with %s", s, r.state())
@@ -382,7 +383,7 @@ func TestW23_StateStaysReadableAndResumes(t *testing.T) {
 				}
 				srv.set(func() { down = false })
 				srv.put("a/y", "v")
-				pass(time.Minute)
+				advance(time.Minute)
 				r.mirrors()
 				r.live()
 			})
@@ -391,10 +392,10 @@ func TestW23_StateStaysReadableAndResumes(t *testing.T) {
 }
 
 func TestW23_RemovedResourceDeletesItsObjects(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		gone := true
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, gone }
@@ -402,21 +403,21 @@ func TestW23_RemovedResourceDeletesItsObjects(t *testing.T) {
 			return object.Page{}, notFound, gone
 		}
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(25 * time.Second)
+		advance(25 * time.Second)
 		s := r.in(reflector.BackingOff)
 		if r.store.Len() != 2 || s.Removed || !apierrors.IsNotFound(s.Cause) {
 			t.Errorf("gone too early: %+v", s)
 		}
-		pass(time.Minute)
+		advance(time.Minute)
 		r.changesAre("Deleted a/x@11 unknown", "Deleted a/y@12 unknown")
 		if s := r.in(reflector.BackingOff); !s.Removed {
 			t.Errorf("%+v", s)
 		}
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		r.changesAre()
 		srv.set(func() { gone = false })
 		srv.restore(20, "a/z")
-		pass(time.Minute)
+		advance(time.Minute)
 		r.mirrors()
 		r.changesAre("Added a/z@21")
 		if s := r.live(); s.Removed || s.Mark.Epoch != 0 {
@@ -426,10 +427,10 @@ func TestW23_RemovedResourceDeletesItsObjects(t *testing.T) {
 }
 
 func TestW23_PassingNotFoundDeletesNothing(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
 		answer := notFound
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, answer, answer != nil }
@@ -440,17 +441,17 @@ func TestW23_PassingNotFoundDeletesNothing(t *testing.T) {
 			return object.Page{}, answer, answer != nil
 		}
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(20 * time.Minute)
+		advance(20 * time.Minute)
 		r.changesAre()
 		srv.set(func() { answer = nil })
-		pass(time.Minute)
+		advance(time.Minute)
 		r.changesAre()
 		r.live()
 	})
 }
 
 func TestW23_GoneAfterCanBeTurnedOff(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{GoneAfter: -1}))
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
@@ -459,7 +460,7 @@ func TestW23_GoneAfterCanBeTurnedOff(t *testing.T) {
 			return object.Page{}, notFound, true
 		}
 		srv.cut(io.ErrUnexpectedEOF)
-		pass(time.Hour)
+		advance(time.Hour)
 		if r.store.Len() != 1 {
 			t.Error("deleted")
 		}

@@ -10,152 +10,170 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// stepWatching opens a watch, or reads one batch of its events.
-func (r *Reflector[T]) stepWatching(ctx context.Context) error {
-	if s := r.stream; s != nil {
-		events, err := s.next()
-		if err != nil {
-			return r.watchFailed(ctx, s, err)
-		}
-		return r.consume(ctx, s, events)
+// watching is the state of receiving changes, or of opening a watch for them.
+type watching[T any] struct {
+	stream  *stream[T]        // nil until the server has accepted the request
+	silence time.Duration     // how long the next read may take
+	pending []object.Event[T] // received with the end of a streaming list; read before the stream
+	batch   object.Batch[T]   // collects the changes of one read; empty between steps
+	replay  replay            // what the stream repeats of an earlier one
+
+	// unordered: the stream began at no version, so with the state as Added events in no order.
+	// high is the latest version among those that the sink did not hold.
+	unordered bool
+	high      object.Version
+}
+
+func (w *watching[T]) show(s *Status) { s.State, s.Connected = Watching, w.stream != nil }
+
+func (w *watching[T]) leave() {
+	if open := w.stream; open != nil {
+		w.stream = nil
+		open.close()
 	}
-	// From a version nothing comes that is held; to ask would cost more than to decode.
+}
+
+// step opens the watch, or reads one batch of its events.
+func (w *watching[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error) {
+	if w.stream == nil {
+		return w.open(ctx, r)
+	}
+	events := w.pending
+	w.pending = nil
+	if len(events) == 0 {
+		var err error
+		if events, err = w.stream.next(w.silence); err != nil {
+			return w.failed(ctx, r, err)
+		}
+	}
+	return w.consume(ctx, r, events)
+}
+
+// open opens the watch.
+func (w *watching[T]) open(ctx context.Context, r *Reflector[T]) (state[T], error) {
+	from := r.at.Complete
+	// From a version on nothing comes that is held; asking would cost more than decoding.
 	var held object.Held
-	if !r.at.Complete.Known() {
+	if !from.Known() {
 		held = r.sink.Held
 	}
-	r.at.begin()
-	if err := r.open(ctx, object.WatchOptions{Version: r.at.Complete}, held); err != nil {
-		return r.watchFailed(ctx, nil, err)
+	open, err := r.open(ctx, object.WatchOptions{Version: from}, held)
+	if err != nil {
+		return w.failed(ctx, r, err)
 	}
-	r.update(func(s *Status) {
-		if !s.Failing {
-			s.Cause = nil
-		}
-	})
-	return nil
+	w.stream, w.unordered, w.replay = open, !from.Known(), r.at.replay()
+	w.connected(r)
+	return w, nil
+}
+
+// connected notes that the stream is open.
+func (w *watching[T]) connected(r *Reflector[T]) {
+	w.silence = r.silence(w.stream, time.Now())
+	if !r.now.Failing {
+		r.now.Cause = nil
+	}
 }
 
 // consume hands the events of one read to the sink, as one batch.
-func (r *Reflector[T]) consume(ctx context.Context, s *stream[T], events []object.Event[T]) error {
-	if len(events) == 0 {
-		s.left = time.Until(s.deadline)
-		r.update(r.publish)
-		return nil
-	}
+func (w *watching[T]) consume(ctx context.Context, r *Reflector[T], events []object.Event[T]) (state[T], error) {
 	began := time.Now()
-	news, before := r.news, r.complete()
-	failure := r.collect(s, events)
-	if mark := r.complete(); mark != before || len(r.batch.Changes) > 0 {
-		r.batch.Marks = append(r.batch.Marks, mark)
-		if err := r.flush(); err != nil {
-			return err
+	before := r.complete()
+	progress, failure := w.collect(r, events)
+	if mark := r.complete(); mark != before || len(w.batch.Changes) > 0 {
+		w.batch.Marks = append(w.batch.Marks, mark)
+		if err := w.flush(r); err != nil {
+			return nil, err
 		}
 	}
-	if news = r.news - news; news > 0 {
-		r.trouble = trouble{hurried: r.trouble.hurried}
+	if len(events) > 0 {
+		r.now.LastEvent = began
 	}
-	r.update(func(st *Status) {
-		st.LastEvent = began
-		st.Mark.Version, st.Resume = r.at.Seen, r.at.Complete
-		if news > 0 {
-			st.Failing, st.Cause = false, nil
-		}
-		r.publish(st)
-	})
+	if progress {
+		r.failures = failures{hurried: r.failures.hurried}
+		r.now.Failing, r.now.Cause = false, nil
+	}
 	now := time.Now()
-	s.extend(now, false) // the time that the sink took does not count as silence
+	w.silence = r.silence(w.stream, now)
 	if took := now.Sub(began); took > r.opts.SlowBatch {
 		r.opts.Logger.Warn("slow batch", "took", took, "events", len(events))
 	}
 	if failure != nil {
-		return r.watchFailed(ctx, s, failure)
+		return w.failed(ctx, r, failure)
 	}
-	return nil
+	return w, nil
 }
 
 // keepBatch is how many changes a batch may have for its memory to be kept for the next.
 const keepBatch = 1024
 
 // flush hands the batch to the sink.
-func (r *Reflector[T]) flush() error {
-	err := r.sink.Apply(&r.batch)
-	clear(r.batch.Changes)
-	r.batch.Changes, r.batch.Marks = r.batch.Changes[:0], r.batch.Marks[:0]
-	if cap(r.batch.Changes) > keepBatch {
-		r.batch.Changes = nil
+func (w *watching[T]) flush(r *Reflector[T]) error {
+	err := r.sink.Apply(&w.batch)
+	clear(w.batch.Changes)
+	w.batch.Changes, w.batch.Marks = w.batch.Changes[:0], w.batch.Marks[:0]
+	if cap(w.batch.Changes) > keepBatch {
+		w.batch.Changes = nil
 	}
 	return err
 }
 
-// collect adds events to the batch until one says that the watch has failed.
-func (r *Reflector[T]) collect(s *stream[T], events []object.Event[T]) (failure error) {
+// collect adds events to the batch until one says that the watch has failed. It reports whether
+// one of them was progress: a version or an object that was not known before.
+func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progress bool, failure error) {
+	counts := &r.now.Counts
 	for i := range events {
 		ev := &events[i]
 		item := &ev.Item
-		if s.synthetic && ev.Kind != object.Added {
-			s.synthetic = false
-			s.settled.Store(true)
+		if w.unordered && ev.Kind != object.Added {
+			w.unordered = false
+			w.stream.live.Store(true)
 		}
-		if r.at.strict && r.at.contradicts(ev.Bookmark, item.Version) {
-			return errHistory
+		if w.replay.contradicts(&r.at, ev.Bookmark, item.Version) {
+			return progress, errHistory
 		}
 		switch {
 		case ev.Kind != 0:
-			r.counts.Events++
+			counts.Events++
 			if item.Err != nil && errors.Is(item.Err, object.ErrWrongKind) {
-				return item.Err
+				return progress, item.Err
 			}
-			if s.synthetic {
-				if failure := r.collectSynthetic(s, item); failure != nil {
-					return failure
-				}
+			var news bool
+			if w.unordered {
+				news, failure = w.initial(r, item)
 			} else {
-				r.collectObject(ev.Kind, item)
+				news = w.change(r, ev.Kind, item, r.at.event(item.Version, ev.Kind == object.Deleted))
+			}
+			if progress = progress || news; failure != nil {
+				return progress, failure
 			}
 		case ev.Bookmark:
-			r.counts.Bookmarks++
-			if r.at.bookmark(item.Version) {
-				r.news++
-			}
+			counts.Bookmarks++
+			progress = r.at.bookmark(item.Version) || progress
 		case ev.Err != nil:
-			return ev.Err
+			return progress, ev.Err
 		default:
-			r.counts.Unknown++
+			counts.Unknown++
 		}
 	}
-	return nil
+	return progress, nil
 }
 
-// mark returns how far events have come.
-func (r *Reflector[T]) mark() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen}
-}
-
-// complete returns up to where the sink has everything.
-func (r *Reflector[T]) complete() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete}
-}
-
-// collectObject adds an Added, Updated or Deleted event to the batch.
-func (r *Reflector[T]) collectObject(kind object.Kind, item *object.Item[T]) {
+// change adds an Added, Updated or Deleted event to the batch. moved says that its version is
+// after the last one seen. It reports whether the event was progress.
+func (w *watching[T]) change(r *Reflector[T], kind object.Kind, item *object.Item[T], moved bool) bool {
 	deleted := kind == object.Deleted
-	moved := r.at.move(item.Version, deleted)
-	// A late event would revive what has been deleted since. A late deletion may be that of
-	// the object as it is now (W15), which the sink decides by its UID. Objects without a UID
-	// are not of a Kubernetes API, and their versions need not be of one sequence.
+	// A late event would revive what has been deleted since. A late deletion may be that of the
+	// object held (W15), which the sink decides by its UID. Objects without a UID do not come
+	// from a Kubernetes API, and their versions need not be of one sequence.
 	late := !moved && item.UID != "" && item.Version.Known()
-	if !deleted && (late || item.Held) || deleted && r.at.repeated(item.Key, item.UID, item.Version) {
-		r.counts.Stale++
-		return
-	}
-	if moved || !item.Version.Known() {
-		r.news++
+	if !deleted && (late || item.Held) || deleted && w.replay.repeated(&r.at, item.Key, item.UID, item.Version) {
+		r.now.Counts.Stale++
+		return false
 	}
 	switch {
 	case item.Err == nil && !item.Held:
 		r.release(item, late)
-		r.batch.Changes = append(r.batch.Changes, object.ChangeOf(kind, item))
+		w.batch.Changes = append(w.batch.Changes, object.ChangeOf(kind, item))
 	case !deleted:
 		r.mu.Lock()
 		r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
@@ -163,15 +181,37 @@ func (r *Reflector[T]) collectObject(kind object.Kind, item *object.Item[T]) {
 	case !item.Key.IsZero(): // without a key only the next list can delete it
 		// A deletion takes effect even if its last state cannot be read.
 		r.release(item, late)
-		gone := object.ChangeOf(object.Deleted, item)
-		gone.Unknown = true
-		r.batch.Changes = append(r.batch.Changes, gone)
+		change := object.ChangeOf(object.Deleted, item)
+		change.Unknown = true
+		w.batch.Changes = append(w.batch.Changes, change)
 	}
+	return moved || !item.Version.Known()
 }
 
-// held reports whether the sink holds an item, or will when it has the batch.
-func (r *Reflector[T]) held(item *object.Item[T]) bool {
-	for _, c := range slices.Backward(r.batch.Changes) {
+var errUnordered = errors.New("a watch from no version sent objects out of order")
+
+// initial adds an Added event of a watch that began at no version, because the list had none.
+// Such a watch begins with the state, in no order, so it reaches no version. The sink takes an
+// object that is older than its mark for stale, so an object that is neither held nor in order
+// needs another list, after which it is held.
+func (w *watching[T]) initial(r *Reflector[T], item *object.Item[T]) (progress bool, failure error) {
+	if item.Held || w.holds(r, item) {
+		r.now.Counts.Stale++
+		return false, nil
+	}
+	if item.UID != "" && item.Version.NotAfter(w.high) {
+		return false, errUnordered
+	}
+	if item.Version.Known() {
+		w.high = item.Version
+	}
+	at := r.at.Reach
+	return w.change(r, object.Added, item, at.Event(item.Version, false)), nil
+}
+
+// holds reports whether the sink holds an item, or will when it has the batch.
+func (w *watching[T]) holds(r *Reflector[T], item *object.Item[T]) bool {
+	for _, c := range slices.Backward(w.batch.Changes) {
 		if c.Key == item.Key {
 			return c.Kind != object.Deleted && c.UID == item.UID && c.Version == item.Version
 		}
@@ -179,10 +219,10 @@ func (r *Reflector[T]) held(item *object.Item[T]) bool {
 	return r.sink.Held(item.Key, item.UID, item.Version)
 }
 
-// release ends the quarantine of an item's key, if there is one. A late deletion does so only
-// for the object that is in quarantine.
+// release ends the quarantine of an item's key, if there is one. A late deletion does so only for
+// the object that is in quarantine.
 func (r *Reflector[T]) release(item *object.Item[T], late bool) {
-	bad := r.quarantine.byKey[item.Key] // only this goroutine writes to it
+	bad := r.quarantine.byKey[item.Key]
 	if bad == nil || late && (bad.UID != item.UID || bad.Version.After(item.Version)) {
 		return
 	}
@@ -191,147 +231,85 @@ func (r *Reflector[T]) release(item *object.Item[T], late bool) {
 	r.mu.Unlock()
 }
 
-var errUnordered = errors.New("a watch that began at no version sent objects in no order")
+const (
+	// maxFailures is how often a watch may fail at one version because of what the server sends,
+	// before a list.
+	maxFailures = 3
+	// brief is the duration of a watch that may have broken at its first event.
+	brief = 10 * time.Second
+)
 
-// collectSynthetic adds an Added event of a watch that began at no version, because the
-// list had none. Such a watch begins with the state, in no order, so no version is
-// reached. The sink takes an object that is older than its mark for stale, so one that is
-// neither held nor in order needs another list, after which it is held.
-func (r *Reflector[T]) collectSynthetic(s *stream[T], item *object.Item[T]) (failure error) {
-	if item.Held || r.held(item) {
-		r.counts.Stale++
-		return nil
-	}
-	if item.UID != "" && item.Version.NotAfter(s.high) {
-		return errUnordered
-	}
-	if item.Version.Known() {
-		s.high = item.Version
-	}
-	at := r.at
-	r.collectObject(object.Added, item)
-	r.at = at
-	return nil
-}
-
-// maxFailures is how often a watch may fail at the same version, for a reason that lies
-// in what the server sends, before everything is listed.
-const maxFailures = 3
-
-// watchFailed decides what follows a watch that ended, or could not be opened; s is nil
-// then.
-func (r *Reflector[T]) watchFailed(ctx context.Context, s *stream[T], err error) error {
-	r.drop()
+// failed returns what follows a watch that ended or could not be opened.
+func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (state[T], error) {
+	open := w.stream
+	w.leave()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if err == io.EOF && s != nil {
-		return r.watchEnded(s)
+	var lasted time.Duration
+	if open != nil {
+		lasted = time.Since(open.opened)
+		if err == io.EOF && (open.heard || lasted >= time.Second) {
+			return w.ended(r, lasted), nil
+		}
+		if err == io.EOF {
+			err = ErrShort
+		}
 	}
 	reason := reasonOf(err)
-	switch err {
-	case errUnordered:
-		reason = Unordered
-	case errHistory:
-		reason = Rewind
-	}
 	if reason == Asked {
-		return nil // the next step hears it
+		return w, nil // the next step handles it
 	}
 	e := r.failed("watch", reason, err)
 	switch reason {
 	case Expired, Unordered, Rewind:
-		r.relistAfter(e, listing[T]{})
-		return nil
+		return r.relist(e, plan{}), nil
 	case TooLarge:
-		r.relistAfter(e, listing[T]{latest: true})
-		return nil
+		return r.relist(e, plan{latest: true}), nil
 	case NotFound:
-		// Whether it is gone, LIST will tell.
-		r.list = listing[T]{epoch: r.epoch, plain: true}
-		r.backOff(e, Listing)
-		return nil
+		// LIST decides whether the resource was removed.
+		return r.backOff(e, r.list(plan{plain: true})), nil
 	case ServerError:
-		t := &r.trouble
-		if t.serverError.IsZero() {
-			t.serverError = time.Now()
-		} else if time.Since(t.serverError) >= r.opts.ServerErrorsFor {
-			t.serverError = time.Time{}
-			r.relistAfter(e, listing[T]{})
-			return nil
+		f := &r.failures.server
+		if f.add(); time.Since(f.since) >= r.opts.ServerErrorsFor {
+			*f = streak{}
+			return r.relist(e, plan{}), nil
 		}
 	case Corrupt, WrongKind, Rejected, Short:
-		if r.stuck(e) {
-			return nil
-		}
+		return r.stuck(e), nil
 	case Network:
-		// A connection that breaks soon after each time, at the same version, may do so
-		// because of what is sent there.
-		if s != nil && time.Since(s.opened) < brief && r.stuck(e) {
-			return nil
+		// A connection that breaks again and again at one version, soon after it was opened,
+		// may break because of what is sent there.
+		if open != nil && lasted < brief {
+			return r.stuck(e), nil
 		}
 	}
-	if !r.at.Complete.Known() {
-		// A watch from no version would not tell what was deleted meanwhile.
-		r.relist(listing[T]{})
-		r.backOff(e, r.status.State)
-		return nil
-	}
-	r.backOff(e, Watching)
-	return nil
+	return r.backOff(e, r.watch()), nil
 }
 
-// brief is the life of a watch that may have broken at its first event.
-const brief = 10 * time.Second
-
-// stuck counts a failure at the present version. If there were too many it lists, and
-// reports so.
-func (r *Reflector[T]) stuck(e *Error) bool {
-	t := &r.trouble
-	if t.failures++; t.failures < maxFailures {
-		return false
+// stuck returns what follows a watch that failed because of what the server sends at the present
+// version: another watch, or a list after every third failure.
+func (r *Reflector[T]) stuck(e *Error) state[T] {
+	n := r.failures.version.add()
+	if n%maxFailures != 0 {
+		return r.backOff(e, r.watch())
 	}
-	t.failures = 0
-	if t.relisted {
-		r.update(func(s *Status) { s.Failing = true })
+	if n > maxFailures { // a list did not help
+		r.now.Failing = true
 	}
-	t.relisted = true
-	r.relist(listing[T]{})
-	r.backOff(e, r.status.State)
-	return true
+	return r.backOff(e, r.list(plan{}))
 }
 
-// watchEnded goes on after the server has ended a watch in order.
-func (r *Reflector[T]) watchEnded(s *stream[T]) error {
-	well := time.Since(s.opened) >= time.Second
-	r.update(func(st *Status) {
-		st.Counts.Ended[Closed]++
-		st.Connected = false
-		if well {
-			st.Failing = false
-		}
-	})
-	if well {
-		r.trouble = trouble{}
-	} else if r.trouble.hurried++; r.trouble.hurried > maxFailures {
-		r.backOff(&Error{Name: r.opts.Name, Op: "watch", Reason: Closed,
-			Err: errors.New("the server closes each watch within a second")}, r.watchState())
-		return nil
+// ended returns what follows a watch that the server ended normally.
+func (w *watching[T]) ended(r *Reflector[T], lasted time.Duration) state[T] {
+	r.ended(Closed)
+	if lasted >= time.Second {
+		r.failures = failures{}
+		r.now.Failing = false
+	} else if r.failures.hurried.add() > maxFailures {
+		e := &Error{Name: r.opts.Name, Op: "watch", Reason: Closed,
+			Err: errors.New("the server closes every watch within a second")}
+		return r.backOff(e, r.watch())
 	}
-	if !r.at.Complete.Known() {
-		r.relist(listing[T]{})
-		return nil
-	}
-	r.enter(Watching, nil)
-	return nil
-}
-
-// watchState returns the state in which changes are waited for: without a version
-// that takes a list.
-func (r *Reflector[T]) watchState() State {
-	if r.at.Complete.Known() {
-		return Watching
-	}
-	r.list = listing[T]{epoch: r.epoch}
-	return r.listState()
+	return r.watch()
 }

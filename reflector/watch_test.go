@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,7 @@ func refused() error {
 }
 
 func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			srv.list(opts, nil, sink)
@@ -53,18 +54,18 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 		}
 		// A first real event ends that.
 		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13", value: "v"})})
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		if s := r.live(); s.Mark.Version != "13" {
 			t.Errorf("%+v", s.Mark)
 		}
 		p.fail(io.EOF)
-		pass(0)
+		advance(0)
 		r.requests(`WATCH "13"`)
 	})
 }
 
 func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			srv.list(opts, nil, sink)
@@ -82,7 +83,7 @@ func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 			return p, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		pass(time.Second)
+		advance(time.Second)
 		r.mirrors()
 		r.live()
 		r.ended(reflector.Unordered, 1)
@@ -91,7 +92,7 @@ func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 }
 
 func TestW01_WithoutAVersionTheEndOfAWatchNeedsAList(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			srv.list(opts, nil, sink)
@@ -103,23 +104,23 @@ func TestW01_WithoutAVersionTheEndOfAWatchNeedsAList(t *testing.T) {
 			return p, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		srv.remove("a/y")
 		p.fail(io.EOF)
-		pass(0)
+		advance(0)
 		r.mirrors()
 		r.requests(`LIST "0" limit=500`, `WATCH ""`, `LIST "" limit=500`, `WATCH ""`)
 	})
 }
 
 func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.told()
+		r.takeChanges()
 		srv.set(func() { srv.version = 20 })
 		srv.stream().send(bookmark("20"))
-		pass(2 * time.Second)
+		advance(2 * time.Second)
 		r.changesAre()
 		if s := r.live(); s.Mark.Version != "20" || s.Counts.Bookmarks != 1 || s.Counts.Events != 0 {
 			t.Errorf("%+v", s)
@@ -131,7 +132,7 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 		}
 		srv.stream().send(bookmark("15")) // never back
 		srv.cut(io.EOF)
-		pass(0)
+		advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "20"`)
 	})
 }
@@ -151,18 +152,18 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 			},
 		} {
 			t.Run(fmt.Sprint(reason, " as ", name), func(t *testing.T) {
-				within(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					srv := newServer("a/x")
 					r := start(t, srv, plain(options{}))
 					srv.put("a/x", "v") // 12
-					pass(2 * time.Second)
+					advance(2 * time.Second)
 					srv.asked()
 					// The list follows at once, so what it is to find is there before.
 					dead := srv.stream()
 					srv.set(func() { srv.streams = nil })
 					srv.put("a/y", "missed") // 13
 					in(srv, dead)
-					pass(0)
+					advance(0)
 					got := srv.asked()
 					want := []string{`LIST "12" NotOlderThan`, `WATCH "13"`}
 					if name == "status" {
@@ -184,13 +185,13 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 }
 
 func TestW08_ListsThatDoNotHelpAreSpacedOut(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusGone, metav1.StatusReasonExpired), true
 		}
 		r := start(t, srv, plain(options{}))
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if n, _, _ := srv.made(); n < 5 || n > 35 {
 			t.Errorf("%d lists in 10 minutes", n)
 		}
@@ -207,7 +208,7 @@ func TestW09_BackOffAndWatchAgainFromTheSameVersion(t *testing.T) {
 		"EOF":     &url.Error{Op: "Get", URL: "https://example.com", Err: io.EOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				r := start(t, srv, plain(options{}))
 				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -215,14 +216,14 @@ func TestW09_BackOffAndWatchAgainFromTheSameVersion(t *testing.T) {
 				}
 				srv.cut(failure)
 				srv.put("a/y", "missed")
-				pass(0)
+				advance(0)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, failure) || s.Until.Sub(s.Since) != 800*time.Millisecond || s.Connected {
 					t.Errorf("%v until %v", s, s.Until)
 				}
-				pass(12*time.Second - time.Millisecond) // 0.8 + 1.6 + 3.2 + 6.4
+				advance(12*time.Second - time.Millisecond) // 0.8 + 1.6 + 3.2 + 6.4
 				r.in(reflector.BackingOff)
-				pass(time.Millisecond)
+				advance(time.Millisecond)
 				r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`)
 				r.mirrors()
 				if s := r.live(); s.Counts.Lists != 1 || s.Counts.Waits != 4 {
@@ -238,11 +239,11 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 		after int
 		want  time.Duration
 	}{{20, 20 * time.Second}, {86400, 10 * time.Minute}} {
-		within(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x")
 			r := start(t, srv, plain(options{Rand: func() float64 { return 0.5 }}))
 			srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", tc.after)})
-			pass(0)
+			advance(0)
 			s := r.in(reflector.BackingOff)
 			if got := s.Until.Sub(s.Since); got != tc.want+400*time.Millisecond {
 				t.Errorf("waits %v", got)
@@ -253,7 +254,7 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 }
 
 func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{ServerErrorsFor: 10 * time.Second}))
 		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -262,13 +263,13 @@ func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
 		}
 		srv.asked()
 		srv.stream().send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
-		pass(0)
+		advance(0)
 		srv.set(func() { srv.streams = nil })
 		srv.put("a/y", "missed")
 		if s := r.in(reflector.BackingOff); !apierrors.IsInternalError(s.Cause) {
 			t.Error(s.Cause)
 		}
-		pass(time.Minute) // 0.8 + 1.6 + 3.2 + 6.4 is over the deadline
+		advance(time.Minute) // 0.8 + 1.6 + 3.2 + 6.4 is over the deadline
 		r.requests(`WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -277,7 +278,7 @@ func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
 }
 
 func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		draws := []float64{0, 0.5, 0.999}
 		r := start(t, srv, plain(options{Rand: func() float64 {
@@ -286,10 +287,10 @@ func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
 			return d
 		}}))
 		for range 2 {
-			pass(5 * time.Minute)
+			advance(5 * time.Minute)
 			srv.put("a/x", "v")
 			srv.cut(io.EOF)
-			pass(0)
+			advance(0)
 			r.live()
 		}
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "12"`, `WATCH "13"`)
@@ -304,7 +305,7 @@ func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
 }
 
 func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		empty := true
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -315,19 +316,19 @@ func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
 		if !errors.Is(s.Cause, reflector.ErrShort) {
 			t.Error(s.Cause)
 		}
-		pass(6 * time.Second) // 0.8 + 1.6 + 3.2
+		advance(6 * time.Second) // 0.8 + 1.6 + 3.2
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "11"`)
 		if r.Status().Failing {
 			t.Error("it is failing before the list had a chance to help")
 		}
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		s = r.in(reflector.BackingOff)
 		if _, n, _ := srv.made(); n > 40 || !s.Failing || !errors.Is(s.Cause, reflector.ErrShort) {
 			t.Errorf("%d watches in 10 minutes, %+v", n, s)
 		}
 		srv.set(func() { empty = false })
 		srv.put("a/y", "v")
-		pass(2 * time.Minute)
+		advance(2 * time.Minute)
 		srv.put("a/y", "w")
 		r.mirrors()
 		r.live()
@@ -335,7 +336,7 @@ func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
 }
 
 func TestW12_WatchesThatEndAtOnceWithAnEventAreNoHotLoop(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		n := 11
 		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
@@ -343,7 +344,7 @@ func TestW12_WatchesThatEndAtOnceWithAnEventAreNoHotLoop(t *testing.T) {
 			return newPipe(bookmark(object.Version(fmt.Sprint(n)))).fail(io.EOF), nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if lists, watches, _ := srv.made(); watches > 50 || lists != 1 {
 			t.Errorf("%d watches and %d lists in 10 minutes", watches, lists)
 		}
@@ -352,24 +353,24 @@ func TestW12_WatchesThatEndAtOnceWithAnEventAreNoHotLoop(t *testing.T) {
 }
 
 func TestW13_SilentStreamIsEnded(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		silent := srv.stream()
-		pass(4 * time.Minute)
+		advance(4 * time.Minute)
 		silent.send(bookmark("11"))
-		pass(time.Minute) // the server should have ended it now
+		advance(time.Minute) // the server should have ended it now
 		r.live()
 		srv.set(func() { srv.streams = nil })
 		srv.put("a/y", "missed")
-		pass(30*time.Second - time.Millisecond)
+		advance(30*time.Second - time.Millisecond)
 		r.live()
-		pass(time.Millisecond)
+		advance(time.Millisecond)
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrIdle) || !silent.isClosed() {
 			t.Errorf("%v", s)
 		}
 		r.ended(reflector.Silent, 1)
-		pass(time.Second)
+		advance(time.Second)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`)
 		r.mirrors()
 		r.live()
@@ -377,22 +378,22 @@ func TestW13_SilentStreamIsEnded(t *testing.T) {
 }
 
 func TestW13_SilenceCanBeShorter(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{Silence: 90 * time.Second}))
 		for range 5 {
-			pass(89 * time.Second)
+			advance(89 * time.Second)
 			srv.stream().send(bookmark("11"))
-			pass(0)
+			advance(0)
 			r.live()
 		}
-		pass(90 * time.Second)
+		advance(90 * time.Second)
 		r.in(reflector.BackingOff)
 	})
 }
 
 func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := prepare(t, srv, plain(options{ListSilence: time.Minute}))
 		release := make(chan struct{})
@@ -409,7 +410,7 @@ func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
 		}
 		done := make(chan error)
 		go func() { r.Step(t.Context()); done <- r.Step(t.Context()) }()
-		pass(150*time.Second + time.Minute)
+		advance(150*time.Second + time.Minute)
 		close(release) // the server does not know of contexts; a real one returns by itself
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -422,11 +423,11 @@ func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
 }
 
 func TestStatusReadsLikeASentence(t *testing.T) {
-	within(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{Name: "pods"}))
 		srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", 8)})
-		pass(0)
+		advance(0)
 		if got := r.Status().String(); !strings.HasPrefix(got, "pods: BackingOff 8s: reflector pods: watch: ") {
 			t.Error(got)
 		}

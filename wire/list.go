@@ -29,15 +29,13 @@ func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, in *objec
 	if err != nil {
 		return object.Page{}, err
 	}
-	bodyCtx, end := context.WithCancelCause(ctx)
-	defer end(nil)
 	kind := s.listKind(r.Call())
-	body, c, err := s.open(bodyCtx, r, kind, in.Owned())
+	body, c, err := s.open(ctx, r, kind, in.Owned())
 	if err != nil {
 		return object.Page{}, err
 	}
 	defer body.Close()
-	list := c.list(newIdleReader(body, s.opts.ListIdle, end), s.opts.FrameLimit, kind)
+	list := c.list(body, s.opts.FrameLimit, kind)
 	defer list.release()
 	err = s.items(ctx, c, list, in, sink)
 	if err == nil {
@@ -46,7 +44,7 @@ func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, in *objec
 	if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, object.ErrCorrupt) {
 		err = truncated("the list")
 	}
-	return object.Page{}, failed(ctx, bodyCtx, r.Call(), err)
+	return object.Page{}, failed(ctx, r.Call(), err)
 }
 
 // listQuery writes the options of a list as the API wants them.
@@ -154,9 +152,9 @@ type sinkError struct{ err error }
 func (e *sinkError) Error() string { return e.err.Error() }
 
 // failed says which call failed, and with which error: that of the receiver's sink as
-// it is, that of the context where it has ended, what ended the body's own context
-// (silence), and else what reading found. Refusals name the call themselves.
-func failed(ctx, bodyCtx context.Context, call Call, err error) error {
+// it is, that of the context where it has ended, and else what reading found. Refusals
+// name the call themselves.
+func failed(ctx context.Context, call Call, err error) error {
 	var sink *sinkError
 	var refused *Error
 	switch {
@@ -164,8 +162,6 @@ func failed(ctx, bodyCtx context.Context, call Call, err error) error {
 		return sink.err
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case bodyCtx.Err() != nil:
-		err = context.Cause(bodyCtx)
 	case errors.As(err, &refused):
 		return err
 	}

@@ -13,21 +13,17 @@ import (
 // is what kubectl asks for.
 const defaultPage = 500
 
-// maxRestarts is how often a list is begun again in pages before it is asked for in
-// one piece (L06).
-const maxRestarts = 2
-
-// ListAll reads a whole list, page after page, and returns what stands around it: its
-// version, that of the first page. Without a Limit pages have 500 items.
+// ListAll reads a whole list, page by page, and returns the list's metadata: its version, which
+// is that of the first page. Without a Limit a page has 500 items.
 //
-// A list that takes longer than the server keeps its old versions cannot be read to
-// its end: its token expires (410, L06). What was delivered so far is then worth
-// nothing; restart is told so, with the cause, and all items come again from the
-// first. After two restarts the list is asked for in one piece, which cannot expire.
-// With a nil restart the cause is returned instead.
+// A list that takes longer than the server keeps old versions cannot be read to its end, because
+// its continue token expires (410, L06). The items delivered so far are then void: ListAll calls
+// restart with the cause and delivers all items again from the first. After two restarts in pages
+// it requests the list without a limit, which cannot expire. With a nil restart it returns the
+// cause instead.
 //
-// Everything else is as in [Source.List]: items go to sink in order, and the list
-// counts only when ListAll returns nil.
+// Everything else is as in [Source.List]: items go to sink in order, and the list counts only
+// when ListAll returns nil.
 func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error, restart func(cause error)) (object.Page, error) {
 	if opts.Continue != "" {
 		return object.Page{}, fmt.Errorf("wire: a whole list begins with its first page; leave Continue empty")
@@ -35,40 +31,25 @@ func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, in *ob
 	if opts.Limit == 0 {
 		opts.Limit = defaultPage
 	}
-	for restarts := 0; ; {
-		page, expired, err := s.pages(ctx, opts, in, sink)
-		if expired && restart != nil {
-			restart(err)
-			if restarts++; restarts >= maxRestarts {
-				opts.Limit = 0
+	var pager object.Pager
+	for {
+		page, err := s.List(ctx, pager.Request(opts), in, sink)
+		if err != nil {
+			expired := pager.Pages > 0 && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
+			if !expired || restart == nil {
+				return object.Page{}, err
 			}
+			restart(err)
+			pager.Restart()
 			continue
 		}
-		return page, err
-	}
-}
-
-// pages reads pages until the last. expired says that a token was refused because it
-// is too old.
-func (s *Source[T]) pages(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (whole object.Page, expired bool, err error) {
-	for first := true; ; first = false {
-		page, err := s.List(ctx, opts, in, sink)
+		last, err := pager.Read(page)
 		if err != nil {
-			expired := !first && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
-			return object.Page{}, expired, err
+			return object.Page{}, err
 		}
-		if first {
-			whole = object.Page{Version: page.Version}
+		if last {
+			return object.Page{Version: pager.Version}, nil
 		}
-		// An empty page may have a next one (L07).
-		if page.Continue == "" {
-			return whole, false, nil
-		}
-		if page.Continue == opts.Continue {
-			return object.Page{}, false, corrupt("the server gives the same page again and again")
-		}
-		// The token says which version is meant (L05).
-		opts.Continue, opts.Version, opts.Match = page.Continue, "", ""
 	}
 }
 

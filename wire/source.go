@@ -52,13 +52,6 @@ type SourceOptions struct {
 	// a watch is read; a longer one is an object.ErrCorrupt. Defaults to 16 MiB, ten
 	// times what etcd stores by default.
 	FrameLimit int
-	// Idle is how long a watch may be silent before it ends with object.ErrIdle.
-	// Negative means for ever. Defaults to the watch's Timeout and 30 s more, for
-	// ever where it has none.
-	Idle time.Duration
-	// ListIdle is how long the body of a list may be silent before the list fails
-	// with object.ErrIdle. Negative means for ever. Defaults to 60 s.
-	ListIdle time.Duration
 	// Retries is how often a request is sent again by itself before List or Watch
 	// return its error. Defaults to 0, since whoever mirrors a resource backs off
 	// in its own way, and shows that it does.
@@ -74,9 +67,6 @@ func (o SourceOptions) withDefaults() SourceOptions {
 	}
 	if o.FrameLimit == 0 {
 		o.FrameLimit = 16 << 20
-	}
-	if o.ListIdle == 0 {
-		o.ListIdle = time.Minute
 	}
 	return o
 }
@@ -104,6 +94,9 @@ func (o SourceOptions) Valid() error {
 //
 // A Source holds no connection and no goroutine; a stream from Watch does, until it
 // is closed or its context ends. All methods may be called from any goroutine.
+//
+// A list or watch waits for the server as long as its context allows. The reflector ends
+// one that is silent for too long (W13); other callers set a deadline on the context.
 type Source[T any] struct {
 	client   *Client
 	resource Resource[T]
@@ -297,32 +290,4 @@ func (s *Source[T]) kinds(call Call, kind, partial string) kindCheck {
 // seconds writes a duration as the API wants it, rounded up.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
-}
-
-// idleReader ends a read that brings nothing for too long by ending the context of
-// the request. Time in which nobody reads does not count, so that a slow receiver is
-// not taken for a silent server.
-type idleReader struct {
-	r     io.Reader
-	idle  time.Duration
-	timer *time.Timer
-}
-
-// newIdleReader returns r itself where there is no deadline.
-func newIdleReader(r io.Reader, idle time.Duration, end context.CancelCauseFunc) io.Reader {
-	if idle <= 0 {
-		return r
-	}
-	timer := time.AfterFunc(idle, func() {
-		end(fmt.Errorf("%w: nothing for %v", object.ErrIdle, idle))
-	})
-	timer.Stop()
-	return &idleReader{r: r, idle: idle, timer: timer}
-}
-
-// Read reads within the deadline.
-func (r *idleReader) Read(p []byte) (int, error) {
-	r.timer.Reset(r.idle)
-	defer r.timer.Stop()
-	return r.r.Read(p)
 }

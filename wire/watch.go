@@ -10,14 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/tarnproject/tarn/object"
 )
-
-// idleBeyond is how long after the server should have ended a watch it counts as
-// silent (W13).
-const idleBeyond = 30 * time.Second
 
 // Watch opens a watch. It returns once the server has agreed to it: a refusal, be it
 // a 410, is an [*Error] (W08).
@@ -28,8 +23,8 @@ const idleBeyond = 30 * time.Second
 // decoded comes with its Err, and the stream goes on. An event of an unknown type comes
 // without Kind, Bookmark and Err (W21). What the stream ends with
 // is an object.ErrCorrupt for a frame that is broken, too long or cut off (W20), an
-// object.ErrWrongKind for an object of another kind, an object.ErrIdle after a silence
-// (W13), io.EOF for an end in order, and otherwise what the network said.
+// object.ErrWrongKind for an object of another kind, io.EOF for an end in order, and
+// otherwise what the network said.
 func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
 	r, err := s.request(VerbWatch, opts.Selection, watchQuery(opts))
 	if err != nil {
@@ -41,10 +36,6 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *obj
 	if err != nil {
 		end(nil)
 		return nil, err
-	}
-	idle := s.opts.Idle
-	if idle == 0 && opts.Timeout > 0 {
-		idle = opts.Timeout + idleBeyond
 	}
 	st := &stream[T]{
 		ctx: ctx, bodyCtx: bodyCtx, end: end, body: body, call: r.Call(),
@@ -64,7 +55,7 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *obj
 	if s.opts.Lazy {
 		st.parallel = 1
 	}
-	frames := c.frames(newIdleReader(body, idle, end), s.opts.FrameLimit)
+	frames := c.frames(body, s.opts.FrameLimit)
 	go st.receive(frames)
 	return st, nil
 }
@@ -212,7 +203,7 @@ func (st *stream[T]) fail(err error) error {
 	case errors.Is(context.Cause(st.bodyCtx), errStreamClosed):
 		st.final = &TransportError{Call: st.call, Err: errStreamClosed, Attempts: 1}
 	default:
-		st.final = failed(st.ctx, st.bodyCtx, st.call, err)
+		st.final = failed(st.ctx, st.call, err)
 	}
 	st.end(nil)
 	return st.final

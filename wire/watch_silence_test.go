@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 )
 
 // pipeBody is a body that arrives as the test writes it. It ends with its request.
@@ -51,25 +52,66 @@ func pipeSource(t testing.TB, e Encoding, opts SourceOptions) (*Source[*corev1.P
 	return sourceOf(t, c, podsAs(e), opts), pieces
 }
 
-// W13: silence beyond the server's own timeout ends the stream, and what came before
-// it is delivered. A receiver that takes its time is no silence.
+// received is a sink that counts changes and may take its time for each batch.
+type received struct {
+	changes int
+	delay   time.Duration
+}
+
+func (r *received) Apply(b *object.Batch[*corev1.Pod]) error {
+	<-time.After(r.delay)
+	for _, c := range b.Changes {
+		if c.List == nil {
+			r.changes++
+		}
+	}
+	return nil
+}
+
+func (r *received) Held(object.Key, object.UID, object.Version) bool { return false }
+
+// runReflector runs a reflector on a source until it backs off, and returns its status. The list is
+// that of the source, or an empty one.
+func runReflector(t *testing.T, src *Source[*corev1.Pod], list bool, sink *received, opts reflector.Options[*corev1.Pod]) reflector.Status {
+	t.Helper()
+	from := reflector.SourceFuncs[*corev1.Pod]{
+		ListFunc: func(context.Context, object.ListOptions, *object.Intake[*corev1.Pod], func(object.Item[*corev1.Pod]) error) (object.Page, error) {
+			return object.Page{Version: "1"}, nil
+		},
+		WatchFunc: src.Watch,
+	}
+	if list {
+		from.ListFunc = src.List
+	}
+	opts.Streaming = reflector.StreamingOff
+	opts.Rand = func() float64 { return 0 }
+	r := must(reflector.New[*corev1.Pod](from, sink, opts))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	for r.Status().State != reflector.BackingOff {
+		if err := r.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer r.Step(ctx)
+	defer cancel()
+	return r.Status()
+}
+
+// W13: silence beyond the server's own timeout ends the watch, after what came before it has
+// been delivered. The reflector's watchdog covers any source.
 func TestW13_ASilentStreamEnds(t *testing.T) {
 	for _, e := range encodings {
 		synctest.Test(t, func(t *testing.T) {
 			src, pieces := pipeSource(t, e, SourceOptions{})
-			st := must(src.Watch(t.Context(), object.WatchOptions{Timeout: time.Minute}, nil))(t)
-			defer st.Close()
 			start := time.Now()
 			time.AfterFunc(50*time.Second, func() { pieces <- podEvents(e, 1) })
-			if events, err := st.Next(); err != nil || len(events) != 1 {
-				t.Fatalf("%d events, err %v", len(events), err)
+			sink := &received{}
+			s := runReflector(t, src, false, sink, reflector.Options[*corev1.Pod]{MinWatchTimeout: time.Minute})
+			if !errors.Is(s.Cause, object.ErrIdle) || sink.changes != 1 {
+				t.Errorf("%s: %d changes, then %v", e, sink.changes, s.Cause)
 			}
-			_, err := st.Next()
-			if !errors.Is(err, object.ErrIdle) {
-				t.Errorf("%s: %v", e, err)
-			}
-			if silent := time.Since(start) - 50*time.Second; silent != 90*time.Second {
-				t.Errorf("%s: ended after %v of silence, want the timeout and 30 s", e, silent)
+			if lasted := time.Since(start); lasted != 90*time.Second {
+				t.Errorf("%s: ended after %v, want the timeout and 30 s", e, lasted)
 			}
 		})
 	}
@@ -77,29 +119,24 @@ func TestW13_ASilentStreamEnds(t *testing.T) {
 
 func TestW13_ASlowReceiverIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, pieces := pipeSource(t, Protobuf, SourceOptions{Idle: time.Minute, Window: 1})
-		st := must(src.Watch(t.Context(), object.WatchOptions{}, nil))(t)
-		defer st.Close()
-		pieces <- podEvents(Protobuf, 30) // more than the window holds
-		<-time.After(time.Hour)
-		for n := 0; n < 30; {
-			events, err := st.Next()
-			if err != nil {
-				t.Fatalf("after %d events: %v", n, err)
-			}
-			n += len(events)
+		src, pieces := pipeSource(t, Protobuf, SourceOptions{Window: 1})
+		go func() { pieces <- podEvents(Protobuf, 30) }() // more than the window holds
+		sink := &received{delay: time.Hour}
+		s := runReflector(t, src, false, sink, reflector.Options[*corev1.Pod]{Silence: time.Minute})
+		if !errors.Is(s.Cause, object.ErrIdle) || sink.changes != 30 || s.Counts.Watches != 1 {
+			t.Errorf("%d changes of %d watches, then %v", sink.changes, s.Counts.Watches, s.Cause)
 		}
 	})
 }
 
-func TestListGoesSilent(t *testing.T) {
+func TestW13_AListThatGoesSilentEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, pieces := pipeSource(t, JSON, SourceOptions{})
 		go func() { pieces <- wireBytes(JSON, podList(3))[:500] }()
 		start := time.Now()
-		_, _, err := collect(src, nil)
-		if !errors.Is(err, object.ErrIdle) || time.Since(start) != time.Minute {
-			t.Errorf("%v after %v", err, time.Since(start))
+		s := runReflector(t, src, true, &received{}, reflector.Options[*corev1.Pod]{ListSilence: time.Minute})
+		if !errors.Is(s.Cause, object.ErrIdle) || time.Since(start) != time.Minute {
+			t.Errorf("%v after %v", s.Cause, time.Since(start))
 		}
 	})
 }

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type options = reflector.Options[*thing]
 
-// rig is a reflector that runs between a server and a store.
-type rig struct {
+// fixture is a reflector that runs between a server and a store.
+type fixture struct {
 	*reflector.Reflector[*thing]
 	t     *testing.T
 	srv   *server
@@ -32,7 +32,7 @@ type rig struct {
 	store *store.Store[*thing]
 
 	mu      sync.Mutex
-	changes []string     // what the store made of the batches
+	changes []string     // the changes that the store reported
 	back    []string     // changes to an older version, outside of a list of a new epoch
 	errs    []error      // what OnError got
 	applied []error      // errors of Apply
@@ -41,12 +41,9 @@ type rig struct {
 	halt    func()
 }
 
-// within runs a test in a bubble of virtual time.
-func within(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) }
-
 // start runs a reflector on the server until the test ends. Waits are not random: the
 // first takes 0.8 seconds.
-func start(t *testing.T, srv *server, opts options) *rig {
+func start(t *testing.T, srv *server, opts options) *fixture {
 	t.Helper()
 	r := prepare(t, srv, opts)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,10 +70,10 @@ func start(t *testing.T, srv *server, opts options) *rig {
 	return r
 }
 
-// prepare makes a rig that nobody runs.
-func prepare(t *testing.T, srv *server, opts options) *rig {
+// prepare makes a fixture whose reflector is not started.
+func prepare(t *testing.T, srv *server, opts options) *fixture {
 	t.Helper()
-	r := &rig{t: t, srv: srv}
+	r := &fixture{t: t, srv: srv}
 	r.store = store.Must(store.New(things, store.Options[*thing]{}))
 	fifo, err := delta.New(things, delta.Options[*thing]{Known: r.store})
 	if err != nil {
@@ -103,7 +100,7 @@ func prepare(t *testing.T, srv *server, opts options) *rig {
 	return r
 }
 
-func (r *rig) apply(b *object.Batch[*thing]) {
+func (r *fixture) apply(b *object.Batch[*thing]) {
 	afresh := false
 	for i := range b.Changes {
 		if l := b.Changes[i].List; l != nil && l.Epoch != r.epoch {
@@ -128,14 +125,14 @@ func (r *rig) apply(b *object.Batch[*thing]) {
 	}
 }
 
-// pass lets time pass, and everything come to rest.
-func pass(d time.Duration) {
+// advance advances the virtual time and waits until every goroutine is blocked.
+func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// told returns the store's changes since the last call.
-func (r *rig) told() []string {
+// takeChanges returns the store's changes since the last call.
+func (r *fixture) takeChanges() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.changes
@@ -144,7 +141,7 @@ func (r *rig) told() []string {
 }
 
 // lastErr returns what OnError got last.
-func (r *rig) lastErr() *reflector.Error {
+func (r *fixture) lastErr() *reflector.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.errs) == 0 {
@@ -157,14 +154,14 @@ func (r *rig) lastErr() *reflector.Error {
 	return e
 }
 
-func (r *rig) state() string {
+func (r *fixture) state() string {
 	snap := r.store.Snapshot()
 	defer snap.Release()
 	return describe(slices.Collect(snap.All()))
 }
 
 // mirrors checks that the store is what the server is, at its version.
-func (r *rig) mirrors() {
+func (r *fixture) mirrors() {
 	r.t.Helper()
 	synctest.Wait()
 	if got, want := r.state(), r.srv.state(); got != want {
@@ -178,7 +175,7 @@ func (r *rig) mirrors() {
 }
 
 // in checks the state.
-func (r *rig) in(want reflector.State) reflector.Status {
+func (r *fixture) in(want reflector.State) reflector.Status {
 	r.t.Helper()
 	s := r.Status()
 	if s.State != want {
@@ -188,7 +185,7 @@ func (r *rig) in(want reflector.State) reflector.Status {
 }
 
 // live checks that changes arrive and all is well.
-func (r *rig) live() reflector.Status {
+func (r *fixture) live() reflector.Status {
 	r.t.Helper()
 	s := r.in(reflector.Watching)
 	if !s.Live() || s.Cause != nil || s.Failing {
@@ -198,7 +195,7 @@ func (r *rig) live() reflector.Status {
 }
 
 // requests checks what was asked of the server since the last call.
-func (r *rig) requests(want ...string) {
+func (r *fixture) requests(want ...string) {
 	r.t.Helper()
 	if got := r.srv.asked(); !slices.Equal(got, want) {
 		r.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
@@ -206,17 +203,17 @@ func (r *rig) requests(want ...string) {
 }
 
 // ended checks how often requests ended for a reason.
-func (r *rig) ended(reason reflector.Reason, want int64) {
+func (r *fixture) ended(reason reflector.Reason, want int64) {
 	r.t.Helper()
 	if got := r.Status().Counts.Ended[reason]; got != want {
 		r.t.Errorf("ended %q %d times, want %d", reason, got, want)
 	}
 }
 
-func (r *rig) changesAre(want ...string) {
+func (r *fixture) changesAre(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	if got := r.told(); !slices.Equal(got, want) {
+	if got := r.takeChanges(); !slices.Equal(got, want) {
 		r.t.Errorf("changes:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }

@@ -1,0 +1,56 @@
+package object
+
+import "fmt"
+
+// maxRestarts is how often a list is restarted in pages before it is requested without a limit.
+const maxRestarts = 2
+
+// Pager follows the pages of one list. The zero Pager asks for the first page. It belongs to the
+// goroutine that reads the list.
+//
+// A list whose continue token expires starts again from its first page (L06). After two restarts
+// it is requested without a limit, which cannot expire.
+type Pager struct {
+	// Pages is the number of pages read since the list last started.
+	Pages int
+	// Version is the version of the whole list, which is that of its first page: a watch from
+	// there reports what changed while later pages were read.
+	Version Version
+	// Restarts counts the continue tokens that expired.
+	Restarts int
+
+	token string
+}
+
+// Request returns the options of the next page, given those of the first. A continue token
+// stands for the version, so a request has one or the other (L05).
+func (p *Pager) Request(first ListOptions) ListOptions {
+	if p.Unlimited() {
+		first.Limit = 0
+	}
+	if p.token != "" {
+		first.Continue, first.Version, first.Match = p.token, "", ""
+	}
+	return first
+}
+
+// Read records a page and reports whether it was the last. An empty page may have a successor
+// (L07), but a page that continues with its own token is an [ErrCorrupt].
+func (p *Pager) Read(page Page) (last bool, err error) {
+	if page.Continue != "" && page.Continue == p.token {
+		return false, fmt.Errorf("%w: a page has its own continue token", ErrCorrupt)
+	}
+	if p.Pages++; p.Pages == 1 {
+		p.Version = page.Version
+	}
+	p.token = page.Continue
+	return p.token == "", nil
+}
+
+// Restart discards the pages because a continue token expired. The next request is for the
+// first page.
+func (p *Pager) Restart() { *p = Pager{Restarts: p.Restarts + 1} }
+
+// Unlimited reports whether the list is requested without a limit, because too many continue
+// tokens expired.
+func (p *Pager) Unlimited() bool { return p.Restarts > maxRestarts }

@@ -9,7 +9,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// over sends a request to the server's address, with a Host of its own.
+// over sends a request to the server's address with the given Host header.
 func over(t *testing.T, s *apiserver.Server, method, path, host string, headers ...string) (code int, body string) {
 	t.Helper()
 	req := must(http.NewRequestWithContext(t.Context(), method, s.Config().Host+path, nil))
@@ -25,7 +25,7 @@ func over(t *testing.T, s *apiserver.Server, method, path, host string, headers 
 	return resp.StatusCode, string(must(io.ReadAll(resp.Body)))
 }
 
-func TestAHostThatIsNotThisMachineIsRefused(t *testing.T) {
+func TestUnknownHostsAreRejected(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", AllowedHosts: []string{"api.example"}})
 	for host, want := range map[string]int{
 		"": 200, "localhost": 200, "127.0.0.1:1": 200, "[::1]:6443": 200, "api.example": 200, "API.example.:443": 200,
@@ -42,7 +42,7 @@ func TestAHostThatIsNotThisMachineIsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsOfOtherSitesChangeNothing(t *testing.T) {
+func TestCrossOriginWritesAreRejected(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", Admin: true})
 	self := s.Config().Host
 	for _, c := range []struct {
@@ -54,13 +54,13 @@ func TestRequestsOfOtherSitesChangeNothing(t *testing.T) {
 		{http.MethodPost, "/tarn/compact", []string{"Origin", self}, 200},
 		{http.MethodPost, "/tarn/compact", []string{"Sec-Fetch-Site", "same-origin", "Origin", self}, 200},
 		{http.MethodPost, "/tarn/compact", []string{"Sec-Fetch-Site", "none"}, 200},
-		{http.MethodGet, "/tarn/faults", []string{"Sec-Fetch-Site", "cross-site"}, 200}, // the browser keeps the answer from the page
+		{http.MethodGet, "/tarn/faults", []string{"Sec-Fetch-Site", "cross-site"}, 200}, // the browser hides the response from the page
 		{http.MethodPost, "/tarn/compact", []string{"Origin", "http://evil.example"}, 403},
 		{http.MethodPost, "/tarn/compact", []string{"Origin", "null"}, 403},
 		{http.MethodPost, "/tarn/compact", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{http.MethodPost, "/tarn/compact", []string{"Sec-Fetch-Site", "same-site", "Origin", "http://127.0.0.1:1"}, 403},
 		{http.MethodDelete, "/tarn/faults", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		// A body without a type needs no preflight either.
+		// A request without a Content-Type needs no preflight.
 		{http.MethodPost, "/api/v1/namespaces", []string{"Sec-Fetch-Site", "cross-site"}, 403},
 	} {
 		if code, body := over(t, s, c.method, c.path, "", c.headers...); code != c.want {
@@ -69,7 +69,7 @@ func TestRequestsOfOtherSitesChangeNothing(t *testing.T) {
 	}
 }
 
-func TestTheCertificateNamesTheAllowedHosts(t *testing.T) {
+func TestTheCertificateContainsTheAllowedHosts(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, AllowedHosts: []string{"api.example"}})
 	cfg := s.Config()
 	cfg.ServerName = "api.example"

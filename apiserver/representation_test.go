@@ -15,7 +15,7 @@ import (
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-func TestTablesShowWhatPeopleLookAt(t *testing.T) {
+func TestTableColumnsOfCommonKinds(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	p := pod("web")
 	p.Spec.NodeName, p.Status.Phase = "n1", corev1.PodRunning
@@ -43,7 +43,7 @@ func TestTablesShowWhatPeopleLookAt(t *testing.T) {
 		for _, c := range table.Rows[0].Cells {
 			cells = append(cells, field(c))
 		}
-		begin, end, _ := strings.Cut(want, "…") // what stands there is the age
+		begin, end, _ := strings.Cut(want, "…") // … stands for the age
 		if got := strings.Join(cells, " "); !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
@@ -70,7 +70,7 @@ func TestTablesShowWhatPeopleLookAt(t *testing.T) {
 	}
 }
 
-func TestLongAnswersAreCompressedForThoseWhoAccept(t *testing.T) {
+func TestLongResponsesAreCompressedIfAccepted(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	big := pod("big")
 	big.Annotations = map[string]string{"fill": strings.Repeat("abc", 70_000)}
@@ -89,11 +89,11 @@ func TestLongAnswersAreCompressedForThoseWhoAccept(t *testing.T) {
 		t.Errorf("got %d bytes, want %d", len(raw), len(plain.raw))
 	}
 	if short := do(t, s, http.MethodGet, "/api/v1/nodes", "", "Accept-Encoding", "gzip"); short.header.Get("Content-Encoding") != "" {
-		t.Errorf("a short answer: %v", short.header)
+		t.Errorf("short response: %v", short.header)
 	}
 }
 
-func TestOtherFormsOfRequestsAndAnswers(t *testing.T) {
+func TestContentNegotiation(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	yaml := do(t, s, http.MethodPost, pods, "metadata:\n  name: a\nspec:\n  nodeName: n1\n", "Content-Type", "application/yaml", "Accept", "application/yaml")
 	if yaml.code != http.StatusCreated || !strings.Contains(yaml.raw, "\n  nodeName: n1\n") {

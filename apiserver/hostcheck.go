@@ -9,21 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The server authenticates no client, so that a web page in a browser of this machine
-// must not get to it: neither by a host name of the page's own that resolves to this
-// machine (checkHost) nor by a request from its own origin to this one (checkOrigin).
+// The server authenticates no client, so a web page open in a browser on this machine must
+// not be able to reach it, neither through a DNS name that resolves to this machine
+// (checkHost) nor through a cross-origin request (checkOrigin).
 
-// checkHost refuses requests to the server's address by a name that is not this machine's.
-// Connections in memory come from the same process and have any Host.
+// checkHost rejects requests whose Host header is not a name of this machine. In-memory
+// connections come from the same process and may use any Host.
 func (s *Server) checkHost(req *http.Request) error {
 	if _, memory := req.Context().Value(http.LocalAddrContextKey).(memoryAddr); memory || hostcheck.Trusted(req.Host, s.hosts) {
 		return nil
 	}
-	return notAdmitted(fmt.Sprintf("the Host %q is not a name of this machine; a server with this name in Options.AllowedHosts accepts it", req.Host))
+	return notAdmitted(fmt.Sprintf("host %q is not allowed; add it to Options.AllowedHosts", req.Host))
 }
 
-// checkOrigin refuses requests that change something and that a browser sent for a page of
-// another origin. Other clients send neither Origin nor Sec-Fetch-Site.
+// checkOrigin rejects cross-origin writes sent by a browser. Other clients send neither
+// Origin nor Sec-Fetch-Site.
 func checkOrigin(req *http.Request) error {
 	var protection http.CrossOriginProtection
 	if err := protection.Check(req); err != nil {

@@ -12,24 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Definition describes a custom resource. Resource alone is enough.
+// Definition describes a custom resource. Only Resource is required.
 type Definition struct {
 	object.Resource
-	// Versions are served besides that of Resource; all show the same objects. Defaults
-	// to none.
+	// Versions are served in addition to Resource.Version; all serve the same objects.
+	// Defaults to none.
 	Versions []string
-	// Singular is the name of one. Defaults to the kind in lower case.
+	// Singular defaults to the kind in lower case.
 	Singular string
-	// ShortNames and Categories are for kubectl. They default to none.
+	// ShortNames and Categories are for kubectl. Default to none.
 	ShortNames, Categories []string
-	// Status says that there is a status subresource, so that status and the rest are
-	// written apart. Defaults to none.
+	// Status enables the status subresource: status and everything else are then written
+	// separately. Defaults to false.
 	Status bool
-	// Scale says that there is a scale subresource for spec.replicas and
-	// status.replicas. Defaults to none.
+	// Scale enables the scale subresource on spec.replicas and status.replicas. Defaults to
+	// false.
 	Scale bool
-	// SelectableFields are those that field selectors may name besides name and
-	// namespace, such as "spec.colour". Defaults to none.
+	// SelectableFields may be used in field selectors in addition to metadata.name and
+	// metadata.namespace, for example "spec.colour". Defaults to none.
 	SelectableFields []string
 
 	columns []column
@@ -38,9 +38,9 @@ type Definition struct {
 func (d Definition) kinds() ([]*kind, error) {
 	switch {
 	case d.Resource.Resource == "" || d.Kind == "" || d.Version == "" || d.Group == "":
-		return nil, fmt.Errorf("apiserver: a definition needs group, version, resource and kind, and %+v lacks one", d.Resource)
+		return nil, fmt.Errorf("apiserver: definition %+v: group, version, resource and kind are required", d.Resource)
 	case d.Resource.Resource != strings.ToLower(d.Resource.Resource):
-		return nil, fmt.Errorf("apiserver: the plural %q must be in lower case", d.Resource.Resource)
+		return nil, fmt.Errorf("apiserver: resource name %q must be lower case", d.Resource.Resource)
 	}
 	var kinds []*kind
 	for _, v := range append([]string{d.Version}, d.Versions...) {
@@ -56,13 +56,13 @@ func (d Definition) kinds() ([]*kind, error) {
 			k.scale = &scalePaths{spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}}
 		}
 		kinds = append(kinds, k)
-		k.home = kinds[0]
+		k.storage = kinds[0]
 	}
 	return kinds, nil
 }
 
-// Define serves a custom resource from now on. Objects that a resource of that name has
-// already are kept.
+// Define starts serving a custom resource, or replaces its definition and keeps its
+// objects.
 func (s *Server) Define(d Definition) error {
 	kinds, err := d.kinds()
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *Server) Define(d Definition) error {
 		if old[0].typed {
 			return fmt.Errorf("apiserver: %v is a built-in resource", gr)
 		}
-		// The storage knows the objects by their first home.
-		home := old[0].home
+		// Existing objects are stored under the kind that was defined first.
+		storage := old[0].storage
 		for _, k := range kinds {
-			k.home = home
+			k.storage = storage
 		}
 	}
 	s.catalog.drop(gr)
@@ -85,24 +85,24 @@ func (s *Server) Define(d Definition) error {
 	return nil
 }
 
-// Undefine deletes the objects of a custom resource and stops serving it: its watches are
-// told of the deletions and end, and requests are answered with 404.
-func (s *Server) Undefine(group, resource string) { s.settle(s.undefine(group, resource)...) }
+// Undefine deletes all objects of a custom resource and stops serving it. Its watches
+// receive the deletions and end; later requests get 404.
+func (s *Server) Undefine(group, resource string) { s.processGC(s.undefine(group, resource)...) }
 
-// undefine is Undefine without what follows from the deletions, which it returns.
-func (s *Server) undefine(group, resource string) (more []consequence) {
+// undefine is Undefine without garbage collection. It returns the deletions to process.
+func (s *Server) undefine(group, resource string) (more []gcItem) {
 	for _, k := range s.catalog.drop(schema.GroupResource{Group: group, Resource: resource}) {
-		if !k.stored() {
+		if !k.isStorage() {
 			continue
 		}
 		for _, r := range s.storage.remove(k) {
-			more = append(more, consequence{kind: k, old: r, rec: r, gone: true})
+			more = append(more, gcItem{kind: k, old: r, rec: r, deleted: true})
 		}
 	}
 	return more
 }
 
-// definitions is the resource of CustomResourceDefinitions.
+// definitions returns the kind CustomResourceDefinition.
 func definitions() *kind {
 	k := &kind{
 		Resource: object.Resource{
@@ -110,13 +110,13 @@ func definitions() *kind {
 		},
 		singular: "customresourcedefinition", shortNames: []string{"crd", "crds"}, categories: []string{"api-extensions"}, status: true,
 	}
-	k.home = k
+	k.storage = k
 	return k
 }
 
-// parseDefinition reads a CustomResourceDefinition.
+// parseDefinition converts a CustomResourceDefinition.
 func parseDefinition(obj runtime.Object) (Definition, error) {
-	u := obj.(*unstructured.Unstructured) // as all objects without a Go type
+	u := obj.(*unstructured.Unstructured) // like all kinds without a Go type
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(u.Object, fields...)
 		return s
@@ -157,7 +157,8 @@ func parseDefinition(obj runtime.Object) (Definition, error) {
 	return d, nil
 }
 
-// subresources reads what the stored version says of them, of columns and of fields.
+// subresources reads subresources, printer columns and selectable fields of the storage
+// version.
 func (d *Definition) subresources(version map[string]any) {
 	_, d.Status, _ = unstructured.NestedFieldNoCopy(version, "subresources", "status")
 	_, d.Scale, _ = unstructured.NestedFieldNoCopy(version, "subresources", "scale")
@@ -189,15 +190,15 @@ func invalidDefinition(u *unstructured.Unstructured, why string) error {
 	return err
 }
 
-// establish serves what a CustomResourceDefinition that was just written defines, and
-// gives it the conditions that clients wait for.
+// establish sets the status and conditions that clients of a CustomResourceDefinition wait
+// for.
 func establish(obj runtime.Object, now string) {
 	u := obj.(*unstructured.Unstructured)
 	condition := func(kind, reason, message string) any {
 		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 	}
 	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion"); !found {
-		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // there is a spec
+		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
 	}
 	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
 	var stored []any

@@ -24,7 +24,7 @@ func uidOf(t testing.TB, s *apiserver.Server, cm *corev1.ConfigMap) types.UID {
 	return must(s.Create(cm)).(*corev1.ConfigMap).UID
 }
 
-// adopt gives a config map an owner that is created already.
+// adopt sets an existing config map as the owner of another.
 func adopt(t testing.TB, s *apiserver.Server, name string, by *corev1.ConfigMap) {
 	t.Helper()
 	cm := must(s.Get(corev1.SchemeGroupVersion.WithResource("configmaps"), object.Key{Namespace: "default", Name: name})).(*corev1.ConfigMap).DeepCopy()
@@ -32,7 +32,7 @@ func adopt(t testing.TB, s *apiserver.Server, name string, by *corev1.ConfigMap)
 	must(s.Update(cm))
 }
 
-func TestForegroundDeletionOfAnOwnershipCycleEnds(t *testing.T) {
+func TestForegroundDeletionOfAnOwnershipCycleTerminates(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan} {
 			s := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
@@ -46,14 +46,14 @@ func TestForegroundDeletionOfAnOwnershipCycleEnds(t *testing.T) {
 				owner := names[(i+n-1)%n]
 				adopt(t, s, name, owned(name, "ConfigMap", owner, uids[owner]))
 			}
-			// A tail that the ring does not depend on.
+			// An object that depends on the cycle, but not the other way round.
 			fill(t, s, owned("tail", "ConfigMap", names[n-1], uids[names[n-1]]))
 			if err := clientset(t, s).CoreV1().ConfigMaps("default").Delete(t.Context(), names[0], metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 				t.Fatal(err)
 			}
 			left := get(t, s, configMaps).names()
 			if want := n; policy == metav1.DeletePropagationOrphan {
-				if len(left) != want { // all but the one that was deleted, and the tail
+				if len(left) != want { // all except the deleted one and the tail
 					t.Errorf("a ring of %d, %s: left are %v", n, policy, left)
 				}
 			} else if len(left) != 0 {
@@ -63,7 +63,7 @@ func TestForegroundDeletionOfAnOwnershipCycleEnds(t *testing.T) {
 	}
 }
 
-func TestForegroundDeletionOfARingWaitsForWhatIsOutsideIt(t *testing.T) {
+func TestForegroundDeletionOfACycleWaitsForOtherDependents(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
 	uid := uidOf(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "self"}})
 	adopt(t, s, "self", owned("self", "ConfigMap", "self", uid))
@@ -100,7 +100,7 @@ func TestADeepChainOfOwnersIsCollected(t *testing.T) {
 	}
 }
 
-func TestADependentOfAnOwnerThatIsDeletedIsCollected(t *testing.T) {
+func TestDependentsOfDeletedOwnersAreCollected(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
 	if err := s.Define(apiserver.Definition{Resource: lakes}); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestADependentOfAnOwnerThatIsDeletedIsCollected(t *testing.T) {
 	shared := owned("shared", "ConfigMap", "lives", lives)
 	shared.OwnerReferences = append(shared.OwnerReferences, owned("x", "Pod", "nothing", "no-such-uid").OwnerReferences...)
 	create(shared)
-	// An owner of a kind that is not served may exist elsewhere.
+	// An owner whose kind is not served may exist elsewhere.
 	create(owned("unknown", "Unheard", "of", "some-uid"))
 	if left := get(t, s, configMaps).names(); strings.Join(left, " ") != "lives shared unknown" {
 		t.Errorf("left are %v", left)
@@ -126,7 +126,7 @@ func TestADependentOfAnOwnerThatIsDeletedIsCollected(t *testing.T) {
 	if refs := must(api.Get(t.Context(), "shared", metav1.GetOptions{})).OwnerReferences; len(refs) != 1 || refs[0].UID != lives {
 		t.Errorf("the owner that does not exist is still named: %v", refs)
 	}
-	// By an update, too.
+	// An update can add an owner as well.
 	adopted := must(api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "adopted"}}, metav1.CreateOptions{}))
 	adopted.OwnerReferences = owned("x", "Pod", "nothing", "no-such-uid").OwnerReferences
 	if _, err := api.Update(t.Context(), adopted, metav1.UpdateOptions{}); err != nil {
@@ -135,7 +135,7 @@ func TestADependentOfAnOwnerThatIsDeletedIsCollected(t *testing.T) {
 	if _, err := api.Get(t.Context(), "adopted", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("adopted by an owner that does not exist: %v", err)
 	}
-	// What belonged to a custom resource goes with it.
+	// Dependents of a custom object are deleted with its definition.
 	fill(t, s, lake("tarn"))
 	owner := must(s.Get(lakes.GVR(), object.Key{Namespace: "default", Name: "tarn"})).(metav1.Object)
 	fish := owned("fish", "Lake", "tarn", owner.GetUID())
@@ -147,7 +147,7 @@ func TestADependentOfAnOwnerThatIsDeletedIsCollected(t *testing.T) {
 	}
 }
 
-func TestAnOwnerWaitsNoLongerForADependentThatLetsGo(t *testing.T) {
+func TestAnOwnerIsReleasedWhenADependentDropsItsReference(t *testing.T) {
 	for name, patch := range map[string]string{
 		"unblocks": `[{"op":"replace","path":"/metadata/ownerReferences/0/blockOwnerDeletion","value":false}]`,
 		"leaves":   `[{"op":"remove","path":"/metadata/ownerReferences"}]`,
@@ -195,7 +195,7 @@ func TestDependentsCreatedWhileTheirOwnerIsDeletedAreCollected(t *testing.T) {
 	}
 }
 
-func TestCreatesThatRaceTheDeletionOfTheirNamespaceLeaveNothing(t *testing.T) {
+func TestCreatesRacingWithNamespaceDeletionLeaveNoObjects(t *testing.T) {
 	for _, anyNamespace := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{AnyNamespace: anyNamespace})
 		api := clientset(t, s).CoreV1()
@@ -221,7 +221,7 @@ func TestCreatesThatRaceTheDeletionOfTheirNamespaceLeaveNothing(t *testing.T) {
 			if _, err := api.Namespaces().Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the namespace: %v", err)
 			}
-			// Without a namespace to check, objects may well come after it.
+			// Without the namespace check, objects may be created later.
 			if left := get(t, s, "/api/v1/namespaces/"+name+"/configmaps").names(); !anyNamespace && len(left) != 0 {
 				t.Errorf("left in a namespace that is deleted: %v", left)
 			}

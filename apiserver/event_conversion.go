@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Events are served in two groups, by different names of their fields, and stored once, as
-// those of the core group.
+// Events are served in the core group and in events.k8s.io with different field names. They
+// are stored once, as core events.
 
-// joinEvents makes the events of events.k8s.io/v1 those of the core group.
+// joinEvents makes core events the storage kind of events.k8s.io/v1.
 func joinEvents(kinds []*kind) {
 	var core *kind
 	for _, k := range kinds {
@@ -22,15 +22,15 @@ func joinEvents(kinds []*kind) {
 	}
 	for _, k := range kinds {
 		if core != nil && k.GVK() == eventsv1.SchemeGroupVersion.WithKind("Event") {
-			k.home = core
+			k.storage = core
 		}
 	}
 }
 
-// toHome converts an object of the kind to the one that is stored. Except for events they
-// differ in their version alone, which it sets.
-func (k *kind) toHome(obj runtime.Object) runtime.Object {
-	if e, ok := obj.(*eventsv1.Event); ok && !k.stored() {
+// toStorage converts an object to its storage kind. Except for events, only apiVersion
+// differs.
+func (k *kind) toStorage(obj runtime.Object) runtime.Object {
+	if e, ok := obj.(*eventsv1.Event); ok && !k.isStorage() {
 		core := &corev1.Event{
 			ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Related: e.Related, Reason: e.Reason, Message: e.Note, Type: e.Type, Action: e.Action,
 			Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
@@ -41,11 +41,11 @@ func (k *kind) toHome(obj runtime.Object) runtime.Object {
 		}
 		obj = core
 	}
-	obj.GetObjectKind().SetGroupVersionKind(k.home.GVK())
+	obj.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
 	return obj
 }
 
-// eventOf shows a stored event in events.k8s.io/v1. It shares parts with it.
+// eventOf converts a stored event to events.k8s.io/v1. The result shares memory with e.
 func eventOf(e *corev1.Event) *eventsv1.Event {
 	out := &eventsv1.Event{
 		ObjectMeta: e.ObjectMeta, Regarding: e.InvolvedObject, Related: e.Related, Reason: e.Reason, Note: e.Message, Type: e.Type, Action: e.Action,
@@ -59,15 +59,15 @@ func eventOf(e *corev1.Event) *eventsv1.Event {
 	return out
 }
 
-// eventNames are the fields of events.k8s.io/v1 by those of the core group.
+// eventNames maps field names of events.k8s.io/v1 to those of core events.
 var eventNames = map[string]string{
 	"regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent", "deprecatedSource": "source",
 	"deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
 }
 
-// homeField is the name in the stored kind of a field of this one.
-func (k *kind) homeField(path string) string {
-	if first, rest, more := strings.Cut(path, "."); k.Kind == "Event" && !k.stored() && eventNames[first] != "" {
+// storageField translates a field path to the storage kind.
+func (k *kind) storageField(path string) string {
+	if first, rest, more := strings.Cut(path, "."); k.Kind == "Event" && !k.isStorage() && eventNames[first] != "" {
 		if path = eventNames[first]; more {
 			path += "." + rest
 		}
@@ -75,15 +75,15 @@ func (k *kind) homeField(path string) string {
 	return path
 }
 
-// homeTree makes what a client applied a tree of the stored kind.
-func (k *kind) homeTree(applied *unstructured.Unstructured) {
-	if k.typed && !k.stored() {
+// toStorageTree translates an apply configuration to the storage kind in place.
+func (k *kind) toStorageTree(applied *unstructured.Unstructured) {
+	if k.typed && !k.isStorage() {
 		for name, value := range applied.Object {
-			if home := k.homeField(name); home != name {
+			if field := k.storageField(name); field != name {
 				delete(applied.Object, name)
-				applied.Object[home] = value
+				applied.Object[field] = value
 			}
 		}
 	}
-	applied.SetGroupVersionKind(k.home.GVK())
+	applied.SetGroupVersionKind(k.storage.GVK())
 }

@@ -25,39 +25,39 @@ type stream struct {
 	w       http.ResponseWriter
 	watcher *watcher
 	frames  streaming.Encoder
-	strikes *streamFaults // what goes wrong in it
-	columns bool          // a table still has to name its columns
-	at      uint64        // everything up to this version has been told
+	faults  *streamFaults // faults of this watch
+	columns bool          // the next table must include column definitions
+	at      uint64        // all events up to this version were sent
 }
 
-// serveWatch opens a watch and writes its events until the client, the timeout, a fault
-// or the server ends it.
-func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) error {
+// serveWatch opens a watch and sends its events until the client, the timeout, a fault or
+// the server ends it.
+func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFaults) error {
 	opts, sel, err := s.listOptions(r, r.URL.Query())
 	if err != nil {
 		return err
 	}
-	if s.codecs.infos[r.rep.form].StreamSerializer == nil {
+	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
 		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
 	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts)
 	if errors.Is(err, errOver) {
 		return notServed()
 	}
-	// What only the storage finds out is told inside the stream.
-	gone := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+	// Errors found by the storage are sent inside the stream.
+	expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 	late := apierrors.IsTimeout(err)
-	if err != nil && (!gone && !late || s.opts.GoneAsStatus) {
+	if err != nil && (!expired && !late || s.opts.GoneAsStatus) {
 		return err
 	}
 	timeout := s.watchTimeout(opts)
 	limitWrites(w, timeout+watchGrace)
 	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
-	info := s.codecs.infos[r.rep.form].StreamSerializer
+	info := s.codecs.infos[r.rep.encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, strikes: &streamFaults{strikes: strikes, all: &s.faults, body: body},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, strikes strikes) 
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks); err != nil {
-		s.opts.Logger.Debug("a watch was cut", "uri", r.URL.RequestURI(), "error", err)
-		panic(http.ErrAbortHandler) // the connection is lost, not closed in order
+		s.opts.Logger.Debug("watch cut", "uri", r.URL.RequestURI(), "error", err)
+		panic(http.ErrAbortHandler) // drop the connection instead of closing it cleanly
 	}
 	return nil
 }
@@ -84,9 +84,9 @@ func (s *Server) watchTimeout(opts *internalversion.ListOptions) time.Duration {
 	return 30*time.Minute + rand.N(30*time.Minute)
 }
 
-// run writes events until the watch ends: nil when it ends in order.
-func (st *stream) run(ctx context.Context, w *watcher, start begin, bookmarks bool) error {
-	if err := st.strikes.due(st); err != nil {
+// run sends events until the watch ends. It returns nil for a clean end.
+func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool) error {
+	if err := st.faults.endIfDue(st); err != nil {
 		return ended(err)
 	}
 	if err := st.initial(w, start); err != nil {
@@ -104,7 +104,7 @@ func (st *stream) run(ctx context.Context, w *watcher, start begin, bookmarks bo
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return ended(st.periodic(w, bookmarks))
 			}
-			return nil // the client or the server went away
+			return nil // the client disconnected or the server stops
 		case <-marks.C:
 			err = st.periodic(w, bookmarks)
 		case <-w.wake:
@@ -119,19 +119,19 @@ func (st *stream) run(ctx context.Context, w *watcher, start begin, bookmarks bo
 	}
 }
 
-// periodic writes what has come and a bookmark, if they are wanted.
+// periodic sends pending events and a bookmark, if bookmarks are enabled.
 func (st *stream) periodic(w *watcher, bookmarks bool) error {
 	if !bookmarks || st.server.opts.NoBookmarks {
 		return nil
 	}
-	// Other resources may have moved the version without waking this watch.
+	// Other resources may have advanced the version without waking this watch.
 	if err := st.drain(w); err != nil {
 		return err
 	}
 	return st.bookmark(false)
 }
 
-// ended tells the ends in order from the cuts.
+// ended returns nil if err is a clean end of the watch.
 func ended(err error) error {
 	if errors.Is(err, errOver) {
 		return nil
@@ -139,18 +139,18 @@ func ended(err error) error {
 	return err
 }
 
-// initial writes what exists, and the mark after it.
-func (st *stream) initial(w *watcher, start begin) error {
+// initial sends the existing objects and the bookmark after them.
+func (st *stream) initial(w *watcher, start watchStart) error {
 	records := slices.DeleteFunc(start.initial, func(rec *record) bool { return !w.sel.matches(w.kind, rec) })
 	for i, rec := range records {
-		if i >= len(records)/2 && st.strikes.has(TruncateBody) {
+		if i >= len(records)/2 && st.faults.has(TruncateBody) {
 			break
 		}
-		if err := st.event(told{watch.Added, rec}); err != nil {
+		if err := st.event(watchEvent{watch.Added, rec}); err != nil {
 			return err
 		}
 	}
-	if st.strikes.has(TruncateBody) {
+	if st.faults.has(TruncateBody) {
 		if err := st.flush(); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (st *stream) initial(w *watcher, start begin) error {
 	return nil
 }
 
-// drain writes all that has come.
+// drain sends all pending events.
 func (st *stream) drain(w *watcher) error {
 	events, version, err := w.next()
 	for _, ev := range events {
@@ -176,13 +176,13 @@ func (st *stream) drain(w *watcher) error {
 	return err
 }
 
-// event writes one event, with the faults that are due.
-func (st *stream) event(ev told) error {
-	st.strikes.before()
+// event sends one event and applies faults that are due.
+func (st *stream) event(ev watchEvent) error {
+	st.faults.beforeEvent()
 	if err := st.write(ev.kind, ev.record); err != nil {
 		return err
 	}
-	return st.strikes.after(st, ev)
+	return st.faults.afterEvent(st, ev)
 }
 
 func (st *stream) write(kind watch.EventType, rec *record) error {
@@ -194,7 +194,7 @@ func (st *stream) write(kind watch.EventType, rec *record) error {
 	case "PartialObjectMetadata", "PartialObjectMetadataList":
 		obj = partial(rec, st.r.rep.in)
 	default:
-		raw, err := st.server.codecs.record(st.r.kind, st.r.rep.form, rec)
+		raw, err := st.server.codecs.record(st.r.kind, st.r.rep.encoding, rec)
 		if err != nil {
 			return err
 		}
@@ -203,9 +203,9 @@ func (st *stream) write(kind watch.EventType, rec *record) error {
 	return st.object(string(kind), obj)
 }
 
-// object writes an event about something that is not stored.
+// object sends an event with an object that is not stored.
 func (st *stream) object(kind string, obj runtime.Object) error {
-	raw, err := st.server.codecs.encode(representation{form: st.r.rep.form}, obj)
+	raw, err := st.server.codecs.encode(representation{encoding: st.r.rep.encoding}, obj)
 	if err != nil {
 		return err
 	}
@@ -216,17 +216,17 @@ func (st *stream) frame(kind string, raw []byte) error {
 	return st.frames.Encode(&metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: raw}})
 }
 
-// fail writes an error as the last event.
+// fail sends an ERROR event.
 func (st *stream) fail(err error) {
 	if st.object(string(watch.Error), statusOf(err)) == nil {
-		_ = st.flush() // the watch is over either way
+		_ = st.flush() // the watch ends either way
 	}
 }
 
-// bookmark tells the version up to which the watch has told everything.
+// bookmark sends a bookmark at the version up to which all events were sent.
 func (st *stream) bookmark(end bool) error {
-	if st.strikes.has(DropBookmarks) {
-		st.strikes.took(DropBookmarks)
+	if st.faults.has(DropBookmarks) {
+		st.faults.used(DropBookmarks)
 		return nil
 	}
 	obj := st.r.kind.empty()
@@ -234,7 +234,7 @@ func (st *stream) bookmark(end bool) error {
 	if end {
 		rec.meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	if !st.r.kind.stored() {
+	if !st.r.kind.isStorage() {
 		obj = st.r.kind.present(obj)
 	}
 	switch st.r.rep.as {
@@ -254,16 +254,16 @@ func (st *stream) flush() error {
 	return nil
 }
 
-// frameWriter is where frames go; a fault may shorten the next one.
+// frameWriter writes frames. A fault may corrupt the next one.
 type frameWriter struct {
-	w     io.Writer
-	spoil func([]byte) []byte
+	w       io.Writer
+	corrupt func([]byte) []byte
 }
 
-// Write passes the frame on.
+// Write implements [io.Writer].
 func (f *frameWriter) Write(p []byte) (int, error) {
-	if f.spoil != nil {
-		if _, err := f.w.Write(f.spoil(p)); err != nil {
+	if f.corrupt != nil {
+		if _, err := f.w.Write(f.corrupt(p)); err != nil {
 			return 0, err
 		}
 		return len(p), nil
@@ -271,7 +271,7 @@ func (f *frameWriter) Write(p []byte) (int, error) {
 	return f.w.Write(p)
 }
 
-// writeCloser gives a writer a Close that does nothing.
+// writeCloser adds a no-op Close.
 type writeCloser struct{ io.Writer }
 
 // Close implements [io.Closer].

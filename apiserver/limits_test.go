@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func patchMap(t testing.TB, s *apiserver.Server, media, body string) answer {
+func patchMap(t testing.TB, s *apiserver.Server, media, body string) response {
 	t.Helper()
 	return do(t, s, http.MethodPatch, configMaps+"/a", body, "Content-Type", media)
 }
 
-func TestAJSONPatchCannotGrowAnObjectWithoutBound(t *testing.T) {
+func TestJSONPatchGrowthIsLimited(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 1000)}})
 	const media = "application/json-patch+json"
-	// Each step doubles what is there.
+	// Each operation doubles the object.
 	var steps []string
 	for i := range 13 {
 		steps = append(steps, fmt.Sprintf(`{"op":"copy","from":"/data","path":"/data/c%d"}`, i))
@@ -28,7 +28,7 @@ func TestAJSONPatchCannotGrowAnObjectWithoutBound(t *testing.T) {
 	patchMap(t, s, media, "["+strings.Join(steps, ",")+"]").refused(t, http.StatusUnprocessableEntity, "Invalid", "")
 	patchMap(t, s, media, "["+strings.Repeat(`{"op":"test","path":"/kind","value":"ConfigMap"},`, 10_000)+`{"op":"remove","path":"/data"}]`).
 		refused(t, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "maximum operations in a JSON patch is 10000, got 10001")
-	// Moves are free, but a tree must not become deeper than what can be encoded.
+	// Moves copy nothing, but the tree must not become too deep to encode.
 	deep := strings.Repeat(`{"a":`, 4000) + "1" + strings.Repeat("}", 4000)
 	path := strings.Repeat("/a", 3999)
 	nested := `{"op":"add","path":"/x","value":` + deep + `}`
@@ -43,7 +43,7 @@ func TestAJSONPatchCannotGrowAnObjectWithoutBound(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatEtcdWouldRefuseIsRefused(t *testing.T) {
+func TestObjectsTooLargeForEtcdAreRejected(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	if err := s.Define(apiserver.Definition{Resource: lakes}); err != nil {
 		t.Fatal(err)
@@ -62,14 +62,14 @@ func TestAnObjectThatEtcdWouldRefuseIsRefused(t *testing.T) {
 		refused(t, http.StatusRequestEntityTooLarge, "RequestEntityTooLarge", "limit is 3145728")
 }
 
-func TestAliasesOfYAMLCannotGrowABodyWithoutBound(t *testing.T) {
+func TestYAMLAliasExpansionIsLimited(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	body := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, annotations: {x: &x " + strings.Repeat("x", 10_000)
 	for i := range 2000 {
 		body += fmt.Sprintf(", y%d: *x", i)
 	}
 	body += "}}\n"
-	for _, a := range []answer{
+	for _, a := range []response{
 		do(t, s, http.MethodPost, configMaps, body, "Content-Type", "application/yaml"),
 		do(t, s, http.MethodPatch, configMaps+"/b?fieldManager=m", body, "Content-Type", "application/apply-patch+yaml"),
 	} {
@@ -88,7 +88,7 @@ func TestTheHistoryIsBoundedByBytes(t *testing.T) {
 		t.Errorf("a list at the beginning: %d", a.code)
 	}
 	watching(t, s, configMaps+"?watch=1&resourceVersion="+first).expect(t, "ERROR 410 Expired")
-	// What fits is kept.
+	// Changes that fit are kept.
 	recent := fmt.Sprint(s.Version() - 8)
 	if a := get(t, s, configMaps+"?resourceVersionMatch=Exact&resourceVersion="+recent); a.code != http.StatusOK {
 		t.Errorf("a list of %s, now %s: %d", recent, last, a.code)

@@ -14,12 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// compressFrom is the length from which on an answer is compressed, as in the real
-// server.
+// compressFrom is the size from which responses are compressed, as on the real server.
 const compressFrom = 128 << 10
 
-// answer sends an object.
-func (s *Server) answer(w http.ResponseWriter, req *http.Request, rep representation, code int, obj runtime.Object) {
+// respond encodes and sends an object.
+func (s *Server) respond(w http.ResponseWriter, req *http.Request, rep representation, code int, obj runtime.Object) {
 	w.Header().Set("Content-Type", rep.contentType(s.codecs, false))
 	out := newCompressor(w, req, code)
 	err := s.codecs.encoder(rep).Encode(obj, out)
@@ -27,20 +26,20 @@ func (s *Server) answer(w http.ResponseWriter, req *http.Request, rep representa
 		err = out.Close()
 	}
 	if err != nil {
-		s.opts.Logger.Debug("an answer was not sent", "path", req.URL.Path, "error", err)
+		s.opts.Logger.Debug("sending response failed", "path", req.URL.Path, "error", err)
 	}
 }
 
-// answerRaw sends bytes that are already encoded.
-func (s *Server) answerRaw(w http.ResponseWriter, req *http.Request, contentType string, code int, raw []byte) {
+// respondRaw sends encoded bytes.
+func (s *Server) respondRaw(w http.ResponseWriter, req *http.Request, contentType string, code int, raw []byte) {
 	w.Header().Set("Content-Type", contentType)
 	out := newCompressor(w, req, code)
 	if _, err := out.Write(raw); err == nil {
-		_ = out.Close() // the client has gone; there is nobody to tell
+		_ = out.Close() // fails only if the client disconnected
 	}
 }
 
-// statusOf turns an error into what a client reads.
+// statusOf converts an error to an API Status.
 func statusOf(err error) *metav1.Status {
 	status := metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
@@ -53,8 +52,8 @@ func statusOf(err error) *metav1.Status {
 	return &status
 }
 
-// refuse sends an error.
-func (s *Server) refuse(w http.ResponseWriter, req *http.Request, err error) {
+// respondError sends an error as a Status.
+func (s *Server) respondError(w http.ResponseWriter, req *http.Request, err error) {
 	status := statusOf(err)
 	rep, bad := negotiate(req, func(r representation) bool { return r.as == "" })
 	if bad != nil {
@@ -63,17 +62,17 @@ func (s *Server) refuse(w http.ResponseWriter, req *http.Request, err error) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
-	s.answer(w, req, rep, int(status.Code), status)
+	s.respond(w, req, rep, int(status.Code), status)
 }
 
-// compressor sends short answers as they are and long ones compressed, if the client
-// accepts that. It writes the head when it knows.
+// compressor compresses responses from compressFrom on if the client accepts it. It delays
+// the header until that is decided.
 type compressor struct {
 	w      http.ResponseWriter
 	code   int
 	may    bool
 	held   bytes.Buffer
-	out    io.Writer // nil until the head is sent
+	out    io.Writer // nil until the header is sent
 	packed *gzip.Writer
 }
 
@@ -81,7 +80,7 @@ func newCompressor(w http.ResponseWriter, req *http.Request, code int) *compress
 	return &compressor{w: w, code: code, may: strings.Contains(req.Header.Get("Accept-Encoding"), "gzip")}
 }
 
-// Write holds the beginning back until it is long enough.
+// Write buffers the beginning until it reaches compressFrom.
 func (c *compressor) Write(p []byte) (int, error) {
 	if c.out == nil && c.held.Len()+len(p) < compressFrom {
 		return c.held.Write(p)
@@ -92,7 +91,7 @@ func (c *compressor) Write(p []byte) (int, error) {
 	return c.out.Write(p)
 }
 
-// begin sends the head and what was held back.
+// begin sends the header and the buffered data.
 func (c *compressor) begin(packed bool) error {
 	if c.out != nil {
 		return nil
@@ -102,7 +101,7 @@ func (c *compressor) begin(packed bool) error {
 	c.w.Header().Add("Vary", "Accept-Encoding")
 	if packed {
 		c.w.Header().Set("Content-Encoding", "gzip")
-		c.packed, _ = gzip.NewWriterLevel(c.w, gzip.BestSpeed) // the level exists
+		c.packed, _ = gzip.NewWriterLevel(c.w, gzip.BestSpeed) // fails only for an invalid level
 		c.out = c.packed
 	}
 	c.w.WriteHeader(c.code)
@@ -111,7 +110,7 @@ func (c *compressor) begin(packed bool) error {
 	return err
 }
 
-// Close sends what is left.
+// Close sends the remaining data.
 func (c *compressor) Close() error {
 	if c.out == nil {
 		c.w.Header().Set("Content-Length", strconv.Itoa(c.held.Len()))

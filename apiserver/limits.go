@@ -13,30 +13,30 @@ import (
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// The limits of the real server. What a client sends is bounded by them, and what it
-// can make of that: by the copies of a patch, the aliases of YAML or by merging.
+// Limits of the real server. They bound what a client sends and what that can expand to
+// through JSON patch copies, YAML aliases or merging.
 const (
-	// maxBody is how much of a request is read.
+	// maxBody limits the bytes of a request body.
 	maxBody = 3 << 20
-	// maxOperations is how many steps a JSON patch has.
+	// maxOperations limits the operations of a JSON patch.
 	maxOperations = 10_000
-	// maxCopied is how much the copies of a JSON patch add together.
+	// maxCopied limits the total bytes added by a JSON patch's copies.
 	maxCopied = 3 << 20
-	// maxDepth is how deep JSON is nested, as encoding/json has it.
+	// maxDepth limits JSON nesting, as in encoding/json.
 	maxDepth = 10_000
-	// maxObject is how large an encoded object is, as etcd has it.
+	// maxObject limits the bytes of an encoded object, as in etcd.
 	maxObject = 3 << 19
 )
 
 var errDeep = errors.New("the result of the patch is nested too deep")
 
-// extent is about how many bytes a tree has in JSON. It stops counting above the limit.
-func extent(tree any, limit int) int {
+// jsonSize returns the approximate size of a tree in JSON. It stops counting above limit.
+func jsonSize(tree any, limit int) int {
 	n, _ := measure(tree, limit, maxDepth)
 	return n
 }
 
-// measure is extent for trees that may be deeper than can be encoded.
+// measure is jsonSize for trees that may be nested too deeply to encode.
 func measure(tree any, limit, depth int) (n int, err error) {
 	if depth == 0 {
 		return 0, errDeep
@@ -59,7 +59,7 @@ func measure(tree any, limit, depth int) (n int, err error) {
 				return n, err
 			}
 		}
-	case map[any]any: // of YAML
+	case map[any]any: // from YAML
 		for name, value := range node {
 			if err := errors.Join(add(name), add(value)); err != nil {
 				return n, err
@@ -77,19 +77,19 @@ func measure(tree any, limit, depth int) (n int, err error) {
 	return n + 2, nil
 }
 
-// sizeOf is how many bytes etcd stores for an object: protobuf of a built-in kind, JSON of
-// a custom one.
+// sizeOf returns the size of an object in etcd: protobuf for a built-in kind, JSON for a
+// custom one.
 func sizeOf(obj runtime.Object) int {
 	switch o := obj.(type) {
 	case *unstructured.Unstructured:
-		return extent(o.Object, 1<<30)
+		return jsonSize(o.Object, 1<<30)
 	case interface{ Size() int }:
 		return o.Size()
 	}
 	return 0
 }
 
-// checkSize refuses an object that etcd would not take, in etcd's words.
+// checkSize rejects an object that is too large for etcd, with etcd's message.
 func checkSize(obj runtime.Object) error {
 	if sizeOf(obj) <= maxObject {
 		return nil
@@ -99,16 +99,16 @@ func checkSize(obj runtime.Object) error {
 	}}
 }
 
-// checkAliases refuses YAML that its aliases would make longer than a body may be.
+// checkAliases rejects YAML whose aliases expand beyond maxBody.
 func checkAliases(raw []byte) error {
 	if !bytes.Contains(raw, []byte("*")) || bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
 	var tree any
 	if yaml.Unmarshal(raw, &tree) != nil {
-		return nil // the decoder says what is wrong with it
+		return nil // left to the decoder, which returns the better error
 	}
-	if extent(tree, maxBody) > maxBody {
+	if jsonSize(tree, maxBody) > maxBody {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d with its aliases", maxBody))
 	}
 	return nil

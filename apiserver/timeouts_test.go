@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAWatchWhoseClientDoesNotReadEnds(t *testing.T) {
+func TestAWatchWithoutAReaderTimesOut(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := apiserver.Start(t, apiserver.Options{HTTP2: http2})
@@ -31,15 +31,15 @@ func TestAWatchWhoseClientDoesNotReadEnds(t *testing.T) {
 			if n := s.Watches("configmaps"); n != 0 {
 				t.Errorf("HTTP/2 %v: after its timeout there are %d watches", http2, n)
 			}
-			// What came after its time is not an orderly end.
+			// A response that is cut by the deadline does not end cleanly.
 			if _, err := io.Copy(io.Discard, resp.Body); err == nil {
-				t.Errorf("HTTP/2 %v: the watch ended in order", http2)
+				t.Errorf("HTTP/2 %v: the watch ended cleanly", http2)
 			}
 		})
 	}
 }
 
-func TestAConnectionServesOnAfterAWatch(t *testing.T) {
+func TestAConnectionIsReusableAfterAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		for range 3 {
@@ -52,7 +52,7 @@ func TestAConnectionServesOnAfterAWatch(t *testing.T) {
 	})
 }
 
-func TestARequestThatNeverComesIsNotWaitedFor(t *testing.T) {
+func TestAnIncompleteRequestTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		dial := s.MemoryConfig().Transport.(*http.Transport).DialContext

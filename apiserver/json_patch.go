@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// operation is one step of a JSON patch (RFC 6902).
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -17,8 +17,8 @@ type operation struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// apply returns the tree after the operation. It may write to the tree. It adds to copied
-// the bytes that it copies.
+// apply returns the tree after the operation and may modify it in place. It adds the bytes
+// it copies to copied.
 func (o *operation) apply(tree any, copied *int) (any, error) {
 	path, err := pointer(o.Path)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *operation) test(tree any, path []string, want any) error {
 	return nil
 }
 
-// transfer moves or copies.
+// transfer performs a move or copy.
 func (o *operation) transfer(tree any, path []string, copied *int) (any, error) {
 	from, err := pointer(o.From)
 	if err != nil {
@@ -86,20 +86,20 @@ func (o *operation) transfer(tree any, path []string, copied *int) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	twin, err := parseTree(raw) // so that a later step changes one of them
+	twin, err := parseTree(raw) // a copy, so that later operations modify only one of the two
 	if err != nil {
 		return nil, err
 	}
 	return edit(tree, path, "add", twin)
 }
 
-// pointer reads a JSON pointer (RFC 6901).
+// pointer parses a JSON pointer (RFC 6901).
 func pointer(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
 	}
 	if text[0] != '/' {
-		return nil, fmt.Errorf("the path %q does not begin with a slash", text)
+		return nil, fmt.Errorf("path %q does not start with a slash", text)
 	}
 	parts := strings.Split(text[1:], "/")
 	if len(parts) > maxDepth {
@@ -117,7 +117,7 @@ func lookup(tree any, path []string) (any, error) {
 		case map[string]any:
 			next, ok := node[step]
 			if !ok {
-				return nil, fmt.Errorf("there is no %q", step)
+				return nil, fmt.Errorf("no such field %q", step)
 			}
 			tree = next
 		case []any:
@@ -127,22 +127,22 @@ func lookup(tree any, path []string) (any, error) {
 			}
 			tree = node[i]
 		default:
-			return nil, fmt.Errorf("%q leads into a plain value", step)
+			return nil, fmt.Errorf("cannot look up %q in a scalar", step)
 		}
 	}
 	return tree, nil
 }
 
-// index reads the index of a list, up to the last that is allowed.
+// index parses a list index between 0 and last.
 func index(step string, last int) (int, error) {
 	i, err := strconv.Atoi(step)
 	if err != nil || i < 0 || i > last || len(step) > 1 && step[0] == '0' || step[0] == '+' {
-		return 0, fmt.Errorf("%q is not an index of the list", step)
+		return 0, fmt.Errorf("invalid list index %q", step)
 	}
 	return i, nil
 }
 
-// edit returns the tree with the value at the path added, replaced or removed.
+// edit adds, replaces or removes the value at a path and returns the tree.
 func edit(tree any, path []string, op string, value any) (any, error) {
 	if len(path) == 0 {
 		return value, nil
@@ -156,7 +156,7 @@ func edit(tree any, path []string, op string, value any) (any, error) {
 			delete(node, step)
 			return node, nil
 		case !exists && (len(rest) > 0 || op != "add"):
-			return nil, fmt.Errorf("there is no %q", step)
+			return nil, fmt.Errorf("no such field %q", step)
 		}
 		next, err := edit(child, rest, op, value)
 		if err == nil {
@@ -166,7 +166,7 @@ func edit(tree any, path []string, op string, value any) (any, error) {
 	case []any:
 		return editList(node, step, rest, op, value)
 	}
-	return nil, fmt.Errorf("%q leads into a plain value", step)
+	return nil, fmt.Errorf("cannot look up %q in a scalar", step)
 }
 
 func editList(list []any, step string, rest []string, op string, value any) (any, error) {

@@ -12,7 +12,7 @@ import (
 
 const streamed = "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
 
-func TestAStreamingListIsAListToFaults(t *testing.T) {
+func TestListFaultsMatchStreamingLists(t *testing.T) {
 	s := Start(t, Options{})
 	for _, name := range []string{"a", "b", "c", "d"} {
 		if _, err := s.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -33,7 +33,7 @@ func TestAStreamingListIsAListToFaults(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
-			t.Errorf("%+v struck nothing", f)
+			t.Errorf("%+v hit no request", f)
 		}
 	}
 	if _, err := s.Inject(Fault{Kind: TruncateBody, Verb: "list", Times: 1}); err != nil {
@@ -48,7 +48,7 @@ func TestAStreamingListIsAListToFaults(t *testing.T) {
 	if err == nil || strings.Count(string(raw), "ADDED") != 2 || strings.Contains(string(raw), "BOOKMARK") {
 		t.Errorf("half a list: %v %s", err, raw)
 	}
-	// A plain watch is no list.
+	// A plain watch is not a list.
 	if _, err := s.Inject(Fault{Kind: Unavailable, Verb: "list", MayMiss: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func TestAStreamingListIsAListToFaults(t *testing.T) {
 	}
 }
 
-func TestAFaultThatStruckNothingFailsTheTest(t *testing.T) {
+func TestAnUnusedFaultFailsTheTest(t *testing.T) {
 	var test recorder
 	s := Start(&test, Options{})
 	for _, f := range []Fault{
-		{Kind: Unavailable, Resource: "nodes"}, {Kind: CutWatch, After: 5}, {Kind: EmptyPage}, // missed
+		{Kind: Unavailable, Resource: "nodes"}, {Kind: CutWatch, After: 5}, {Kind: EmptyPage}, // hit no request
 		{Kind: Forbidden, Resource: "pods"}, {Kind: Gone, Resource: "nodes", MayMiss: true},
 	} {
 		remove, err := s.Inject(f)

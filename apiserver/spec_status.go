@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// metaOf returns the metadata of an object that has some, as all that are decoded here.
+// metaOf returns the metadata of a decoded object.
 func metaOf(obj runtime.Object) metav1.Object {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -21,7 +21,7 @@ func metaOf(obj runtime.Object) metav1.Object {
 	return m
 }
 
-// setStatus gives an object the status of another, or none for nil.
+// setStatus copies the status of from, or clears it if from is nil.
 func setStatus(obj, from runtime.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		delete(u.Object, "status")
@@ -43,7 +43,7 @@ func setStatus(obj, from runtime.Object) {
 	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
 }
 
-// sameSpec reports whether two objects differ in metadata and status only.
+// sameSpec reports whether two objects differ only in metadata and status.
 func sameSpec(a, b runtime.Object) bool {
 	if u, ok := a.(*unstructured.Unstructured); ok {
 		other := b.(*unstructured.Unstructured)
@@ -71,27 +71,27 @@ func sameSpec(a, b runtime.Object) bool {
 	return true
 }
 
-// ungenerated are the kinds that have a spec and do not count its changes.
-var ungenerated = map[string]bool{
+// noGeneration lists the kinds with a spec but without a generation.
+var noGeneration = map[string]bool{
 	"namespaces": true, "nodes": true, "services": true, "persistentvolumes": true, "persistentvolumeclaims": true,
 	"resourcequotas": true, "limitranges": true, "leases.coordination.k8s.io": true,
 	"horizontalpodautoscalers.autoscaling": true, "certificatesigningrequests.certificates.k8s.io": true, "csinodes.storage.k8s.io": true,
 	"volumeattachments.storage.k8s.io": true,
 }
 
-// hasGeneration reports whether the objects of a kind count the changes of their spec.
+// hasGeneration reports whether the kind increments metadata.generation.
 func (k *kind) hasGeneration() bool {
 	if !k.typed {
 		return true
 	}
-	if ungenerated[k.String()] {
+	if noGeneration[k.String()] {
 		return false
 	}
 	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
 	return has
 }
 
-// normalise does to an object what the real server does by conversion.
+// normalise applies the effects that conversion has on the real server.
 func normalise(obj runtime.Object) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
@@ -109,8 +109,8 @@ func normalise(obj runtime.Object) {
 	secret.StringData = nil
 }
 
-// firstPhase sets what the real server sets on creation and clients count on.
-func firstPhase(obj runtime.Object) {
+// setInitialPhase sets the status that the real server sets on creation.
+func setInitialPhase(obj runtime.Object) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		if o.Status.Phase == "" {

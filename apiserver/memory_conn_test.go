@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// pair makes the two ends of a connection.
+// pair returns both ends of a connection.
 func pair(t testing.TB) (client, server net.Conn, stop func()) {
 	t.Helper()
 	l := newMemoryListener()
@@ -37,14 +37,14 @@ func pair(t testing.TB) (client, server net.Conn, stop func()) {
 	}
 }
 
-func TestConnectionsInMemoryBehaveAsConnections(t *testing.T) {
+func TestMemoryConnsPassNettest(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
 		c1, c2, stop = pair(t)
 		return c1, c2, stop, nil
 	})
 }
 
-func TestAWriterWaitsForASlowReaderAndTheBubbleKnows(t *testing.T) {
+func TestAWriterBlocksDurablyOnASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server, stop := pair(t)
 		defer stop()
@@ -53,10 +53,10 @@ func TestAWriterWaitsForASlowReaderAndTheBubbleKnows(t *testing.T) {
 			n, _ := server.Write(make([]byte, 3*pipeSize))
 			wrote <- n
 		}()
-		synctest.Wait() // returns only if the writer's waiting is seen as such
+		synctest.Wait() // returns only if the writer is durably blocked
 		select {
 		case n := <-wrote:
-			t.Fatalf("%d bytes went where nobody reads", n)
+			t.Fatalf("wrote %d bytes without a reader", n)
 		default:
 		}
 		if n, err := io.ReadFull(client, make([]byte, 3*pipeSize)); err != nil || n != <-wrote {
@@ -72,7 +72,7 @@ func TestAWriterWaitsForASlowReaderAndTheBubbleKnows(t *testing.T) {
 	})
 }
 
-func TestWhatWasSentIsReadAfterClosing(t *testing.T) {
+func TestDataSentBeforeCloseIsReadable(t *testing.T) {
 	client, server, stop := pair(t)
 	defer stop()
 	if _, err := server.Write([]byte("goodbye")); err != nil {
@@ -83,6 +83,6 @@ func TestWhatWasSentIsReadAfterClosing(t *testing.T) {
 		t.Errorf("%q %v", raw, err)
 	}
 	if _, err := client.Write([]byte("x")); err == nil {
-		t.Error("a write to a closed end passes")
+		t.Error("write to a closed connection succeeded")
 	}
 }

@@ -15,28 +15,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The refusals here are in the words of the real server where clients read them.
+// Error messages here match those of the real server where clients read them.
 
-// notServed is what the real server says to an unknown resource of a group that it has.
+// notServed is the error for an unknown resource.
 func notServed() error {
 	err := apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	err.ErrStatus.Message = "the server could not find the requested resource"
 	return err
 }
 
-// notAllowed is what it says to a method that a path does not have.
+// notAllowed is the error for a method that the path does not support.
 func notAllowed() error {
 	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)
 }
 
-// notAcceptable is what it says when nothing that the client accepts can be made.
+// notAcceptable is the error for a request whose Accept header cannot be satisfied.
 func notAcceptable(message string) *apierrors.StatusError {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable, Message: message,
 	}}
 }
 
-// notSupported is what it says to a body of a kind that it does not read.
+// notSupported is the error for an unsupported Content-Type.
 func notSupported(accepted ...types.PatchType) error {
 	message := "415: Unsupported Media Type"
 	if len(accepted) > 0 {
@@ -57,13 +57,13 @@ func notSupported(accepted ...types.PatchType) error {
 	return err
 }
 
-// unknownPath answers a path that leads nowhere. It is not a Status: at the real server no
-// API has been asked yet.
-func (s *Server) unknownPath(w http.ResponseWriter, req *http.Request) {
-	s.answerRaw(w, req, "text/plain; charset=utf-8", http.StatusNotFound, []byte("404 page not found\n"))
+// pageNotFound responds to a path outside of the API. Like the real server, it sends no
+// Status.
+func (s *Server) pageNotFound(w http.ResponseWriter, req *http.Request) {
+	s.respondRaw(w, req, "text/plain; charset=utf-8", http.StatusNotFound, []byte("404 page not found\n"))
 }
 
-// checkBody refuses what is not an object in one of the known forms.
+// checkBody rejects unsupported content types.
 func checkBody(req *http.Request) error {
 	header := req.Header.Get("Content-Type")
 	if header == "" {
@@ -76,7 +76,7 @@ func checkBody(req *http.Request) error {
 	return notSupported("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 }
 
-// undecodable says what an object is that cannot be taken for a kind.
+// undecodable is the error for a body that cannot be decoded as a kind.
 func undecodable(k *kind, got *schema.GroupVersionKind, raw []byte, err error) error {
 	if got != nil && got.Kind != "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, k.Kind, err))
@@ -91,8 +91,8 @@ func undecodable(k *kind, got *schema.GroupVersionKind, raw []byte, err error) e
 	return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", k.Kind, err, summary))
 }
 
-// checkOptions checks the query of a write.
-func (r *request) checkOptions(how types.PatchType) error {
+// checkOptions validates the query parameters of a write.
+func (r *request) checkOptions(patchType types.PatchType) error {
 	query := r.URL.Query()
 	dry, manager, validate := query["dryRun"], query.Get("fieldManager"), query.Get("fieldValidation")
 	var kind string
@@ -111,7 +111,7 @@ func (r *request) checkOptions(how types.PatchType) error {
 			is := strings.EqualFold(force, "true") || force == "1"
 			opts.Force = &is
 		}
-		errs = validation.ValidatePatchOptions(opts, how)
+		errs = validation.ValidatePatchOptions(opts, patchType)
 	}
 	return invalidOptions(kind, errs)
 }
@@ -123,12 +123,12 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 }
 
-// invalidPatch is a patch whose result is not an object of the kind.
+// invalidPatch is the error for a patch whose result is not an object of the kind.
 func invalidPatch(patched []byte, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(patched), err.Error())})
 }
 
-// checkTable checks what a table is to have in its rows.
+// checkTable validates the table options in the query.
 func (r *request) checkTable() error {
 	if r.rep.as != "Table" {
 		return nil
@@ -140,8 +140,8 @@ func (r *request) checkTable() error {
 	return nil
 }
 
-// notAForm says that an object has not the form that was asked for.
-func notAForm(as string, obj runtime.Object, list bool) error {
+// cannotConvert is the error for an object that does not have the requested form.
+func cannotConvert(as string, obj runtime.Object, list bool) error {
 	is := "not a list"
 	if list {
 		is = "a list"

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ownership tracks who set which field, by apimachinery's managedfields. It knows the
-// schemas of the built-in kinds from client-go's apply configurations, which take some
-// time to read, and therefore are read when the first object is applied.
+// ownership tracks field managers with apimachinery's managedfields. Schemas of the
+// built-in kinds come from client-go's apply configurations. Parsing them is slow and
+// happens on the first apply.
 type ownership struct {
 	typed func() managedfields.TypeConverter
 
@@ -38,7 +38,7 @@ func newOwnership() *ownership {
 }
 
 func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldManager, error) {
-	gvk := k.home.GVK()
+	gvk := k.storage.GVK()
 	key := managerKey{gvk, subresource}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,19 +48,19 @@ func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldMa
 	var m *managedfields.FieldManager
 	var err error
 	if k.typed {
-		m, err = managedfields.NewDefaultFieldManager(o.typed(), sameVersion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
+		m, err = managedfields.NewDefaultFieldManager(o.typed(), noConversion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
 	} else {
-		m, err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), sameVersion{scheme.Scheme}, noDefaults{}, blanks{}, gvk, gvk.GroupVersion(), subresource, nil)
+		m, err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), noConversion{scheme.Scheme}, noDefaults{}, unstructuredCreator{}, gvk, gvk.GroupVersion(), subresource, nil)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("tracking the fields of %v: %w", gvk, err)
+		return nil, fmt.Errorf("creating the field manager of %v: %w", gvk, err)
 	}
 	o.managers[key] = m
 	return m, nil
 }
 
-// applied merges an apply into an object and records who owns what. A conflict is an API
-// error that names the other owners.
+// applied merges an apply configuration into live and updates the managed fields. A
+// conflict is an API error that names the other managers.
 func (o *ownership) applied(k *kind, subresource string, live runtime.Object, applied *unstructured.Unstructured, manager string, force bool) (runtime.Object, error) {
 	m, err := o.manager(k, subresource)
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && k.typed {
-		obj = k.home.empty()
+		obj = k.storage.empty()
 		if err := fromTree(u.Object, obj); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
@@ -82,11 +82,11 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 	return obj, nil
 }
 
-// updated records the owners of what another write changed. Objects that were never
-// applied have none.
+// updated updates the managed fields after another write. Objects that were never applied
+// have none.
 func (o *ownership) updated(k *kind, subresource string, old, next runtime.Object, manager string) (runtime.Object, error) {
 	if manager == "" {
-		return next, nil // done by applied
+		return next, nil // already done by applied
 	}
 	if len(metaOf(old).GetManagedFields()) == 0 {
 		metaOf(next).SetManagedFields(nil)
@@ -99,15 +99,15 @@ func (o *ownership) updated(k *kind, subresource string, old, next runtime.Objec
 	return m.UpdateNoErrors(old, next, manager), nil
 }
 
-// sameVersion converts objects into the version that they are in: there are no others
-// in one storage.
-type sameVersion struct{ *runtime.Scheme }
+// noConversion is a converter for objects that are in the target version already, since
+// each storage holds only one.
+type noConversion struct{ *runtime.Scheme }
 
 // ConvertToVersion implements [runtime.ObjectConvertor].
-func (s sameVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+func (s noConversion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := in.GetObjectKind().GroupVersionKind()
 	if gvk.Kind == "" {
-		// A blank that the field manager made for itself.
+		// A blank object created by the field manager.
 		kinds, _, err := s.ObjectKinds(in)
 		if err != nil {
 			return nil, err
@@ -121,17 +121,17 @@ func (s sameVersion) ConvertToVersion(in runtime.Object, target runtime.GroupVer
 	return in, nil
 }
 
-// noDefaults is a [runtime.ObjectDefaulter] of custom resources.
+// noDefaults is a [runtime.ObjectDefaulter] for custom resources.
 type noDefaults struct{}
 
 // Default does nothing.
 func (noDefaults) Default(runtime.Object) {}
 
-// blanks makes custom objects.
-type blanks struct{}
+// unstructuredCreator is a [runtime.ObjectCreater] for custom resources.
+type unstructuredCreator struct{}
 
 // New implements [runtime.ObjectCreater].
-func (blanks) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+func (unstructuredCreator) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	u := new(unstructured.Unstructured)
 	u.SetGroupVersionKind(gvk)
 	return u, nil

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// clusterScoped are the built-in kinds that live outside namespaces. The API's Go types
-// do not tell.
-var clusterScoped = words(`
+// clusterScoped lists the built-in cluster-scoped kinds. The Go API types do not record
+// scope.
+var clusterScoped = stringSet(`
 	ComponentStatus Namespace Node PersistentVolume
 	MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
 	ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
@@ -25,15 +25,15 @@ var clusterScoped = words(`
 	CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass StorageVersionMigration
 	PodSecurityPolicy`)
 
-// reviews are answered and never stored.
-var reviews = words(`
+// reviews lists the kinds that are answered and never stored.
+var reviews = stringSet(`
 	TokenReview SelfSubjectReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
 	LocalSubjectAccessReview`)
 
-// scaled are the kinds with the scale subresource.
-var scaled = words(`Deployment ReplicaSet StatefulSet ReplicationController`)
+// scalable lists the kinds with a scale subresource.
+var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationController`)
 
-// shortNames are those that kubectl's users type.
+// shortNames holds the short names that kubectl accepts.
 var shortNames = map[string]string{
 	"ComponentStatus": "cs", "ConfigMap": "cm", "Endpoints": "ep", "Event": "ev", "LimitRange": "limits",
 	"Namespace": "ns", "Node": "no", "PersistentVolume": "pv", "PersistentVolumeClaim": "pvc", "Pod": "po",
@@ -44,11 +44,11 @@ var shortNames = map[string]string{
 	"StorageClass": "sc", "VolumeAttributesClass": "vac", "IPAddress": "ip",
 }
 
-// everyday are the kinds of kubectl's category "all".
-var everyday = words(`
+// categoryAll lists the kinds in kubectl's "all" category.
+var categoryAll = stringSet(`
 	Pod ReplicationController Service DaemonSet Deployment ReplicaSet StatefulSet HorizontalPodAutoscaler CronJob Job`)
 
-func words(text string) map[string]bool {
+func stringSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
 		set[w] = true
@@ -56,7 +56,8 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// builtins returns the kinds of k8s.io/api: those that have a list, and the reviews.
+// builtins returns the kinds of k8s.io/api that have a list type, and the reviews. Without
+// everyVersion, only the most stable version of each.
 func builtins(everyVersion bool) []*kind {
 	known := scheme.Scheme.AllKnownTypes()
 	best := map[schema.GroupKind]*kind{}
@@ -68,10 +69,10 @@ func builtins(everyVersion bool) []*kind {
 			continue
 		}
 		if _, object := t.FieldByName("ObjectMeta"); !object {
-			continue // of discovery, or inside others
+			continue // discovery types and embedded types
 		}
 		if gvk.Group == "extensions" && !everyVersion {
-			continue // every kind of it has moved to another group
+			continue // all its kinds moved to other groups
 		}
 		k := builtin(gvk, t)
 		all = append(all, k)
@@ -97,16 +98,16 @@ func builtin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 		},
 		singular: singular.Resource, typed: true, review: reviews[gvk.Kind],
 	}
-	k.home = k
+	k.storage = k
 	_, k.status = t.FieldByName("Status")
 	k.status = k.status && !k.review
 	if short := shortNames[gvk.Kind]; short != "" {
 		k.shortNames = []string{short}
 	}
-	if everyday[gvk.Kind] {
+	if categoryAll[gvk.Kind] {
 		k.categories = []string{"all"}
 	}
-	if scaled[gvk.Kind] {
+	if scalable[gvk.Kind] {
 		k.scale = &scalePaths{
 			spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, selector: []string{"spec", "selector"},
 		}

@@ -19,7 +19,7 @@ const (
 	lakePath    = "/apis/example.com/v1/namespaces/default/lakes"
 )
 
-func TestAPostedDefinitionIsServedUntilItIsDeleted(t *testing.T) {
+func TestAPostedCRDIsServedUntilItIsDeleted(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	if a := get(t, s, lakePath); a.code != http.StatusNotFound {
 		t.Fatalf("before: %d", a.code)
@@ -58,7 +58,7 @@ func TestAPostedDefinitionIsServedUntilItIsDeleted(t *testing.T) {
 	if a := do(t, s, http.MethodGet, lakePath, "", "Accept", "application/vnd.kubernetes.protobuf"); a.code != http.StatusNotAcceptable {
 		t.Errorf("custom resources have no protobuf: %d", a.code)
 	}
-	// A definition may change while there are objects.
+	// A definition can be updated while objects exist.
 	if a := do(t, s, http.MethodPatch, definitions+"/lakes.example.com", `{"spec":{"names":{"shortNames":["lk","tarn"]}}}`, "Content-Type", "application/merge-patch+json"); a.code != http.StatusOK {
 		t.Fatalf("patched: %s", a.raw)
 	}
@@ -80,12 +80,12 @@ func TestAPostedDefinitionIsServedUntilItIsDeleted(t *testing.T) {
 	}
 }
 
-func TestABadDefinitionIsRefused(t *testing.T) {
+func TestAnInvalidCRDIsRejected(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	wrong := strings.Replace(lakeDefinition, `"name":"lakes.example.com"`, `"name":"ponds.example.com"`, 1)
 	do(t, s, http.MethodPost, definitions, wrong).refused(t, http.StatusUnprocessableEntity, "Invalid", "spec.names.plural")
 	for want, d := range map[string]apiserver.Definition{
-		"needs group": {}, "is a built-in resource": {Resource: deployments}, "lower case": {Resource: capital},
+		"are required": {}, "is a built-in resource": {Resource: deployments}, "lower case": {Resource: capital},
 	} {
 		if err := s.Define(d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// partial is the metadata of an object and nothing else.
+// partial returns the metadata of an object.
 func partial(rec *record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
 	m := rec.meta
 	p := &metav1.PartialObjectMetadata{
@@ -21,7 +21,7 @@ func partial(rec *record, gv schema.GroupVersion) *metav1.PartialObjectMetadata 
 	return p
 }
 
-// partialList is a page of metadata.
+// partialList returns the metadata of a page.
 func partialList(p page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{
 		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadataList"},

@@ -7,26 +7,25 @@ import (
 	"time"
 )
 
-// The times after which a connection whose client neither sends nor reads is dropped.
+// Timeouts for connections whose client neither sends nor reads.
 const (
-	// headTimeout is for the head of a request.
+	// headTimeout limits reading a request's header.
 	headTimeout = 32 * time.Second
-	// bodyTimeout is for the body of a request.
+	// bodyTimeout limits reading a request's body.
 	bodyTimeout = time.Minute
-	// answerTimeout is for an answer that is not a watch, from its first byte on.
+	// answerTimeout limits writing a response other than a watch, from its first byte.
 	answerTimeout = 5 * time.Minute
-	// watchGrace is for the last events of a watch that has timed out.
+	// watchGrace is the time left to write the last events of a watch that timed out.
 	watchGrace = 10 * time.Second
 )
 
-// limitWrites bounds the time that an answer takes from now on. Every answer sets it, so
-// that the deadline of the last one on the connection does not matter. Writers of a caller's
-// own that have no deadlines are left alone.
+// limitWrites sets a write deadline. Every response sets its own, since it outlives the
+// request on a reused connection. Writers without deadlines are left alone.
 func limitWrites(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
-// limitBody bounds the time that the body of a request takes.
+// limitBody limits the time to read the request body.
 func limitBody(w http.ResponseWriter, req *http.Request) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return
@@ -37,8 +36,8 @@ func limitBody(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// timedBody lifts the deadline when it has been read: what is read from the connection
-// afterwards is the client's going away.
+// timedBody clears the read deadline at the end of the body: net/http keeps reading the
+// connection after that to detect that the client disconnected.
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -48,7 +47,7 @@ type timedBody struct {
 func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
-		_ = b.control.SetReadDeadline(time.Time{}) // it could be set
+		_ = b.control.SetReadDeadline(time.Time{}) // setting it succeeded before
 	}
 	return n, err
 }

@@ -11,8 +11,8 @@ import (
 
 const maps = "/api/v1/namespaces/default/configmaps"
 
-// What a real server answers to these was seen by e2e/conformance.
-func TestRefusalsAreThoseOfTheRealServer(t *testing.T) {
+// The expected responses were verified against a real server by e2e/conformance.
+func TestErrorsMatchTheRealServer(t *testing.T) {
 	const (
 		merge = "application/merge-patch+json"
 		apply = "application/apply-patch+yaml"
@@ -75,9 +75,9 @@ func TestRefusalsAreThoseOfTheRealServer(t *testing.T) {
 	do(t, s, http.MethodGet, maps+"?watch=1", "", "Accept", "application/yaml").refused(t, http.StatusNotAcceptable, "", "")
 	do(t, s, http.MethodGet, maps+"?includeObject=Half", "", "Accept", asTable).refused(t, http.StatusBadRequest, "BadRequest", "Unable to convert to Table")
 	if got := get(t, s, maps+"/a").at("metadata", "name"); got != "a" {
-		t.Error("something of this was carried out")
+		t.Error("a rejected request was executed")
 	}
-	// A name is not watched, but for the deprecated path.
+	// A single object cannot be watched except through the deprecated path.
 	if got := get(t, s, maps+"/a?watch=1").at("kind"); got != "ConfigMap" {
 		t.Errorf("got a %s", got)
 	}
@@ -98,13 +98,13 @@ func TestPatchesWarnOfUnknownFields(t *testing.T) {
 		refused(t, http.StatusBadRequest, "BadRequest", "unknown field")
 }
 
-// L07: a page that is full may be the last with anything in it.
+// L07: the page after a full page may be empty.
 func TestL07_TheLastPageOfASelectionMayBeEmpty(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	fill(t, s, pod("a", "app", "x"), pod("b"))
 	first := get(t, s, pods+"?limit=1&labelSelector=app")
 	if first.at("metadata", "continue") == "" {
-		t.Fatal("there is no next page, though nobody has looked")
+		t.Fatal("no continue token after a full page")
 	}
 	second := get(t, s, pods+"?limit=1&labelSelector=app&continue="+first.at("metadata", "continue"))
 	if len(second.names()) != 0 || second.at("metadata", "continue") != "" {
@@ -112,19 +112,19 @@ func TestL07_TheLastPageOfASelectionMayBeEmpty(t *testing.T) {
 	}
 }
 
-// W02: a streaming list of a version that does not come fails inside the stream.
-func TestW02_AVersionOfTheFutureIsToldInTheStream(t *testing.T) {
+// W02: a streaming list at a version that is not reached fails inside the stream.
+func TestW02_AFutureVersionFailsInTheStream(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	w := watching(t, s, pods+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=999999")
 	w.expect(t, "ERROR 504 "+string(metav1.StatusReasonTimeout), "end")
 }
 
-func TestGenerationsAreCountedOfKindsThatHaveThem(t *testing.T) {
+func TestGenerationIncrementsOnSpecChanges(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	if got := get(t, s, "/api/v1/namespaces/default").at("metadata", "generation"); got != "" {
 		t.Errorf("a namespace has generation %s", got)
 	}
 	if got := do(t, s, http.MethodPost, maps, `{"metadata":{"name":"a","generation":7}}`).at("metadata", "generation"); got != "7" {
-		t.Errorf("that of a config map, which nobody counts, became %q", got)
+		t.Errorf("generation of a config map = %q", got)
 	}
 }

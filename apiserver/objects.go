@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The calls here write as a client does, but without HTTP, and with the status. They are
-// for filling a server before a test or a demonstration. Errors are those of the API.
+// The methods here write like a client, but without HTTP and including the status. They
+// populate a server for tests and demos. They return API errors.
 
-// kindOf finds the kind of an object, which need not say it when its Go type does.
+// kindOf returns the kind of an object, from its apiVersion and kind or else its Go type.
 func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("apiserver: the object is nil")
@@ -27,14 +27,13 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver: an object of type %T does not say its kind: %w", obj, err)
+		return nil, fmt.Errorf("apiserver: no kind for object of type %T: %w", obj, err)
 	}
 	return s.catalog.byKind(kinds[0])
 }
 
-// own makes a copy of an object that the server may keep, of the Go type in which the
-// kind is stored. Objects of other types, such as those of custom resources, are
-// converted by their JSON fields.
+// own returns a copy of obj in the Go type that the kind is stored in. Other Go types, such
+// as those of custom resources, are converted through their JSON fields.
 func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
 	k, err = s.kindOf(obj)
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		return nil, nil, fmt.Errorf("apiserver: objects of kind %s are not stored", k.Kind)
 	}
 	defer func() {
-		// How apimachinery refuses values that JSON does not have.
+		// apimachinery panics on values that JSON cannot represent.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("apiserver: reading a %s from a %T: %v", k.Kind, obj, p)
 		}
@@ -61,11 +60,11 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
-	return k, k.toHome(obj), nil
+	return k, k.toStorage(obj), nil
 }
 
-// Create stores a new object and returns it as stored, not to be written to. An object
-// without a namespace is put into "default".
+// Create stores a new object and returns it as stored; the caller must not modify the
+// result. A namespaced object without a namespace is created in "default".
 func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	k, obj, err := s.own(obj)
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	return k.present(rec.obj), nil
 }
 
-// Update replaces an object, with its status, and returns it as stored. When it has a
-// version, that must be the newest.
+// Update replaces an object, including its status, and returns it as stored. If the object
+// has a resource version, it must be the latest.
 func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 	k, obj, err := s.own(obj)
 	if err != nil {
@@ -110,8 +109,8 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 	}
 }
 
-// Delete removes an object, known by kind, namespace and name, as a client does without
-// grace: what has finalizers is only marked.
+// Delete deletes the object with obj's kind, namespace and name, without a grace period. An
+// object with finalizers is only marked for deletion.
 func (s *Server) Delete(obj runtime.Object) error {
 	k, obj, err := s.own(obj)
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *Server) Delete(obj runtime.Object) error {
 	return err
 }
 
-// Get returns an object as stored, not to be written to, or the API's "not found".
+// Get returns an object as stored, or a NotFound error. The caller must not modify it.
 func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.Object, error) {
 	k, err := s.catalog.get(gvr)
 	if err != nil {
@@ -140,7 +139,8 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	return k.present(rec.obj), nil
 }
 
-// Watches counts the open watches of a resource, or of all for the empty name.
+// Watches returns the number of open watches of a resource, or of all resources if it is
+// empty.
 func (s *Server) Watches(resource string) (n int) {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()

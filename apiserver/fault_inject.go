@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusals are the faults that are an answer by themselves.
-var refusals = map[FaultKind]func(f Fault, r *request) *apierrors.StatusError{
+// errorFaults maps faults that replace the response with an error.
+var errorFaults = map[FaultKind]func(f Fault, r *request) *apierrors.StatusError{
 	Unauthorized: func(Fault, *request) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") },
 	Forbidden: func(_ Fault, r *request) *apierrors.StatusError {
 		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), r.name, errors.New(`User "system:anonymous" cannot `+r.verb+` it`))
@@ -35,16 +35,16 @@ var refusals = map[FaultKind]func(f Fault, r *request) *apierrors.StatusError{
 
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// suffer does what faults do before a request is served. The writer that it returns
-// is to be used instead. When it is done, there is nothing left to serve.
-func (s *Server) suffer(w http.ResponseWriter, r *request, hit strikes) (_ http.ResponseWriter, done bool) {
-	if len(hit) == 0 {
+// injectFaults applies the faults that take effect before or instead of the response. It
+// returns true if the request needs no further processing.
+func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestFaults) (_ http.ResponseWriter, done bool) {
+	if len(faults) == 0 {
 		return w, false
 	}
-	if hit.has(Refuse) {
+	if faults.has(Refuse) {
 		panic(http.ErrAbortHandler)
 	}
-	if f, ok := hit[Latency]; ok {
+	if f, ok := faults[Latency]; ok {
 		t := time.NewTimer(f.Wait)
 		defer t.Stop()
 		select {
@@ -53,24 +53,24 @@ func (s *Server) suffer(w http.ResponseWriter, r *request, hit strikes) (_ http.
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if hit.has(Stall) && r.verb != "watch" {
+	if faults.has(Stall) && r.verb != "watch" {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	}
-	if hit.has(Gone) {
-		s.refuse(w, r.Request, s.storage.tooOld(1, 2))
+	if faults.has(Gone) {
+		s.respondError(w, r.Request, s.storage.tooOld(1, 2))
 		return w, true
 	}
-	for kind, refusal := range refusals {
-		if f, ok := hit[kind]; ok {
-			s.refuse(w, r.Request, refusal(f.Fault, r))
+	for kind, refusal := range errorFaults {
+		if f, ok := faults[kind]; ok {
+			s.respondError(w, r.Request, refusal(f.Fault, r))
 			return w, true
 		}
 	}
-	if hit.has(TruncateBody) && r.verb != "watch" {
+	if faults.has(TruncateBody) && r.verb != "watch" {
 		half := &truncated{ResponseWriter: w}
-		if err := s.serve(half, r, hit); err != nil {
-			s.refuse(half, r.Request, err)
+		if err := s.serve(half, r, faults); err != nil {
+			s.respondError(half, r.Request, err)
 		}
 		half.send()
 		panic(http.ErrAbortHandler)
@@ -78,20 +78,20 @@ func (s *Server) suffer(w http.ResponseWriter, r *request, hit strikes) (_ http.
 	return w, false
 }
 
-// truncated holds an answer back, to send the first half of it.
+// truncated buffers a response to send only its first half.
 type truncated struct {
 	http.ResponseWriter
 	code int
 	body bytes.Buffer
 }
 
-// WriteHeader holds the status back.
+// WriteHeader buffers the status code.
 func (t *truncated) WriteHeader(code int) { t.code = code }
 
-// Write holds the body back.
+// Write buffers the body.
 func (t *truncated) Write(p []byte) (int, error) { return t.body.Write(p) }
 
-// SetWriteDeadline is for [http.ResponseController].
+// SetWriteDeadline supports [http.ResponseController].
 func (t *truncated) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(t.ResponseWriter).SetWriteDeadline(at)
 }
@@ -99,53 +99,53 @@ func (t *truncated) SetWriteDeadline(at time.Time) error {
 func (t *truncated) send() {
 	t.ResponseWriter.WriteHeader(t.code)
 	if _, err := t.ResponseWriter.Write(t.body.Bytes()[:t.body.Len()/2]); err == nil {
-		_ = http.NewResponseController(t.ResponseWriter).Flush() // the connection is to be lost anyway
+		_ = http.NewResponseController(t.ResponseWriter).Flush() // the connection is dropped next
 	}
 }
 
-// streamFaults are the faults of one watch.
+// streamFaults holds the faults of one watch.
 type streamFaults struct {
-	strikes
+	requestFaults
 	all      *faults
 	body     *frameWriter
 	sent     int
-	previous *told
+	previous *watchEvent
 }
 
-// took notes that a fault has had its effect.
-func (f *streamFaults) took(kind FaultKind) {
-	if of := f.strikes[kind].of; of != nil {
-		f.all.took(of)
+// used records that a fault took effect.
+func (f *streamFaults) used(kind FaultKind) {
+	if of := f.requestFaults[kind].of; of != nil {
+		f.all.used(of)
 	}
 }
 
-// ripe reports whether a fault is due: enough events have been sent.
-func (f *streamFaults) ripe(kind FaultKind) bool {
-	fault, ok := f.strikes[kind]
+// due reports whether a fault applies now, that is, after enough events.
+func (f *streamFaults) due(kind FaultKind) bool {
+	fault, ok := f.requestFaults[kind]
 	if !ok || f.sent < fault.After {
 		return false
 	}
-	f.took(kind)
+	f.used(kind)
 	return true
 }
 
-// before is called when an event is to be written.
-func (f *streamFaults) before() {
+// beforeEvent is called before an event is written.
+func (f *streamFaults) beforeEvent() {
 	switch {
-	case f.ripe(TruncateFrame):
-		f.body.spoil = func(p []byte) []byte { return p[:len(p)/2] }
-	case f.ripe(CorruptFrame):
-		// Neither JSON nor a length that anybody would take.
-		f.body.spoil = func(p []byte) []byte { return []byte("\xff\xff\xff\xff{not an event\n") }
+	case f.due(TruncateFrame):
+		f.body.corrupt = func(p []byte) []byte { return p[:len(p)/2] }
+	case f.due(CorruptFrame):
+		// Neither JSON nor a plausible frame length.
+		f.body.corrupt = func(p []byte) []byte { return []byte("\xff\xff\xff\xff{not an event\n") }
 	}
 }
 
-// after is called when an event has been written.
-func (f *streamFaults) after(st *stream, ev told) error {
-	if len(f.strikes) == 0 {
+// afterEvent is called after an event was written.
+func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
+	if len(f.requestFaults) == 0 {
 		return nil
 	}
-	if f.body.spoil != nil {
+	if f.body.corrupt != nil {
 		if err := st.flush(); err != nil {
 			return err
 		}
@@ -155,36 +155,36 @@ func (f *streamFaults) after(st *stream, ev told) error {
 		return errCut
 	}
 	again := f.previous
-	if f.ripe(DuplicateEvent) {
+	if f.due(DuplicateEvent) {
 		if err := st.write(ev.kind, ev.record); err != nil {
 			return err
 		}
 	}
-	if f.ripe(StaleEvent) && again != nil {
+	if f.due(StaleEvent) && again != nil {
 		if err := st.write(again.kind, again.record); err != nil {
 			return err
 		}
 	}
 	f.previous = &ev
 	f.sent++
-	return f.due(st)
+	return f.endIfDue(st)
 }
 
-// due ends the watch when it is time for that.
-func (f *streamFaults) due(st *stream) error {
+// endIfDue ends or stalls the watch if such a fault is due.
+func (f *streamFaults) endIfDue(st *stream) error {
 	var end error
 	switch {
-	case f.ripe(CutWatch):
+	case f.due(CutWatch):
 		end = errCut
-	case f.ripe(EndWatch):
+	case f.due(EndWatch):
 		end = errOver
-	case f.ripe(GoneEvent):
+	case f.due(GoneEvent):
 		st.fail(st.server.storage.tooOld(st.at, st.at+1))
 		end = errOver
-	case f.ripe(ErrorEvent):
+	case f.due(ErrorEvent):
 		st.fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
 		end = errOver
-	case f.ripe(Stall):
+	case f.due(Stall):
 		if err := st.flush(); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (f *streamFaults) due(st *stream) error {
 	return end
 }
 
-// stall sends nothing until the watch is cut, or the client or the server goes away.
+// stall sends nothing until the watch is cut, the client disconnects or the server stops.
 func (st *stream) stall() error {
 	for {
 		select {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// pipeSize is how much a connection in memory holds before its writer waits: about what
-// a socket does, so that a slow reader is felt.
+// pipeSize is the buffer of an in-memory connection, about that of a socket, so that slow
+// readers cause back-pressure.
 const pipeSize = 256 << 10
 
-// memoryListener accepts connections that are made in memory. Everything that waits,
-// waits on a channel, which is what testing/synctest needs to know that nothing moves.
+// memoryListener accepts in-memory connections. All blocking is on channels,
+// so that testing/synctest detects when the bubble is idle.
 type memoryListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -45,7 +45,6 @@ func (l *memoryListener) Close() error {
 // Addr implements [net.Listener].
 func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
 
-// dial makes a connection.
 func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
 	here, there := newPipe(), newPipe()
 	client, server := &memoryConn{in: here, out: there}, &memoryConn{in: there, out: here}
@@ -59,7 +58,7 @@ func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// refused is what a dialer says when nobody listens.
+// refused returns the error of dialing a closed listener.
 func refused() error {
 	return &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
@@ -72,16 +71,17 @@ func (memoryAddr) Network() string { return "memory" }
 // String implements [net.Addr].
 func (memoryAddr) String() string { return "memory" }
 
-// pipe is one direction of a connection. Its reader and its writer each hold a turn, which
-// is a channel and not a mutex: who waits for a turn waits for a channel, too.
+// pipe is one direction of a connection. Readers and writers serialize on channels instead
+// of mutexes, because testing/synctest does not treat a goroutine blocked on a mutex as
+// durably blocked.
 type pipe struct {
 	mu       sync.Mutex // guards held, ended, cut
 	held     []byte
-	ended    bool // the writer will send no more
-	cut      bool // nobody reads any more
+	ended    bool // the write end is closed
+	cut      bool // the read end is closed
 	readable chan struct{}
 	writable chan struct{}
-	writing  chan struct{} // the writer's turn
+	writing  chan struct{} // held by the current writer
 	reads    deadline
 	writes   deadline
 }
@@ -168,7 +168,7 @@ func (p *pipe) write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// end is called when the writer's side closes, and stop when the reader's does.
+// end closes the write end, stop the read end.
 func (p *pipe) end() {
 	p.mu.Lock()
 	p.ended = true
@@ -194,7 +194,7 @@ func (c *memoryConn) Read(b []byte) (int, error) { return c.in.read(b) }
 // Write implements [net.Conn].
 func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
-// Close implements [net.Conn]. What was written before is still read by the other end.
+// Close implements [net.Conn]. The peer can still read what was written before.
 func (c *memoryConn) Close() error {
 	c.out.end()
 	c.in.stop()
@@ -228,13 +228,13 @@ func (c *memoryConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// deadline closes a channel at a time that may be changed.
+// deadline closes a channel at a time that can be changed.
 type deadline struct{ *deadlineState }
 
 type deadlineState struct {
 	mu     sync.Mutex // guards the rest
 	timer  *time.Timer
-	times  int // that it was set: a timer that fired too late does nothing
+	times  int // number of set calls, so that a stale timer has no effect
 	passed chan struct{}
 }
 
@@ -255,7 +255,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// set moves the deadline; the zero time is none. It also holds for who waits already.
+// set moves the deadline, also for calls that already wait. The zero time means none.
 func (d deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestTarnsInformerSurvivesRandomFaults mirrors a server that is written to while chance
-// lets all go wrong that a client must survive, and compares the two when it is quiet.
+// TestTarnsInformerSurvivesRandomFaults runs an informer against a server with random
+// writes and faults, and compares the two afterwards.
 func TestTarnsInformerSurvivesRandomFaults(t *testing.T) {
 	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {
@@ -41,13 +41,13 @@ func TestTarnsInformerSurvivesRandomFaults(t *testing.T) {
 				pause(t, time.Duration(r.Int64N(int64(4*time.Second))))
 			}
 			s.Clear()
-			pause(t, 30*time.Minute) // longer than any back-off
+			pause(t, 30*time.Minute) // longer than any backoff
 			compare(t, s, inf)
 		})
 	}
 }
 
-// disturb writes something, or does something to the server.
+// disturb makes a random write, or cuts, compacts or rewinds the server.
 func disturb(t *testing.T, s *apiserver.Server, r *rand.Rand) {
 	name := fmt.Sprint("p", r.IntN(12))
 	switch r.IntN(24) {
@@ -56,7 +56,7 @@ func disturb(t *testing.T, s *apiserver.Server, r *rand.Rand) {
 	case 1:
 		s.Compact(r.IntN(3))
 	case 2, 3, 4, 5, 6:
-		_ = s.Delete(pod(name)) // perhaps it is not there
+		_ = s.Delete(pod(name)) // it may not exist
 	default:
 		if _, err := s.Create(pod(name, "n", "0")); err != nil {
 			if _, err := s.Update(pod(name, "n", fmt.Sprint(r.Uint64()))); err != nil {
@@ -66,7 +66,7 @@ func disturb(t *testing.T, s *apiserver.Server, r *rand.Rand) {
 	}
 }
 
-// pause lets the bubble's time pass.
+// pause advances the bubble's clock.
 func pause(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -77,15 +77,15 @@ func compare(t *testing.T, s *apiserver.Server, inf *informer.Informer[*corev1.P
 	t.Helper()
 	list := must(clientset(t, s).CoreV1().Pods("").List(t.Context(), listAll))
 	if inf.Len() != len(list.Items) {
-		t.Errorf("the mirror has %d pods, the server %d; %v", inf.Len(), len(list.Items), inf.Status())
+		t.Errorf("the informer has %d pods, the server %d; %v", inf.Len(), len(list.Items), inf.Status())
 	}
 	for _, want := range list.Items {
 		got, ok := inf.Get(object.Key{Namespace: want.Namespace, Name: want.Name})
 		if !ok || got.ResourceVersion != want.ResourceVersion || got.UID != want.UID {
-			t.Errorf("the mirror has %v, the server %s at %s", got, want.Name, want.ResourceVersion)
+			t.Errorf("the informer has %v, the server %s at %s", got, want.Name, want.ResourceVersion)
 		}
 	}
 	if len(list.Items) == 0 {
-		t.Error("there was nothing to compare")
+		t.Error("no pods to compare")
 	}
 }

@@ -13,45 +13,44 @@ import (
 )
 
 const (
-	// settle is how long after a failure its consequences are looked at: by then the
-	// reflector has decided what follows.
+	// settle is the delay after a failure before the reflector's next state is reported.
 	settle = 50 * time.Millisecond
-	// redraw is how often the line below the output is brought up to date.
+	// redraw is the interval for updating the status line.
 	redraw = 250 * time.Millisecond
 )
 
-// follow says on standard error when a resource's mirror is live, what fails, and when
-// it is live again: one line each. With --once it only says what fails.
-func (v *view) follow(ctx context.Context, s *sight) {
+// follow reports on standard error when a resource's mirror becomes live, fails and
+// recovers, one line each. With --once it reports only failures.
+func (v *view) follow(ctx context.Context, s *viewed) {
 	select {
 	case <-s.mirror.Synced():
 		if v.flags.once {
 			return
 		}
 		v.screen.say("%s: watching, %s", s.res, counted(s.mirror.Len(), "object"))
-	case failure := <-s.trouble:
-		v.trouble(ctx, s, failure)
+	case failure := <-s.failures:
+		v.reportFailures(ctx, s, failure)
 	case <-ctx.Done():
 	}
 	for ctx.Err() == nil {
 		select {
-		case failure := <-s.trouble:
-			v.trouble(ctx, s, failure)
+		case failure := <-s.failures:
+			v.reportFailures(ctx, s, failure)
 		case <-ctx.Done():
 		}
 	}
 }
 
-// trouble tells of failures until the mirror is live again.
-func (v *view) trouble(ctx context.Context, s *sight, failure *reflector.Error) {
+// reportFailures reports failures until the mirror is live again.
+func (v *view) reportFailures(ctx context.Context, s *viewed, failure *reflector.Error) {
 	since := time.Now()
 	tick := time.NewTicker(settle)
 	defer tick.Stop()
 	pending := []*reflector.Error{failure}
-	told := false
+	reported := false
 	for {
 		select {
-		case failure := <-s.trouble:
+		case failure := <-s.failures:
 			pending = append(pending, failure)
 			continue
 		case <-tick.C:
@@ -60,14 +59,14 @@ func (v *view) trouble(ctx context.Context, s *sight, failure *reflector.Error) 
 		}
 		status := s.mirror.Status()
 		for _, failure := range pending {
-			if text := consequence(failure, status); text != "" {
+			if text := failureText(failure, status); text != "" {
 				v.screen.say("%s: %s", s.res, text)
-				told = true
+				reported = true
 			}
 		}
 		pending = nil
 		if status.Live() {
-			if told && !v.flags.once {
+			if reported && !v.flags.once {
 				v.screen.say("%s: live again after %v, %s", s.res, time.Since(since).Round(100*time.Millisecond), counted(status.Store.Objects, "object"))
 			}
 			return
@@ -75,43 +74,44 @@ func (v *view) trouble(ctx context.Context, s *sight, failure *reflector.Error) 
 	}
 }
 
-// consequence says what failed and what follows from it; nothing if that is in order.
-func consequence(failure *reflector.Error, status informer.Status) string {
+// failureText describes a failure and what happens next. It is empty for failures that are
+// part of normal operation.
+func failureText(failure *reflector.Error, status informer.Status) string {
 	switch failure.Reason {
 	case reflector.Closed:
 		return ""
 	case reflector.Expired:
-		return "the server has forgotten what came next (410); listing again"
+		return "the resource version expired (410); relisting"
 	case reflector.Rewind:
-		return "the server's history began anew, as after a restore; listing again"
+		return "resource versions went backwards, as after a restore; relisting"
 	case reflector.Rejected, reflector.NoBookmark:
 		if failure.Op == "streaming list" {
-			return "" // a list follows; older servers have no other
+			return "" // falls back to a list, as with older servers
 		}
 	}
 	text := failure.Op + " failed"
 	if failure.Op == "watch" {
 		text = "disconnected"
 	}
-	text += ": " + sentence(failure.Err)
+	text += ": " + errorText(failure.Err)
 	for _, src := range status.Sources {
 		if src.Reflector.State == reflector.BackingOff {
-			text += fmt.Sprintf("; trying again in %v", max(time.Until(src.Reflector.Until), 0).Round(100*time.Millisecond))
+			text += fmt.Sprintf("; retrying in %v", max(time.Until(src.Reflector.Until), 0).Round(100*time.Millisecond))
 		}
 	}
 	return text
 }
 
-// stand keeps the line below the output up to date.
-func (v *view) stand(ctx context.Context) {
+// updateStatus keeps the status line up to date.
+func (v *view) updateStatus(ctx context.Context) {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	for {
 		var parts []string
-		for _, s := range v.sights {
-			parts = append(parts, standing(s))
+		for _, s := range v.resources {
+			parts = append(parts, statusText(s))
 		}
-		v.screen.status(strings.Join(parts, " · ") + " · Ctrl-C ends")
+		v.screen.status(strings.Join(parts, " · ") + " · Ctrl-C to stop")
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -120,8 +120,8 @@ func (v *view) stand(ctx context.Context) {
 	}
 }
 
-// standing says how a resource's mirror does.
-func standing(s *sight) string {
+// statusText describes the state of a resource's mirror.
+func statusText(s *viewed) string {
 	status := s.mirror.Status()
 	state := "connecting"
 	switch {
@@ -129,18 +129,18 @@ func standing(s *sight) string {
 		state = "live"
 	case len(status.Sources) > 0 && status.Sources[0].Reflector.State == reflector.BackingOff:
 		wait := max(time.Until(status.Sources[0].Reflector.Until), 0)
-		state = fmt.Sprintf("trying again in %ds", int(wait.Seconds()+0.999))
+		state = fmt.Sprintf("retrying in %ds", int(wait.Seconds()+0.999))
 	case status.Synced:
 		state = "reconnecting"
 	}
 	return fmt.Sprintf("%s %s, %s", s.res, state, counted(status.Store.Objects, "object"))
 }
 
-// serverText returns what the server said.
+// serverText returns the server's message.
 func serverText(err error) string {
 	var refusal *wire.Error
 	if errors.As(err, &refusal) {
 		return oneLine(refusal.Status().Message)
 	}
-	return sentence(err)
+	return errorText(err)
 }

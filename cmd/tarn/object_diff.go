@@ -10,25 +10,23 @@ import (
 	"strings"
 )
 
-// edit is one difference between two objects: a field that came, went, or has another
-// value. path leads to it.
+// edit is one difference between two objects: a field that was added, removed or changed.
 type edit struct {
 	path     []step
-	old, new any // absent for a field that came, or went
+	old, new any // absent for an added or removed field
 }
 
-// absent stands for no value, which is something else than null.
+// absent stands for a missing value, as opposed to null.
 type absent struct{}
 
-// step is one part of a path: a field, or an element of a list, which is known by its
-// key or by its place.
+// step is one part of a path: a field, or a list element identified by key or index.
 type step struct {
 	field string // empty for an element
-	key   string // such as "name"; empty for a place
-	value string // of the key, or the place
+	key   string // such as "name"; empty for an index
+	value string // value of the key, or the index
 }
 
-// String returns the step as it is written behind what leads to it.
+// String returns the step as appended to a path.
 func (s step) String() string {
 	switch {
 	case s.field == "" && s.key == "":
@@ -41,7 +39,7 @@ func (s step) String() string {
 	return "[" + strconv.Quote(s.field) + "]"
 }
 
-// plainField reports whether a field's name cannot be mistaken for a part of a path.
+// plainField reports whether a field name needs no quoting in a path.
 func plainField(name string) bool {
 	if name == "" {
 		return false
@@ -62,7 +60,7 @@ func pathText(path []step) string {
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-// fields returns the names of the fields on a path, as masks know them.
+// fields returns the field names on the path.
 func (e edit) fields() (names []string) {
 	for _, s := range e.path {
 		if s.field != "" {
@@ -72,8 +70,8 @@ func (e edit) fields() (names []string) {
 	return names
 }
 
-// diff returns what is to be changed in old to make new of it, in the order of the
-// fields' names. What came or went is told leaf by leaf.
+// diff returns the edits from old to new, ordered by field name. Added and removed values
+// are listed leaf by leaf.
 func diff(old, new any) []edit {
 	var d differ
 	d.compare(nil, old, new)
@@ -96,8 +94,8 @@ func (d *differ) compare(path []step, old, new any) {
 	}
 }
 
-// both takes two values of a container type; a missing one is an empty container unless
-// both sides would be empty, for then there would be no difference to tell.
+// both converts two values to a container type. A missing one is treated as empty, unless
+// that would hide the difference.
 func both[C map[string]any | []any](old, new any) (o, n C, ok bool) {
 	o, isOld := old.(C)
 	n, isNew := new.(C)
@@ -132,11 +130,10 @@ func valueOr(m map[string]any, name string) any {
 	return absent{}
 }
 
-// listKeys are fields that tell elements of the API's lists apart, the best first.
+// listKeys lists fields that identify elements of API lists, in order of preference.
 var listKeys = []string{"name", "type", "uid", "key", "mountPath", "containerPort", "port", "ip", "topologyKey", "manager"}
 
-// lists compares elements by their key where they have one, scalars as a set, and others
-// by their place.
+// lists compares elements by key if they have one, scalars as a set, and others by index.
 func (d *differ) lists(path []step, old, new []any) {
 	if key, ok := listKey(old, new); ok {
 		d.keyed(path, key, old, new)
@@ -158,7 +155,7 @@ func (d *differ) lists(path []step, old, new []any) {
 	}
 }
 
-// listKey returns the field that all elements of both lists have, each list no value twice.
+// listKey returns a field that identifies the elements of both lists.
 func listKey(old, new []any) (string, bool) {
 	for _, key := range listKeys {
 		if keyedBy(key, old) && keyedBy(key, new) {
@@ -200,12 +197,12 @@ func (d *differ) keyed(path []step, key string, old, new []any) {
 		visited[value] = true
 		d.compare(append(path, step{key: key, value: value}), valueOr(before, value), valueOr(after, value))
 	}
-	if len(d.edits) == n { // then at most their order is another
+	if len(d.edits) == n { // at most the order differs
 		d.compare(path, order(key, old), order(key, new))
 	}
 }
 
-// order returns the keys of elements as text, in their order.
+// order returns the keys of a list's elements in order.
 func order(key string, list []any) string {
 	var values []string
 	for _, e := range list {
@@ -214,8 +211,7 @@ func order(key string, list []any) string {
 	return "in the order " + strings.Join(values, ", ")
 }
 
-// sets compares scalars: which came and which went. If that is none, their order or
-// number is another, and the lists are told whole.
+// sets compares scalars as sets. If only order or multiplicity differ, it shows both lists.
 func (d *differ) sets(path []step, old, new []any) {
 	n := len(d.edits)
 	for i, v := range old {
@@ -245,8 +241,7 @@ func scalars(list []any) bool {
 	return !slices.ContainsFunc(list, func(v any) bool { return !scalar(v) })
 }
 
-// valueText writes a value as it is shown in a difference: a word as it is, all else as
-// JSON.
+// valueText formats a value: plain words without quotes, everything else as JSON.
 func valueText(v any) string {
 	if s, ok := v.(string); ok && bareWord(s) {
 		return s
@@ -258,8 +253,8 @@ func valueText(v any) string {
 	return text
 }
 
-// bareWord reports whether a text reads as one without quotes: not as a number, nor as
-// another JSON value.
+// bareWord reports whether a string can be shown without quotes because it does not look
+// like another JSON value.
 func bareWord(s string) bool {
 	if s == "" || json.Valid([]byte(s)) || plain(s) != s {
 		return false

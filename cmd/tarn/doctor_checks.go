@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// roundTrips is how many are timed.
+	// roundTrips is the number of round trips to measure.
 	roundTrips = 5
-	// slowTrip is a round trip that people notice.
+	// slowTrip is a noticeably slow round trip.
 	slowTrip = 300 * time.Millisecond
-	// packedFrom is the length above which API servers compress answers.
+	// packedFrom is the size from which API servers compress responses.
 	packedFrom = 128 << 10
-	// manyObjects is where the memory of a mirror begins to matter.
+	// manyObjects is the count from which a mirror's memory matters.
 	manyObjects = 50_000
-	// largeObject is near what etcd stores at all.
+	// largeObject is close to etcd's size limit.
 	largeObject = 1 << 20
 )
 
-// verdict says how a finding is to be taken.
+// verdict is the severity of a finding.
 type verdict string
 
 const (
@@ -38,7 +38,7 @@ const (
 	broken verdict = "broken"
 )
 
-// finding is what one check found.
+// finding is the result of one check.
 type finding struct {
 	Check   string  `json:"check"`
 	Verdict verdict `json:"verdict"`
@@ -46,7 +46,7 @@ type finding struct {
 	Fix     string  `json:"fix,omitempty"`
 }
 
-// chart is what is known of one resource when it has been examined.
+// chart holds the findings about one resource.
 type chart struct {
 	Resource  string    `json:"resource"`
 	Version   string    `json:"version"`
@@ -60,53 +60,53 @@ type chart struct {
 	need object.Resource
 }
 
-// broken reports whether something is.
+// broken reports whether any finding is broken.
 func (c *chart) broken() bool {
 	return slices.ContainsFunc(c.Findings, func(f finding) bool { return f.Verdict == broken })
 }
 
-// patient is a resource that is being examined. One goroutine does so.
-type patient struct {
+// examination is the examination of one resource. It belongs to one goroutine.
+type examination struct {
 	chart
 	client *wire.Client
 	source *wire.Source[*unstructured.Unstructured]
 	meter  *meter
 	sel    object.Selection
 	res    object.Resource
-	// wait is how long to wait for a bookmark, limit how long for anything else.
+	// wait limits the wait for a bookmark, limit any other request.
 	wait, limit time.Duration
-	disabled    bool // compression, by the kubeconfig
+	disabled    bool // compression is disabled in the kubeconfig
 }
 
-func (p *patient) find(check string, v verdict, text, fix string) {
+func (p *examination) find(check string, v verdict, text, fix string) {
 	p.Findings = append(p.Findings, finding{check, v, text, fix})
 }
 
-// refuse notes that a check failed, and what to do.
-func (p *patient) refuse(check string, err error) {
+// fail records a failed check and its remedy.
+func (p *examination) fail(check string, err error) {
 	fix := ""
 	switch {
 	case apierrors.IsForbidden(err):
-		fix = "grant the rights below to the user of the context"
+		fix = "grant the RBAC rules below to the context's user"
 	case apierrors.IsUnauthorized(err):
 		fix = "renew the credentials of the context's user"
 	case apierrors.IsNotFound(err):
-		fix = "see whether the resource's definition was removed, or its API server is down"
+		fix = "check whether its CustomResourceDefinition was removed or its aggregated API server is down"
 	case apierrors.IsTooManyRequests(err):
-		fix = "the server is overloaded, or limits this user; see its priority and fairness settings"
+		fix = "the server is overloaded or limits this user; check API priority and fairness"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, object.ErrIdle):
-		fix = "see whether a proxy on the way holds answers back, or give more time with --timeout"
+		fix = "check whether a proxy delays responses, or increase --timeout"
 	case errors.Is(err, object.ErrCorrupt):
-		fix = "see whether a proxy on the way changes answers"
+		fix = "check whether a proxy modifies responses"
 	}
-	p.find(check, broken, sentence(err), fix)
+	p.find(check, broken, errorText(err), fix)
 }
 
-// examine makes all checks, as far as each makes sense after the one before it.
-func (p *patient) examine(ctx context.Context, verbs []string) {
+// examine runs all checks and stops when later ones would be meaningless.
+func (p *examination) examine(ctx context.Context, verbs []string) {
 	for _, verb := range []string{"list", "watch"} {
 		if !slices.Contains(verbs, verb) {
-			p.find(verb, broken, "the server offers only "+strings.Join(verbs, ", "), "there is nothing to mirror here")
+			p.find(verb, broken, "the server supports only "+strings.Join(verbs, ", "), "this resource cannot be mirrored")
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func (p *patient) examine(ctx context.Context, verbs []string) {
 	p.watch(ctx, version)
 }
 
-func (p *patient) roundTrips(ctx context.Context) bool {
+func (p *examination) roundTrips(ctx context.Context) bool {
 	var times []time.Duration
 	for range roundTrips {
 		began := time.Now()
@@ -128,7 +128,7 @@ func (p *patient) roundTrips(ctx context.Context) bool {
 		_, err := p.client.Request(wire.VerbList).Resource(p.res).Namespace(p.sel.Namespace).Param("limit", "1").Do(ctx)
 		cancel()
 		if err != nil {
-			p.refuse("list", err)
+			p.fail("list", err)
 			return false
 		}
 		times = append(times, time.Since(began))
@@ -139,15 +139,15 @@ func (p *patient) roundTrips(ctx context.Context) bool {
 	middle := times[len(times)/2]
 	text := fmt.Sprintf("%s (%s to %s, of %d)", short(middle), short(times[0]), short(times[len(times)-1]), len(times))
 	if middle > slowTrip {
-		p.find("round trip", note, text, "the server is far away or busy; changes arrive as much later")
+		p.find("round trip", note, text, "the server is distant or busy; changes arrive with this delay")
 	} else {
 		p.find("round trip", fine, text, "")
 	}
 	return true
 }
 
-// list reads everything, and returns the version of it.
-func (p *patient) list(ctx context.Context) (object.Version, bool) {
+// list lists all objects and returns the list's version.
+func (p *examination) list(ctx context.Context) (object.Version, bool) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	var (
@@ -168,20 +168,20 @@ func (p *patient) list(ctx context.Context) (object.Version, bool) {
 		return nil
 	}, func(error) { p.Objects, p.Bytes, unreadable = 0, 0, 0 })
 	if err != nil {
-		p.refuse("list", err)
+		p.fail("list", err)
 		return "", false
 	}
 	text := fmt.Sprintf("%s in %s", counted(p.Objects, "object"), short(time.Since(began)))
 	if p.Objects > 0 {
-		text += fmt.Sprintf(", %s as JSON; the largest is %s with %s", byteText(p.Bytes), largest, byteText(int64(size)))
+		text += fmt.Sprintf(", %s as JSON; largest: %s with %s", byteText(p.Bytes), largest, byteText(int64(size)))
 	}
 	switch {
 	case unreadable > 0:
-		p.find("list", broken, fmt.Sprintf("%s; %d cannot be read", text, unreadable), "see what wrote them; a mirror keeps the last good state of each")
+		p.find("list", broken, fmt.Sprintf("%s; %d cannot be decoded", text, unreadable), "check what wrote them; a mirror keeps the last valid state of each")
 	case p.Objects > manyObjects:
-		p.find("list", note, text, "hold them in a compact form (tarn.Compact), and drop fields that nobody reads")
+		p.find("list", note, text, "use the compact form (tarn.Compact) and drop unused fields")
 	case size > largeObject:
-		p.find("list", note, text, "the largest is near what etcd stores; split it")
+		p.find("list", note, text, "the largest is close to etcd's size limit; split it")
 	default:
 		p.find("list", fine, text, "")
 	}
@@ -189,30 +189,30 @@ func (p *patient) list(ctx context.Context) (object.Version, bool) {
 	return page.Version, true
 }
 
-func (p *patient) compression(seen traffic) {
+func (p *examination) compression(seen traffic) {
 	switch {
 	case seen.packed > 0:
-		p.find("compression", fine, fmt.Sprintf("gzip, %s came as %s", byteText(p.Bytes), byteText(seen.bytes)), "")
+		p.find("compression", fine, fmt.Sprintf("gzip, %s sent as %s", byteText(p.Bytes), byteText(seen.bytes)), "")
 	case p.disabled:
-		p.find("compression", note, "none", "disable-compression is set in the kubeconfig; take it out unless the server is near")
+		p.find("compression", note, "none", "disable-compression is set in the kubeconfig; remove it unless the server is close")
 	case p.Bytes < 2*packedFrom:
-		p.find("compression", fine, "none, answers are too short for it", "")
+		p.find("compression", fine, "none, responses are too small", "")
 	default:
-		p.find("compression", note, fmt.Sprintf("none, though %s came", byteText(seen.bytes)), "see whether a proxy on the way unpacks answers")
+		p.find("compression", note, fmt.Sprintf("none for %s", byteText(seen.bytes)), "check whether a proxy decompresses responses")
 	}
 }
 
-// watch opens a watch, makes a streaming list while it is open, and waits for the
+// watch opens a watch, performs a streaming list while it is open, and waits for the
 // watch's first bookmark.
-func (p *patient) watch(ctx context.Context, version object.Version) {
+func (p *examination) watch(ctx context.Context, version object.Version) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit+p.wait)
 	defer cancel()
 	began := time.Now()
-	// A server sends a bookmark shortly before it ends a watch, so that a short watch
-	// shows sooner than a long one whether it sends them at all.
+	// Servers send a bookmark shortly before a watch times out, so a short timeout shows
+	// earlier whether bookmarks are supported.
 	stream, err := p.source.Watch(ctx, object.WatchOptions{Version: version, Bookmarks: true, Timeout: p.wait}, nil)
 	if err != nil {
-		p.refuse("watch", err)
+		p.fail("watch", err)
 		return
 	}
 	defer stream.Close()
@@ -239,19 +239,19 @@ func (p *patient) watch(ctx context.Context, version object.Version) {
 		result.err = errNone
 	}
 	if result.err != nil && !errors.Is(result.err, errNone) {
-		p.refuse("watch", result.err)
+		p.fail("watch", result.err)
 		return
 	}
 	p.find("watch", fine, "opened in "+short(opened), "")
 	if result.err != nil {
-		p.find("bookmarks", note, fmt.Sprintf("none came in %v", p.wait),
-			"servers send one about every minute; --wait 70s looks longer. Without them a watch that breaks after a quiet time has to list anew")
+		p.find("bookmarks", note, fmt.Sprintf("none within %v", p.wait),
+			"servers send one about every minute; try --wait 70s. Without bookmarks, a watch that breaks after a quiet period must relist")
 		return
 	}
-	p.find("bookmarks", fine, "one came after "+short(result.after), "")
+	p.find("bookmarks", fine, "first after "+short(result.after), "")
 }
 
-func (p *patient) streamingList(ctx context.Context) {
+func (p *examination) streamingList(ctx context.Context) {
 	const check = "streaming list"
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -259,30 +259,29 @@ func (p *patient) streamingList(ctx context.Context) {
 	stream, err := p.source.Watch(ctx, object.WatchOptions{InitialEvents: true, Match: object.NotOlderThan, Bookmarks: true, Timeout: p.limit}, nil)
 	if err != nil {
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-			p.find(check, note, "not served: "+serverText(err), "Kubernetes serves them from 1.32 on; lists are used instead, which cost the server more")
+			p.find(check, note, "not supported: "+serverText(err), "supported from Kubernetes 1.32; mirrors fall back to lists, which cost the server more")
 			return
 		}
-		p.refuse(check, err)
+		p.fail(check, err)
 		return
 	}
 	defer stream.Close()
 	count, err := until(stream, func(ev object.Event[*unstructured.Unstructured]) bool { return ev.InitialEnd })
 	switch {
 	case err == nil:
-		p.find(check, fine, fmt.Sprintf("%s and the bookmark that ends them in %s", counted(count, "object"), short(time.Since(began))), "")
+		p.find(check, fine, fmt.Sprintf("%s and the final bookmark in %s", counted(count, "object"), short(time.Since(began))), "")
 	case errors.Is(err, errNone), ctx.Err() != nil:
-		p.find(check, note, fmt.Sprintf("%s came, but not the bookmark that ends them in %s", counted(count, "object"), short(time.Since(began))),
-			"lists are used instead; see whether a proxy on the way holds events back")
+		p.find(check, note, fmt.Sprintf("%s, but no final bookmark within %s", counted(count, "object"), short(time.Since(began))),
+			"mirrors fall back to lists; check whether a proxy delays events")
 	default:
-		p.refuse(check, err)
+		p.fail(check, err)
 	}
 }
 
-// errNone says that a stream ended, in order, without what was looked for.
-var errNone = errors.New("the watch ended without it")
+// errNone means that a stream ended cleanly without the expected event.
+var errNone = errors.New("the watch ended without a bookmark")
 
-// until reads a stream up to the event that is looked for, and counts the objects before
-// it.
+// until reads a stream up to the expected event and counts the objects before it.
 func until(stream object.Stream[*unstructured.Unstructured], found func(object.Event[*unstructured.Unstructured]) bool) (objects int, err error) {
 	for {
 		events, err := stream.Next()

@@ -7,21 +7,21 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// fieldEdits tells what changed in each object, field by field. An object that came or
-// went is one line. An update in which nothing but noise changed is not told.
+// fieldEdits renders changes field by field. An added or deleted object is one line.
+// Updates that change only noise are omitted.
 type fieldEdits struct{ rendering }
 
-// longText is up to how many lines two texts are compared line by line.
+// longText is the number of lines up to which texts are compared line by line.
 const longText = 2000
 
-func (d fieldEdits) render(into *page, all []happening) error {
+func (d fieldEdits) render(into *page, all []objectChange) error {
 	for _, h := range all {
 		switch {
 		case h.initial:
 		case h.kind == object.Added:
 			d.head(into, h, "+", "")
 		case h.kind == object.Deleted && h.unseen:
-			d.head(into, h, "-", " (the deletion itself was not seen)")
+			d.head(into, h, "-", " (the deletion event was missed)")
 		case h.kind == object.Deleted:
 			d.head(into, h, "-", "")
 		default:
@@ -31,12 +31,12 @@ func (d fieldEdits) render(into *page, all []happening) error {
 	return nil
 }
 
-func (d fieldEdits) head(into *page, h happening, sign, note string) {
+func (d fieldEdits) head(into *page, h objectChange, sign, note string) {
 	into.in(bold+";"+h.style(), sign+" "+plain(h.name()))
 	into.put(note + "\n")
 }
 
-func (d fieldEdits) update(into *page, h happening) {
+func (d fieldEdits) update(into *page, h objectChange) {
 	edits := diff(h.old.Object, h.obj.Object)
 	if !d.noise {
 		edits = slices.DeleteFunc(edits, noisy)
@@ -51,7 +51,7 @@ func (d fieldEdits) update(into *page, h happening) {
 	}
 }
 
-// noisy reports whether an edit is one that every write makes.
+// noisy reports whether every write makes this edit.
 func noisy(e edit) bool {
 	names := e.fields()
 	return len(names) >= 2 && names[0] == "metadata" && (names[1] == "managedFields" || names[1] == "resourceVersion")
@@ -85,7 +85,8 @@ func (d fieldEdits) edit(into *page, e edit, hide bool) {
 	into.put("\n")
 }
 
-// lines tells the difference of two texts line by line, if they have lines.
+// lines renders the difference of two multi-line strings line by line. It returns false if
+// they are not multi-line.
 func (d fieldEdits) lines(into *page, path string, e edit) bool {
 	oldText, isOld := e.old.(string)
 	newText, isNew := e.new.(string)
@@ -94,7 +95,7 @@ func (d fieldEdits) lines(into *page, path string, e edit) bool {
 	}
 	split := func(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }
 	edits := lineEdits(split(oldText), split(newText))
-	if len(edits) == 0 { // but for the newline at the end
+	if len(edits) == 0 { // only the trailing newline differs
 		return false
 	}
 	into.put("    ")
@@ -111,13 +112,13 @@ func (d fieldEdits) lines(into *page, path string, e edit) bool {
 	return true
 }
 
-// lineEdit is a line that came or went.
+// lineEdit is an added or removed line.
 type lineEdit struct {
 	sign rune
 	text string
 }
 
-// lineEdits returns a shortest way from old to new, without the lines that stay.
+// lineEdits returns a shortest edit script from old to new, without common lines.
 func lineEdits(old, new []string) (edits []lineEdit) {
 	for len(old) > 0 && len(new) > 0 && old[0] == new[0] {
 		old, new = old[1:], new[1:]
@@ -125,8 +126,8 @@ func lineEdits(old, new []string) (edits []lineEdit) {
 	for len(old) > 0 && len(new) > 0 && old[len(old)-1] == new[len(new)-1] {
 		old, new = old[:len(old)-1], new[:len(new)-1]
 	}
-	// common[i][j] is the length of the longest common part of old[i:] and new[j:]. Too
-	// long texts have none: all of old went and all of new came.
+	// common[i][j] is the length of the longest common subsequence of old[i:] and new[j:].
+	// It is nil for long texts, which are shown as completely replaced.
 	var common [][]int32
 	if len(old) <= longText && len(new) <= longText {
 		common = make([][]int32, len(old)+1)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// table is lines with columns. Its columns only ever get wider, since what has been
-// printed stays.
+// table prints lines with columns. Columns only ever get wider, since printed lines cannot
+// change.
 type table struct {
 	rendering
 	now     func() time.Time
@@ -23,7 +23,7 @@ type table struct {
 func newTable(r rendering) *table {
 	t := &table{rendering: r, now: time.Now}
 	if len(r.resources) > 0 {
-		// As wide as the longest, though its first line may come late.
+		// Fits the longest name, even if it first appears later.
 		t.column("RESOURCE", max(12, len(slices.MaxFunc(r.resources, func(a, b string) int { return len(a) - len(b) }))))
 	}
 	if r.namespaces {
@@ -43,7 +43,7 @@ func (t *table) column(name string, width int) {
 	t.widths = append(t.widths, max(width, len(name)))
 }
 
-func (t *table) render(into *page, all []happening) error {
+func (t *table) render(into *page, all []objectChange) error {
 	rows := make([][]string, len(all))
 	for i, h := range all {
 		rows[i] = t.row(h)
@@ -61,7 +61,7 @@ func (t *table) render(into *page, all []happening) error {
 	return nil
 }
 
-func (t *table) row(h happening) []string {
+func (t *table) row(h objectChange) []string {
 	var row []string
 	if len(t.resources) > 0 {
 		row = append(row, plain(h.res.String()))
@@ -71,7 +71,7 @@ func (t *table) row(h happening) []string {
 	}
 	row = append(row, plain(h.key.Name))
 	if !t.once {
-		word := h.word()
+		word := h.eventType()
 		if h.initial {
 			word = "-"
 		}
@@ -79,12 +79,12 @@ func (t *table) row(h happening) []string {
 	}
 	status := plain(summary(h.res, h.obj))
 	if h.unseen {
-		status = strings.TrimPrefix(status+", as last seen", ", ")
+		status = strings.TrimPrefix(status+" (last known)", ", ")
 	}
 	return append(row, t.age(h.obj), status)
 }
 
-// age is the time since the object was created, as kubectl writes it.
+// age returns the object's age in kubectl's format.
 func (t *table) age(obj *unstructured.Unstructured) string {
 	created := obj.GetCreationTimestamp()
 	if created.IsZero() {
@@ -93,7 +93,7 @@ func (t *table) age(obj *unstructured.Unstructured) string {
 	return duration.HumanDuration(max(t.now().Sub(created.Time), 0))
 }
 
-// line writes cells; the last is not padded.
+// line writes cells and pads all except the last.
 func (t *table) line(into *page, cells []string, s style) {
 	var b strings.Builder
 	for c, cell := range cells {

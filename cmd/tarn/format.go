@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// short writes a duration with three digits at the most.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -18,7 +18,7 @@ func short(d time.Duration) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// byteText writes a length with a unit.
+// byteText formats a size with a unit.
 func byteText(n int64) string {
 	switch {
 	case n >= 1<<30:

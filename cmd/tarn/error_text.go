@@ -18,9 +18,9 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// sentence says in one line what went wrong, for somebody at a terminal: what was being
-// done in Go's layers is left out, and what to do is added where that is known.
-func sentence(err error) string {
+// sentence describes an error in one line for users. It omits Go's wrapping and adds a
+// remedy where one is known.
+func errorText(err error) string {
 	var (
 		usage     *usageError
 		unsynced  *informer.NotSyncedError
@@ -33,10 +33,10 @@ func sentence(err error) string {
 	case errors.As(err, &unsynced):
 		for _, src := range unsynced.Sources {
 			if cause := src.Err(); cause != nil {
-				return fmt.Sprintf("%s could not be listed: %s", unsynced.Informer, sentence(cause))
+				return fmt.Sprintf("cannot list %s: %s", unsynced.Informer, errorText(cause))
 			}
 		}
-		return unsynced.Informer + " could not be listed in time: the server has not answered yet"
+		return unsynced.Informer + ": list timed out: no response from the server"
 	case errors.As(err, &transport):
 		return network(transport.Err)
 	case errors.As(err, &refusal):
@@ -47,21 +47,21 @@ func sentence(err error) string {
 	return oneLine(err.Error())
 }
 
-// refused says what the server said.
+// refused describes an error response.
 func refused(err *wire.Error) string {
 	message := oneLine(err.Status().Message)
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "the server does not accept the credentials of the kubeconfig: " + message
+		return "the server rejected the kubeconfig's credentials: " + message
 	case apierrors.IsForbidden(err):
 		return message
 	case message == "":
-		return fmt.Sprintf("the server refused to %s with status %d", err.Call, err.Code)
+		return fmt.Sprintf("server rejected %s: status %d", err.Call, err.Code)
 	}
-	return fmt.Sprintf("the server refused to %s: %s", err.Call, message)
+	return fmt.Sprintf("server rejected %s: %s", err.Call, message)
 }
 
-// network says why there was no answer.
+// network describes a transport error.
 func network(err error) string {
 	var (
 		unknownCA *x509.UnknownAuthorityError
@@ -77,30 +77,29 @@ func network(err error) string {
 	_, credentials, plugin := strings.Cut(text, "getting credentials: ")
 	switch {
 	case errors.As(err, &unknownCA), errors.As(err, &byValue):
-		return "the server's certificate is signed by an authority that is not trusted; see certificate-authority in the kubeconfig"
+		return "the server's certificate is signed by an unknown authority; check certificate-authority in the kubeconfig"
 	case errors.As(err, &wrongHost), errors.As(err, &badCert):
-		return "the server's certificate is not valid: " + lastOf(err)
+		return "the server's certificate is invalid: " + lastOf(err)
 	case errors.As(err, &noTLS):
-		return "the server does not speak TLS; see the server's address in the kubeconfig"
+		return "the server does not use TLS; check the server's address in the kubeconfig"
 	case plugin:
-		return "the credential plugin of the kubeconfig failed: " + credentials
+		return "the kubeconfig's credential plugin failed: " + credentials
 	case errors.As(err, &dns):
-		return fmt.Sprintf("the server's name %s is not known: %s", dns.Name, dns.Err)
+		return fmt.Sprintf("cannot resolve the server's host name %s: %s", dns.Name, dns.Err)
 	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, &op) && op.Addr != nil:
-		return fmt.Sprintf("the server %s refuses connections; is it running?", op.Addr)
+		return fmt.Sprintf("connection to %s refused; is the server running?", op.Addr)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
-		return "the server did not answer in time"
+		return "the server did not respond in time"
 	case errors.As(err, &op) && op.Op == "dial" && op.Addr != nil:
-		return fmt.Sprintf("the server %s cannot be reached: %s", op.Addr, lastOf(op))
+		return fmt.Sprintf("cannot connect to %s: %s", op.Addr, lastOf(op))
 	case errors.Is(err, object.ErrIdle):
-		return "nothing came from the server for too long"
+		return "the connection was idle for too long"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "the connection to the server was cut"
+		return "the connection to the server was lost"
 	case errors.Is(err, object.ErrCorrupt):
-		return "the server's answer cannot be read: it is not what the API promises"
+		return "the server's response is malformed"
 	}
 	return "the connection to the server failed: " + lastOf(err)
 }
 
-// oneLine puts a text on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -7,27 +7,27 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// happening is what happened to one object, as it is shown.
-type happening struct {
+// change is a change of one object to show.
+type objectChange struct {
 	res  object.Resource
 	key  object.Key
 	kind object.Kind
-	// initial marks an object that was there when the view began.
+	// initial marks an object that existed when the view started.
 	initial bool
-	// unseen marks a deletion that was noticed only later: obj is the last state known.
+	// unseen marks a deletion whose event was missed; obj is the last known state.
 	unseen   bool
 	old, obj *unstructured.Unstructured
 }
 
-func happened(res object.Resource, ev informer.Event[*unstructured.Unstructured]) happening {
-	return happening{
+func newObjectChange(res object.Resource, ev informer.Event[*unstructured.Unstructured]) objectChange {
+	return objectChange{
 		res: res, key: ev.Key, kind: ev.Kind, initial: ev.Initial, unseen: ev.Unknown,
 		old: ev.Old(), obj: ev.New(),
 	}
 }
 
-// word names what happened as the API does.
-func (h happening) word() string {
+// word returns the type of the watch event.
+func (h objectChange) eventType() string {
 	switch h.kind {
 	case object.Added:
 		return "ADDED"
@@ -37,11 +37,11 @@ func (h happening) word() string {
 	return "MODIFIED"
 }
 
-// name is the resource and the key.
-func (h happening) name() string { return h.res.String() + " " + h.key.String() }
+// name returns the resource and key.
+func (h objectChange) name() string { return h.res.String() + " " + h.key.String() }
 
-// style is the colour of what happened.
-func (h happening) style() style {
+// style returns the colour of the change.
+func (h objectChange) style() style {
 	switch {
 	case h.initial:
 		return regular

@@ -153,7 +153,7 @@ func TestDifferencesAreToldFieldByField(t *testing.T) {
 	touched := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"web","resourceVersion":"3",
 		"labels":{"app.io/part":"web"},"managedFields":[{"manager":"a","time":"3"}]},
 		"data":{"mode":"fast","file":"one\ntwo\nthree\n","old":"x"}}`)
-	all := []happening{
+	all := []objectChange{
 		{res: configMaps, key: key, kind: object.Added, initial: true, obj: old},
 		{res: configMaps, key: key, kind: object.Added, obj: old},
 		{res: configMaps, key: key, kind: object.Updated, old: old, obj: new},

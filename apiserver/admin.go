@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// serveAdmin does over HTTP what the Go calls do:
+// serveAdmin exposes the fault and history methods over HTTP:
 //
 //	GET    /tarn/faults                         the active faults
 //	POST   /tarn/faults  {"kind": "cut-watch"}  Inject
@@ -20,7 +20,7 @@ import (
 func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path string) {
 	query := req.URL.Query()
 	number := func(name string) int {
-		n, _ := strconv.Atoi(query.Get(name)) // 0 is the default of all
+		n, _ := strconv.Atoi(query.Get(name)) // missing or malformed means 0
 		return n
 	}
 	switch req.Method + " " + path {
@@ -32,7 +32,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 			_, err = s.Inject(f)
 		}
 		if err != nil {
-			s.refuse(w, req, apierrors.NewBadRequest(err.Error()))
+			s.respondError(w, req, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 	case "DELETE faults":
@@ -41,7 +41,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 		seed, err := strconv.ParseUint(query.Get("seed"), 10, 64)
 		rate, bad := strconv.ParseFloat(query.Get("rate"), 64)
 		if err != nil || bad != nil || rate < 0 || rate > 1 {
-			s.refuse(w, req, apierrors.NewBadRequest("random needs a seed and a rate from 0 to 1"))
+			s.respondError(w, req, apierrors.NewBadRequest("random requires a seed and a rate between 0 and 1"))
 			return
 		}
 		s.Random(seed, rate)
@@ -53,7 +53,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, req *http.Request, path strin
 	case "POST rewind":
 		s.Rewind(number("changes"))
 	default:
-		s.refuse(w, req, notServed())
+		s.respondError(w, req, notServed())
 		return
 	}
 	s.serveJSON(w, req, map[string]any{"faults": s.Faults(), "version": formatVersion(s.Version())})

@@ -11,8 +11,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// BenchmarkStart is the time from nothing to the first answered request, in memory and
-// over the network with TLS, and down again.
+// BenchmarkStart measures startup, the first request and shutdown, in memory and over TLS.
 func BenchmarkStart(b *testing.B) {
 	for name, opts := range map[string]apiserver.Options{"memory": {}, "tls": {Address: "127.0.0.1:0", TLS: true}} {
 		b.Run(name, func(b *testing.B) {
@@ -32,7 +31,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkList lists a thousand pods, which are encoded anew for every list.
+// BenchmarkList lists a thousand pods, which are encoded for every list.
 func BenchmarkList(b *testing.B) {
 	for _, accept := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		b.Run(accept, func(b *testing.B) {
@@ -49,8 +48,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch writes a pod and reads the event of it, with a number of other watches
-// that get it, too.
+// BenchmarkWatch writes a pod and reads its event, with a number of other watches open.
 func BenchmarkWatch(b *testing.B) {
 	for _, others := range []int{0, 100} {
 		b.Run(fmt.Sprint(others, " others"), func(b *testing.B) {

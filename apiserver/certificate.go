@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// newCertificate makes a certificate for an address and the hosts of this machine, signed by
-// itself, and returns it as a client's authority, too.
+// newCertificate creates a self-signed certificate for addr, the given hosts and loopback.
+// It also returns the certificate in PEM, for clients to trust.
 func newCertificate(addr net.Addr, hosts []string) (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -24,18 +24,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ways are the servers that clients are tried against, and how each is reached.
-var ways = map[string]apiserver.Options{
+// transports are the server options that clients are tested with.
+var transports = map[string]apiserver.Options{
 	"memory":         {},
 	"memory, HTTP/2": {HTTP2: true},
 	"network":        {Address: "127.0.0.1:0"},
 	"network, TLS":   {Address: "127.0.0.1:0", TLS: true},
 }
 
-// everyWay runs a test against each of them, in each encoding. The client's connections
-// are closed afterwards; client-go keeps its transports for ever.
-func everyWay(t *testing.T, encodings []string, run func(t *testing.T, s *apiserver.Server, cfg *rest.Config)) {
-	for name, opts := range ways {
+// everyTransport runs a test with each transport and encoding. It closes the client's
+// connections afterwards, since client-go caches its transports forever.
+func everyTransport(t *testing.T, encodings []string, run func(t *testing.T, s *apiserver.Server, cfg *rest.Config)) {
+	for name, opts := range transports {
 		for _, encoding := range encodings {
 			t.Run(name+" "+encoding, func(t *testing.T) {
 				s := apiserver.Start(t, opts)
@@ -61,13 +61,13 @@ func receive(t *testing.T, w watch.Interface) watch.Event {
 		}
 		return ev
 	case <-t.Context().Done():
-		t.Fatal("nothing came")
+		t.Fatal("no event")
 	}
 	return watch.Event{}
 }
 
-func TestClientsetWorksInEveryWay(t *testing.T) {
-	everyWay(t, []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf}, func(t *testing.T, s *apiserver.Server, cfg *rest.Config) {
+func TestClientsetWorksOverEveryTransport(t *testing.T) {
+	everyTransport(t, []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf}, func(t *testing.T, s *apiserver.Server, cfg *rest.Config) {
 		clients, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestDynamicAndMetadataClientsWork(t *testing.T) {
 }
 
 func TestTarnsOwnClientWorks(t *testing.T) {
-	everyWay(t, []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf}, func(t *testing.T, s *apiserver.Server, cfg *rest.Config) {
+	everyTransport(t, []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf}, func(t *testing.T, s *apiserver.Server, cfg *rest.Config) {
 		client, err := wire.New(cfg, wire.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +188,7 @@ func TestTarnsOwnClientWorks(t *testing.T) {
 			for _, ev := range events {
 				got = append(got, ev.Kind.String()+" "+ev.Item.Key.Name)
 				if ev.Bookmark && !ev.InitialEnd {
-					t.Errorf("a bookmark without its mark: %+v", ev)
+					t.Errorf("bookmark without the initial-events annotation: %+v", ev)
 				}
 			}
 		}
@@ -198,13 +198,13 @@ func TestTarnsOwnClientWorks(t *testing.T) {
 	})
 }
 
-func TestDiscoveryIsTheSameBothWays(t *testing.T) {
+func TestLegacyAndAggregatedDiscoveryAgree(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	if err := s.Define(apiserver.Definition{Resource: lakes, ShortNames: []string{"lk"}, Status: true, Scale: true}); err != nil {
 		t.Fatal(err)
 	}
 	client := must(discovery.NewDiscoveryClientForConfig(s.Config()))
-	tell := func() (all []string) {
+	resources := func() (all []string) {
 		_, lists, err := client.ServerGroupsAndResources()
 		if err != nil {
 			t.Fatal(err)
@@ -217,9 +217,9 @@ func TestDiscoveryIsTheSameBothWays(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	aggregated := tell()
+	aggregated := resources()
 	client.UseLegacyDiscovery = true
-	legacy := tell()
+	legacy := resources()
 	if !slices.Equal(aggregated, legacy) {
 		t.Errorf("aggregated\n%s\nlegacy\n%s", strings.Join(aggregated, "\n"), strings.Join(legacy, "\n"))
 	}
@@ -283,7 +283,7 @@ func TestEveryBuiltInKindCanBeListedAndWatched(t *testing.T) {
 	}
 }
 
-func TestARunInABubbleTakesNoRealTime(t *testing.T) {
+func TestServerRunsInASynctestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{HTTP2: true})
 		clients := clientset(t, s)
@@ -300,7 +300,7 @@ func TestARunInABubbleTakesNoRealTime(t *testing.T) {
 			}
 		}
 		if marks < 29 {
-			t.Errorf("%d bookmarks in half an hour or more", marks)
+			t.Errorf("got %d bookmarks in at least 30 minutes", marks)
 		}
 	})
 }

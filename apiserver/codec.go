@@ -21,21 +21,21 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// form is an encoding of answers.
-type form uint8
+// encoding is a wire format.
+type encoding uint8
 
 const (
-	asJSON form = iota
+	asJSON encoding = iota
 	asProtobuf
 	asYAML
 
-	forms
+	encodings
 )
 
-// codecs encode and decode by apimachinery's serializers, never by Tarn's own, so that
-// an error cannot hide on both sides. They hold no state.
+// codecs encodes and decodes with apimachinery's serializers and not with Tarn's own, so
+// that a bug in Tarn's cannot cancel itself out in tests. It is stateless.
 type codecs struct {
-	infos  [forms]runtime.SerializerInfo
+	infos  [encodings]runtime.SerializerInfo
 	decode runtime.Decoder
 }
 
@@ -55,25 +55,26 @@ func newCodecs() *codecs {
 	return c
 }
 
-// representation is what a client wants to be answered with.
+// representation is the response format that a client negotiated.
 type representation struct {
-	form   form
-	as     string // "", Table, PartialObjectMetadata(List), APIGroupDiscoveryList
-	in     schema.GroupVersion
-	pretty bool
+	encoding encoding
+	as       string // "", Table, PartialObjectMetadata(List), APIGroupDiscoveryList
+	in       schema.GroupVersion
+	pretty   bool
 }
 
-// contentType is the header of an answer, of a watch where stream is set.
+// contentType returns the Content-Type header of a response; stream selects that of a
+// watch.
 func (r representation) contentType(c *codecs, stream bool) string {
-	t := c.infos[r.form].MediaType
-	if stream && r.form != asJSON {
+	t := c.infos[r.encoding].MediaType
+	if stream && r.encoding != asJSON {
 		t += ";stream=watch"
 	}
 	return t
 }
 
-// negotiate chooses among what the client accepts, by its order and weights. The first
-// that is ok wins.
+// negotiate picks the first representation accepted by ok, in the client's order of
+// preference.
 func negotiate(req *http.Request, ok func(representation) bool) (representation, error) {
 	header := strings.Join(req.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -95,11 +96,11 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 		}
 		switch media {
 		case "application/json", "*/*", "application/*", "text/*", "text/html":
-			o.form = asJSON
+			o.encoding = asJSON
 		case "application/vnd.kubernetes.protobuf":
-			o.form = asProtobuf
+			o.encoding = asProtobuf
 		case "application/yaml":
-			o.form = asYAML
+			o.encoding = asYAML
 		default:
 			continue
 		}
@@ -132,29 +133,28 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 	return representation{}, notAcceptable("only the following media types are accepted: " + known)
 }
 
-// suits reports whether the objects of a kind can be represented so.
-func (k *kind) suits(r representation) bool {
+// supports reports whether objects of the kind can be sent in the representation.
+func (k *kind) supports(r representation) bool {
 	switch r.as {
 	case "":
-		return k.typed || r.form != asProtobuf
+		return k.typed || r.encoding != asProtobuf
 	case "Table", "PartialObjectMetadata", "PartialObjectMetadataList":
-		if r.as == "Table" && r.form == asProtobuf {
-			return false // its rows hold JSON
+		if r.as == "Table" && r.encoding == asProtobuf {
+			return false // table rows embed JSON
 		}
 		return r.in.Group == metav1.GroupName && (r.in.Version == "v1" || r.in.Version == "v1beta1")
 	}
 	return false
 }
 
-// encoder returns the serializer of a form.
+// encoder returns the serializer for a representation.
 func (c *codecs) encoder(r representation) runtime.Encoder {
-	if r.pretty && r.form == asJSON {
+	if r.pretty && r.encoding == asJSON {
 		return c.infos[asJSON].PrettySerializer
 	}
-	return c.infos[r.form].Serializer
+	return c.infos[r.encoding].Serializer
 }
 
-// encode returns the bytes of any object.
 func (c *codecs) encode(r representation, obj runtime.Object) ([]byte, error) {
 	var buf bytes.Buffer
 	if err := c.encoder(r).Encode(obj, &buf); err != nil {
@@ -163,23 +163,24 @@ func (c *codecs) encode(r representation, obj runtime.Object) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// record returns the bytes of a stored object, which are made once for all readers.
-func (c *codecs) record(k *kind, f form, r *record) ([]byte, error) {
-	if !k.stored() {
-		return c.encode(representation{form: f}, k.present(r.obj))
+// record returns the encoded bytes of a stored object. They are computed once and shared by
+// all readers.
+func (c *codecs) record(k *kind, f encoding, r *record) ([]byte, error) {
+	if !k.isStorage() {
+		return c.encode(representation{encoding: f}, k.present(r.obj))
 	}
 	if raw := r.encoded[f].Load(); raw != nil {
 		return *raw, nil
 	}
-	raw, err := c.encode(representation{form: f}, r.obj)
+	raw, err := c.encode(representation{encoding: f}, r.obj)
 	if err == nil {
 		r.encoded[f].Store(&raw)
 	}
 	return raw, err
 }
 
-// list makes the list object of a page: typed with the items bare, as the real server
-// sends them, or as trees that say what they are.
+// list returns the list object for a page. Items of typed lists carry no kind or
+// apiVersion, as on the real server; unstructured items do.
 func (k *kind) list(p page) (runtime.Object, error) {
 	head := metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining}
 	if !k.typed {
@@ -210,8 +211,8 @@ func (k *kind) list(p page) (runtime.Object, error) {
 	return obj, nil
 }
 
-// read decodes the object of a request into the kind's stored version. Fields that its
-// type does not have are refused, warned of or ignored, as the client wishes.
+// read decodes a request body into the kind's storage version. Unknown fields are rejected,
+// reported as warnings or ignored, as fieldValidation asks.
 func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
 	if err := r.checkOptions(""); err != nil {
 		return nil, err
@@ -230,7 +231,7 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 	return obj, s.checkFields(w, r, raw)
 }
 
-// checkFields looks for fields that the type does not have, or that are there twice.
+// checkFields applies fieldValidation to unknown and duplicate fields.
 func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
 	level := r.URL.Query().Get("fieldValidation")
 	if level == metav1.FieldValidationIgnore || !r.kind.typed || bytes.HasPrefix(raw, []byte("k8s\x00")) {
@@ -238,7 +239,7 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) erro
 	}
 	raw, err := toJSON(raw)
 	if err != nil {
-		return nil // it was decoded before
+		return nil // decoding succeeded before
 	}
 	gvk := r.kind.GVK()
 	_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
@@ -266,7 +267,7 @@ func readBody(req *http.Request) ([]byte, error) {
 	return raw, checkAliases(raw)
 }
 
-// parse decodes the bytes of an object and checks what it says it is.
+// parse decodes an object and checks its kind and apiVersion.
 func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 	gvk := k.GVK()
 	var obj runtime.Object
@@ -293,5 +294,5 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
-	return k.toHome(obj), nil
+	return k.toStorage(obj), nil
 }

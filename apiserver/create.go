@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// now is the time as objects hold it.
+// now returns the current time in the precision of metav1.Time.
 func now() metav1.Time { return metav1.Time{Time: time.Now().UTC().Truncate(time.Second)} }
 
 func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
@@ -40,7 +40,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	return s.send(w, r, http.StatusCreated, rec)
 }
 
-// create stores a new object. It becomes the server's.
+// create stores a new object and takes ownership of it.
 func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool) (*record, error) {
 	m := metaOf(obj)
 	if err := s.checkNamespace(k, namespace, m); err != nil {
@@ -71,7 +71,7 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 		m.SetGeneration(1)
 	}
 	normalise(obj)
-	firstPhase(obj)
+	setInitialPhase(obj)
 	if err := validate(k, m); err != nil {
 		return nil, err
 	}
@@ -92,9 +92,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 		if there := s.storage.get(k, key); there != nil {
 			return nil, alreadyExists(k, there)
 		}
-		return draft(obj), nil
+		return unstoredRecord(obj), nil
 	}
-	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkLife(k, m) })
+	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkNamespaceActive(k, m) })
 	if err != nil {
 		return nil, err
 	}
@@ -106,14 +106,15 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	s.settle(consequence{kind: k, rec: rec})
+	s.processGC(gcItem{kind: k, rec: rec})
 	return rec, nil
 }
 
-// alreadyExists says so, and if what exists is to go.
+// alreadyExists returns an AlreadyExists error, which mentions if the existing object is
+// being deleted.
 func alreadyExists(k *kind, there *record) error {
 	if there == nil {
-		return apierrors.NewAlreadyExists(k.GVR().GroupResource(), "") // it has just gone
+		return apierrors.NewAlreadyExists(k.GVR().GroupResource(), "") // deleted in the meantime
 	}
 	err := apierrors.NewAlreadyExists(k.GVR().GroupResource(), there.key.Name)
 	if there.meta.GetDeletionTimestamp() != nil {
@@ -122,8 +123,8 @@ func alreadyExists(k *kind, there *record) error {
 	return err
 }
 
-// draft is the record of something that is not stored.
-func draft(obj runtime.Object) *record {
+// unstoredRecord wraps an object that is not stored, such as a dry run's result.
+func unstoredRecord(obj runtime.Object) *record {
 	m := metaOf(obj)
 	version := m.GetResourceVersion()
 	r := newRecord(obj, 0)
@@ -131,7 +132,7 @@ func draft(obj runtime.Object) *record {
 	return r
 }
 
-// checkNamespace settles the namespace of an object that comes by a path.
+// checkNamespace defaults and checks an object's namespace against that of the path.
 func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) error {
 	switch {
 	case m.GetNamespace() == "":
@@ -141,12 +142,13 @@ func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) erro
 	}
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
-	return s.checkLife(k, m)
+	return s.checkNamespaceActive(k, m)
 }
 
-// checkLife refuses new objects in a namespace that does not exist or is being deleted.
-// The storage's lock must be held: what was checked before it is true no longer.
-func (s *Server) checkLife(k *kind, m metav1.Object) error {
+// checkNamespaceActive rejects new objects in a namespace that does not exist or is
+// terminating. The caller must hold the storage lock, so that the answer stays true until
+// the commit.
+func (s *Server) checkNamespaceActive(k *kind, m metav1.Object) error {
 	namespace := m.GetNamespace()
 	if !k.Namespaced {
 		return nil
@@ -181,7 +183,8 @@ func validate(k *kind, m metav1.Object) error {
 	return nil
 }
 
-// pathSegment allows what can stand in a path, as the names of roles may have colons.
+// pathSegment validates names that may contain anything a path segment may, such as the
+// colons in role names.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)

@@ -30,13 +30,13 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	case err != nil:
 		return err
 	case removed && r.kind.Kind != "Pod":
-		s.succeeded(w, r, old)
+		s.respondDeleted(w, r, old)
 		return nil
 	}
 	return s.send(w, r, http.StatusOK, rec)
 }
 
-// serveDeleteCollection deletes what a list would show, and answers with it.
+// serveDeleteCollection deletes the objects that the list options select and returns them.
 func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
@@ -61,14 +61,14 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 		if err != nil {
 			return err
 		}
-		s.answer(w, r.Request, r.rep, http.StatusOK, obj)
+		s.respond(w, r.Request, r.rep, http.StatusOK, obj)
 	default:
-		s.succeeded(w, r, nil)
+		s.respondDeleted(w, r, nil)
 	}
 	return nil
 }
 
-// deleteOptions reads the options from the body, or else from the query.
+// deleteOptions reads DeleteOptions from the body or, if that is empty, the query.
 func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 	opts := new(metav1.DeleteOptions)
 	raw, err := readBody(r.Request)
@@ -76,7 +76,7 @@ func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 		return nil, err
 	}
 	if len(raw) > 0 {
-		// Clients send them in the group of the resource; the content is always the same.
+		// Clients send them in the resource's own group; the content is the same in all.
 		gvk := schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"}
 		obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 		if decoded, ok := obj.(*metav1.DeleteOptions); ok && err == nil {
@@ -95,7 +95,6 @@ func (s *Server) deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 	return opts, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(opts))
 }
 
-// deleteQuery reads options of a deletion from the query.
 func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {
 	if err := metav1.Convert_url_Values_To_v1_DeleteOptions(&query, into, nil); err != nil {
 		return apierrors.NewBadRequest(err.Error())
@@ -103,20 +102,20 @@ func deleteQuery(query url.Values, into *metav1.DeleteOptions) error {
 	return nil
 }
 
-// delete removes an object, or marks it when finalizers or a grace period keep it, and
-// does what follows from that. It begins with a record that the caller saw; only its
-// UID must still be right.
+// delete deletes an object, or marks it for deletion if it has finalizers or a grace
+// period, and runs the garbage collector. seen is the record that the caller read; only its
+// UID must still match.
 func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, err error) {
 	rec, removed, more, err := s.deleteOne(k, seen, opts)
-	s.settle(more...)
+	s.processGC(more...)
 	if err == nil && !removed && len(opts.DryRun) == 0 {
-		removed = s.storage.get(k, rec.key) == nil // for what followed
+		removed = s.storage.get(k, rec.key) == nil // the garbage collector may have removed it
 	}
 	return rec, removed, err
 }
 
-// deleteOne is delete without what follows from it, which it returns.
-func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []consequence, err error) {
+// deleteOne is delete without garbage collection. It returns the writes to process.
+func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []gcItem, err error) {
 	for {
 		old := s.storage.get(k, seen.key)
 		if old == nil || old.meta.GetUID() != seen.meta.GetUID() {
@@ -132,7 +131,7 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
-				return rec, true, []consequence{{kind: k, old: old, rec: rec, gone: true}}, nil
+				return rec, true, []gcItem{{kind: k, old: old, rec: rec, deleted: true}}, nil
 			}
 			continue
 		}
@@ -141,13 +140,14 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 			continue
 		}
 		if rec != old {
-			more = []consequence{{kind: k, old: old, rec: rec}}
+			more = []gcItem{{kind: k, old: old, rec: rec}}
 		}
 		return rec, false, more, nil
 	}
 }
 
-// mark notes that an object is to go, unless that is noted already.
+// mark sets the deletion timestamp, finalizers and grace period. It keeps an earlier
+// timestamp.
 func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*record, bool) {
 	next := old.obj.DeepCopyObject()
 	m := metaOf(next)
@@ -171,21 +171,22 @@ func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
 		return nil
 	}
 	if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
-		return outdated(k, rec, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, uid)
+		return deletePreconditionFailed(k, rec, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, uid)
 	}
 	if v := rec.meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
-		return outdated(k, rec, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, v)
+		return deletePreconditionFailed(k, rec, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, v)
 	}
 	return nil
 }
 
-// outdated is a precondition of a deletion that does not hold. The real server names the
-// kind here, not the resource.
-func outdated(k *kind, rec *record, format string, args ...any) error {
+// deletePreconditionFailed returns the conflict error for a deletion. The real server names
+// the kind here, not the resource.
+func deletePreconditionFailed(k *kind, rec *record, format string, args ...any) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, rec.key.Name, fmt.Errorf(format, args...))
 }
 
-// gracePeriod is how long an object may still live. Only pods that run somewhere do.
+// gracePeriod returns the grace period in seconds. Only pods that are assigned to a node
+// and not finished have one.
 func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -200,11 +201,12 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 	return corev1.DefaultTerminationGracePeriodSeconds
 }
 
-// finalizersFor adds those that the way of deletion asks for. A namespace is always marked
-// before it is removed: nothing can be created in it any more while it is emptied.
+// finalizersFor returns the object's finalizers plus those that its deletion needs. A
+// namespace is always marked before it is removed, so that nothing is created in it while
+// its content is deleted.
 func (s *Server) finalizersFor(old *record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.meta.GetFinalizers())
-	if _, ok := old.obj.(*corev1.Namespace); ok && (old.meta.GetDeletionTimestamp() == nil || s.occupied(old.key.Name)) {
+	if _, ok := old.obj.(*corev1.Namespace); ok && (old.meta.GetDeletionTimestamp() == nil || s.hasContent(old.key.Name)) {
 		finalizers = with(finalizers, contentFinalizer)
 	}
 	if !s.opts.CollectGarbage || opts.PropagationPolicy == nil {

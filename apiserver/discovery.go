@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// serveDiscovery answers the paths of discovery, legacy and aggregated, and reports
-// whether this was one.
+// serveDiscovery serves legacy and aggregated discovery. It returns false if the path is
+// not a discovery path.
 func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path string) bool {
 	parts := strings.Split(path, "/")
 	core := parts[0] == "api"
@@ -23,18 +23,18 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 		return false
 	}
 	aggregated := func(r representation) bool {
-		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.form == asJSON && r.in.Version == "v2"
+		return r.as == "APIGroupDiscoveryList" && r.in.Group == apidiscoveryv2.GroupName && r.encoding == asJSON && r.in.Version == "v2"
 	}
 	rep, err := negotiate(req, func(r representation) bool { return r.as == "" || len(parts) == 1 && aggregated(r) })
 	if err != nil {
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 		return true
 	}
 	switch {
 	case len(parts) == 1 && rep.as != "":
 		s.serveAggregated(w, req, rep, core)
 	case core && len(parts) == 1:
-		s.answer(w, req, rep, http.StatusOK, &metav1.APIVersions{
+		s.respond(w, req, rep, http.StatusOK, &metav1.APIVersions{
 			TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: req.Host}},
 		})
@@ -47,23 +47,23 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 				list.Groups = append(list.Groups, g)
 			}
 		}
-		s.answer(w, req, rep, http.StatusOK, list)
+		s.respond(w, req, rep, http.StatusOK, list)
 	case len(parts) == 2:
 		for _, g := range s.groups() {
 			if g.Name == parts[1] {
 				g.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}
-				s.answer(w, req, rep, http.StatusOK, &g)
+				s.respond(w, req, rep, http.StatusOK, &g)
 				return true
 			}
 		}
-		s.unknownPath(w, req)
+		s.pageNotFound(w, req)
 	default:
 		s.serveResources(w, req, rep, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	}
 	return true
 }
 
-// groups returns the groups with their versions, the preferred one first.
+// groups returns the API groups with their versions, the preferred one first.
 func (s *Server) groups() (groups []metav1.APIGroup) {
 	for _, k := range s.catalog.all() {
 		gv := k.GVK().GroupVersion()
@@ -80,7 +80,7 @@ func (s *Server) groups() (groups []metav1.APIGroup) {
 	return groups
 }
 
-// subresources names what a kind has below its objects, and of which kind it is.
+// subresources returns the kind of each subresource by name.
 func (k *kind) subresources() map[string]schema.GroupVersionKind {
 	subs := map[string]schema.GroupVersionKind{}
 	if k.status {
@@ -127,17 +127,17 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 		}
 	}
 	if gv.Group == "" {
-		list.APIVersion = "" // as it was when there was no other group
+		list.APIVersion = "" // v1 predates API groups and has none, as on the real server
 	}
 	if len(list.APIResources) == 0 {
-		s.refuse(w, req, notServed())
+		s.respondError(w, req, notServed())
 		return
 	}
-	s.answer(w, req, rep, http.StatusOK, list)
+	s.respond(w, req, rep, http.StatusOK, list)
 }
 
-// inOrder sorts subresources: those of custom resources the other way round, as the real
-// server has them.
+// inOrder sorts subresource names in the order of the real server, which is reversed for
+// custom resources.
 func (k *kind) inOrder(subs map[string]schema.GroupVersionKind) []string {
 	names := slices.Sorted(maps.Keys(subs))
 	if !k.typed {
@@ -146,12 +146,12 @@ func (k *kind) inOrder(subs map[string]schema.GroupVersionKind) []string {
 	return names
 }
 
-// serveAggregated answers with all groups of a root at once.
+// serveAggregated serves aggregated discovery of /api or /apis.
 func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep representation, core bool) {
 	list := s.aggregated(core)
 	raw, err := s.codecs.encode(representation{}, list)
 	if err != nil {
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 		return
 	}
 	sum := sha256.Sum256(raw)
@@ -159,7 +159,7 @@ func (s *Server) serveAggregated(w http.ResponseWriter, req *http.Request, rep r
 	w.Header().Set("Vary", "Accept")
 	w.Header().Set("Cache-Control", "public")
 	contentType := fmt.Sprintf("application/json;g=%s;v=%s;as=%s", rep.in.Group, rep.in.Version, rep.as)
-	s.answerRaw(w, req, contentType, http.StatusOK, raw)
+	s.respondRaw(w, req, contentType, http.StatusOK, raw)
 }
 
 func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {

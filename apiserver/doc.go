@@ -1,60 +1,63 @@
-// Package apiserver is a Kubernetes API server inside the process: the list and watch
-// semantics of the real one, ready in milliseconds, with faults on demand. It is for
-// tests of controllers and for demonstrations. Nothing is kept on disk, nobody is
-// authenticated and nothing is authorised: do not put it on a network.
+// Package apiserver is an in-process Kubernetes API server for tests and demos. It has the
+// list and watch semantics of kube-apiserver, starts in milliseconds and injects faults on
+// demand. It stores nothing on disk and neither authenticates nor authorizes clients: do not
+// expose it on a network.
 //
 //	server := apiserver.Start(t, apiserver.Options{})
 //	clients, err := kubernetes.NewForConfig(server.Config())
 //
-// The nouns:
+// The main types:
 //
-//   - [Server] is the whole of it. [New] and [Server.Run] are for programs, [Start] for
-//     tests. [Server.Config] is what any client needs. Without an address the server
-//     is reached by a connection in memory, which works in a bubble of testing/synctest.
-//   - [Options] configure it; the zero value works.
-//   - [Definition] describes a custom resource, for [Server.Define]. Posting a
-//     CustomResourceDefinition does the same.
-//   - [Fault] is something that goes wrong, for [Server.Inject]. [Server.Cut],
-//     [Server.Compact] and [Server.Rewind] happen at once. [Server.Random] lets chance
-//     choose, by a seed.
+//   - [Server] is the server. Programs use [New] and [Server.Run], tests use [Start].
+//     [Server.Config] returns a client config. Without an address, clients connect in
+//     memory, which works in a testing/synctest bubble.
+//   - [Options] configures it; the zero value is usable.
+//   - [Definition] describes a custom resource for [Server.Define]. Creating a
+//     CustomResourceDefinition has the same effect.
+//   - [Fault] is a failure for [Server.Inject]. [Server.Cut], [Server.Compact] and
+//     [Server.Rewind] take effect immediately. [Server.Random] injects random faults from a
+//     seed.
 //
-// # What is like the real server
+// # What matches kube-apiserver
 //
-// There is one version for all resources, and a bounded history of changes. A list
-// without version is the newest state, at "0" it ignores the limit, at another version
-// it is not older than that, or exact with a limit or resourceVersionMatch=Exact. Pages
-// stay at the version of the first; once the history no longer reaches back they are
-// refused with 410 and a token for an inconsistent remainder. A watch begins with what
-// exists, at a version, or as a streaming list with its bookmark; it follows objects in
-// and out of the selector; a deletion carries its own version; a watch from before
-// the history gets an ERROR event with 410. Versions from the future are refused with 504 after three
-// seconds by lists and streaming lists, and waited for by a watch.
+// All resources share one resource version counter and a bounded history of changes. A list
+// without a resource version returns the latest state. At "0" it ignores the limit. At any
+// other version it returns a state that is not older, or exactly that version if it has a
+// limit or resourceVersionMatch=Exact. All pages of a list are at the version of the first.
+// When that version leaves the history, the next page gets 410 with a token that continues
+// at the latest version.
 //
-// Answers are JSON, YAML or protobuf, made by apimachinery's serializers, as objects,
-// tables or metadata alone, compressed when they are long and the client takes it.
-// Writes know generateName, conflicts, generations, the status and scale subresources,
-// dry runs, finalizers, preconditions, grace periods and the four kinds of patch.
-// Requests, patches and objects have the size limits of kube-apiserver and etcd.
+// A watch starts with the existing objects, at a version, or as a streaming list that ends
+// with a bookmark. It sends ADDED and DELETED for objects that start or stop matching the
+// selector. A DELETED event carries the version of the deletion. A watch from before the
+// history gets an ERROR event with 410. For a version in the future, lists and streaming
+// lists return 504 after three seconds; a watch waits for it.
 //
-// # What is not
+// Responses are JSON, YAML or protobuf, encoded by apimachinery's serializers, as objects,
+// tables or metadata only. Long responses are compressed if the client accepts it. Writes
+// support generateName, conflicts, generations, the status and scale subresources, dry runs,
+// finalizers, preconditions, grace periods and all four patch types. The size limits of
+// requests, patches and objects are those of kube-apiserver and etcd.
 //
-// docs/embedded-differences.md lists where answers differ from those of a real server, as
-// the tests that compare both find them. In short:
+// # What does not
 //
-//   - Each kind is served in its most stable version only, and versions are not
-//     converted into each other, except the events of v1 and events.k8s.io/v1.
-//     [Options.EveryVersion] serves all, each stored apart.
-//   - There is no admission, no defaulting beyond a first phase, and no validation
-//     beyond names and metadata. The schemas of custom resources are neither enforced
-//     nor pruned by; all their versions are the same objects.
-//   - An update of the status leaves all metadata alone; of some built-in kinds, pods
-//     among them, the real one takes labels and annotations too.
-//   - A pod without a grace period is gone at once; the real one marks it first, so that
-//     watches see a MODIFIED more.
-//   - Field ownership is tracked from the first server-side apply of an object on, as
-//     early servers did. The lists of custom resources are owned as a whole.
-//   - No controllers run, except that deletions are cascaded when
-//     [Options.CollectGarbage] is set. Deleting a namespace deletes what is in it.
-//   - Pods have no log, exec, attach or port-forward; the API is described by OpenAPI
-//     just as far as kubectl needs it to begin.
+// docs/embedded-differences.md lists every difference that the comparison tests find. In
+// short:
+//
+//   - Only the most stable version of each kind is served, and versions are not converted,
+//     except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
+//     versions, each stored separately.
+//   - There is no admission, no defaulting except for the initial phase, and no validation
+//     except for names and metadata. Schemas of custom resources are neither enforced nor
+//     used for pruning; all versions of a custom resource serve the same objects.
+//   - A status update never changes metadata. kube-apiserver accepts labels and annotations
+//     in status updates of some built-in kinds, including pods.
+//   - A pod without a grace period is removed immediately. kube-apiserver marks it first,
+//     so watches see an additional MODIFIED event.
+//   - Managed fields are tracked from the first server-side apply of an object. Lists in
+//     custom resources are atomic.
+//   - No controllers run, except for cascading deletion with [Options.CollectGarbage].
+//     Deleting a namespace deletes its content.
+//   - Pods have no log, exec, attach or port-forward. OpenAPI contains only what kubectl
+//     needs.
 package apiserver

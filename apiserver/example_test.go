@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// running makes a server and returns how to stop it. Tests call apiserver.Start instead.
+// running starts a server and returns a function that stops it. Tests call apiserver.Start
+// instead.
 func running(opts apiserver.Options) (*apiserver.Server, func()) {
 	server, err := apiserver.New(opts)
 	if err != nil {

@@ -8,50 +8,53 @@ import (
 	"time"
 )
 
-// FaultKind is a way in which an answer goes wrong.
+// FaultKind is a way in which a request fails.
 type FaultKind string
 
-// The faults of any request.
+// Faults that apply to any request.
 const (
-	// Unauthorized answers 401, Forbidden 403, NotServed 404.
+	// Unauthorized responds with 401, Forbidden with 403, NotServed with 404.
 	Unauthorized FaultKind = "unauthorized"
 	Forbidden    FaultKind = "forbidden"
 	NotServed    FaultKind = "not-served"
-	// Gone answers 410.
+	// Gone responds with 410.
 	Gone FaultKind = "gone"
-	// TooManyRequests answers 429 with Retry-After.
+	// TooManyRequests responds with 429 and Retry-After.
 	TooManyRequests FaultKind = "too-many-requests"
-	// InternalError answers 500, Unavailable 503.
+	// InternalError responds with 500, Unavailable with 503.
 	InternalError FaultKind = "internal-error"
 	Unavailable   FaultKind = "unavailable"
-	// Latency waits before anything is done.
+	// Latency delays the request before it is processed.
 	Latency FaultKind = "latency"
-	// Stall takes the request and sends nothing; a watch stalls after some events.
+	// Stall accepts the request and never responds. A watch stalls after [Fault.After]
+	// events.
 	Stall FaultKind = "stall"
-	// TruncateBody loses the connection in the middle of an answer that is not a watch.
+	// TruncateBody drops the connection in the middle of a response that is not a watch.
 	TruncateBody FaultKind = "truncate-body"
-	// Refuse turns connections away and cuts the one that the request came by.
+	// Refuse drops the connection of the request and refuses new ones.
 	Refuse FaultKind = "refuse"
-	// EmptyPage makes the first page of a list with a limit empty, with a token.
+	// EmptyPage returns an empty first page with a continue token for a list with a limit.
 	EmptyPage FaultKind = "empty-page"
 )
 
-// The faults of a watch, after [Fault.After] events.
+// Faults that apply to a watch, after [Fault.After] events.
 const (
-	// CutWatch loses the connection, EndWatch ends the answer in order.
+	// CutWatch drops the connection, EndWatch ends the response cleanly.
 	CutWatch FaultKind = "cut-watch"
 	EndWatch FaultKind = "end-watch"
-	// GoneEvent sends an ERROR with 410, ErrorEvent with 500; then the watch ends.
+	// GoneEvent sends an ERROR event with 410, ErrorEvent one with 500; then the watch
+	// ends.
 	GoneEvent  FaultKind = "gone-event"
 	ErrorEvent FaultKind = "error-event"
-	// TruncateFrame loses the connection in the middle of an event.
+	// TruncateFrame drops the connection in the middle of an event.
 	TruncateFrame FaultKind = "truncate-frame"
-	// CorruptFrame sends what is not an event and ends the watch.
+	// CorruptFrame sends malformed data and ends the watch.
 	CorruptFrame FaultKind = "corrupt-frame"
-	// DuplicateEvent sends every event twice, StaleEvent the one before it again.
+	// DuplicateEvent sends every event twice. StaleEvent repeats the previous event after
+	// each one.
 	DuplicateEvent FaultKind = "duplicate-event"
 	StaleEvent     FaultKind = "stale-event"
-	// DropBookmarks sends none, not even that which ends a streaming list.
+	// DropBookmarks sends no bookmarks, not even the one that ends a streaming list.
 	DropBookmarks FaultKind = "drop-bookmarks"
 )
 
@@ -59,59 +62,59 @@ var (
 	anyFaults   = []FaultKind{Unauthorized, Forbidden, NotServed, Gone, TooManyRequests, InternalError, Unavailable, Latency, Stall, Refuse}
 	bodyFaults  = []FaultKind{TruncateBody, EmptyPage}
 	watchFaults = []FaultKind{CutWatch, EndWatch, GoneEvent, ErrorEvent, TruncateFrame, CorruptFrame, DuplicateEvent, StaleEvent, DropBookmarks}
-	// randomFaults leave out what a client cannot come back from by itself soon.
+	// randomFaults excludes faults that a client does not soon recover from by itself.
 	randomFaults = []FaultKind{
 		Gone, TooManyRequests, InternalError, Unavailable, Latency, Refuse, TruncateBody, EmptyPage, CutWatch, EndWatch,
 		GoneEvent, ErrorEvent, TruncateFrame, CorruptFrame, DuplicateEvent, StaleEvent,
 	}
 )
 
-// Fault is something that goes wrong from now on.
+// Fault describes a failure to inject.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
-	// Resource is a plural such as "pods" or "deployments.apps". Defaults to all.
+	// Resource restricts the fault to a resource such as "pods" or "deployments.apps".
+	// Defaults to all.
 	Resource string `json:"resource,omitempty"`
-	// Verb is get, list, watch, create, update, patch, delete or deletecollection. A
-	// streaming list, which is a watch with sendInitialEvents=true, is both a list and a
-	// watch. Defaults to all that the fault can strike.
+	// Verb restricts the fault to get, list, watch, create, update, patch, delete or
+	// deletecollection. A streaming list (a watch with sendInitialEvents=true) matches both
+	// list and watch. Defaults to all verbs to which the fault kind applies.
 	Verb string `json:"verb,omitempty"`
-	// Times is how many requests are struck before the fault is gone. Defaults to all
-	// until it is removed.
+	// Times is the number of requests to fail before the fault is removed. Defaults to no
+	// limit.
 	Times int `json:"times,omitempty"`
-	// After is how many events of a watch are sent before it is struck. Defaults to none.
+	// After is the number of events that a watch sends before the fault applies. Defaults
+	// to 0.
 	After int `json:"after,omitempty"`
-	// Wait is the time of Latency, and the Retry-After of TooManyRequests and
-	// Unavailable in whole seconds. In JSON it is a number of nanoseconds. Defaults to
-	// one second.
+	// Wait is the delay of Latency, and the Retry-After of TooManyRequests and Unavailable
+	// in whole seconds. In JSON it is in nanoseconds. Defaults to one second.
 	Wait time.Duration `json:"wait,omitempty"`
-	// MayMiss says that the fault need not strike: otherwise [Start] fails the test
-	// when it ends and nothing was struck. Defaults to false.
+	// MayMiss allows the fault not to hit any request. Otherwise [Start] fails a test that
+	// ends before the fault hit one. Defaults to false.
 	MayMiss bool `json:"mayMiss,omitempty"`
 }
 
-// Validate tells what is wrong with a fault.
+// Validate returns an error if the fault is invalid.
 func (f Fault) Validate() error {
 	if !slices.Contains(anyFaults, f.Kind) && !slices.Contains(bodyFaults, f.Kind) && !slices.Contains(watchFaults, f.Kind) {
-		return fmt.Errorf("apiserver: %q is not a fault; it is one of %v, %v, %v", f.Kind, anyFaults, bodyFaults, watchFaults)
+		return fmt.Errorf("apiserver: unknown fault kind %q: must be one of %v, %v, %v", f.Kind, anyFaults, bodyFaults, watchFaults)
 	}
 	if f.Times < 0 || f.After < 0 || f.Wait < 0 {
-		return fmt.Errorf("apiserver: times, after and wait of the fault %s must not be negative", f.Kind)
+		return fmt.Errorf("apiserver: fault %s: times, after and wait must not be negative", f.Kind)
 	}
 	return nil
 }
 
-// target is what faults know of a request.
+// target holds the properties of a request that faults match on.
 type target struct {
 	kind      *kind
 	verb      string
-	streaming bool // it is a streaming list
-	paged     bool // it asks for the first page of a list
+	streaming bool // a streaming list
+	paged     bool // the first page of a list with a limit
 }
 
-// is reports whether a verb is that of the request.
+// is reports whether the request matches a verb.
 func (t target) is(verb string) bool { return verb == t.verb || verb == "list" && t.streaming }
 
-// target describes a request to the faults.
 func (r *request) target() target {
 	query := r.URL.Query()
 	limit := query.Get("limit")
@@ -121,14 +124,14 @@ func (r *request) target() target {
 	}
 }
 
-// hits reports whether the fault can strike a request.
-func (f *Fault) hits(t target) bool {
-	return (f.Verb == "" || t.is(f.Verb)) && named(f.Resource)(t.kind) && t.suits(f.Kind, f.Verb == "list")
+// matches reports whether the fault applies to a request.
+func (f *Fault) matches(t target) bool {
+	return (f.Verb == "" || t.is(f.Verb)) && named(f.Resource)(t.kind) && t.accepts(f.Kind, f.Verb == "list")
 }
 
-// suits reports whether a kind of fault can strike the request, and when it is meant for
-// lists, whether it can strike one.
-func (t target) suits(f FaultKind, lists bool) bool {
+// accepts reports whether a fault kind can affect the request. lists is set if the fault is
+// restricted to lists.
+func (t target) accepts(f FaultKind, lists bool) bool {
 	switch {
 	case slices.Contains(watchFaults, f):
 		return t.verb == "watch"
@@ -142,45 +145,44 @@ func (t target) suits(f FaultKind, lists bool) bool {
 	return true
 }
 
-// faults are those that are active.
+// faults holds the active faults.
 type faults struct {
-	mu     sync.Mutex // guards the rest
-	active []*injected
-	missed []*injected // that have struck nothing so far, active or not
-	struck map[FaultKind]int
-	rand   *rand.Rand // nil without the random mode
-	rate   float64
+	mu      sync.Mutex // guards the rest
+	active  []*injected
+	pending []*injected // not hit a request yet; includes removed faults
+	struck  map[FaultKind]int
+	rand    *rand.Rand // nil unless Random is on
+	rate    float64
 }
 
-// injected is a fault with the times that are left.
+// injected is an active fault. Its Times counts down.
 type injected struct{ Fault }
 
-// strikes are the faults that one request suffers, by kind.
-type strikes map[FaultKind]strike
+// requestFaults holds the faults of one request by kind.
+type requestFaults map[FaultKind]requestFault
 
-// strike is a fault of one request.
-type strike struct {
+type requestFault struct {
 	Fault
-	of *injected // nil for one of chance
+	of *injected // nil for a random fault
 }
 
-func (s strikes) has(k FaultKind) bool {
+func (s requestFaults) has(k FaultKind) bool {
 	_, ok := s[k]
 	return ok
 }
 
-// took notes that a fault has had its effect.
-func (f *faults) took(of *injected) {
+// used records that a fault took effect.
+func (f *faults) used(of *injected) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.missed = slices.DeleteFunc(f.missed, func(other *injected) bool { return other == of })
+	f.pending = slices.DeleteFunc(f.pending, func(other *injected) bool { return other == of })
 }
 
-// unused returns the faults that should have struck and did not.
+// unused returns the faults that took no effect and are not marked MayMiss.
 func (f *faults) unused() (left []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, m := range f.missed {
+	for _, m := range f.pending {
 		if !m.MayMiss {
 			left = append(left, m.Fault)
 		}
@@ -188,27 +190,28 @@ func (f *faults) unused() (left []Fault) {
 	return left
 }
 
-// strike chooses the faults for a request.
-func (f *faults) strike(t target) strikes {
+// pick returns the faults that apply to a request and counts them down.
+func (f *faults) pick(t target) requestFaults {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var hit strikes
+	var picked requestFaults
 	add := func(fault Fault, of *injected) {
 		if fault.Wait == 0 {
 			fault.Wait = time.Second
 		}
-		if hit == nil {
-			hit = strikes{}
+		if picked == nil {
+			picked = requestFaults{}
 		}
-		hit[fault.Kind] = strike{fault, of}
-		// A watch may end before it has sent as many events as the fault waits for.
+		picked[fault.Kind] = requestFault{fault, of}
+		// The watch may end before it has sent After events, so the fault is marked used
+		// later.
 		if late := t.verb == "watch" && (slices.Contains(watchFaults, fault.Kind) || fault.Kind == Stall); !late {
-			f.missed = slices.DeleteFunc(f.missed, func(other *injected) bool { return other == of })
+			f.pending = slices.DeleteFunc(f.pending, func(other *injected) bool { return other == of })
 		}
 		f.struck[fault.Kind]++
 	}
 	f.active = slices.DeleteFunc(f.active, func(fault *injected) bool {
-		if hit.has(fault.Kind) || !fault.hits(t) {
+		if picked.has(fault.Kind) || !fault.matches(t) {
 			return false
 		}
 		add(fault.Fault, fault)
@@ -219,13 +222,13 @@ func (f *faults) strike(t target) strikes {
 		return fault.Times == 0
 	})
 	if f.rand != nil && f.rand.Float64() < f.rate {
-		suited := slices.DeleteFunc(slices.Clone(randomFaults), func(kind FaultKind) bool { return !t.suits(kind, false) })
+		suited := slices.DeleteFunc(slices.Clone(randomFaults), func(kind FaultKind) bool { return !t.accepts(kind, false) })
 		add(Fault{Kind: suited[f.rand.IntN(len(suited))], After: f.rand.IntN(8), Wait: time.Duration(f.rand.Int64N(int64(100*time.Millisecond))) + 1}, nil)
 	}
-	return hit
+	return picked
 }
 
-// Inject makes a fault happen from now on. The function that it returns takes it away.
+// Inject activates a fault. The returned function removes it.
 func (s *Server) Inject(f Fault) (remove func(), err error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -234,7 +237,7 @@ func (s *Server) Inject(f Fault) (remove func(), err error) {
 	defer s.faults.mu.Unlock()
 	of := &injected{f}
 	s.faults.active = append(s.faults.active, of)
-	s.faults.missed = append(s.faults.missed, of)
+	s.faults.pending = append(s.faults.pending, of)
 	return func() {
 		s.faults.mu.Lock()
 		defer s.faults.mu.Unlock()
@@ -242,8 +245,8 @@ func (s *Server) Inject(f Fault) (remove func(), err error) {
 	}, nil
 }
 
-// Random lets faults of all kinds strike by chance: rate is the share of requests that
-// suffer one, and seed makes the sequence of choices repeatable. A rate of 0 ends it.
+// Random injects random faults: rate is the fraction of requests that fail, and seed makes
+// the sequence reproducible. A rate of 0 turns it off.
 func (s *Server) Random(seed uint64, rate float64) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -253,14 +256,15 @@ func (s *Server) Random(seed uint64, rate float64) {
 	}
 }
 
-// Clear takes all faults away, the random ones too. Watches that are stalled stay so.
+// Clear removes all faults, including random ones. Watches that have stalled remain
+// stalled.
 func (s *Server) Clear() {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	s.faults.active, s.faults.rand = nil, nil
 }
 
-// Faults returns the faults that are active.
+// Faults returns the active faults.
 func (s *Server) Faults() []Fault {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -271,23 +275,23 @@ func (s *Server) Faults() []Fault {
 	return out
 }
 
-// Struck counts the requests that a kind of fault has hit.
+// Struck returns the number of requests hit by a kind of fault.
 func (s *Server) Struck(kind FaultKind) int {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	return s.faults.struck[kind]
 }
 
-// Cut loses the connections of all open watches of a resource, such as "pods" or
-// "deployments.apps", or of all for the empty name, and counts them. Those that are stalled
-// are among them.
+// Cut drops the connections of all open watches of a resource such as "pods" or
+// "deployments.apps", or of all resources if it is empty. It includes stalled watches and
+// returns their number.
 func (s *Server) Cut(resource string) int { return s.storage.cutWatches(named(resource)) }
 
-// Compact forgets the history but for the last changes: watches and exact lists from
-// before are told 410.
+// Compact discards the history except for the last keep changes. Watches and exact lists at
+// older versions then get 410.
 func (s *Server) Compact(keep int) { s.storage.compact(keep) }
 
-// Rewind undoes the last changes, as far as the history reaches, and gives their versions
-// out again, as a restore from a backup does. All watches are cut. It returns the
-// version that is now the newest. Custom resources that were defined stay so.
+// Rewind undoes the last changes, as far as the history reaches, and reuses their versions,
+// like a restore from a backup. All watches are cut. Custom resources stay defined. It
+// returns the current version.
 func (s *Server) Rewind(changes int) uint64 { return s.storage.rewind(changes) }

@@ -23,7 +23,7 @@ func inject(t testing.TB, s *apiserver.Server, f apiserver.Fault) {
 	}
 }
 
-func TestFaultsThatAreAnswers(t *testing.T) {
+func TestFaultsThatRespondWithAnError(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	for kind, code := range map[apiserver.FaultKind]int{
 		apiserver.Unauthorized: 401, apiserver.Forbidden: 403, apiserver.NotServed: 404, apiserver.Gone: 410,
@@ -41,11 +41,11 @@ func TestFaultsThatAreAnswers(t *testing.T) {
 		}
 	}
 	if a := get(t, s, pods); a.code != http.StatusOK {
-		t.Errorf("after their times there are still faults: %d", a.code)
+		t.Errorf("faults remain after Times requests: %d", a.code)
 	}
 }
 
-func TestFaultsStrikeOnlyWhatTheyName(t *testing.T) {
+func TestFaultsMatchResourceAndVerb(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	inject(t, s, apiserver.Fault{Kind: apiserver.Unavailable, Resource: "deployments.apps", Verb: "list"})
 	remove := must(s.Inject(apiserver.Fault{Kind: apiserver.Forbidden, Resource: "pods", Verb: "create"}))
@@ -62,7 +62,7 @@ func TestFaultsStrikeOnlyWhatTheyName(t *testing.T) {
 		t.Errorf("create: %d %s", a.code, a.raw)
 	}
 	if n := s.Struck(apiserver.Forbidden); n != 1 {
-		t.Errorf("struck %d times", n)
+		t.Errorf("hit %d requests", n)
 	}
 	s.Clear()
 	if len(s.Faults()) != 0 {
@@ -70,7 +70,7 @@ func TestFaultsStrikeOnlyWhatTheyName(t *testing.T) {
 	}
 	for _, f := range []apiserver.Fault{{}, {Kind: "meteor"}, {Kind: apiserver.Gone, Times: -1}} {
 		if _, err := s.Inject(f); err == nil {
-			t.Errorf("%+v was taken", f)
+			t.Errorf("%+v was accepted", f)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestCutHitsStalledWatchesToo(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	inject(t, s, apiserver.Fault{Kind: apiserver.Stall, Verb: "watch"})
 	onPods := watching(t, s, pods+"?watch=1&resourceVersion=13")
-	fill(t, s, pod("a")) // which wakes it, and is not told
+	fill(t, s, pod("a")) // wakes the stalled watch, but is not sent
 	if n := s.Cut("pods"); n != 1 {
 		t.Errorf("cut %d", n)
 	}
@@ -186,9 +186,9 @@ func TestRefusedConnections(t *testing.T) {
 		t.Fatal(a.code)
 	}
 	s.RefuseConnections(true)
-	for range 2 { // the first may go by a connection that is open
+	for range 2 { // the first may use an open connection
 		if _, err := send(t.Context(), s, http.MethodGet, "/healthz", ""); err == nil {
-			t.Error("an answer came")
+			t.Error("got a response")
 		}
 	}
 	if _, err := send(t.Context(), s, http.MethodGet, "/healthz", ""); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -196,7 +196,7 @@ func TestRefusedConnections(t *testing.T) {
 	}
 	tcp := &http.Transport{DisableKeepAlives: true}
 	if _, err := tcp.RoundTrip(must(http.NewRequest(http.MethodGet, s.Config().Host+"/healthz", nil))); err == nil {
-		t.Error("an answer came over the network")
+		t.Error("got a response over the network")
 	}
 	s.RefuseConnections(false)
 	if a := get(t, s, "/healthz"); a.code != http.StatusOK {
@@ -228,7 +228,7 @@ func TestRandomFaultsRepeatWithTheirSeed(t *testing.T) {
 		t.Errorf("another seed gave the same %v", one)
 	}
 	if !slices.ContainsFunc(one, func(c string) bool { return !strings.HasPrefix(c, "201 <nil>") }) {
-		t.Errorf("nothing went wrong: %v", one)
+		t.Errorf("no fault was injected: %v", one)
 	}
 }
 

@@ -8,19 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServeHTTP answers one request. It may be called without [Server.Run], from a server of
-// the caller's own, which then has to check the Host itself.
+// ServeHTTP serves one request. A caller that uses the server as a handler of its own,
+// without [Server.Run], must check the Host header itself.
 func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	s.opts.Logger.Debug("request", "method", req.Method, "uri", req.URL.RequestURI())
 	if err := checkOrigin(req); err != nil {
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 		return
 	}
 	path := strings.Trim(req.URL.Path, "/")
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case first == "healthz" || first == "livez" || first == "readyz":
-		s.answerRaw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+		s.respondRaw(w, req, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
 	case path == "version":
 		s.serveVersion(w, req)
 	case first == "openapi":
@@ -29,7 +29,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.serveAdmin(w, req, rest)
 	case first == "api" || first == "apis":
 		if group, _, _ := strings.Cut(rest, "/"); first == "apis" && group != "" && !s.catalog.hasGroup(group) {
-			s.unknownPath(w, req)
+			s.pageNotFound(w, req)
 			return
 		}
 		if s.serveDiscovery(w, req, path) {
@@ -39,32 +39,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case path == "":
 		s.serveRoot(w, req)
 	default:
-		s.unknownPath(w, req)
+		s.pageNotFound(w, req)
 	}
 }
 
-// serveResource answers a request for objects, with the faults that are due.
+// serveResource serves a resource request and injects faults.
 func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
-	r, err := s.understand(req)
+	r, err := s.parseRequest(req)
 	if err != nil {
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 		return
 	}
-	strikes := s.faults.strike(r.target())
-	w, done := s.suffer(w, r, strikes)
+	faults := s.faults.pick(r.target())
+	w, done := s.injectFaults(w, r, faults)
 	if done {
 		return
 	}
-	if err := s.serve(w, r, strikes); err != nil {
+	if err := s.serve(w, r, faults); err != nil {
 		if req.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the client or the server goes away
+			panic(http.ErrAbortHandler) // the client or the server is closing
 		}
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 	}
 }
 
-// serve does what a verb asks for. It returns an error as long as nothing was sent.
-func (s *Server) serve(w http.ResponseWriter, r *request, strikes strikes) error {
+// serve dispatches on the verb. It returns an error only if nothing has been sent.
+func (s *Server) serve(w http.ResponseWriter, r *request, faults requestFaults) error {
 	if r.subresource != "" {
 		return s.serveSubresource(w, r)
 	}
@@ -72,9 +72,9 @@ func (s *Server) serve(w http.ResponseWriter, r *request, strikes strikes) error
 	case "get":
 		return s.serveGet(w, r)
 	case "list":
-		return s.serveList(w, r, strikes)
+		return s.serveList(w, r, faults)
 	case "watch":
-		return s.serveWatch(w, r, strikes)
+		return s.serveWatch(w, r, faults)
 	case "create":
 		return s.serveCreate(w, r)
 	case "update":
@@ -89,14 +89,14 @@ func (s *Server) serve(w http.ResponseWriter, r *request, strikes strikes) error
 	return notAllowed()
 }
 
-// send answers with one object of the kind, in the form the client asked for.
+// send responds with one object in the negotiated representation.
 func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) error {
 	if r.rep.as == "" && !r.rep.pretty {
-		raw, err := s.codecs.record(r.kind, r.rep.form, rec)
+		raw, err := s.codecs.record(r.kind, r.rep.encoding, rec)
 		if err != nil {
 			return err
 		}
-		s.answerRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
+		s.respondRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
 		return nil
 	}
 	obj := r.kind.present(rec.obj)
@@ -107,9 +107,9 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) 
 		obj = partial(rec, r.rep.in)
 	case "":
 	default:
-		return notAForm(r.rep.as, obj, false)
+		return cannotConvert(r.rep.as, obj, false)
 	}
-	s.answer(w, r.Request, r.rep, code, obj)
+	s.respond(w, r.Request, r.rep, code, obj)
 	return nil
 }
 
@@ -132,14 +132,14 @@ func notFound(k *kind, name string) error {
 	return apierrors.NewNotFound(k.GVR().GroupResource(), name)
 }
 
-func (s *Server) serveList(w http.ResponseWriter, r *request, strikes strikes) error {
+func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaults) error {
 	opts, sel, err := s.listOptions(r, r.URL.Query())
 	if err != nil {
 		return err
 	}
 	var p page
-	if strikes.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {
-		// A page that is empty and still goes on.
+	if faults.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {
+		// EmptyPage: no items, but a continue token.
 		v := s.storage.now()
 		p = page{version: v, next: token{Version: int64(v), Rewinds: s.storage.history()}.String()}
 	} else if p, err = s.storage.list(r.Context(), r.kind, sel, opts); err != nil {
@@ -147,27 +147,27 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, strikes strikes) e
 	}
 	switch r.rep.as {
 	case "Table":
-		s.answer(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
+		s.respond(w, r.Request, r.rep, http.StatusOK, s.table(r, p, true))
 	case "PartialObjectMetadataList":
-		s.answer(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
+		s.respond(w, r.Request, r.rep, http.StatusOK, partialList(p, r.rep.in))
 	case "":
 		list, err := r.kind.list(p)
 		if err != nil {
 			return err
 		}
-		s.answer(w, r.Request, r.rep, http.StatusOK, list)
+		s.respond(w, r.Request, r.rep, http.StatusOK, list)
 	default:
 		list, err := r.kind.list(p)
 		if err != nil {
 			return err
 		}
-		return notAForm(r.rep.as, list, true)
+		return cannotConvert(r.rep.as, list, true)
 	}
 	return nil
 }
 
-// succeeded answers a deletion that left nothing to show.
-func (s *Server) succeeded(w http.ResponseWriter, r *request, rec *record) {
+// respondDeleted responds to a deletion with a Status.
+func (s *Server) respondDeleted(w http.ResponseWriter, r *request, rec *record) {
 	status := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Group: r.kind.Group, Kind: r.kind.Resource.Resource, Name: r.name},
@@ -177,5 +177,5 @@ func (s *Server) succeeded(w http.ResponseWriter, r *request, rec *record) {
 	}
 	rep := r.rep
 	rep.as = ""
-	s.answer(w, r.Request, rep, http.StatusOK, status)
+	s.respond(w, r.Request, rep, http.StatusOK, status)
 }

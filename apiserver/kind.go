@@ -17,14 +17,13 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// kind is a resource in one of its versions, with what the server must know to serve it.
-// It does not change once it is in the catalog.
+// kind is one version of a resource. It is immutable once it is in the catalog.
 type kind struct {
 	object.Resource
-	// home is what the objects are stored under: the kind itself for all but the further
-	// versions of a custom resource, those that were defined again, and the events of
+	// storage is the kind that objects are stored under. It differs from the kind itself
+	// for additional versions of a custom resource, for redefined ones, and for
 	// events.k8s.io.
-	home *kind
+	storage *kind
 
 	singular         string
 	shortNames       []string
@@ -32,25 +31,24 @@ type kind struct {
 	typed            bool // has a Go type in the scheme
 	status           bool // has the status subresource
 	scale            *scalePaths
-	review           bool // is answered and never stored
+	review           bool // answered and never stored
 	columns          []column
 	selectableFields []string
 }
 
-// scalePaths tell where a kind keeps what the scale subresource shows.
+// scalePaths holds the field paths behind the scale subresource.
 type scalePaths struct{ spec, status, selector []string }
 
-// stored reports whether this is the version in which objects are stored.
-func (k *kind) stored() bool { return k.GVK() == k.home.GVK() }
+// isStorage reports whether objects are stored in this version.
+func (k *kind) isStorage() bool { return k.GVK() == k.storage.GVK() }
 
-// listKind is the kind of a list of it.
 func (k *kind) listKind() schema.GroupVersionKind {
 	gvk := k.GVK()
 	gvk.Kind += "List"
 	return gvk
 }
 
-// verbs are those that discovery names.
+// verbs returns the verbs for discovery.
 func (k *kind) verbs() metav1.Verbs {
 	if k.review {
 		return metav1.Verbs{"create"}
@@ -61,7 +59,7 @@ func (k *kind) verbs() metav1.Verbs {
 	return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 }
 
-// empty makes a new object, without content but with its kind.
+// empty returns a new object with only kind and apiVersion set.
 func (k *kind) empty() runtime.Object {
 	if !k.typed {
 		u := new(unstructured.Unstructured)
@@ -70,22 +68,22 @@ func (k *kind) empty() runtime.Object {
 	}
 	obj, err := scheme.Scheme.New(k.GVK())
 	if err != nil {
-		panic("apiserver: " + err.Error()) // typed says that it is there
+		panic("apiserver: " + err.Error()) // typed kinds are in the scheme
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.GVK())
 	return obj
 }
 
-// present returns an object as this version of the resource shows it.
+// present converts a stored object to this version of the resource.
 func (k *kind) present(obj runtime.Object) runtime.Object {
-	if e, ok := obj.(*corev1.Event); ok && !k.stored() {
+	if e, ok := obj.(*corev1.Event); ok && !k.isStorage() {
 		return eventOf(e)
 	}
 	u, ok := obj.(*unstructured.Unstructured)
-	if !ok || k.stored() {
+	if !ok || k.isStorage() {
 		return obj
 	}
-	// The rest is shared: nobody writes to it.
+	// The nested values are shared, since stored objects are never modified.
 	shown := make(map[string]any, len(u.Object))
 	for name, value := range u.Object {
 		shown[name] = value
@@ -94,13 +92,12 @@ func (k *kind) present(obj runtime.Object) runtime.Object {
 	return &unstructured.Unstructured{Object: shown}
 }
 
-// catalog holds the kinds that are served.
+// catalog holds the served kinds.
 type catalog struct {
 	mu    sync.RWMutex // guards kinds
 	kinds map[schema.GroupVersionResource]*kind
 }
 
-// get finds a kind by its path.
 func (c *catalog) get(gvr schema.GroupVersionResource) (*kind, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -110,7 +107,7 @@ func (c *catalog) get(gvr schema.GroupVersionResource) (*kind, error) {
 	return nil, notServed()
 }
 
-// hasGroup reports whether anything is served of a group.
+// hasGroup reports whether any resource of a group is served.
 func (c *catalog) hasGroup(group string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -122,7 +119,7 @@ func (c *catalog) hasGroup(group string) bool {
 	return false
 }
 
-// byKind finds a kind by that of an object, as Go callers have it.
+// byKind looks up a kind by an object's GVK.
 func (c *catalog) byKind(gvk schema.GroupVersionKind) (*kind, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -134,7 +131,7 @@ func (c *catalog) byKind(gvk schema.GroupVersionKind) (*kind, error) {
 	return nil, fmt.Errorf("apiserver: the kind %v is not served", gvk)
 }
 
-// owner finds a kind by an owner reference, in whatever version.
+// owner looks up the kind of an owner reference, in any version.
 func (c *catalog) owner(apiVersion, name string) *kind {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -144,20 +141,19 @@ func (c *catalog) owner(apiVersion, name string) *kind {
 	defer c.mu.RUnlock()
 	for _, k := range c.kinds {
 		if k.Group == gv.Group && k.Kind == name && !k.review {
-			return k.home
+			return k.storage
 		}
 	}
 	return nil
 }
 
-// named returns the kinds that a name such as "pods" or "deployments.apps" stands for;
-// all for the empty name.
+// named returns a filter for a resource name such as "pods" or "deployments.apps". An empty
+// name matches all.
 func named(name string) func(*kind) bool {
 	return func(k *kind) bool { return name == "" || name == k.Resource.Resource || name == k.String() }
 }
 
-// all returns the kinds in the order of discovery: by group, newest version first, by
-// name.
+// all returns the kinds in discovery order: by group, then newest version first, then name.
 func (c *catalog) all() []*kind {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -172,12 +168,12 @@ func (c *catalog) all() []*kind {
 	return out
 }
 
-// homes returns the kinds that objects are stored under.
-func (c *catalog) homes() []*kind {
-	return slices.DeleteFunc(c.all(), func(k *kind) bool { return !k.stored() || k.review })
+// storageKinds returns the kinds that objects are stored under.
+func (c *catalog) storageKinds() []*kind {
+	return slices.DeleteFunc(c.all(), func(k *kind) bool { return !k.isStorage() || k.review })
 }
 
-// put adds kinds, in place of those at the same paths.
+// put adds kinds and replaces those at the same paths.
 func (c *catalog) put(kinds ...*kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +182,7 @@ func (c *catalog) put(kinds ...*kind) {
 	}
 }
 
-// drop removes all versions of a resource and returns them.
+// drop removes and returns all versions of a resource.
 func (c *catalog) drop(gr schema.GroupResource) (dropped []*kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +195,6 @@ func (c *catalog) drop(gr schema.GroupResource) (dropped []*kind) {
 	return dropped
 }
 
-// versions returns all versions of a resource.
 func (c *catalog) versions(gr schema.GroupResource) (kinds []*kind) {
 	for _, k := range c.all() {
 		if k.GVR().GroupResource() == gr {

@@ -17,28 +17,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freshness is how long a list or a streaming list waits for a version that is still to
-// come before it is refused.
+// freshness is how long a list or streaming list waits for a resource version in the
+// future.
 const freshness = 3 * time.Second
 
-// page is one page of a list.
 type page struct {
 	records   []*record
 	version   uint64
-	next      string // the continue token; empty on the last page
-	remaining *int64 // how many come after it, where that is known
+	next      string // continue token; empty on the last page
+	remaining *int64 // number of items after this page, if known
 }
 
-// place is where in the history, and from which key on, a list is to be read.
-type place struct {
-	version uint64     // 0 for the newest
-	from    object.Key // the first key that may be on the page
-	rewinds int        // of the history; -1 when any will do
+// position is the version of the history and the first key that a page is read from.
+type position struct {
+	version uint64     // 0 for the latest
+	from    object.Key // first key of the page
+	rewinds int        // rewind count that the version belongs to; -1 for any
 }
 
-// token is what stands in a continue token.
+// token is the content of a continue token.
 type token struct {
-	Version int64  `json:"rv"` // -1 for the newest
+	Version int64  `json:"rv"` // -1 for the latest
 	Rewinds int    `json:"history"`
 	Space   string `json:"namespace"`
 	Name    string `json:"name"`
@@ -47,7 +46,7 @@ type token struct {
 const inconsistent = -1
 
 func (t token) String() string {
-	text, _ := json.Marshal(t) // of two strings and two numbers
+	text, _ := json.Marshal(t) // cannot fail on strings and numbers
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
@@ -65,8 +64,8 @@ func parseToken(s string) (t token, err error) {
 	return t, nil
 }
 
-// list reads one page with the meanings that the API gives to version, match, limit and
-// continue.
+// list returns one page, with the API's semantics of resourceVersion, resourceVersionMatch,
+// limit and continue.
 func (s *storage) list(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions) (page, error) {
 	at, limit, err := s.place(ctx, opts)
 	if err != nil {
@@ -79,8 +78,8 @@ func (s *storage) list(ctx context.Context, k *kind, sel selection, opts *intern
 	return at.page(k, sel, records, limit), nil
 }
 
-// choose copies the records that a page may have, and says where and when they are from.
-func (s *storage) choose(k *kind, sel selection, at place, opts *internalversion.ListOptions) ([]*record, place, error) {
+// choose returns the candidate records for a page and the position they are from.
+func (s *storage) choose(k *kind, sel selection, at position, opts *internalversion.ListOptions) ([]*record, position, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.version == 0 {
@@ -96,8 +95,8 @@ func (s *storage) choose(k *kind, sel selection, at place, opts *internalversion
 	return s.copy(k, sel.namespace, at), at, nil
 }
 
-// place tells which state a list asks for. It waits for one that is still to come.
-func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) (at place, limit int64, err error) {
+// place returns the position that a list asks for. It waits for a version in the future.
+func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) (at position, limit int64, err error) {
 	at.rewinds = -1
 	limit = opts.Limit
 	if opts.Continue != "" {
@@ -119,7 +118,7 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 	case err != nil:
 		return at, 0, err
 	case opts.ResourceVersion == "0":
-		return at, 0, nil // from the cache, which has no pages
+		return at, 0, nil // served from the watch cache, which ignores the limit
 	case version == 0:
 		return at, limit, nil
 	}
@@ -133,7 +132,7 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 	return at, limit, nil
 }
 
-// await waits for a version that is still to come, for a while.
+// await waits up to freshness for a version.
 func (s *storage) await(ctx context.Context, version uint64) error {
 	until := time.NewTimer(freshness)
 	defer until.Stop()
@@ -152,9 +151,9 @@ func (s *storage) await(ctx context.Context, version uint64) error {
 	}
 }
 
-// copy returns the records of a namespace, or of all, from a place on. The lock must be
-// held; selectors, which may be slow, are for afterwards.
-func (s *storage) copy(k *kind, namespace string, at place) []*record {
+// copy returns the records of a namespace, or of all namespaces, starting at a position.
+// The caller must hold the lock. Selectors may be slow and are applied later, without it.
+func (s *storage) copy(k *kind, namespace string, at position) []*record {
 	records := s.state(k, at.version)
 	from := at.from
 	if first := (object.Key{Namespace: namespace}); from.Compare(first) < 0 {
@@ -168,11 +167,11 @@ func (s *storage) copy(k *kind, namespace string, at place) []*record {
 	return slices.Clone(records[i:max(i, n)])
 }
 
-// page selects among the records of a place.
-func (at place) page(k *kind, sel selection, records []*record, limit int64) page {
+// page applies the selection and the limit to the records at a position.
+func (at position) page(k *kind, sel selection, records []*record, limit int64) page {
 	p := page{version: at.version}
 	for i, r := range records {
-		// What comes after a full page is not looked at: the next one may be empty.
+		// Items after a full page are not examined, so the next page may be empty.
 		if limit > 0 && int64(len(p.records)) == limit {
 			p.next = token{Version: int64(at.version), Rewinds: at.rewinds, Space: r.key.Namespace, Name: r.key.Name}.String()
 			if sel.everything() {
@@ -188,8 +187,9 @@ func (at place) page(k *kind, sel selection, records []*record, limit int64) pag
 	return p
 }
 
-// state returns the records of a kind at a version, in order. For the newest they are
-// the bucket's own, good while the lock is held; an older one is found by undoing changes.
+// state returns the sorted records of a kind at a version. The latest state is the bucket's
+// own slice, valid only while the lock is held. An older state is derived by undoing
+// changes.
 func (s *storage) state(k *kind, version uint64) []*record {
 	now := s.bucket(k).records
 	if version >= s.version {
@@ -197,7 +197,7 @@ func (s *storage) state(k *kind, version uint64) []*record {
 	}
 	undone := map[object.Key]*record{}
 	for i := len(s.log) - 1; i >= 0 && s.log[i].version > version; i-- {
-		if c := &s.log[i]; c.kind == k.home {
+		if c := &s.log[i]; c.kind == k.storage {
 			undone[c.key()] = c.old
 		}
 	}
@@ -219,7 +219,7 @@ func (s *storage) state(k *kind, version uint64) []*record {
 	return then
 }
 
-// parseVersion reads a version; "" and "0" are none.
+// parseVersion parses a resource version; "" and "0" return 0.
 func parseVersion(text string) (uint64, error) {
 	if text == "" || text == "0" {
 		return 0, nil
@@ -231,8 +231,8 @@ func parseVersion(text string) (uint64, error) {
 	return v, nil
 }
 
-// expired is the answer to a list that is too old. For a page it has the token of the
-// remainder at the newest version.
+// expired returns the 410 error for a list. For a later page it includes a token that
+// continues at the latest version.
 func (s *storage) expired(opts *internalversion.ListOptions) error {
 	if opts.Continue == "" {
 		return s.gone("The resourceVersion for the provided list is too old.")
@@ -247,7 +247,7 @@ func (s *storage) expired(opts *internalversion.ListOptions) error {
 	return err
 }
 
-// tooLarge is the answer to a version that does not come.
+// tooLarge returns the error for a resource version that was not reached in time.
 func (s *storage) tooLarge(version, now uint64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, now), 1)
 	if s.old {
@@ -257,12 +257,12 @@ func (s *storage) tooLarge(version, now uint64) error {
 	return err
 }
 
-// tooOld is the answer to a watch from a version that the history no longer reaches.
+// tooOld returns the 410 error for a watch from before the history.
 func (s *storage) tooOld(version, compacted uint64) *apierrors.StatusError {
 	return s.gone(fmt.Sprintf("too old resource version: %d (%d)", version, compacted))
 }
 
-// gone is 410 for the reason that the server gives.
+// gone returns a 410 error with the reason of the emulated server version.
 func (s *storage) gone(message string) *apierrors.StatusError {
 	err := apierrors.NewResourceExpired(message)
 	if s.old {

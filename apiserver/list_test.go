@@ -45,7 +45,7 @@ func TestL02_ALimitWithAVersionAndNoMatchIsExact(t *testing.T) {
 	}
 }
 
-func TestL03_AnExactListOfForgottenHistoryIsGone(t *testing.T) {
+func TestL03_AnExactListBeforeTheHistoryGets410(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{History: 2})
 	then := fill(t, s, pod("a"))
 	fill(t, s, pod("b"), pod("c"), pod("d"))
@@ -80,7 +80,7 @@ func TestL05_PagesStayAtTheVersionOfTheFirst(t *testing.T) {
 		if token == "" {
 			break
 		}
-		// Nothing of this may be seen by the pages that are still to come.
+		// Later pages must not see these changes.
 		relabel(t, s, "e", version(s))
 		if err := s.Delete(pod("d")); err == nil {
 			fill(t, s, pod("bb"))
@@ -109,7 +109,7 @@ func TestL06_AnExpiredContinueHasATokenForTheRemainder(t *testing.T) {
 	}
 }
 
-func TestL07_APageMayBeEmptyAndGoOn(t *testing.T) {
+func TestL07_APageMayBeEmptyAndHaveAContinueToken(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	fill(t, s, pod("a"), pod("b"))
 	must(s.Inject(apiserver.Fault{Kind: apiserver.EmptyPage, Times: 1}))
@@ -137,7 +137,7 @@ func TestL08_MetadataComesFirstForTypedAndLastForCustomLists(t *testing.T) {
 	}
 }
 
-func TestL10_ATruncatedListIsNotAWholeOne(t *testing.T) {
+func TestL10_ATruncatedListIsAnError(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{HTTP2: http2})
 		fill(t, s, pod("a"), pod("b"))
@@ -148,7 +148,7 @@ func TestL10_ATruncatedListIsNotAWholeOne(t *testing.T) {
 	}
 }
 
-func TestL12_ATableIsSentOnlyToWhoAsksForIt(t *testing.T) {
+func TestL12_ATableIsSentOnlyOnRequest(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	fill(t, s, pod("a"))
 	const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -160,7 +160,7 @@ func TestL12_ATableIsSentOnlyToWhoAsksForIt(t *testing.T) {
 	}
 }
 
-func TestL13_AVersionFromTheFutureIsWaitedForThenTooLarge(t *testing.T) {
+func TestL13_AFutureVersionIsAwaitedAndThenTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		began := time.Now()
@@ -182,7 +182,7 @@ func TestL13_AVersionFromTheFutureIsWaitedForThenTooLarge(t *testing.T) {
 	})
 }
 
-func TestListOptionsAreCheckedAsTheRealServerDoes(t *testing.T) {
+func TestListOptionsAreValidatedLikeTheRealServer(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	for query, want := range map[string]string{
 		"resourceVersionMatch=Exact":                                                         "forbidden unless resourceVersion is provided",
@@ -195,7 +195,7 @@ func TestListOptionsAreCheckedAsTheRealServerDoes(t *testing.T) {
 	} {
 		get(t, s, pods+"?"+query).refused(t, http.StatusUnprocessableEntity, "Invalid", want)
 	}
-	// kubectl puts the selectors before it.
+	// kubectl prefixes the message with the selectors.
 	if got := get(t, s, pods+"?fieldSelector=spec.colour%3Dred").at("message"); got != "field label not supported: spec.colour" {
 		t.Errorf("got %q", got)
 	}
@@ -211,7 +211,7 @@ func TestListOptionsAreCheckedAsTheRealServerDoes(t *testing.T) {
 	}
 }
 
-func TestSelectorsChooseWhatIsListed(t *testing.T) {
+func TestListsApplySelectors(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	placed := pod("placed", "tier", "web")
 	placed.Spec.NodeName = "n1"
@@ -231,7 +231,7 @@ func TestSelectorsChooseWhatIsListed(t *testing.T) {
 		}
 	}
 	if a := get(t, s, "/api/v1/pods?labelSelector=tier&limit=1"); a.at("metadata", "remainingItemCount") != "" {
-		t.Errorf("with a selector nobody knows what remains, but got %s", a.raw)
+		t.Errorf("remainingItemCount is set with a selector: %s", a.raw)
 	}
 }
 

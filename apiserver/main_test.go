@@ -21,16 +21,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is what the server said, in JSON.
-type answer struct {
+// response is an HTTP response, decoded from JSON.
+type response struct {
 	code   int
 	header http.Header
 	body   map[string]any
 	raw    string
 }
 
-// do sends a request as curl would.
-func do(t testing.TB, s *apiserver.Server, method, path, body string, headers ...string) answer {
+func do(t testing.TB, s *apiserver.Server, method, path, body string, headers ...string) response {
 	t.Helper()
 	resp := open(t, s, method, path, body, headers...)
 	defer resp.Body.Close()
@@ -38,8 +37,8 @@ func do(t testing.TB, s *apiserver.Server, method, path, body string, headers ..
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	a := answer{code: resp.StatusCode, header: resp.Header, raw: string(raw)}
-	_ = json.Unmarshal(raw, &a.body) // some answers are not JSON
+	a := response{code: resp.StatusCode, header: resp.Header, raw: string(raw)}
+	_ = json.Unmarshal(raw, &a.body) // some responses are not JSON
 	return a
 }
 
@@ -64,13 +63,13 @@ func send(ctx context.Context, s *apiserver.Server, method, path, body string, h
 	return cfg.Transport.RoundTrip(req)
 }
 
-func get(t testing.TB, s *apiserver.Server, path string) answer {
+func get(t testing.TB, s *apiserver.Server, path string) response {
 	t.Helper()
 	return do(t, s, http.MethodGet, path, "")
 }
 
-// at reads a field of the answer's body, "" when it is not there.
-func (a answer) at(path ...string) string { return field(a.body, path...) }
+// at returns a field of the body, or "" if it is absent.
+func (a response) at(path ...string) string { return field(a.body, path...) }
 
 func field(tree any, path ...string) string {
 	for _, step := range path {
@@ -89,8 +88,8 @@ func field(tree any, path ...string) string {
 	return fmt.Sprint(tree)
 }
 
-// names returns what a list has.
-func (a answer) names() []string {
+// names returns the names of a list's items.
+func (a response) names() []string {
 	names := []string{}
 	items, _ := a.body["items"].([]any)
 	for _, item := range items {
@@ -99,8 +98,8 @@ func (a answer) names() []string {
 	return names
 }
 
-// refused checks that a request was answered by an error.
-func (a answer) refused(t testing.TB, code int, reason, message string) {
+// refused checks that the response is an API error.
+func (a response) refused(t testing.TB, code int, reason, message string) {
 	t.Helper()
 	if a.code != code || a.at("reason") != reason || !strings.Contains(a.at("message"), message) {
 		t.Errorf("got %d %s %q, want %d %s and %q", a.code, a.at("reason"), a.at("message"), code, reason, message)
@@ -126,7 +125,7 @@ func watching(t testing.TB, s *apiserver.Server, path string) *events {
 	return &events{resp, lines}
 }
 
-// next returns an event in a few words: "ADDED web 12", or how the watch ended.
+// next returns an event such as "ADDED web 12", or how the watch ended.
 func (e *events) next() string {
 	if !e.lines.Scan() {
 		if err := e.lines.Err(); err != nil {
@@ -177,7 +176,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// fill creates objects and returns the last version.
+// fill creates objects and returns the resulting version.
 func fill(t testing.TB, s *apiserver.Server, objs ...runtime.Object) string {
 	t.Helper()
 	for _, obj := range objs {
@@ -190,7 +189,7 @@ func fill(t testing.TB, s *apiserver.Server, objs ...runtime.Object) string {
 
 func version(s *apiserver.Server) string { return fmt.Sprint(s.Version()) }
 
-// relabel changes a pod so that there is a new version of it.
+// relabel updates a pod and returns the resulting version.
 func relabel(t testing.TB, s *apiserver.Server, name, value string) string {
 	t.Helper()
 	if _, err := s.Update(pod(name, "tier", value)); err != nil {

@@ -17,10 +17,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// state is what there was at a version: the tier of each name.
+// state is the tier of each object at one version.
 type state map[object.Key]string
 
-// model remembers every state there ever was.
+// model records the state at every version.
 type model struct {
 	s         *storage
 	kinds     [2]*kind
@@ -32,7 +32,7 @@ type model struct {
 func newModel(limit int) *model {
 	of := func(name string) *kind {
 		k := &kind{Resource: object.Resource{Version: "v1", Resource: name, Kind: "ConfigMap", Namespaced: true}}
-		k.home = k
+		k.storage = k
 		return k
 	}
 	m := &model{s: newStorage(limit, 1<<30, false), kinds: [2]*kind{of("ones"), of("twos")}, states: map[uint64][2]state{}}
@@ -70,10 +70,10 @@ func (m *model) write(t *rapid.T) {
 		now[which][key] = tier
 	}
 	if !ok {
-		t.Fatalf("the commit of %v was refused", key)
+		t.Fatalf("commit of %v failed", key)
 	}
 	if _, stale := m.s.commit(k, key, newRecord(&corev1.ConfigMap{}, 1), nil); stale {
-		t.Fatalf("a commit over something else than the newest was taken")
+		t.Fatalf("commit with an outdated record succeeded")
 	}
 	m.remember(now)
 	if over := len(m.s.log) - m.s.limit; over > 0 {
@@ -131,8 +131,8 @@ func selected(all state, sel selection) state {
 	return out
 }
 
-// watch follows a watch from some version to the present, which must lead from the state
-// at the one to that at the other, with no event that makes no sense on the way.
+// watch follows a watch from a random version to the latest. Its events must lead from the
+// one state to the other, without an invalid event.
 func (m *model) watch(t *rapid.T) {
 	which := rapid.IntRange(0, 1).Draw(t, "kind")
 	from := rapid.SampledFrom(m.versions).Draw(t, "from")
@@ -235,7 +235,7 @@ func TestW23_TheEndOfARemovedKindComesAfterItsDeletions(t *testing.T) {
 	}
 	defer w.close()
 	m.s.commit(k, key, old, nil)
-	m.s.remove(k) // both before the watch looks
+	m.s.remove(k) // both before the watch reads
 	<-w.wake
 	if events, _, err := w.next(); err != nil || len(events) != 1 || len(w.wake) != 1 {
 		t.Fatalf("%v %v, and nothing wakes the watch again", events, err)

@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// served is the version of Kubernetes whose API this is.
+// The Kubernetes version that the server reports.
 const (
 	servedMajor = "1"
 	servedMinor = "37"
 )
 
-// serveJSON answers with something that is not an API object.
+// serveJSON responds with a value that is not an API object.
 func (s *Server) serveJSON(w http.ResponseWriter, req *http.Request, v any) {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		s.refuse(w, req, err)
+		s.respondError(w, req, err)
 		return
 	}
-	s.answerRaw(w, req, "application/json", http.StatusOK, append(raw, '\n'))
+	s.respondRaw(w, req, "application/json", http.StatusOK, append(raw, '\n'))
 }
 
 func (s *Server) serveVersion(w http.ResponseWriter, req *http.Request) {
@@ -45,55 +45,55 @@ func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
 	s.serveJSON(w, req, map[string]any{"paths": paths})
 }
 
-// emptyOpenAPI2 is {swagger: "2.0", info: {title, version}} in protobuf, which is the
-// form in which kubectl asks for it.
+// emptyOpenAPI2 is {swagger: "2.0", info: {title, version}} in protobuf, which kubectl
+// requests.
 const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 
-// serveOpenAPI says no more than that fields are validated by the server, so that
-// kubectl does not try to.
+// serveOpenAPI serves documents that declare only server-side field validation, so that
+// kubectl does not validate on the client.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
 	info := map[string]any{"title": "tarn", "version": "v" + servedMajor + "." + servedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
 	case path == "v2" && strings.Contains(req.Header.Get("Accept"), "protobuf"):
-		s.answerRaw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))
+		s.respondRaw(w, req, "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", http.StatusOK, []byte(emptyOpenAPI2))
 	case path == "v2":
 		s.serveJSON(w, req, map[string]any{"swagger": "2.0", "info": info, "paths": map[string]any{}, "definitions": map[string]any{}})
 	case path == "v3":
 		paths := map[string]any{}
 		for _, k := range s.catalog.all() {
-			at := strings.TrimPrefix(root(k.GVK().GroupVersion()), "/")
+			at := strings.TrimPrefix(groupVersionPath(k.GVK().GroupVersion()), "/")
 			paths[at] = map[string]any{"serverRelativeURL": "/openapi/v3/" + at}
 		}
 		s.serveJSON(w, req, map[string]any{"paths": paths})
 	case version == "v3":
 		paths := map[string]any{}
 		for _, k := range s.catalog.all() {
-			if at := root(k.GVK().GroupVersion()); at == "/"+rest {
-				paths[at+k.below()] = k.operations()
+			if at := groupVersionPath(k.GVK().GroupVersion()); at == "/"+rest {
+				paths[at+k.objectPath()] = k.operations()
 			}
 		}
 		if len(paths) == 0 {
-			s.refuse(w, req, notServed())
+			s.respondError(w, req, notServed())
 			return
 		}
 		s.serveJSON(w, req, map[string]any{
 			"openapi": "3.0.0", "info": info, "paths": paths, "components": map[string]any{"schemas": map[string]any{}},
 		})
 	default:
-		s.refuse(w, req, notServed())
+		s.respondError(w, req, notServed())
 	}
 }
 
-// root is the path below which a group and version are served.
-func root(gv schema.GroupVersion) string {
+// groupVersionPath returns the path prefix of a group version.
+func groupVersionPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
 	}
 	return "/apis/" + gv.String()
 }
 
-// below is the path of an object below its root.
-func (k *kind) below() string {
+// objectPath returns the path template of an object, relative to its group version.
+func (k *kind) objectPath() string {
 	if k.Namespaced {
 		return "/namespaces/{namespace}/" + k.Resource.Resource + "/{name}"
 	}

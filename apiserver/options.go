@@ -6,63 +6,61 @@ import (
 	"time"
 )
 
-// Options configure a server. The zero value works.
+// Options configures a server. The zero value is usable.
 type Options struct {
-	// Address is the host and port to listen on, such as "127.0.0.1:0" for any port.
-	// Defaults to none: the server is reached in memory only.
+	// Address is the host and port to listen on; port 0 picks a free one, as in
+	// "127.0.0.1:0". Defaults to none: the server is reachable in memory only.
 	Address string
-	// AllowedHosts are the names by which clients may reach Address, without ports. Requests
-	// with another Host are refused with 403, so that no web page can reach the server by
-	// a name of its own that resolves to this machine. Defaults to localhost, loopback
-	// addresses and the host of Address, which are always allowed.
+	// AllowedHosts lists additional host names, without ports, by which clients may reach
+	// Address. Requests with any other Host header get 403, which protects against DNS
+	// rebinding by web pages. Localhost, loopback addresses and the host of Address are
+	// always allowed.
 	AllowedHosts []string
-	// TLS serves HTTPS with a certificate that is made for the occasion and trusted by
-	// the config that the server hands out. HTTP/2 is then negotiated. It concerns
-	// Address only. Defaults to plain HTTP.
+	// TLS serves HTTPS and HTTP/2 on Address with a generated certificate, which the
+	// configs returned by the server trust. Defaults to plain HTTP.
 	TLS bool
-	// HTTP2 makes the connections in memory speak HTTP/2, without TLS. Those to Address
-	// may always. Defaults to HTTP/1.1.
+	// HTTP2 uses HTTP/2 without TLS for in-memory connections. Address always supports it.
+	// Defaults to HTTP/1.1.
 	HTTP2 bool
-	// History is how many changes are kept for watches and exact lists; who asks for
-	// more is told 410. Defaults to 10,000.
+	// History is the number of changes kept for watches and exact lists. Older versions get
+	// 410. Defaults to 10,000.
 	History int
-	// HistoryBytes is how large the encoded objects of these changes may be together; the
-	// memory that they hold is a few times that. Defaults to 64 MiB.
+	// HistoryBytes limits the encoded size of the objects in the history. They occupy a few
+	// times that in memory. Defaults to 64 MiB.
 	HistoryBytes int
-	// Bookmarks is how often a watch that allows them gets a bookmark. Defaults to one
+	// Bookmarks is the interval of bookmarks in watches that allow them. Defaults to one
 	// minute.
 	Bookmarks time.Duration
-	// NoBookmarks leaves them out, except the one that ends a streaming list. Defaults to
-	// sending them.
+	// NoBookmarks disables bookmarks, except the one that ends a streaming list. Defaults
+	// to false.
 	NoBookmarks bool
-	// WatchTimeout ends a watch that named no timeout. Defaults to a random time between
-	// 30 and 60 minutes for each watch.
+	// WatchTimeout is the timeout of watches that do not set one. Defaults to a random
+	// duration between 30 and 60 minutes per watch.
 	WatchTimeout time.Duration
-	// NoStreamingLists refuses sendInitialEvents with 422, as servers before 1.32 do.
-	// Defaults to serving them.
+	// NoStreamingLists rejects sendInitialEvents with 422, like servers before 1.32.
+	// Defaults to false.
 	NoStreamingLists bool
-	// GoneAsStatus answers a watch that is too old with the HTTP status 410. Defaults to
-	// an ERROR event inside a 200.
+	// GoneAsStatus responds to a watch from before the history with HTTP status 410.
+	// Defaults to an ERROR event in a 200 response.
 	GoneAsStatus bool
-	// OldServer speaks as servers of long ago: 410 has the reason Gone, a version from
-	// the future is told by the message alone, and DELETED carries the version that the
-	// object had. Defaults to the present ways.
+	// OldServer emulates early servers: 410 has the reason Gone, a resource version in the
+	// future is reported only in the error message, and DELETED events carry the object's
+	// last version. Defaults to false.
 	OldServer bool
-	// EveryVersion serves every version of the built-in kinds, each stored by itself.
+	// EveryVersion serves all versions of the built-in kinds, each stored separately.
 	// Defaults to the most stable version of each kind.
 	EveryVersion bool
-	// AnyNamespace lets objects be created in namespaces that do not exist. Defaults to
-	// refusing them with 404.
+	// AnyNamespace allows objects in namespaces that do not exist. Defaults to rejecting
+	// them with 404.
 	AnyNamespace bool
-	// CollectGarbage deletes objects whose owners are all gone, and knows foreground and
-	// orphan deletion. Defaults to leaving dependents alone.
+	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
+	// and orphan deletion. Defaults to false.
 	CollectGarbage bool
-	// Admin serves faults and compaction below /tarn/. Defaults to not serving it.
+	// Admin serves fault injection and compaction under /tarn/. Defaults to false.
 	Admin bool
-	// Logger is told of every request at debug level. Defaults to discarding.
+	// Logger logs every request at debug level. Defaults to discarding.
 	Logger *slog.Logger
-	// Seed fixes the UIDs and generated names, so that a run can be repeated. Defaults
-	// to a random one.
+	// Seed makes UIDs and generated names reproducible. Defaults to a random seed.
 	Seed uint64
 }
 

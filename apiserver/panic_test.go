@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// recorder is a test that notes how it fails.
+// recorder is a TB that records failures.
 type recorder struct {
 	mu      sync.Mutex // guards errors
 	errors  []string
@@ -31,7 +31,7 @@ func (r *recorder) Errorf(f string, a ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(f, a...))
 }
 
-// end runs what was to be done at the end of the test, and returns the errors.
+// end runs the cleanups and returns the errors.
 func (r *recorder) end() []string {
 	for _, f := range r.cleanup {
 		f()
@@ -41,10 +41,10 @@ func (r *recorder) end() []string {
 	return r.errors
 }
 
-func TestAPanicOfAHandlerFailsTheTestAndIsAnswered(t *testing.T) {
+func TestAHandlerPanicFailsTheTestAndGets500(t *testing.T) {
 	var test recorder
 	s := Start(&test, Options{})
-	// A record without an object, which no request can make.
+	// A record without an object, which no request can create.
 	k, err := s.catalog.get(corev1.SchemeGroupVersion.WithResource("configmaps"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAPanicOfAHandlerFailsTheTestAndIsAnswered(t *testing.T) {
 	}
 }
 
-// pond is a custom object with a Go type that is in no scheme.
+// pond is a custom object whose Go type is not in a scheme.
 type pond struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -92,7 +92,7 @@ func (p *pond) DeepCopyObject() runtime.Object {
 	return &twin
 }
 
-func TestATypedCustomObjectIsStoredAsATree(t *testing.T) {
+func TestATypedCustomObjectIsStoredUnstructured(t *testing.T) {
 	s := Start(t, Options{})
 	lakes := object.Resource{Group: "example.com", Version: "v1", Resource: "ponds", Kind: "Pond", Namespaced: true}
 	if err := s.Define(Definition{Resource: lakes, Status: true}); err != nil {
@@ -129,9 +129,9 @@ func TestATypedCustomObjectIsStoredAsATree(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsNotOfItsKindIsRefused(t *testing.T) {
+func TestAnObjectOfTheWrongKindIsRejected(t *testing.T) {
 	s := Start(t, Options{})
-	// A Go type of the caller's own for a built-in kind is read into the API's.
+	// An object of the caller's own Go type is converted to the API type of its kind.
 	named := &pond{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	if obj, err := s.Create(named); err != nil {
 		t.Error(err)
@@ -146,7 +146,7 @@ func TestAnObjectThatIsNotOfItsKindIsRefused(t *testing.T) {
 			func(o runtime.Object) error { _, err := s.Update(o); return err },
 		} {
 			if err := write(obj); err == nil || errors.Is(err, errCut) {
-				t.Errorf("%T %v was taken", obj, obj)
+				t.Errorf("%T %v was accepted", obj, obj)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// toJSON turns YAML into JSON and leaves JSON as it is.
+// toJSON converts YAML to JSON and leaves JSON unchanged.
 func toJSON(raw []byte) ([]byte, error) { return yaml.ToJSON(raw) }
 
 func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
@@ -27,8 +27,8 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	how := types.PatchType(media)
-	switch how {
+	patchType := types.PatchType(media)
+	switch patchType {
 	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
 	case types.StrategicMergePatchType:
 		if !r.kind.typed {
@@ -37,23 +37,23 @@ func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
 	default:
 		return notSupported()
 	}
-	if err := r.checkOptions(how); err != nil {
+	if err := r.checkOptions(patchType); err != nil {
 		return err
 	}
-	if how == types.ApplyYAMLPatchType {
+	if patchType == types.ApplyYAMLPatchType {
 		return s.serveApply(w, r, raw)
 	}
-	return s.patchBy(w, r, how, raw)
+	return s.patchBy(w, r, patchType, raw)
 }
 
-// patchBy changes an object by a patch of its encoded form.
-func (s *Server) patchBy(w http.ResponseWriter, r *request, how types.PatchType, patch []byte) error {
+// patchBy applies a JSON, merge or strategic merge patch.
+func (s *Server) patchBy(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) error {
 	return s.modify(w, r, r.manager(), func(old *record) (runtime.Object, error) {
 		before, err := s.codecs.record(r.kind, asJSON, old)
 		if err != nil {
 			return nil, err
 		}
-		after, err := patched(how, before, patch, r.kind)
+		after, err := patched(patchType, before, patch, r.kind)
 		if err != nil {
 			return nil, err
 		}
@@ -72,9 +72,8 @@ func (s *Server) patchBy(w http.ResponseWriter, r *request, how types.PatchType,
 	})
 }
 
-// patched applies a patch to encoded JSON.
-func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
-	if how == types.StrategicMergePatchType {
+func patched(patchType types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
+	if patchType == types.StrategicMergePatchType {
 		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
@@ -88,7 +87,7 @@ func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if how == types.MergePatchType {
+	if patchType == types.MergePatchType {
 		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
 			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
 		}
@@ -122,7 +121,7 @@ func patched(how types.PatchType, before, patch []byte, k *kind) ([]byte, error)
 	return json.Marshal(tree)
 }
 
-// parseTree reads JSON without rounding its numbers.
+// parseTree decodes JSON without rounding numbers.
 func parseTree(raw []byte) (tree any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -130,7 +129,7 @@ func parseTree(raw []byte) (tree any, err error) {
 	return tree, err
 }
 
-// mergePatch is RFC 7386.
+// mergePatch implements RFC 7386.
 func mergePatch(target, patch any) any {
 	changes, ok := patch.(map[string]any)
 	if !ok {
@@ -150,7 +149,7 @@ func mergePatch(target, patch any) any {
 	return out
 }
 
-// serveApply is server-side apply: it creates what is not there.
+// serveApply implements server-side apply. It creates the object if it does not exist.
 func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
 	query := r.URL.Query()
 	manager := query.Get("fieldManager")
@@ -165,7 +164,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
-	// As a tree of the API has them: whole numbers are no floats.
+	// UnmarshalJSON decodes whole numbers as int64, which the field manager needs.
 	if err := applied.UnmarshalJSON(raw); err != nil {
 		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
@@ -176,7 +175,7 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 		return err
 	}
 	force := query.Get("force") == "true"
-	r.kind.homeTree(applied)
+	r.kind.toStorageTree(applied)
 	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
 		done, err := s.applyNew(w, r, applied, manager, force)
 		if done || err != nil {
@@ -186,12 +185,13 @@ func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error
 	return s.modifyApplied(w, r, applied, manager, force)
 }
 
-// applyNew creates the object of an apply. It is not done when somebody else was faster.
+// applyNew creates the object of an apply. It returns done=false if a concurrent request
+// created it first.
 func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) (done bool, err error) {
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
-	blank := r.kind.home.empty()
+	blank := r.kind.storage.empty()
 	metaOf(blank).SetName(r.name)
 	metaOf(blank).SetNamespace(r.namespace)
 	obj, err := s.ownership.applied(r.kind, "", blank, applied, manager, force)
@@ -212,9 +212,9 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	return true, s.send(w, r, http.StatusCreated, rec)
 }
 
-// modifyApplied merges an apply into what is there.
+// modifyApplied merges an apply configuration into the existing object.
 func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) error {
-	// Who owns which field is told by the apply itself, so the update has no manager.
+	// An apply updates the managed fields itself, so modify gets no manager.
 	return s.modify(w, r, "", func(old *record) (runtime.Object, error) {
 		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
 			return nil, conflict(r.kind, old.key)

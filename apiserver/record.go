@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// record is one version of one object. Neither it nor its object is ever written to once
-// it is stored, so that lists and watches share it without a lock.
+// record is one version of one object. The record and its object are never modified after
+// they are stored, so lists and watches share them without a lock.
 type record struct {
 	key     object.Key
 	version uint64
-	size    int // of the object, encoded
+	size    int // encoded size of the object
 	obj     runtime.Object
 	meta    metav1.Object
-	// encoded are the object's bytes by form, made when first needed: a thousand watches
-	// of one resource encode an object once.
-	encoded [forms]atomic.Pointer[[]byte]
+	// encoded caches the object's bytes by encoding, so that any number of watches encode
+	// it once.
+	encoded [encodings]atomic.Pointer[[]byte]
 }
 
 func newRecord(obj runtime.Object, version uint64) *record {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		// Everything that is stored came through a decoder that made metadata.
+		// Every stored object was decoded into a type with metadata.
 		panic("apiserver: " + err.Error())
 	}
 	m.SetResourceVersion(formatVersion(version))
@@ -35,24 +35,22 @@ func newRecord(obj runtime.Object, version uint64) *record {
 	}
 }
 
-// at returns the same state with the version of something that happened to it later, as
-// the DELETED event has it.
+// at returns a copy with a later version, for DELETED events.
 func (r *record) at(version uint64) *record { return newRecord(r.obj.DeepCopyObject(), version) }
 
 func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }
 
-// change is one write: old is nil for a creation, current for a deletion.
+// change is one write. old is nil for a creation, current for a deletion.
 type change struct {
 	kind    *kind
 	version uint64
 	old     *record
 	current *record
-	// last is old with the version of this change, which is what a watch is told when the
-	// object goes away. Made when first needed.
+	// last caches the result of deleted.
 	last *atomic.Pointer[record]
 }
 
-// size is what the change adds to the history: the state that it made or took away.
+// size returns the encoded size of the state that the change added or removed.
 func (c *change) size() int {
 	if c.current != nil {
 		return c.current.size
@@ -60,13 +58,13 @@ func (c *change) size() int {
 	return c.old.size
 }
 
-// gone returns the last state of an object that went away by this change, or out of a
-// selection.
-func (c *change) gone() *record {
+// deleted returns old at the version of this change, as sent in the DELETED event of an
+// object that was deleted or no longer matches the selector.
+func (c *change) deleted() *record {
 	if r := c.last.Load(); r != nil {
 		return r
 	}
-	// Two watches may both make one; either will do.
+	// A concurrent watch may do the same; either result is valid.
 	r := c.old.at(c.version)
 	c.last.Store(r)
 	return r

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// request is a request for a resource, understood.
+// request is a parsed request for a resource.
 type request struct {
 	*http.Request
 	kind        *kind
@@ -24,16 +24,16 @@ type request struct {
 	namespace   string
 	name        string
 	subresource string
-	watchPath   bool // it came by a deprecated path below /watch
+	watchPath   bool // uses the deprecated /watch path
 	rep         representation
 }
 
 func (r *request) key() object.Key { return object.Key{Namespace: r.namespace, Name: r.name} }
 
-// dryRun reports whether nothing is to be kept. What the query may say was checked before.
+// dryRun reports whether dryRun is set. Its value has been validated before.
 func (r *request) dryRun() bool { return len(r.URL.Query()["dryRun"]) > 0 }
 
-// manager is the name under which fields are owned.
+// manager returns the field manager.
 func (r *request) manager() string {
 	if m := r.URL.Query().Get("fieldManager"); m != "" {
 		return m
@@ -45,8 +45,8 @@ func (r *request) manager() string {
 	return agent[:min(len(agent), 128)]
 }
 
-// understand reads the path of a request for a resource.
-func (s *Server) understand(req *http.Request) (*request, error) {
+// parseRequest parses the path of a resource request.
+func (s *Server) parseRequest(req *http.Request) (*request, error) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	var gv schema.GroupVersion
 	switch {
@@ -61,7 +61,7 @@ func (s *Server) understand(req *http.Request) (*request, error) {
 	if parts[0] == "watch" {
 		r.watchPath, parts = true, parts[1:]
 	}
-	// /namespaces/x is a namespace, and so are its subresources.
+	// /namespaces/x and its subresources address the namespace itself.
 	if len(parts) >= 3 && parts[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
 		r.namespace, parts = parts[1], parts[2:]
 	}
@@ -84,7 +84,7 @@ func (s *Server) understand(req *http.Request) (*request, error) {
 	if r.verb, err = r.chooseVerb(); err != nil {
 		return nil, err
 	}
-	if r.rep, err = negotiate(req, r.kind.suits); err != nil {
+	if r.rep, err = negotiate(req, r.kind.supports); err != nil {
 		return nil, err
 	}
 	return r, r.checkTable()
@@ -136,7 +136,7 @@ func (r *request) chooseVerb() (string, error) {
 	return "", notAllowed()
 }
 
-// listOptions reads the query of a list or a watch, and what it selects.
+// listOptions parses the query and selectors of a list or watch.
 func (s *Server) listOptions(r *request, query url.Values) (*internalversion.ListOptions, selection, error) {
 	var v1 metav1.ListOptions
 	if err := metav1.Convert_url_Values_To_v1_ListOptions(&query, &v1, nil); err != nil {

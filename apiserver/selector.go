@@ -15,7 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// selection says which objects of a kind a request is about. Its zero value is all.
+// selection selects objects of a kind. The zero value selects all.
 type selection struct {
 	namespace string
 	name      string
@@ -23,8 +23,8 @@ type selection struct {
 	fields    fields.Selector // nil for any
 }
 
-// everything reports whether only the namespace matters, so that what comes after a
-// page can be counted without looking at it.
+// everything reports whether at most the namespace restricts the selection, so that the
+// remaining items can be counted without evaluating selectors.
 func (s selection) everything() bool { return s.name == "" && s.labels == nil && s.fields == nil }
 
 func (s selection) matches(k *kind, r *record) bool {
@@ -39,7 +39,7 @@ func (s selection) matches(k *kind, r *record) bool {
 	return s.fields == nil || s.fields.Matches(fieldsOf{k, r})
 }
 
-// fieldsOf gives a field selector what it asks for.
+// fieldsOf adapts an object to [fields.Fields].
 type fieldsOf struct {
 	kind   *kind
 	record *record
@@ -56,10 +56,10 @@ func (f fieldsOf) Get(field string) string {
 	case "metadata.namespace":
 		return f.record.key.Namespace
 	}
-	return fieldOf(f.record.obj, f.kind.homeField(field))
+	return fieldOf(f.record.obj, f.kind.storageField(field))
 }
 
-// selectableFields are those that the built-in kinds offer besides name and namespace.
+// selectableFields lists the fields that built-in kinds support besides name and namespace.
 var selectableFields = map[string]string{
 	"pods":                   "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork status.phase status.podIP status.nominatedNodeName",
 	"events":                 "involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath reason reportingComponent source type",
@@ -74,7 +74,7 @@ var selectableFields = map[string]string{
 	"certificatesigningrequests.certificates.k8s.io": "spec.signerName",
 }
 
-// selectable reports whether a field selector may name the field.
+// selectable reports whether field selectors may use the field.
 func (k *kind) selectable(field string) bool {
 	if field == "metadata.name" || field == "metadata.namespace" {
 		return true
@@ -92,7 +92,8 @@ func (k *kind) selectable(field string) bool {
 	return false
 }
 
-// notSelectable says so, as kinds with fields of their own do, and as others do.
+// notSelectable returns the error message of the real server, which differs for kinds with
+// selectable fields of their own.
 func (k *kind) notSelectable(field string) string {
 	if k.typed && selectableFields[k.String()] == "" {
 		return fmt.Sprintf("%q is not a known field selector: only %q, %q", field, "metadata.name", "metadata.namespace")
@@ -100,11 +101,11 @@ func (k *kind) notSelectable(field string) string {
 	return "field label not supported: " + field
 }
 
-// fieldOf reads a selectable field; absent ones are empty.
+// fieldOf returns the value of a selectable field, or "" if it is absent.
 func fieldOf(obj runtime.Object, field string) string {
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		// The one that is selected by on every node, so without a detour.
+		// Every kubelet selects by this field, so avoid the conversion.
 		switch field {
 		case "spec.nodeName":
 			return o.Spec.NodeName
@@ -145,19 +146,19 @@ func fieldOf(obj runtime.Object, field string) string {
 	return fmt.Sprint(value)
 }
 
-// contentOf returns an object as a tree, which must not be written to.
+// contentOf returns an object as an unstructured tree. The caller must not modify it.
 func contentOf(obj runtime.Object) map[string]any {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return u.Object
 	}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil // the API's types all convert
+		return nil // all API types convert
 	}
 	return tree
 }
 
-// newSelection reads the selectors of a request.
+// newSelection builds a selection from a request's selectors.
 func newSelection(k *kind, namespace, name string, l labels.Selector, f fields.Selector) (selection, error) {
 	sel := selection{namespace: namespace, name: name}
 	if l != nil && !l.Empty() {

@@ -21,12 +21,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// memoryHost is the name of the server for connections in memory. No resolver knows it.
+// memoryHost is the host name for in-memory connections. It never resolves.
 const memoryHost = "http://tarn.invalid"
 
-// Server is an API server in the process. It is made by [New], which listens, and served
-// by [Server.Run]; all other methods may be called from any goroutine at any time, before
-// and after Run too, since the objects are the server's and not the connections'.
+// Server is an in-process API server. [New] creates it and opens its listeners,
+// [Server.Run] serves them. All other methods may be called from any goroutine at any time,
+// also before and after Run.
 type Server struct {
 	opts        Options
 	storage     *storage
@@ -37,12 +37,12 @@ type Server struct {
 	definitions *kind
 	namespaces  *kind
 
-	tcp       net.Listener // nil without an address
+	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
-	authority []byte       // that signed the certificate, in PEM
-	hosts     []string     // accepted at tcp besides loopback; never written to after New
+	authority []byte       // CA certificate in PEM
+	hosts     []string     // allowed besides loopback; not modified after New
 	memory    *memoryListener
-	transport *http.Transport // to memory
+	transport *http.Transport // dials memory
 	refusing  atomic.Bool
 
 	mu      sync.Mutex // guards rand, ran, closing
@@ -52,18 +52,17 @@ type Server struct {
 
 	handlers sync.WaitGroup
 
-	// report fails the test of Start. It is set before Run and called by handlers only,
-	// which have all returned when Run has.
+	// report fails the test passed to Start. It is set before Run and called only by
+	// handlers, which have all returned when Run returns.
 	report   func(format string, args ...any)
-	panicked sync.Once // the first panic is reported, all are logged
+	panicked sync.Once // only the first panic fails the test; all are logged
 }
 
-// ErrRan is returned by a second [Server.Run].
-var ErrRan = errors.New("apiserver: the server was run or closed before")
+// ErrRan is returned by [Server.Run] if the server was run or closed before.
+var ErrRan = errors.New("apiserver: server was already run or closed")
 
-// New makes a server with the namespaces that every cluster has, and listens on the
-// address if there is one. Nothing is answered until [Server.Run]. A server that is
-// never run is to be closed.
+// New creates a server with the standard namespaces and listens on Options.Address, if set.
+// Requests are not served until [Server.Run]. A server that is never run must be closed.
 func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
@@ -100,7 +99,7 @@ func New(opts Options) (*Server, error) {
 	if opts.TLS {
 		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
-			return nil, fmt.Errorf("apiserver: making a certificate: %w", err)
+			return nil, fmt.Errorf("apiserver: creating certificate: %w", err)
 		}
 	}
 	return s, nil
@@ -113,8 +112,8 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	return s.memory.dial(ctx)
 }
 
-// Config returns what a client needs to reach the server: by its address if it has one,
-// otherwise in memory. Client-side rate limits are off.
+// Config returns a client config for the server's address or, without one, for in-memory
+// connections. Client-side rate limits are disabled.
 func (s *Server) Config() *rest.Config {
 	if s.tcp == nil {
 		return s.MemoryConfig()
@@ -127,13 +126,13 @@ func (s *Server) Config() *rest.Config {
 	return cfg
 }
 
-// MemoryConfig returns what a client in this process needs to reach the server without
-// a network. In a bubble of testing/synctest both must be made inside it.
+// MemoryConfig returns a client config for in-memory connections. Under testing/synctest,
+// create both the server and the config inside the bubble.
 func (s *Server) MemoryConfig() *rest.Config {
 	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1}
 }
 
-// Addr returns the address that the server listens on, nil if there is none.
+// Addr returns the listening address, or nil if there is none.
 func (s *Server) Addr() net.Addr {
 	if s.tcp == nil {
 		return nil
@@ -141,14 +140,14 @@ func (s *Server) Addr() net.Addr {
 	return s.tcp.Addr()
 }
 
-// Version returns the newest version.
+// Version returns the current resource version.
 func (s *Server) Version() uint64 { return s.storage.now() }
 
-// RefuseConnections turns new connections away, or takes them again. Requests on old
-// ones are cut; watches that are open stay open, see [Server.Cut].
+// RefuseConnections turns connection refusal on or off. While it is on, new connections are
+// refused and requests on existing ones are cut. Open watches stay open; see [Server.Cut].
 func (s *Server) RefuseConnections(on bool) { s.refusing.Store(on) }
 
-// Close stops listening. It is for a server that is never run.
+// Close closes the listeners of a server that is never run.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ran, s.closing = true, true
@@ -161,8 +160,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Run answers requests until the context ends, and returns when the last connection has
-// been closed. Its error is nil when it ended for the context's sake.
+// Run serves requests until ctx ends and returns after the last connection is closed. It
+// returns nil if ctx ended.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.ran {
@@ -216,8 +215,8 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	cancel() // ends the watches
-	// Errors of closing are about connections that are lost anyway.
+	cancel() // ends watches
+	// Errors are about connections that are being dropped anyway.
 	_ = srv.Close()
 	_ = s.memory.Close()
 	for range listeners {
@@ -225,7 +224,7 @@ func (s *Server) Run(ctx context.Context) error {
 			failed = err
 		}
 	}
-	// A connection that was accepted while the server closed is known only now.
+	// Connections accepted during the first Close are closed now.
 	_ = srv.Close()
 	conns.Wait()
 	s.handlers.Wait()
@@ -236,7 +235,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// handle keeps count of the requests that are being answered.
+// handle counts requests in flight and recovers from panics.
 func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
 	if s.closing || s.refusing.Load() {
@@ -247,17 +246,17 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.mu.Unlock()
 	defer s.handlers.Done()
 	limitBody(w, req)
-	answer := &begun{ResponseWriter: w}
-	defer s.recovered(answer, req)
+	tracked := &trackingWriter{ResponseWriter: w}
+	defer s.recovered(tracked, req)
 	if err := s.checkHost(req); err != nil {
-		s.refuse(answer, req, err)
+		s.respondError(tracked, req, err)
 		return
 	}
-	s.ServeHTTP(answer, req)
+	s.ServeHTTP(tracked, req)
 }
 
-// recovered reports a panic of a handler, and answers 500 if no answer has begun.
-func (s *Server) recovered(w *begun, req *http.Request) {
+// recovered reports a handler's panic and responds with 500 if nothing has been sent.
+func (s *Server) recovered(w *trackingWriter, req *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -266,41 +265,41 @@ func (s *Server) recovered(w *begun, req *http.Request) {
 		panic(p) // net/http drops the connection
 	}
 	stack := debug.Stack()
-	s.opts.Logger.Error("a request made the server panic", "uri", req.URL.RequestURI(), "panic", p, "stack", string(stack))
+	s.opts.Logger.Error("handler panicked", "uri", req.URL.RequestURI(), "panic", p, "stack", string(stack))
 	s.panicked.Do(func() {
 		if s.report != nil {
-			s.report("apiserver: %s %s made the server panic: %v\n%s", req.Method, req.URL.RequestURI(), p, stack)
+			s.report("apiserver: %s %s: handler panicked: %v\n%s", req.Method, req.URL.RequestURI(), p, stack)
 		}
 	})
-	if w.is {
+	if w.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	s.refuse(w, req, apierrors.NewInternalError(fmt.Errorf("the server panicked: %v", p)))
+	s.respondError(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
 }
 
-// begun notes whether an answer has begun.
-type begun struct {
+// trackingWriter records whether the response has begun.
+type trackingWriter struct {
 	http.ResponseWriter
-	is bool
+	wrote bool
 }
 
-// Unwrap is for [http.ResponseController].
-func (b *begun) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+// Unwrap supports [http.ResponseController].
+func (b *trackingWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
-func (b *begun) WriteHeader(code int) {
-	b.is = true
+func (b *trackingWriter) WriteHeader(code int) {
+	b.wrote = true
 	b.ResponseWriter.WriteHeader(code)
 }
 
 // Write implements [http.ResponseWriter].
-func (b *begun) Write(p []byte) (int, error) {
-	b.is = true
+func (b *trackingWriter) Write(p []byte) (int, error) {
+	b.wrote = true
 	return b.ResponseWriter.Write(p)
 }
 
-// refusingListener drops connections while they are to be refused. The port stays taken,
-// so the client sees a reset.
+// refusingListener resets connections while RefuseConnections is on. It keeps the port
+// open.
 type refusingListener struct {
 	net.Listener
 	refusing *atomic.Bool
@@ -314,13 +313,13 @@ func (l *refusingListener) Accept() (net.Conn, error) {
 			return conn, err
 		}
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset, not a goodbye
+			_ = tcp.SetLinger(0) // send RST instead of FIN
 		}
-		_ = conn.Close() // it is dropped in any case
+		_ = conn.Close() // dropped either way
 	}
 }
 
-// newUID makes a UUID, of chance that a seed can fix.
+// newUID returns a UUID, reproducible with Options.Seed.
 func (s *Server) newUID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +329,7 @@ func (s *Server) newUID() string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffff_ffff_ffff)
 }
 
-// newSuffix makes the end of a generated name, without vowels and what looks alike.
+// newSuffix returns the suffix of a generated name, without vowels and similar characters.
 func (s *Server) newSuffix() string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	s.mu.Lock()

@@ -25,7 +25,7 @@ func TestAPortInUseIsAnErrorOfNew(t *testing.T) {
 	}
 }
 
-// Another process may be given a port as soon as it is free, though hardly ten times.
+// Another process may take the port once it is free, but hardly ten times in a row.
 func TestCloseGivesThePortBack(t *testing.T) {
 	var failed error
 	for range 10 {
@@ -71,7 +71,7 @@ func TestRunEndsWithItsContextAndOnlyOnce(t *testing.T) {
 		t.Errorf("the watch got %s", got)
 	}
 	if err := <-stalled; err == nil {
-		t.Error("a request that was never served got an answer")
+		t.Error("got a response before Run")
 	}
 	if err := s.Run(t.Context()); !errors.Is(err, apiserver.ErrRan) {
 		t.Errorf("again: %v", err)
@@ -84,7 +84,7 @@ func TestRunEndsWithItsContextAndOnlyOnce(t *testing.T) {
 	}
 }
 
-func TestTheHandlerWorksInAServerOfTheCallersOwn(t *testing.T) {
+func TestTheServerWorksAsAHandler(t *testing.T) {
 	s := must(apiserver.New(apiserver.Options{}))
 	defer s.Close()
 	rec := httptest.NewRecorder()
@@ -94,7 +94,7 @@ func TestTheHandlerWorksInAServerOfTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestASeedFixesNamesAndUIDs(t *testing.T) {
+func TestASeedMakesNamesAndUIDsReproducible(t *testing.T) {
 	names := func(seed uint64) (out []string) {
 		s := must(apiserver.New(apiserver.Options{Seed: seed}))
 		defer s.Close()
@@ -112,6 +112,6 @@ func TestASeedFixesNamesAndUIDs(t *testing.T) {
 		t.Errorf("%s, %s", one, two)
 	}
 	if one, other := strings.Join(names(1), " "), strings.Join(names(2), " "); one == other {
-		t.Errorf("another seed gave %s, too", one)
+		t.Errorf("another seed also gave %s", one)
 	}
 }

@@ -4,20 +4,20 @@ import "context"
 
 // TB is the part of [testing.TB] that [Start] needs.
 type TB interface {
-	// Helper marks the caller as not worth naming.
+	// Helper marks the caller as a test helper.
 	Helper()
-	// Cleanup is called when the test has ended.
+	// Cleanup registers a function to run at the end of the test.
 	Cleanup(func())
-	// Fatalf fails the test and ends it.
+	// Fatalf fails the test and stops it.
 	Fatalf(format string, args ...any)
 	// Errorf fails the test.
 	Errorf(format string, args ...any)
 }
 
-// Start makes a server and runs it until the test has ended. It fails the test when
-// that cannot be done, when a request makes the
-// server panic, and when a fault struck nothing (see [Fault.MayMiss]). In a bubble of testing/synctest, call it with the bubble's own T
-// and without an address.
+// Start creates a server and runs it until the test ends. It fails the test if the server
+// cannot be started, if a request makes it panic, or if a fault hit no request (see
+// [Fault.MayMiss]). In a testing/synctest bubble, pass the bubble's own T and leave
+// Options.Address empty.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
 	s, err := New(opts)
@@ -35,13 +35,13 @@ func Start(t TB, opts Options) *Server {
 			t.Errorf("%v", err)
 		}
 		if failed, ok := t.(interface{ Failed() bool }); ok && failed.Failed() {
-			return // a test that ended early has a cause already
+			return // a failed test may not have reached its faults
 		}
 		if skipped, ok := t.(interface{ Skipped() bool }); ok && skipped.Skipped() {
 			return
 		}
 		for _, f := range s.faults.unused() {
-			t.Errorf("apiserver: the fault %+v struck nothing; set MayMiss if it need not", f)
+			t.Errorf("apiserver: fault %+v did not hit any request; set MayMiss if that is expected", f)
 		}
 	})
 	return s

@@ -10,39 +10,41 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// firstVersion is that of an empty server: versions change their length early on.
+// firstVersion is the version of an empty server. From 9 on, the number of digits soon
+// changes, which exposes clients that compare versions as strings.
 const firstVersion = 9
 
-// storage holds the objects of all kinds, one version for all of them, and the last
-// changes. Writers read a record, make its successor without a lock, and commit it if the
-// record is still the newest; everything else happens under one lock, shortly.
+// storage holds the objects of all kinds, a single resource version counter and the history
+// of changes. A writer reads a record, builds its successor without the lock, and commits
+// it if the record is still the latest. One lock guards everything else and is held
+// briefly.
 //
-// The history is a single ring for all kinds, as etcd's is: a quiet resource is
-// compacted away under its watchers by the noise of another, unless they take bookmarks.
+// All kinds share one history, as in etcd: changes to a busy resource can compact away the
+// position of a quiet resource's watchers unless they use bookmarks.
 type storage struct {
-	limit int  // changes kept
-	room  int  // bytes of their objects kept
-	old   bool // answers as an old server
+	limit int  // number of changes kept
+	room  int  // encoded bytes kept
+	old   bool // Options.OldServer
 
 	mu      sync.Mutex // guards everything below
 	version uint64
-	// compacted is the oldest version at which a watch or an exact list may begin.
+	// compacted is the oldest version from which a watch or exact list can start.
 	compacted uint64
 	log       []change
-	held      int   // bytes of the objects of log
-	dropped   int64 // changes before the first of log, ever
+	held      int   // encoded bytes in log
+	dropped   int64 // number of changes ever dropped from log
 	buckets   map[*kind]*bucket
 	rewinds   int
-	// advanced is closed when the version moves, if somebody waits for it.
+	// advanced is closed when the version advances. nil if there are no waiters.
 	advanced chan struct{}
 }
 
 // bucket holds the objects of one kind.
 type bucket struct {
-	records  []*record // by key
+	records  []*record // sorted by key
 	watchers map[*watcher]struct{}
-	removed  bool // the kind is no longer served
-	// lost is the version of the newest change of this kind that the history dropped.
+	removed  bool // no longer served
+	// lost is the version of this kind's latest change that was dropped from the history.
 	lost uint64
 }
 
@@ -51,10 +53,10 @@ func newStorage(limit, room int, old bool) *storage {
 }
 
 func (s *storage) bucket(k *kind) *bucket {
-	b := s.buckets[k.home]
+	b := s.buckets[k.storage]
 	if b == nil {
 		b = &bucket{watchers: map[*watcher]struct{}{}}
-		s.buckets[k.home] = b
+		s.buckets[k.storage] = b
 	}
 	return b
 }
@@ -63,7 +65,7 @@ func (b *bucket) find(key object.Key) (int, bool) {
 	return slices.BinarySearchFunc(b.records, key, func(r *record, key object.Key) int { return r.key.Compare(key) })
 }
 
-// put sets or removes the record of a key.
+// put sets the record of a key, or removes it if r is nil.
 func (b *bucket) put(key object.Key, r *record) {
 	i, found := b.find(key)
 	switch {
@@ -76,14 +78,14 @@ func (b *bucket) put(key object.Key, r *record) {
 	}
 }
 
-// get returns the newest record of a key, nil if there is none.
+// get returns the latest record of a key, or nil.
 func (s *storage) get(k *kind, key object.Key) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.find(k, key)
 }
 
-// find is get with the lock held.
+// find is get for callers that hold the lock.
 func (s *storage) find(k *kind, key object.Key) *record {
 	b := s.bucket(k)
 	if i, found := b.find(key); found {
@@ -92,7 +94,7 @@ func (s *storage) find(k *kind, key object.Key) *record {
 	return nil
 }
 
-// all returns the newest records of a kind, in one namespace or everywhere.
+// all returns the latest records of a kind in one namespace, or in all.
 func (s *storage) all(k *kind, namespace string) []*record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,16 +107,16 @@ func (s *storage) all(k *kind, namespace string) []*record {
 	return out
 }
 
-// commit makes next the successor of old, if old is still the newest record of the key:
-// nil for a creation. A nil next removes the object. A next that says the same as old
-// changes nothing and takes no version. The returned record of a removal is the last
-// state with the version of the removal.
+// commit replaces old with next if old is still the latest record of the key. A nil old
+// creates the object, a nil next deletes it. If next equals old, nothing changes and no
+// version is used. For a deletion, the result is the last state at the version of the
+// deletion.
 func (s *storage) commit(k *kind, key object.Key, old *record, next runtime.Object) (r *record, ok bool) {
 	r, ok, _ = s.commitIf(k, key, old, next, func() error { return nil })
 	return r, ok
 }
 
-// commitIf is commit on a condition, which is checked with the lock held.
+// commitIf is commit with a condition that is checked while the lock is held.
 func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Object, may func() error) (r *record, ok bool, err error) {
 	if old != nil && next != nil && equality.Semantic.DeepEqual(old.obj, next) {
 		return old, s.get(k, key) == old, nil
@@ -132,16 +134,16 @@ func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Ob
 	return s.write(b, k, key, old, next), true, nil
 }
 
-// write makes next the successor of old, or removes the object for a nil next. The lock
-// must be held.
+// write stores next as the successor of old, or deletes the object if next is nil. The
+// caller must hold the lock.
 func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next runtime.Object) (r *record) {
 	s.version++
-	c := change{kind: k.home, version: s.version, old: old, last: new(atomic.Pointer[record])}
+	c := change{kind: k.storage, version: s.version, old: old, last: new(atomic.Pointer[record])}
 	if next != nil {
 		r = newRecord(next, s.version)
 		c.current = r
 	} else {
-		r = c.gone()
+		r = c.deleted()
 	}
 	b.put(key, c.current)
 	s.log = append(s.log, c)
@@ -151,7 +153,7 @@ func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next ru
 	return r
 }
 
-// wake tells those who wait for a change.
+// wake notifies the bucket's watchers and everything that waits for a version.
 func (s *storage) wake(b *bucket) {
 	for w := range b.watchers {
 		w.poke()
@@ -162,8 +164,8 @@ func (s *storage) wake(b *bucket) {
 	}
 }
 
-// trim drops what the history may no longer hold, by count or by bytes, except the
-// newest change. The slice is moved only now and then.
+// trim drops changes that exceed the limits of the history, but never the latest one. It
+// moves the slice only occasionally, to amortize the cost.
 func (s *storage) trim() {
 	over := max(len(s.log)-s.limit, 0)
 	held := s.held
@@ -188,11 +190,11 @@ func (s *storage) drop(n int) {
 		b.lost = max(b.lost, c.version)
 		s.held -= c.size()
 	}
-	clear(s.log[:n]) // let go of the objects
+	clear(s.log[:n]) // release the objects
 	s.log = s.log[n:]
 }
 
-// compact forgets all changes but the last few.
+// compact drops all changes except the last keep.
 func (s *storage) compact(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +204,8 @@ func (s *storage) compact(keep int) {
 	}
 }
 
-// rewind undoes the last changes and takes their versions back, as a restore of etcd from
-// a backup does, and cuts all watches.
+// rewind undoes the last changes, reuses their versions and cuts all watches, like a
+// restore of etcd from a backup.
 func (s *storage) rewind(changes int) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,29 +239,29 @@ func (c *change) key() object.Key {
 	return c.old.key
 }
 
-// remove deletes the objects of a kind, whatever their finalizers say, and stops serving
-// it: its watches end after the events of these deletions. It returns the last states.
-func (s *storage) remove(k *kind) (gone []*record) {
+// remove deletes all objects of a kind regardless of finalizers and stops serving it. Its
+// watches end after these deletions. It returns the last states.
+func (s *storage) remove(k *kind) (removed []*record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	for _, r := range slices.Clone(b.records) {
-		gone = append(gone, s.write(b, k, r.key, r, nil))
+		removed = append(removed, s.write(b, k, r.key, r, nil))
 	}
 	b.removed = true
 	s.wake(b)
-	return gone
+	return removed
 }
 
-// now returns the newest version.
+// now returns the current version.
 func (s *storage) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
-// awaits returns nil once the version has been reached, or a channel that is closed when
-// to ask again.
+// awaits returns nil if the version has been reached, or a channel that is closed when to
+// check again.
 func (s *storage) awaits(version uint64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,7 +274,7 @@ func (s *storage) awaits(version uint64) <-chan struct{} {
 	return s.advanced
 }
 
-// history counts the rewinds.
+// history returns the number of rewinds.
 func (s *storage) history() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

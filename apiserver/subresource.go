@@ -20,7 +20,7 @@ import (
 	"mime"
 )
 
-// serveSubresource serves status, scale, and what pods are bound and evicted by.
+// serveSubresource serves status, scale, binding, eviction and finalize.
 func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	switch {
 	case r.subresource == "status" && r.kind.status:
@@ -38,7 +38,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 		return s.serveEviction(w, r)
 	case r.kind.Kind == "Pod" && r.subresource == "binding" && r.verb == "create":
 		return s.serveBinding(w, r)
-	case r.kind.home == s.namespaces && r.subresource == "finalize" && r.verb == "update":
+	case r.kind.storage == s.namespaces && r.subresource == "finalize" && r.verb == "update":
 		r.subresource = ""
 		return s.serveUpdate(w, r)
 	default:
@@ -47,7 +47,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	return notAllowed()
 }
 
-// scaleOf shows an object as its scale.
+// scaleOf returns an object's scale.
 func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
 	tree := contentOf(rec.obj)
 	number := func(path []string) int32 {
@@ -69,7 +69,7 @@ func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
 	return scale
 }
 
-// selectorText writes a selector, which is a plain map in a ReplicationController.
+// selectorText formats a label selector, which is a plain map in a ReplicationController.
 func selectorText(tree map[string]any) string {
 	var sel metav1.LabelSelector
 	if tree["matchLabels"] != nil || tree["matchExpressions"] != nil {
@@ -93,7 +93,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		return notFound(r.kind, r.name)
 	}
 	if r.verb == "get" {
-		s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusOK, scaleOf(r.kind, rec))
+		s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
 		return nil
 	}
 	raw, err := readBody(r.Request)
@@ -113,7 +113,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), r.kind.scale.spec...); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
-		next := r.kind.home.empty()
+		next := r.kind.storage.empty()
 		if err := fromTree(tree, next); err != nil {
 			return err
 		}
@@ -121,20 +121,20 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if next, err = s.prepare(r.kind, "", old, next, r.manager()); err != nil {
 			return err
 		}
-		rec, ok := draft(next), true
+		rec, ok := unstoredRecord(next), true
 		if !r.dryRun() {
 			if rec, ok, err = s.store(r.kind, old, next); err != nil {
 				return err
 			}
 		}
 		if ok {
-			s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusOK, scaleOf(r.kind, rec))
+			s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
 			return nil
 		}
 	}
 }
 
-// fromTree fills an object from a tree.
+// fromTree converts an unstructured tree to an object.
 func fromTree(tree map[string]any, into runtime.Object) error {
 	if u, ok := into.(*unstructured.Unstructured); ok {
 		u.Object = tree
@@ -143,7 +143,7 @@ func fromTree(tree map[string]any, into runtime.Object) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(tree, into)
 }
 
-// readScale reads the scale of an update, or patches the present one.
+// readScale decodes the scale of an update, or applies a patch to the current one.
 func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale) (*autoscalingv1.Scale, error) {
 	gvk := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 	if r.verb == "patch" {
@@ -152,29 +152,29 @@ func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale)
 			return nil, err
 		}
 		media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		how := types.PatchType(media)
-		if how == types.StrategicMergePatchType {
-			how = types.MergePatchType // a scale has no lists
+		patchType := types.PatchType(media)
+		if patchType == types.StrategicMergePatchType {
+			patchType = types.MergePatchType // equivalent, since a scale has no lists
 		}
-		if how != types.MergePatchType && how != types.JSONPatchType {
+		if patchType != types.MergePatchType && patchType != types.JSONPatchType {
 			return nil, notSupported()
 		}
-		if raw, err = patched(how, before, raw, r.kind); err != nil {
+		if raw, err = patched(patchType, before, raw, r.kind); err != nil {
 			return nil, err
 		}
 	}
 	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 	if err != nil {
-		return nil, apierrors.NewBadRequest("reading the scale: " + err.Error())
+		return nil, apierrors.NewBadRequest("decoding scale: " + err.Error())
 	}
 	scale, ok := obj.(*autoscalingv1.Scale)
 	if !ok || scale.Spec.Replicas < 0 {
-		return nil, apierrors.NewBadRequest("the object provided is not a scale of zero or more replicas")
+		return nil, apierrors.NewBadRequest("object is not a Scale with a non-negative number of replicas")
 	}
 	return scale, nil
 }
 
-// serveEviction deletes a pod; disruption budgets are not looked at.
+// serveEviction deletes a pod. It ignores disruption budgets.
 func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	raw, err := readBody(r.Request)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	gvk := policyv1.SchemeGroupVersion.WithKind("Eviction")
 	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 	if err != nil {
-		return apierrors.NewBadRequest("reading the eviction: " + err.Error())
+		return apierrors.NewBadRequest("decoding eviction: " + err.Error())
 	}
 	opts := new(metav1.DeleteOptions)
 	if ev, ok := obj.(*policyv1.Eviction); ok && ev.DeleteOptions != nil {
@@ -196,17 +196,17 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	if _, _, err := s.delete(r.kind, old, opts); err != nil {
 		return err
 	}
-	s.success(w, r)
+	s.respondCreated(w, r)
 	return nil
 }
 
-// success answers 201 with nothing to tell.
-func (s *Server) success(w http.ResponseWriter, r *request) {
-	s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusCreated,
+// respondCreated responds with 201 and a Status.
+func (s *Server) respondCreated(w http.ResponseWriter, r *request) {
+	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated,
 		&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
 }
 
-// serveBinding puts a pod on a node.
+// serveBinding assigns a pod to a node.
 func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 	raw, err := readBody(r.Request)
 	if err != nil {
@@ -215,11 +215,11 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
 	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 	if err != nil {
-		return apierrors.NewBadRequest("reading the binding: " + err.Error())
+		return apierrors.NewBadRequest("decoding binding: " + err.Error())
 	}
 	binding, ok := obj.(*corev1.Binding)
 	if !ok || binding.Target.Name == "" {
-		return apierrors.NewBadRequest("the binding names no node")
+		return apierrors.NewBadRequest("binding has no target node")
 	}
 	for {
 		old := s.storage.get(r.kind, r.key())
@@ -235,13 +235,13 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 		if _, ok, err := s.store(r.kind, old, pod); err != nil {
 			return err
 		} else if ok {
-			s.success(w, r)
+			s.respondCreated(w, r)
 			return nil
 		}
 	}
 }
 
-// serveReview answers every question of rights with yes: nobody is authorised here.
+// serveReview allows everything, since the server does not authorize requests.
 func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
 	user := "system:anonymous"
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && token != "" {
@@ -263,6 +263,6 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		o.Status.Authenticated = true
 		o.Status.User.Username = "system:authenticated"
 	}
-	s.answer(w, r.Request, representation{form: r.rep.form}, http.StatusCreated, obj)
+	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, obj)
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // column is a column of a custom resource's table.
 type column struct {
 	metav1.TableColumnDefinition
-	path string // where its value is, as in ".spec.colour"
+	path string // JSONPath of its value, such as ".spec.colour"
 }
 
 func col(name, kind string, priority int32) metav1.TableColumnDefinition {
@@ -29,8 +29,7 @@ func col(name, kind string, priority int32) metav1.TableColumnDefinition {
 	return c
 }
 
-// layouts are the columns of the kinds that people look at most; others have name and
-// age.
+// layouts holds the columns of common kinds. Other kinds have name and age.
 var layouts = map[string][]metav1.TableColumnDefinition{
 	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "string", 0),
 		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1),
@@ -49,7 +48,8 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 		col("Message", "string", 0)},
 }
 
-// table shows a page as kubectl prints it. In a watch only the first one has columns.
+// table renders a page for kubectl. In a watch, only the first table has column
+// definitions.
 func (s *Server) table(r *request, p page, columns bool) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: r.rep.in.String(), Kind: "Table"},
@@ -65,7 +65,7 @@ func (s *Server) table(r *request, p page, columns bool) *metav1.Table {
 		switch include {
 		case metav1.IncludeNone:
 		case metav1.IncludeObject:
-			// The serializer of JSON, whatever the table's own form: a row is a raw extension.
+			// Rows are raw extensions and always hold JSON.
 			if raw, err := s.codecs.record(r.kind, asJSON, rec); err == nil {
 				row.Object = runtime.RawExtension{Raw: raw}
 			}
@@ -93,7 +93,7 @@ func (k *kind) layout() []metav1.TableColumnDefinition {
 	return out
 }
 
-// cells are the values of a row, one for each column.
+// cells returns the values of a row in column order.
 func (k *kind) cells(rec *record) []any {
 	name, age := any(rec.key.Name), any(since(rec.meta.GetCreationTimestamp()))
 	switch o := rec.obj.(type) {
@@ -142,8 +142,8 @@ func (k *kind) cells(rec *record) []any {
 	return cells
 }
 
-// cell reads the value of a custom column. Only plain paths are understood; others give
-// an empty cell.
+// cell returns the value of a custom column. Only plain field paths are supported; others
+// yield an empty cell.
 func (c *column) cell(tree map[string]any) any {
 	v, found, err := unstructured.NestedFieldNoCopy(tree, strings.Split(strings.TrimPrefix(c.path, "."), ".")...)
 	if err != nil || !found {
@@ -173,12 +173,12 @@ func none(s string) string {
 
 func value(p *int32) int32 {
 	if p == nil {
-		return 1 // what the real server defaults to
+		return 1 // the real server's default
 	}
 	return *p
 }
 
-// containers joins something of each container.
+// containers joins a property of all containers.
 func containers(template corev1.PodTemplateSpec, what func(corev1.Container) string) string {
 	var all []string
 	for _, c := range template.Spec.Containers {
@@ -187,7 +187,7 @@ func containers(template corev1.PodTemplateSpec, what func(corev1.Container) str
 	return strings.Join(all, ",")
 }
 
-// readinessGates tells how many of a pod's gates are open, as in "1/2".
+// readinessGates returns the number of passed readiness gates, such as "1/2".
 func readinessGates(p *corev1.Pod) string {
 	if len(p.Spec.ReadinessGates) == 0 {
 		return none("")

@@ -33,7 +33,7 @@ func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// checkTarget compares the name and the namespace of an object with those of the path.
+// checkTarget checks that an object's name and namespace match the path.
 func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	if m.GetName() == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
@@ -50,9 +50,8 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	return nil
 }
 
-// modify changes the object of a request by a function from its newest state to a
-// complete new one, and answers with it. The function runs again when somebody else was
-// faster.
+// modify updates the object of a request and responds with the result. change returns the
+// complete new state for the latest record; it runs again after a conflict.
 func (s *Server) modify(w http.ResponseWriter, r *request, manager string, change func(old *record) (runtime.Object, error)) error {
 	for {
 		old := s.storage.get(r.kind, r.key())
@@ -67,7 +66,7 @@ func (s *Server) modify(w http.ResponseWriter, r *request, manager string, chang
 			return err
 		}
 		if r.dryRun() {
-			return s.send(w, r, http.StatusOK, draft(next))
+			return s.send(w, r, http.StatusOK, unstoredRecord(next))
 		}
 		rec, ok, err := s.store(r.kind, old, next)
 		if err != nil {
@@ -79,15 +78,15 @@ func (s *Server) modify(w http.ResponseWriter, r *request, manager string, chang
 	}
 }
 
-// store commits a prepared update, and what follows from it.
+// store commits a prepared update and runs the garbage collector.
 func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool, error) {
 	rec, ok, more, err := s.storeOne(k, old, next)
-	s.settle(more...)
+	s.processGC(more...)
 	return rec, ok, err
 }
 
-// storeOne is store without what follows from it, which it returns.
-func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, bool, []consequence, error) {
+// storeOne is store without garbage collection. It returns the writes to process.
+func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, bool, []gcItem, error) {
 	var def *Definition
 	if k == s.definitions {
 		d, err := parseDefinition(next)
@@ -98,13 +97,13 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 		establish(next, old.meta.GetCreationTimestamp().UTC().Format(time.RFC3339))
 	}
 	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
-		// What an update makes ready to go is never stored: watches are told of the
-		// deletion alone, with what was there before.
-		gone, ok := s.storage.commit(k, old.key, old, nil)
+		// An update that removes the last finalizer of a terminating object is not stored:
+		// watches receive only the deletion, with the previous state.
+		last, ok := s.storage.commit(k, old.key, old, nil)
 		if !ok {
 			return nil, false, nil, nil
 		}
-		return draft(next), true, []consequence{{kind: k, old: old, rec: gone, gone: true}}, nil
+		return unstoredRecord(next), true, []gcItem{{kind: k, old: old, rec: last, deleted: true}}, nil
 	}
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err
@@ -121,7 +120,7 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 	if rec == old {
 		return rec, true, nil, nil
 	}
-	return rec, true, []consequence{{kind: k, old: old, rec: rec}}, nil
+	return rec, true, []gcItem{{kind: k, old: old, rec: rec}}, nil
 }
 
 func graceless(m metav1.Object) bool {
@@ -129,11 +128,11 @@ func graceless(m metav1.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// prepare checks a new state against the old one and sets what is the server's to set.
+// prepare validates a new state against the old one and sets the server-managed fields.
 func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
 	m, was := metaOf(next), old.meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
-		return nil, unmet(k, old.key, "UID", string(uid), string(was.GetUID()))
+		return nil, updatePreconditionFailed(k, old.key, "UID", string(uid), string(was.GetUID()))
 	}
 	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
 		return nil, conflict(k, old.key)
@@ -143,7 +142,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
 	if subresource == "status" {
-		// Nothing but the status, and who owns it.
+		// Only the status and its managed fields change.
 		managed := m.GetManagedFields()
 		merged := old.obj.DeepCopyObject()
 		setStatus(merged, next)
@@ -166,7 +165,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if k.hasGeneration() && !sameSpec(old.obj, next) {
 		m.SetGeneration(was.GetGeneration() + 1)
 	}
-	next.GetObjectKind().SetGroupVersionKind(k.home.GVK())
+	next.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
 	if err := validate(k, m); err != nil {
 		return nil, err
 	}
@@ -178,8 +177,9 @@ func conflict(k *kind, key object.Key) error {
 		errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 }
 
-// unmet is a precondition that does not hold, in the words of the real server.
-func unmet(k *kind, key object.Key, what, want, got string) error {
+// updatePreconditionFailed returns the conflict error for an update, in the real server's
+// words.
+func updatePreconditionFailed(k *kind, key object.Key, what, want, got string) error {
 	return apierrors.NewConflict(k.GVR().GroupResource(), key.Name,
 		errors.New("Precondition failed: "+what+" in precondition: "+want+", "+what+" in object meta: "+got))
 }

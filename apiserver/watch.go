@@ -8,40 +8,39 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchBatch is how many changes a watcher looks at under the lock in one go.
+// watchBatch is the number of changes a watcher takes while holding the lock.
 const watchBatch = 512
 
 var (
-	// errCut ends a watch as a lost connection does.
-	errCut = errors.New("apiserver: the watch was cut")
-	// errOver ends a watch in order: its kind is no longer served.
-	errOver = errors.New("apiserver: the resource is gone")
-	// errOverrun ends a watch that was so slow that the history went past it.
-	errOverrun = errors.New("apiserver: the watch fell behind the history")
+	// errCut ends a watch with a dropped connection.
+	errCut = errors.New("apiserver: watch was cut")
+	// errOver ends a watch cleanly because its kind is no longer served.
+	errOver = errors.New("apiserver: resource is no longer served")
+	// errOverrun ends a watch whose next changes were dropped from the history.
+	errOverrun = errors.New("apiserver: watch fell behind the history")
 )
 
-// watcher is a cursor in the history. It has no buffer: a slow reader holds nothing but
-// its place, and is cut when the ring has gone past it, whereupon it learns from a 410
-// that it missed something.
+// watcher is a cursor in the history. It has no buffer. A watcher that is slower than the
+// history is cut, and its client gets a 410 when it resumes.
 //
-// next is called by one goroutine; the storage's lock guards cursor and cut.
+// next is called by one goroutine; the storage lock guards cursor and cut.
 type watcher struct {
 	storage *storage
 	kind    *kind
 	sel     selection
-	after   uint64 // only changes after this version are told
-	cursor  int64  // counts changes from the beginning of time
+	after   uint64 // only changes after this version are sent
+	cursor  int64  // number of changes since the server started
 	cut     bool
-	wake    chan struct{} // has a token when there may be something new
+	wake    chan struct{} // has a token if there may be new changes
 }
 
-// told is one event of a watch.
-type told struct {
+// watchEvent is one event of a watch.
+type watchEvent struct {
 	kind   watch.EventType
 	record *record
 }
 
-// poke makes the watcher look again.
+// poke makes the watcher check for changes.
 func (w *watcher) poke() {
 	select {
 	case w.wake <- struct{}{}:
@@ -49,25 +48,25 @@ func (w *watcher) poke() {
 	}
 }
 
-// begin says where a watch starts: what is told first, if it matches the selection, at
-// which version that is, and whether the end of it is to be marked.
-type begin struct {
+// watchStart holds the objects to send first, their version, and whether a bookmark follows
+// them.
+type watchStart struct {
 	initial []*record
 	version uint64
 	mark    bool
 }
 
-// watch opens a watch. The caller closes it.
-func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions) (*watcher, begin, error) {
+// watch opens a watch. The caller must close it.
+func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions) (*watcher, watchStart, error) {
 	version, err := parseVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, begin{}, err
+		return nil, watchStart{}, err
 	}
 	streaming := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	initial := streaming || version == 0 && opts.SendInitialEvents == nil
 	if streaming && version > 0 {
 		if err := s.await(ctx, version); err != nil {
-			return nil, begin{}, err
+			return nil, watchStart{}, err
 		}
 	}
 	w := &watcher{storage: s, kind: k, sel: sel, wake: make(chan struct{}, 1)}
@@ -75,19 +74,18 @@ func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *inter
 	defer s.mu.Unlock()
 	b := s.bucket(k)
 	if b.removed {
-		return nil, begin{}, errOver
+		return nil, watchStart{}, errOver
 	}
-	start := begin{version: version, mark: streaming && opts.AllowWatchBookmarks}
+	start := watchStart{version: version, mark: streaming && opts.AllowWatchBookmarks}
 	if initial || version == 0 {
-		// From now on.
 		start.version = s.version
 		w.cursor = s.dropped + int64(len(s.log))
 		if initial {
-			start.initial = s.copy(k, sel.namespace, place{version: s.version})
+			start.initial = s.copy(k, sel.namespace, position{version: s.version})
 		}
 	} else {
 		if version < s.compacted {
-			return nil, begin{}, s.tooOld(version, s.compacted)
+			return nil, watchStart{}, s.tooOld(version, s.compacted)
 		}
 		w.cursor = s.dropped
 	}
@@ -97,20 +95,20 @@ func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *inter
 	return w, start, nil
 }
 
-// next returns the events that have come, none if there are none, and the version up to
-// which everything has then been told.
-func (w *watcher) next() (events []told, version uint64, err error) {
+// next returns pending events, possibly none, and the version up to which they are
+// complete.
+func (w *watcher) next() (events []watchEvent, version uint64, err error) {
 	batch, at, err := w.take()
 	for i := range batch {
-		if ev, ok := w.tell(&batch[i]); ok {
+		if ev, ok := w.eventFor(&batch[i]); ok {
 			events = append(events, ev)
 		}
 	}
 	return events, at, err
 }
 
-// take copies the changes of the kind since the last time. When there are more, it
-// wakes itself.
+// take copies the pending changes of the kind. If there are more than watchBatch, it wakes
+// itself.
 func (w *watcher) take() (batch []change, version uint64, err error) {
 	s := w.storage
 	s.mu.Lock()
@@ -118,7 +116,7 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	if w.cut {
 		return nil, 0, errCut
 	}
-	// What was dropped of other kinds is no loss: a quiet watch is not woken for it.
+	// Only dropped changes of its own kind matter: a quiet watch is not woken for others.
 	if s.bucket(w.kind).lost > w.after {
 		return nil, 0, errOverrun
 	}
@@ -128,7 +126,7 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	for ; i < len(s.log) && len(batch) < watchBatch; i++ {
 		if c := &s.log[i]; c.version > w.after {
 			version = c.version
-			if c.kind == w.kind.home {
+			if c.kind == w.kind.storage {
 				batch = append(batch, *c)
 			}
 		}
@@ -144,28 +142,28 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 		if len(batch) == 0 {
 			err = errOver
 		} else {
-			w.poke() // the end comes after the last events
+			w.poke() // end after the last events
 		}
 	}
 	return batch, version, err
 }
 
-// tell turns a change into the event that this watch gets: objects that come to match
-// the selector are added, those that no longer do are deleted.
-func (w *watcher) tell(c *change) (told, bool) {
+// eventFor converts a change to this watch's event. An object that starts to match the
+// selector is ADDED, one that no longer matches is DELETED.
+func (w *watcher) eventFor(c *change) (watchEvent, bool) {
 	before := c.old != nil && w.sel.matches(w.kind, c.old)
 	after := c.current != nil && w.sel.matches(w.kind, c.current)
 	switch {
 	case before && after:
-		return told{watch.Modified, c.current}, true
+		return watchEvent{watch.Modified, c.current}, true
 	case after:
-		return told{watch.Added, c.current}, true
+		return watchEvent{watch.Added, c.current}, true
 	case before && w.storage.old:
-		return told{watch.Deleted, c.old}, true
+		return watchEvent{watch.Deleted, c.old}, true
 	case before:
-		return told{watch.Deleted, c.gone()}, true
+		return watchEvent{watch.Deleted, c.deleted()}, true
 	}
-	return told{}, false
+	return watchEvent{}, false
 }
 
 func (w *watcher) isCut() bool {
@@ -174,7 +172,6 @@ func (w *watcher) isCut() bool {
 	return w.cut
 }
 
-// close ends the watch.
 func (w *watcher) close() {
 	s := w.storage
 	s.mu.Lock()
@@ -182,7 +179,7 @@ func (w *watcher) close() {
 	delete(s.bucket(w.kind).watchers, w)
 }
 
-// cutWatches breaks all watches of a kind, or of all kinds, and counts them.
+// cutWatches cuts the watches of the matching kinds and returns their number.
 func (s *storage) cutWatches(of func(*kind) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

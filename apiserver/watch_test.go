@@ -14,7 +14,7 @@ import (
 
 const streaming = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
-func TestW01_WatchBeginsWithWhatExistsOrExactlyThere(t *testing.T) {
+func TestW01_WatchStartsWithExistingObjectsOrAtAVersion(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	a := fill(t, s, pod("a"))
 	b := fill(t, s, pod("b"))
@@ -49,18 +49,18 @@ func TestW05_TheBookmarkMayNeverCome(t *testing.T) {
 	})
 }
 
-func TestW06_StreamingListsCanBeRefused(t *testing.T) {
+func TestW06_StreamingListsCanBeDisabled(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{NoStreamingLists: true})
 	get(t, s, pods+"?watch=1"+streaming).refused(t, http.StatusUnprocessableEntity, "Invalid", "sendInitialEvents is forbidden")
 }
 
-func TestW07_BookmarksCarryTheNewestVersionAndNothingElse(t *testing.T) {
+func TestW07_BookmarksCarryOnlyTheLatestVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		a := fill(t, s, pod("a"))
 		w := watching(t, s, pods+"?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion="+a)
 		began := time.Now()
-		relabelled := fill(t, s, namespace("elsewhere")) // another resource moves the version
+		relabelled := fill(t, s, namespace("elsewhere")) // another resource advances the version
 		w.expect(t, "BOOKMARK "+relabelled)
 		if passed := time.Since(began); passed != time.Minute {
 			t.Errorf("the first bookmark came after %v", passed)
@@ -98,7 +98,7 @@ func TestW08_TheHistoryIsBounded(t *testing.T) {
 	watching(t, s, pods+"?watch=1&resourceVersion="+versions[1]).expect(t, "ADDED c "+versions[2], "ADDED d "+versions[3], "ADDED e "+versions[4])
 }
 
-func TestW11_TheTimeoutEndsAWatchInOrder(t *testing.T) {
+func TestW11_TheTimeoutEndsAWatchCleanly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
 		began := time.Now()
@@ -122,7 +122,7 @@ func TestW15_DeletedCarriesTheVersionOfTheDeletion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if version(s) == a {
-		t.Fatal("a deletion has no version")
+		t.Fatal("deletion did not advance the version")
 	}
 	w.expect(t, "DELETED a "+version(s))
 }
@@ -140,11 +140,11 @@ func TestW16_LeavingTheSelectorIsDeletedEnteringIsAdded(t *testing.T) {
 	if !w.lines.Scan() {
 		t.Fatal(w.next())
 	}
-	// The state is the last that matched, the version that of the change.
+	// The object is the last state that matched, at the version of the change.
 	if line := w.lines.Text(); !strings.Contains(line, `"DELETED"`) || !strings.Contains(line, `"tier":"web"`) || !strings.Contains(line, `"resourceVersion":"`+left+`"`) {
 		t.Errorf("got %s", line)
 	}
-	relabel(t, s, "a", "cache") // nothing to tell
+	relabel(t, s, "a", "cache") // no event
 	w.expect(t, "ADDED a "+relabel(t, s, "a", "web"))
 
 	byNode := watching(t, s, "/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3Dn1&resourceVersion="+version(s))
@@ -164,7 +164,7 @@ func TestW17_ANewUIDUnderAnOldNameIsDeletedThenAdded(t *testing.T) {
 	w.expect(t, "DELETED a "+gone, "ADDED a "+fill(t, s, pod("a")))
 }
 
-func TestW19_ARewindGivesVersionsOutAgain(t *testing.T) {
+func TestW19_ARewindReusesVersions(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	then := fill(t, s, pod("a"))
 	w := watching(t, s, pods+"?watch=1&resourceVersion="+then)
@@ -180,7 +180,7 @@ func TestW19_ARewindGivesVersionsOutAgain(t *testing.T) {
 	}
 	for got := w.next(); got != "cut"; got = w.next() {
 		if got == "end" {
-			t.Fatal("the watch ended in order")
+			t.Fatal("the watch ended cleanly")
 		}
 	}
 	if a := get(t, s, pods); strings.Join(a.names(), " ") != "a" {
@@ -198,13 +198,13 @@ func TestW23_ARemovedDefinitionDeletesAndEnds(t *testing.T) {
 	w := watching(t, s, "/apis/example.com/v1/lakes?watch=1&resourceVersion="+start)
 	s.Undefine("example.com", "lakes")
 	w.expect(t, "DELETED blue "+version(s), "end")
-	get(t, s, "/apis/example.com/v1/lakes").refused(t, http.StatusNotFound, "", "") // not even the group is there
+	get(t, s, "/apis/example.com/v1/lakes").refused(t, http.StatusNotFound, "", "") // the whole group is removed
 }
 
-func TestAWatchFromTheFutureIsSilentUntilThen(t *testing.T) {
+func TestAWatchAtAFutureVersionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{})
-		w := watching(t, s, pods+"?watch=1&timeoutSeconds=60&resourceVersion=15") // now it is 13
+		w := watching(t, s, pods+"?watch=1&timeoutSeconds=60&resourceVersion=15") // the current version is 13
 		fill(t, s, pod("a"), pod("b"))
 		w.expect(t, "ADDED c "+fill(t, s, pod("c")), "end")
 	})
@@ -220,13 +220,13 @@ func TestDeprecatedWatchPathsAreServed(t *testing.T) {
 	watching(t, s, "/api/v1/watch/namespaces/default").expect(t, "ADDED default 10")
 }
 
-func TestASlowWatchIsCutWhenTheHistoryHasPassedIt(t *testing.T) {
+func TestASlowWatchIsCutWhenItFallsBehindTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{History: 10})
 		big := pod("big")
 		big.Annotations = map[string]string{"fill": strings.Repeat("x", 100_000)}
 		w := watching(t, s, pods+"?watch=1&resourceVersion="+fill(t, s, big))
-		for i := range 50 { // nobody reads, and the connection holds but a few
+		for i := range 50 { // without a reader, since the connection buffers only a few
 			big.Labels = map[string]string{"n": strings.Repeat("y", i+1)}
 			must(s.Update(big))
 			synctest.Wait()
@@ -236,7 +236,7 @@ func TestASlowWatchIsCutWhenTheHistoryHasPassedIt(t *testing.T) {
 			if got := w.next(); got == "cut" {
 				break
 			} else if got == "end" {
-				t.Fatal("the watch ended in order")
+				t.Fatal("the watch ended cleanly")
 			}
 		}
 		if n == 0 || n >= 50 {
@@ -245,7 +245,7 @@ func TestASlowWatchIsCutWhenTheHistoryHasPassedIt(t *testing.T) {
 	})
 }
 
-func TestAQuietWatchOutlivesTheNoiseOfOthers(t *testing.T) {
+func TestAQuietWatchSurvivesChangesOfOtherKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{History: 5})
 		w := watching(t, s, "/api/v1/nodes?watch=1&allowWatchBookmarks=true&resourceVersion="+version(s))
@@ -261,7 +261,7 @@ func TestAQuietWatchOutlivesTheNoiseOfOthers(t *testing.T) {
 	})
 }
 
-func TestW08_L13_W15_AnOldServerSpeaksInItsOwnWay(t *testing.T) {
+func TestW08_L13_W15_OldServerResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := apiserver.Start(t, apiserver.Options{OldServer: true})
 		a := fill(t, s, pod("a"))

@@ -17,7 +17,7 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-func TestCreateSetsWhatIsTheServersToSet(t *testing.T) {
+func TestCreateSetsServerManagedFields(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	api := clientset(t, s).CoreV1()
 	p := pod("")
@@ -37,7 +37,7 @@ func TestCreateSetsWhatIsTheServersToSet(t *testing.T) {
 	}
 	_, err = api.Pods("nowhere").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "nowhere" not found`) {
-		t.Errorf("in a namespace that is not there: %v", err)
+		t.Errorf("in a missing namespace: %v", err)
 	}
 	for want, p := range map[string]*corev1.Pod{"name or generateName is required": pod(""), "RFC 1123": pod("No Name")} {
 		if _, err := s.Create(p); err == nil || !strings.Contains(err.Error(), want) {
@@ -58,7 +58,7 @@ func TestCreateSetsWhatIsTheServersToSet(t *testing.T) {
 	}
 }
 
-func TestUpdateDetectsConflictsAndCountsGenerations(t *testing.T) {
+func TestUpdateDetectsConflictsAndIncrementsGeneration(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	api := clientset(t, s).AppsV1().Deployments("default")
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
@@ -68,7 +68,7 @@ func TestUpdateDetectsConflictsAndCountsGenerations(t *testing.T) {
 	}
 	labelled := made.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
-	labelled.Status.Replicas = 9 // not by this way
+	labelled.Status.Replicas = 9 // ignored without the subresource
 	labelled, err = api.Update(t.Context(), labelled, metav1.UpdateOptions{})
 	if err != nil || labelled.Generation != 1 || labelled.Status.Replicas != 0 || labelled.ResourceVersion == made.ResourceVersion {
 		t.Fatalf("labels: %+v %v", labelled, err)
@@ -78,7 +78,7 @@ func TestUpdateDetectsConflictsAndCountsGenerations(t *testing.T) {
 	}
 	before := version(s)
 	if same, err := api.Update(t.Context(), labelled, metav1.UpdateOptions{}); err != nil || same.ResourceVersion != labelled.ResourceVersion || version(s) != before {
-		t.Errorf("an update that changes nothing took a version: %v %v", same, err)
+		t.Errorf("no-op update used a version: %v %v", same, err)
 	}
 	three := int32(3)
 	labelled.Spec.Replicas = &three
@@ -114,7 +114,7 @@ func TestUpdateDetectsConflictsAndCountsGenerations(t *testing.T) {
 	}
 }
 
-func TestTheFourPatches(t *testing.T) {
+func TestPatchTypes(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	api := clientset(t, s).CoreV1().Pods("default")
 	p := pod("a", "tier", "web")
@@ -138,7 +138,7 @@ func TestTheFourPatches(t *testing.T) {
 		t.Fatalf("json: %+v %v", got, err)
 	}
 	if _, err = patch(types.JSONPatchType, `[{"op":"test","path":"/metadata/labels/moved","value":"no"}]`, metav1.PatchOptions{}); err == nil {
-		t.Error("a test that fails lets the patch pass")
+		t.Error("patch with a failing test was applied")
 	}
 	if _, err = patch(types.MergePatchType, `{"metadata":{"resourceVersion":"1"}}`, metav1.PatchOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("a patch of an old version: %v", err)
@@ -175,7 +175,7 @@ func TestServerSideApplyMergesAndFindsConflicts(t *testing.T) {
 	}
 	before := version(s)
 	if _, err = apply("two", `"spec":{"containers":[{"name":"x","image":"x:2"}]}`, true); err != nil || version(s) != before {
-		t.Errorf("applying the same again took a version: %v", err)
+		t.Errorf("no-op apply used a version: %v", err)
 	}
 	got.Spec.Containers[0].Image = "x:3"
 	if got, err = api.Update(t.Context(), got, metav1.UpdateOptions{FieldManager: "three"}); err != nil || len(got.ManagedFields) != 3 {
@@ -199,7 +199,7 @@ func TestServerSideApplyMergesAndFindsConflicts(t *testing.T) {
 	}
 }
 
-func TestDeleteKnowsPreconditionsFinalizersAndGrace(t *testing.T) {
+func TestDeletePreconditionsFinalizersAndGracePeriod(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	api := clientset(t, s).CoreV1().Pods("default")
 	kept := pod("kept")
@@ -231,24 +231,24 @@ func TestDeleteKnowsPreconditionsFinalizersAndGrace(t *testing.T) {
 	}
 	before := version(s)
 	if err := api.Delete(t.Context(), "kept", metav1.DeleteOptions{}); err != nil || version(s) != before {
-		t.Errorf("deleting what is being deleted: %v", err)
+		t.Errorf("deleting a terminating object: %v", err)
 	}
 	marked.Finalizers = append(marked.Finalizers, "example.com/late")
 	if _, err := api.Update(t.Context(), marked, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("a new finalizer on what is being deleted: %v", err)
+		t.Errorf("new finalizer on a terminating object: %v", err)
 	}
 	marked.Finalizers = nil
 	if _, err := api.Update(t.Context(), marked, metav1.UpdateOptions{}); err != nil {
 		t.Error(err)
 	}
-	// The update that lets it go is not told by itself.
+	// The update that removes the last finalizer is not sent as an event.
 	w.expect(t, "MODIFIED kept "+before, "DELETED kept "+version(s))
 
 	if err := api.Delete(t.Context(), "running", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if p := must(api.Get(t.Context(), "running", metav1.GetOptions{})); p.DeletionTimestamp == nil || *p.DeletionGracePeriodSeconds != 30 {
-		t.Errorf("a running pod is not given its time: %+v", p)
+		t.Errorf("running pod without grace period: %+v", p)
 	}
 	if err := api.Delete(t.Context(), "running", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func owned(name, kind, owner string, uid types.UID) *corev1.ConfigMap {
 		{APIVersion: "v1", Kind: kind, Name: owner, UID: uid, BlockOwnerDeletion: &yes}}}}
 }
 
-func TestGarbageIsCollectedWhenAskedFor(t *testing.T) {
+func TestGarbageCollection(t *testing.T) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for policy, want := range map[metav1.DeletionPropagation]string{
 		metav1.DeletePropagationBackground: "shared", metav1.DeletePropagationForeground: "shared", metav1.DeletePropagationOrphan: "child grandchild shared",
@@ -289,7 +289,7 @@ func TestGarbageIsCollectedWhenAskedFor(t *testing.T) {
 		fill(t, s, owned("child", "Pod", "root", root.UID))
 		child := must(api.ConfigMaps("default").Get(t.Context(), "child", metav1.GetOptions{}))
 		fill(t, s, owned("grandchild", "ConfigMap", "child", child.UID))
-		// One owner of two is left.
+		// One of two owners remains.
 		shared := owned("shared", "Pod", "root", root.UID)
 		other := owned("x", "Namespace", "default", must(api.Namespaces().Get(t.Context(), "default", metav1.GetOptions{})).UID)
 		shared.OwnerReferences = append(shared.OwnerReferences, other.OwnerReferences...)
@@ -307,7 +307,7 @@ func TestGarbageIsCollectedWhenAskedFor(t *testing.T) {
 	}
 }
 
-func TestDeletingANamespaceDeletesWhatIsInIt(t *testing.T) {
+func TestDeletingANamespaceDeletesItsContent(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	kept := pod("kept")
 	kept.Namespace, kept.Finalizers = "shop", []string{"example.com/wait"}

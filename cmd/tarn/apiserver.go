@@ -14,7 +14,6 @@ import (
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
-// apiserverFlags are those of tarn apiserver.
 type apiserverFlags struct {
 	listen    string
 	remote    bool
@@ -33,27 +32,27 @@ func newApiserverCommand(e *env) *cobra.Command {
 	var flags apiserverFlags
 	cmd := &cobra.Command{
 		Use:   "apiserver",
-		Short: "Serve a Kubernetes API to try things on",
+		Short: "Serve a Kubernetes API for experiments",
 		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores objects
-as a real API server does. Objects are kept in memory and lost when it ends.
+like a real API server, in memory only: they are lost when it stops.
 
-Clients are not authenticated, so the server listens on this machine only and refuses
-requests from web pages: those with a Host that is not this machine, and cross-site writes.
-Other machines need --allow-remote, and --allow-host for the name they use.
+Clients are not authenticated. The server therefore listens on loopback and rejects requests
+with an unknown Host header as well as cross-origin writes from browsers. Access from other
+machines needs --allow-remote, and --allow-host for the name they use.
 
-No controllers and no kubelet run. Deployments create no pods, and a deleted pod on a node
+No controllers or kubelets run. Deployments create no pods, and a deleted pod on a node
 stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 --force.
 
 The server writes a kubeconfig for its clients, by default to a temporary file that it
-removes when it ends. It does not change your own kubeconfig.
+removes when it stops. It does not change your own kubeconfig.
 
 --seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
-namespaces, then all other objects. The files may have 64 MiB together. --objects creates a
-generated cluster, and --churn keeps changing it.
+namespaces, then all other objects, up to 64 MiB in total. --objects generates a cluster,
+and --churn keeps changing it.
 
---faults alone makes one request in ten fail at random; --faults=random:0.5:7 sets the share
+--faults alone makes 10 % of requests fail at random; --faults=random:0.5:7 sets the rate
 and the seed. --faults=KIND[,resource=R][,verb=V][,times=N][,after=N][,wait=D] injects one
-fault, and may be repeated. The kinds are those of the package apiserver: cut-watch,
+fault, and may be repeated. The kinds are those of package apiserver: cut-watch,
 gone-event, too-many-requests, internal-error, latency, stall, ...`,
 		Example: `  tarn apiserver                                        # an empty cluster
   tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
@@ -65,16 +64,16 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveAPI(cmd.Context(), e, flags) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` to serve on; port 0 is any that is free")
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` to listen on; port 0 picks a free port")
 	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
 	addHosts(f, &flags.hosts)
-	f.BoolVar(&flags.tls, "tls", false, "serve HTTPS, with a certificate made for the occasion")
-	f.StringVar(&flags.out, "kubeconfig-out", "", "the `file` to write the kubeconfig to (default a temporary one)")
-	f.BoolVar(&flags.overwrite, "overwrite", false, "let --kubeconfig-out replace a file that tarn did not write")
+	f.BoolVar(&flags.tls, "tls", false, "serve HTTPS with a generated certificate")
+	f.StringVar(&flags.out, "kubeconfig-out", "", "the `file` to write the kubeconfig to (default a temporary file)")
+	f.BoolVar(&flags.overwrite, "overwrite", false, "allow --kubeconfig-out to replace a file that tarn did not write")
 	f.StringVar(&flags.seed, "seed", "", "a `directory` of YAML files to load, or one file")
-	f.IntVar(&flags.objects, "objects", 0, "fill it with a made-up cluster of about so many objects")
-	f.Float64Var(&flags.churn, "churn", 0, "how many of these objects change in a second")
-	f.BoolVar(&flags.admin, "admin", false, "serve faults and compaction over HTTP, below /tarn/")
+	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
+	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
+	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
 	addFaults(f, &flags.faults)
 	return cmd
 }
@@ -90,24 +89,24 @@ func (f *apiserverFlags) check() error {
 	case f.objects < 0:
 		return usagef("--objects must not be negative")
 	case f.churn > 0 && f.objects == 0:
-		return usagef("--churn changes the objects of --objects; say how many")
+		return usagef("--churn requires --objects")
 	}
 	return nil
 }
 
-// checkListen returns what is wrong with the address of a server without authentication.
+// checkListen validates the listen address of a server without authentication.
 func checkListen(address string, remote bool, example string) error {
 	host, _, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
-		return usagef("--listen %q is not an address; write it as %s", address, example)
+		return usagef("invalid --listen %q: must be host:port, such as %s", address, example)
 	case !remote && !hostcheck.Loopback(host):
-		return usagef("--listen %s can be reached from other machines, and clients are not authenticated; add --allow-remote to permit it", address)
+		return usagef("--listen %s is reachable from other machines and clients are not authenticated; add --allow-remote to allow that", address)
 	}
 	return nil
 }
 
-// serveAPI serves until the context ends.
+// serveAPI serves until ctx ends.
 func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err := flags.check(); err != nil {
 		return err
@@ -130,10 +129,10 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = server.Close() // what went wrong before is worth more
+			_ = server.Close() // the earlier error matters more
 		}
 	}()
-	if err := plant(ctx, server, seeds); err != nil {
+	if err := createSeeds(ctx, server, seeds); err != nil {
 		return err
 	}
 	var churn *demoChurn
@@ -156,7 +155,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 		return err
 	}
 	starting()
-	fmt.Fprint(e.out, greeting(e.program, cfg.Host, file.path, len(seeds), flags, faults)+elsewhere(cfg.Host, flags.remote, flags.hosts))
+	fmt.Fprint(e.out, greeting(e.program, cfg.Host, file.path, len(seeds), flags, faults)+remoteHint(cfg.Host, flags.remote, flags.hosts))
 	if err := e.out.err(); err != nil {
 		return err
 	}
@@ -172,27 +171,27 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	return errors.Join(served, <-churned)
 }
 
-// greeting says where the server is and how to use it.
+// greeting returns the text that is printed at startup.
 func greeting(program, address, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Serving a Kubernetes API on %s; clients are not authenticated, and nothing is kept.\n", address)
+	fmt.Fprintf(&b, "Serving a Kubernetes API on %s, in memory and without authentication.\n", address)
 	if seeds > 0 {
-		fmt.Fprintf(&b, "Loaded %s of %s.\n", counted(seeds, "object"), flags.seed)
+		fmt.Fprintf(&b, "Loaded %s from %s.\n", counted(seeds, "object"), flags.seed)
 	}
 	if flags.objects > 0 {
-		fmt.Fprintf(&b, "Made up a cluster of about %s; %g of them change in a second.\n", counted(flags.objects, "object"), flags.churn)
+		fmt.Fprintf(&b, "Generated a cluster of about %s, with %g writes per second.\n", counted(flags.objects, "object"), flags.churn)
 	}
 	if text := faults.String(); text != "" {
 		fmt.Fprintf(&b, "Faults: %s.\n", text)
 	}
 	if flags.admin {
-		fmt.Fprintf(&b, "Faults on demand: curl -X POST '%s/tarn/cut?resource=pods'\n", address)
+		fmt.Fprintf(&b, "Inject faults: curl -X POST '%s/tarn/cut?resource=pods'\n", address)
 	}
-	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nand then, say: %s watch pods -A, or kubectl get namespaces. Ctrl-C ends it.\n", shellWord(kubeconfig), program)
+	fmt.Fprintf(&b, "\nTo use it:\n\n  export KUBECONFIG=%s\n\nThen try %s watch pods -A, or kubectl get namespaces. Press Ctrl-C to stop.\n", shellWord(kubeconfig), program)
 	return b.String()
 }
 
-// shellWord quotes a path where a shell would take it apart.
+// shellWord quotes a path for a shell if necessary.
 func shellWord(path string) string {
 	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:@%") == "" {
 		return path
@@ -200,18 +199,18 @@ func shellWord(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// listenError says in one sentence why an address cannot be listened on.
+// listenError turns an error of net.Listen into a message with a remedy.
 func listenError(address string, err error) error {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("the address %s is in use; choose another with --listen, or port 0 for any", address)
+		return fmt.Errorf("address %s is already in use; choose another with --listen, or port 0 for a free one", address)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("the address %s may not be used; choose a port above 1023 with --listen", address)
+		return fmt.Errorf("permission denied for address %s; choose a port above 1023 with --listen", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return usagef("the address %s is none of this machine's; choose another with --listen", address)
+		return usagef("address %s does not belong to this machine; choose another with --listen", address)
 	case errors.As(err, &op):
-		return usagef("the address %s cannot be used: %s", address, lastOf(op))
+		return usagef("cannot listen on %s: %s", address, lastOf(op))
 	}
 	return err
 }

@@ -15,44 +15,44 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// atRandom is the --faults that a bare flag stands for.
-const atRandom = "random"
+// randomSpec is the value of a bare --faults.
+const randomSpec = "random"
 
-// addFaults gives a command the flag --faults, which needs no value.
+// addFaults adds the flag --faults, whose value is optional.
 func addFaults(flags *pflag.FlagSet, to *[]string) {
-	flags.StringArrayVar(to, "faults", nil, "let requests fail: `SPEC` is random, random:RATE:SEED, or KIND[,name=value...]")
-	flags.Lookup("faults").NoOptDefVal = atRandom
+	flags.StringArrayVar(to, "faults", nil, "inject faults: `SPEC` is random, random:RATE:SEED, or KIND[,name=value...]")
+	flags.Lookup("faults").NoOptDefVal = randomSpec
 }
 
-// faultArgs refuses arguments. One that stands behind --faults was meant to be its value.
+// faultArgs rejects arguments. An argument after --faults was probably meant as its value.
 func faultArgs(faults *[]string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && len(*faults) > 0 {
 			if _, err := parseFaults(args[:1]); err == nil {
-				return usagef("write --faults=%s, with an equals sign", args[0])
+				return usagef("--faults needs an equals sign: --faults=%s", args[0])
 			}
-			return usagef("%s takes no arguments, and was given %q; a value of --faults has an equals sign before it: --faults=%[2]s", cmd.CommandPath(), args[0])
+			return usagef("%s takes no arguments, got %q; --faults needs an equals sign: --faults=%[2]s", cmd.CommandPath(), args[0])
 		}
 		return noArgs(cmd, args)
 	}
 }
 
-// faultSpec is what --faults asks for. The zero faultSpec asks for nothing.
+// faultSpec is the parsed value of --faults. The zero value injects nothing.
 type faultSpec struct {
-	rate    float64 // of random faults; 0 for none
+	rate    float64 // rate of random faults; 0 for none
 	seed    uint64
 	certain []apiserver.Fault
 }
 
-// parseFaults reads the values of --faults.
+// parseFaults parses the values of --faults.
 func parseFaults(specs []string) (f faultSpec, err error) {
 	for _, spec := range specs {
 		kind, rest, _ := strings.Cut(spec, ",")
-		if name, numbers, _ := strings.Cut(kind, ":"); name == atRandom && rest == "" {
+		if name, numbers, _ := strings.Cut(kind, ":"); name == randomSpec && rest == "" {
 			if f.rate > 0 {
-				return f, usagef("--faults=random is there twice")
+				return f, usagef("--faults=random is given twice")
 			}
-			if err := f.chance(spec, numbers); err != nil {
+			if err := f.parseRandom(spec, numbers); err != nil {
 				return f, err
 			}
 			continue
@@ -66,24 +66,24 @@ func parseFaults(specs []string) (f faultSpec, err error) {
 	return f, nil
 }
 
-// chance reads RATE:SEED, both of which may be missing.
-func (f *faultSpec) chance(spec, numbers string) (err error) {
+// parseRandom parses RATE:SEED; both are optional.
+func (f *faultSpec) parseRandom(spec, numbers string) (err error) {
 	f.rate, f.seed = 0.1, rand.Uint64N(1_000_000)
 	rate, seed, seeded := strings.Cut(numbers, ":")
 	if rate != "" {
 		if f.rate, err = strconv.ParseFloat(rate, 64); err != nil || !(f.rate > 0 && f.rate <= 1) {
-			return usagef("--faults=%s: the share of requests is a number above 0 and up to 1, such as 0.1", spec)
+			return usagef("--faults=%s: the rate must be above 0 and at most 1, such as 0.1", spec)
 		}
 	}
 	if seeded {
 		if f.seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
-			return usagef("--faults=%s: the seed is a whole number", spec)
+			return usagef("--faults=%s: the seed must be an unsigned integer", spec)
 		}
 	}
 	return nil
 }
 
-// parseFault reads KIND,name=value,…
+// parseFault parses KIND,name=value,...
 func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 	fault := apiserver.Fault{Kind: apiserver.FaultKind(kind)}
 	if !slices.Contains(faultKinds, fault.Kind) {
@@ -91,7 +91,7 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 		for _, k := range faultKinds {
 			known = append(known, string(k))
 		}
-		return fault, usagef("--faults=%s: %q is not a fault; it is random, or one of %s", spec, kind, strings.Join(known, ", "))
+		return fault, usagef("--faults=%s: unknown fault kind %q: must be random or one of %s", spec, kind, strings.Join(known, ", "))
 	}
 	for setting := range strings.SplitSeq(settings, ",") {
 		if setting == "" {
@@ -111,10 +111,10 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 		case "wait":
 			fault.Wait, err = time.ParseDuration(value)
 		default:
-			return fault, usagef("--faults=%s: %q is not a setting; they are resource, verb, times, after and wait", spec, name)
+			return fault, usagef("--faults=%s: unknown setting %q: must be resource, verb, times, after or wait", spec, name)
 		}
 		if err != nil {
-			return fault, usagef("--faults=%s: %s=%s is not a value; write times=3, after=10 or wait=2s", spec, name, value)
+			return fault, usagef("--faults=%s: invalid value in %s=%s; use times=3, after=10 or wait=2s", spec, name, value)
 		}
 	}
 	if err := fault.Validate(); err != nil {
@@ -123,21 +123,21 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 	return fault, nil
 }
 
-// checkChurn tells whether there can be so many writes a second.
+// checkChurn validates a number of writes per second.
 func checkChurn(rate float64) error {
 	if !(rate >= 0) || math.IsInf(rate, 1) {
-		return usagef("--churn must be a number of writes a second, 0 or more, and not %g", rate)
+		return usagef("--churn must be 0 or more writes per second, got %g", rate)
 	}
 	return nil
 }
 
-// any reports whether there is something to suffer.
+// any reports whether there are faults to inject.
 func (f faultSpec) any() bool { return f.rate > 0 || len(f.certain) > 0 }
 
-// inject makes the faults happen.
+// inject injects the faults.
 func (f faultSpec) inject(server *apiserver.Server) error {
 	for _, fault := range f.certain {
-		fault.MayMiss = true // there is no test that has to see it
+		fault.MayMiss = true // only a test needs to know if it hit
 		if _, err := server.Inject(fault); err != nil {
 			return err
 		}
@@ -148,11 +148,11 @@ func (f faultSpec) inject(server *apiserver.Server) error {
 	return nil
 }
 
-// String says what is suffered, and how to have it again.
+// String describes the faults, including how to reproduce random ones.
 func (f faultSpec) String() string {
 	var parts []string
 	if f.rate > 0 {
-		parts = append(parts, fmt.Sprintf("%g %% of requests at random (again with --faults=random:%g:%d)", f.rate*100, f.rate, f.seed))
+		parts = append(parts, fmt.Sprintf("%g %% of requests at random (repeat with --faults=random:%g:%d)", f.rate*100, f.rate, f.seed))
 	}
 	for _, fault := range f.certain {
 		text := string(fault.Kind)
@@ -164,8 +164,8 @@ func (f faultSpec) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// struck counts the requests that suffered, by kind.
-func struck(server *apiserver.Server) (total int, kinds map[apiserver.FaultKind]int) {
+// injectedFaults returns the number of failed requests, in total and by fault kind.
+func injectedFaults(server *apiserver.Server) (total int, kinds map[apiserver.FaultKind]int) {
 	kinds = map[apiserver.FaultKind]int{}
 	for _, kind := range faultKinds {
 		if n := server.Struck(kind); n > 0 {

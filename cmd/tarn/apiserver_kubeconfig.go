@@ -12,48 +12,48 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// served is what the embedded server is called in kubeconfigs. A file that has nothing
-// else may be replaced: tarn wrote it.
-const served = "tarn-apiserver"
+// kubeconfigEntry is the name of the embedded server in kubeconfigs. A file with no other
+// entries was written by tarn and may be replaced.
+const kubeconfigEntry = "tarn-apiserver"
 
-// kubeconfigFile is a file that was written.
+// kubeconfigFile is a kubeconfig that was written.
 type kubeconfigFile struct {
 	path      string
 	temporary bool
 }
 
-// remove takes a temporary file away.
+// remove deletes a temporary file.
 func (f kubeconfigFile) remove() {
 	if f.temporary {
-		_ = os.Remove(f.path) // it is in a folder that is cleaned up anyway
+		_ = os.Remove(f.path) // the system cleans up its directory
 	}
 }
 
-// writeKubeconfig writes how to reach a server to a file, or to a temporary one. Somebody
-// else's file is replaced only if told so.
+// writeKubeconfig writes a kubeconfig to path, or to a temporary file if path is empty. It
+// replaces a file that tarn did not write only if overwrite is set.
 func writeKubeconfig(cfg *rest.Config, path string, overwrite bool) (kubeconfigFile, error) {
 	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{served: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{served: {}},
-		Contexts:       map[string]*clientcmdapi.Context{served: {Cluster: served, AuthInfo: served}},
-		CurrentContext: served,
+		Clusters:       map[string]*clientcmdapi.Cluster{kubeconfigEntry: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{kubeconfigEntry: {}},
+		Contexts:       map[string]*clientcmdapi.Context{kubeconfigEntry: {Cluster: kubeconfigEntry, AuthInfo: kubeconfigEntry}},
+		CurrentContext: kubeconfigEntry,
 	})
 	if err != nil {
-		return kubeconfigFile{}, fmt.Errorf("making a kubeconfig: %w", err)
+		return kubeconfigFile{}, fmt.Errorf("encoding kubeconfig: %w", err)
 	}
 	if path == "" {
 		return temporary(content)
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return kubeconfigFile{}, fmt.Errorf("the kubeconfig cannot be written to %s: %s", path, reason(err))
+		return kubeconfigFile{}, fmt.Errorf("cannot write kubeconfig %s: %s", path, reason(err))
 	}
 	if !overwrite && !replaceable(path) {
-		return kubeconfigFile{}, usagef("%s exists and was not written by tarn apiserver; choose another file, or add --overwrite to lose it", path)
+		return kubeconfigFile{}, usagef("%s exists and was not written by tarn apiserver; choose another file, or add --overwrite to replace it", path)
 	}
 	if err := replaceFile(path, content); errors.Is(err, fs.ErrNotExist) {
-		return kubeconfigFile{}, usagef("--kubeconfig-out: there is no folder %s", filepath.Dir(path))
+		return kubeconfigFile{}, usagef("--kubeconfig-out: no such directory: %s", filepath.Dir(path))
 	} else if err != nil {
-		return kubeconfigFile{}, fmt.Errorf("the kubeconfig cannot be written to %s: %s", path, reason(err))
+		return kubeconfigFile{}, fmt.Errorf("cannot write kubeconfig %s: %s", path, reason(err))
 	}
 	return kubeconfigFile{path: path}, nil
 }
@@ -61,18 +61,18 @@ func writeKubeconfig(cfg *rest.Config, path string, overwrite bool) (kubeconfigF
 func temporary(content []byte) (kubeconfigFile, error) {
 	f, err := os.CreateTemp("", "tarn-apiserver-*.kubeconfig")
 	if err != nil {
-		return kubeconfigFile{}, fmt.Errorf("no temporary kubeconfig can be made: %s; name a file with --kubeconfig-out", reason(err))
+		return kubeconfigFile{}, fmt.Errorf("cannot create a temporary kubeconfig: %s; set --kubeconfig-out", reason(err))
 	}
 	file := kubeconfigFile{path: f.Name(), temporary: true}
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Close()); err != nil {
 		file.remove()
-		return kubeconfigFile{}, fmt.Errorf("the kubeconfig cannot be written to %s: %s", file.path, reason(err))
+		return kubeconfigFile{}, fmt.Errorf("cannot write kubeconfig %s: %s", file.path, reason(err))
 	}
 	return file, nil
 }
 
-// replaceFile writes a file whole or not at all: a reader never sees half of it.
+// replaceFile replaces a file atomically.
 func replaceFile(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -83,20 +83,20 @@ func replaceFile(path string, content []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what went wrong before is worth more
+		_ = os.Remove(f.Name()) // the earlier error matters more
 	}
 	return err
 }
 
-// replaceable reports whether there is no such file, or one that is ours.
+// replaceable reports whether path does not exist or was written by tarn.
 func replaceable(path string) bool {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
-	content, err := readFile(path, 1<<20) // of ours none is as large
+	content, err := readFile(path, 1<<20) // files written by tarn are smaller
 	if err != nil {
 		return false
 	}
 	cfg, err := clientcmd.Load(content)
-	return err == nil && len(cfg.Clusters) == 1 && len(cfg.Contexts) <= 1 && len(cfg.AuthInfos) <= 1 && cfg.Clusters[served] != nil
+	return err == nil && len(cfg.Clusters) == 1 && len(cfg.Contexts) <= 1 && len(cfg.AuthInfos) <= 1 && cfg.Clusters[kubeconfigEntry] != nil
 }

@@ -10,21 +10,22 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// seedOwners carries the owner references of seeds over to the server, which gives each
-// object a UID of its own and deletes objects whose owners do not exist.
+// seedOwners maps the owner references in seed files to the server's UIDs. The server
+// assigns its own UIDs, and its garbage collector deletes objects whose owners do not
+// exist.
 type seedOwners struct {
-	uids map[types.UID]types.UID // of the files, of the server
+	uids map[types.UID]types.UID // UID in the files to UID on the server
 	left []*unstructured.Unstructured
 }
 
-// hold takes the owner references out of an object before it is stored.
+// hold removes the owner references from an object before it is stored.
 func (o *seedOwners) hold(obj *unstructured.Unstructured) (owners []metav1.OwnerReference) {
 	owners = obj.GetOwnerReferences()
 	obj.SetOwnerReferences(nil)
 	return owners
 }
 
-// stored notes the UID of an object, and the owners that it gets back.
+// stored records the UID of a stored object and the owner references to restore.
 func (o *seedOwners) stored(obj *unstructured.Unstructured, made metav1.Object, owners []metav1.OwnerReference) {
 	if o.uids == nil {
 		o.uids = map[types.UID]types.UID{}
@@ -42,7 +43,7 @@ func (o *seedOwners) stored(obj *unstructured.Unstructured, made metav1.Object, 
 	}
 }
 
-// restore sets the references to owners that were seeds, too. Others are left out.
+// restore sets the references to owners that were loaded as well. It drops all others.
 func (o *seedOwners) restore(server *apiserver.Server) error {
 	for _, obj := range o.left {
 		owners := slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return o.uids[ref.UID] == "" })

@@ -20,8 +20,8 @@ func TestSeedsKeepTheOwnersThatAreSeedsToo(t *testing.T) {
 		}
 		return seed{obj: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}}
 	}
-	// The owner comes last, and one is not there.
-	if err := plant(t.Context(), server, []seed{made("a", "1", "z"), made("b", "2", "absent"), made("z", "uid-of-z", "")}); err != nil {
+	// The owner comes last, and one owner is missing.
+	if err := createSeeds(t.Context(), server, []seed{made("a", "1", "z"), made("b", "2", "absent"), made("z", "uid-of-z", "")}); err != nil {
 		t.Fatal(err)
 	}
 	find := func(name string) metav1.Object {

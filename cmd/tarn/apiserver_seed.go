@@ -22,22 +22,22 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// seed is an object of a file.
+// seed is an object in a file.
 type seed struct {
 	file     string
-	document int // from 1 on
+	document int // starts at 1
 	obj      *unstructured.Unstructured
 }
 
-// where names the place for people.
+// where returns the position in the file for error messages.
 func (s seed) where() string { return fmt.Sprintf("%s, document %d", s.file, s.document) }
 
-// seedLimit is how many bytes all files of --seed may have together. Decoded they take some
-// twenty times as much.
+// seedLimit limits the total size of --seed files in bytes. Decoded objects take about
+// twenty times as much memory.
 const seedLimit = 64 << 20
 
-// readSeed reads the YAML and JSON files below a path, in the order in which they are to
-// be stored. Nothing is read for an empty path.
+// readSeed reads the YAML and JSON files under root and returns their objects in the order
+// of creation. An empty root yields none.
 func readSeed(ctx context.Context, root string) ([]seed, error) {
 	if root == "" {
 		return nil, nil
@@ -55,7 +55,7 @@ func readSeed(ctx context.Context, root string) ([]seed, error) {
 		}
 		content, err := readFile(path, left)
 		if errors.Is(err, errTooLarge) {
-			return usagef("--seed: the files of %s have more than %s together, up to %s; load fewer of them", root, byteText(seedLimit), path)
+			return usagef("--seed: files in %s exceed %s in total (at %s); load fewer of them", root, byteText(seedLimit), path)
 		} else if err != nil {
 			return usagef("--seed: cannot read %s: %s", path, reason(err))
 		}
@@ -68,13 +68,13 @@ func readSeed(ctx context.Context, root string) ([]seed, error) {
 		return nil, err
 	}
 	if len(seeds) == 0 {
-		return nil, usagef("--seed: there are no objects in %s; its files must end in .yaml, .yml or .json", root)
+		return nil, usagef("--seed: no objects found in %s; file names must end in .yaml, .yml or .json", root)
 	}
 	slices.SortStableFunc(seeds, func(a, b seed) int { return rank(a.obj) - rank(b.obj) })
 	return seeds, nil
 }
 
-// rank says what has to be there before what.
+// rank returns the order of creation.
 func rank(obj *unstructured.Unstructured) int {
 	switch obj.GetKind() {
 	case "CustomResourceDefinition":
@@ -108,8 +108,8 @@ func readSeedFile(ctx context.Context, path string, content []byte) (seeds []see
 	}
 }
 
-// readDocument returns the object of a document, or those of a list; none if it holds
-// nothing but comments.
+// readDocument returns the object in a document, or the items of a list. A document of only
+// comments yields none.
 func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	raw, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -120,12 +120,12 @@ func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(raw, &obj.Object); err != nil {
-		return nil, errors.New("it is not an object with apiVersion, kind and metadata")
+		return nil, errors.New("not an object with apiVersion, kind and metadata")
 	}
 	if obj.GetAPIVersion() == "" || obj.GetKind() == "" {
-		return nil, errors.New("it has no apiVersion or no kind")
+		return nil, errors.New("apiVersion or kind is missing")
 	}
-	// Decoded once more, by the rules for whole numbers that objects have.
+	// UnmarshalJSON decodes whole numbers as int64.
 	if err := obj.UnmarshalJSON(raw); err != nil {
 		return nil, err
 	}
@@ -140,8 +140,8 @@ func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	return objs, err
 }
 
-// plant stores seeds. A namespace that the server has from the start is updated.
-func plant(ctx context.Context, server *apiserver.Server, seeds []seed) error {
+// createSeeds stores the objects. Namespaces that exist on a new server are updated.
+func createSeeds(ctx context.Context, server *apiserver.Server, seeds []seed) error {
 	var owners seedOwners
 	for _, s := range seeds {
 		if ctx.Err() != nil {
@@ -157,7 +157,7 @@ func plant(ctx context.Context, server *apiserver.Server, seeds []seed) error {
 		case err == nil:
 			owners.stored(s.obj, made.(metav1.Object), refs)
 		case strings.HasSuffix(err.Error(), "is not served"):
-			return fmt.Errorf("%s: the kind %s of %s is not known; is its CustomResourceDefinition missing?", s.where(), s.obj.GetKind(), s.obj.GetAPIVersion())
+			return fmt.Errorf("%s: unknown kind %s in %s; is its CustomResourceDefinition missing?", s.where(), s.obj.GetKind(), s.obj.GetAPIVersion())
 		default:
 			return fmt.Errorf("%s: %s", s.where(), oneLine(strings.TrimPrefix(err.Error(), "apiserver: ")))
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// heard is output that a test waits for.
+// heard collects output and lets a test wait for it.
 type heard struct {
 	mu   sync.Mutex // guards text and more
 	text bytes.Buffer
@@ -45,7 +45,7 @@ func (h *heard) String() string {
 	return h.text.String()
 }
 
-// until waits for a text, or fails when the other has ended without it.
+// until waits for text and fails if ended is closed before it appears.
 func (h *heard) until(t *testing.T, text string, ended <-chan struct{}) string {
 	t.Helper()
 	for {
@@ -74,7 +74,7 @@ type session struct {
 	stop     func()
 }
 
-// inBackground runs a command line in this process until the test ends it, or ends.
+// inBackground runs a command line in this process until the test stops it or ends.
 func inBackground(t *testing.T, args ...string) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -91,7 +91,7 @@ func inBackground(t *testing.T, args ...string) *session {
 	return b
 }
 
-// exported returns the path in the line that tells how to use a server.
+// exported returns the kubeconfig path in a server's greeting.
 func exported(t *testing.T, greeting string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(greeting, "export KUBECONFIG=")
@@ -169,7 +169,7 @@ func TestApiserverServesItsSeedAndEndsInOrder(t *testing.T) {
 
 func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
-	for range 2 { // the second time there is one of ours
+	for range 2 { // the second run replaces the file of the first
 		b := inBackground(t, "apiserver", "--kubeconfig-out", path)
 		b.out.until(t, "Ctrl-C", b.ended)
 		b.stop()
@@ -177,7 +177,7 @@ func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
 		if err != nil || b.code != exitDone {
 			t.Fatalf("exit %d: %v", b.code, err)
 		}
-		if cfg.CurrentContext != served || !strings.Contains(b.out.String(), cfg.Clusters[served].Server) {
+		if cfg.CurrentContext != kubeconfigEntry || !strings.Contains(b.out.String(), cfg.Clusters[kubeconfigEntry].Server) {
 			t.Errorf("the kubeconfig is not of the server: %+v", cfg.Clusters)
 		}
 	}
@@ -187,10 +187,10 @@ func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := call(t.Context(), "apiserver", "--kubeconfig-out", own); r.code != exitUsage {
-		t.Errorf("somebody's kubeconfig was replaced: %v", r)
+		t.Errorf("another kubeconfig was replaced: %v", r)
 	}
 	if after, err := os.ReadFile(own); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("somebody's kubeconfig was changed: %s, %v", after, err)
+		t.Errorf("another kubeconfig was changed: %s, %v", after, err)
 	}
 	b := inBackground(t, "apiserver", "--kubeconfig-out", own, "--overwrite")
 	b.out.until(t, "Ctrl-C", b.ended)
@@ -264,7 +264,7 @@ func TestFaultsAreReadAsWritten(t *testing.T) {
 	if d := cmp.Diff(want, f, cmp.AllowUnexported(faultSpec{})); d != "" {
 		t.Error(d)
 	}
-	if text := f.String(); text != "25 % of requests at random (again with --faults=random:0.25:7), cut-watch of pods, latency" {
+	if text := f.String(); text != "25 % of requests at random (repeat with --faults=random:0.25:7), cut-watch of pods, latency" {
 		t.Error(text)
 	}
 	server := apiserver.Start(t, apiserver.Options{})
@@ -279,7 +279,7 @@ func TestEveryFaultIsCounted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// The error names all kinds there are.
+	// The error lists all fault kinds.
 	err := (apiserver.Fault{Kind: "?"}).Validate()
 	for _, word := range strings.FieldsFunc(err.Error()[strings.Index(err.Error(), "["):], func(r rune) bool { return strings.ContainsRune("[], ", r) }) {
 		found := false
@@ -302,7 +302,7 @@ func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the exit code tells
+		_ = cmd.Wait() // the exit code is checked
 	}()
 	kubeconfig := exported(t, out.until(t, "Ctrl-C", ended))
 	if r := execute(t, command(t, "watch", "pods", "-A", "--once", "--kubeconfig", kubeconfig)); r.code != exitDone || strings.Count(r.out, "\n") < 10 {
@@ -322,8 +322,8 @@ func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
 	}
 }
 
-// TestAPodOnANodeGoesByForce proves what the help says: no kubelet ends it, and
-// kubectl delete --grace-period=0 --force does.
+// TestAPodOnANodeGoesByForce verifies the help text: without a kubelet, only kubectl delete
+// --grace-period=0 --force removes such a pod.
 func TestAPodOnANodeGoesByForce(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, onNode("default", "web", "n1", "web"))
@@ -342,16 +342,16 @@ func TestAPodOnANodeGoesByForce(t *testing.T) {
 	}
 }
 
-// TestC24_ApiserverRefusesWebPages has requests that a browser sends for a page: by a name of
-// the page's own that resolves to this machine, and by the right name from another origin.
+// TestC24_ApiserverRefusesWebPages sends requests as a browser would for a web page: with a
+// rebound host name, and cross-origin.
 func TestC24_ApiserverRefusesWebPages(t *testing.T) {
 	b := inBackground(t, "apiserver", "--listen", "0.0.0.0:0", "--allow-remote", "--admin", "--allow-host", "dev.example")
-	kubeconfig := exported(t, b.out.until(t, "as http://dev.example:", b.ended))
+	kubeconfig := exported(t, b.out.until(t, "use http://dev.example:", b.ended))
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := cfg.Clusters[served].Server
+	address := cfg.Clusters[kubeconfigEntry].Server
 	if !strings.HasPrefix(address, "http://127.0.0.1:") {
 		t.Errorf("the kubeconfig has an address that is no host: %s", address)
 	}

@@ -18,25 +18,24 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// clusterFlags say which cluster, with the names that kubectl's users know.
+// clusterFlags selects a cluster with kubectl's flag names.
 type clusterFlags struct {
 	kubeconfig string
 	context    string
 }
 
-// add registers the flags that choose a cluster.
 func (f *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig `file` to use (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "the context of the kubeconfig to use")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig `file` (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&f.context, "context", "", "the kubeconfig context")
 }
 
-// addCluster gives a command the flags that choose a cluster, with their completion.
+// addCluster adds the cluster flags and their completion to a command.
 func (e *env) addCluster(cmd *cobra.Command) {
 	e.cluster.add(cmd.Flags())
 	complete(cmd, "context", e.completeContexts)
 }
 
-// loader returns what reads the kubeconfig that the flags name.
+// loader returns a loader for the selected kubeconfig.
 func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
@@ -44,14 +43,14 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
-// config returns how to reach the cluster that the flags name, and the namespace that
-// its context prefers. Nothing is asked of the server. Its errors are whole sentences.
+// config returns the client config and default namespace of the selected context. It sends
+// no requests. Its errors are complete messages.
 func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, err error) {
 	loader := e.cluster.loader()
 	for _, path := range loader.ConfigAccess().GetLoadingPrecedence() {
-		// Files that the environment names need not exist.
+		// Files listed in $KUBECONFIG may be missing.
 		if err := readable(path); err != nil && (path == e.cluster.kubeconfig || !errors.Is(err, fs.ErrNotExist)) {
-			return nil, "", usagef("cannot read the kubeconfig %s: %s", path, reason(err))
+			return nil, "", usagef("cannot read kubeconfig %s: %s", path, reason(err))
 		}
 	}
 	raw, err := interruptible(ctx, loader.RawConfig)
@@ -60,29 +59,28 @@ func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, e
 	}
 	if err != nil {
 		text := strings.TrimPrefix(lastOf(err), fmt.Sprintf("error loading config file %q: ", e.kubeconfigName()))
-		return nil, "", fmt.Errorf("the kubeconfig %s cannot be used: %s", e.kubeconfigName(), text)
+		return nil, "", fmt.Errorf("invalid kubeconfig %s: %s", e.kubeconfigName(), text)
 	}
 	if name := e.cluster.context; name != "" && raw.Contexts[name] == nil {
-		return nil, "", usagef("the kubeconfig has no context %q; %s", name, contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
+		return nil, "", usagef("context %q not found in the kubeconfig; %s", name, contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
 	}
 	cfg, err = loader.ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, "", fmt.Errorf("there is no cluster to talk to: no kubeconfig was found at %s; name one with --kubeconfig, or run tarn demo, which needs none", e.kubeconfigName())
+		return nil, "", fmt.Errorf("no kubeconfig found at %s; set --kubeconfig, or run tarn demo, which needs no cluster", e.kubeconfigName())
 	case clientcmd.IsContextNotFound(err):
 		return nil, "", fmt.Errorf("the kubeconfig's current context %q does not exist; %s", raw.CurrentContext, contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
 	case err != nil:
-		return nil, "", fmt.Errorf("the kubeconfig %s cannot be used: %s", e.kubeconfigName(), lastOf(err))
+		return nil, "", fmt.Errorf("invalid kubeconfig %s: %s", e.kubeconfigName(), lastOf(err))
 	}
 	if namespace, _, err = loader.Namespace(); err != nil {
-		return nil, "", fmt.Errorf("the kubeconfig %s cannot be used: %s", e.kubeconfigName(), lastOf(err))
+		return nil, "", fmt.Errorf("invalid kubeconfig %s: %s", e.kubeconfigName(), lastOf(err))
 	}
 	cfg.UserAgent = "tarn/" + versionOf().Version
 	return cfg, namespace, nil
 }
 
-// client returns a client of the cluster that the flags name, and the namespace that its
-// context prefers.
+// client returns a client for the selected context and the context's default namespace.
 func (e *env) client(ctx context.Context) (client *wire.Client, namespace string, err error) {
 	cfg, namespace, err := e.config(ctx)
 	if err != nil {
@@ -92,16 +90,16 @@ func (e *env) client(ctx context.Context) (client *wire.Client, namespace string
 	return client, namespace, err
 }
 
-// newClient returns a client that gives up soon: somebody is waiting for it.
+// newClient returns a client with few retries, since a user is waiting.
 func newClient(cfg *rest.Config, e *env) (*wire.Client, error) {
 	client, err := wire.New(cfg, wire.Options{Retry: wire.Retry{Max: 2}, Logger: e.log})
 	if err != nil {
-		return nil, fmt.Errorf("the cluster's settings cannot be used: %s", sentence(err))
+		return nil, fmt.Errorf("invalid client configuration: %s", errorText(err))
 	}
 	return client, nil
 }
 
-// kubeconfigName says where the kubeconfig is looked for.
+// kubeconfigName returns where the kubeconfig is read from.
 func (e *env) kubeconfigName() string {
 	switch {
 	case e.cluster.kubeconfig != "":
@@ -112,7 +110,7 @@ func (e *env) kubeconfigName() string {
 	return "~/.kube/config"
 }
 
-// reason returns what is wrong with a file, without the name of the system call.
+// reason returns the cause of a file error without operation and path.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -121,7 +119,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// lastOf returns the innermost text of a chain of errors, on one line.
+// lastOf returns the innermost error of a chain, on one line.
 func lastOf(err error) string {
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next
@@ -131,7 +129,7 @@ func lastOf(err error) string {
 
 func contextsOf(names []string) string {
 	if len(names) == 0 {
-		return "it has none"
+		return "it has no contexts"
 	}
-	return "it has " + strings.Join(names, ", ")
+	return "available: " + strings.Join(names, ", ")
 }

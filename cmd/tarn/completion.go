@@ -14,7 +14,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// completionTime is how long somebody who pressed the tabulator waits for a cluster.
+// completionTime limits how long a completion waits for the cluster.
 const completionTime = 2 * time.Second
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -22,10 +22,10 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 func newCompletionCommand(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print a script that completes tarn's commands in a shell",
-		Long: `Print a script that completes tarn's commands, flags, resources, namespaces and contexts.
-Resources and namespaces are those of the cluster, if it answers within two seconds.
-The shells are bash, zsh, fish and powershell.`,
+		Short: "Print a shell completion script",
+		Long: `Print a shell script that completes commands, flags, resources, namespaces and contexts.
+Resources and namespaces come from the cluster if it responds within two seconds.
+Supported shells are bash, zsh, fish and powershell.`,
 		Example: `  source <(tarn completion bash)
   tarn completion zsh > "${fpath[1]}/_tarn"
   tarn completion fish > ~/.config/fish/completions/tarn.fish
@@ -33,7 +33,7 @@ The shells are bash, zsh, fish and powershell.`,
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return usagef("say which shell: %s", strings.Join(shells, ", "))
+				return usagef("specify a shell: %s", strings.Join(shells, ", "))
 			}
 			return nil
 		},
@@ -53,14 +53,14 @@ The shells are bash, zsh, fish and powershell.`,
 	}
 }
 
-// complete sets what completes a flag's value. The flag must exist.
+// complete sets the completion function of an existing flag.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// fixed completes with a few words.
+// fixed completes from a fixed list.
 func fixed(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
@@ -75,7 +75,7 @@ func (e *env) completeContexts(cmd *cobra.Command, _ []string, prefix string) ([
 	return matching(prefix, slices.Sorted(maps.Keys(raw.Contexts))), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNamespaces asks the cluster, and offers nothing if it does not answer.
+// completeNamespaces completes from the cluster's namespaces, if it responds.
 func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
 	defer cancel()
@@ -94,8 +94,8 @@ func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) 
 	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeResources asks the cluster for what can be watched; without one it offers the
-// names that every cluster has. What stands before the last comma is kept.
+// completeResources completes from the cluster's watchable resources, or from common ones
+// if it does not respond. It keeps everything before the last comma.
 func (e *env) completeResources(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
 	taken := split(append(args, before))
@@ -108,23 +108,23 @@ func (e *env) completeResources(cmd *cobra.Command, args []string, prefix string
 	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// matching returns the words with a prefix: not all shells choose by themselves.
+// matching filters by prefix, since not all shells do.
 func matching(prefix string, words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, prefix) })
 }
 
-// watchable returns the plurals of what can be watched. One that several groups have is
-// given with its group, except in the first.
+// watchable returns the plural names of watchable resources. A name that several groups
+// have is qualified with the group, except in the first.
 func (e *env) watchable(cmd *cobra.Command) []string {
 	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
 	defer cancel()
 	client, _, err := e.client(ctx)
 	if err != nil {
-		return slices.Clone(everywhere)
+		return slices.Clone(commonResources)
 	}
 	all, _ := wire.NewDiscovery(client, wire.DiscoveryOptions{}).All(ctx)
 	if len(all) == 0 {
-		return slices.Clone(everywhere)
+		return slices.Clone(commonResources)
 	}
 	seen := map[string]bool{}
 	var names []string
@@ -144,14 +144,14 @@ func (e *env) watchable(cmd *cobra.Command) []string {
 	return names
 }
 
-// everywhere are resources that every cluster has.
-var everywhere = []string{
+// commonResources exist in every cluster.
+var commonResources = []string{
 	"configmaps", "cronjobs", "daemonsets", "deployments", "events", "ingresses", "jobs",
 	"namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods",
 	"replicasets", "secrets", "serviceaccounts", "services", "statefulsets",
 }
 
-// background returns the command's context; a completion has none in some shells.
+// background returns the command's context, which is nil during completion in some shells.
 func background(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx

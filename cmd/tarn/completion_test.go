@@ -10,7 +10,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// completions returns what a shell would offer for the last word.
+// completions returns the completions of the last word.
 func completions(t *testing.T, args ...string) []string {
 	t.Helper()
 	r := call(t.Context(), append([]string{"__complete"}, args...)...)

@@ -17,7 +17,6 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// demoFlags are those of tarn demo.
 type demoFlags struct {
 	duration time.Duration
 	objects  int
@@ -30,29 +29,29 @@ func newDemoCommand(e *env) *cobra.Command {
 	var flags demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See Tarn at work; no cluster is needed",
-		Long: `Run an API server in this process, fill it with a made-up cluster that keeps changing,
-mirror it with indexes, have a controller keep a summary of each namespace, and show all
-that as it happens. Nothing is installed, and nothing is left when it ends.
+		Short: "Run a demo; no cluster needed",
+		Long: `Run an API server in this process with a generated cluster that keeps changing, mirror the
+cluster with indexes, run a controller that writes a summary of each namespace, and show the
+live state. Nothing is installed and nothing is left behind.
 
-At the end of --duration nothing is changed any more, and everything in the mirror is
-compared with what the server has. Ctrl-C ends it at once, without that.
+After --duration the changes stop and the mirror is compared with the server. Ctrl-C stops
+immediately, without the comparison.
 
---faults lets requests fail meanwhile: one in ten, by chance, or whatever else the --faults
-of tarn apiserver can say.`,
+--faults makes 10 % of requests fail at random. It takes the same values as for tarn
+apiserver.`,
 		Example: `  tarn demo                                # until Ctrl-C
-  tarn demo --duration 10s --faults        # while requests fail
-  tarn demo --faults=random:0.5:7          # more of them, always the same
+  tarn demo --duration 10s --faults        # with random faults
+  tarn demo --faults=random:0.5:7          # a fixed rate and seed
   tarn demo --objects 50000 --churn 2000   # a larger cluster
-  tarn demo --duration 5s | cat            # a line a second, for files`,
+  tarn demo --duration 5s | cat            # one line per second`,
 		Args: faultArgs(&flags.faults),
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), e, flags) },
 	}
 	f := cmd.Flags()
 	f.DurationVar(&flags.duration, "duration", 0, "how long to run (default until Ctrl-C)")
-	f.IntVar(&flags.objects, "objects", 3000, "about how many objects the cluster has")
-	f.Float64Var(&flags.churn, "churn", 100, "how many writes there are in a second")
-	f.Uint64Var(&flags.seed, "seed", 1, "decides what the cluster looks like and what happens in it")
+	f.IntVar(&flags.objects, "objects", 3000, "the approximate number of objects in the cluster")
+	f.Float64Var(&flags.churn, "churn", 100, "writes per second")
+	f.Uint64Var(&flags.seed, "seed", 1, "the seed of the generated cluster and its changes")
 	addFaults(f, &flags.faults)
 	return cmd
 }
@@ -70,7 +69,6 @@ func (f *demoFlags) check() error {
 	return nil
 }
 
-// demo is a running tarn demo.
 type demo struct {
 	flags   demoFlags
 	faults  faultSpec
@@ -81,16 +79,15 @@ type demo struct {
 	summary *controller.Controller[object.Key]
 	view    *demoView
 	started time.Time
-	ran     time.Duration // how long things were changing, once that is over
-	// striking is closed when faults may strike: not before there is something to see.
-	striking chan struct{}
+	ran     time.Duration // how long the cluster was changing, set at the end
+	// faultsOn is closed when faults may start, once there is something to see.
+	faultsOn chan struct{}
 }
 
-// settleTime is how long the end waits until the mirror has caught up.
+// settleTime is how long the end waits for the mirror to catch up.
 const settleTime = time.Minute
 
-// interrupted is what is said when nobody waited for the comparison.
-const interrupted = "Interrupted; the mirror was not compared."
+const interrupted = "Interrupted; the mirror was not compared with the server."
 
 func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err := flags.check(); err != nil {
@@ -100,11 +97,11 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{flags: flags, faults: faults, view: newDemoView(e), started: time.Now(), striking: make(chan struct{})}
-	d.view.say("Making up a cluster of about %s ...", counted(flags.objects, "object"))
+	d := &demo{flags: flags, faults: faults, view: newDemoView(e), started: time.Now(), faultsOn: make(chan struct{})}
+	d.view.say("Generating a cluster of about %s ...", counted(flags.objects, "object"))
 	err = d.build(ctx, e)
 	if ctx.Err() != nil {
-		d.view.say(interrupted) // and there is nothing to sum up
+		d.view.say(interrupted) // nothing to summarize
 		if err == nil {
 			return d.server.Close()
 		}
@@ -113,21 +110,21 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	d.view.say("Made %s on a server in this process, in %s.", counted(d.churn.made, "object"), brief(time.Since(d.started)))
+	d.view.say("Created %s on an in-process server in %s.", counted(d.churn.made, "object"), brief(time.Since(d.started)))
 	if text := faults.String(); text != "" {
 		d.view.say("Faults: %s.", text)
 	}
 	return d.run(ctx)
 }
 
-// build makes all parts; nothing runs yet.
+// build creates all parts without starting them.
 func (d *demo) build(ctx context.Context, e *env) (err error) {
 	if d.server, err = apiserver.New(apiserver.Options{CollectGarbage: true, Bookmarks: 5 * time.Second, Seed: max(d.flags.seed, 1), Logger: e.log}); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = d.server.Close() // what went wrong before is worth more
+			_ = d.server.Close() // the earlier error matters more
 		}
 	}()
 	world, err := newDemoCluster(ctx, d.server, d.flags.objects, d.flags.seed)
@@ -147,10 +144,10 @@ func (d *demo) build(ctx context.Context, e *env) (err error) {
 	return err
 }
 
-// run has everything work until the context ends, or the duration is over, after which it
-// looks whether the mirror is right.
+// run runs all parts until ctx or the duration ends. After the duration it compares the
+// mirror with the server.
 func (d *demo) run(ctx context.Context) error {
-	// The server and the mirrors outlive what the user ends: they are looked at then.
+	// The server and the mirrors outlive ctx, so that they can be compared.
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	var failed []error
@@ -171,7 +168,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	start(base, d.server.Run)
 	start(base, d.cluster.Run)
-	// The time ends the changes itself: the view may be busy with a slow terminal.
+	// The timer ends the changes itself, since a slow terminal may block the view.
 	began := time.Now()
 	changing, rest := context.WithCancel(base)
 	defer rest()
@@ -179,7 +176,7 @@ func (d *demo) run(ctx context.Context) error {
 		defer time.AfterFunc(d.flags.duration, rest).Stop()
 	}
 	calm := start(changing, d.churn.run)
-	start(changing, d.trouble)
+	start(changing, d.breakConnections)
 	start(base, d.control)
 
 	d.show(ctx, base, changing)
@@ -190,7 +187,7 @@ func (d *demo) run(ctx context.Context) error {
 	if ctx.Err() == nil && base.Err() == nil {
 		found = d.settle(ctx, base)
 	}
-	if ctx.Err() != nil && base.Err() == nil { // said before the parts end: somebody waits
+	if ctx.Err() != nil && base.Err() == nil { // print this before shutdown, which takes a moment
 		d.view.say(interrupted)
 		d.view.conclude(d)
 		d.view.suggest(d)
@@ -204,14 +201,14 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	d.view.conclude(d)
-	d.view.tell(found)
+	d.view.printComparison(found)
 	if found.err == nil {
 		d.view.suggest(d)
 	}
 	return found.err
 }
 
-// control runs the controller. Keys that are left at the end are no failure here.
+// control runs the controller. Keys left in its queue at the end are not an error.
 func (d *demo) control(ctx context.Context) error {
 	err := d.summary.Run(ctx)
 	var left *controller.LeftError[object.Key]
@@ -221,8 +218,7 @@ func (d *demo) control(ctx context.Context) error {
 	return err
 }
 
-// show shows what happens until nothing does: until the changes end, or one of the other
-// contexts. Nothing is drawn then.
+// show draws frames until the changes or one of the contexts end.
 func (d *demo) show(ctx, base, changing context.Context) {
 	began := time.Now()
 	if err := d.awaitSync(ctx, base); err == nil {
@@ -236,9 +232,9 @@ func (d *demo) show(ctx, base, changing context.Context) {
 		d.view.say("%v", err)
 	}
 	if d.faults.any() {
-		d.server.Cut("") // faults strike requests, and watches make none while they go well
+		d.server.Cut("") // faults affect new requests; healthy watches send none
 	}
-	close(d.striking)
+	close(d.faultsOn)
 	tick := time.NewTicker(d.view.period())
 	defer tick.Stop()
 	defer d.view.erase()
@@ -249,7 +245,7 @@ func (d *demo) show(ctx, base, changing context.Context) {
 		}
 		d.view.draw(f)
 		if d.view.out.err() != nil {
-			return // nothing of it can be seen
+			return // the output is lost
 		}
 		select {
 		case <-ctx.Done():
@@ -261,7 +257,7 @@ func (d *demo) show(ctx, base, changing context.Context) {
 	}
 }
 
-// awaitSync waits for the first lists, but not for long: the view shows what is wrong.
+// awaitSync waits briefly for the initial lists; the view shows problems.
 func (d *demo) awaitSync(ctx, base context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -269,16 +265,16 @@ func (d *demo) awaitSync(ctx, base context.Context) error {
 	return d.cluster.WaitSynced(ctx)
 }
 
-// trouble breaks connections from time to time, if faults are to strike at random: a
-// watch that goes well sends one request an hour, and chance would hardly ever meet it.
-func (d *demo) trouble(ctx context.Context) error {
+// breakConnections cuts connections from time to time if random faults are on. Healthy
+// watches send about one request per hour, so random faults would rarely hit one.
+func (d *demo) breakConnections(ctx context.Context) error {
 	if d.faults.rate == 0 {
 		return nil
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-d.striking:
+	case <-d.faultsOn:
 	}
 	chance := rand.New(rand.NewPCG(d.faults.seed, 3))
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -290,22 +286,22 @@ func (d *demo) trouble(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if n%10 == 0 {
-			d.server.Compact(0) // whoever lost a connection is told 410
+			d.server.Compact(0) // resuming watches get 410
 		}
 		d.server.Cut(demoResources[chance.IntN(len(demoResources))])
 	}
 }
 
-// settle waits until the mirror is what the server has, and says what was found. Faults
-// are over: what they broke is to be mended.
+// settle ends all faults, waits until the mirror has caught up, and compares it with the
+// server.
 func (d *demo) settle(ctx, base context.Context) comparison {
 	until, cancel := context.WithTimeout(base, settleTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	d.view.say("The time is over. Comparing the mirror with the server ...")
+	d.view.say("Done. Comparing the mirror with the server ...")
 	if d.faults.any() {
 		d.server.Clear()
-		d.server.Cut("") // also those that are stalled
+		d.server.Cut("") // including stalled watches
 	}
 	for {
 		if found := d.mirrors.compare(until, d.server); found.err == nil && d.idle() || until.Err() != nil {
@@ -318,7 +314,7 @@ func (d *demo) settle(ctx, base context.Context) comparison {
 	}
 }
 
-// idle reports whether the controller has nothing to do.
+// idle reports whether the controller has no work.
 func (d *demo) idle() bool {
 	s := d.summary.Status()
 	return s.Queue.Waiting+s.Queue.Again+s.Queue.Processing == 0

@@ -18,14 +18,14 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// demoChurn keeps a made-up cluster changing, as its users, controllers and kubelets
-// would: deployments are scaled, pods come, start, crash, recover and go. It writes to the
-// server by Go calls, so that faults strike those who watch and not what happens.
+// demoChurn keeps a generated cluster changing as users, controllers and kubelets would: it
+// scales deployments and creates, starts, crashes and deletes pods. It writes through Go
+// calls, so that faults affect only the watchers.
 type demoChurn struct {
 	*demoCluster
-	rate float64 // writes a second
+	rate float64 // writes per second
 	busy []*demoApp
-	// writes counts what was done, for readers in other goroutines.
+	// writes counts the writes. Other goroutines may read it.
 	writes atomic.Int64
 }
 
@@ -33,7 +33,7 @@ func newDemoChurn(c *demoCluster, rate float64) *demoChurn {
 	return &demoChurn{demoCluster: c, rate: rate}
 }
 
-// run changes things until the context ends. A nil churn just waits.
+// run makes changes until ctx ends. A nil churn only waits.
 func (c *demoChurn) run(ctx context.Context) error {
 	if c == nil || c.rate <= 0 || len(c.apps) == 0 {
 		<-ctx.Done()
@@ -47,14 +47,15 @@ func (c *demoChurn) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			// What a slow machine cannot do in a second is left out, not piled up.
+			// Skip what a slow machine cannot do within a second instead of accumulating
+			// it.
 			due = min(due+c.rate*now.Sub(last).Seconds(), max(c.rate, 1))
 			last = now
 		}
 		for due >= 1 && ctx.Err() == nil && len(c.apps) > 0 {
 			n, err := c.step()
 			if err != nil {
-				return fmt.Errorf("changing the made-up cluster: %w", err)
+				return fmt.Errorf("changing the generated cluster: %w", err)
 			}
 			c.writes.Add(int64(n))
 			due -= float64(max(n, 1))
@@ -62,7 +63,7 @@ func (c *demoChurn) run(ctx context.Context) error {
 	}
 }
 
-// step does the next thing to some app and returns how many writes that took.
+// step performs the next change and returns its number of writes.
 func (c *demoChurn) step() (writes int, err error) {
 	app := c.apps[c.rand.IntN(len(c.apps))]
 	if len(c.busy) > 0 && c.rand.IntN(4) > 0 {
@@ -71,24 +72,24 @@ func (c *demoChurn) step() (writes int, err error) {
 	writes, err = c.advance(app)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return writes, nil // somebody else was quicker; another time
+		return writes, nil // conflict with another writer; retried later
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		// Somebody deleted it, or its namespace.
+		// The app or its namespace was deleted.
 		c.apps, c.busy = without(c.apps, app), without(c.busy, app)
 		return writes, nil
 	}
 	return writes, err
 }
 
-func without[T comparable](list []T, gone T) []T {
-	if i := slices.Index(list, gone); i >= 0 {
+func without[T comparable](list []T, item T) []T {
+	if i := slices.Index(list, item); i >= 0 {
 		return slices.Delete(list, i, i+1)
 	}
 	return list
 }
 
-// advance brings an app a step closer to what its deployment asks for, or disturbs it if
-// it is there already.
+// advance moves an app one step towards the state its deployment asks for, or disturbs it
+// if it is there already.
 func (c *demoChurn) advance(app *demoApp) (int, error) {
 	deployment, err := fetch[*appsv1.Deployment](c.server, appsv1.SchemeGroupVersion.WithResource("deployments"), app.Key)
 	if err != nil {
@@ -132,7 +133,7 @@ func (c *demoChurn) start(app *demoApp) (int, error) {
 	return 1, nil
 }
 
-// stop deletes a pod, which somebody else may have done already.
+// stop deletes a pod. Another client may have deleted it already.
 func (c *demoChurn) stop(app *demoApp, name string) (int, error) {
 	app.pods, app.starting = without(app.pods, name), without(app.starting, name)
 	c.attend(app)
@@ -143,7 +144,7 @@ func (c *demoChurn) stop(app *demoApp, name string) (int, error) {
 	return 1, err
 }
 
-// change fetches a pod, changes it and stores it. One that is gone is forgotten.
+// change updates a pod, or forgets it if it no longer exists.
 func (c *demoChurn) change(app *demoApp, name string, f func(*corev1.Pod)) (int, error) {
 	pod, err := fetch[*corev1.Pod](c.server, corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: app.Namespace, Name: name})
 	if apierrors.IsNotFound(err) {
@@ -164,7 +165,7 @@ func (c *demoChurn) started(app *demoApp) (int, error) {
 	return c.change(app, name, c.running)
 }
 
-// report writes how many pods run to the status of the deployment and its replica set.
+// report updates the status of the deployment and its replica set.
 func (c *demoChurn) report(app *demoApp, d *appsv1.Deployment, ready int32) (int, error) {
 	n := int32(len(app.pods))
 	d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, ReadyReplicas: ready, AvailableReplicas: ready, ObservedGeneration: d.Generation}
@@ -181,7 +182,7 @@ func (c *demoChurn) report(app *demoApp, d *appsv1.Deployment, ready int32) (int
 	return 2, err
 }
 
-// disturb makes something happen to an app that was as it should be.
+// disturb makes a random change to an app that is in its desired state.
 func (c *demoChurn) disturb(app *demoApp, d *appsv1.Deployment) (int, error) {
 	switch dice := c.rand.IntN(20); {
 	case dice < 4:
@@ -234,7 +235,7 @@ func (c *demoChurn) crashOrRecover(pod *corev1.Pod) {
 	}
 }
 
-// fetch returns a copy of an object of the server that may be written to.
+// fetch returns a copy of an object on the server.
 func fetch[T runtime.Object](server *apiserver.Server, resource schema.GroupVersionResource, key object.Key) (obj T, err error) {
 	stored, err := server.Get(resource, key)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// summaryName is the ConfigMap that the demo's controller keeps in each namespace.
+// summaryName is the name of the ConfigMap that the controller writes in each namespace.
 const summaryName = "tarn-summary"
 
-// summarizer is the demo's controller: in each namespace it keeps a ConfigMap that tells
-// how its pods do. It reads mirrors alone and writes when something is to be changed.
+// summarizer is the demo's controller. It maintains a ConfigMap with the pod counts of each
+// namespace. It reads only from mirrors and writes only changes.
 type summarizer struct {
 	namespaces *tarn.Handle[*corev1.Namespace]
 	pods       *tarn.Handle[*corev1.Pod]
@@ -62,7 +62,7 @@ func (s *summarizer) reconcile(ctx context.Context, key object.Key) (controller.
 	return controller.Result{}, err
 }
 
-// summary counts the pods of a namespace, which are a range of the mirror.
+// summary counts the pods of a namespace.
 func (s *summarizer) summary(namespace string) map[string]string {
 	snap := s.pods.Pin()
 	defer snap.Release()

@@ -22,10 +22,10 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// demoResources are what the demo mirrors, as the server's faults name them.
+// demoResources lists the mirrored resources, named as in faults.
 var demoResources = []string{"namespaces", "nodes", "deployments.apps", "replicasets.apps", "pods", "services", "configmaps"}
 
-// demoMirrors are the mirrors of the demo, and what was seen in them.
+// demoMirrors holds the demo's mirrors and their recent changes.
 type demoMirrors struct {
 	namespaces *tarn.Handle[*corev1.Namespace]
 	pods       *tarn.Handle[*corev1.Pod]
@@ -39,13 +39,13 @@ type demoMirrors struct {
 	news demoNews
 }
 
-// demoMirror is one of them, whatever its type.
+// demoMirror is a mirror of any type.
 type demoMirror struct {
 	name   string
-	events atomic.Int64 // after the initial state
+	events atomic.Int64 // not counting the initial state
 	sub    *informer.Subscription
 	status func() tarn.MirrorStatus
-	// differs compares the mirror with a list of the server's, and counts what differs.
+	// differs compares the mirror with a list response of the server.
 	differs func(list []byte) (objects, differences int, first string, err error)
 	path    string
 }
@@ -117,14 +117,14 @@ func listPath(gvr schema.GroupVersionResource) string {
 	return "/apis/" + gvr.Group + "/" + gvr.Version + "/" + gvr.Resource
 }
 
-// comparison is what was found when the mirrors were held against the server.
+// comparison is the result of comparing the mirrors with the server.
 type comparison struct {
 	objects, resources int
-	err                error // why they are not the same, or that nobody could tell
+	err                error // the difference, or why the comparison failed
 }
 
-// compare asks the server for everything, by plain HTTP and without any of our own code
-// on the way, and compares it with the mirrors field by field.
+// compare lists everything over plain HTTP, without Tarn's own client, and compares it with
+// the mirrors field by field.
 func (m *demoMirrors) compare(ctx context.Context, server *apiserver.Server) (found comparison) {
 	cfg := server.MemoryConfig()
 	client := &http.Client{Transport: cfg.Transport}
@@ -143,7 +143,7 @@ func (m *demoMirrors) compare(ctx context.Context, server *apiserver.Server) (fo
 			found.err = fmt.Errorf("%s could not be compared: %w", one.name, err)
 			return found
 		case wrong > 0:
-			found.err = fmt.Errorf("%d %s differ, %s among them (%s)", wrong, one.name, first, one.status())
+			found.err = fmt.Errorf("%d %s differ, including %s (%s)", wrong, one.name, first, one.status())
 			return found
 		}
 		found.objects += objects
@@ -163,12 +163,12 @@ func get(ctx context.Context, client *http.Client, url string) (body json.RawMes
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the server answers %s", resp.Status)
+		return nil, fmt.Errorf("unexpected response: %s", resp.Status)
 	}
 	return body, json.NewDecoder(resp.Body).Decode(&body)
 }
 
-// differing compares a mirror with a list in JSON.
+// differing compares a mirror with a JSON list.
 func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects, wrong int, first string, err error) {
 	var have struct{ Items []X }
 	if err := json.Unmarshal(list, &have); err != nil {
@@ -199,21 +199,20 @@ func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects
 	return len(have.Items), wrong, first, nil
 }
 
-// bare returns an object without its kind, which lists leave out. The original is left as
-// it is.
+// bare returns a copy without kind and apiVersion, which list items do not have.
 func bare[P demoObject[X], X any](obj P) P {
 	obj = obj.DeepCopyObject().(P)
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return obj
 }
 
-// demoNews are the last changes.
+// demoNews holds the latest changes.
 type demoNews struct {
 	mu   sync.Mutex // guards last
 	last []demoChange
 }
 
-// demoChange is one of them, in words.
+// demoChange is a change to show.
 type demoChange struct {
 	kind object.Kind
 	text string
@@ -235,7 +234,7 @@ func (n *demoNews) add(resource string, kind object.Kind, key object.Key, before
 	n.last = append(n.last, change)
 }
 
-// newest returns the last changes, the newest first.
+// newest returns the latest changes, newest first.
 func (n *demoNews) newest() []demoChange {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -246,7 +245,7 @@ func (n *demoNews) newest() []demoChange {
 	return out
 }
 
-// describe says what happened to an object.
+// describe summarizes a change of an object.
 func describe(before, after any) string {
 	switch now := after.(type) {
 	case *corev1.Pod:

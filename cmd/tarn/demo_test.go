@@ -35,7 +35,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 			if !status.MatchString(r.out) {
 				t.Errorf("no line of figures in\n%s", r.out)
 			}
-			for _, want := range []string{"Making up a cluster of about 400 objects", "The time is over.", "The mirror equals the server: ", "What to try next:", "tarn apiserver --objects"} {
+			for _, want := range []string{"Generating a cluster of about 400 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", "tarn apiserver --objects"} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("no %q in\n%s", want, r.out)
 				}
@@ -44,7 +44,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 				t.Errorf("there are control sequences in what is not a terminal:\n%q", r.out)
 			}
 			if args == nil && !strings.Contains(r.out, "Faults: none.\n") {
-				t.Errorf("faults were counted that nobody asked for:\n%s", r.out)
+				t.Errorf("unrequested faults were counted:\n%s", r.out)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
 			}
 		}
 		b.stop()
-		if text := b.out.String(); b.code != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, " struck: ") {
+		if text := b.out.String(); b.code != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, " injected: ") {
 			t.Errorf("%s: exit %d\n%s%s", faults, b.code, text, b.err)
 		}
 	}
@@ -114,12 +114,12 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, _ = io.Copy(out, terminal) // it ends with an error when the other side is closed
+				_, _ = io.Copy(out, terminal) // returns an error when the other end closes
 			}()
 			live := env != "TERM=dumb"
 			if live {
-				out.until(t, "Ctrl-C ends it.", ended) // the last line of a frame
-				out.until(t, "\r\x1b[", ended)         // and then the next
+				out.until(t, "Press Ctrl-C to stop.", ended) // the last line of a frame
+				out.until(t, "\r\x1b[", ended)               // and then the next
 			} else {
 				out.until(t, "events/s", ended)
 			}
@@ -163,7 +163,7 @@ func TestTheBuiltDemoEndsAtCtrlC(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // the exit code tells
+		_ = cmd.Wait() // the exit code is checked
 	}()
 	out.until(t, "events/s", ended)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -177,9 +177,9 @@ func TestTheBuiltDemoEndsAtCtrlC(t *testing.T) {
 
 func TestDemoInterruptedWhileItStartsEndsAtOnce(t *testing.T) {
 	b := inBackground(t, "demo", "--objects", "1000000")
-	b.out.until(t, "Making up", b.ended)
+	b.out.until(t, "Generating", b.ended)
 	b.stop()
-	if text := b.out.String(); b.code != exitDone || !strings.HasSuffix(text, "\n"+interrupted+"\n") || strings.Contains(text, "Made ") {
+	if text := b.out.String(); b.code != exitDone || !strings.HasSuffix(text, "\n"+interrupted+"\n") || strings.Contains(text, "Created ") {
 		t.Errorf("exit %d:\n%s%s", b.code, text, b.err)
 	}
 }
@@ -264,7 +264,7 @@ func TestTheMadeUpClusterStaysPlausible(t *testing.T) {
 	gone := world.apps[0]
 	wrote := 0
 	for i := range 1000 {
-		if i == 300 { // somebody else deletes an app, with all that it owns
+		if i == 300 { // another client deletes an app with everything it owns
 			d := &appsv1.Deployment{}
 			d.Namespace, d.Name = gone.Namespace, gone.Name
 			if err := server.Delete(d); err != nil {

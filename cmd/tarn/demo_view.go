@@ -19,7 +19,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// demoFrame is all that the demo shows at one moment.
+// demoFrame is everything the demo shows at one moment.
 type demoFrame struct {
 	at       time.Duration // since the start
 	mirrors  []demoRow
@@ -28,14 +28,14 @@ type demoFrame struct {
 	faults   int
 	kinds    map[apiserver.FaultKind]int
 	news     []demoChange
-	nodes    int // different values of the index by node
+	nodes    int // distinct values of the node index
 	fullest  string
 	most     int
 	owners   int
 	frontend int
 }
 
-// demoRow is a mirror in a frame.
+// demoRow is one mirror in a frame.
 type demoRow struct {
 	name    string
 	events  int64
@@ -44,19 +44,19 @@ type demoRow struct {
 	tarn.MirrorStatus
 }
 
-// frame gathers what is to be shown.
+// frame collects the data to show.
 func (d *demo) frame() demoFrame {
 	f := demoFrame{at: time.Since(d.started), writes: d.churn.writes.Load(), summary: d.summary.Status(), news: d.mirrors.news.newest()}
 	for _, m := range d.mirrors.all {
 		sub := m.sub.Status()
 		f.mirrors = append(f.mirrors, demoRow{name: m.name, events: m.events.Load(), lag: sub.Lag, lagTime: sub.LagTime, MirrorStatus: m.status()})
 	}
-	f.faults, f.kinds = struck(d.server)
+	f.faults, f.kinds = injectedFaults(d.server)
 	snap := d.mirrors.pods.Snapshot()
 	defer snap.Release()
 	for node := range d.mirrors.byNode.Keys(snap) {
 		if node == "" {
-			continue // pods that wait for a node
+			continue // pods that are not scheduled yet
 		}
 		f.nodes++
 		if n := d.mirrors.byNode.Count(snap, node); n > f.most || n == f.most && node < f.fullest {
@@ -72,7 +72,7 @@ func (d *demo) frame() demoFrame {
 	return f
 }
 
-// totals sums up the mirrors.
+// totals sums over all mirrors.
 func (f demoFrame) totals() (objects int, events int64, lag int) {
 	for _, r := range f.mirrors {
 		objects += r.Objects
@@ -82,16 +82,16 @@ func (f demoFrame) totals() (objects int, events int64, lag int) {
 	return objects, events, lag
 }
 
-// demoView shows frames: on a terminal in place, otherwise as a line a second.
+// demoView shows frames, on a terminal in place and otherwise as one line per second.
 type demoView struct {
 	out   *printer
 	live  bool
 	size  func() (width, height int)
 	paint paint
-	// program is how to call this program.
+	// program is the command to run this program.
 	program string
 
-	drawn int // lines on the terminal that belong to the last frame
+	drawn int // lines of the last frame on the terminal
 	last  demoFrame
 }
 
@@ -116,7 +116,7 @@ func (v *demoView) period() time.Duration {
 	return time.Second
 }
 
-// say writes a line that stays.
+// say prints a line that stays.
 func (v *demoView) say(format string, args ...any) {
 	v.erase()
 	fmt.Fprintln(v.out, plain(fmt.Sprintf(format, args...)))
@@ -147,13 +147,13 @@ func (v *demoView) draw(f demoFrame) {
 	p.control(clearBelow)
 	_ = v.out.show(p) // the printer keeps the error
 	v.drawn = len(lines)
-	// Rates are over a second or more: a quarter of one jumps about.
+	// Compute rates over at least a second; they are unstable over a shorter time.
 	if v.last.mirrors == nil || f.at-v.last.at >= time.Second {
 		v.last = f
 	}
 }
 
-// home returns a page that moves the cursor to where the last frame began.
+// home returns a page that moves the cursor to the start of the last frame.
 func (v *demoView) home() *page {
 	p := &page{paint: v.paint}
 	if v.drawn > 0 {
@@ -162,7 +162,7 @@ func (v *demoView) home() *page {
 	return p
 }
 
-// erase takes the last frame away.
+// erase removes the last frame.
 func (v *demoView) erase() {
 	if v.drawn == 0 {
 		return
@@ -180,7 +180,7 @@ func perSecond(now, before int64, span float64) float64 {
 	return float64(now-before) / span
 }
 
-// line is a frame as one line of plain text.
+// line returns a frame as one line of plain text.
 func (v *demoView) line(f demoFrame, span float64) string {
 	objects, events, lag := f.totals()
 	_, before, _ := v.last.totals()
@@ -193,7 +193,7 @@ func (v *demoView) line(f demoFrame, span float64) string {
 	return plain(text)
 }
 
-// states says which mirrors are not live.
+// states lists the mirrors that are not live.
 func (f demoFrame) states() string {
 	var not []string
 	for _, r := range f.mirrors {
@@ -217,13 +217,12 @@ func sign(k object.Kind) string {
 	return "~"
 }
 
-// demoLine is a line of a frame.
 type demoLine struct {
 	style style
 	text  string
 }
 
-// block is a frame as lines for a terminal of a width.
+// block returns a frame as lines for a terminal of the given width.
 func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine) {
 	add := func(s style, format string, args ...any) {
 		lines = append(lines, demoLine{s, cut(plain(fmt.Sprintf(format, args...)), width)})
@@ -258,11 +257,11 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 	if f.fullest != "" {
 		add(regular, "indexes     pods on %s, most on %s: %d; of %s; app=web,tier=frontend: %d", counted(f.nodes, "node"), f.fullest, f.most, counted(f.owners, "owner"), f.frontend)
 	} else {
-		add(regular, "indexes     empty so far")
+		add(regular, "indexes     empty")
 	}
-	add(regular, "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, half within %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
+	add(regular, "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, p50 %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
 		counted(int(s.Reconciles), "reconcile"), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, counted(int(s.Conflicts), "conflict"), brief(s.Latency.Median))
-	add(regular, "faults      %s", faultText(f.faults, f.kinds, "none so far"))
+	add(regular, "faults      %s", faultText(f.faults, f.kinds, "none"))
 	add(regular, "")
 	add(faint, "LAST CHANGES")
 	for _, change := range f.news {
@@ -271,7 +270,7 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 	for range demoNewsKept - len(f.news) {
 		add(regular, "")
 	}
-	add(faint, "Ctrl-C ends it.")
+	add(faint, "Press Ctrl-C to stop.")
 	return lines
 }
 
@@ -283,25 +282,25 @@ func faultText(total int, kinds map[apiserver.FaultKind]int, none string) string
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		parts = append(parts, fmt.Sprintf("%d %s", kinds[kind], kind))
 	}
-	return fmt.Sprintf("%d struck: %s", total, strings.Join(parts, ", "))
+	return fmt.Sprintf("%d injected: %s", total, strings.Join(parts, ", "))
 }
 
-// conclude sums up.
+// conclude prints the summary.
 func (v *demoView) conclude(d *demo) {
 	v.erase()
 	s := d.summary.Status()
 	_, events, _ := d.frame().totals()
-	total, kinds := struck(d.server)
-	fmt.Fprintf(v.out, "\nRan for %s: %s, %s mirrored, %s, %d failed and tried again.\n", brief(d.ran),
+	total, kinds := injectedFaults(d.server)
+	fmt.Fprintf(v.out, "\nRan for %s: %s, %s mirrored, %s, %d failed and retried.\n", brief(d.ran),
 		counted(int(d.churn.writes.Load()), "write"), counted(int(events), "event"), counted(int(s.Reconciles), "reconcile"), s.Failed)
 	fmt.Fprintf(v.out, "Faults: %s.\n", faultText(total, kinds, "none"))
 }
 
-// tell says what the comparison found.
-func (v *demoView) tell(found comparison) {
+// printComparison prints the result of the comparison.
+func (v *demoView) printComparison(found comparison) {
 	p := &page{paint: v.paint}
 	if found.err != nil {
-		p.in(red, plain("The mirror was not found to equal the server: "+sentence(found.err)+"."))
+		p.in(red, plain("The mirror could not be verified: "+errorText(found.err)+"."))
 	} else {
 		p.in(green, fmt.Sprintf("The mirror equals the server: %s of %d resources, compared field by field.", counted(found.objects, "object"), found.resources))
 	}
@@ -309,26 +308,26 @@ func (v *demoView) tell(found comparison) {
 	_ = v.out.show(p) // the printer keeps the error
 }
 
-// suggest says what to try next, in lines that a shell takes as they are.
+// suggest prints commands to try next, ready to paste into a shell.
 func (v *demoView) suggest(d *demo) {
 	kubeconfig := shellWord(filepath.Join(os.TempDir(), "tarn-demo.kubeconfig"))
-	fmt.Fprint(v.out, "\nWhat to try next:\n")
+	fmt.Fprint(v.out, "\nTry next:\n")
 	try := func(what, args string) {
 		fmt.Fprintf(v.out, "\n  # %s\n  %s %s\n", what, v.program, args)
 	}
 	if !d.faults.any() {
-		try("the same while requests fail", "demo --faults")
+		try("the same with faults", "demo --faults")
 	}
 	try("a larger cluster", "demo --objects 50000 --churn 2000")
-	try("a cluster to talk to, until Ctrl-C", "apiserver --objects 500 --churn 5 --kubeconfig-out "+kubeconfig)
-	try("and meanwhile in another terminal, what changes in it, field by field", "watch pods -A -o diff --kubeconfig "+kubeconfig)
+	try("an API server with a changing cluster", "apiserver --objects 500 --churn 5 --kubeconfig-out "+kubeconfig)
+	try("its changes field by field, in another terminal", "watch pods -A -o diff --kubeconfig "+kubeconfig)
 	try("how well your own cluster can be watched", "doctor pods")
-	if v.program == throughGo {
-		fmt.Fprint(v.out, "\nAfter go install ./cmd/tarn it is just tarn.\n")
+	if v.program == goRun {
+		fmt.Fprint(v.out, "\nAfter go install ./cmd/tarn, use just tarn.\n")
 	}
 }
 
-// thousands writes a number with commas.
+// thousands formats a number with thousands separators.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {

@@ -20,7 +20,6 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// doctorFlags are those of tarn doctor.
 type doctorFlags struct {
 	selectionFlags
 	output  string
@@ -32,12 +31,12 @@ func newDoctorCommand(e *env) *cobra.Command {
 	var flags doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor RESOURCE...",
-		Short: "Tell whether resources can be mirrored, and how well",
-		Long: `Tell of each resource whether it can be listed and watched, whether streaming lists and
-bookmarks arrive, how long a round trip takes, whether answers are compressed, how many
-objects there are and how large they are, which rights a mirror needs, and what to mend.
+		Short: "Check whether resources can be mirrored",
+		Long: `Check for each resource whether it can be listed and watched, and whether the server supports
+streaming lists and bookmarks. Report round-trip time, compression, the number and size of
+objects, the RBAC rules that a mirror needs, and how to fix problems.
 
-Everything is read and nothing is written. The exit status is 1 if something is broken.`,
+tarn doctor only reads. The exit status is 1 if a check fails.`,
 		Example: `  tarn doctor pods                       # in the namespace of the context
   tarn doctor pods,secrets,nodes -A      # in all namespaces
   tarn doctor widgets.example.com -o json`,
@@ -51,12 +50,12 @@ Everything is read and nothing is written. The exit status is 1 if something is 
 	flags.add(cmd, e)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text or json")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long any other answer may take")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long to wait for any other response")
 	complete(cmd, "output", fixed("text", "json"))
 	return cmd
 }
 
-// report is what tarn doctor has to say.
+// report is the JSON output of tarn doctor.
 type report struct {
 	Server    string       `json:"server"`
 	Version   string       `json:"version,omitempty"`
@@ -65,7 +64,7 @@ type report struct {
 	Broken    bool         `json:"broken"`
 }
 
-// rulesEntry is what has to be granted in a namespace, or in all.
+// rulesEntry holds the RBAC rules for one namespace, or for all.
 type rulesEntry struct {
 	Namespace string              `json:"namespace,omitempty"`
 	Rules     []rbacv1.PolicyRule `json:"rules"`
@@ -74,7 +73,7 @@ type rulesEntry struct {
 func (f *doctorFlags) check() error {
 	switch {
 	case f.output != "text" && f.output != "json":
-		return usagef("there is no output %q; it is text or json", f.output)
+		return usagef("unknown output %q: must be text or json", f.output)
 	case f.wait < time.Second:
 		return usagef("--wait must be at least 1s")
 	case f.timeout <= 0:
@@ -94,7 +93,7 @@ func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error
 	return examineAll(ctx, e, cfg, namespace, flags, args)
 }
 
-// examineAll examines the resources on the server of cfg, and prints the report.
+// examineAll examines the resources and prints the report.
 func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string, flags doctorFlags, args []string) error {
 	client, err := newClient(cfg, e)
 	if err != nil {
@@ -107,7 +106,7 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	}
 	r := &report{Server: client.Host(), Version: serverVersion(ctx, client)}
 	var working sync.WaitGroup
-	seats := make(chan struct{}, 8) // so many at a time
+	seats := make(chan struct{}, 8) // limits concurrency
 	for _, d := range found {
 		p, err := newPatient(cfg, e, d, flags, namespace)
 		if err != nil {
@@ -124,7 +123,7 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	defer e.busy("examining %s", strings.Join(split(args), ", "))()
 	working.Wait()
 	if ctx.Err() != nil {
-		return errors.New("interrupted before everything was examined")
+		return errors.New("interrupted before all checks were done")
 	}
 	for _, c := range r.Resources {
 		r.Broken = r.Broken || c.broken()
@@ -144,8 +143,8 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	return nil
 }
 
-func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*patient, error) {
-	p := &patient{
+func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*examination, error) {
+	p := &examination{
 		meter: &meter{}, res: d.Resource, sel: flags.of(d.Resource, namespace),
 		wait: flags.wait, limit: flags.timeout, disabled: cfg.DisableCompression,
 	}
@@ -163,7 +162,7 @@ func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, 
 	return p, err
 }
 
-// serverVersion asks the server what it is; empty if it does not say.
+// serverVersion returns the server's version, or "" if it does not report one.
 func serverVersion(ctx context.Context, client *wire.Client) string {
 	var info struct {
 		GitVersion string `json:"gitVersion"`
@@ -175,7 +174,7 @@ func serverVersion(ctx context.Context, client *wire.Client) string {
 	return info.GitVersion
 }
 
-// rulesFor returns the rights that mirrors of the resources need.
+// rulesFor returns the RBAC rules that mirrors of the resources need.
 func rulesFor(charts []*chart) tarn.Rules {
 	rules := tarn.Rules{Name: "tarn", Namespaces: map[string][]rbacv1.PolicyRule{}}
 	add := func(rules []rbacv1.PolicyRule, res object.Resource) []rbacv1.PolicyRule {
@@ -239,22 +238,22 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 			}
 		}
 	}
-	p.put("\nA mirror of this needs these rights:\n\n")
+	p.put("\nA mirror needs these RBAC rules:\n\n")
 	for line := range strings.Lines(rulesText(rules)) {
 		p.put("  " + line)
 	}
 	p.put("\n")
 	if r.Broken {
-		p.in(red, "Something is broken; see above.")
+		p.in(red, "Some checks failed; see above.")
 	} else {
-		p.in(green, "Nothing is broken.")
+		p.in(green, "All checks passed.")
 	}
 	p.put("\n")
 	return p
 }
 
-// rulesText returns roles as YAML. Unlike [tarn.Rules.String] it takes any name that a server gives
-// to a resource.
+// rulesText formats RBAC rules as YAML. Unlike [tarn.Rules.String], it accepts any resource
+// name.
 func rulesText(rules tarn.Rules) string {
 	var objs []any
 	if role := rules.ClusterRole(); role != nil {
@@ -274,7 +273,7 @@ func rulesText(rules tarn.Rules) string {
 	return strings.Join(docs, "---\n")
 }
 
-// about says where a resource is, and how it is reached.
+// about describes the scope and the connection of a resource.
 func (c *chart) about() string {
 	parts := []string{c.Version}
 	switch {
@@ -283,7 +282,7 @@ func (c *chart) about() string {
 	case c.need.Namespaced:
 		parts = append(parts, "all namespaces")
 	default:
-		parts = append(parts, "not in namespaces")
+		parts = append(parts, "cluster-scoped")
 	}
 	if c.HTTP != "" {
 		parts = append(parts, c.HTTP)

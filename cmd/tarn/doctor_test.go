@@ -14,10 +14,10 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// figures are what differs from run to run in a doctor's report.
+// figures matches values that differ between runs.
 var figures = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b|tarn\.invalid`)
 
-// The verdicts depend on how long answers take, so they are given in virtual time.
+// Uses virtual time, since the verdicts depend on response times.
 func TestDoctorTellsWhatIsBrokenAndWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -91,7 +91,7 @@ func TestDoctorSeesTLSAndHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In a process of its own: client-go keeps the connections of a TLS setting.
+	// In a separate process, because client-go caches TLS connections.
 	r := execute(t, command(t, "doctor", "pods", "--wait", "1s", "--kubeconfig", file.path))
 	if r.code != exitDone || !strings.Contains(r.out, "HTTP/2.0, TLS 1.3") {
 		t.Error(r)

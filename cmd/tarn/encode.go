@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// jsonText encodes a value as JSON on one line, with everything escaped that a terminal
-// would obey. A JSON parser reads the same value from it.
+// jsonText encodes a value as JSON on one line and escapes characters that a terminal would
+// interpret. It decodes to the same value.
 func jsonText(v any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -22,14 +22,13 @@ func jsonText(v any) (string, error) {
 	return escapeJSON(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-// jsonString encodes a string as JSON.
 func jsonString(s string) string {
-	text, _ := jsonText(s) // of a string it never fails
+	text, _ := jsonText(s) // cannot fail for a string
 	return text
 }
 
-// escapeJSON escapes, in a JSON text, the characters of strings that are not shown. Outside
-// of strings there are none, except the newlines of an indented text, which stay.
+// escapeJSON escapes non-printable characters in JSON. They occur only inside strings,
+// except for newlines, which are kept.
 func escapeJSON(text string) string {
 	return escapeWith(text, "\n", func(b *strings.Builder, r rune, _ string) {
 		for _, unit := range utf16.Encode([]rune{r}) {
@@ -38,12 +37,12 @@ func escapeJSON(text string) string {
 	})
 }
 
-// yamlText encodes a value as a YAML document, with everything escaped that a terminal would
-// obey or YAML does not allow. A YAML parser reads the same value from it.
+// yamlText encodes a value as YAML and escapes characters that a terminal would interpret
+// or that YAML does not allow. It decodes to the same value.
 //
-// The YAML package neither reads nor escapes all of these characters. Strings that have one
-// are therefore replaced by a word before the package sees them, and the word by a
-// double-quoted scalar afterwards.
+// The YAML package neither accepts nor escapes all of these characters. Strings that
+// contain one are replaced by placeholders before encoding, which are then replaced by
+// double-quoted scalars.
 func yamlText(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -60,8 +59,8 @@ func yamlText(v any) (string, error) {
 	return strings.NewReplacer(quoted...).Replace(string(text)), nil
 }
 
-// setAside replaces, in a text by [json.Marshal], each string that YAML must quote by a word
-// that occurs nowhere else. It returns the words and what they stand for, by turns.
+// setAside replaces each string that needs quoting by a unique placeholder. It returns
+// pairs of placeholder and replacement for [strings.NewReplacer].
 func setAside(raw []byte) (out []byte, quoted []string) {
 	prefix := "tarn-quoted"
 	for bytes.Contains(raw, []byte(prefix)) {
@@ -84,29 +83,30 @@ func setAside(raw []byte) (out []byte, quoted []string) {
 		var s string
 		key := len(raw) > 0 && raw[0] == ':'
 		if err := json.Unmarshal(literal, &s); err != nil || yamlHolds(s) && !(key && len(literal) > longKey) {
-			out = append(out, literal...) // of an error, the YAML package says more
+			out = append(out, literal...) // the YAML package returns the better error
 			continue
 		}
 		text := yamlQuoted(s)
-		// As a key, a long word is written in the way that a long text needs.
+		// A long key needs a long placeholder, so that the YAML package uses its syntax for
+		// long keys.
 		word := fmt.Sprintf("%s-%d-%s", prefix, len(quoted), strings.Repeat("x", min(len(text), longKey)))
 		out = append(append(append(out, '"'), word...), '"')
 		quoted = append(quoted, word, text)
 	}
 }
 
-// longKey is a length of keys from which on the YAML package writes them in the long way. It does
-// not read keys of more than 1,024 bytes in JSON.
+// longKey is the length from which keys get the YAML package's syntax for long keys. The
+// package cannot read plain keys above 1,024 bytes.
 const longKey = 200
 
-// yamlHolds reports whether the YAML package writes a text so that a terminal shows it and
-// a parser reads it.
+// yamlHolds reports whether the YAML package encodes a string so that it prints and parses
+// correctly.
 func yamlHolds(s string) bool {
-	return s != "<<" && // which is read as a merge
+	return s != "<<" && // would be parsed as a merge key
 		!strings.ContainsFunc(s, func(r rune) bool { return !shown(r) && r != '\n' && r != '\t' })
 }
 
-// yamlQuoted returns a text as a double-quoted scalar.
+// yamlQuoted returns a string as a double-quoted scalar.
 func yamlQuoted(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s)
 	return `"` + escape(s, "") + `"`

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// texts draws strings of what is hard to write: control characters, noncharacters, bidirectional
-// controls, surrogates and other bytes that are not UTF-8, and what YAML gives a meaning.
+// texts generates strings that are hard to encode: control characters, noncharacters,
+// bidirectional controls, surrogates, invalid UTF-8 and YAML syntax.
 func texts() *rapid.Generator[string] {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{
@@ -33,7 +33,7 @@ func texts() *rapid.Generator[string] {
 	})
 }
 
-// trees draws objects with such strings as keys and values.
+// trees generates objects with such keys and values.
 func trees() *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		return map[string]any{
@@ -56,7 +56,7 @@ func asJSON(t *rapid.T, v any) (out any) {
 	return out
 }
 
-// onlyShown fails if a text has something that a terminal would obey.
+// onlyShown fails if text contains characters that a terminal would interpret.
 func onlyShown(t *rapid.T, text string) {
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !shown(r) && r != '\n' }) {
 		t.Fatalf("raw in %q", text)

@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	errTooLarge  = errors.New("it is too large")
-	errIrregular = errors.New("it is not a regular file")
-	errDirectory = errors.New("it is a directory")
+	errTooLarge  = errors.New("file is too large")
+	errIrregular = errors.New("not a regular file")
+	errDirectory = errors.New("is a directory")
 )
 
-// readFile reads a regular file of up to limit bytes. Anything else is refused, because a pipe
-// may never end its wait, and a device never its content.
+// readFile reads a regular file of up to limit bytes. It rejects pipes and devices, which
+// may block or never end.
 func readFile(path string, limit int64) ([]byte, error) {
-	// A pipe without a writer is opened at once, and then refused.
+	// O_NONBLOCK, so that opening a pipe without a writer does not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) {
 		return nil, errIrregular // a socket
@@ -36,7 +36,7 @@ func readFile(path string, limit int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, errIrregular
 	}
-	// It may grow meanwhile.
+	// The file may have grown since Stat.
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if int64(len(content)) > limit {
 		return nil, errTooLarge
@@ -44,8 +44,9 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return content, err
 }
 
-// readable returns why a kubeconfig cannot be read. A pipe, which a shell makes of <(command), is
-// fine and not opened: its content can be read once. The null device is an empty kubeconfig.
+// readable returns an error if a kubeconfig cannot be read. It accepts a pipe, as from
+// <(command), without opening it, because a pipe can be read only once. The null device is
+// an empty kubeconfig.
 func readable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -65,9 +66,8 @@ func readable(path string) error {
 	return f.Close()
 }
 
-// interruptible calls a function that cannot be interrupted itself, such as one that reads or parses
-// a file, and returns its result, or the context's error as soon as that ends. The function then
-// goes on until it returns, or the process ends.
+// interruptible runs a function that does not take a context. It returns early with ctx's
+// error if ctx ends; the function then keeps running in the background.
 func interruptible[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T

@@ -12,8 +12,8 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// TestC20_ASeedThatIsNoFileIsRefused has a FIFO, which would be waited for, and a device,
-// which would be read for ever.
+// TestC20_ASeedThatIsNoFileIsRefused uses a FIFO, which would block, and a device, which
+// never ends.
 func TestC20_ASeedThatIsNoFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo.yaml")
@@ -29,7 +29,7 @@ func TestC20_ASeedThatIsNoFileIsRefused(t *testing.T) {
 		defer l.Close()
 	}
 	for _, path := range []string{fifo, dir, zero, filepath.Dir(zero), "/dev/zero", socket} {
-		if r := call(t.Context(), "apiserver", "--seed", path); r.code != exitUsage || !strings.Contains(r.err, "is not a regular file") {
+		if r := call(t.Context(), "apiserver", "--seed", path); r.code != exitUsage || !strings.Contains(r.err, "not a regular file") {
 			t.Errorf("%s: %v", path, r)
 		}
 	}
@@ -50,12 +50,12 @@ func TestC20_SeedsHaveALimit(t *testing.T) {
 	if err := os.Truncate(large, seedLimit+1); err != nil {
 		t.Fatal(err)
 	}
-	if r := call(t.Context(), "apiserver", "--seed", large); r.code != exitUsage || !strings.Contains(r.err, "have more than 64.0 MiB together") {
+	if r := call(t.Context(), "apiserver", "--seed", large); r.code != exitUsage || !strings.Contains(r.err, "exceed 64.0 MiB in total") {
 		t.Error(r)
 	}
 }
 
-// TestC20_OneSignalEndsEveryCommand has each command wait for something that never comes.
+// TestC20_OneSignalEndsEveryCommand interrupts each command while it waits.
 func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Stall, Resource: "pods"}); err != nil {
@@ -69,8 +69,8 @@ func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
 		args, wait string // until this is on standard output or error
 		code       int
 	}{
-		{"watch pods --kubeconfig " + kubeconfig, "still waiting for the list", exitDone},
-		{"watch pods --once --kubeconfig " + kubeconfig, "still waiting for the list", exitFailed},
+		{"watch pods --kubeconfig " + kubeconfig, "still waiting to list", exitDone},
+		{"watch pods --once --kubeconfig " + kubeconfig, "still waiting to list", exitFailed},
 		{"doctor pods --kubeconfig " + kubeconfig, "still examining", exitFailed},
 		{"mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "Serving", exitDone},
 		{"apiserver", "Serving", exitDone},
@@ -104,7 +104,7 @@ func TestAllCommandsReportOutputThatIsLost(t *testing.T) {
 	_, kubeconfig := serve(t, apiserver.Options{})
 	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "demo --objects 10"} {
 		var errs strings.Builder
-		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, &errs); code != exitFailed || !strings.HasSuffix(errs.String(), "tarn: the output cannot be written: no space left on device\n") {
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), full, &errs); code != exitFailed || !strings.HasSuffix(errs.String(), "tarn: cannot write output: no space left on device\n") {
 			t.Errorf("%s: exit %d, %s", args, code, errs.String())
 		}
 	}

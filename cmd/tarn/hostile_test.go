@@ -23,12 +23,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// hostile has what a terminal obeys, and what YAML and JSON cannot hold as it is: escape
-// sequences with ESC and with U+009B, DEL, bidirectional controls, a byte order mark, a
-// noncharacter, line ends.
+// hostile contains characters that a terminal interprets or that YAML and JSON must escape:
+// escape sequences with ESC and U+009B, DEL, bidirectional controls, a byte order mark, a
+// noncharacter and line ends.
 const hostile = "\x1b]0;title\a\x1b[2J\x1b[35m\u009b2J\x7f\u202edrow\u2066\u200f\u2028\ufeff\ufffe\U000e0001\r\nnext\tcell"
 
-// refuseRaw fails if text has something that a terminal obeys.
+// refuseRaw fails if text contains characters that a terminal would interpret.
 func refuseRaw(t *testing.T, what, text string) {
 	t.Helper()
 	for i, r := range text {
@@ -209,7 +209,7 @@ func TestC23_NoFormObeysAnything(t *testing.T) {
 			hostile:  []any{value, map[string]any{"name": value}},
 		}}
 	}
-	all := []happening{
+	all := []objectChange{
 		{res: res, key: key, kind: object.Added, initial: true, obj: tree("a")},
 		{res: res, key: key, kind: object.Added, obj: tree(hostile)},
 		{res: res, key: key, kind: object.Updated, old: tree("a"), obj: tree(hostile)},
@@ -250,7 +250,7 @@ func TestC23_NoFormObeysAnything(t *testing.T) {
 	frame := demoFrame{mirrors: []demoRow{row}, news: []demoChange{{object.Added, hostile}}, fullest: hostile}
 	v.say("%s", hostile)
 	v.draw(frame)
-	v.tell(comparison{err: errors.New(hostile)})
+	v.printComparison(comparison{err: errors.New(hostile)})
 	for _, line := range v.block(frame, 1, 1000) {
 		out.WriteString(line.text + "\n")
 	}

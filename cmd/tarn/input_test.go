@@ -10,8 +10,8 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// TestBadInputIsOneClearSentence runs the built command with what is wrong. Mistakes in
-// the call end with 2, failures with 1.
+// TestBadInputIsOneClearSentence runs the built command with invalid input. Usage errors
+// exit with 2, failures with 1.
 func TestBadInputIsOneClearSentence(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -110,7 +110,7 @@ func TestOutputThatCannotBeWrittenIsSaid(t *testing.T) {
 		if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitFailed {
 			t.Errorf("%v: %v", args, err)
 		}
-		if !strings.HasSuffix(errs.String(), "tarn: the output cannot be written: no space left on device\n") {
+		if !strings.HasSuffix(errs.String(), "tarn: cannot write output: no space left on device\n") {
 			t.Errorf("%v: %q", args, errs.String())
 		}
 	}

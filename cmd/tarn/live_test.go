@@ -21,7 +21,7 @@ type transcript struct {
 	more  chan struct{} // closed at the next change
 }
 
-// listen reads until the end.
+// listen reads until EOF.
 func listen(r io.Reader) *transcript {
 	tr := &transcript{more: make(chan struct{})}
 	go func() {
@@ -48,13 +48,13 @@ func (tr *transcript) String() string {
 	return tr.text.String()
 }
 
-// count waits until text has come n times.
+// count waits until text has appeared n times.
 func (tr *transcript) count(t *testing.T, text string, n int) {
 	t.Helper()
 	tr.wait(t, func(all string, _ bool) bool { return strings.Count(all, text) >= n }, text)
 }
 
-// end waits until nothing more comes, and returns everything.
+// end waits for EOF and returns everything.
 func (tr *transcript) end(t *testing.T) string {
 	t.Helper()
 	tr.wait(t, func(_ string, ended bool) bool { return ended }, "the end")
@@ -82,8 +82,8 @@ func (tr *transcript) wait(t *testing.T, done func(all string, ended bool) bool,
 	}
 }
 
-// almostLate is when the tests are about to run out of time. Until then a test waits, however
-// busy the machine is; after it, it could not say any more what it waits for.
+// almostLate fires shortly before the test deadline. Until then a test keeps waiting,
+// however busy the machine is.
 func almostLate(t *testing.T) <-chan time.Time {
 	deadline, ok := t.Deadline()
 	if !ok {
@@ -92,7 +92,7 @@ func almostLate(t *testing.T) <-chan time.Time {
 	return time.After(time.Until(deadline) - 5*time.Second)
 }
 
-// eventually looks until a condition holds that nothing announces.
+// eventually polls until a condition holds.
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -107,7 +107,7 @@ func eventually(t *testing.T, holds func() bool) {
 	}
 }
 
-// live is a command that runs.
+// live is a running command.
 type live struct {
 	*exec.Cmd
 	out, err *transcript
@@ -143,7 +143,7 @@ func startTerminal(t *testing.T, cmd *exec.Cmd) (*live, *os.File) {
 	return &live{cmd, out, out}, terminal
 }
 
-// interrupt sends what Ctrl-C sends, and returns how the command ended.
+// interrupt sends SIGINT and returns the result.
 func (l *live) interrupt(t *testing.T) result {
 	t.Helper()
 	if err := l.Process.Signal(syscall.SIGINT); err != nil {
@@ -152,11 +152,11 @@ func (l *live) interrupt(t *testing.T) result {
 	return l.finish(t)
 }
 
-// finish waits for the end.
+// finish waits for the command to exit.
 func (l *live) finish(t *testing.T) result {
 	t.Helper()
 	r := result{out: l.out.end(t), err: l.err.end(t)}
-	l.Wait() // the status tells
+	l.Wait() // the status is checked
 	r.code = l.ProcessState.ExitCode()
 	return r
 }

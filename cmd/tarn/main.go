@@ -1,5 +1,5 @@
-// Command tarn shows what a Kubernetes API's resources are doing: it watches them, mirrors
-// them, tells why they cannot be watched, and serves an API of its own to try things on.
+// Command tarn watches and mirrors the resources of a Kubernetes API, diagnoses why they
+// cannot be watched, and serves an API of its own for experiments.
 package main
 
 import (
@@ -16,11 +16,12 @@ import (
 )
 
 func main() {
-	// What client-go and net/http log by themselves is in our errors, where it is escaped.
+	// Our errors already contain, escaped, what client-go and net/http would log.
 	klog.SetLogger(logr.Discard())
 	log.SetOutput(io.Discard)
-	// The first signal ends the command in order. One that comes much later ends the
-	// process; one that comes at once is the same one, sent to the process and its group.
+	// The first signal shuts down cleanly, a later one kills the process. A second signal
+	// within a second is ignored: it is usually the same one, delivered to both the process
+	// and its group.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -19,9 +19,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// scratch is a folder for the whole run of tests, which holds the built command.
+// scratch is a directory for the built command, shared by all tests.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// built builds the command, once, when the first test wants it.
+// built builds the command once, on first use.
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "tarn")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
@@ -59,7 +59,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// result is how a command ended.
+// result is the outcome of a command.
 type result struct {
 	out, err string
 	code     int
@@ -90,8 +90,7 @@ func call(ctx context.Context, args ...string) result {
 	return result{out.String(), unhurried(errs.String()), code}
 }
 
-// unhurried returns standard error without the notices of commands that take long, which
-// depends on the machine.
+// unhurried removes the notices of slow commands, which depend on the machine.
 func unhurried(text string) (kept string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "tarn: still ") {
@@ -101,8 +100,8 @@ func unhurried(text string) (kept string) {
 	return kept
 }
 
-// golden compares text with a file, or writes the file with -update. Each pair of
-// replace stands for something that differs from run to run.
+// golden compares text with a golden file, or writes it with -update. replace holds pairs
+// for values that differ between runs.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)

@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// hidden stands for what is not shown. It says nothing of the length.
+	// hidden replaces secret values. Its length is independent of theirs.
 	hidden = "********"
 
 	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 )
 
-// isSecret reports whether an object of the resource, or one that says so itself, is a
-// Secret.
+// isSecret reports whether the resource or the object's own kind is Secret.
 func isSecret(res object.Resource, obj *unstructured.Unstructured) bool {
 	return res.Group == "" && (res.Resource == "secrets" || res.Kind == "Secret") ||
 		obj != nil && obj.GetKind() == "Secret" && obj.GetAPIVersion() == "v1"
 }
 
-// mask returns the object with the contents of a Secret hidden: the values of data and
-// stringData, and the annotation in which kubectl keeps a copy of them. Everything else
-// is returned as it is. The object is never written to, since a mirror shares it.
+// mask returns a copy of a Secret without its contents: the values of data and stringData,
+// and kubectl's last-applied annotation. Other objects are returned unchanged. obj itself
+// is not modified, since the mirror shares it.
 func mask(res object.Resource, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	if obj == nil || !isSecret(res, obj) {
 		return obj
@@ -48,7 +47,8 @@ func mask(res object.Resource, obj *unstructured.Unstructured) *unstructured.Uns
 	return &unstructured.Unstructured{Object: out}
 }
 
-// hide replaces the values of a map, whose keys may be seen, and anything else whole.
+// hide replaces the values of a map but keeps its keys. Any other value is replaced as a
+// whole.
 func hide(value any) any {
 	fields, ok := value.(map[string]any)
 	if !ok {
@@ -61,7 +61,7 @@ func hide(value any) any {
 	return out
 }
 
-// secretPath reports whether the value of a Secret at a path is one that mask hides.
+// secretPath reports whether mask hides the value at a path.
 func secretPath(path []string) bool {
 	switch {
 	case len(path) == 0:

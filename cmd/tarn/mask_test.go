@@ -20,7 +20,7 @@ func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
 	unlabelled := new.DeepCopy() // as the items of a list are
 	delete(unlabelled.Object, "kind")
 	delete(unlabelled.Object, "apiVersion")
-	all := []happening{
+	all := []objectChange{
 		{res: secrets, key: key, kind: object.Added, initial: true, obj: old},
 		{res: secrets, key: key, kind: object.Updated, old: old, obj: new},
 		{res: secrets, key: key, kind: object.Updated, old: added, obj: new},

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// meter is a transport that notes how answers come.
+// meter is a transport that measures responses.
 type meter struct {
 	next http.RoundTripper
 
@@ -16,16 +16,15 @@ type meter struct {
 	seen traffic
 }
 
-// traffic is what a meter has seen since it was last read.
+// traffic is what a meter measured since it was last read.
 type traffic struct {
-	proto string // of the last answer, such as "HTTP/2.0"
+	proto string // protocol of the last response, such as "HTTP/2.0"
 	tls   string // its TLS version; empty without TLS
-	// bytes is the length of the bodies as they came, and packed that of those that
-	// were compressed.
+	// bytes is the size of all bodies on the wire, packed that of the compressed ones.
 	bytes, packed int64
 }
 
-// take returns what was seen, and begins anew.
+// take returns the measurements and resets them.
 func (m *meter) take() traffic {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -34,7 +33,7 @@ func (m *meter) take() traffic {
 	return seen
 }
 
-// RoundTrip passes a request on.
+// RoundTrip implements [http.RoundTripper].
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := m.next.RoundTrip(req)
 	if err != nil {
@@ -50,10 +49,10 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper exposes the underlying transport to client-go.
 func (m *meter) WrappedRoundTripper() http.RoundTripper { return m.next }
 
-// CloseIdleConnections closes those of the transport below.
+// CloseIdleConnections closes those of the underlying transport.
 func (m *meter) CloseIdleConnections() {
 	if c, ok := m.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()

@@ -28,7 +28,6 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// mirrorFlags are those of tarn mirror.
 type mirrorFlags struct {
 	selectionFlags
 	listen      string
@@ -43,25 +42,25 @@ func newMirrorCommand(e *env) *cobra.Command {
 	var flags mirrorFlags
 	cmd := &cobra.Command{
 		Use:   "mirror RESOURCE...",
-		Short: "Mirror resources and answer questions about them over HTTP",
+		Short: "Mirror resources and serve them over HTTP",
 		Long: `Keep live mirrors of one or more resources in memory and serve them as JSON until
-interrupted, on this machine alone. Asking costs the cluster nothing.
+interrupted. Requests to the mirror cause no load on the cluster.
 
-Clients are not authenticated. --listen with an address that other machines reach needs
---allow-remote, and clients whose URL has a name that is not this machine's need --allow-host.
+Clients are not authenticated, so the mirror listens on loopback. Access from other machines
+needs --allow-remote, and --allow-host for the host name in their URLs.
 
-  /healthz                       whether the process is well
-  /readyz                        whether all mirrors have their state, and if not, why; with
-                                 ?live also whether changes arrive
-  /metrics                       for Prometheus
-  /v1                            the mirrors and how they do
-  /v1/RESOURCE                   objects; narrowed by ?namespace=, ?labelSelector=, and by
-                                 ?index=NAME&value=VALUE; in pages by ?limit= and ?continue=
-  /v1/RESOURCE/NAMESPACE/NAME    one object; without NAMESPACE for what has none
-  /v1/RESOURCE?values=INDEX      the values of an index and how many objects have each
+  /healthz                       whether the process is running
+  /readyz                        whether all mirrors are synced, and if not, why; with ?live
+                                 also whether they are receiving changes
+  /metrics                       Prometheus metrics
+  /v1                            the mirrors and their status
+  /v1/RESOURCE                   objects; filtered by ?namespace=, ?labelSelector= and
+                                 ?index=NAME&value=VALUE; paged by ?limit= and ?continue=
+  /v1/RESOURCE/NAMESPACE/NAME    one object; no NAMESPACE if it is cluster-scoped
+  /v1/RESOURCE?values=INDEX      the values of an index with their object counts
 
---index NAME=PATH indexes all resources by a field, --index RESOURCE:NAME=PATH one of them.
-The data of Secrets is hidden, in indexes too.`,
+--index NAME=PATH indexes all resources by a field, --index RESOURCE:NAME=PATH only one.
+The data of Secrets is hidden, also in indexes.`,
 		Example: `  tarn mirror pods deployments -A
   tarn mirror pods -A --index node=.spec.nodeName
   curl 'localhost:8484/v1/pods?index=node&value=node-7'
@@ -76,23 +75,23 @@ The data of Secrets is hidden, in indexes too.`,
 	e.addCluster(cmd)
 	flags.add(cmd, e)
 	f := cmd.Flags()
-	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to serve on; port 0 is any that is free")
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to listen on; port 0 picks a free port")
 	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
 	addHosts(f, &flags.hosts)
-	f.StringArrayVar(&flags.indexes, "index", nil, "index by a field, as `NAME=PATH` or RESOURCE:NAME=PATH")
-	f.BoolVar(&flags.compact, "compact", false, "hold objects as bytes: less memory, slower answers")
+	f.StringArrayVar(&flags.indexes, "index", nil, "index by a field: `NAME=PATH` or RESOURCE:NAME=PATH")
+	f.BoolVar(&flags.compact, "compact", false, "store objects encoded: less memory, slower reads")
 	f.BoolVar(&flags.showSecrets, "show-secrets", false, "serve the data of Secrets")
 	return cmd
 }
 
-// mirrorIndex is an index as --index asks for it.
+// mirrorIndex is a parsed --index.
 type mirrorIndex struct {
-	resource string // as the user wrote it; empty for all
+	resource string // as given by the user; empty for all
 	name     string
 	path     string
 }
 
-// parseIndex reads RESOURCE:NAME=PATH.
+// parseIndex parses [RESOURCE:]NAME=PATH.
 func parseIndex(text string) (mirrorIndex, error) {
 	left, path, ok := strings.Cut(text, "=")
 	x := mirrorIndex{name: left, path: path}
@@ -101,7 +100,7 @@ func parseIndex(text string) (mirrorIndex, error) {
 		ok = ok && resource != ""
 	}
 	if !ok || x.name == "" || x.path == "" {
-		return x, usagef("--index %q is not an index; write it as node=.spec.nodeName, or pods:node=.spec.nodeName", text)
+		return x, usagef("invalid --index %q: must be like node=.spec.nodeName or pods:node=.spec.nodeName", text)
 	}
 	if _, err := store.FieldIndex[*unstructured.Unstructured](x.path); err != nil {
 		return x, usagef("--index %q: %s", text, strings.TrimPrefix(err.Error(), "store: "))
@@ -127,7 +126,7 @@ func (f *mirrorFlags) check() ([]mirrorIndex, error) {
 	return indexes, nil
 }
 
-// runMirror mirrors and serves until the context ends.
+// runMirror mirrors and serves until ctx ends.
 func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) error {
 	indexes, err := flags.check()
 	if err != nil {
@@ -163,39 +162,40 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 		return listenError(flags.listen, err)
 	}
 	address := reachable(flags.listen, listener.Addr())
-	fmt.Fprintf(e.out, "Serving %s on http://%s; Ctrl-C ends it. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n%s",
-		strings.Join(service.names(), ", "), address, service.names()[0], elsewhere("http://"+address, flags.remote, flags.hosts))
+	fmt.Fprintf(e.out, "Serving %s on http://%s. Press Ctrl-C to stop. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n%s",
+		strings.Join(service.names(), ", "), address, service.names()[0], remoteHint("http://"+address, flags.remote, flags.hosts))
 	if err := e.out.err(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return service.run(ctx, e, listener)
 }
 
-// allowRemote is the help of the flag of that name.
-const allowRemote = "let --listen be an address that other machines reach, though clients are not authenticated"
+// allowRemote is the help text of --allow-remote.
+const allowRemote = "allow --listen on an address that other machines can reach, without authentication"
 
-// addHosts gives a command the flag --allow-host.
+// addHosts adds the flag --allow-host.
 func addHosts(flags *pflag.FlagSet, to *[]string) {
-	flags.StringSliceVar(to, "allow-host", nil, "a `name` in the URLs of clients, besides localhost and the address of --listen")
+	flags.StringSliceVar(to, "allow-host", nil, "a host `name` that clients may use, in addition to localhost and the --listen address")
 }
 
-// elsewhere returns the lines that say how other machines reach a server, if they may.
-func elsewhere(base string, remote bool, hosts []string) (text string) {
+// remoteHint returns lines about how other machines can reach the server, if that is
+// allowed.
+func remoteHint(base string, remote bool, hosts []string) (text string) {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil || !remote || !hostcheck.Loopback(u.Hostname()):
 		return ""
 	case len(hosts) == 0:
-		return "Requests from other machines are refused until --allow-host names the host of their URL.\n"
+		return "Requests from other machines are rejected unless --allow-host lists the host name in their URL.\n"
 	}
 	for _, name := range hosts {
-		text += fmt.Sprintf("Other machines reach it as %s://%s, if that name is this machine's.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
+		text += fmt.Sprintf("Other machines can use %s://%s if that name resolves to this machine.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
 	}
 	return text
 }
 
-// reachable is an address at which a listener can be asked from this machine, by a name
-// that the service trusts.
+// reachable returns an address by which this machine can reach the listener, with a host
+// that the service accepts.
 func reachable(asked string, got net.Addr) string {
 	host, _, err := net.SplitHostPort(asked)
 	tcp, ok := got.(*net.TCPAddr)
@@ -210,7 +210,7 @@ func reachable(asked string, got net.Addr) string {
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
-// newMirrorService makes a service without mirrors.
+// newMirrorService returns a service without mirrors.
 func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService, error) {
 	reg := prometheus.NewRegistry()
 	if err := errors.Join(reg.Register(collectors.NewGoCollector()), reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
@@ -223,7 +223,7 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hostcheck.Listening(flags.listen, flags.hosts)}, nil
 }
 
-// find asks the server what the named resources are, and whether they can be mirrored.
+// find resolves resource names and checks that the resources can be mirrored.
 func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire.Discovered, error) {
 	client, err := newClient(cfg, e)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 			continue
 		}
 		if m.indexes[x.name] != nil {
-			return usagef("--index %s is there twice for %s", x.name, d.Resource)
+			return usagef("--index %s is given twice for %s", x.name, d.Resource)
 		}
 		index, err := store.FieldIndex[*unstructured.Unstructured](x.path)
 		if err != nil {
@@ -272,7 +272,7 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 		opts = append(opts, tarn.Compact())
 	}
 	if !flags.showSecrets && isSecret(d.Resource, nil) {
-		// Hidden before they are held, so that no index tells them either.
+		// Hidden before objects are stored, so that indexes do not reveal the values.
 		opts = append(opts, tarn.WithTransform(tarn.NewTransform("hide secrets", func(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return mask(d.Resource, obj), nil
 		})))
@@ -285,21 +285,21 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 	return s.metrics.AddInformer(m)
 }
 
-// unused says which index is of no resource that is mirrored.
+// unused returns an error for an index on a resource that is not mirrored.
 func (s *mirrorService) unused(indexes []mirrorIndex) error {
 	for _, x := range indexes {
 		if x.resource != "" && !slices.ContainsFunc(s.mirrors, func(m *mirrored) bool { return m.called(x.resource) }) {
-			return usagef("--index %s:%s=%s is for %s, which is not mirrored; mirrored are %s", x.resource, x.name, x.path, x.resource, strings.Join(s.names(), ", "))
+			return usagef("--index %s:%s=%s: %s is not mirrored; mirrored resources: %s", x.resource, x.name, x.path, x.resource, strings.Join(s.names(), ", "))
 		}
 	}
 	return nil
 }
 
-// run serves until the context ends.
+// run serves until ctx ends.
 func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
 	srv := &http.Server{
 		Handler: s.handler(), ErrorLog: log.New(e.err, "", 0), MaxHeaderBytes: 64 << 10,
-		// A client that sends or reads nothing holds a connection, and with it a snapshot.
+		// An idle client holds a connection and with it a snapshot.
 		ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -321,7 +321,7 @@ func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) 
 		return nil
 	})
 	<-ctx.Done()
-	// Answers that are on their way get a moment; errors of closing are about those alone.
+	// Requests in flight get a second. Errors of closing concern only those.
 	moment, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer done()
 	_ = srv.Shutdown(moment)
@@ -335,7 +335,7 @@ func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) 
 	return nil
 }
 
-// follow tells on standard error when a mirror's state changes.
+// follow reports state changes of mirrors on standard error.
 func (s *mirrorService) follow(ctx context.Context, e *env) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -347,21 +347,21 @@ func (s *mirrorService) follow(ctx context.Context, e *env) error {
 		case <-tick.C:
 		}
 		for _, m := range s.status() {
-			told := m.State.String()
+			text := m.State.String()
 			if m.Cause != nil {
-				told += ": " + sentence(m.Cause)
+				text += ": " + errorText(m.Cause)
 			}
-			// While it is declared or syncing without trouble there is nothing to tell.
-			if quiet := m.Cause == nil && m.State < tarn.Live; quiet || told == last[m.Name] {
+			// Declared and syncing mirrors without failures are not reported.
+			if quiet := m.Cause == nil && m.State < tarn.Live; quiet || text == last[m.Name] {
 				continue
 			}
-			last[m.Name] = told
-			e.say("%s: %s, %s", m.Name, told, counted(m.Objects, "object"))
+			last[m.Name] = text
+			e.say("%s: %s, %s", m.Name, text, counted(m.Objects, "object"))
 		}
 	}
 }
 
-// waiting says which lists have not come. What fails is said by follow.
+// waiting names the lists that are not complete. follow reports failures.
 func (s *mirrorService) waiting() string {
 	var names []string
 	for _, m := range s.status() {
@@ -372,5 +372,5 @@ func (s *mirrorService) waiting() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "waiting for the list of " + strings.Join(names, ", ")
+	return "waiting to list " + strings.Join(names, ", ")
 }

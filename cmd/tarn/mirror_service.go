@@ -25,11 +25,11 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// mirrorService answers questions about mirrors. Every answer is of one snapshot.
+// mirrorService serves mirrors over HTTP. Each response is from one snapshot.
 //
-// It knows no credentials, so it has to be sure that who asks is on this machine: the
-// listener sees to that, and the Host of each request must be a name of this machine, or
-// one that was allowed, so that no web page can have a browser ask in its stead.
+// It does not authenticate clients, so it restricts access to this machine: it listens on
+// loopback by default, and the Host header must name this machine or an allowed host, which
+// protects against DNS rebinding by web pages.
 type mirrorService struct {
 	cluster  *tarn.Cluster
 	mirrors  []*mirrored
@@ -38,7 +38,7 @@ type mirrorService struct {
 	hosts    []string
 }
 
-// mirrored is a resource that is mirrored.
+// mirrored is a mirrored resource.
 type mirrored struct {
 	wire.Discovered
 	handle  *tarn.Handle[*unstructured.Unstructured]
@@ -46,8 +46,8 @@ type mirrored struct {
 	indexes map[string]*store.Index[*unstructured.Unstructured, string]
 }
 
-// Name is what it is called in answers and metrics: the plural, with the group where there
-// is one.
+// Name returns the plural, qualified with the group if there is one, for responses and
+// metrics.
 func (m *mirrored) Name() string {
 	if m.Group == "" {
 		return m.Resource.Resource
@@ -55,8 +55,8 @@ func (m *mirrored) Name() string {
 	return m.Resource.Resource + "." + m.Group
 }
 
-// Status implements [metrics.Informer]. Its indexes have the names that --index gave them,
-// and not their paths.
+// Status implements [metrics.Informer]. It reports indexes under their names from --index
+// instead of their paths.
 func (m *mirrored) Status() informer.Status {
 	status := m.handle.Informer().Status()
 	given := map[string][]string{}
@@ -67,14 +67,14 @@ func (m *mirrored) Status() informer.Status {
 	status.Store.Indexes = slices.Clone(status.Store.Indexes)
 	for i := range status.Store.Indexes {
 		x := &status.Store.Indexes[i]
-		if names := given[x.Name]; len(names) > 0 { // those of one path are alike
+		if names := given[x.Name]; len(names) > 0 { // indexes with the same path have the same status
 			given[x.Name], x.Name = names[1:], names[0]
 		}
 	}
 	return status
 }
 
-// called reports whether a name is one of the resource's.
+// called reports whether name refers to the resource.
 func (m *mirrored) called(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(append([]string{m.Name(), m.Resource.Resource, m.Singular, strings.ToLower(m.Kind)}, m.ShortNames...), name)
@@ -90,51 +90,51 @@ func (s *mirrorService) names() (names []string) {
 func (s *mirrorService) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", knowing(s.ready, "live"))
+	mux.HandleFunc("GET /readyz", checkQuery(s.ready, "live"))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /{$}", knowing(s.overview))
-	mux.HandleFunc("GET /v1", knowing(s.overview))
-	mux.HandleFunc("GET /v1/{resource}", knowing(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue"))
-	mux.HandleFunc("GET /v1/{resource}/{name}", knowing(s.about(s.one)))
-	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", knowing(s.about(s.one)))
+	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
+	mux.HandleFunc("GET /v1", checkQuery(s.overview))
+	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue"))
+	mux.HandleFunc("GET /v1/{resource}/{name}", checkQuery(s.about(s.one)))
+	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", checkQuery(s.about(s.one)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
-		problem(w, http.StatusNotFound, "there is nothing at %s; ask for /v1, or see tarn mirror --help", req.URL.Path)
+		problem(w, http.StatusNotFound, "no such path: %s; see /v1 or tarn mirror --help", req.URL.Path)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !hostcheck.Trusted(req.Host, s.hosts) {
-			problem(w, http.StatusForbidden, "the Host %q is not a name of this machine; start tarn mirror with --allow-host to use it", req.Host)
+			problem(w, http.StatusForbidden, "host %q is not allowed; start tarn mirror with --allow-host to allow it", req.Host)
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			problem(w, http.StatusMethodNotAllowed, "a mirror is only read: %s is not for it", req.Method)
+			problem(w, http.StatusMethodNotAllowed, "method %s not allowed: mirrors are read-only", req.Method)
 			return
 		}
 		mux.ServeHTTP(w, req)
 	})
 }
 
-// knowing refuses parameters that are not known, or not clear: an answer that leaves out
-// what was asked for looks like a right one.
-func knowing(next http.HandlerFunc, known ...string) http.HandlerFunc {
+// checkQuery rejects unknown and repeated parameters, since a response that ignores a
+// parameter would look correct.
+func checkQuery(next http.HandlerFunc, known ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		query, err := url.ParseQuery(req.URL.RawQuery)
 		if err != nil {
-			problem(w, http.StatusBadRequest, "the query cannot be read: %s", lastOf(err))
+			problem(w, http.StatusBadRequest, "invalid query: %s", lastOf(err))
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(query)) {
 			switch {
 			case len(known) == 0:
-				problem(w, http.StatusBadRequest, "%s takes no parameters, and was given %q", req.URL.Path, name)
+				problem(w, http.StatusBadRequest, "%s takes no parameters, got %q", req.URL.Path, name)
 				return
 			case !slices.Contains(known, name):
-				problem(w, http.StatusBadRequest, "there is no parameter %q; known are %s", name, strings.Join(known, ", "))
+				problem(w, http.StatusBadRequest, "unknown parameter %q: must be one of %s", name, strings.Join(known, ", "))
 				return
 			case len(query[name]) > 1:
-				problem(w, http.StatusBadRequest, "the parameter %s is there more than once", name)
+				problem(w, http.StatusBadRequest, "parameter %s is given more than once", name)
 				return
 			}
 		}
@@ -142,7 +142,7 @@ func knowing(next http.HandlerFunc, known ...string) http.HandlerFunc {
 	}
 }
 
-// ready tells whether all mirrors have their state.
+// ready reports whether all mirrors are synced.
 func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 	code, body := http.StatusOK, ""
 	for _, m := range s.status() {
@@ -151,14 +151,14 @@ func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
 		}
 		body += fmt.Sprintf("%s: %s, %s", m.Name, m.State, counted(m.Objects, "object"))
 		if m.Cause != nil {
-			body += ": " + plain(sentence(m.Cause))
+			body += ": " + plain(errorText(m.Cause))
 		}
 		body += "\n"
 	}
 	text(w, code, body)
 }
 
-// status tells how each mirror does, by the name that it has here.
+// status returns the status of each mirror under its resource name.
 func (s *mirrorService) status() (all []tarn.MirrorStatus) {
 	for _, m := range s.mirrors {
 		status := m.handle.Status()
@@ -168,7 +168,7 @@ func (s *mirrorService) status() (all []tarn.MirrorStatus) {
 	return all
 }
 
-// mirrorAnswer is a mirror as /v1 shows it.
+// mirrorAnswer is a mirror in the response of /v1.
 type mirrorAnswer struct {
 	Resource   string         `json:"resource"`
 	APIVersion string         `json:"apiVersion"`
@@ -191,7 +191,7 @@ func (s *mirrorService) overview(w http.ResponseWriter, _ *http.Request) {
 		}
 		snap.Release()
 		if status.Cause != nil {
-			a.Cause = sentence(status.Cause)
+			a.Cause = errorText(status.Cause)
 		}
 		for name := range m.indexes {
 			a.Indexes = append(a.Indexes, name)
@@ -202,24 +202,24 @@ func (s *mirrorService) overview(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{"mirrors": out})
 }
 
-// about finds the mirror that a request is about. One that has no state yet is not asked:
-// "not found" would be a lie.
+// about looks up the mirror of a request. It responds with 503 until the mirror is synced,
+// because 404 would be wrong.
 func (s *mirrorService) about(f func(w http.ResponseWriter, req *http.Request, m *mirrored)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		name := req.PathValue("resource")
 		i := slices.IndexFunc(s.mirrors, func(m *mirrored) bool { return m.called(name) })
 		if i < 0 {
-			problem(w, http.StatusNotFound, "%q is not mirrored; mirrored are %s", name, strings.Join(s.names(), ", "))
+			problem(w, http.StatusNotFound, "%q is not mirrored; mirrored resources: %s", name, strings.Join(s.names(), ", "))
 			return
 		}
 		m := s.mirrors[i]
 		if status := m.handle.Status(); !status.Informer.Synced {
-			why := "it is being listed"
+			why := "listing"
 			if status.Cause != nil {
-				why = sentence(status.Cause)
+				why = errorText(status.Cause)
 			}
 			w.Header().Set("Retry-After", "1")
-			problem(w, http.StatusServiceUnavailable, "the mirror of %s has no state yet: %s", m.Name(), why)
+			problem(w, http.StatusServiceUnavailable, "the mirror of %s is not synced: %s", m.Name(), why)
 			return
 		}
 		f(w, req, m)
@@ -230,49 +230,48 @@ func (s *mirrorService) one(w http.ResponseWriter, req *http.Request, m *mirrore
 	key := object.Key{Namespace: req.PathValue("namespace"), Name: req.PathValue("name")}
 	switch {
 	case m.Namespaced && key.Namespace == "":
-		problem(w, http.StatusBadRequest, "%s have namespaces: ask for /v1/%[1]s/NAMESPACE/%s, or for /v1/%[1]s?namespace=%[2]s", m.Name(), key.Name)
+		problem(w, http.StatusBadRequest, "%s is namespaced: use /v1/%[1]s/NAMESPACE/%s or /v1/%[1]s?namespace=%[2]s", m.Name(), key.Name)
 		return
 	case !m.Namespaced && key.Namespace != "":
-		problem(w, http.StatusBadRequest, "%s have no namespaces: ask for /v1/%[1]s/%s", m.Name(), key.Name)
+		problem(w, http.StatusBadRequest, "%s is cluster-scoped: use /v1/%[1]s/%s", m.Name(), key.Name)
 		return
 	}
 	obj, ok := m.handle.Get(key)
 	if !ok {
-		problem(w, http.StatusNotFound, "there is no %s %s", m.Singular, key)
+		problem(w, http.StatusNotFound, "%s %s not found", m.Singular, key)
 		return
 	}
 	answer(w, obj.Object)
 }
 
-// list answers with objects, one after the other, so that a long answer is never held
-// whole.
+// list streams the objects, so that a long response is never buffered completely.
 func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirrored) {
 	query := req.URL.Query()
 	snap := m.handle.Snapshot()
 	defer snap.Release()
 	switch {
 	case query.Has("values") && len(query) > 1:
-		problem(w, http.StatusBadRequest, "values is of all objects, and cannot be narrowed by other parameters")
+		problem(w, http.StatusBadRequest, "values covers all objects and cannot be combined with other parameters")
 		return
 	case query.Has("values"):
 		m.values(w, snap, query.Get("values"))
 		return
 	case query.Has("value") != (query.Get("index") != ""):
-		problem(w, http.StatusBadRequest, "index and value belong together: ask for ?index=NAME&value=VALUE")
+		problem(w, http.StatusBadRequest, "index and value must be used together: ?index=NAME&value=VALUE")
 		return
 	}
 	limit, after := 0, object.Key{}
 	var err error
 	if text := query.Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-			problem(w, http.StatusBadRequest, "limit=%s is not a number of objects", text)
+			problem(w, http.StatusBadRequest, "limit=%s is not a valid number of objects", text)
 			return
 		}
 	}
 	if text := query.Get("continue"); text != "" {
 		after, err = object.Parse(text)
 		if err != nil || m.Namespaced != (after.Namespace != "") {
-			problem(w, http.StatusBadRequest, "continue=%s is not where a page of %s ended; use what the answer before had as continue", text, m.Name())
+			problem(w, http.StatusBadRequest, "invalid continue=%s for %s; use the value from the previous response", text, m.Name())
 			return
 		}
 	}
@@ -296,7 +295,7 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 			_, err = io.WriteString(w, data)
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+			panic(http.ErrAbortHandler) // a partial response must not look complete
 		}
 		n, last = n+1, keyOf(obj)
 	}
@@ -304,26 +303,25 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 	if more {
 		end += `,"continue":` + jsonString(last.String())
 	}
-	io.WriteString(w, end+"}\n") // who is gone needs no end
+	io.WriteString(w, end+"}\n") // fails only if the client disconnected
 }
 
 func keyOf(obj *unstructured.Unstructured) object.Key {
 	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// choose returns the objects that a query asks for, in the order of their keys, from the
-// one after a key on.
+// choose returns the selected objects in key order, starting after a key.
 func (m *mirrored) choose(snap store.Snapshot[*unstructured.Unstructured], namespace, selector, index, value string, after object.Key) (iter.Seq[*unstructured.Unstructured], error) {
 	match, err := labels.Parse(selector)
 	if err != nil {
-		return nil, fmt.Errorf("the label selector %q is wrong: %w", selector, err)
+		return nil, fmt.Errorf("invalid label selector %q: %w", selector, err)
 	}
 	var objs iter.Seq[*unstructured.Unstructured]
 	switch {
 	case index != "":
 		x := m.indexes[index]
 		if x == nil {
-			return nil, fmt.Errorf("%s have no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), index)
+			return nil, fmt.Errorf("%s has no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), index)
 		}
 		objs = ordered(x.Get(snap, value))
 	case !match.Empty():
@@ -345,16 +343,16 @@ func (m *mirrored) choose(snap store.Snapshot[*unstructured.Unstructured], names
 	}, nil
 }
 
-// ordered sorts objects by their keys: what an index yields has no order.
+// ordered sorts objects by key, since index lookups are unordered.
 func ordered(objs iter.Seq[*unstructured.Unstructured]) iter.Seq[*unstructured.Unstructured] {
 	return slices.Values(slices.SortedFunc(objs, func(a, b *unstructured.Unstructured) int { return keyOf(a).Compare(keyOf(b)) }))
 }
 
-// values answers with the values of an index.
+// values responds with the values of an index.
 func (m *mirrored) values(w http.ResponseWriter, snap store.Snapshot[*unstructured.Unstructured], name string) {
 	x := m.indexes[name]
 	if x == nil {
-		problem(w, http.StatusBadRequest, "%s have no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), name)
+		problem(w, http.StatusBadRequest, "%s has no index %q; start tarn mirror with --index %[2]s=PATH", m.Name(), name)
 		return
 	}
 	counts := map[string]int{}
@@ -367,22 +365,22 @@ func (m *mirrored) values(w http.ResponseWriter, snap store.Snapshot[*unstructur
 func text(w http.ResponseWriter, code int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	io.WriteString(w, body) // who is gone needs no answer
+	io.WriteString(w, body) // fails only if the client disconnected
 }
 
 func answer(w http.ResponseWriter, v any) {
 	data, err := jsonText(v)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, "the answer cannot be encoded: %s", err)
+		problem(w, http.StatusInternalServerError, "cannot encode the response: %s", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	io.WriteString(w, data+"\n") // a client that left needs no answer
+	io.WriteString(w, data+"\n") // fails only if the client disconnected
 }
 
-// problem answers with an error.
+// problem responds with an error.
 func problem(w http.ResponseWriter, code int, format string, args ...any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	io.WriteString(w, `{"error":`+jsonString(fmt.Sprintf(format, args...))+"}\n") // a client that left needs no answer
+	io.WriteString(w, `{"error":`+jsonString(fmt.Sprintf(format, args...))+"}\n") // fails only if the client disconnected
 }

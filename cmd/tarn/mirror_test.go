@@ -15,12 +15,12 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// mirrorOf runs tarn mirror on a server, and returns its address.
+// mirrorOf runs tarn mirror and returns its address.
 func mirrorOf(t *testing.T, kubeconfig string, args ...string) (*session, string) {
 	t.Helper()
 	b := inBackground(t, append([]string{"mirror", "--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"}, args...)...)
 	_, rest, _ := strings.Cut(b.out.until(t, "/v1/", b.ended), " on ")
-	address, _, _ := strings.Cut(rest, ";")
+	address, _, _ := strings.Cut(rest, ". ")
 	return b, address
 }
 
@@ -44,7 +44,7 @@ func ask(t *testing.T, method, url, host string) (code int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// listed returns the names of the objects of an answer, and where it is to be continued.
+// listed returns the object names and the continue value of a response.
 func listed(t *testing.T, address, query string) (names []string, next string) {
 	t.Helper()
 	code, body := ask(t, http.MethodGet, address+"/v1/"+query, "")
@@ -64,7 +64,7 @@ func listed(t *testing.T, address, query string) (names []string, next string) {
 	return names, list.Continue
 }
 
-// isProblem reports whether an answer is an error in JSON.
+// isProblem reports whether a response is a JSON error.
 func isProblem(body string) bool {
 	var p struct{ Error string }
 	return json.Unmarshal([]byte(body), &p) == nil && p.Error != ""
@@ -162,7 +162,7 @@ func TestMirrorAnswersByKeyNamespaceSelectorAndIndex(t *testing.T) {
 		t.Errorf("%v: %s", err, one)
 	}
 
-	// A mirror that lost its server says so, and goes on answering.
+	// A mirror that lost its server reports it and keeps serving.
 	server.RefuseConnections(true)
 	server.Cut("pods")
 	b.err.until(t, "pods: stale", b.ended)

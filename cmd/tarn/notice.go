@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// noticeAfter is how long the command may be silent.
+// noticeAfter is the interval after which a command that waits reports what it waits for.
 const noticeAfter = 2 * time.Second
 
-// notice says what the command is busy with if that takes longer than [noticeAfter], and says it
-// again when it becomes something else. busy is called by another goroutine and returns an empty
-// text if there is nothing to say; say writes a line. Nothing is said after end has returned; it may
-// be called more than once.
+// notice reports what the command is doing if it takes longer than [noticeAfter], and again
+// when that changes. busy is called from another goroutine and returns "" if there is
+// nothing to report; say prints a line. Nothing is printed after end returns. end may be
+// called more than once.
 func notice(say func(format string, args ...any), busy func() string) (end func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -38,13 +38,13 @@ func notice(say func(format string, args ...any), busy func() string) (end func(
 	})
 }
 
-// busy says on standard error what the command is busy with, see [notice].
+// busy is notice with a fixed text on standard error.
 func (e *env) busy(format string, args ...any) (end func()) {
 	text := fmt.Sprintf(format, args...)
 	return notice(e.say, func() string { return text })
 }
 
-// say writes a line to standard error.
+// say prints a line on standard error.
 func (e *env) say(format string, args ...any) {
 	fmt.Fprintln(e.err, plain(fmt.Sprintf(format, args...)))
 }

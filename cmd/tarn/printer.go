@@ -9,24 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// printer is standard output or standard error. Everything that the command prints goes
-// through one, because names, messages and contents come from the cluster, from files and
-// from the command line: Write escapes what a terminal would obey. Only a [page] carries
-// escape sequences to the terminal, and only those of this file. All methods may be called
-// from any goroutine.
+// printer writes to standard output or standard error. All output goes through it, because
+// names, messages and contents come from the cluster, from files and from the command line:
+// Write escapes characters that a terminal would interpret. Only a [page] can contain
+// escape sequences, and only those of this file. All methods may be called from any
+// goroutine.
 //
-// Rejected: escaping where each value is printed. The one place that forgets is the hole.
+// Rejected: escaping wherever a value is printed. A single forgotten place would be a hole.
 type printer struct {
 	to io.Writer
 
-	mu     sync.Mutex // guards failed, and writing
-	failed error      // of the first write that failed
+	mu     sync.Mutex // guards failed and writes
+	failed error      // error of the first failed write
 }
 
-// newPrinter returns a printer to a stream.
 func newPrinter(to io.Writer) *printer { return &printer{to: to} }
 
-// Write escapes and writes text. Newlines and tabs are kept.
+// Write escapes and writes text. It keeps newlines and tabs.
 func (p *printer) Write(text []byte) (int, error) {
 	if err := p.raw(escape(string(text), "\n\t")); err != nil {
 		return 0, err
@@ -34,7 +33,7 @@ func (p *printer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// show writes a page with a single write, so that nothing flickers.
+// show writes a page with a single write, to avoid flicker.
 func (p *printer) show(pg *page) error { return p.raw(pg.String()) }
 
 func (p *printer) raw(text string) error {
@@ -47,20 +46,20 @@ func (p *printer) raw(text string) error {
 	return err
 }
 
-// err returns why output was lost, in a sentence, or nil if none was.
+// err returns an error if output was lost.
 func (p *printer) err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed == nil {
 		return nil
 	}
-	return fmt.Errorf("the output cannot be written: %s", reason(p.failed))
+	return fmt.Errorf("cannot write output: %s", reason(p.failed))
 }
 
-// paint is whether styles are wanted.
+// paint enables styles.
 type paint bool
 
-// style is a text style of a terminal.
+// style is a terminal text style.
 type style string
 
 const (
@@ -73,32 +72,31 @@ const (
 	cyan    style = "36"
 )
 
-// control is an escape sequence that moves the cursor or clears a part of the screen.
+// control is an escape sequence that moves the cursor or clears part of the screen.
 type control string
 
 const (
-	clearLine  control = "\r\x1b[K" // and go to its start
+	clearLine  control = "\r\x1b[K" // and return to its start
 	clearRight control = "\x1b[K"
 	clearBelow control = "\x1b[J"
 )
 
-// up moves the cursor to the start of the line n lines above.
+// up moves the cursor to the start of the line n lines up.
 func up(n int) control { return control(fmt.Sprintf("\r\x1b[%dA", n)) }
 
-// page is text for a [printer] with styles and controls. Text that is added is escaped.
-// A page belongs to one goroutine.
+// page is text with styles and controls for a [printer]. Added text is escaped. A page
+// belongs to one goroutine.
 type page struct {
 	paint paint
 	text  strings.Builder
 }
 
-// put adds text, whose newlines are kept.
+// put adds text and keeps newlines.
 func (p *page) put(text string) { p.text.WriteString(escape(text, "\n")) }
 
-// putf adds formatted text.
 func (p *page) putf(format string, args ...any) { p.put(fmt.Sprintf(format, args...)) }
 
-// in adds text in a style, which ends with the text.
+// in adds text in a style.
 func (p *page) in(s style, text string) {
 	if !p.paint || s == regular || text == "" {
 		p.put(text)
@@ -109,23 +107,20 @@ func (p *page) in(s style, text string) {
 	p.text.WriteString("\x1b[0m")
 }
 
-// control adds a control.
 func (p *page) control(c control) { p.text.WriteString(string(c)) }
 
-// add adds another page.
 func (p *page) add(other *page) { p.text.WriteString(other.String()) }
 
-// String returns what is written.
+// String returns the page with its escape sequences.
 func (p *page) String() string { return p.text.String() }
 
-// shown reports whether a terminal shows a character as text: it does not obey it, as it
-// does control characters, and it is neither invisible nor does it reorder others, as the
-// bidirectional controls do.
+// shown reports whether a terminal displays a character. It is false for control, invisible
+// and bidirectional formatting characters.
 func shown(r rune) bool { return unicode.IsGraphic(r) }
 
-// escape replaces every character that is not shown, except those to keep, by an escape
-// sequence of Go: \x1b, \u202e. Bytes that are not UTF-8 become \x and two digits. Double-quoted
-// scalars of YAML have the same sequences.
+// escape replaces characters that are not shown, except those in keep, by Go escape
+// sequences such as \x1b and \u202e. Invalid UTF-8 bytes become \x and two digits. The
+// sequences are also valid in double-quoted YAML scalars.
 func escape(text, keep string) string {
 	return escapeWith(text, keep, func(b *strings.Builder, r rune, raw string) {
 		switch {
@@ -139,11 +134,11 @@ func escape(text, keep string) string {
 	})
 }
 
-// escapeWith replaces every character that is not shown, except those to keep, by what put
-// writes for it. put gets the bytes as well, which tell a byte that is not UTF-8.
+// escapeWith calls put for each character that is not shown and not in keep. raw holds its
+// bytes, to recognize invalid UTF-8.
 func escapeWith(text, keep string, put func(b *strings.Builder, r rune, raw string)) string {
 	var b strings.Builder
-	done := 0 // what is before it is written
+	done := 0 // everything before is written
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		if r == utf8.RuneError && n == 1 || !shown(r) && !strings.ContainsRune(keep, r) {
@@ -160,14 +155,14 @@ func escapeWith(text, keep string, put func(b *strings.Builder, r rune, raw stri
 	return b.String()
 }
 
-// plain returns text as one line with everything escaped that a terminal would obey.
+// plain returns text as one escaped line.
 func plain(text string) string {
 	return escape(spaced.Replace(text), "")
 }
 
 var spaced = strings.NewReplacer("\n", " ", "\t", " ", "\r", " ")
 
-// cut shortens text to a number of characters.
+// cut shortens text to n characters.
 func cut(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {

@@ -8,28 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// renderer turns what happened into text. It is used by one goroutine at a time. Its error
-// names the objects that could not be rendered; all others are.
+// renderer formats changes. It is used by one goroutine at a time. Its error names the
+// objects that could not be rendered; all others are.
 type renderer interface {
-	render(into *page, all []happening) error
+	render(into *page, all []objectChange) error
 }
 
-// outputs are the names of the forms.
+// outputs lists the values of --output.
 var outputs = []string{"table", "jsonl", "yaml", "diff"}
 
-// rendering says how objects are shown.
+// rendering holds the output options.
 type rendering struct {
 	output      string
 	showSecrets bool
 
 	// For tables.
 	once, namespaces bool
-	resources        []string // the names to tell apart; none if there is one alone
-	// For differences.
+	resources        []string // resources to distinguish; none if there is only one
+	// For diffs.
 	noise bool
 }
 
-// renderer returns what makes that form.
+// renderer returns the renderer for the output format.
 func (r rendering) renderer() (renderer, error) {
 	switch r.output {
 	case "table":
@@ -41,21 +41,21 @@ func (r rendering) renderer() (renderer, error) {
 	case "diff":
 		return fieldEdits{r}, nil
 	}
-	return nil, usagef("there is no output %q; it is %s", r.output, strings.Join(outputs, ", "))
+	return nil, usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
 }
 
-// visible returns the object as it may be shown.
-func (r rendering) visible(h happening) *unstructured.Unstructured {
+// visible returns the object without hidden fields.
+func (r rendering) visible(h objectChange) *unstructured.Unstructured {
 	if r.showSecrets {
 		return h.obj
 	}
 	return mask(h.res, h.obj)
 }
 
-// jsonLines is one JSON object a line.
+// jsonLines renders one JSON object per line.
 type jsonLines struct{ rendering }
 
-// jsonLine has the fields of a watch event of the API first.
+// jsonLine starts with the fields of an API watch event.
 type jsonLine struct {
 	Type    string         `json:"type"`
 	Object  map[string]any `json:"object"`
@@ -63,9 +63,9 @@ type jsonLine struct {
 	Unseen  bool           `json:"finalStateUnknown,omitempty"`
 }
 
-func (j jsonLines) render(into *page, all []happening) (failed error) {
+func (j jsonLines) render(into *page, all []objectChange) (failed error) {
 	for _, h := range all {
-		line, err := jsonText(jsonLine{Type: h.word(), Object: j.visible(h).Object, Initial: h.initial, Unseen: h.unseen})
+		line, err := jsonText(jsonLine{Type: h.eventType(), Object: j.visible(h).Object, Initial: h.initial, Unseen: h.unseen})
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s cannot be shown as JSON: %w", h.name(), err))
 			continue
@@ -75,10 +75,10 @@ func (j jsonLines) render(into *page, all []happening) (failed error) {
 	return failed
 }
 
-// yamlDocuments is one YAML document an object, with a comment that tells what happened.
+// yamlDocuments renders one YAML document per change, with the change in a comment.
 type yamlDocuments struct{ rendering }
 
-func (y yamlDocuments) render(into *page, all []happening) (failed error) {
+func (y yamlDocuments) render(into *page, all []objectChange) (failed error) {
 	for _, h := range all {
 		text, err := yamlText(y.visible(h).Object)
 		if err != nil {
@@ -87,7 +87,7 @@ func (y yamlDocuments) render(into *page, all []happening) (failed error) {
 		}
 		into.put("---\n")
 		if !y.once {
-			note := "# " + h.word() + " " + plain(h.name())
+			note := "# " + h.eventType() + " " + plain(h.name())
 			if h.initial {
 				note = "# " + plain(h.name())
 			}

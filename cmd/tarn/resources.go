@@ -14,16 +14,16 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// resourceArgs are the arguments of a command that takes resources: at least one, each
-// of which may be several with commas between them.
+// resourceArgs requires at least one resource argument. An argument may list several,
+// separated by commas.
 func resourceArgs(cmd *cobra.Command, args []string) error {
 	if len(split(args)) == 0 {
-		return usagef("say which resources, such as %s pods; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+		return usagef("specify at least one resource, such as %s pods; see %s --help", cmd.CommandPath(), cmd.CommandPath())
 	}
 	return nil
 }
 
-// split takes arguments apart at their commas.
+// split splits arguments at commas.
 func split(args []string) (names []string) {
 	for _, arg := range args {
 		for name := range strings.SplitSeq(arg, ",") {
@@ -35,17 +35,16 @@ func split(args []string) (names []string) {
 	return names
 }
 
-// resolve asks the server what the named resources are, each once, in the order of the
-// names. A name is the plural, the singular, a short name or the kind, alone or with the
-// group or with version and group behind it. wire.Unstructured makes a typed resource of
-// what it returns.
+// resolve looks up resources by name through discovery, without duplicates and in the given
+// order. A name is a plural, singular, short name or kind, optionally followed by the group
+// or by version and group.
 func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
-	defer e.busy("waiting for the server %s to list its resources", client.Host())()
+	defer e.busy("waiting for discovery on %s", client.Host())()
 	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
 	var found []wire.Discovered
 	for _, name := range split(args) {
 		if resource, object, ok := strings.Cut(name, "/"); ok {
-			return nil, usagef("%q names an object: say %s --field-selector metadata.name=%s", name, resource, object)
+			return nil, usagef("%q names an object; use %s --field-selector metadata.name=%s", name, resource, object)
 		}
 		d, err := discovery.Find(ctx, name)
 		var unknown *wire.UnknownResourceError
@@ -62,11 +61,10 @@ func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) (
 	return found, nil
 }
 
-// objectMirror is a mirror of objects of any kind.
+// objectMirror is a mirror of any kind.
 type objectMirror = informer.Informer[*unstructured.Unstructured]
 
-// newMirror returns a mirror of a resource, named as people name the resource. Fields
-// that are to be dropped never become part of an object.
+// newMirror returns a mirror of a resource. Dropped fields are never decoded.
 func newMirror(client *wire.Client, res object.Resource, sel object.Selection, drop []object.FieldPath, opts informer.Options[*unstructured.Unstructured]) (*objectMirror, error) {
 	source, err := wire.For(client, wire.Unstructured(res)).Source(sel, wire.SourceOptions{Drop: drop})
 	if err != nil {
@@ -77,12 +75,12 @@ func newMirror(client *wire.Client, res object.Resource, sel object.Selection, d
 	return informer.New(source, object.Meta[*unstructured.Unstructured](), opts)
 }
 
-// watchableOnly refuses resources that the server does not let anybody list and watch.
+// watchableOnly rejects resources that do not support list and watch.
 func watchableOnly(found []wire.Discovered) error {
 	for _, d := range found {
 		for _, verb := range []string{"list", "watch"} {
 			if !slices.Contains(d.Verbs, verb) {
-				return usagef("%s cannot be watched: the server offers only %s", d, strings.Join(d.Verbs, ", "))
+				return usagef("%s cannot be watched: the server supports only %s", d, strings.Join(d.Verbs, ", "))
 			}
 		}
 	}

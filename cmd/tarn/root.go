@@ -15,25 +15,25 @@ import (
 	"golang.org/x/term"
 )
 
-// The exit statuses, the same for all subcommands.
+// Exit statuses of all subcommands.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// env is what every subcommand works with.
+// env is the environment of a subcommand.
 type env struct {
 	in       io.Reader
 	out, err *printer
 
 	cluster clusterFlags
 	verbose int
-	log     *slog.Logger // made after the flags have been read; quiet without -v
-	program string       // how this program is called, in commands to try
+	log     *slog.Logger // set after flag parsing; discards without -v
+	program string       // command to run this program, for suggestions
 }
 
-// terminal returns the descriptor of standard output if a person is looking at it.
+// terminal returns the file descriptor of standard output if it is a terminal.
 func (e *env) terminal() (fd int, ok bool) {
 	f, isFile := e.out.to.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
@@ -42,28 +42,28 @@ func (e *env) terminal() (fd int, ok bool) {
 	return int(f.Fd()), true
 }
 
-// colour reports whether the output may have colours: on a terminal that knows them, and
-// never against NO_COLOR.
+// colour reports whether output may be coloured: on a capable terminal, unless NO_COLOR is
+// set.
 func (e *env) colour() bool {
 	_, ok := e.terminal()
 	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// usageError is a mistake in how the command was called. It ends with exitUsage.
+// usageError is an error in the command line. It exits with exitUsage.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// errFound ends a command whose output has said all there is to say, with exitFailed.
+// errFound exits with exitFailed without another message.
 var errFound = errors.New("something is broken")
 
 // run runs the command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	e := &env{in: in, out: newPrinter(out), err: newPrinter(errs), log: slog.New(slog.DiscardHandler), program: programName(os.Args[0], exec.LookPath)}
 	root := newRoot(e)
-	root.SetArgs(append([]string{}, args...)) // of nil, cobra makes the process's own
+	root.SetArgs(append([]string{}, args...)) // cobra replaces nil by os.Args
 	err := root.ExecuteContext(ctx)
 	if lost := e.out.err(); lost != nil {
 		err = lost
@@ -75,31 +75,31 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	case errors.Is(err, errFound):
 		return exitFailed
 	case errors.As(err, &usage):
-		fmt.Fprintln(e.err, "tarn:", plain(sentence(err)))
+		fmt.Fprintln(e.err, "tarn:", plain(errorText(err)))
 		return exitUsage
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(e.err, "tarn: interrupted") // and no fault of the server's
+		fmt.Fprintln(e.err, "tarn: interrupted") // not a failure of the server
 		return exitFailed
 	}
-	fmt.Fprintln(e.err, "tarn:", plain(sentence(err)))
+	fmt.Fprintln(e.err, "tarn:", plain(errorText(err)))
 	return exitFailed
 }
 
 func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tarn",
-		Short: "See what a Kubernetes API's resources are doing",
-		Long: `tarn shows what a Kubernetes API's resources are doing: it watches them, mirrors them,
-reports why they cannot be watched, and serves an API of its own for experiments.
+		Short: "Watch, mirror and diagnose Kubernetes resources",
+		Long: `tarn watches and mirrors the resources of a Kubernetes API, diagnoses why they cannot be
+watched, and serves an API of its own for experiments.
 
-The exit status is 0 on success, including a view ended with Ctrl-C or SIGTERM; 2 when the
-command line is wrong: an unknown flag or an invalid value, a resource that the server does
-not have, a file or folder that does not exist; and 1 when anything else fails, or when
-tarn doctor finds something broken. Control characters in the output are escaped.`,
-		Example: `  tarn demo                      # see Tarn at work; no cluster is needed
-  tarn watch pods -A             # what happens to all pods, from now on
-  tarn watch deploy -o diff      # what changes in deployments, field by field
-  tarn doctor pods,services      # can they be watched, and how well`,
+The exit status is 0 on success, including a command stopped with Ctrl-C or SIGTERM. It is 2
+for errors in the command line: an unknown flag, an invalid value, an unknown resource, or a
+file that does not exist. It is 1 for any other failure, including a failed check of tarn
+doctor. Control characters in the output are escaped.`,
+		Example: `  tarn demo                      # run a demo; no cluster needed
+  tarn watch pods -A             # all pods and their changes
+  tarn watch deploy -o diff      # changes of deployments, field by field
+  tarn doctor pods,services      # check whether they can be watched`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -127,7 +127,7 @@ tarn doctor finds something broken. Control characters in the output are escaped
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
 	})
-	root.PersistentFlags().CountVarP(&e.verbose, "verbose", "v", "log what happens to standard error; twice for details")
+	root.PersistentFlags().CountVarP(&e.verbose, "verbose", "v", "log to standard error; twice for details")
 	root.AddCommand(
 		newDemoCommand(e),
 		newMirrorCommand(e),
@@ -141,11 +141,11 @@ tarn doctor finds something broken. Control characters in the output are escaped
 	return root
 }
 
-// newHelpCommand replaces cobra's, which takes a command that is not there for success.
+// newHelpCommand replaces cobra's help command, which exits with 0 for an unknown command.
 func newHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Help about a command",
+		Short: "Show help for a command",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
 			for _, sub := range root.Commands() {
@@ -161,9 +161,9 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			case err != nil || len(rest) > 0 && found == root:
 				return noCommand(root, args[0])
 			case len(rest) > 0:
-				return usagef("%s has no commands of its own, such as %q", found.CommandPath(), rest[0])
+				return usagef("%s has no subcommand %q", found.CommandPath(), rest[0])
 			}
-			found.InitDefaultHelpFlag() // so that it is among the flags
+			found.InitDefaultHelpFlag() // so that it is listed
 			return found.Help()
 		},
 	}
@@ -171,18 +171,18 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 
 func noCommand(root *cobra.Command, name string) error {
 	if like := root.SuggestionsFor(name); len(like) > 0 {
-		return usagef("there is no command %q; did you mean %s?", name, strings.Join(like, " or "))
+		return usagef("unknown command %q; did you mean %s?", name, strings.Join(like, " or "))
 	}
-	return usagef("there is no command %q; see tarn --help", name)
+	return usagef("unknown command %q; see tarn --help", name)
 }
 
-// throughGo runs the program without installing it.
-const throughGo = "go run ./cmd/tarn"
+// goRun runs the program without installing it.
+const goRun = "go run ./cmd/tarn"
 
-// programName says how a program that was started as arg0 is called once more.
+// programName returns the command to run a program again that was started as arg0.
 func programName(arg0 string, lookPath func(string) (string, error)) string {
 	if strings.Contains(arg0, "go-build") {
-		return throughGo // what go run makes is gone when it ends
+		return goRun // go run deletes its binary
 	}
 	if _, err := lookPath("tarn"); err == nil {
 		return "tarn"
@@ -190,7 +190,7 @@ func programName(arg0 string, lookPath func(string) (string, error)) string {
 	return shellWord(arg0)
 }
 
-// flagText says what is wrong with a flag.
+// flagText describes a flag error.
 func flagText(err error) string {
 	var (
 		unknown *pflag.NotExistError
@@ -199,26 +199,26 @@ func flagText(err error) string {
 	)
 	switch {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return "there is no flag -" + unknown.GetSpecifiedName()
+		return "unknown flag -" + unknown.GetSpecifiedName()
 	case errors.As(err, &unknown):
-		return "there is no flag --" + unknown.GetSpecifiedName()
+		return "unknown flag --" + unknown.GetSpecifiedName()
 	case errors.As(err, &missing):
-		return "the flag --" + missing.GetFlag().Name + " needs a value"
+		return "flag --" + missing.GetFlag().Name + " requires a value"
 	case errors.As(err, &invalid):
-		takes := map[string]string{"duration": "a time, such as 30s", "bool": "true or false", "int": "a whole number", "float64": "a number"}
+		takes := map[string]string{"duration": "a duration such as 30s", "bool": "true or false", "int": "an integer", "float64": "a number"}
 		flag := invalid.GetFlag()
 		if what := takes[flag.Value.Type()]; what != "" {
-			return fmt.Sprintf("--%s takes %s, and not %q", flag.Name, what, invalid.GetValue())
+			return fmt.Sprintf("--%s must be %s, got %q", flag.Name, what, invalid.GetValue())
 		}
-		return fmt.Sprintf("--%s cannot be %q: %s", flag.Name, invalid.GetValue(), lastOf(err))
+		return fmt.Sprintf("invalid value %[2]q for --%[1]s: %[3]s", flag.Name, invalid.GetValue(), lastOf(err))
 	}
 	return oneLine(err.Error())
 }
 
-// noArgs refuses arguments.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no arguments, and was given %q", cmd.CommandPath(), args[0])
+		return usagef("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -8,24 +8,23 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is where a live view is written: output and remarks, and on a terminal one line
-// below them that tells how things stand, which is redrawn in place and taken away at the
-// end. All methods may be called from any goroutine.
+// screen prints a live view: output, messages and, on a terminal, a status line below them.
+// The status line is redrawn in place and removed at the end. All methods may be called
+// from any goroutine.
 //
-// Rejected: the terminal's alternate screen. It would take away what was shown when the
-// command ends, and scrolling with it.
+// Rejected: the terminal's alternate screen. It would discard the output at the end and
+// prevent scrolling.
 type screen struct {
 	out, errs *printer
 	tty       bool
 	width     func() int
 	paint     paint
 
-	mu     sync.Mutex // guards what follows, and writing
-	line   string     // as drawn, without its style; empty if there is none
+	mu     sync.Mutex // guards line and writes
+	line   string     // as drawn, without style; empty if not drawn
 	closed bool
 }
 
-// newScreen returns a screen for the command's output.
 func newScreen(e *env) *screen {
 	s := &screen{out: e.out, errs: e.err, paint: paint(e.colour())}
 	if fd, ok := e.terminal(); ok && os.Getenv("TERM") != "dumb" {
@@ -40,7 +39,6 @@ func newScreen(e *env) *screen {
 	return s
 }
 
-// print writes output.
 func (s *screen) print(text *page) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +51,7 @@ func (s *screen) print(text *page) error {
 	return s.out.show(framed)
 }
 
-// say writes a remark, one line, to standard error.
+// say prints a one-line message on standard error.
 func (s *screen) say(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +65,7 @@ func (s *screen) say(format string, args ...any) {
 	s.draw(again)
 }
 
-// status draws the line below the output; without a terminal it does nothing.
+// status draws the status line. It does nothing without a terminal.
 func (s *screen) status(text string) {
 	if !s.tty {
 		return
@@ -87,7 +85,7 @@ func (s *screen) status(text string) {
 
 func (s *screen) blank() *page { return &page{paint: s.paint} }
 
-// erased returns a page that takes the line away. The lock must be held.
+// erased returns a page that removes the status line. The caller must hold the lock.
 func (s *screen) erased() *page {
 	p := s.blank()
 	if s.line != "" {
@@ -96,14 +94,14 @@ func (s *screen) erased() *page {
 	return p
 }
 
-// draw writes a part of the line. If that fails, so does the next output.
+// draw draws part of the status line. If that fails, the next output fails as well.
 func (s *screen) draw(p *page) {
 	if p.text.Len() > 0 {
 		_ = s.out.show(p) // the printer keeps the error
 	}
 }
 
-// close leaves the terminal as it was, with the output on it. Nothing is written later.
+// close removes the status line. Nothing is written afterwards.
 func (s *screen) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// selectionFlags say which objects, with the names that kubectl's users know.
+// selectionFlags selects objects with kubectl's flag names.
 type selectionFlags struct {
 	namespace string
 	all       bool
@@ -19,33 +19,33 @@ type selectionFlags struct {
 	fields    string
 }
 
-// add gives a command the flags that select objects, with their completion.
+// add adds the flags and their completion to a command.
 func (f *selectionFlags) add(cmd *cobra.Command, e *env) {
 	flags := cmd.Flags()
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "the namespace (default that of the context); not used with -A")
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces, whatever -n says")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "the namespace (default from the context); ignored with -A")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces")
 	flags.StringVarP(&f.labels, "selector", "l", "", "a label `selector`, such as app=web,tier!=db")
 	flags.StringVar(&f.fields, "field-selector", "", "a field `selector`, such as status.phase=Running")
 	complete(cmd, "namespace", e.completeNamespaces)
 }
 
-// check tells what is wrong with the flags, before anybody is asked.
+// check validates the flags without contacting the server.
 func (f *selectionFlags) check() error {
 	if f.namespace != "" {
 		if wrong := validation.ValidateNamespaceName(f.namespace, false); len(wrong) > 0 {
-			return usagef("%q is not a name that a namespace can have: up to 63 small letters, digits and hyphens, with no hyphen at either end", f.namespace)
+			return usagef("invalid namespace %q: must be up to 63 lower-case letters, digits or hyphens, and must not start or end with a hyphen", f.namespace)
 		}
 	}
 	if _, err := labels.Parse(f.labels); err != nil {
-		return usagef("the label selector %q is wrong: %s", f.labels, strings.TrimPrefix(oneLine(err.Error()), "unable to parse requirement: "))
+		return usagef("invalid label selector %q: %s", f.labels, strings.TrimPrefix(oneLine(err.Error()), "unable to parse requirement: "))
 	}
 	if _, err := fields.ParseSelector(f.fields); err != nil {
-		return usagef("the field selector %q is wrong: it is written field=value or field!=value, with commas between several", f.fields)
+		return usagef("invalid field selector %q: must be field=value or field!=value, separated by commas", f.fields)
 	}
 	return nil
 }
 
-// of returns what the flags select of a resource, where the context prefers a namespace.
+// of returns the selection for a resource. preferred is the context's namespace.
 func (f *selectionFlags) of(res object.Resource, preferred string) object.Selection {
 	sel := object.Selection{Labels: f.labels, Fields: f.fields}
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// summary says in a few words how an object is: for the common kinds what kubectl's
-// columns say, for others what their status has by convention.
+// summary describes an object in a few words: for common kinds like kubectl's columns, for
+// others from conventional status fields.
 func summary(res object.Resource, obj *unstructured.Unstructured) string {
 	t := tree(obj.Object)
 	text := ""
@@ -25,7 +25,7 @@ func summary(res object.Resource, obj *unstructured.Unstructured) string {
 	return text
 }
 
-// summaries are by group and kind.
+// summaries is keyed by group and kind.
 var summaries = map[string]func(tree) string{
 	"/Pod":                           podSummary,
 	"/Node":                          nodeSummary,
@@ -45,7 +45,7 @@ var summaries = map[string]func(tree) string{
 	"discovery.k8s.io/EndpointSlice": func(t tree) string { return counted(len(t.list("endpoints")), "endpoint") },
 }
 
-// tree reads a decoded object; what is missing, or of another type, is empty.
+// tree reads a decoded object. Missing values and those of the wrong type read as empty.
 type tree map[string]any
 
 func (t tree) sub(path ...string) tree {
@@ -86,7 +86,7 @@ func (t tree) list(path ...string) (elements []tree) {
 	return elements
 }
 
-// condition returns the status of a condition, and its reason.
+// condition returns the status and reason of a condition.
 func (t tree) condition(kind string) (status, reason string) {
 	for _, c := range t.list("status", "conditions") {
 		if c.text("type") == kind {
@@ -166,7 +166,7 @@ func eventSummary(t tree) string {
 		strings.ToLower(about.text("kind")), about.text("name"), message)
 }
 
-// wanted is the number of replicas that the spec asks for, 1 by default.
+// wanted returns spec.replicas, which defaults to 1.
 func wanted(t tree) int64 {
 	if t.value("spec", "replicas") == nil {
 		return 1
@@ -214,10 +214,10 @@ func leaseSummary(t tree) string {
 	if holder := t.text("spec", "holderIdentity"); holder != "" {
 		return "held by " + holder
 	}
-	return "held by nobody"
+	return "not held"
 }
 
-// conventional reads what most kinds agree on: a phase, or a condition that sums up.
+// conventional returns the phase or the most telling condition.
 func conventional(t tree) string {
 	if phase := t.text("status", "phase"); phase != "" {
 		return phase

@@ -26,7 +26,7 @@ func TestSummarySaysHowAnObjectIs(t *testing.T) {
 		{"batch", "Job", `"status":{"conditions":[{"type":"Failed","status":"True","reason":"BackoffLimitExceeded"}]}`, "Failed (BackoffLimitExceeded)"},
 		{"batch", "CronJob", `"spec":{"schedule":"@daily","suspend":true}`, "@daily, suspended"},
 		{"coordination.k8s.io", "Lease", `"spec":{"holderIdentity":"me"}`, "held by me"},
-		{"coordination.k8s.io", "Lease", `"spec":{}`, "held by nobody"},
+		{"coordination.k8s.io", "Lease", `"spec":{}`, "not held"},
 		{"discovery.k8s.io", "EndpointSlice", `"endpoints":[{},{}]`, "2 endpoints"},
 		{"example.com", "Widget", `"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"conditions":[{"type":"Ready","status":"False","reason":"Wait"}]}`, "Terminating, NotReady (Wait)"},
 		{"example.com", "Widget", `"status":{"phase":"Bound"}`, "Bound"},

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what is known of this program.
+// build describes this binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -17,7 +17,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// versionOf reads what the go command wrote into the program.
+// versionOf reads the build information.
 func versionOf() build {
 	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -65,10 +65,10 @@ func newVersionCommand(e *env) *cobra.Command {
 				fmt.Fprintln(e.out, text)
 				return err
 			}
-			return usagef("there is no output %q; it is json or nothing", output)
+			return usagef("unknown output %q: must be json or empty", output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for people")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or empty for text")
 	complete(cmd, "output", fixed("json"))
 	return cmd
 }

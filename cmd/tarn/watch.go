@@ -18,7 +18,6 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// watchFlags are those of tarn watch.
 type watchFlags struct {
 	selectionFlags
 	output        string
@@ -33,25 +32,25 @@ func newWatchCommand(e *env) *cobra.Command {
 	var flags watchFlags
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE...",
-		Short: "Show what happens to objects, as it happens",
+		Short: "Show objects and their changes",
 		Long: `Show the objects of one or more resources and then every change, until interrupted.
-The view goes on where it stopped when the connection or the server fails, and lists anew
-when the server has forgotten what came next; standard error tells of it.
+After a failure the watch resumes where it stopped, or relists if its resource version has
+expired. Failures are reported on standard error.
 
-A resource is written as for kubectl: pods, po, deploy.apps, widgets.v1.example.com.
+Resources are named as in kubectl: pods, po, deploy.apps, widgets.v1.example.com.
 
-The outputs are table, jsonl (an event a line, as type and object), yaml, and diff, which
-tells what changed in each object, field by field. The data of Secrets is hidden.`,
-		Example: `  tarn watch pods -n shop                     # a line for each pod, and for each change
+The outputs are table, jsonl (one event with type and object per line), yaml, and diff, which
+shows the changed fields of each object. The data of Secrets is hidden.`,
+		Example: `  tarn watch pods -n shop                     # one line per pod and per change
   tarn watch pods,services -l app=web -A      # several resources, in all namespaces
-  tarn watch deploy -o diff                   # which fields change
+  tarn watch deploy -o diff                   # changed fields
   tarn watch events -o jsonl | jq .object     # for programs
-  tarn watch nodes --once -o yaml             # the state now, and no more`,
+  tarn watch nodes --once -o yaml             # the current state`,
 		Args:              resourceArgs,
 		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("timeout") && !flags.once {
-				return usagef("--timeout is for --once; a view without it waits for the server")
+				return usagef("--timeout requires --once")
 			}
 			return watch(cmd.Context(), e, flags, args)
 		},
@@ -59,49 +58,48 @@ tells what changed in each object, field by field. The data of Secrets is hidden
 	e.addCluster(cmd)
 	flags.add(cmd, e)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "table", strings.Join(outputs, ", "))
-	cmd.Flags().BoolVar(&flags.once, "once", false, "print the state when it is complete, and end")
-	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "how long --once waits for the state")
-	cmd.Flags().BoolVar(&flags.watchOnly, "watch-only", false, "leave out the objects that are there at first")
+	cmd.Flags().BoolVar(&flags.once, "once", false, "print the current state and exit")
+	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "how long --once waits")
+	cmd.Flags().BoolVar(&flags.watchOnly, "watch-only", false, "omit the initial objects")
 	cmd.Flags().BoolVar(&flags.showSecrets, "show-secrets", false, "show the data of Secrets")
-	cmd.Flags().BoolVar(&flags.managedFields, "show-managed-fields", false, "show metadata.managedFields, and in differences metadata.resourceVersion")
+	cmd.Flags().BoolVar(&flags.managedFields, "show-managed-fields", false, "show metadata.managedFields, and metadata.resourceVersion in diffs")
 	complete(cmd, "output", fixed(outputs...))
 	return cmd
 }
 
-// check tells what is wrong with the flags, before anybody is asked.
+// check validates the flags without contacting the server.
 func (f *watchFlags) check() error {
 	switch {
 	case f.once && f.output == "diff":
-		return usagef("--once shows a state and -o diff shows changes; choose one")
+		return usagef("--once and -o diff cannot be combined")
 	case f.once && f.watchOnly:
-		return usagef("--once shows a state and --watch-only leaves it out; choose one")
+		return usagef("--once and --watch-only cannot be combined")
 	case f.once && f.timeout <= 0:
 		return usagef("--timeout must be more than 0")
 	}
 	return f.selectionFlags.check()
 }
 
-// patience is how long the end waits for output that is being written.
+// patience is how long shutdown waits for pending output.
 const patience = time.Second
 
-// view is a running tarn watch.
 type view struct {
-	flags  watchFlags
-	screen *screen
-	sights []*sight
-	fail   context.CancelCauseFunc
+	flags     watchFlags
+	screen    *screen
+	resources []*viewed
+	fail      context.CancelCauseFunc
 
-	mu       sync.Mutex // guards renderer, which is called by one subscriber at a time
+	mu       sync.Mutex // guards renderer
 	renderer renderer
 }
 
-// sight is one resource of a view.
-type sight struct {
+// viewed is one resource of a view.
+type viewed struct {
 	res    object.Resource
 	mirror *objectMirror
-	// trouble has what failed, for the follower; it never blocks the mirror.
-	trouble chan *reflector.Error
-	// last is what failed last. The mirror's reflector writes it.
+	// failures passes failures to follow. Sends never block the mirror.
+	failures chan *reflector.Error
+	// last is the latest failure, written by the mirror's reflector.
 	last atomic.Pointer[reflector.Error]
 }
 
@@ -143,7 +141,7 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 		drop = append(drop, object.FieldPath{"metadata", "managedFields"})
 	}
 	for _, d := range found {
-		s := &sight{res: d.Resource, trouble: make(chan *reflector.Error, 16)}
+		s := &viewed{res: d.Resource, failures: make(chan *reflector.Error, 16)}
 		s.mirror, err = newMirror(client, d.Resource, flags.of(d.Resource, namespace), drop, informer.Options[*unstructured.Unstructured]{
 			Reflector: reflector.Options[*unstructured.Unstructured]{OnError: func(err error) { v.failed(s, err) }},
 			Logger:    e.log,
@@ -151,14 +149,14 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		v.sights = append(v.sights, s)
+		v.resources = append(v.resources, s)
 	}
 	return v.run(ctx)
 }
 
-// failed is called by a mirror's reflector for every failure. What cannot get better by
-// waiting ends the view, as long as nothing has been shown of that resource.
-func (v *view) failed(s *sight, err error) {
+// failed is called by the mirror's reflector on every failure. A permanent failure ends the
+// view unless the resource was shown already.
+func (v *view) failed(s *viewed, err error) {
 	var failure *reflector.Error
 	if !errors.As(err, &failure) {
 		return
@@ -167,20 +165,20 @@ func (v *view) failed(s *sight, err error) {
 	select {
 	case <-s.mirror.Synced():
 	default:
-		if cause := hopeless(failure); cause != nil {
+		if cause := permanent(failure); cause != nil {
 			v.fail(v.explain(s, cause))
 			return
 		}
 	}
 	select {
-	case s.trouble <- failure:
-	default: // the follower has enough to tell
+	case s.failures <- failure:
+	default: // follow has enough to report
 	}
 }
 
-// hopeless returns why a first list will not do better by itself; nil if it may. A
-// streaming list that is refused is followed by a list, which decides.
-func hopeless(failure *reflector.Error) error {
+// permanent returns the cause if retrying the first list cannot succeed, or nil. A rejected
+// streaming list is not permanent, because a list follows.
+func permanent(failure *reflector.Error) error {
 	switch failure.Reason {
 	case reflector.Unauthorized:
 		return failure
@@ -192,24 +190,24 @@ func hopeless(failure *reflector.Error) error {
 	return nil
 }
 
-// explain makes a usage error of what the server says of our selectors.
-func (v *view) explain(s *sight, cause error) error {
+// explain converts a rejected selector into a usage error.
+func (v *view) explain(s *viewed, cause error) error {
 	if apierrors.IsBadRequest(cause) && v.flags.fields != "" {
 		if _, field, ok := strings.Cut(serverText(cause), "field label not supported: "); ok {
-			return usagef("%s cannot be selected by the field %s", s.res, field)
+			return usagef("%s does not support field selector %s", s.res, field)
 		}
-		return usagef("the server does not take the field selector %q for %s: %s", v.flags.fields, s.res, serverText(cause))
+		return usagef("the server rejected field selector %q for %s: %s", v.flags.fields, s.res, serverText(cause))
 	}
 	return cause
 }
 
-// run runs the mirrors and shows them, until the context is done or something fails.
+// run runs the mirrors and shows them until the context is done or something fails.
 func (v *view) run(interrupted context.Context) error {
 	ctx, fail := context.WithCancelCause(interrupted)
 	v.fail = fail
 	defer fail(nil)
 	var running sync.WaitGroup
-	for _, s := range v.sights {
+	for _, s := range v.resources {
 		if !v.flags.once {
 			if _, err := s.mirror.SubscribeBatch(func(_ context.Context, all []informer.Event[*unstructured.Unstructured]) {
 				v.show(s, all)
@@ -232,7 +230,7 @@ func (v *view) run(interrupted context.Context) error {
 		}
 		fail(err)
 	} else {
-		running.Go(func() { v.stand(ctx) })
+		running.Go(func() { v.updateStatus(ctx) })
 		<-ctx.Done()
 		if interrupted.Err() == nil {
 			err = context.Cause(ctx)
@@ -246,17 +244,17 @@ func (v *view) run(interrupted context.Context) error {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(patience): // nobody reads the output
+	case <-time.After(patience): // the output is blocked
 	}
 	return err
 }
 
-// incomplete returns the error of a state that was interrupted: what failed last, if anything.
+// incomplete returns the error for an interrupted --once: the latest failure, if any.
 func (v *view) incomplete() error {
-	text := "interrupted before the state was complete"
+	text := "interrupted before the initial list was complete"
 	for _, s := range v.unsynced() {
 		if last := s.last.Load(); last != nil {
-			if why := consequence(last, informer.Status{}); why != "" {
+			if why := failureText(last, informer.Status{}); why != "" {
 				text += fmt.Sprintf("; %s: %s", s.res, why)
 			}
 		}
@@ -264,9 +262,9 @@ func (v *view) incomplete() error {
 	return errors.New(text)
 }
 
-// unsynced returns the resources whose state is not complete.
-func (v *view) unsynced() (all []*sight) {
-	for _, s := range v.sights {
+// unsynced returns the resources that are not synced.
+func (v *view) unsynced() (all []*viewed) {
+	for _, s := range v.resources {
 		select {
 		case <-s.mirror.Synced():
 		default:
@@ -276,7 +274,7 @@ func (v *view) unsynced() (all []*sight) {
 	return all
 }
 
-// waiting says which lists have not come. What fails is said by follow.
+// waiting names the lists that are not complete. follow reports failures.
 func (v *view) waiting() string {
 	var names []string
 	for _, s := range v.unsynced() {
@@ -285,51 +283,51 @@ func (v *view) waiting() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "waiting for the list of " + strings.Join(names, ", ")
+	return "waiting to list " + strings.Join(names, ", ")
 }
 
-// once waits for all mirrors and prints what they hold. Its result is nil when all has
-// been printed.
+// once waits for all mirrors and prints their objects. It returns nil when everything was
+// printed.
 func (v *view) once(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, v.flags.timeout)
 	defer cancel()
-	var all []happening
-	for _, s := range v.sights {
+	var all []objectChange
+	for _, s := range v.resources {
 		if err := s.mirror.WaitSynced(waiting); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return fmt.Errorf("after %v %s", v.flags.timeout, sentence(err))
+			return fmt.Errorf("%v timeout: %s", v.flags.timeout, errorText(err))
 		}
 		snapshot := s.mirror.Snapshot()
 		for obj := range snapshot.All() {
 			key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-			all = append(all, happening{res: s.res, key: key, kind: object.Added, initial: true, obj: obj})
+			all = append(all, objectChange{res: s.res, key: key, kind: object.Added, initial: true, obj: obj})
 		}
 		snapshot.Release()
 	}
 	if len(all) == 0 {
-		v.screen.say("there are no objects")
+		v.screen.say("no objects found")
 		return nil
 	}
 	return v.print(all)
 }
 
-// show prints changes, in the goroutine of a subscriber.
-func (v *view) show(s *sight, events []informer.Event[*unstructured.Unstructured]) {
-	all := make([]happening, 0, len(events))
+// show prints changes. It runs in a subscriber's goroutine.
+func (v *view) show(s *viewed, events []informer.Event[*unstructured.Unstructured]) {
+	all := make([]objectChange, 0, len(events))
 	for _, ev := range events {
 		if ev.Kind == object.Synced || ev.Initial && v.flags.watchOnly {
 			continue
 		}
-		all = append(all, happened(s.res, ev))
+		all = append(all, newObjectChange(s.res, ev))
 	}
 	if err := v.print(all); err != nil {
 		v.fail(err)
 	}
 }
 
-func (v *view) print(all []happening) error {
+func (v *view) print(all []objectChange) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -340,7 +338,7 @@ func (v *view) print(all []happening) error {
 	if v.screen.print(text) != nil {
 		return v.screen.out.err()
 	}
-	if failed != nil && !v.flags.once { // one object does not end the view of the others
+	if failed != nil && !v.flags.once { // other objects are still shown
 		v.screen.say("%v", failed)
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// ages are what differs from run to run in tables.
+// ages matches values that differ between runs.
 var ages = regexp.MustCompile(`\b\d+s +`)
 
 func normal(text string) string { return ages.ReplaceAllString(text, "AGE  ") }
@@ -86,24 +86,24 @@ func TestWatchGoesOnThroughCutsAnd410(t *testing.T) {
 		t.Fatalf("%d watches were cut", n)
 	}
 	replace(t, server, configMap("settings", "3"))
-	l.err.count(t, "configmaps: disconnected: the connection to the server was cut", 1)
+	l.err.count(t, "configmaps: disconnected: the connection to the server was lost", 1)
 	l.out.count(t, `data.value: "2" → "3"`, 1)
 	l.err.count(t, "configmaps: live again after ", 1)
 
-	// While the view is cut off, the server changes and forgets that it did.
+	// While the watch is disconnected, the server changes and is compacted.
 	remove, err := server.Inject(apiserver.Fault{Kind: apiserver.Unavailable, Resource: "configmaps", Verb: "watch"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server.Cut("configmaps")
-	l.err.count(t, "configmaps: disconnected: the server refused to watch configmaps in default: ", 1)
-	l.err.count(t, "; trying again in ", 1) // the waits grow until one is seen
+	l.err.count(t, "configmaps: disconnected: server rejected watch configmaps in default: ", 1)
+	l.err.count(t, "; retrying in ", 1) // the backoff grows until it is reported
 	replace(t, server, configMap("settings", "4"))
 	create(t, server, configMap("new", "1"))
 	replace(t, server, configMap("settings", "5"))
 	server.Compact(0)
 	remove()
-	l.err.count(t, "configmaps: the server has forgotten what came next (410); listing again\n", 1)
+	l.err.count(t, "configmaps: the resource version expired (410); relisting\n", 1)
 	l.out.count(t, `data.value: "3" → "5"`, 1)
 	l.out.count(t, "+ configmaps default/new\n", 1)
 	l.err.count(t, "configmaps: live again after ", 2)
@@ -129,7 +129,7 @@ func TestWatchShowsSeveralResourcesAsTheyChange(t *testing.T) {
 	replace(t, server, secret("login", "hunter3"))
 	l.out.count(t, "MODIFIED", 2)
 	r := l.interrupt(t)
-	// Which of the two comes first is not said.
+	// The order of the two is not defined.
 	lines := strings.Split(normal(r.out), "\n")
 	if strings.HasPrefix(lines[1], "secrets") {
 		lines[1], lines[2] = lines[2], lines[1]
@@ -175,15 +175,15 @@ func TestOnceThatIsInterruptedFails(t *testing.T) {
 	}
 	l := start(t, command(t, "watch", "pods", "--once", "--kubeconfig", kubeconfig))
 	eventually(t, func() bool { return server.Struck(apiserver.Stall) > 0 })
-	if r := l.interrupt(t); r.code != exitFailed || r.err != "tarn: interrupted before the state was complete\n" {
+	if r := l.interrupt(t); r.code != exitFailed || r.err != "tarn: interrupted before the initial list was complete\n" {
 		t.Error(r)
 	}
 }
 
 func TestAnInterruptIsNoFailureOfTheServer(t *testing.T) {
 	for _, name := range []string{"watch", "doctor", "mirror"} {
-		// The server takes connections and never answers. Each command has its own, so
-		// that none meets a connection that another has left.
+		// The server accepts connections and never responds. Each command gets its own
+		// server, to avoid leftover connections.
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestAnInterruptIsNoFailureOfTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Read(make([]byte, 1)); err != nil { // the request is on its way
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // the request was sent
 			t.Fatal(err)
 		}
 		cancel()
@@ -217,7 +217,7 @@ func TestWatchOnATerminal(t *testing.T) {
 			cmd.Env = append(cmd.Env, "NO_COLOR=1")
 		}
 		l, terminal := startTerminal(t, cmd)
-		l.out.count(t, "configmaps live, 1 object · Ctrl-C ends", 1)
+		l.out.count(t, "configmaps live, 1 object · Ctrl-C to stop", 1)
 		replace(t, server, configMap("settings", "2"))
 		l.out.count(t, "MODIFIED", 1)
 		replace(t, server, configMap("settings", "1"))
@@ -229,10 +229,10 @@ func TestWatchOnATerminal(t *testing.T) {
 		if r.code != exitDone {
 			t.Errorf("exit %d", r.code)
 		}
-		// What is left on the terminal: the table and the remark, and nothing of the
-		// line below them; ^C is the terminal's own.
+		// The terminal finally shows the table and the message, without the status line. ^C
+		// is echoed by the terminal.
 		screen := normal(emulate(r.out))
-		if strings.Contains(screen, "Ctrl-C ends") || !strings.Contains(screen, "settings") || !strings.Contains(screen, "MODIFIED") {
+		if strings.Contains(screen, "Ctrl-C to stop") || !strings.Contains(screen, "settings") || !strings.Contains(screen, "MODIFIED") {
 			t.Errorf("left on the terminal:\n%s", screen)
 		}
 		if coloured := strings.Contains(r.out, "\x1b[33m"); coloured == plain {
@@ -241,7 +241,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	}
 }
 
-// emulate shows what a terminal shows in the end, as far as it is asked to here.
+// emulate returns what a terminal finally shows, for the sequences used here.
 func emulate(written string) string {
 	var screen, line []rune
 	column := 0

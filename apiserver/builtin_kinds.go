@@ -1,0 +1,116 @@
+package apiserver
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/object"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// clusterScoped lists the built-in cluster-scoped kinds. The Go API types do not record
+// scope.
+var clusterScoped = stringSet(`
+	ComponentStatus Namespace Node PersistentVolume
+	MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
+	ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
+	SelfSubjectReview TokenReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
+	CertificateSigningRequest ClusterTrustBundle FlowSchema PriorityLevelConfiguration StorageVersion
+	IPAddress IngressClass ServiceCIDR RuntimeClass ClusterRole ClusterRoleBinding
+	DeviceClass DeviceTaintRule ResourcePoolStatusRequest ResourceSlice PriorityClass
+	CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass StorageVersionMigration
+	PodSecurityPolicy`)
+
+// reviews lists the kinds that are answered and never stored.
+var reviews = stringSet(`
+	TokenReview SelfSubjectReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
+	LocalSubjectAccessReview`)
+
+// scalable lists the kinds with a scale subresource.
+var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationController`)
+
+// shortNames holds the short names that kubectl accepts.
+var shortNames = map[string]string{
+	"ComponentStatus": "cs", "ConfigMap": "cm", "Endpoints": "ep", "Event": "ev", "LimitRange": "limits",
+	"Namespace": "ns", "Node": "no", "PersistentVolume": "pv", "PersistentVolumeClaim": "pvc", "Pod": "po",
+	"ReplicationController": "rc", "ResourceQuota": "quota", "Service": "svc", "ServiceAccount": "sa",
+	"DaemonSet": "ds", "Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts",
+	"HorizontalPodAutoscaler": "hpa", "CronJob": "cj", "CertificateSigningRequest": "csr",
+	"Ingress": "ing", "NetworkPolicy": "netpol", "PodDisruptionBudget": "pdb", "PriorityClass": "pc",
+	"StorageClass": "sc", "VolumeAttributesClass": "vac", "IPAddress": "ip",
+}
+
+// categoryAll lists the kinds in kubectl's "all" category.
+var categoryAll = stringSet(`
+	Pod ReplicationController Service DaemonSet Deployment ReplicaSet StatefulSet HorizontalPodAutoscaler CronJob Job`)
+
+func stringSet(text string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		set[w] = true
+	}
+	return set
+}
+
+// builtins returns the kinds of k8s.io/api that have a list type, and the reviews. Without
+// everyVersion, only the most stable version of each.
+func builtins(everyVersion bool) []*kind {
+	known := scheme.Scheme.AllKnownTypes()
+	best := map[schema.GroupKind]*kind{}
+	var all []*kind
+	for gvk, t := range known {
+		list := gvk
+		list.Kind += "List"
+		if _, listed := known[list]; !listed && !reviews[gvk.Kind] || gvk.Version == "__internal" {
+			continue
+		}
+		if _, object := t.FieldByName("ObjectMeta"); !object {
+			continue // discovery types and embedded types
+		}
+		if gvk.Group == "extensions" && !everyVersion {
+			continue // all its kinds moved to other groups
+		}
+		k := builtin(gvk, t)
+		all = append(all, k)
+		if b := best[gvk.GroupKind()]; b == nil || version.CompareKubeAwareVersionStrings(k.Version, b.Version) > 0 {
+			best[gvk.GroupKind()] = k
+		}
+	}
+	joinEvents(all)
+	if everyVersion {
+		return all
+	}
+	return slices.DeleteFunc(all, func(k *kind) bool { return best[k.GVK().GroupKind()] != k })
+}
+
+func builtin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
+	plural, singular := meta.UnsafeGuessKindToResource(gvk)
+	if gvk.Kind == "Endpoints" {
+		plural.Resource = "endpoints"
+	}
+	k := &kind{
+		Resource: object.Resource{
+			Group: gvk.Group, Version: gvk.Version, Resource: plural.Resource, Kind: gvk.Kind, Namespaced: !clusterScoped[gvk.Kind],
+		},
+		singular: singular.Resource, typed: true, review: reviews[gvk.Kind],
+	}
+	k.storage = k
+	_, k.status = t.FieldByName("Status")
+	k.status = k.status && !k.review
+	if short := shortNames[gvk.Kind]; short != "" {
+		k.shortNames = []string{short}
+	}
+	if categoryAll[gvk.Kind] {
+		k.categories = []string{"all"}
+	}
+	if scalable[gvk.Kind] {
+		k.scale = &scalePaths{
+			spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, selector: []string{"spec", "selector"},
+		}
+	}
+	return k
+}

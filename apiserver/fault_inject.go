@@ -1,0 +1,213 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// errorFaults maps faults that replace the response with an error.
+var errorFaults = map[FaultKind]func(f Fault, r *request) *apierrors.StatusError{
+	Unauthorized: func(Fault, *request) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") },
+	Forbidden: func(_ Fault, r *request) *apierrors.StatusError {
+		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), r.name, errors.New(`User "system:anonymous" cannot `+r.verb+` it`))
+	},
+	NotServed: func(_ Fault, r *request) *apierrors.StatusError {
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.verb, r.kind.GVR().GroupResource(), r.name, "", 0, true)
+	},
+	TooManyRequests: func(f Fault, _ *request) *apierrors.StatusError {
+		return apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds(f.Wait))
+	},
+	InternalError: func(Fault, *request) *apierrors.StatusError {
+		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	},
+	Unavailable: func(f Fault, _ *request) *apierrors.StatusError {
+		err := apierrors.NewServiceUnavailable("apiserver is shutting down")
+		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds(f.Wait))}
+		return err
+	},
+}
+
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// injectFaults applies the faults that take effect before or instead of the response. It
+// returns true if the request needs no further processing.
+func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestFaults) (_ http.ResponseWriter, done bool) {
+	if len(faults) == 0 {
+		return w, false
+	}
+	if faults.has(Refuse) {
+		panic(http.ErrAbortHandler)
+	}
+	if f, ok := faults[Latency]; ok {
+		t := time.NewTimer(f.Wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	if faults.has(Stall) && r.verb != "watch" {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	if faults.has(Gone) {
+		s.respondError(w, r.Request, s.storage.tooOld(1, 2))
+		return w, true
+	}
+	for kind, refusal := range errorFaults {
+		if f, ok := faults[kind]; ok {
+			s.respondError(w, r.Request, refusal(f.Fault, r))
+			return w, true
+		}
+	}
+	if faults.has(TruncateBody) && r.verb != "watch" {
+		half := &truncated{ResponseWriter: w}
+		if err := s.serve(half, r, faults); err != nil {
+			s.respondError(half, r.Request, err)
+		}
+		half.send()
+		panic(http.ErrAbortHandler)
+	}
+	return w, false
+}
+
+// truncated buffers a response to send only its first half.
+type truncated struct {
+	http.ResponseWriter
+	code int
+	body bytes.Buffer
+}
+
+// WriteHeader buffers the status code.
+func (t *truncated) WriteHeader(code int) { t.code = code }
+
+// Write buffers the body.
+func (t *truncated) Write(p []byte) (int, error) { return t.body.Write(p) }
+
+// SetWriteDeadline supports [http.ResponseController].
+func (t *truncated) SetWriteDeadline(at time.Time) error {
+	return http.NewResponseController(t.ResponseWriter).SetWriteDeadline(at)
+}
+
+func (t *truncated) send() {
+	t.ResponseWriter.WriteHeader(t.code)
+	if _, err := t.ResponseWriter.Write(t.body.Bytes()[:t.body.Len()/2]); err == nil {
+		_ = http.NewResponseController(t.ResponseWriter).Flush() // the connection is dropped next
+	}
+}
+
+// streamFaults holds the faults of one watch.
+type streamFaults struct {
+	requestFaults
+	all      *faults
+	body     *frameWriter
+	sent     int
+	previous *watchEvent
+}
+
+// used records that a fault took effect.
+func (f *streamFaults) used(kind FaultKind) {
+	if of := f.requestFaults[kind].of; of != nil {
+		f.all.used(of)
+	}
+}
+
+// due reports whether a fault applies now, that is, after enough events.
+func (f *streamFaults) due(kind FaultKind) bool {
+	fault, ok := f.requestFaults[kind]
+	if !ok || f.sent < fault.After {
+		return false
+	}
+	f.used(kind)
+	return true
+}
+
+// beforeEvent is called before an event is written.
+func (f *streamFaults) beforeEvent() {
+	switch {
+	case f.due(TruncateFrame):
+		f.body.corrupt = func(p []byte) []byte { return p[:len(p)/2] }
+	case f.due(CorruptFrame):
+		// Neither JSON nor a plausible frame length.
+		f.body.corrupt = func(p []byte) []byte { return []byte("\xff\xff\xff\xff{not an event\n") }
+	}
+}
+
+// afterEvent is called after an event was written.
+func (f *streamFaults) afterEvent(st *stream, ev watchEvent) error {
+	if len(f.requestFaults) == 0 {
+		return nil
+	}
+	if f.body.corrupt != nil {
+		if err := st.flush(); err != nil {
+			return err
+		}
+		if f.has(CorruptFrame) {
+			return errOver
+		}
+		return errCut
+	}
+	again := f.previous
+	if f.due(DuplicateEvent) {
+		if err := st.write(ev.kind, ev.record); err != nil {
+			return err
+		}
+	}
+	if f.due(StaleEvent) && again != nil {
+		if err := st.write(again.kind, again.record); err != nil {
+			return err
+		}
+	}
+	f.previous = &ev
+	f.sent++
+	return f.endIfDue(st)
+}
+
+// endIfDue ends or stalls the watch if such a fault is due.
+func (f *streamFaults) endIfDue(st *stream) error {
+	var end error
+	switch {
+	case f.due(CutWatch):
+		end = errCut
+	case f.due(EndWatch):
+		end = errOver
+	case f.due(GoneEvent):
+		st.fail(st.server.storage.tooOld(st.at, st.at+1))
+		end = errOver
+	case f.due(ErrorEvent):
+		st.fail(apierrors.NewInternalError(errors.New("etcdserver: leader changed")))
+		end = errOver
+	case f.due(Stall):
+		if err := st.flush(); err != nil {
+			return err
+		}
+		return st.stall()
+	default:
+		return nil
+	}
+	if err := st.flush(); err != nil {
+		return err
+	}
+	return end
+}
+
+// stall sends nothing until the watch is cut, the client disconnects or the server stops.
+func (st *stream) stall() error {
+	for {
+		select {
+		case <-st.r.Context().Done():
+			return context.Cause(st.r.Context())
+		case <-st.watcher.wake:
+			if st.watcher.isCut() {
+				return errCut
+			}
+		}
+	}
+}

@@ -1,0 +1,351 @@
+package apiserver
+
+import (
+	"slices"
+
+	"github.com/tarnproject/tarn/object"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// contentFinalizer keeps a terminating namespace until it is empty. The real server keeps
+// it in the namespace's spec.
+const contentFinalizer = "kubernetes"
+
+// The garbage collector has no goroutine: all effects of a write are applied before the
+// response is sent. Each step scans every object, which is fast enough for the few thousand
+// of a test and makes the order of events deterministic.
+//
+// Owner references may form cycles of any length, so nothing here recurses: a step changes
+// objects and returns the writes it made, which processGC handles in order. Only writes
+// that took a new version are queued and deletions are never undone, so the loop
+// terminates.
+//
+// A write and the deletion of an owner may race. Both commit first and check afterwards,
+// the writer its owners and the deletion its dependents, so one of them sees the other.
+
+// gcItem is a committed write that the garbage collector has not processed yet.
+type gcItem struct {
+	kind    *kind
+	old     *record // nil for a creation
+	rec     *record // state after the write; the last state for a deletion
+	deleted bool
+}
+
+// processGC applies the effects of writes, including those of the writes it makes itself.
+func (s *Server) processGC(queue ...gcItem) {
+	for len(queue) > 0 {
+		c := queue[0]
+		queue = append(queue[1:], s.processItem(c)...)
+	}
+}
+
+// processItem applies the direct effects of one write and returns the writes it made.
+func (s *Server) processItem(c gcItem) (more []gcItem) {
+	if c.deleted {
+		return s.afterDelete(c.kind, c.rec)
+	}
+	if c.rec.meta.GetDeletionTimestamp() != nil {
+		more = append(more, s.processFinalizers(c.kind, c.rec)...)
+	}
+	if !s.opts.CollectGarbage {
+		return more
+	}
+	refs := c.rec.meta.GetOwnerReferences()
+	if len(refs) > 0 {
+		more = append(more, s.checkOwners(c.kind, c.rec, "")...)
+	}
+	if c.old == nil {
+		return more
+	}
+	for _, ref := range c.old.meta.GetOwnerReferences() {
+		if blocksOwner(ref) && !slices.ContainsFunc(refs, func(other metav1.OwnerReference) bool { return other.UID == ref.UID && blocksOwner(other) }) {
+			more = append(more, s.releaseOwner(c.rec.key.Namespace, ref)...)
+		}
+	}
+	return more
+}
+
+// afterDelete handles the dependents, owners and namespace of a deleted object.
+func (s *Server) afterDelete(k *kind, rec *record) (more []gcItem) {
+	if k == s.definitions {
+		if d, err := parseDefinition(rec.obj); err == nil {
+			more = append(more, s.undefine(d.Group, d.Resource.Resource)...)
+		}
+	}
+	if s.opts.CollectGarbage {
+		for _, d := range s.dependents(rec.meta.GetUID()) {
+			more = append(more, s.checkOwners(d.kind, d.rec, rec.meta.GetUID())...)
+		}
+		for _, ref := range rec.meta.GetOwnerReferences() {
+			more = append(more, s.releaseOwner(rec.key.Namespace, ref)...)
+		}
+	}
+	return append(more, s.releaseNamespace(rec.key.Namespace)...)
+}
+
+// dependent is an object with an owner reference.
+type dependent struct {
+	kind *kind
+	rec  *record
+}
+
+func (s *Server) dependents(owner types.UID) (found []dependent) {
+	for _, k := range s.catalog.storageKinds() {
+		for _, rec := range s.storage.all(k, "") {
+			if slices.ContainsFunc(rec.meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner }) {
+				found = append(found, dependent{k, rec})
+			}
+		}
+	}
+	return found
+}
+
+// blocksOwner reports whether the reference blocks a foreground deletion of the owner.
+func blocksOwner(ref metav1.OwnerReference) bool {
+	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// inForegroundDeletion reports whether the object is deleted once its dependents are.
+func inForegroundDeletion(rec *record) bool {
+	return rec.meta.GetDeletionTimestamp() != nil && slices.Contains(rec.meta.GetFinalizers(), metav1.FinalizerDeleteDependents)
+}
+
+// checkOwners deletes an object that has no owners left or whose owner is in foreground
+// deletion. If some owners remain, it removes only the dangling references. removed is the
+// UID of an owner that was just deleted, if any.
+func (s *Server) checkOwners(k *kind, seen *record, removed types.UID) []gcItem {
+	rec := s.storage.get(k, seen.key)
+	if rec == nil || rec.meta.GetUID() != seen.meta.GetUID() {
+		return nil
+	}
+	var stays, waiting bool
+	var lost []types.UID
+	for _, ref := range rec.meta.GetOwnerReferences() {
+		owner, known := s.owner(k, rec.key.Namespace, ref)
+		switch {
+		case ref.UID == removed:
+			lost = append(lost, ref.UID)
+		case !known:
+			return nil // the owner's existence is unknown
+		case owner.rec == nil:
+			lost = append(lost, ref.UID)
+		case inForegroundDeletion(owner.rec):
+			lost = append(lost, ref.UID)
+			waiting = true
+		default:
+			stays = true
+		}
+	}
+	switch {
+	case len(lost) == 0:
+		return nil
+	case stays:
+		return s.removeOwners(k, rec.key, lost...)
+	}
+	opts := new(metav1.DeleteOptions)
+	if waiting && len(s.dependents(rec.meta.GetUID())) > 0 {
+		foreground := metav1.DeletePropagationForeground
+		opts.PropagationPolicy = &foreground
+	}
+	// An error means that a concurrent request got there first.
+	_, _, more, _ := s.deleteOne(k, rec, opts)
+	return more
+}
+
+// owner looks up the object that an owner reference of a k object names. known is false if
+// its kind is not served, or if a cluster-scoped object names a namespaced owner.
+func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (owner dependent, known bool) {
+	owner.kind = s.catalog.owner(ref.APIVersion, ref.Kind)
+	if owner.kind == nil || owner.kind.Namespaced && !k.Namespaced {
+		return owner, false
+	}
+	key := object.Key{Name: ref.Name}
+	if owner.kind.Namespaced {
+		key.Namespace = namespace
+	}
+	if rec := s.storage.get(owner.kind, key); rec != nil && rec.meta.GetUID() == ref.UID {
+		owner.rec = rec
+	}
+	return owner, true
+}
+
+// processFinalizers acts on the garbage collector's finalizers of a terminating object.
+func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
+	has := func(f string) bool { return slices.Contains(rec.meta.GetFinalizers(), f) }
+	if k.storage == s.namespaces && has(contentFinalizer) {
+		more = append(more, s.deleteContent(rec.key.Name)...)
+		more = append(more, s.releaseNamespace(rec.key.Name)...)
+	}
+	if !s.opts.CollectGarbage {
+		return more
+	}
+	uid := rec.meta.GetUID()
+	if has(metav1.FinalizerOrphanDependents) {
+		for _, d := range s.dependents(uid) {
+			more = append(more, s.removeOwners(d.kind, d.rec.key, uid)...)
+		}
+		more = append(more, s.removeFinalizer(k, rec.key, metav1.FinalizerOrphanDependents)...)
+	}
+	if has(metav1.FinalizerDeleteDependents) {
+		for _, d := range s.dependents(uid) {
+			more = append(more, s.checkOwners(d.kind, d.rec, "")...)
+		}
+		more = append(more, s.releaseForeground(k, rec)...)
+	}
+	return more
+}
+
+// releaseOwner finishes the foreground deletion of an owner if nothing blocks it any more.
+func (s *Server) releaseOwner(namespace string, ref metav1.OwnerReference) []gcItem {
+	k := s.catalog.owner(ref.APIVersion, ref.Kind)
+	if k == nil {
+		return nil
+	}
+	key := object.Key{Name: ref.Name}
+	if k.Namespaced {
+		key.Namespace = namespace
+	}
+	if rec := s.storage.get(k, key); rec != nil && rec.meta.GetUID() == ref.UID && inForegroundDeletion(rec) {
+		return s.releaseForeground(k, rec)
+	}
+	return nil
+}
+
+// releaseForeground removes the foreground finalizer once no dependent blocks the object.
+// Dependents that themselves wait for the object, in a cycle, do not block it.
+func (s *Server) releaseForeground(k *kind, rec *record) []gcItem {
+	uid := rec.meta.GetUID()
+	var blocking []types.UID
+	for _, d := range s.dependents(uid) {
+		if !slices.ContainsFunc(d.rec.meta.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid && blocksOwner(ref) }) {
+			continue
+		}
+		if !inForegroundDeletion(d.rec) {
+			return nil
+		}
+		blocking = append(blocking, d.rec.meta.GetUID())
+	}
+	if len(blocking) > 0 {
+		cycle := s.waitingFor(uid)
+		if slices.ContainsFunc(blocking, func(d types.UID) bool { return !cycle[d] }) {
+			return nil
+		}
+	}
+	return s.removeFinalizer(k, rec.key, metav1.FinalizerDeleteDependents)
+}
+
+// waitingFor returns the objects whose foreground deletion waits for the object, directly
+// or transitively.
+func (s *Server) waitingFor(uid types.UID) map[types.UID]bool {
+	owners := map[types.UID][]types.UID{} // by the UID of the object that blocks them
+	waiting := map[types.UID]bool{}
+	for _, k := range s.catalog.storageKinds() {
+		for _, rec := range s.storage.all(k, "") {
+			id := rec.meta.GetUID()
+			waiting[id] = inForegroundDeletion(rec)
+			for _, ref := range rec.meta.GetOwnerReferences() {
+				if blocksOwner(ref) {
+					owners[id] = append(owners[id], ref.UID)
+				}
+			}
+		}
+	}
+	found := map[types.UID]bool{}
+	for next := []types.UID{uid}; len(next) > 0; {
+		id := next[0]
+		next = next[1:]
+		for _, owner := range owners[id] {
+			if waiting[owner] && !found[owner] {
+				found[owner] = true
+				next = append(next, owner)
+			}
+		}
+	}
+	return found
+}
+
+// removeFinalizer removes a finalizer and deletes the object if it was the last one.
+func (s *Server) removeFinalizer(k *kind, key object.Key, finalizer string) []gcItem {
+	return s.updateMeta(k, key, func(m metav1.Object) bool {
+		before := m.GetFinalizers()
+		after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == finalizer })
+		m.SetFinalizers(after)
+		return len(after) < len(before)
+	})
+}
+
+// removeOwners removes owner references from a dependent.
+func (s *Server) removeOwners(k *kind, key object.Key, owners ...types.UID) []gcItem {
+	return s.updateMeta(k, key, func(m metav1.Object) bool {
+		before := m.GetOwnerReferences()
+		after := slices.DeleteFunc(slices.Clone(before), func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
+		m.SetOwnerReferences(after)
+		return len(after) < len(before)
+	})
+}
+
+// updateMeta changes an object's metadata, retrying on conflict. change returns false if
+// there is nothing to do.
+func (s *Server) updateMeta(k *kind, key object.Key, change func(metav1.Object) bool) []gcItem {
+	for {
+		old := s.storage.get(k, key)
+		if old == nil {
+			return nil
+		}
+		next := old.obj.DeepCopyObject()
+		if !change(metaOf(next)) {
+			return nil
+		}
+		if _, ok, more, err := s.storeOne(k, old, next); ok || err != nil {
+			return more
+		}
+	}
+}
+
+// eachInNamespace calls do for every object in a namespace until it returns false.
+func (s *Server) eachInNamespace(namespace string, do func(k *kind, rec *record) bool) {
+	for _, k := range s.catalog.storageKinds() {
+		if !k.Namespaced {
+			continue
+		}
+		for _, rec := range s.storage.all(k, namespace) {
+			if !do(k, rec) {
+				return
+			}
+		}
+	}
+}
+
+// hasContent reports whether a namespace contains objects.
+func (s *Server) hasContent(namespace string) (yes bool) {
+	s.eachInNamespace(namespace, func(*kind, *record) bool {
+		yes = true
+		return false
+	})
+	return yes
+}
+
+// deleteContent deletes everything in a namespace, pods without a grace period since there
+// is no kubelet.
+func (s *Server) deleteContent(namespace string) (more []gcItem) {
+	var atOnce int64
+	s.eachInNamespace(namespace, func(k *kind, rec *record) bool {
+		_, _, then, _ := s.deleteOne(k, rec, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
+		more = append(more, then...)
+		return true
+	})
+	return more
+}
+
+// releaseNamespace deletes a terminating namespace once it is empty.
+func (s *Server) releaseNamespace(name string) []gcItem {
+	if name == "" {
+		return nil
+	}
+	ns := s.storage.get(s.namespaces, object.Key{Name: name})
+	if ns != nil && ns.meta.GetDeletionTimestamp() != nil && !s.hasContent(name) {
+		return s.removeFinalizer(s.namespaces, ns.key, contentFinalizer)
+	}
+	return nil
+}

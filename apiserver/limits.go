@@ -1,0 +1,115 @@
+package apiserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	yaml "sigs.k8s.io/yaml/goyaml.v2"
+)
+
+// Limits of the real server. They bound what a client sends and what that can expand to
+// through JSON patch copies, YAML aliases or merging.
+const (
+	// maxBody limits the bytes of a request body.
+	maxBody = 3 << 20
+	// maxOperations limits the operations of a JSON patch.
+	maxOperations = 10_000
+	// maxCopied limits the total bytes added by a JSON patch's copies.
+	maxCopied = 3 << 20
+	// maxDepth limits JSON nesting, as in encoding/json.
+	maxDepth = 10_000
+	// maxObject limits the bytes of an encoded object, as in etcd.
+	maxObject = 3 << 19
+)
+
+var errDeep = errors.New("the result of the patch is nested too deep")
+
+// jsonSize returns the approximate size of a tree in JSON. It stops counting above limit.
+func jsonSize(tree any, limit int) int {
+	n, _ := measure(tree, limit, maxDepth)
+	return n
+}
+
+// measure is jsonSize for trees that may be nested too deeply to encode.
+func measure(tree any, limit, depth int) (n int, err error) {
+	if depth == 0 {
+		return 0, errDeep
+	}
+	add := func(value any) error {
+		if n > limit {
+			return nil
+		}
+		more, err := measure(value, limit-n, depth-1)
+		n += more + 1
+		return err
+	}
+	switch node := tree.(type) {
+	case string:
+		return len(node) + 2, nil
+	case map[string]any:
+		for name, value := range node {
+			n += len(name) + 3
+			if err := add(value); err != nil {
+				return n, err
+			}
+		}
+	case map[any]any: // from YAML
+		for name, value := range node {
+			if err := errors.Join(add(name), add(value)); err != nil {
+				return n, err
+			}
+		}
+	case []any:
+		for _, value := range node {
+			if err := add(value); err != nil {
+				return n, err
+			}
+		}
+	default:
+		return 4, nil
+	}
+	return n + 2, nil
+}
+
+// sizeOf returns the size of an object in etcd: protobuf for a built-in kind, JSON for a
+// custom one.
+func sizeOf(obj runtime.Object) int {
+	switch o := obj.(type) {
+	case *unstructured.Unstructured:
+		return jsonSize(o.Object, 1<<30)
+	case interface{ Size() int }:
+		return o.Size()
+	}
+	return 0
+}
+
+// checkSize rejects an object that is too large for etcd, with etcd's message.
+func checkSize(obj runtime.Object) error {
+	if sizeOf(obj) <= maxObject {
+		return nil
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large",
+	}}
+}
+
+// checkAliases rejects YAML whose aliases expand beyond maxBody.
+func checkAliases(raw []byte) error {
+	if !bytes.Contains(raw, []byte("*")) || bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) || bytes.HasPrefix(raw, []byte("k8s\x00")) {
+		return nil
+	}
+	var tree any
+	if yaml.Unmarshal(raw, &tree) != nil {
+		return nil // left to the decoder, which returns the better error
+	}
+	if jsonSize(tree, maxBody) > maxBody {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d with its aliases", maxBody))
+	}
+	return nil
+}

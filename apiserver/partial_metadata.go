@@ -1,0 +1,35 @@
+package apiserver
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// partial returns the metadata of an object.
+func partial(rec *record, gv schema.GroupVersion) *metav1.PartialObjectMetadata {
+	m := rec.meta
+	p := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: m.GetName(), GenerateName: m.GetGenerateName(), Namespace: m.GetNamespace(), UID: m.GetUID(),
+			ResourceVersion: m.GetResourceVersion(), Generation: m.GetGeneration(), CreationTimestamp: m.GetCreationTimestamp(),
+			DeletionTimestamp: m.GetDeletionTimestamp(), DeletionGracePeriodSeconds: m.GetDeletionGracePeriodSeconds(),
+			Labels: m.GetLabels(), Annotations: m.GetAnnotations(), OwnerReferences: m.GetOwnerReferences(),
+			Finalizers: m.GetFinalizers(), ManagedFields: m.GetManagedFields(),
+		},
+	}
+	return p
+}
+
+// partialList returns the metadata of a page.
+func partialList(p page, gv schema.GroupVersion) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{APIVersion: gv.String(), Kind: "PartialObjectMetadataList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining},
+		Items:    make([]metav1.PartialObjectMetadata, len(p.records)),
+	}
+	for i, rec := range p.records {
+		list.Items[i] = *partial(rec, gv)
+	}
+	return list
+}

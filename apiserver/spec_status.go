@@ -1,0 +1,132 @@
+package apiserver
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// metaOf returns the metadata of a decoded object.
+func metaOf(obj runtime.Object) metav1.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		panic("apiserver: " + err.Error())
+	}
+	return m
+}
+
+// setStatus copies the status of from, or clears it if from is nil.
+func setStatus(obj, from runtime.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		delete(u.Object, "status")
+		if from != nil {
+			if status, ok := from.(*unstructured.Unstructured).Object["status"]; ok {
+				u.Object["status"] = status
+			}
+		}
+		return
+	}
+	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
+	if !field.IsValid() {
+		return
+	}
+	if from == nil {
+		field.SetZero()
+		return
+	}
+	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
+}
+
+// sameSpec reports whether two objects differ only in metadata and status.
+func sameSpec(a, b runtime.Object) bool {
+	if u, ok := a.(*unstructured.Unstructured); ok {
+		other := b.(*unstructured.Unstructured)
+		bare := func(m map[string]any) map[string]any {
+			out := map[string]any{}
+			for name, value := range m {
+				if name != "metadata" && name != "status" && name != "apiVersion" {
+					out[name] = value
+				}
+			}
+			return out
+		}
+		return equality.Semantic.DeepEqual(bare(u.Object), bare(other.Object))
+	}
+	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range va.NumField() {
+		switch va.Type().Field(i).Name {
+		case "TypeMeta", "ObjectMeta", "Status":
+			continue
+		}
+		if !equality.Semantic.DeepEqual(va.Field(i).Interface(), vb.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
+}
+
+// noGeneration lists the kinds with a spec but without a generation.
+var noGeneration = map[string]bool{
+	"namespaces": true, "nodes": true, "services": true, "persistentvolumes": true, "persistentvolumeclaims": true,
+	"resourcequotas": true, "limitranges": true, "leases.coordination.k8s.io": true,
+	"horizontalpodautoscalers.autoscaling": true, "certificatesigningrequests.certificates.k8s.io": true, "csinodes.storage.k8s.io": true,
+	"volumeattachments.storage.k8s.io": true,
+}
+
+// hasGeneration reports whether the kind increments metadata.generation.
+func (k *kind) hasGeneration() bool {
+	if !k.typed {
+		return true
+	}
+	if noGeneration[k.String()] {
+		return false
+	}
+	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
+	return has
+}
+
+// normalise applies the effects that conversion has on the real server.
+func normalise(obj runtime.Object) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return
+	}
+	if secret.Type == "" {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	for name, text := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[name] = []byte(text)
+	}
+	secret.StringData = nil
+}
+
+// setInitialPhase sets the status that the real server sets on creation.
+func setInitialPhase(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.PodPending
+		}
+	case *corev1.Namespace:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.NamespaceActive
+		}
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		o.Labels[corev1.LabelMetadataName] = o.Name
+	case *corev1.PersistentVolumeClaim:
+		if o.Status.Phase == "" {
+			o.Status.Phase = corev1.ClaimPending
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// stream writes the events of one watch.
+type stream struct {
+	server  *Server
+	r       *request
+	w       http.ResponseWriter
+	watcher *watcher
+	frames  streaming.Encoder
+	faults  *streamFaults // faults of this watch
+	columns bool          // the next table must include column definitions
+	at      uint64        // all events up to this version were sent
+}
+
+// serveWatch opens a watch and sends its events until the client, the timeout, a fault or
+// the server ends it.
+func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFaults) error {
+	opts, sel, err := s.listOptions(r, r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
+		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+	}
+	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts)
+	if errors.Is(err, errOver) {
+		return notServed()
+	}
+	// Errors found by the storage are sent inside the stream.
+	expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+	late := apierrors.IsTimeout(err)
+	if err != nil && (!expired && !late || s.opts.GoneAsStatus) {
+		return err
+	}
+	timeout := s.watchTimeout(opts)
+	limitWrites(w, timeout+watchGrace)
+	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
+	w.WriteHeader(http.StatusOK)
+	info := s.codecs.infos[r.rep.encoding].StreamSerializer
+	body := &frameWriter{w: w}
+	st := &stream{
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body},
+		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
+	}
+	if err != nil {
+		st.fail(err)
+		return nil
+	}
+	defer watcher.close()
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks); err != nil {
+		s.opts.Logger.Debug("watch cut", "uri", r.URL.RequestURI(), "error", err)
+		panic(http.ErrAbortHandler) // drop the connection instead of closing it cleanly
+	}
+	return nil
+}
+
+func (s *Server) watchTimeout(opts *internalversion.ListOptions) time.Duration {
+	switch {
+	case opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0:
+		return time.Duration(*opts.TimeoutSeconds) * time.Second
+	case s.opts.WatchTimeout > 0:
+		return s.opts.WatchTimeout
+	}
+	return 30*time.Minute + rand.N(30*time.Minute)
+}
+
+// run sends events until the watch ends. It returns nil for a clean end.
+func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool) error {
+	if err := st.faults.endIfDue(st); err != nil {
+		return ended(err)
+	}
+	if err := st.initial(w, start); err != nil {
+		return ended(err)
+	}
+	marks := time.NewTicker(st.server.opts.Bookmarks)
+	defer marks.Stop()
+	if err := st.flush(); err != nil {
+		return ended(err)
+	}
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return ended(st.periodic(w, bookmarks))
+			}
+			return nil // the client disconnected or the server stops
+		case <-marks.C:
+			err = st.periodic(w, bookmarks)
+		case <-w.wake:
+			err = st.drain(w)
+		}
+		if err == nil {
+			err = st.flush()
+		}
+		if err != nil {
+			return ended(err)
+		}
+	}
+}
+
+// periodic sends pending events and a bookmark, if bookmarks are enabled.
+func (st *stream) periodic(w *watcher, bookmarks bool) error {
+	if !bookmarks || st.server.opts.NoBookmarks {
+		return nil
+	}
+	// Other resources may have advanced the version without waking this watch.
+	if err := st.drain(w); err != nil {
+		return err
+	}
+	return st.bookmark(false)
+}
+
+// ended returns nil if err is a clean end of the watch.
+func ended(err error) error {
+	if errors.Is(err, errOver) {
+		return nil
+	}
+	return err
+}
+
+// initial sends the existing objects and the bookmark after them.
+func (st *stream) initial(w *watcher, start watchStart) error {
+	records := slices.DeleteFunc(start.initial, func(rec *record) bool { return !w.sel.matches(w.kind, rec) })
+	for i, rec := range records {
+		if i >= len(records)/2 && st.faults.has(TruncateBody) {
+			break
+		}
+		if err := st.event(watchEvent{watch.Added, rec}); err != nil {
+			return err
+		}
+	}
+	if st.faults.has(TruncateBody) {
+		if err := st.flush(); err != nil {
+			return err
+		}
+		return errCut
+	}
+	if start.mark {
+		return st.bookmark(true)
+	}
+	return nil
+}
+
+// drain sends all pending events.
+func (st *stream) drain(w *watcher) error {
+	events, version, err := w.next()
+	for _, ev := range events {
+		if err := st.event(ev); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		st.at = version
+	}
+	return err
+}
+
+// event sends one event and applies faults that are due.
+func (st *stream) event(ev watchEvent) error {
+	st.faults.beforeEvent()
+	if err := st.write(ev.kind, ev.record); err != nil {
+		return err
+	}
+	return st.faults.afterEvent(st, ev)
+}
+
+func (st *stream) write(kind watch.EventType, rec *record) error {
+	var obj runtime.Object
+	switch st.r.rep.as {
+	case "Table":
+		obj = st.server.table(st.r, page{records: []*record{rec}, version: rec.version}, st.columns)
+		st.columns = false
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		obj = partial(rec, st.r.rep.in)
+	default:
+		raw, err := st.server.codecs.record(st.r.kind, st.r.rep.encoding, rec)
+		if err != nil {
+			return err
+		}
+		return st.frame(string(kind), raw)
+	}
+	return st.object(string(kind), obj)
+}
+
+// object sends an event with an object that is not stored.
+func (st *stream) object(kind string, obj runtime.Object) error {
+	raw, err := st.server.codecs.encode(representation{encoding: st.r.rep.encoding}, obj)
+	if err != nil {
+		return err
+	}
+	return st.frame(kind, raw)
+}
+
+func (st *stream) frame(kind string, raw []byte) error {
+	return st.frames.Encode(&metav1.WatchEvent{Type: kind, Object: runtime.RawExtension{Raw: raw}})
+}
+
+// fail sends an ERROR event.
+func (st *stream) fail(err error) {
+	if st.object(string(watch.Error), statusOf(err)) == nil {
+		_ = st.flush() // the watch ends either way
+	}
+}
+
+// bookmark sends a bookmark at the version up to which all events were sent.
+func (st *stream) bookmark(end bool) error {
+	if st.faults.has(DropBookmarks) {
+		st.faults.used(DropBookmarks)
+		return nil
+	}
+	obj := st.r.kind.empty()
+	rec := newRecord(obj, st.at)
+	if end {
+		rec.meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	}
+	if !st.r.kind.isStorage() {
+		obj = st.r.kind.present(obj)
+	}
+	switch st.r.rep.as {
+	case "Table":
+		obj = st.server.table(st.r, page{records: []*record{rec}, version: st.at}, st.columns)
+		st.columns = false
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		obj = partial(rec, st.r.rep.in)
+	}
+	return st.object(string(watch.Bookmark), obj)
+}
+
+func (st *stream) flush() error {
+	if err := http.NewResponseController(st.w).Flush(); err != nil {
+		return fmt.Errorf("sending events: %w", err)
+	}
+	return nil
+}
+
+// frameWriter writes frames. A fault may corrupt the next one.
+type frameWriter struct {
+	w       io.Writer
+	corrupt func([]byte) []byte
+}
+
+// Write implements [io.Writer].
+func (f *frameWriter) Write(p []byte) (int, error) {
+	if f.corrupt != nil {
+		if _, err := f.w.Write(f.corrupt(p)); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return f.w.Write(p)
+}
+
+// writeCloser adds a no-op Close.
+type writeCloser struct{ io.Writer }
+
+// Close implements [io.Closer].
+func (writeCloser) Close() error { return nil }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -59,7 +60,7 @@ func checkFrames(tb testing.TB, raw []byte, seed int64) {
 
 func TestFramesAreSplitAsAJSONDecoderSplitsThem(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
-	for range rounds(1500) {
+	for range soak.Rounds(150) {
 		var b strings.Builder
 		for range r.Intn(5) {
 			b.WriteString(`{"type":"ADDED","object":`)

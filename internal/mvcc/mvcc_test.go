@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/object"
 	"pgregory.net/rapid"
 )

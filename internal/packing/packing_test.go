@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -35,7 +35,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 			if !status.MatchString(r.out) {
 				t.Errorf("no line of figures in\n%s", r.out)
 			}
-			for _, want := range []string{"Making up a cluster of about 400 objects", "The time is over.", "The mirror equals the server: ", "What to try next:", "tarn apiserver --objects"} {
+			for _, want := range []string{"Making up a cluster of about 400 objects", "The time is over.", "The mirror equals the server: ", "What to try next:", " apiserver --objects"} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("no %q in\n%s", want, r.out)
 				}

@@ -153,7 +153,7 @@ race:
 	$(step) 'go test -race ./...'
 	@CGO_ENABLED=1 $(GO) test -race ./...
 
-# The packages whose tests count allocations or bytes, which they skip with -race.
+# The packages with tests that are skipped with -race: those that count allocations or bytes.
 .PHONY: measure
 measure:
 	$(step) 'go test -short, packages that measure'

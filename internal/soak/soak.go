@@ -54,11 +54,12 @@ func Rounds(n int) int {
 	return n
 }
 
-// Measures skips a test that counts allocations or bytes in a binary with the race
-// detector, which is slow and allocates by itself. `make test` runs these tests without it.
+// Measures skips a test that counts allocations or bytes, or that fills something to its
+// limit, in a binary with the race detector: that is slow, allocates by itself, and finds nothing in
+// such a test. `make test` runs these tests without it.
 func Measures(t testing.TB) {
 	t.Helper()
 	if race {
-		t.Skip("counts allocations or bytes, which says nothing with -race")
+		t.Skip("it measures, which make test does without -race")
 	}
 }

@@ -49,9 +49,9 @@ flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8
 # tests import internal/soak, and so have the flag.
 .PHONY: soak
 soak: ## random and long tests SOAK (10) times as long as in test, PKG=./store for those of one package
-	$(step) 'go test -soak=$(SOAK) $(SOAKFLAGS), packages with random or long tests'
+	$(step) 'go test -soak=$(SOAK) of the packages with random or long tests'
 	@pkgs=$$($(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(PKG) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u) || exit 1; \
-	if [ -z "$$pkgs" ]; then echo 'no such package'; exit 1; fi; \
+	if [ -z "$$pkgs" ]; then echo 'none of $(PKG) has random or long tests'; exit 1; fi; \
 	$(GO) test -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
 
 .PHONY: lint

@@ -2,6 +2,7 @@ package packing
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -19,11 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noise returns bytes that are like nothing else.
 func noise(r *rand.Rand, n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = byte(r.Uint32())
+	out := make([]byte, 0, n+7)
+	for len(out) < n {
+		out = binary.LittleEndian.AppendUint64(out, r.Uint64())
 	}
-	return out
+	return out[:n]
 }
 
 // likeness returns a string of a sort: mostly what all of the sort have, and a little of its

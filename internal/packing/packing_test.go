@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,6 +103,7 @@ func TestAStringThatIsTooLongForADictionaryIsHeldAllTheSame(t *testing.T) {
 // Sorts of strings come and go, so that dictionaries fill. What was packed with the first
 // ones is held, and so are they.
 func TestDictionariesAreBoundedAndGoWithWhatRefersToThem(t *testing.T) {
+	soak.Measures(t)
 	var p Packer
 	var held []Packed
 	var want [][]byte

@@ -174,6 +174,7 @@ func (s *space) Read(p []byte) (int, error) {
 }
 
 func TestW20_SpaceBetweenFramesIsNotHeld(t *testing.T) {
+	soak.Measures(t)
 	const much = 8 << 20
 	f := NewFrames(io.MultiReader(&space{much}, strings.NewReader("{}"), &space{much}, strings.NewReader(`{"a":1}`), &space{much}), 1<<10)
 	var got []string
@@ -198,6 +199,7 @@ func TestW20_SpaceBetweenFramesIsNotHeld(t *testing.T) {
 }
 
 func TestL09_SpaceInAListIsNotHeld(t *testing.T) {
+	soak.Measures(t)
 	const much = 4 << 20
 	var parts []io.Reader
 	for _, token := range []string{"{", `"kind"`, ":", `"L"`, ",", `"items"`, ":", "[", "{}", ",", "{}", "]", "}"} {

@@ -227,6 +227,7 @@ func (e *endlessItems) Read(b []byte) (int, error) {
 }
 
 func TestL09_AListIsNeverHeldWhole(t *testing.T) {
+	soak.Measures(t)
 	item := `{"metadata":{"name":"` + strings.Repeat("x", 2000) + `"}}`
 	sc := NewScanner(repeated(20_000, item), 0) // 40 MB
 	n := 0

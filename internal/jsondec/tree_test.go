@@ -73,7 +73,7 @@ func tree(r *rand.Rand, b *strings.Builder, depth int) {
 }
 
 func TestRandomTreesDecodeAsApimachineryDoes(t *testing.T) {
-	n := soak.Rounds(1000)
+	n := soak.Rounds(5000)
 	trials := []*trial{
 		trialFor[*corev1.Pod](t), trialFor[*metav1.PartialObjectMetadata](t), trialFor[*unstructured.Unstructured](t),
 		trialFor[*corev1.Secret](t), trialFor[*oddities](t),

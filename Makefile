@@ -45,7 +45,7 @@ test-short: ## the tests without the long ones, for a quick answer
 flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores, PKG=./reflector for those of one package
 	@GO='$(GO)' hack/flakes.sh -n '$(RUNS)' $(PKG)
 
-# Without -race, which makes the tests about eight times slower. The packages are those whose
+# Without -race, for more rounds in the same time. The packages are those whose
 # tests import internal/soak, and so have the flag.
 .PHONY: soak
 soak: ## random and long tests SOAK (10) times as long as in test, PKG=./store for those of one package

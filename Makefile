@@ -5,6 +5,10 @@ GO       ?= go
 PKG      ?= ./...
 FUZZTIME ?= 30s
 RUNS     ?= 100
+# How many times as long as in `make test` the random and long tests run in `make soak`.
+SOAK     ?= 10
+# Arguments for soak, such as SOAKFLAGS=-race.
+SOAKFLAGS ?=
 # Arguments for the benchmark program, such as BENCHFLAGS='-h'.
 BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They come
@@ -29,7 +33,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race test-386 modules ## all that must pass: lint, known vulnerabilities, tests with -race and on 32 bits, bench and e2e compiled
+test: lint vuln race measure test-386 modules ## all that must pass: lint, known vulnerabilities, tests with -race and on 32 bits, bench and e2e compiled
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -38,8 +42,17 @@ test-short: ## the tests without the long ones, for a quick answer
 	@$(GO) test -short $(PKG)
 
 .PHONY: flakes
-flakes: ## the tests RUNS (100) times in random order, with -race and busy cores, PKG=./reflector for those of one package
+flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores, PKG=./reflector for those of one package
 	@GO='$(GO)' hack/flakes.sh -n '$(RUNS)' $(PKG)
+
+# Without -race, for more rounds in the same time. The packages are those whose
+# tests import internal/soak, and so have the flag.
+.PHONY: soak
+soak: ## random and long tests SOAK (10) times as long as in test, PKG=./store for those of one package
+	$(step) 'go test -soak=$(SOAK) of the packages with random or long tests'
+	@pkgs=$$($(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(PKG) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u) || exit 1; \
+	if [ -z "$$pkgs" ]; then echo 'none of $(PKG) has random or long tests'; exit 1; fi; \
+	$(GO) test -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
 
 .PHONY: lint
 lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
@@ -139,6 +152,12 @@ vuln:
 race:
 	$(step) 'go test -race ./...'
 	@CGO_ENABLED=1 $(GO) test -race ./...
+
+# The packages with tests that are skipped with -race: those that count allocations or bytes.
+.PHONY: measure
+measure:
+	$(step) 'go test -short, packages that measure'
+	@pkgs=$$(git grep -l 'soak\.Measures(' -- '*_test.go' | sed 's,^,./,; s,/[^/]*$$,,' | sort -u) && $(GO) test -short $$pkgs
 
 # The packages that read lengths from the network. A 64-bit Linux runs the binaries; where
 # the system does not, the tests are compiled.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 )

@@ -78,8 +78,8 @@ func TestYAMLAliasExpansionIsLimited(t *testing.T) {
 }
 
 func TestTheHistoryIsBoundedByBytes(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{HistoryBytes: 10 << 20})
-	first := fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 900_000)}})
+	s := apiserver.Start(t, apiserver.Options{HistoryBytes: 1 << 20})
+	first := fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 90_000)}})
 	for i := range 12 {
 		patchMap(t, s, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d"}}`, i))
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/cache/synctrack"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // Objects that go before a handler hears of them do not hold up its sync, and leave no
@@ -22,7 +24,7 @@ func TestAFoldedBacklogForgetsWhatCameAndWent(t *testing.T) {
 		l.add([]note{{kind: added, initial: true, new: pod(i)}}, false)
 	}
 	l.tracker.UpstreamHasSynced()
-	for round := range 1000 {
+	for round := range soak.Rounds(100) {
 		for i := range 99 {
 			gone := any(pod(i))
 			if round%2 == 1 {

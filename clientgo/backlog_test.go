@@ -173,7 +173,7 @@ const uidOf1At13 = "00000001-2222-4333-8444-555555555555@13 on node-2"
 // H02: whatever happens, a handler that is held up has a backlog of two notes for each
 // object at most, and knows in the end what the store holds.
 func TestH02_AFoldedBacklogIsBoundedByObjects(t *testing.T) {
-	for seed := range uint64(*runs) {
+	for seed := range uint64(runs()) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 13))
 			w := newWorld(rnd.IntN(2) == 0)

@@ -22,7 +22,7 @@ import (
 // for, what the store holds and what the controller says is the same after every step.
 func TestControllersAgreeWithClientGo(t *testing.T) {
 	withoutErrorHandlers(t)
-	for seed := range uint64(*runs) {
+	for seed := range uint64(runs()) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			resync := time.Duration(seed%3) * 10 * time.Second
@@ -40,6 +40,7 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 			for i := range 2 {
 				worlds[i], handlers[i] = newWorld(seed%2 == 0), &handler{}
 				worlds[i].put("pod-0", false)
+				//lint:ignore SA1019 the deprecated constructor has an adapter too
 				make := cache.NewTransformingIndexerInformer
 				if i == 1 {
 					make = clientgo.NewTransformingIndexerInformer

@@ -274,7 +274,7 @@ func newParty(t *testing.T, w *world, make newInformer, opts cache.SharedIndexIn
 
 // TestInformersAgreeWithClientGo runs random scenarios on both.
 func TestInformersAgreeWithClientGo(t *testing.T) {
-	for seed := range *runs {
+	for seed := range runs() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { informerScenario(t, uint64(seed)) })
 		})
@@ -360,7 +360,7 @@ func (r *recorder) Resync() error {
 
 // TestReflectorsAgreeWithClientGo compares what both tell a store.
 func TestReflectorsAgreeWithClientGo(t *testing.T) {
-	for seed := range *runs {
+	for seed := range runs() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { reflectorScenario(t, uint64(seed)) })
 		})

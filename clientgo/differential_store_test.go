@@ -70,7 +70,7 @@ func TestIndexersAgreeWithClientGo(t *testing.T) {
 		p.Spec.NodeName += "+"
 		return p, nil
 	}
-	for seed := range 2 * *runs {
+	for seed := range 2 * runs() {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 3))
 		indexers := func() cache.Indexers {
 			return cache.Indexers{"node": byNode, "namespace": cache.MetaNamespaceIndexFunc}
@@ -140,7 +140,7 @@ func TestIndexersAgreeWithClientGo(t *testing.T) {
 // the objects, and with objects that have no metadata.
 func TestThreadSafeStoresAgreeWithClientGo(t *testing.T) {
 	first := func(obj any) ([]string, error) { return []string{fmt.Sprint(obj)[:1]}, nil }
-	for seed := range 2 * *runs {
+	for seed := range 2 * runs() {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 5))
 		both := []cache.ThreadSafeStore{
 			cache.NewThreadSafeStore(cache.Indexers{"first": first}, cache.Indices{}),
@@ -188,7 +188,7 @@ func cmpText(a, b any) int { return slices.Compare([]byte(fmt.Sprint(a)), []byte
 // a list lacks several keys, client-go leaves to its map; with lists the keys are compared
 // without their order.
 func TestDeltaFIFOsAgreeWithClientGo(t *testing.T) {
-	for seed := range 2 * *runs {
+	for seed := range 2 * runs() {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 9))
 		lists, withKnown, replaced := rnd.IntN(2) == 0, rnd.IntN(2) == 0, rnd.IntN(2) == 0
 		known := cache.NewStore(cache.MetaNamespaceKeyFunc)

@@ -1,13 +1,14 @@
 package clientgo_test
 
 import (
-	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
-// runs is how many seeds each differential test goes through.
-var runs = flag.Int("clientgo.runs", 150, "how many seeds each differential test runs")
+// runs returns how many seeds each differential test goes through.
+func runs() int { return soak.Rounds(30) }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -24,7 +24,7 @@ import (
 // TestDeltaFIFOResyncsAgreeWithClientGo compares what is popped after resyncs, without the
 // order of keys, which in client-go is that of a map.
 func TestDeltaFIFOResyncsAgreeWithClientGo(t *testing.T) {
-	for seed := range *runs {
+	for seed := range runs() {
 		rnd := rand.New(rand.NewPCG(uint64(seed), 17))
 		known := cache.NewStore(cache.MetaNamespaceKeyFunc)
 		both := []cache.Queue{

@@ -21,14 +21,12 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-var (
-	simSeeds = flag.Int("sim.seeds", 40, "how many worlds to simulate")
-	simSeed  = flag.Uint64("sim.seed", 0, "simulate this one only")
-)
+var simSeed = flag.Uint64("sim.seed", 0, "simulate this world only")
 
 // sim is a world: users who change pods, and processes that compete to follow them.
 type sim struct {
@@ -317,11 +315,7 @@ func TestSimulation(t *testing.T) {
 		simulate(*simSeed)
 		return
 	}
-	n := *simSeeds
-	if testing.Short() {
-		n = min(n, 5)
-	}
-	for seed := range n {
+	for seed := range soak.Rounds(5) {
 		simulate(uint64(seed) + 1)
 	}
 }

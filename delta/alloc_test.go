@@ -7,11 +7,13 @@ import (
 	"weak"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
 // In the steady state nothing is allocated.
 func TestAllocations(t *testing.T) {
+	soak.Measures(t)
 	ctx := context.Background()
 	one := func(delta.Deltas[meta], bool) error { return nil }
 	all := func(*object.Batch[meta], bool) error { return nil }

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -60,7 +61,7 @@ func TestModelLong(t *testing.T) {
 		keys = append(keys, object.Key{Namespace: string(rune('a' + i%2)), Name: fmt.Sprint("k", i)})
 	}
 	for _, mode := range modes {
-		for seed := range uint64(2) {
+		for seed := range uint64(soak.Rounds(1)) {
 			t.Run(fmt.Sprintf("%s/seed=%d", mode.name, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				d := newDriver(randChooser{t, r}, keys)

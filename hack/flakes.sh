@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Looks for tests that fail now and then: runs the tests of packages many times, with -race,
-# in random order, at 1, 2 and 8 processors, while every core is kept busy by other processes.
+# in random order, on 1, 2 and 8 processors in turn, while every core is kept busy by other
+# processes.
 #
-#   hack/flakes.sh [-n RUNS] [PACKAGE...] [-- TESTFLAG...]
+#   hack/flakes.sh [-n RUNS] [-b BUSY] [PACKAGE...] [-- TESTFLAG...]
 #
-#   -n RUNS     how often each package is run, at each number of processors; 100 by default
+#   -n RUNS     how often each package is run, a third of that on each number of processors;
+#               100 by default
+#   -b BUSY     how many processes keep the cores busy; one for each core by default, 0 where
+#               the machine is busy anyway
 #   PACKAGE     as for go list; ./... by default. Packages without tests are left out
 #   TESTFLAG    for the test binaries, such as -test.short or -test.run=W14
 #
@@ -18,9 +22,11 @@ set -u -o pipefail
 
 go=${GO:-go}
 runs=100
-while getopts 'n:' option; do
+busy=$(getconf _NPROCESSORS_ONLN)
+while getopts 'n:b:' option; do
 	case $option in
 	n) runs=$OPTARG ;;
+	b) busy=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
@@ -35,6 +41,13 @@ done
 case $runs in
 '' | *[!0-9]* | 0)
 	echo "flakes: -n is $runs; it must be a number above 0" >&2
+	exit 2
+	;;
+esac
+
+case $busy in
+'' | *[!0-9]*)
+	echo "flakes: -b is $busy; it must be a number" >&2
 	exit 2
 	;;
 esac
@@ -83,28 +96,28 @@ spin() {
 		for ((i = 0; i < 200000; i++)); do :; done
 	done
 }
-for ((i = $(getconf _NPROCESSORS_ONLN); i > 0; i--)); do
+for ((i = busy; i > 0; i--)); do
 	spin &
 	spinners+=($!)
 done
 
+processors=(1 2 8)
 for ((run = 1; run <= runs; run++)); do
+	cpu=${processors[run % ${#processors[@]}]}
 	for i in "${!names[@]}"; do
-		for cpu in 1 2 8; do
-			began=$SECONDS
-			(cd "${dirs[i]}" && exec "$work/$i.test" -test.shuffle=on -test.count=1 -test.timeout=30m "-test.cpu=$cpu" ${flags[@]+"${flags[@]}"}) >"$work/out" 2>&1 &
-			running=$!
-			if wait "$running"; then
-				passed[i]=$((passed[i] + 1))
-			else
-				failed[i]=$((failed[i] + 1))
-				seed=$(sed -n 's/^-test.shuffle //p' "$work/out" | head -n 1)
-				printf '\nFAILED: %s, run %d; again with: go test -race -shuffle=%s -cpu=%d %s\n' "${names[i]}" "$run" "$seed" "$cpu" "${names[i]}"
-				cat "$work/out"
-			fi
-			running=
-			seconds[i]=$((seconds[i] + SECONDS - began))
-		done
+		began=$SECONDS
+		(cd "${dirs[i]}" && exec "$work/$i.test" -test.shuffle=on -test.count=1 -test.timeout=30m "-test.cpu=$cpu" ${flags[@]+"${flags[@]}"}) >"$work/out" 2>&1 &
+		running=$!
+		if wait "$running"; then
+			passed[i]=$((passed[i] + 1))
+		else
+			failed[i]=$((failed[i] + 1))
+			seed=$(sed -n 's/^-test.shuffle //p' "$work/out" | head -n 1)
+			printf '\nFAILED: %s, run %d; again with: go test -race -shuffle=%s -cpu=%d %s\n' "${names[i]}" "$run" "$seed" "$cpu" "${names[i]}"
+			cat "$work/out"
+		fi
+		running=
+		seconds[i]=$((seconds[i] + SECONDS - began))
 	done
 	printf '==> run %d of %d\n' "$run" "$runs"
 done

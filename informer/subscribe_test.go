@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -269,7 +270,7 @@ func (v *witness) batch(pause func()) func(context.Context, []podEvent) {
 // TestH03_ConcurrentSubscribersEndWithTheStore runs it all at once: writers, relists,
 // subscribers of all speeds that come and go, resyncs.
 func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(soak.Rounds(2)) {
 		inBubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld("shop/0")

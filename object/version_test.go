@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/object"
 )
 

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -22,11 +23,7 @@ import (
 // answers. Within minutes of the last fault the store is what the server is, and no
 // object ever went back to an older version within an epoch.
 func TestMirrorSurvivesRandomFaults(t *testing.T) {
-	seeds := 150
-	if testing.Short() {
-		seeds = 20
-	}
-	for seed := range seeds {
+	for seed := range soak.Rounds(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { survive(t, uint64(seed)) })
 		})

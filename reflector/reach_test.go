@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -363,7 +364,7 @@ func (everything) Held(object.Key, object.UID, object.Version) bool { return fal
 
 // Wherever watches end, each event is delivered once, and in order.
 func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(soak.Rounds(20)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			history, want := groups(rnd)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -67,14 +68,12 @@ func longList(t testing.TB, e Encoding, n int) io.Reader {
 	return &repeated{head: string(head) + string(meta), item: item, n: n}
 }
 
-// L09: the memory that a list takes does not grow with its length. 200,000 items are
-// more than 200 MB of body; less than 8 MiB of them may be alive at any time.
+// L09: the memory that a list takes does not grow with its length. 40,000 items are
+// more than 40 MB of body; less than 8 MiB of them may be alive at any time.
 func TestL09_MemoryDoesNotGrowWithTheList(t *testing.T) {
+	soak.Measures(t)
 	const most = 8 << 20
-	n := 200_000
-	if testing.Short() {
-		n = 40_000
-	}
+	n := max(40_000, soak.Rounds(40_000)) // fewer would fit into most
 	for _, e := range encodings {
 		for name, held := range map[string]object.Held{
 			"decoded": nil,
@@ -131,6 +130,7 @@ func liveBytes() uint64 {
 
 // L15: an item that is held costs no allocation of its own.
 func TestL15_HeldItemsCostNoAllocation(t *testing.T) {
+	soak.Measures(t)
 	const n = 4000
 	for _, e := range encodings {
 		src := sourceOf(t, bodyClient(t, mediaOf(e), func() io.Reader { return longList(t, e, n) }), podsAs(e), SourceOptions{})

@@ -9,6 +9,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -22,6 +23,7 @@ func keysOf(n int) []string {
 
 // In the steady state nothing is allocated.
 func TestAllocations(t *testing.T) {
+	soak.Measures(t)
 	ctx := context.Background()
 	buf := make([]string, 0, 4000)
 	drain := func(q *workqueue.Queue[string]) {
@@ -94,6 +96,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func TestDelaysDoNotAllocate(t *testing.T) {
+	soak.Measures(t)
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		keys := keysOf(1000)
@@ -146,6 +149,7 @@ func TestDoneItemsAreReleased(t *testing.T) {
 // Memory follows the number of items, down to a floor that does not count here, although
 // a few of the burst stay: one that is delayed, or one in a hundred in any state.
 func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
+	soak.Measures(t)
 	const burst = 200_000
 	keys := keysOf(burst)
 	for name, how := range map[string]workqueue.Request{
@@ -184,6 +188,7 @@ func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
 
 // Groups that have no items cost no memory either.
 func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
+	soak.Measures(t)
 	const burst = 200_000
 	keys := make([]string, burst)
 	for i := range keys {
@@ -206,6 +211,7 @@ func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
 }
 
 func TestALimiterGivesMemoryBack(t *testing.T) {
+	soak.Measures(t)
 	keys := keysOf(200_000)
 	for name, l := range map[string]limiter{
 		"exponential": workqueue.NewExponential[string](1, 1), "fast and slow": workqueue.NewFastSlow[string](1, 1, 1),

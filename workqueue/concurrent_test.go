@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -19,10 +20,7 @@ import (
 // every item is seen by a worker that took it later.
 func TestConcurrent(t *testing.T) {
 	const producers, workers, keys = 4, 6, 40
-	changes := 4000
-	if testing.Short() {
-		changes = 500
-	}
+	changes := soak.Rounds(500)
 	for name, opts := range map[string]workqueue.Options[int]{
 		"plain":  {},
 		"groups": {Group: func(k int) string { return fmt.Sprint(k % 5) }, AgeAfter: time.Millisecond},

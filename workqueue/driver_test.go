@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -288,7 +289,7 @@ func (c rapidChooser) choose(what string, n int) int { return rapid.IntRange(0, 
 // Short histories of few keys, which rapid makes shorter when one fails.
 func TestModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for range 10 {
+		for range 2 {
 			rapid.Check(inBubble{t}, func(t *rapid.T) {
 				d := newDriver(rapidChooser{t}, fewKeys)
 				t.Repeat(map[string]func(*rapid.T){"step": func(*rapid.T) { d.step() }})
@@ -311,7 +312,7 @@ func TestModelLong(t *testing.T) {
 	for i := range 200 {
 		keys = append(keys, fmt.Sprintf("%d/%d", i%90, i))
 	}
-	for seed := range uint64(6) {
+	for seed := range uint64(soak.Rounds(2)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDriver(randChooser{t, rand.New(rand.NewPCG(seed, 0))}, keys)

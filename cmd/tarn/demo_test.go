@@ -35,7 +35,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 			if !status.MatchString(r.out) {
 				t.Errorf("no line of figures in\n%s", r.out)
 			}
-			for _, want := range []string{"Generating a cluster of about 400 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", "tarn apiserver --objects"} {
+			for _, want := range []string{"Generating a cluster of about 400 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", " apiserver --objects"} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("no %q in\n%s", want, r.out)
 				}

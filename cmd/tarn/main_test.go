@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,39 +20,27 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// scratch is a directory for the built command, shared by all tests.
-var scratch string
+// commandName is what the test binary is called when it is to be the command; see command.
+const commandName = "tarn"
 
 func TestMain(m *testing.M) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "tarn-test"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if os.Args[0] == commandName {
+		main()
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(scratch)
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m)
 }
 
-// built builds the command once, on first use.
-var built = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(scratch, "tarn")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
-
-// command returns the built command with arguments. Its environment has no kubeconfig.
+// command returns the command, as a process of its own, with arguments. It is the test
+// binary under another name: that needs no build, and it has the race detector when the
+// tests have it. Its environment has no kubeconfig.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := built()
+	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Args = append([]string{commandName}, args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
@@ -70,7 +57,7 @@ func (r result) String() string {
 	return fmt.Sprintf("exit %d\n-- stdout --\n%s-- stderr --\n%s", r.code, r.out, r.err)
 }
 
-// execute runs the built command to its end.
+// execute runs the command to its end.
 func execute(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,14 +15,22 @@ import (
 
 func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards said, which the goroutine of notice appends to
 		var said []string
 		var busy atomic.Value
 		busy.Store("waiting")
-		end := notice(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }, func() string { return busy.Load().(string) })
+		say := func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, fmt.Sprintf(format, args...))
+		}
+		end := notice(say, func() string { return busy.Load().(string) })
 		step := func(d time.Duration, want string) {
 			t.Helper()
 			<-time.After(d) // in the time of the bubble
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(said, "|"); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/controller"
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 	"github.com/tarnproject/tarn/object"
 )
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -84,7 +85,7 @@ func TestDroppingIsDecodingAndRemoving(t *testing.T) {
 				t.Fatal(err)
 			}
 			docs := podDocs(t)
-			for i := range rounds(100) {
+			for i := range soak.Rounds(10) {
 				raw := docs.next()
 				if i%2 == 0 {
 					raw = newEndless(certificate).next()

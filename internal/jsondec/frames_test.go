@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -59,7 +60,7 @@ func checkFrames(tb testing.TB, raw []byte, seed int64) {
 
 func TestFramesAreSplitAsAJSONDecoderSplitsThem(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
-	for range rounds(1500) {
+	for range soak.Rounds(150) {
 		var b strings.Builder
 		for range r.Intn(5) {
 			b.WriteString(`{"type":"ADDED","object":`)
@@ -173,6 +174,7 @@ func (s *space) Read(p []byte) (int, error) {
 }
 
 func TestW20_SpaceBetweenFramesIsNotHeld(t *testing.T) {
+	soak.Measures(t)
 	const much = 8 << 20
 	f := NewFrames(io.MultiReader(&space{much}, strings.NewReader("{}"), &space{much}, strings.NewReader(`{"a":1}`), &space{much}), 1<<10)
 	var got []string
@@ -197,6 +199,7 @@ func TestW20_SpaceBetweenFramesIsNotHeld(t *testing.T) {
 }
 
 func TestL09_SpaceInAListIsNotHeld(t *testing.T) {
+	soak.Measures(t)
 	const much = 4 << 20
 	var parts []io.Reader
 	for _, token := range []string{"{", `"kind"`, ":", `"L"`, ",", `"items"`, ":", "[", "{}", ",", "{}", "]", "}"} {

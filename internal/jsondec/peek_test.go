@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -80,7 +81,7 @@ func texts(id Identity) [6]string {
 func TestPeekGivesWhatDecodingGives(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	docs := podDocs(t)
-	for i := range rounds(1000) {
+	for i := range soak.Rounds(100) {
 		raw := docs.next()
 		if i%2 == 0 {
 			raw = []byte(certificate)

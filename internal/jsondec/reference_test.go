@@ -102,11 +102,3 @@ func (m *machine) decodesFast(raw []byte) bool {
 	}
 	return m.root.decode(s, 0, reflect.New(m.elem).UnsafePointer())
 }
-
-// rounds returns n, or a tenth of it where tests are to be short.
-func rounds(n int) int {
-	if testing.Short() {
-		return (n + 9) / 10
-	}
-	return n
-}

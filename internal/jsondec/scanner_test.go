@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -159,7 +160,7 @@ func TestMembersThatAreNotReturnedAreValidJSON(t *testing.T) {
 
 func TestListsAreSplitAsEncodingJSONSplitsThem(t *testing.T) {
 	r := rand.New(rand.NewSource(5))
-	for range rounds(2000) {
+	for range soak.Rounds(200) {
 		var b strings.Builder
 		b.WriteString(`{"kind":"L"`)
 		for range r.Intn(4) {
@@ -226,6 +227,7 @@ func (e *endlessItems) Read(b []byte) (int, error) {
 }
 
 func TestL09_AListIsNeverHeldWhole(t *testing.T) {
+	soak.Measures(t)
 	item := `{"metadata":{"name":"` + strings.Repeat("x", 2000) + `"}}`
 	sc := NewScanner(repeated(20_000, item), 0) // 40 MB
 	n := 0

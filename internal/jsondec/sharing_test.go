@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -97,6 +98,7 @@ func TestDecodersWithOneTableDoNotMixTheirObjects(t *testing.T) {
 }
 
 func TestTheTableStaysWithinItsLimit(t *testing.T) {
+	soak.Measures(t)
 	for _, limit := range []int{1, 300, 5000, 100_000} {
 		table := NewSharing(limit)
 		for i := range 20_000 {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // names are fields of a pod and others that come near.
@@ -71,7 +73,7 @@ func tree(r *rand.Rand, b *strings.Builder, depth int) {
 }
 
 func TestRandomTreesDecodeAsApimachineryDoes(t *testing.T) {
-	n := rounds(10_000)
+	n := soak.Rounds(5000)
 	trials := []*trial{
 		trialFor[*corev1.Pod](t), trialFor[*metav1.PartialObjectMetadata](t), trialFor[*unstructured.Unstructured](t),
 		trialFor[*corev1.Secret](t), trialFor[*oddities](t),

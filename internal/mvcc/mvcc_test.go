@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"pgregory.net/rapid"
 )
@@ -235,7 +236,7 @@ func TestEveryPinnedRevisionStays(t *testing.T) {
 		}
 		var pins []pin
 		space := 1 + r.IntN(600)
-		for range 15 {
+		for range 8 {
 			grow := r.IntN(3) > 0
 			for range r.IntN(300) {
 				name := fmt.Sprintf("pod-%04d", r.IntN(space))
@@ -363,6 +364,7 @@ func TestKeysOfAnyLength(t *testing.T) {
 // TestNamespacesComeAndGo has more namespaces than there are numbers, some at a time and
 // all at once.
 func TestNamespacesComeAndGo(t *testing.T) {
+	soak.Measures(t)
 	h := NewHistory(0)
 	m := NewMap(h, nil)
 	value := unsafe.Pointer(new(int))
@@ -403,6 +405,7 @@ func TestNamespacesComeAndGo(t *testing.T) {
 
 // TestIdsAreUsedAgain churns through many keys: the memory must follow those that are there.
 func TestIdsAreUsedAgain(t *testing.T) {
+	soak.Measures(t)
 	h := NewHistory(0)
 	m := NewMap(h, nil)
 	value := unsafe.Pointer(new(int))

@@ -2,6 +2,7 @@ package packing
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,17 +12,19 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // noise returns bytes that are like nothing else.
 func noise(r *rand.Rand, n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = byte(r.Uint32())
+	out := make([]byte, 0, n+7)
+	for len(out) < n {
+		out = binary.LittleEndian.AppendUint64(out, r.Uint64())
 	}
-	return out
+	return out[:n]
 }
 
 // likeness returns a string of a sort: mostly what all of the sort have, and a little of its
@@ -100,6 +103,7 @@ func TestAStringThatIsTooLongForADictionaryIsHeldAllTheSame(t *testing.T) {
 // Sorts of strings come and go, so that dictionaries fill. What was packed with the first
 // ones is held, and so are they.
 func TestDictionariesAreBoundedAndGoWithWhatRefersToThem(t *testing.T) {
+	soak.Measures(t)
 	var p Packer
 	var held []Packed
 	var want [][]byte

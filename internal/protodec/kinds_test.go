@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -131,10 +132,7 @@ func TestEveryBuiltInKindIsSupported(t *testing.T) {
 }
 
 func TestEveryBuiltInKindDecodesAsGenerated(t *testing.T) {
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := soak.Rounds(2)
 	fill := filler(1)
 	for _, typ := range kinds() {
 		l := newLineup(t, typ)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // node is one field of a message that has been taken apart.
@@ -163,10 +165,7 @@ func mangle(rng *rand.Rand, raw, other []byte) []byte {
 }
 
 func TestMangledMessagesFareAsGenerated(t *testing.T) {
-	rounds := 8
-	if testing.Short() {
-		rounds = 2
-	}
+	rounds := soak.Rounds(2)
 	fill, rng := filler(2), rand.New(rand.NewSource(2))
 	accepted, refused := 0, 0
 	for _, typ := range kinds() {

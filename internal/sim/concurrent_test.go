@@ -20,7 +20,7 @@ import (
 // seed fixes what the world does and who subscribes; the scheduler does the rest.
 func TestConcurrentSimulation(t *testing.T) {
 	var seen tally
-	usual := simulate(t, 600, 60, func(seed uint64, trace *sim.Trace) error {
+	usual := simulate(t, 60, func(seed uint64, trace *sim.Trace) error {
 		return newPipeline(seed, trace, nil).simulate(&seen)
 	})
 	if !usual {

@@ -27,7 +27,7 @@
 // against a scan; in the stepped simulation every batch is held against the server's
 // state at its version as well. Bugs are planted to see that they are found.
 //
-//	go test ./internal/sim -sim.seeds=100000             # look longer
+//	go test ./internal/sim -soak=100                     # look longer
 //	go test ./internal/sim -sim.first=5000               # look elsewhere
 //	go test ./internal/sim -run Stepped -sim.seed=4711 -v  # replay one, with its trace
 //

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 
 	"github.com/tarnproject/tarn/internal/sim"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 var (
-	seedsFlag = flag.Int("sim.seeds", 0, "number of seeds for each simulation; 0 for the usual one")
 	seedFlag  = flag.Uint64("sim.seed", 0, "run just this seed and print its trace")
 	firstFlag = flag.Uint64("sim.first", 1, "the first of the seeds")
 )
@@ -42,7 +42,7 @@ func (c *tally) of(what string) int {
 // simulate runs a simulation for many seeds, each in a bubble of its own, and tells of the
 // first that fails with its trace and how to replay it. It reports whether the usual
 // number of seeds was run, so that there is something to tally.
-func simulate(t *testing.T, seeds, short int, run func(seed uint64, trace *sim.Trace) error) (usual bool) {
+func simulate(t *testing.T, seeds int, run func(seed uint64, trace *sim.Trace) error) (usual bool) {
 	t.Helper()
 	if *seedFlag != 0 {
 		trace := new(sim.Trace)
@@ -53,13 +53,7 @@ func simulate(t *testing.T, seeds, short int, run func(seed uint64, trace *sim.T
 		}
 		return false
 	}
-	usual = true
-	switch {
-	case *seedsFlag > 0:
-		seeds, usual = *seedsFlag, *seedsFlag >= seeds
-	case testing.Short():
-		seeds, usual = short, false
-	}
+	seeds = soak.Rounds(seeds)
 	name := t.Name()
 	t.Run("seeds", func(t *testing.T) {
 		for shard := range shards {
@@ -75,7 +69,7 @@ func simulate(t *testing.T, seeds, short int, run func(seed uint64, trace *sim.T
 			})
 		}
 	})
-	return usual && !t.Failed()
+	return !testing.Short() && !t.Failed()
 }
 
 // shards run beside each other.

@@ -20,7 +20,7 @@ import (
 // TestSteppedSimulation runs reflector, FIFO, store and two views of it in one goroutine.
 func TestSteppedSimulation(t *testing.T) {
 	var seen tally
-	usual := simulate(t, 2000, 200, func(seed uint64, trace *sim.Trace) error {
+	usual := simulate(t, 200, func(seed uint64, trace *sim.Trace) error {
 		return newStepped(seed, trace, nil).run(&seen)
 	})
 	if !usual {

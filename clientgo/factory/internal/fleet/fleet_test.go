@@ -41,9 +41,11 @@ func TestWaitForSyncWaitsUntilTheFirstWatchIsAnswered(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answered := make(chan struct{}, 100)
 				lw := unstreamed{&cache.ListWatch{
+					//lint:ignore SA1019 a fake without contexts
 					ListFunc: func(metav1.ListOptions) (runtime.Object, error) {
 						return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}, nil
 					},
+					//lint:ignore SA1019 a fake without contexts
 					WatchFunc: func(metav1.ListOptions) (watch.Interface, error) {
 						<-time.After(time.Second)
 						answered <- struct{}{}

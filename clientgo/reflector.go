@@ -277,10 +277,6 @@ func (f *storeFeed) flush(mark object.Mark, listed bool) {
 // Held implements object.Sink. Nothing is, so that all objects are decoded.
 func (f *storeFeed) Held(object.Key, object.UID, object.Version) bool { return false }
 
-// HeldBy implements reflector.Sink. What the store holds is not known, so a late deletion is
-// dropped.
-func (f *storeFeed) HeldBy(object.Key, object.UID, object.Version) bool { return false }
-
 // resyncEvery has the store resynced. A store that fails ends ListAndWatch; in Run everything is
 // listed again.
 func (r *Reflector) resyncEvery(ctx context.Context, listed <-chan struct{}, inner *reflector.Reflector[record], end *ending) {

@@ -122,7 +122,7 @@ func (m *model) event(t object.Kind, o *thing) {
 	}
 }
 
-// deletable tells whether a deletion is of what exists, or is pending, and not of something
+// deletable reports whether a deletion is of what exists, or is pending, and not of something
 // earlier.
 func (m *model) deletable(d object.Change[*thing]) bool {
 	e, pending := last(m.flat, d.Key)

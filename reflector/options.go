@@ -46,7 +46,7 @@ type Options[T any] struct {
 	Selection object.Selection
 
 	// Scope is what the lists cover, and so what a list may delete. Set it to the namespace
-	// where several reflectors, one for each namespace, feed one FIFO, whose ScopeOf must agree.
+	// where several reflectors, one for each namespace, feed one FIFO.
 	// Defaults to object.Everything: the sink has no other reflector.
 	Scope object.Scope
 

@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,6 +40,23 @@ func TestUnknownHostsAreRejected(t *testing.T) {
 	}
 	if a := get(t, s, "/api/v1/secrets"); a.code != http.StatusOK {
 		t.Errorf("in memory: %d %s", a.code, a.raw)
+	}
+}
+
+func TestConfigNamesAHostThatTheServerAccepts(t *testing.T) {
+	for _, address := range []string{":0", "0.0.0.0:0", "[::]:0", "[::1]:0", "localhost:0", "127.0.0.1:0"} {
+		if probe, err := net.Listen("tcp", address); err != nil {
+			t.Logf("%s is left out: %v", address, err) // a machine without IPv6
+			continue
+		} else {
+			probe.Close()
+		}
+		for _, tls := range []bool{false, true} {
+			s := apiserver.Start(t, apiserver.Options{Address: address, TLS: tls})
+			if err := clientsetOf(t, s.Config()).RESTClient().Get().AbsPath("/healthz").Do(t.Context()).Error(); err != nil {
+				t.Errorf("listening on %s, TLS %v, as %s: %v", address, tls, s.Config().Host, err)
+			}
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ type Server struct {
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
 	authority []byte       // CA certificate in PEM
+	address   string       // Options.Address
 	hosts     []string     // allowed besides loopback; not modified after New
 	memory    *memoryListener
 	transport *http.Transport // dials memory
@@ -95,7 +96,7 @@ func New(opts Options) (*Server, error) {
 	if s.tcp, err = net.Listen("tcp", opts.Address); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
-	s.hosts = hostcheck.Listening(opts.Address, opts.AllowedHosts)
+	s.address, s.hosts = opts.Address, hostcheck.Listening(opts.Address, opts.AllowedHosts)
 	if opts.TLS {
 		if s.tls, s.authority, err = newCertificate(s.tcp.Addr(), s.hosts); err != nil {
 			s.tcp.Close()
@@ -118,9 +119,10 @@ func (s *Server) Config() *rest.Config {
 	if s.tcp == nil {
 		return s.MemoryConfig()
 	}
-	cfg := &rest.Config{Host: "http://" + s.tcp.Addr().String(), QPS: -1}
+	address := hostcheck.Reachable(s.address, s.tcp.Addr())
+	cfg := &rest.Config{Host: "http://" + address, QPS: -1}
 	if s.tls != nil {
-		cfg.Host = "https://" + s.tcp.Addr().String()
+		cfg.Host = "https://" + address
 		cfg.CAData = s.authority
 	}
 	return cfg

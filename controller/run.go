@@ -109,11 +109,7 @@ func (r *run[K]) fail(err error) {
 
 // feed runs a source.
 func (r *run[K]) feed(s *Source[K]) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.fail(newPanicError(r.c.name, "source "+s.Name, p))
-		}
-	}()
+	defer r.failOnPanic(s)
 	in := &Intake[K]{
 		controller: r.c.name, source: s.Name, queue: r.queue, failures: &r.c.counts.sourceFailures,
 		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
@@ -153,7 +149,7 @@ func (r *run[K]) ready() bool {
 		if s.Ready == nil {
 			continue
 		}
-		if err := s.Ready(ctx); err != nil && !r.ending(err) {
+		if err := r.readiness(ctx, s); err != nil && !r.ending(err) {
 			// After the timeout the other sources return their causes at once.
 			errs = append(errs, fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 		}
@@ -162,6 +158,19 @@ func (r *run[K]) ready() bool {
 		r.fail(errors.Join(errs...))
 	}
 	return r.intake.Err() == nil
+}
+
+// readiness calls the Ready of a source. A panic ends the controller, as one of its Run does.
+func (r *run[K]) readiness(ctx context.Context, s *Source[K]) error {
+	defer r.failOnPanic(s)
+	return s.Ready(ctx)
+}
+
+// failOnPanic is deferred around the functions of a source: a panic ends the run with an error.
+func (r *run[K]) failOnPanic(s *Source[K]) {
+	if p := recover(); p != nil {
+		r.fail(newPanicError(r.c.name, "source "+s.Name, p))
+	}
 }
 
 // drain waits for running reconciles, and reports whether all have ended.

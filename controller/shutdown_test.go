@@ -259,6 +259,31 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 	})
 }
 
+func TestASourceWhoseReadyOrPendingPanicsEndsTheController(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := func(context.Context, object.Key) (result, error) {
+			t.Error("reconciled")
+			return result{}, nil
+		}
+		one := func(ctx context.Context, in *controller.Intake[object.Key]) error {
+			in.Add(object.Key{Name: "web"})
+			<-ctx.Done()
+			return nil
+		}
+		for name, s := range map[string]controller.Source[object.Key]{
+			"ready":   {Run: one, Ready: func(context.Context) error { panic(errOops) }},
+			"pending": {Run: one, Pending: func(object.Key) bool { panic(errOops) }},
+		} {
+			s.Name = name
+			err := newController(t, f, options{}, s).Run(t.Context())
+			var p *object.PanicError
+			if !errors.As(err, &p) || p.Value != errOops || !strings.Contains(err.Error(), "source "+name+": oops") {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"with grace": 0, "without grace": -1} {
 		t.Run(name, func(t *testing.T) {

@@ -112,11 +112,20 @@ func (r *run[K]) putOff(key K) {
 // missing returns an error if a cache lacks a write that a reconcile of the key must read.
 func (r *run[K]) missing(key K) error {
 	for i := range r.c.sources {
-		if s := &r.c.sources[i]; s.Pending != nil && s.Pending(key) {
+		if s := &r.c.sources[i]; s.Pending != nil && r.pending(s, key) {
 			return fmt.Errorf("%s: %w", s.Name, ErrStaleCache)
 		}
 	}
 	return r.notes.missing(key)
+}
+
+// pending calls the Pending of a source. The key counts as pending where that panics, so that it
+// is not reconciled while the controller ends.
+func (r *run[K]) pending(s *Source[K], key K) (pending bool) {
+	defer r.failOnPanic(s)
+	pending = true
+	pending = s.Pending(key)
+	return pending
 }
 
 // hold delays a key because of a stale cache. The event that updates the cache usually adds

@@ -36,6 +36,25 @@ func Listening(address string, allowed []string) []string {
 	return hosts
 }
 
+// Reachable returns the host and port under which a client on this machine reaches a server that
+// was asked to listen on address and got bound: a host that [Trusted] accepts for the hosts of
+// [Listening]. It is the host of the address, or a loopback address of the same family where the
+// address stands for all.
+func Reachable(address string, bound net.Addr) string {
+	_, port, err := net.SplitHostPort(bound.String())
+	if err != nil {
+		return bound.String()
+	}
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // Trusted reports whether a Host header, with or without a port, names this machine by a
 // loopback name or by one of the hosts, which have no ports. Case and a final dot do not matter.
 func Trusted(header string, hosts []string) bool {

@@ -15,10 +15,17 @@ import (
 	"github.com/tarnproject/tarn/store"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // contents are encoded objects.
-type contents map[object.Key][]byte
+type contents map[object.Key]content
+
+// content is an encoded object, with its UID.
+type content struct {
+	uid  types.UID
+	data []byte
+}
 
 // lister returns what the server has, as client-go reads it on a way without faults.
 type lister func(ctx context.Context, in object.Scope, opts metav1.ListOptions) (contents, error)
@@ -218,16 +225,16 @@ func (m *mirror[T]) moment(ctx context.Context) (bool, error) {
 		}
 		compared = true
 		got := maps.Clone(all)
-		maps.DeleteFunc(got, func(key object.Key, _ []byte) bool { return !mark.Scope.Covers(key) })
+		maps.DeleteFunc(got, func(key object.Key, _ content) bool { return !mark.Scope.Covers(key) })
 		if len(got) < len(want) {
 			// Deletions may share a version, which is claimed when it is complete: objects may be
-			// missing that were deleted since (object.Reach), and so are not there now as they were.
+			// missing that were deleted since (object.Reach), and so do not exist now with that UID.
 			now, err := m.list(ctx, mark.Scope, metav1.ListOptions{})
 			if err != nil {
 				return false, err
 			}
 			for key, was := range want {
-				if is, there := now[key]; got[key] == nil && (!there || !bytes.Equal(is, was)) {
+				if _, held := got[key]; !held && now[key].uid != was.uid {
 					delete(want, key)
 				}
 			}
@@ -342,7 +349,7 @@ func encoded[T metav1.Object](all func(yield func(T) bool), encode func(T) ([]by
 		if err != nil {
 			return nil, err
 		}
-		c[object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = data
+		c[object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = content{obj.GetUID(), data}
 	}
 	return c, nil
 }
@@ -350,10 +357,10 @@ func encoded[T metav1.Object](all func(yield func(T) bool), encode func(T) ([]by
 // difference says in what contents are not what they should be.
 func difference(got, want contents) error {
 	var missing, extra, other []object.Key
-	for key, data := range want {
+	for key, c := range want {
 		if have, ok := got[key]; !ok {
 			missing = append(missing, key)
-		} else if !bytes.Equal(have, data) {
+		} else if !bytes.Equal(have.data, c.data) {
 			other = append(other, key)
 		}
 	}
@@ -368,7 +375,7 @@ func difference(got, want contents) error {
 	text := fmt.Sprintf("%d objects are missing %v, %d too many %v, %d different %v",
 		len(missing), first(missing), len(extra), first(extra), len(other), first(other))
 	if len(other) > 0 {
-		text += fmt.Sprintf("\ngot  %q\nwant %q", clip(got[other[0]]), clip(want[other[0]]))
+		text += fmt.Sprintf("\ngot  %q\nwant %q", clip(got[other[0]].data), clip(want[other[0]].data))
 	}
 	return errors.New(text)
 }

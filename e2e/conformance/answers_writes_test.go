@@ -1,6 +1,9 @@
 package conformance
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 const (
 	jsonPatch      = "application/json-patch+json"
@@ -11,6 +14,16 @@ const (
 
 // post returns a request with this body.
 func post(name, body string) exchange { return exchange{name: name, method: "POST", body: body} }
+
+// doublings returns a JSON patch that doubles an object's data n times, by copying them into
+// themselves.
+func doublings(n int) string {
+	var ops []string
+	for i := range n {
+		ops = append(ops, fmt.Sprintf(`{"op":"copy","from":"/data","path":"/data/copy%d"}`, i))
+	}
+	return "[" + strings.Join(ops, ",") + "]"
+}
 
 var creates = []exchange{
 	configMap("a", `"labels":{"app":"x"},"annotations":{"note":"n"}`),
@@ -157,6 +170,9 @@ var patches = []exchange{
 	change("a JSON patch of an unknown operation", "a", jsonPatch, `[{"op":"think","path":"/data"}]`),
 	change("a broken JSON patch", "a", jsonPatch, `[{`),
 	change("a JSON patch that is an object", "a", jsonPatch, `{}`),
+	change("a JSON patch of too many operations", "a", jsonPatch, `[`+strings.Repeat(`{"op":"test","path":"/kind","value":"ConfigMap"},`, 10_000)+`{"op":"test","path":"/kind","value":"ConfigMap"}]`),
+	change("a JSON patch that copies too much", "a", jsonPatch, doublings(40)),
+	change("a JSON patch that copies a value", "a", jsonPatch, `[{"op":"copy","from":"/data/value","path":"/data/twin"},{"op":"remove","path":"/data/twin"}]`),
 	change("a strategic patch", "a", strategicPatch, `{"data":{"value":"2"},"metadata":{"finalizers":["example.com/f"]}}`),
 	change("a strategic patch of lists", "a", strategicPatch, `{"metadata":{"$deleteFromPrimitiveList/finalizers":["example.com/f"]}}`),
 	change("a broken strategic patch", "a", strategicPatch, `{"data":`),

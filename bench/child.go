@@ -226,7 +226,7 @@ func (m *meter) end(ops int) sample {
 
 // perOp makes the figure of a value of the samples, per operation.
 func perOp(samples []sample, unit Unit, of func(sample) float64) *Figure {
-	f := &Figure{Unit: unit, Statistic: "median"}
+	f := &Figure{Unit: unit}
 	for _, s := range samples {
 		f.Rounds = append(f.Rounds, of(s)/s.Ops)
 	}
@@ -246,7 +246,7 @@ func cpuEach(samples []sample) *Figure {
 // leastCPU is cpuEach with the least of the rounds.
 func leastCPU(samples []sample) *Figure {
 	f := cpuEach(samples)
-	f.Value, f.Statistic = slices.Min(f.Rounds), "least"
+	f.Value = slices.Min(f.Rounds)
 	return f
 }
 

@@ -61,7 +61,7 @@ func getP99(l *lab) []Row {
 		var figures [2]*Figure
 		for i := range sides {
 			v := of(&sides[i])
-			figures[i] = &Figure{Value: median(v), Unit: Nanoseconds, Rounds: v, Statistic: "median"}
+			figures[i] = &Figure{Value: median(v), Unit: Nanoseconds, Rounds: v}
 		}
 		return newRow(title, figures[0], figures[1], goals...)
 	}

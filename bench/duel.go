@@ -105,9 +105,9 @@ func figure(turns []turn, least bool) *Figure {
 		ns, allocs, bytes = append(ns, t.ns), append(allocs, t.allocs), append(bytes, t.bytes)
 	}
 	f := &Figure{Unit: Nanoseconds, Rounds: ns, Counted: true, Allocs: median(allocs), Bytes: median(bytes)}
-	f.Value, f.Statistic = median(ns), "median"
+	f.Value = median(ns)
 	if least {
-		f.Value, f.Statistic = slices.Min(ns), "least"
+		f.Value = slices.Min(ns)
 	}
 	return f
 }

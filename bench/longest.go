@@ -70,8 +70,8 @@ func (l *lab) longestGet(title string, other []pod, own map[string]pod, goals ..
 			own = append(own, float64(w.own))
 			p999 = append(p999, float64(w.all.quantile(0.999)))
 		}
-		wall = &Figure{Value: median(longest), Unit: Nanoseconds, Rounds: longest, Statistic: "median"}
-		less = &Figure{Value: median(own), Unit: Nanoseconds, Rounds: own, Statistic: "median"}
+		wall = &Figure{Value: median(longest), Unit: Nanoseconds, Rounds: longest}
+		less = &Figure{Value: median(own), Unit: Nanoseconds, Rounds: own}
 		wall.Note = "p99.9 " + quantity(median(p999), Nanoseconds)
 		return wall, less
 	}

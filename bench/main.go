@@ -7,7 +7,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,20 +27,20 @@ func main() {
 type options struct {
 	objects, rounds int
 	run             *regexp.Regexp
-	json            bool
+	benchstat       bool
 	cpuprofile      string
 	turn            time.Duration
 }
 
-// Report is what -json prints.
+// Report is what a run has measured.
 type Report struct {
-	Go        string  `json:"go"`
-	CPUs      int     `json:"cpus"`
-	Objects   int     `json:"objects"`
-	Rounds    int     `json:"rounds"`
-	TimerCost int64   `json:"timerCostNs"`
-	PodBytes  float64 `json:"podBytes,omitempty"`
-	Rows      []Row   `json:"rows"`
+	Go        string
+	CPUs      int
+	Objects   int
+	Rounds    int
+	TimerCost int64
+	PodBytes  float64
+	Rows      []Row
 }
 
 // run is the command: 0 when all was measured, met or not; 1 when a side failed; 2 for a
@@ -64,7 +63,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	report, err := measured(opts, stderr)
 	if err == nil {
-		err = report.write(stdout, opts.json)
+		err = report.write(stdout, opts.benchstat)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
@@ -89,7 +88,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.objects, "objects", 100_000, "`number` of pods; the targets are for 100,000")
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds of each measure")
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
-	flags.BoolVar(&o.json, "json", false, "print JSON with the values of every round instead of the table")
+	flags.BoolVar(&o.benchstat, "benchstat", false, "print the value of every round in the format of go test -bench, which benchstat compares, instead of the table")
 	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in processes of their own write to file.measure.side")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
@@ -187,11 +186,9 @@ func profile(path string) (stop func(), err error) {
 }
 
 // write prints the report.
-func (r *Report) write(w io.Writer, asJSON bool) error {
-	if asJSON {
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
+func (r *Report) write(w io.Writer, benchstat bool) error {
+	if benchstat {
+		return writeRounds(w, r.Rows)
 	}
 	if err := writeTable(w, r.Rows); err != nil {
 		return err

@@ -2,10 +2,11 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain is the program itself where the program has started itself, which is this test's
@@ -21,12 +22,18 @@ func TestMain(m *testing.M) {
 // then, but each measure checks that both sides give the right answers.
 func TestEveryMeasureGivesRows(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{"-objects", "1000", "-rounds", "1", "-turn", "1ms", "-json"}, &stdout, &stderr); code != 0 {
-		t.Fatalf("status %d:\n%s", code, stderr.String())
+	report, err := measured(options{objects: 1000, rounds: 1, turn: time.Millisecond, run: regexp.MustCompile("")}, &stderr)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, stderr.String())
 	}
-	var report Report
-	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+	if err := report.write(&stdout, true); err != nil {
 		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`^Benchmark\S+/side=\S+ 1( [0-9.e+-]+ \S+)+$`)
+	for _, l := range strings.Split(strings.TrimSpace(stdout.String()), "\n") {
+		if !line.MatchString(l) {
+			t.Errorf("benchstat cannot read %q", l)
+		}
 	}
 	targets := map[string]bool{}
 	for _, r := range report.Rows {
@@ -46,7 +53,7 @@ func TestEveryMeasureGivesRows(t *testing.T) {
 	}
 	for _, m := range measures {
 		if !strings.Contains(stderr.String(), " "+m.name+"\n") {
-			t.Errorf("no progress told of %s", m.name)
+			t.Errorf("no progress reported for %s", m.name)
 		}
 	}
 }
@@ -94,7 +101,7 @@ func TestHelpNamesFlagsAndMeasures(t *testing.T) {
 	if code := run([]string{"-help"}, &stdout, &stderr); code != 0 {
 		t.Errorf("status %d; want 0", code)
 	}
-	for _, want := range []string{"-objects", "-run", "-json", "-cpuprofile", "-rounds", "-turn", "replace-unchanged"} {
+	for _, want := range []string{"-objects", "-run", "-benchstat", "-cpuprofile", "-rounds", "-turn", "replace-unchanged"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no word of %s", want)
 		}

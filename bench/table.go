@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -12,36 +13,34 @@ import (
 type Row struct {
 	// Measure says what was measured. The number is that of the target; rows with a
 	// plus sign have none.
-	Measure string `json:"measure"`
+	Measure string
 	// Peer is whom Tarn is measured beside, if not client-go. The figure stands in
 	// client-go's place.
-	Peer string `json:"peer,omitempty"`
+	Peer string
 	// ClientGo and Tarn are what it came to; nil for who cannot do it.
-	ClientGo *Figure `json:"clientGo,omitempty"`
-	Tarn     *Figure `json:"tarn,omitempty"`
+	ClientGo *Figure
+	Tarn     *Figure
 	// Ratio is client-go's value divided by Tarn's: above 1 Tarn is better. It is 0
 	// where there is nothing to divide.
-	Ratio float64 `json:"ratio,omitempty"`
+	Ratio float64
 	// Target is what the ratio or the value should be, empty for rows without one.
-	Target string `json:"target,omitempty"`
+	Target string
 	// Met says whether it is; nil without a target.
-	Met *bool `json:"met,omitempty"`
+	Met *bool
 }
 
 // Figure is what one side of a measure came to.
 type Figure struct {
-	Value float64 `json:"value"`
-	Unit  Unit    `json:"unit"`
-	// Rounds are the values of the rounds; Value is their median or least, as
-	// Statistic says.
-	Rounds    []float64 `json:"rounds,omitempty"`
-	Statistic string    `json:"statistic,omitempty"`
+	Value float64
+	Unit  Unit
+	// Rounds are the values of the rounds; Value is their median or least.
+	Rounds []float64
 	// Counted is whether Allocs and Bytes, per operation, were counted.
-	Counted bool    `json:"counted,omitempty"`
-	Allocs  float64 `json:"allocs"`
-	Bytes   float64 `json:"bytes"`
+	Counted bool
+	Allocs  float64
+	Bytes   float64
 	// Note is what else there is to say.
-	Note string `json:"note,omitempty"`
+	Note string
 }
 
 // Unit is what a figure counts.
@@ -237,6 +236,35 @@ func writeTable(w io.Writer, rows []Row) error {
 		b.WriteString("|\n")
 		if _, err := io.WriteString(w, b.String()); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// writeRounds prints one line per row, side and round in the format of go test -bench.
+func writeRounds(w io.Writer, rows []Row) error {
+	units := map[Unit]string{Nanoseconds: "ns/op", Bytes: "B", Times: "x", Count: "count"}
+	for _, r := range rows {
+		for _, f := range []*Figure{r.ClientGo, r.Tarn} {
+			if f == nil {
+				continue
+			}
+			side, rounds := sideTarn, f.Rounds
+			if f == r.ClientGo {
+				side = cmp.Or(r.Peer, sideClientGo)
+			}
+			if len(rounds) == 0 {
+				rounds = []float64{f.Value}
+			}
+			for _, v := range rounds {
+				line := fmt.Sprintf("Benchmark%s/side=%s 1 %g %s", strings.ReplaceAll(r.Measure, " ", "_"), side, v, units[f.Unit])
+				if f.Counted {
+					line += fmt.Sprintf(" %g B/op %g allocs/op", f.Bytes, f.Allocs)
+				}
+				if _, err := fmt.Fprintln(w, line); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -23,7 +23,7 @@ type jsonCodec[T any] struct {
 func newJSONCodec[T any](res Resource[T], opts SourceOptions, strings *intern.Strings) (codec[T], error) {
 	jo := jsondec.Options{Drop: opts.Drop, Strings: strings}
 	if !opts.DisableSharing {
-		jo.Share = jsondec.NewSharing(0)
+		jo.Share = intern.NewParts(0)
 	}
 	objects, err := jsondec.For[T](jo)
 	if err != nil {

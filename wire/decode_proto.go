@@ -29,7 +29,7 @@ func newProtoCodec[T any](res Resource[T], opts SourceOptions, strings *intern.S
 	}
 	po := protodec.Options{Drop: opts.Drop, Strings: strings}
 	if !opts.DisableSharing {
-		po.Share = protodec.NewSharing(0)
+		po.Share = intern.NewParts(0)
 	}
 	objects, err := protodec.For[T](po)
 	if err != nil {

@@ -149,7 +149,7 @@ func (e *endless) next() []byte {
 func BenchmarkDecode(b *testing.B) {
 	drop := []object.FieldPath{object.ManagedFields}
 	tables := func(o Options) Options {
-		o.Strings, o.Share = intern.NewStrings(0), NewSharing(0)
+		o.Strings, o.Share = intern.NewStrings(0), intern.NewParts(0)
 		return o
 	}
 	for _, kind := range []struct {

@@ -133,21 +133,18 @@ func (c *pointerCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if c.volatile {
 		s.volatile++
 	}
-	found, ticket := s.shared(c, t, c.volatile)
+	found, ticket := s.shared(unsafe.Pointer(c), t, c.volatile)
 	if found != nil {
-		*(*unsafe.Pointer)(p) = found.ptr
+		*(*unsafe.Pointer)(p) = found.Data
 		return true
 	}
-	before := s.progress()
-	s.allocated += int64(c.elemType.Size())
+	s.allocated += int(c.elemType.Size())
 	q := reflect.New(c.elemType).UnsafePointer()
 	*(*unsafe.Pointer)(p) = q
 	if !c.elem.decode(s, t, q) {
 		return false
 	}
-	if ticket != 0 {
-		s.keep(ticket, before, &shared{owner: c, ptr: q}, t)
-	}
+	s.keep(ticket, t, q, 0)
 	return true
 }
 
@@ -172,13 +169,12 @@ func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if c.volatile {
 		s.volatile++
 	}
-	found, ticket := s.shared(c, t, c.volatile)
+	found, ticket := s.shared(unsafe.Pointer(c), t, c.volatile)
 	if found != nil {
-		*header = sliceHeader{found.ptr, found.n, found.n}
+		*header = sliceHeader{found.Data, found.Len, found.Len}
 		return true
 	}
-	before := s.progress()
-	s.allocated += int64(tok.n) * int64(c.size)
+	s.allocated += int(tok.n) * int(c.size)
 	// Grow allocates in place; MakeSlice would allocate a header besides.
 	v.Grow(int(tok.n))
 	v.SetLen(int(tok.n))
@@ -190,9 +186,7 @@ func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		}
 		k = s.tokens[k].next
 	}
-	if ticket != 0 {
-		s.keep(ticket, before, &shared{owner: c, ptr: header.data, n: int(tok.n)}, t)
-	}
+	s.keep(ticket, t, header.data, int(tok.n))
 	return true
 }
 
@@ -211,12 +205,11 @@ func (c *textMapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if s.raw[tok.start] != '{' {
 		return s.null(t)
 	}
-	found, ticket := s.shared(c, t, false)
+	found, ticket := s.shared(unsafe.Pointer(c), t, false)
 	if found != nil {
-		*(*unsafe.Pointer)(p) = found.ptr // a map is one pointer
+		*(*unsafe.Pointer)(p) = found.Data // a map is one pointer
 		return true
 	}
-	before := s.progress()
 	s.allocated += sizeOfMap(tok.n, 32)
 	m := make(map[string]string, tok.n)
 	for k := t + 1; k < tok.next; k = s.tokens[k+1].next {
@@ -231,9 +224,7 @@ func (c *textMapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		m[s.name(name)] = value
 	}
 	*(*map[string]string)(p) = m
-	if ticket != 0 {
-		s.keep(ticket, before, &shared{owner: c, ptr: *(*unsafe.Pointer)(p)}, t)
-	}
+	s.keep(ticket, t, *(*unsafe.Pointer)(p), 0)
 	return true
 }
 
@@ -250,12 +241,11 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if s.raw[tok.start] != '{' {
 		return s.null(t)
 	}
-	found, ticket := s.shared(c, t, false)
+	found, ticket := s.shared(unsafe.Pointer(c), t, false)
 	if found != nil {
-		*(*unsafe.Pointer)(p) = found.ptr
+		*(*unsafe.Pointer)(p) = found.Data
 		return true
 	}
-	before := s.progress()
 	s.allocated += sizeOfMap(tok.n, 16+c.t.Elem().Size())
 	m := reflect.MakeMapWithSize(c.t, int(tok.n))
 	key := reflect.New(c.t.Key()).Elem()
@@ -277,15 +267,13 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		m.SetMapIndex(key, value.Elem())
 	}
 	*(*unsafe.Pointer)(p) = m.UnsafePointer()
-	if ticket != 0 {
-		s.keep(ticket, before, &shared{owner: c, ptr: m.UnsafePointer()}, t)
-	}
+	s.keep(ticket, t, m.UnsafePointer(), 0)
 	return true
 }
 
 // sizeOfMap estimates what a map of n entries of the size takes: Go's grow by halves
 // and hold eight entries at least.
-func sizeOfMap(n uint32, entry uintptr) int64 { return 48 + max(8, 2*int64(n))*int64(entry+1) }
+func sizeOfMap(n uint32, entry uintptr) int { return 48 + max(8, 2*int(n))*int(entry+1) }
 
 // customCodec calls a type's own UnmarshalJSON.
 type customCodec struct {

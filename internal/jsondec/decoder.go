@@ -29,7 +29,7 @@ type Options struct {
 	// be written to then, since other objects may have a part in it. The table keeps
 	// what it shares for a while after the last object is freed; think of that where
 	// these are Secrets. Defaults to none: each object is its own from top to bottom.
-	Share *Sharing
+	Share *intern.Parts
 
 	// Kind and APIVersion are for unstructured items of a list, which may come
 	// without both and then get these; where Kind is set, an object without a kind
@@ -50,7 +50,7 @@ type machine struct {
 	root       codec        // nil for unstructured objects
 	drop       *dropping
 	strings    *intern.Strings
-	share      *Sharing
+	share      *intern.Parts
 	boxes      *boxes
 	kind       string
 	apiVersion string
@@ -62,8 +62,8 @@ type state struct {
 	lexer
 	*machine
 	names     [nameSlots]string
-	allocated int64 // about how many bytes, for the sake of [Sharing]
-	volatile  int   // how many values that must not be shared have been decoded
+	allocated int // about how many bytes, without strings, for [intern.Parts]
+	volatile  int // how many values that must not be shared have been decoded
 }
 
 // nameSlots is the size of a state's own table of names. A kind has a few hundred.

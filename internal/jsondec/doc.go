@@ -9,7 +9,7 @@
 //     bytes without decoding it.
 //   - [Decoder] decodes one object into a Go struct or an unstructured object.
 //     [Options] says which fields are left out and which tables repeating strings and
-//     sub-objects are taken from; [Sharing] is the latter table.
+//     sub-objects are taken from: an intern.Strings and an intern.Parts.
 //
 // # Equal to apimachinery
 //

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
@@ -79,7 +80,7 @@ func checkDrop(tb testing.TB, t reflect.Type, m *machine, raw []byte) {
 func TestDroppingIsDecodingAndRemoving(t *testing.T) {
 	r := rand.New(rand.NewSource(7))
 	for _, typ := range []reflect.Type{reflect.TypeFor[*corev1.Pod](), reflect.TypeFor[*metav1.PartialObjectMetadata](), reflect.TypeFor[*unstructured.Unstructured](), reflect.TypeFor[*oddities]()} {
-		for _, opts := range []Options{{Drop: dropped}, {Drop: dropped, Share: NewSharing(1 << 20)}} {
+		for _, opts := range []Options{{Drop: dropped}, {Drop: dropped, Share: intern.NewParts(1 << 20)}} {
 			m, err := newMachine(typ, opts)
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,7 @@ func ExampleFor() {
 	pods, err := jsondec.For[*corev1.Pod](jsondec.Options{
 		Drop:    []object.FieldPath{object.ManagedFields},
 		Strings: intern.NewStrings(0),
-		Share:   jsondec.NewSharing(0),
+		Share:   intern.NewParts(0),
 	})
 	if err != nil {
 		panic(err)
@@ -103,8 +103,8 @@ func ExampleFrames() {
 	// EOF
 }
 
-func ExampleSharing() {
-	table := jsondec.NewSharing(1 << 20)
+func ExampleOptions_share() {
+	table := intern.NewParts(1 << 20)
 	d, err := jsondec.For[*corev1.Pod](jsondec.Options{Share: table})
 	if err != nil {
 		panic(err)

@@ -6,50 +6,20 @@ import (
 	"math/rand"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/randfill"
 
+	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/soak"
 )
-
-// filler fills objects with random values that their encoders accept.
-func filler(seed int64) *randfill.Filler {
-	return fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs).NilChance(0.4).NumElements(0, 2).MaxDepth(14)
-}
-
-// kinds returns the types of all built-in kinds.
-func kinds() []reflect.Type {
-	known := scheme.Scheme.AllKnownTypes()
-	gvks := make([]schema.GroupVersionKind, 0, len(known))
-	for gvk := range known {
-		gvks = append(gvks, gvk)
-	}
-	slices.SortFunc(gvks, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
-	var out []reflect.Type
-	seen := map[reflect.Type]bool{}
-	for _, gvk := range gvks {
-		if t := known[gvk]; gvk.Version != "__internal" && !seen[t] {
-			seen[t] = true
-			out = append(out, t)
-		}
-	}
-	return append(out, reflect.TypeFor[metav1.PartialObjectMetadata]())
-}
 
 func TestEveryBuiltInKindDecodesAsApimachineryDoes(t *testing.T) {
 	untyped := trialFor[*unstructured.Unstructured](t)
 	fast, accepted := 0, 0
-	fill := filler(1)
+	fill := decodertest.Filler(1).NilChance(0.4).NumElements(0, 2).MaxDepth(14)
 	r := rand.New(rand.NewSource(2))
-	for _, kind := range kinds() {
+	for _, kind := range decodertest.Kinds() {
 		tr := newTrial(t, reflect.PointerTo(kind))
 		for range soak.Rounds(1) {
 			obj := reflect.New(kind).Interface()

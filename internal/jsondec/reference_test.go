@@ -38,7 +38,7 @@ func newTrial(tb testing.TB, t reflect.Type) *trial {
 	tr := &trial{t: t}
 	for _, opts := range []Options{
 		{},
-		{Strings: intern.NewStrings(64), Share: NewSharing(64 << 10)},
+		{Strings: intern.NewStrings(64), Share: intern.NewParts(64 << 10)},
 	} {
 		m, err := newMachine(t, opts)
 		if err != nil {

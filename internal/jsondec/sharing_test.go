@@ -1,7 +1,6 @@
 package jsondec
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -12,12 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/internal/intern"
-	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
 func TestEqualSubObjectsAreShared(t *testing.T) {
-	d, err := For[*corev1.Pod](Options{Share: NewSharing(0)})
+	d, err := For[*corev1.Pod](Options{Share: intern.NewParts(0)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +66,7 @@ func TestWithoutATableNothingIsShared(t *testing.T) {
 
 // Two decoders may see the same bytes and mean different things by them.
 func TestDecodersWithOneTableDoNotMixTheirObjects(t *testing.T) {
-	table := NewSharing(0)
+	table := intern.NewParts(0)
 	raw := []byte(`{"kind":"x","metadata":{"labels":{"a":"1"},"annotations":{"a":"1"}},"spec":{"nodeSelector":{"a":"1"}},"data":{"a":"1"}}`)
 	for range 4 {
 		for _, drop := range [][]object.FieldPath{nil, {{"metadata", "labels", "a"}}, {{"metadata", "annotations", "a"}, {"data", "a"}}} {
@@ -97,44 +95,8 @@ func TestDecodersWithOneTableDoNotMixTheirObjects(t *testing.T) {
 	}
 }
 
-func TestTheTableStaysWithinItsLimit(t *testing.T) {
-	soak.Measures(t)
-	for _, limit := range []int{1, 300, 5000, 100_000} {
-		table := NewSharing(limit)
-		for i := range 20_000 {
-			n := i / 2 % 3000 // each twice in a row
-			b := fmt.Appendf(nil, `{"a":%d,"b":[%0*d]}`, n, n%200, n)
-			found, ticket := table.find(nil, b)
-			if found != nil && found.bytes != string(b) {
-				t.Fatalf("%q for %q", found.bytes, b)
-			}
-			if ticket != 0 {
-				table.keep(ticket, &shared{}, b)
-			}
-			if table.Size() > limit || table.Size() < 0 {
-				t.Fatalf("%d bytes, limit %d", table.Size(), limit)
-			}
-		}
-		held, size := 0, int64(0)
-		for i := range table.sets {
-			for j := range table.sets[i].held {
-				if e := table.sets[i].held[j].Load(); e != nil {
-					held++
-					size += e.cost()
-				}
-			}
-		}
-		if int(size) != table.Size() {
-			t.Errorf("limit %d: %d entries of %d bytes, but Size is %d", limit, held, size, table.Size())
-		}
-		if limit >= 5000 && held == 0 {
-			t.Errorf("limit %d: nothing is held", limit)
-		}
-	}
-}
-
 func TestTheTableKnowsWhatFewBytesCost(t *testing.T) {
-	table := NewSharing(64 << 20)
+	table := intern.NewParts(64 << 20)
 	d, err := For[*corev1.Pod](Options{Share: table})
 	if err != nil {
 		t.Fatal(err)
@@ -145,13 +107,13 @@ func TestTheTableKnowsWhatFewBytesCost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := 1000 * int(reflect.TypeFor[corev1.Container]().Size()); table.Size() < want {
-		t.Errorf("Size is %d for at least %d bytes", table.Size(), want)
+	if want, got := 1000*int(reflect.TypeFor[corev1.Container]().Size()), table.Stats().Bytes; got < want {
+		t.Errorf("%d bytes are counted for at least %d", got, want)
 	}
 }
 
 func TestManyGoroutinesDecodeAtOnce(t *testing.T) {
-	opts := Options{Strings: intern.NewStrings(256), Share: NewSharing(32 << 10), Drop: []object.FieldPath{object.ManagedFields}}
+	opts := Options{Strings: intern.NewStrings(256), Share: intern.NewParts(32 << 10), Drop: []object.FieldPath{object.ManagedFields}}
 	pod, err := For[*corev1.Pod](opts)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package jsondec
 import (
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,14 +67,14 @@ func (s *state) any(t uint32, drop *dropping, depth int) (any, bool) {
 		if depth == 0 || depth > shareDepth {
 			return s.composite(t, drop, depth)
 		}
-		found, ticket := s.shared(drop, t, false)
+		found, ticket := s.shared(unsafe.Pointer(drop), t, false)
 		if found != nil {
-			return found.value, true
+			return *(*any)(found.Data), true
 		}
-		before := s.progress()
 		v, ok := s.composite(t, drop, depth)
-		if ok && ticket != 0 {
-			s.keep(ticket, before, &shared{owner: drop, value: v}, t)
+		if ok && ticket.Ticket != 0 {
+			kept := v // apart from v, so that only what is kept is allocated
+			s.keep(ticket, t, unsafe.Pointer(&kept), 0)
 		}
 		return v, ok
 	case '"':
@@ -92,7 +93,7 @@ func (s *state) any(t uint32, drop *dropping, depth int) (any, bool) {
 func (s *state) composite(t uint32, drop *dropping, depth int) (any, bool) {
 	tok := s.tokens[t]
 	if s.raw[tok.start] == '[' {
-		s.allocated += 24 + 32*int64(tok.n) // each with a box
+		s.allocated += 24 + 32*int(tok.n) // each with a box
 		a := make([]any, tok.n)
 		k := t + 1
 		for i := range a {

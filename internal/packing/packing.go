@@ -28,10 +28,10 @@ const (
 	// is freed with the last string that was packed with it.
 	maxGenerations = 16
 
-	// alike is how many times shorter a string must become to be like something that the
+	// shorter is how many times shorter a string must become to be like something that the
 	// dictionary has. For pods 6 is best: with 4 they take a fifth more, and with 8 there are
 	// several times the dictionaries.
-	alike = 6
+	shorter = 6
 
 	seq    = 8 // bytes that are looked for at a time
 	stride = 4 // every so many places of a dictionary are noted
@@ -47,8 +47,8 @@ const (
 // Memory beyond what is packed is bounded: a table of 1 MB, and what dictionaries have of
 // freed strings, 1 MB for each of at most 16.
 //
-// Rejected: flate and other general compressors. They know the strings of one object only,
-// or of a dictionary that has to be built beforehand, and take ten times as long.
+// Rejected: zstd with a dictionary, which takes 6 times as long to pack and 5 to 15 times
+// as long to unpack; docs/decisions/0010-compact-form.md has the figures.
 type Packer struct {
 	mu    sync.Mutex // guards all below
 	dict  *dictionary
@@ -58,6 +58,9 @@ type Packer struct {
 	table []uint32
 	shift int
 	buf   []byte
+	// best is the part of its length to which a string is packed, of those that are packed
+	// best: it falls quickly and rises slowly.
+	best float64
 
 	generations *atomic.Int32
 }
@@ -127,7 +130,7 @@ func (p *Packer) Pack(src []byte) Packed {
 		p.begin()
 	}
 	p.buf = p.pack(p.buf[:0], src)
-	if len(p.buf) > len(src)/alike {
+	if !p.alike(len(p.buf), len(src)) {
 		if at, ok := p.add(src); ok {
 			whole := binary.AppendUvarint(p.buf[:0], uint64(len(src)))
 			return Packed{dict: p.dict, data: bytes.Clone(refer(whole, nil, len(src), at))}
@@ -138,6 +141,21 @@ func (p *Packer) Pack(src []byte) Packed {
 	}
 	p.saved += len(src) - len(p.buf)
 	return Packed{dict: p.dict, data: bytes.Clone(p.buf)}
+}
+
+// alike reports whether a string that was packed from so many bytes to so few is like
+// something in the dictionary. Where even the best are packed to more than a sixth, as some
+// custom resources are, a string that is packed nearly as well is alike too: adding it would
+// cost its length and save others little.
+func (p *Packer) alike(packed, length int) bool {
+	part := float64(packed) / float64(length)
+	is := part <= max(1.0/shorter, p.best*4/3)
+	if part < p.best {
+		p.best += (part - p.best) / 4
+	} else {
+		p.best += (part - p.best) / 128
+	}
+	return is
 }
 
 // refer appends literal bytes and a reference.

@@ -92,6 +92,20 @@ func TestStringsThatAreNotAlikeCostNoMoreThanThemselves(t *testing.T) {
 	}
 }
 
+// Half of each string is its own, so none can be packed to less than half: a dictionary of
+// many would not help the others.
+func TestStringsThatArePackedAsWellAsTheyCanBeAreNotAdded(t *testing.T) {
+	var p Packer
+	r := rand.New(rand.NewPCG(1, 2))
+	common := noise(r, 1000)
+	for range 5000 {
+		p.Pack(append(noise(r, 1000), common...))
+	}
+	if n := p.generations.Load(); n > 1 || p.used > maxDictionary/4 {
+		t.Errorf("%d bytes in dictionary %d", p.used, n)
+	}
+}
+
 func TestAStringThatIsTooLongForADictionaryIsHeldAllTheSame(t *testing.T) {
 	var p Packer
 	s := noise(rand.New(rand.NewPCG(1, 2)), 2*maxDictionary)

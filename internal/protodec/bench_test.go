@@ -108,9 +108,9 @@ func BenchmarkPod(b *testing.B) {
 	}{
 		{"plain", Options{}},
 		{"interned", Options{Strings: intern.NewStrings(0)}},
-		{"shared", Options{Share: NewSharing(0)}},
-		{"both", Options{Strings: intern.NewStrings(0), Share: NewSharing(0)}},
-		{"both-dropping", Options{Strings: intern.NewStrings(0), Share: NewSharing(0), Drop: []object.FieldPath{object.ManagedFields}}},
+		{"shared", Options{Share: intern.NewParts(0)}},
+		{"both", Options{Strings: intern.NewStrings(0), Share: intern.NewParts(0)}},
+		{"both-dropping", Options{Strings: intern.NewStrings(0), Share: intern.NewParts(0), Drop: []object.FieldPath{object.ManagedFields}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			d := must(For[*corev1.Pod](c.opts))
@@ -141,7 +141,7 @@ func TestPodsOfTheBenchmarkNeedAFewAllocations(t *testing.T) {
 		most float64
 	}{
 		{"plain", Options{}, 68},
-		{"both", Options{Strings: intern.NewStrings(0), Share: NewSharing(0)}, 32},
+		{"both", Options{Strings: intern.NewStrings(0), Share: intern.NewParts(0)}, 32},
 	} {
 		e := must(newEngine(reflect.TypeFor[corev1.Pod](), c.opts))
 		s := e.states.New().(*state) // not from the pool, which forgets

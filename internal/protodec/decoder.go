@@ -24,7 +24,7 @@ type Options struct {
 	// Share is the table of parts that repeat; several decoders may have the same. Where
 	// there is one, objects share memory and are read-only all through. Defaults to none:
 	// every object is its owner's alone.
-	Share *Sharing
+	Share *intern.Parts
 }
 
 // Decoder decodes messages of one type. It may be used by any number of goroutines.
@@ -76,7 +76,7 @@ func newCompiler() *compiler { return &compiler{plans: map[planKey]*message{}} }
 // engine is a decoder whose type is known only when it runs.
 type engine struct {
 	root   *message
-	share  *Sharing
+	share  *intern.Parts
 	states sync.Pool // of *state
 }
 
@@ -95,7 +95,7 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 		return &state{
 			strings: opts.Strings,
 			sites:   make([]place[string], c.sites),
-			units:   make([]place[*part], c.units+1),
+			units:   make([]place[*intern.Part], c.units+1),
 			lists:   make([]listMaker, c.lists),
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/object"
 )
@@ -75,8 +76,8 @@ func pathsOf(t reflect.Type, depth int) []object.FieldPath {
 }
 
 func TestDroppingEqualsDecodingAndTakingOut(t *testing.T) {
-	rng, fill := rand.New(rand.NewSource(4)), filler(4)
-	share, strings := NewSharing(0), intern.NewStrings(0)
+	rng, fill := rand.New(rand.NewSource(4)), decodertest.Filler(4)
+	share, strings := intern.NewParts(0), intern.NewStrings(0)
 	dropped := 0
 	for _, typ := range kinds() {
 		paths := pathsOf(typ, 4)

@@ -50,8 +50,8 @@ func ExampleFor() {
 }
 
 // What the pods of a template have in common is held once, from the third pod on.
-func ExampleNewSharing() {
-	decoder, err := protodec.For[*corev1.Pod](protodec.Options{Share: protodec.NewSharing(0)})
+func ExampleOptions_share() {
+	decoder, err := protodec.For[*corev1.Pod](protodec.Options{Share: intern.NewParts(0)})
 	if err != nil {
 		log.Fatal(err)
 	}

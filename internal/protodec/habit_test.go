@@ -98,7 +98,7 @@ func fleet(rng *rand.Rand) *corev1.Pod {
 func TestObjectsThatAreMuchAlikeStayApart(t *testing.T) {
 	rng := rand.New(rand.NewSource(6))
 	for _, limit := range []int{100, 30_000, 0} {
-		share := NewSharing(limit)
+		share := intern.NewParts(limit)
 		e, s := stateOf[corev1.Pod](Options{Strings: intern.NewStrings(64), Share: share})
 		for range 3_000 {
 			want := fleet(rng)
@@ -108,19 +108,19 @@ func TestObjectsThatAreMuchAlikeStayApart(t *testing.T) {
 				raw[i] = 0xA5
 			}
 			if got := (*corev1.Pod)(p); err != nil || !reflect.DeepEqual(got, want) {
-				t.Fatalf("limit %d: %v\n got %#v\nwant %#v", share.limit, err, got, want)
+				t.Fatalf("limit %d: %v\n got %#v\nwant %#v", share.Limit(), err, got, want)
 			}
 		}
 		held := 0
 		for i := range s.units {
 			for _, turn := range s.units[i].turns {
 				if turn.last != nil {
-					held += turn.last.cost
+					held += turn.last.Cost
 				}
 			}
 		}
-		if held != s.recall || held > share.limit/recallShare {
-			t.Errorf("limit %d: parts of %d bytes held, counted as %d", share.limit, held, s.recall)
+		if held != s.recall || held > share.Limit()/recallShare {
+			t.Errorf("limit %d: parts of %d bytes held, counted as %d", share.Limit(), held, s.recall)
 		}
 		if limit == 0 && held == 0 {
 			t.Error("no part is held")
@@ -129,7 +129,7 @@ func TestObjectsThatAreMuchAlikeStayApart(t *testing.T) {
 }
 
 func TestAPartIsFoundWithoutTheTable(t *testing.T) {
-	e, s := stateOf[corev1.Pod](Options{Strings: intern.NewStrings(0), Share: NewSharing(0)})
+	e, s := stateOf[corev1.Pod](Options{Strings: intern.NewStrings(0), Share: intern.NewParts(0)})
 	decode := func(i int) *corev1.Pod {
 		return (*corev1.Pod)(must(s.object(e.root, must(replica(i).Marshal()))))
 	}
@@ -137,10 +137,7 @@ func TestAPartIsFoundWithoutTheTable(t *testing.T) {
 	for i := range 4 {
 		last = decode(i)
 	}
-	for i := range s.share.sets { // what the table does not know, it cannot have found
-		s.share.sets[i] = partSet{}
-	}
-	s.strings = intern.NewStrings(1)
+	s.share, s.strings = intern.NewParts(0), intern.NewStrings(0) // what these do not hold, they cannot have found
 	now := decode(5)
 	if &now.Spec.Containers[0] != &last.Spec.Containers[0] {
 		t.Error("the containers are not those of the pod before")
@@ -153,7 +150,7 @@ func TestAPartIsFoundWithoutTheTable(t *testing.T) {
 // A part that objects have in common is used without asking the table. It must not be
 // displaced for that by others, each of which the table is asked for twice.
 func TestAPartInUseIsNotDisplacedByOthers(t *testing.T) {
-	share := NewSharing(200_000)
+	share := intern.NewParts(200_000)
 	e, s := stateOf[metav1.PartialObjectMetadata](Options{Share: share})
 	decode := func(app, note string) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

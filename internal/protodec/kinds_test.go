@@ -2,20 +2,16 @@ package protodec
 
 import (
 	"fmt"
-	"math/rand"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"unsafe"
 
 	"go.uber.org/goleak"
-	"k8s.io/apimachinery/pkg/api/apitesting/fuzzer"
-	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
+	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/soak"
 )
@@ -28,24 +24,11 @@ type generated interface {
 	Unmarshal([]byte) error
 }
 
-// kinds returns all built-in types that have generated code, sorted by name.
+// kinds returns all built-in types that have generated code.
 func kinds() []reflect.Type {
-	seen := map[reflect.Type]bool{}
-	var all []reflect.Type
-	for _, t := range scheme.Scheme.AllKnownTypes() {
-		if !seen[t] && reflect.PointerTo(t).Implements(reflect.TypeFor[generated]()) {
-			seen[t] = true
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b reflect.Type) int {
-		return strings.Compare(a.PkgPath()+a.String(), b.PkgPath()+b.String())
+	return slices.DeleteFunc(decodertest.Kinds(), func(t reflect.Type) bool {
+		return !reflect.PointerTo(t).Implements(reflect.TypeFor[generated]())
 	})
-	return all
-}
-
-func filler(seed int64) *randfill.Filler {
-	return fuzzer.FuzzerFor(metafuzzer.Funcs, rand.NewSource(seed), scheme.Codecs)
 }
 
 // sample returns the encoding of a random object of type t.
@@ -79,9 +62,9 @@ func newLineup(tb testing.TB, t reflect.Type) *lineup {
 	for name, opts := range map[string]Options{
 		"plain":    {},
 		"interned": {Strings: intern.NewStrings(256)},
-		"shared":   {Share: NewSharing(1 << 20)},
-		"both":     {Strings: intern.NewStrings(0), Share: NewSharing(0)},
-		"cramped":  {Strings: intern.NewStrings(1), Share: NewSharing(20_000)},
+		"shared":   {Share: intern.NewParts(1 << 20)},
+		"both":     {Strings: intern.NewStrings(0), Share: intern.NewParts(0)},
+		"cramped":  {Strings: intern.NewStrings(1), Share: intern.NewParts(20_000)},
 	} {
 		e, err := newEngine(t, opts)
 		if err != nil {
@@ -133,7 +116,7 @@ func TestEveryBuiltInKindIsSupported(t *testing.T) {
 
 func TestEveryBuiltInKindDecodesAsGenerated(t *testing.T) {
 	rounds := soak.Rounds(2)
-	fill := filler(1)
+	fill := decodertest.Filler(1)
 	for _, typ := range kinds() {
 		l := newLineup(t, typ)
 		for range rounds {
@@ -149,7 +132,7 @@ func TestEveryBuiltInKindDecodesAsGenerated(t *testing.T) {
 }
 
 func TestEveryBuiltInKindWithMetadataCanBePeekedAt(t *testing.T) {
-	fill := filler(5)
+	fill := decodertest.Filler(5)
 	peeked := 0
 	for _, typ := range kinds() {
 		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok {

@@ -34,7 +34,7 @@ func (s *state) mapping(f *field, p unsafe.Pointer, b []byte, at, i int) (int, e
 	}
 	known, t := s.find(f, b[at:end])
 	if known != nil {
-		*m = known.data
+		*m = known.Data
 		return end, nil
 	}
 	err := s.fill(f, p, b, at, end, i-at, n)

@@ -225,7 +225,7 @@ func (s *state) pointer(f *field, p *unsafe.Pointer, v []byte) error {
 	}
 	known, t := s.find(f, v)
 	if known != nil {
-		*p = known.data
+		*p = known.Data
 		return nil
 	}
 	*p = s.alloc(f.sub)
@@ -247,7 +247,7 @@ func (s *state) messageList(f *field, p unsafe.Pointer, b []byte, at, i int) (in
 	}
 	known, t := s.find(f, b[at:end])
 	if known != nil {
-		*h = sliceHeader{known.data, known.len, known.len}
+		*h = sliceHeader{known.Data, known.Len, known.Len}
 		return end, nil
 	}
 	err := s.elements(f, p, b[at:end], i-at, n)
@@ -318,7 +318,7 @@ func (s *state) stringList(f *field, p unsafe.Pointer, b []byte, at, i int) (int
 	}
 	known, t := s.find(f, run)
 	if known != nil {
-		*h = sliceHeader{known.data, known.len, known.len}
+		*h = sliceHeader{known.Data, known.Len, known.Len}
 		return end, nil
 	}
 	s.texts(f, p, run, tag, n)

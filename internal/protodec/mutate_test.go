@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/soak"
 )
 
@@ -166,7 +167,7 @@ func mangle(rng *rand.Rand, raw, other []byte) []byte {
 
 func TestMangledMessagesFareAsGenerated(t *testing.T) {
 	rounds := soak.Rounds(2)
-	fill, rng := filler(2), rand.New(rand.NewSource(2))
+	fill, rng := decodertest.Filler(2), rand.New(rand.NewSource(2))
 	accepted, refused := 0, 0
 	for _, typ := range kinds() {
 		l := newLineup(t, typ)
@@ -197,7 +198,7 @@ func TestMangledMessagesFareAsGenerated(t *testing.T) {
 func FuzzDecodeAsGenerated(f *testing.F) {
 	all := kinds()
 	lineups := map[reflect.Type]*lineup{}
-	fill := filler(3)
+	fill := decodertest.Filler(3)
 	for i := 0; i < len(all); i += 8 { // a fuzzer that begins with all of them never begins
 		if raw, err := sample(all[i], fill); err == nil && len(raw) < 2_000 {
 			f.Add(uint16(i), raw)

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // bytesField encodes a field with a length.
@@ -125,7 +127,7 @@ func TestFloatsAndUnsignedNumbers(t *testing.T) {
 }
 
 func TestNestingIsBounded(t *testing.T) {
-	for _, opts := range []Options{{}, {Share: NewSharing(0)}} {
+	for _, opts := range []Options{{}, {Share: intern.NewParts(0)}} {
 		d, err := For[*measure](opts)
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +173,7 @@ func TestHostileInputAllocatesInProportion(t *testing.T) {
 		"two lists in turns":                       bytesField(1, pieces(20_000, slices.Concat(textField(14, "f"), key)...)...),
 		"empty entries":                            bytesField(1, pieces(100_000, 11<<3|wireBytes, 0)...),
 	} {
-		for how, opts := range map[string]Options{"plain": {}, "shared": {Share: NewSharing(0)}} {
+		for how, opts := range map[string]Options{"plain": {}, "shared": {Share: intern.NewParts(0)}} {
 			d, err := For[*metav1.PartialObjectMetadata](opts)
 			if err != nil {
 				t.Fatal(err)

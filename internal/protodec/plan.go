@@ -78,13 +78,13 @@ type field struct {
 	op   op
 	kind mapKind // of an opMap
 	off  uint32
-	site int32    // of strings, and of a map's values: where their repeating is learned
-	keys int32    // of a map's keys: the same
-	unit int32    // of parts that may be shared: the same; zero for none
-	list int32    // of repeated messages: where their slices are made
-	elem uint32   // size of an element of a repeated field
-	sub  *message // of messages, and of a map's values where those are messages
-	key  unitKey  // what a shared part must have in common with this field
+	site int32      // of strings, and of a map's values: where their repeating is learned
+	keys int32      // of a map's keys: the same
+	unit int32      // of parts that may be shared: the same; zero for none
+	list int32      // of repeated messages: where their slices are made
+	elem uint32     // size of an element of a repeated field
+	sub  *message   // of messages, and of a map's values where those are messages
+	key  intern.Key // what a shared part must have in common with this field
 
 	typ    reflect.Type // of the field
 	absent []string     // map keys to drop
@@ -100,13 +100,6 @@ const (
 	mapBytes                     // map[string][]byte
 	mapQuantities                // map[string]resource.Quantity
 )
-
-// unitKey distinguishes parts that must not be shared with each other although the bytes are
-// equal: values of different types, and such with different fields dropped.
-type unitKey struct {
-	typ   unsafe.Pointer // identity of the reflect.Type
-	drops *dropNode
-}
 
 // maxNumber bounds the table of fields. No API type comes near it.
 const maxNumber = 1 << 10
@@ -335,5 +328,5 @@ func (c *compiler) share(f *field, drops *dropNode) {
 	c.units++
 	f.unit = c.units
 	// A reflect.Type is a pointer to the runtime's only description of the type.
-	f.key = unitKey{reflect.ValueOf(f.typ).UnsafePointer(), drops}
+	f.key = intern.Key{Type: reflect.ValueOf(f.typ).UnsafePointer(), Drop: unsafe.Pointer(drops)}
 }

@@ -26,9 +26,9 @@ const (
 // parts, so that no part keeps an object's strings alive.
 type state struct {
 	strings *intern.Strings
-	share   *Sharing
-	sites   []place[string] // by field.site
-	units   []place[*part]  // by field.unit
+	share   *intern.Parts
+	sites   []place[string]       // by field.site
+	units   []place[*intern.Part] // by field.unit
 	lists   []listMaker
 	objects uint32 // how many were begun, to distinguish this one from the last
 	recall  int    // cost of the parts that units hold

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/protodec"
 )
 
@@ -105,7 +106,7 @@ func (*holder) Unmarshal([]byte) error { return nil }
 func TestATypeWithItsOwnUnmarshalIsAskedToDecodeItself(t *testing.T) {
 	raw := []byte("\x0a\x01a\x0a\x01b\x12\x01c\x12\x01d\x1a\x01e\x1a\x01f\x22\x06\x0a\x01k\x12\x01g")
 	want := &holder{Value: own{"ab"}, Ptr: &own{"cd"}, List: []own{{"e"}, {"f"}}, Map: map[string]own{"k": {"g"}}}
-	for _, opts := range []protodec.Options{{}, {Share: protodec.NewSharing(0)}} {
+	for _, opts := range []protodec.Options{{}, {Share: intern.NewParts(0)}} {
 		d, err := protodec.For[*holder](opts)
 		if err != nil {
 			t.Fatal(err)

@@ -31,20 +31,15 @@ type DynamicSharedInformerFactory = dynamicinformer.DynamicSharedInformerFactory
 type TweakListOptionsFunc = dynamicinformer.TweakListOptionsFunc
 
 // Option changes how a factory makes informers. client-go has none here.
-type Option func(*settings)
-
-type settings struct {
-	wire      *wire.Client
-	behaviour clientgo.Behaviour
-}
+type Option func(*fleet.Settings)
 
 // WithClient makes informers read by way of Tarn's wire instead of by the dynamic client,
 // which may then be nil.
-func WithClient(client *wire.Client) Option { return func(s *settings) { s.wire = client } }
+func WithClient(client *wire.Client) Option { return func(s *fleet.Settings) { s.Wire = client } }
 
 // WithBehaviour has informers do better than client-go's do.
 func WithBehaviour(behaviour clientgo.Behaviour) Option {
-	return func(s *settings) { s.behaviour = behaviour }
+	return func(s *fleet.Settings) { s.Behaviour = behaviour }
 }
 
 // NewDynamicSharedInformerFactory makes a factory for all namespaces.
@@ -55,37 +50,24 @@ func NewDynamicSharedInformerFactory(client dynamic.Interface, defaultResync tim
 // NewFilteredDynamicSharedInformerFactory makes a factory for one namespace, whose requests
 // tweakListOptions may change.
 func NewFilteredDynamicSharedInformerFactory(client dynamic.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc, options ...Option) DynamicSharedInformerFactory {
-	return resources(client, defaultResync, namespace, nil, tweakListOptions, options)
+	return resources(client, defaultResync, namespace, tweakListOptions, options)
 }
 
 // NewFilteredDynamicInformer makes one informer.
 func NewFilteredDynamicInformer(client dynamic.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc, options ...Option) informers.GenericInformer {
-	if indexers == nil {
-		indexers = cache.Indexers{}
-	}
-	return resources(client, resyncPeriod, namespace, indexers, tweakListOptions, options).ForResource(gvr)
+	return resources(client, resyncPeriod, namespace, tweakListOptions, options).With(gvr, indexers)
 }
 
-func resources(client dynamic.Interface, resync time.Duration, namespace string, indexers cache.Indexers, tweak TweakListOptionsFunc, options []Option) *fleet.Resources {
-	var s settings
-	for _, option := range options {
-		option(&s)
-	}
-	f := &fleet.Resources{
+func resources(client dynamic.Interface, resync time.Duration, namespace string, tweak TweakListOptionsFunc, options []Option) *fleet.Resources {
+	return fleet.NewResources(fleet.Client[*unstructured.Unstructured, *unstructured.UnstructuredList]{
+		Clientset: client,
 		Example:   &unstructured.Unstructured{},
-		Resync:    resync,
-		Indexers:  indexers,
-		Behaviour: s.behaviour,
+		Typed: func(gvr schema.GroupVersionResource, namespace string) factory.Typed[*unstructured.UnstructuredList] {
+			return client.Resource(gvr).Namespace(namespace)
+		},
+		Wire: wire.Unstructured,
 		Lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(indexer, gvr))
 		},
-	}
-	if s.wire != nil {
-		f.ListWatch = fleet.ByWire(s.wire, wire.Unstructured, namespace, tweak)
-		return f
-	}
-	f.ListWatch = func(gvr schema.GroupVersionResource) cache.ListerWatcher {
-		return factory.ListWatch[*unstructured.UnstructuredList](client, client.Resource(gvr).Namespace(namespace), tweak)
-	}
-	return f
+	}, resync, namespace, tweak, options)
 }

@@ -31,28 +31,22 @@ type TweakListOptionsFunc = metadatainformer.TweakListOptionsFunc
 
 // SharedInformerOption changes how a factory makes informers. client-go's type of that
 // name works on its own factory only, so that its functions are here again.
-type SharedInformerOption func(*settings)
-
-type settings struct {
-	wire      *wire.Client
-	transform cache.TransformFunc
-	behaviour clientgo.Behaviour
-}
+type SharedInformerOption func(*fleet.Settings)
 
 // WithTransform sets a transform on all informers.
 func WithTransform(transform cache.TransformFunc) SharedInformerOption {
-	return func(s *settings) { s.transform = transform }
+	return func(s *fleet.Settings) { s.Transform = transform }
 }
 
 // WithClient makes informers read by way of Tarn's wire instead of by the metadata client,
 // which may then be nil. It is Tarn's own option.
 func WithClient(client *wire.Client) SharedInformerOption {
-	return func(s *settings) { s.wire = client }
+	return func(s *fleet.Settings) { s.Wire = client }
 }
 
 // WithBehaviour has informers do better than client-go's do. It is Tarn's own option.
 func WithBehaviour(behaviour clientgo.Behaviour) SharedInformerOption {
-	return func(s *settings) { s.behaviour = behaviour }
+	return func(s *fleet.Settings) { s.Behaviour = behaviour }
 }
 
 // NewSharedInformerFactory makes a factory for all namespaces.
@@ -63,43 +57,29 @@ func NewSharedInformerFactory(client metadata.Interface, defaultResync time.Dura
 // NewFilteredSharedInformerFactory makes a factory for one namespace, whose requests
 // tweakListOptions may change.
 func NewFilteredSharedInformerFactory(client metadata.Interface, defaultResync time.Duration, namespace string, tweakListOptions TweakListOptionsFunc) SharedInformerFactory {
-	return resources(client, defaultResync, namespace, nil, tweakListOptions, nil)
+	return resources(client, defaultResync, namespace, tweakListOptions, nil)
 }
 
 // NewSharedInformerFactoryWithOptions makes a factory with options.
 func NewSharedInformerFactoryWithOptions(client metadata.Interface, defaultResync time.Duration, options ...SharedInformerOption) SharedInformerFactory {
-	return resources(client, defaultResync, metav1.NamespaceAll, nil, nil, options)
+	return resources(client, defaultResync, metav1.NamespaceAll, nil, options)
 }
 
 // NewFilteredMetadataInformer makes one informer.
 func NewFilteredMetadataInformer(client metadata.Interface, gvr schema.GroupVersionResource, namespace string, resyncPeriod time.Duration, indexers cache.Indexers, tweakListOptions TweakListOptionsFunc) informers.GenericInformer {
-	if indexers == nil {
-		indexers = cache.Indexers{}
-	}
-	return resources(client, resyncPeriod, namespace, indexers, tweakListOptions, nil).ForResource(gvr)
+	return resources(client, resyncPeriod, namespace, tweakListOptions, nil).With(gvr, indexers)
 }
 
-func resources(client metadata.Interface, resync time.Duration, namespace string, indexers cache.Indexers, tweak TweakListOptionsFunc, options []SharedInformerOption) *fleet.Resources {
-	var s settings
-	for _, option := range options {
-		option(&s)
-	}
-	f := &fleet.Resources{
+func resources(client metadata.Interface, resync time.Duration, namespace string, tweak TweakListOptionsFunc, options []SharedInformerOption) *fleet.Resources {
+	return fleet.NewResources(fleet.Client[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{
+		Clientset: client,
 		Example:   &metav1.PartialObjectMetadata{},
-		Resync:    resync,
-		Indexers:  indexers,
-		Transform: s.transform,
-		Behaviour: s.behaviour,
+		Typed: func(gvr schema.GroupVersionResource, namespace string) factory.Typed[*metav1.PartialObjectMetadataList] {
+			return client.Resource(gvr).Namespace(namespace)
+		},
+		Wire: wire.Metadata,
 		Lister: func(indexer cache.Indexer, gvr schema.GroupVersionResource) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(indexer, gvr))
 		},
-	}
-	if s.wire != nil {
-		f.ListWatch = fleet.ByWire(s.wire, wire.Metadata, namespace, tweak)
-		return f
-	}
-	f.ListWatch = func(gvr schema.GroupVersionResource) cache.ListerWatcher {
-		return factory.ListWatch[*metav1.PartialObjectMetadataList](client, client.Resource(gvr).Namespace(namespace), tweak)
-	}
-	return f
+	}, resync, namespace, tweak, options)
 }

@@ -13,50 +13,84 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/clientgo"
+	"github.com/tarnproject/tarn/clientgo/factory"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
 
-// Resources is a factory of informers by resource, whose objects all have one Go type.
-// ListWatch, Lister and Example are required. It implements the interfaces of client-go's
-// dynamic and metadata factories.
-type Resources struct {
+// Client is how a dynamic or metadata client is used: T is the type of its objects, L that
+// of its lists. All fields are required.
+type Client[T, L runtime.Object] struct {
+	// Clientset is the client itself, which says whether it supports streaming lists.
+	Clientset any
 	// Example is an empty object.
-	Example runtime.Object
-	// ListWatch says how a resource is read.
-	ListWatch func(schema.GroupVersionResource) cache.ListerWatcher
-	// Lister makes the lister of a resource.
+	Example T
+	// Typed reads a resource in a namespace with the clientset.
+	Typed func(gvr schema.GroupVersionResource, namespace string) factory.Typed[L]
+	// Wire describes a resource to Tarn's own client.
+	Wire func(object.Resource) wire.Resource[T]
+	// Lister returns the lister of a resource.
 	Lister func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
-	// Resync is the period of all informers. Defaults to none.
-	Resync time.Duration
-	// Indexers are those of all informers. Defaults to that by namespace.
-	Indexers cache.Indexers
+}
+
+// Settings is what a factory's options set.
+type Settings struct {
+	// Wire is the client to read with. Defaults to none: the clientset reads.
+	Wire *wire.Client
 	// Transform is that of all informers. Defaults to none.
 	Transform cache.TransformFunc
 	// Behaviour is that of all informers. Defaults to client-go's.
 	Behaviour clientgo.Behaviour
-
-	fleet Fleet[schema.GroupVersionResource]
 }
 
-// ForResource returns the informer of a resource, which is made if there is none.
+// Resources is a factory of informers by resource, whose objects all have one Go type. It
+// implements the interfaces of client-go's dynamic and metadata factories.
+type Resources struct {
+	settings  Settings
+	resync    time.Duration
+	example   runtime.Object
+	listWatch func(schema.GroupVersionResource) cache.ListerWatcher
+	lister    func(cache.Indexer, schema.GroupVersionResource) cache.GenericLister
+	fleet     Fleet[schema.GroupVersionResource]
+}
+
+// NewResources returns a factory for one namespace, or for all if it is empty. A tweak that
+// is not nil may change the options of each request.
+func NewResources[T, L runtime.Object, O ~func(*Settings)](client Client[T, L], resync time.Duration, namespace string, tweak func(*metav1.ListOptions), options []O) *Resources {
+	f := &Resources{resync: resync, example: client.Example, lister: client.Lister}
+	for _, option := range options {
+		option(&f.settings)
+	}
+	if f.settings.Wire != nil {
+		f.listWatch = byWire(f.settings.Wire, client.Wire, namespace, tweak)
+	} else {
+		f.listWatch = func(gvr schema.GroupVersionResource) cache.ListerWatcher {
+			return factory.ListWatch(client.Clientset, client.Typed(gvr, namespace), tweak)
+		}
+	}
+	return f
+}
+
+// ForResource returns the informer of a resource, which is created if there is none.
 func (f *Resources) ForResource(gvr schema.GroupVersionResource) informers.GenericInformer {
-	informer := f.fleet.Get(gvr, func() cache.SharedIndexInformer { return f.informer(gvr) })
-	return generic{informer, func() cache.GenericLister { return f.Lister(informer.GetIndexer(), gvr) }}
+	return f.With(gvr, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-func (f *Resources) informer(gvr schema.GroupVersionResource) cache.SharedIndexInformer {
-	indexers := f.Indexers
+// With is ForResource with other indexers than that by namespace. They may be nil.
+func (f *Resources) With(gvr schema.GroupVersionResource, indexers cache.Indexers) informers.GenericInformer {
 	if indexers == nil {
-		indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+		indexers = cache.Indexers{}
 	}
-	informer := clientgo.NewSharedIndexInformerWithBehaviour(f.ListWatch(gvr), f.Example, cache.SharedIndexInformerOptions{
-		ResyncPeriod: f.Resync, Indexers: indexers, ObjectDescription: gvr.String(),
-	}, f.Behaviour)
-	if f.Transform != nil {
-		_ = informer.SetTransform(f.Transform) // fails for one that runs only
-	}
-	return informer
+	informer := f.fleet.Get(gvr, func() cache.SharedIndexInformer {
+		informer := clientgo.NewSharedIndexInformerWithBehaviour(f.listWatch(gvr), f.example, cache.SharedIndexInformerOptions{
+			ResyncPeriod: f.resync, Indexers: indexers, ObjectDescription: gvr.String(),
+		}, f.settings.Behaviour)
+		if f.settings.Transform != nil {
+			_ = informer.SetTransform(f.settings.Transform) // fails only for one that runs
+		}
+		return informer
+	})
+	return generic{informer, func() cache.GenericLister { return f.lister(informer.GetIndexer(), gvr) }}
 }
 
 // Start runs all informers that do not run yet.
@@ -84,9 +118,9 @@ func (g generic) Informer() cache.SharedIndexInformer { return g.informer }
 // Lister implements informers.GenericInformer.
 func (g generic) Lister() cache.GenericLister { return g.lister() }
 
-// ByWire returns how resources are read by way of the wire. A resource's name does not tell
-// its kind, so the server is asked for that, when the first list is due.
-func ByWire[T runtime.Object](client *wire.Client, describe func(object.Resource) wire.Resource[T], namespace string, tweak func(*metav1.ListOptions)) func(schema.GroupVersionResource) cache.ListerWatcher {
+// byWire reads resources with Tarn's client. It asks the server for the kind of a resource
+// before the first list, because the name does not contain it.
+func byWire[T runtime.Object](client *wire.Client, describe func(object.Resource) wire.Resource[T], namespace string, tweak func(*metav1.ListOptions)) func(schema.GroupVersionResource) cache.ListerWatcher {
 	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
 	return func(gvr schema.GroupVersionResource) cache.ListerWatcher {
 		return clientgo.NewLazyListWatch(func(ctx context.Context) (cache.ListerWatcher, error) {

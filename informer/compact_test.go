@@ -39,7 +39,7 @@ func TestL09_ACompactInformerHoldsNoDecodedListMeanwhile(t *testing.T) {
 				pod.ResourceVersion = strconv.Itoa(i + 1)
 				pod.Spec.NodeName = fmt.Sprint("node-", i%7)
 				seen = append(seen, weak.Make(pod))
-				if err := sink(itemOf(pod)); err != nil {
+				if err := sink(simtest.ItemOf(pod)); err != nil {
 					return object.Page{}, err
 				}
 			}

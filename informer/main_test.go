@@ -30,12 +30,6 @@ type (
 
 var podMeta = object.Meta[*corev1.Pod]()
 
-func itemOf(pod *corev1.Pod) podItem { return simtest.ItemOf(pod) }
-
-func keyOf(pod *corev1.Pod) object.Key {
-	return object.Key{Namespace: pod.Namespace, Name: pod.Name}
-}
-
 // rewind restores a backup of a version, in which all pods have that version.
 func rewind(srv *simtest.Server[*corev1.Pod], version int, edits ...func(*corev1.Pod)) {
 	var pods []*corev1.Pod

@@ -229,7 +229,7 @@ func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !inf.Writes().Pending(keyOf(unborn)) {
+		if !inf.Writes().Pending(simtest.KeyOf(unborn)) {
 			t.Error("what has not come yet counts as gone")
 		}
 	})
@@ -352,7 +352,7 @@ func TestListThatCountedOnWhatIsNotHeldIsMadeAgain(t *testing.T) {
 			if n > 1 {
 				return object.Page{}, nil, false
 			}
-			item := itemOf(srv.Set("shop/b"))
+			item := simtest.ItemOf(srv.Set("shop/b"))
 			item.Object, item.Held = nil, true
 			return object.Page{Version: item.Version}, sink(item), true
 		}

@@ -250,15 +250,15 @@ type witness struct {
 func (v *witness) hear(kind object.Kind, old, pod *corev1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	known := v.pods[keyOf(pod)]
+	known := v.pods[simtest.KeyOf(pod)]
 	switch {
 	case kind == object.Added && known == nil, kind == object.Updated && known == old && known != nil,
 		kind == object.Synced && known == pod:
-		v.pods[keyOf(pod)] = pod
+		v.pods[simtest.KeyOf(pod)] = pod
 	case kind == object.Deleted && known != nil && known.UID == pod.UID:
-		delete(v.pods, keyOf(pod))
+		delete(v.pods, simtest.KeyOf(pod))
 	default:
-		v.t.Errorf("%v %s@%s, but have %v", kind, keyOf(pod), pod.ResourceVersion, known)
+		v.t.Errorf("%v %s@%s, but have %v", kind, simtest.KeyOf(pod), pod.ResourceVersion, known)
 	}
 }
 

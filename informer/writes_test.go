@@ -154,18 +154,18 @@ func TestR02_AWrittenObjectInQuarantineIsNotReadAsTheOlderOne(t *testing.T) {
 			wrote(t, inf, pod)
 			synctest.Wait()
 			for range 2 { // it is not forgotten by the first read
-				got, ok, err := read(t, inf, keyOf(pod))
+				got, ok, err := read(t, inf, simtest.KeyOf(pod))
 				var q *informer.QuarantinedError
-				if !errors.As(err, &q) || !errors.Is(err, errBad) || q.Key != keyOf(pod) || q.Version != object.Version(pod.ResourceVersion) {
+				if !errors.As(err, &q) || !errors.Is(err, errBad) || q.Key != simtest.KeyOf(pod) || q.Version != object.Version(pod.ResourceVersion) {
 					t.Errorf("%s: %v, %v, %v", key, got, ok, err)
 				}
-				if pending, err := inf.Writes().Check(keyOf(pod)); pending || !errors.Is(err, errBad) {
+				if pending, err := inf.Writes().Check(simtest.KeyOf(pod)); pending || !errors.Is(err, errBad) {
 					t.Errorf("%s: Check: %v, %v", key, pending, err)
 				}
 			}
 			srv.Set(key, labeled(nil))
 			synctest.Wait()
-			if _, ok, err := read(t, inf, keyOf(pod)); !ok || err != nil {
+			if _, ok, err := read(t, inf, simtest.KeyOf(pod)); !ok || err != nil {
 				t.Errorf("%s: after a good version: %v, %v", key, ok, err)
 			}
 		}

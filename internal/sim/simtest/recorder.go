@@ -42,13 +42,13 @@ func (r *Recorder) Take() []string {
 func (r *Recorder) PodHandler() informer.Handler[*corev1.Pod] {
 	return informer.Handler[*corev1.Pod]{
 		OnAdd: func(p *corev1.Pod, initial bool) {
-			r.Add("add%s %s@%s", map[bool]string{true: "!"}[initial], keyOf(p), p.ResourceVersion)
+			r.Add("add%s %s@%s", map[bool]string{true: "!"}[initial], KeyOf(p), p.ResourceVersion)
 		},
 		OnUpdate: func(old, p *corev1.Pod) {
-			r.Add("update %s@%s>%s", keyOf(p), old.ResourceVersion, p.ResourceVersion)
+			r.Add("update %s@%s>%s", KeyOf(p), old.ResourceVersion, p.ResourceVersion)
 		},
 		OnDelete: func(p *corev1.Pod, unknown bool) {
-			r.Add("delete%s %s@%s", map[bool]string{true: "?"}[unknown], keyOf(p), p.ResourceVersion)
+			r.Add("delete%s %s@%s", map[bool]string{true: "?"}[unknown], KeyOf(p), p.ResourceVersion)
 		},
 	}
 }

@@ -130,7 +130,7 @@ func (s *Server[T]) Load(version int, objs ...T) {
 	s.history, s.backlog = nil, nil
 	clear(s.objects)
 	for _, obj := range objs {
-		s.objects[keyOf(obj)] = obj
+		s.objects[KeyOf(obj)] = obj
 	}
 }
 
@@ -260,16 +260,13 @@ func (s *Server[T]) Counts() Counts {
 	return s.counts
 }
 
-func (s *Server[T]) now() object.Version { return object.Version(strconv.Itoa(s.version)) }
-func (s *Server[T]) nextUID() object.UID { return object.UID(fmt.Sprint("u", s.version+1)) }
-func keyOf(obj metav1.Object) object.Key {
-	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-}
+func (s *Server[T]) now() object.Version   { return object.Version(strconv.Itoa(s.version)) }
+func (s *Server[T]) nextUID() object.UID   { return object.UID(fmt.Sprint("u", s.version+1)) }
 func clone[T runtime.Object](obj T) T      { return obj.DeepCopyObject().(T) }
 func number(v object.Version) (int, error) { return strconv.Atoi(string(v)) }
 
 func (s *Server[T]) sorted() []T {
-	return slices.SortedFunc(maps.Values(s.objects), func(a, b T) int { return keyOf(a).Compare(keyOf(b)) })
+	return slices.SortedFunc(maps.Values(s.objects), func(a, b T) int { return KeyOf(a).Compare(KeyOf(b)) })
 }
 
 // put stores an object at the next version.
@@ -277,17 +274,17 @@ func (s *Server[T]) put(obj T) T {
 	s.version++
 	obj.SetResourceVersion(strconv.Itoa(s.version))
 	kind := object.Added
-	if _, ok := s.objects[keyOf(obj)]; ok {
+	if _, ok := s.objects[KeyOf(obj)]; ok {
 		kind = object.Updated
 	}
-	s.objects[keyOf(obj)] = obj
+	s.objects[KeyOf(obj)] = obj
 	s.note(kind, obj, true)
 	return obj
 }
 
 // remove deletes an object whose last state this is.
 func (s *Server[T]) remove(last T, sent bool) {
-	delete(s.objects, keyOf(last))
+	delete(s.objects, KeyOf(last))
 	s.note(object.Deleted, last, sent)
 }
 
@@ -316,7 +313,12 @@ func (s *Server[T]) cut(err error) {
 	s.streams = nil
 }
 
+// KeyOf returns the key of an object.
+func KeyOf(obj metav1.Object) object.Key {
+	return object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
 // ItemOf returns the item of an object.
 func ItemOf[T Object](obj T) object.Item[T] {
-	return object.Item[T]{Key: keyOf(obj), UID: obj.GetUID(), Version: object.Version(obj.GetResourceVersion()), Value: object.Decoded(obj)}
+	return object.Item[T]{Key: KeyOf(obj), UID: obj.GetUID(), Version: object.Version(obj.GetResourceVersion()), Value: object.Decoded(obj)}
 }

@@ -45,7 +45,7 @@ func (s *Server[T]) write(ctx context.Context, do func() (T, error)) (obj T, err
 		return s.put(obj), nil
 	}
 	answer := clone(obj)
-	answer.SetResourceVersion(s.objects[keyOf(obj)].GetResourceVersion())
+	answer.SetResourceVersion(s.objects[KeyOf(obj)].GetResourceVersion())
 	s.version++
 	obj.SetResourceVersion(string(s.now()))
 	s.remove(obj, true)
@@ -66,7 +66,7 @@ func (s *Server[T]) change(ctx context.Context, key object.Key, edit func(obj T)
 // Create creates an object.
 func (s *Server[T]) Create(ctx context.Context, obj T, _ None) (T, error) {
 	return s.write(ctx, func() (T, error) {
-		if _, ok := s.objects[keyOf(obj)]; ok {
+		if _, ok := s.objects[KeyOf(obj)]; ok {
 			return obj, apierrors.NewAlreadyExists(schema.GroupResource{}, obj.GetName())
 		}
 		created := clone(obj)
@@ -77,7 +77,7 @@ func (s *Server[T]) Create(ctx context.Context, obj T, _ None) (T, error) {
 
 // Update replaces an object, if it has the version that the client knows.
 func (s *Server[T]) Update(ctx context.Context, obj T, _ None) (T, error) {
-	return s.change(ctx, keyOf(obj), func(old T) (T, error) {
+	return s.change(ctx, KeyOf(obj), func(old T) (T, error) {
 		if v := obj.GetResourceVersion(); v != "" && v != old.GetResourceVersion() {
 			return obj, apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), nil)
 		}

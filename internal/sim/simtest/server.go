@@ -31,8 +31,9 @@ type Object interface {
 // never writes to an object that it has stored, and no caller may.
 type Server[T Object] struct {
 	// OnList and OnWatch answer the nth request of their kind, from 1 on, if they return
-	// true. They are called without the server's lock. A test sets these fields before the
-	// first request, or while every other goroutine is blocked. Default to none.
+	// true. The server calls them without its lock. A test sets these fields within Do, or
+	// while every other goroutine is blocked and before another call of a method. Default to
+	// none.
 	OnList  func(n int, opts object.ListOptions, sink func(object.Item[T]) error) (object.Page, error, bool)
 	OnWatch func(n int, opts object.WatchOptions) (object.Stream[T], error, bool)
 	// OnWrite is called when a client's write begins, and its error refuses the write.

@@ -34,13 +34,13 @@ func (s *Server[T]) List(_ context.Context, opts object.ListOptions, in *object.
 		req += " afresh"
 	}
 	s.requests = append(s.requests, req)
-	refusal := s.refused[opts.Namespace]
+	refusal, on := s.refused[opts.Namespace], s.OnList
 	s.mu.Unlock()
 	if refusal != nil {
 		return object.Page{}, refusal
 	}
-	if s.OnList != nil {
-		if page, err, ok := s.OnList(n, opts, sink); ok {
+	if on != nil {
+		if page, err, ok := on(n, opts, sink); ok {
 			return page, err
 		}
 	}
@@ -115,9 +115,10 @@ func (s *Server[T]) Watch(_ context.Context, opts object.WatchOptions, in *objec
 		req += " without bookmarks"
 	}
 	s.requests = append(s.requests, req)
+	on := s.OnWatch
 	s.mu.Unlock()
-	if s.OnWatch != nil {
-		if st, err, ok := s.OnWatch(n, opts); ok {
+	if on != nil {
+		if st, err, ok := on(n, opts); ok {
 			return st, err
 		}
 	}

@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,9 @@ type fixture struct {
 
 // start runs a reflector on the server until the test ends. Waits are not random: the
 // first takes 0.8 seconds.
-func start(t *testing.T, srv *server, opts options) *fixture {
+func start(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture {
 	t.Helper()
-	r := prepare(t, srv, opts)
+	r := prepare(t, srv, opts, via...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.runErr = r.Run(ctx) })
@@ -107,7 +108,7 @@ func start(t *testing.T, srv *server, opts options) *fixture {
 }
 
 // prepare makes a fixture whose reflector is not started.
-func prepare(t *testing.T, srv *server, opts options) *fixture {
+func prepare(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture {
 	t.Helper()
 	r := &fixture{t: t, srv: srv}
 	r.store = store.Must(store.New(things, store.Options[*thing]{}))
@@ -129,7 +130,7 @@ func prepare(t *testing.T, srv *server, opts options) *fixture {
 			r.errs = append(r.errs, err)
 		}
 	}
-	r.Reflector, err = reflector.New(srv, r.fifo, opts)
+	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Direct)...)), r.fifo, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,12 +26,12 @@ import (
 func TestMirrorSurvivesRandomFaults(t *testing.T) {
 	for seed := range soak.Rounds(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { survive(t, uint64(seed)) })
+			simtest.Each(t, func(t *testing.T, via simtest.Via) { survive(t, uint64(seed), via) })
 		})
 	}
 }
 
-func survive(t *testing.T, seed uint64) {
+func survive(t *testing.T, seed uint64, via simtest.Via) {
 	rnd := &lockedRand{rand: rand.New(rand.NewPCG(seed, 1))}
 	srv := newServer("a/a", "a/b", "a/c", "b/d", "b/e")
 	srv.Streams = rnd.n(2) == 0
@@ -64,7 +63,7 @@ func survive(t *testing.T, seed uint64) {
 		}
 		return nil, failures[rnd.n(len(failures))], true
 	}
-	r := start(t, srv, options{Rand: rnd.float, PageSize: 2})
+	r := start(t, srv, options{Rand: rnd.float, PageSize: 2}, via)
 	keys := []string{"a/a", "a/b", "a/c", "b/d", "b/e", "b/f"}
 	for range 120 {
 		disturb(srv, rnd, keys[rnd.n(len(keys))])
@@ -83,6 +82,7 @@ func survive(t *testing.T, seed uint64) {
 	trouble = 0
 	mu.Unlock()
 	simtest.Advance(10 * time.Minute)
+	srv.Cut(io.EOF) // or the last watch may become silent in the minute that follows
 	srv.Set("a/a", value("last"))
 	simtest.Advance(time.Minute)
 	r.mirrors()

@@ -193,6 +193,8 @@ func (rt *transport[T]) frames(events []object.Event[T]) []byte {
 				obj.(T).SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 			}
 			out.Type, out.Object.Raw = "BOOKMARK", rt.encode(obj)
+		case ev.Kind == 0:
+			out.Type, out.Object.Raw = "UNHEARD-OF", rt.encode(&metav1.Status{})
 		default:
 			out.Type = map[object.Kind]string{object.Added: "ADDED", object.Updated: "MODIFIED", object.Deleted: "DELETED"}[ev.Kind]
 			out.Object.Raw = rt.encode(ev.Item.Object)

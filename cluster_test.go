@@ -19,6 +19,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -26,7 +27,7 @@ import (
 )
 
 func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		r.put(pod("shop", "web", "node-1"))
 		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web), app")))
 		second := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app"), tarn.Matching("app in (web)")))
@@ -72,7 +73,7 @@ func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
 }
 
 func TestScopeAndFormMakeMirrorsOfTheirOwn(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		r.put(pod("shop", "web", "node-1"), pod("bank", "web", "node-2"), pod("bank", "db", "node-2"))
 		pods := wire.MustOf[*corev1.Pod]()
 		of := func(opts ...tarn.Option) *tarn.Handle[*corev1.Pod] {
@@ -116,7 +117,7 @@ func TestScopeAndFormMakeMirrorsOfTheirOwn(t *testing.T) {
 }
 
 func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		early := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		if st := early.Status(); st.State != tarn.Declared {
 			t.Errorf("before Run: %v", st)
@@ -152,7 +153,7 @@ func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
 }
 
 func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		mine := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		others := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		r.start()
@@ -193,7 +194,7 @@ func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
 }
 
 func TestMemoryGoesWithTheLastHandle(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		r.put(pod("shop", "web", ""))
 		r.start()
 		held := func() weak.Pointer[corev1.Pod] {
@@ -216,7 +217,7 @@ func TestMemoryGoesWithTheLastHandle(t *testing.T) {
 }
 
 func TestS04_IndexesOfAllAreMerged(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		r.put(pod("shop", "web", "node-1"), pod("shop", "db", "node-2"))
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
@@ -236,7 +237,7 @@ func TestS04_IndexesOfAllAreMerged(t *testing.T) {
 }
 
 func TestDifferencesInWhatIsHeldNameBothPlaces(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		keep := func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
 		slim, other := tarn.NewTransform("slim", keep), tarn.NewTransform("other", keep)
 		declare := func(opts ...tarn.Option) (*tarn.Handle[*corev1.Pod], error) {
@@ -281,7 +282,7 @@ func TestDifferencesInWhatIsHeldNameBothPlaces(t *testing.T) {
 }
 
 func TestDropAndTransformAreApplied(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		web := pod("shop", "web", "node-1")
 		web.Annotations = map[string]string{"a": "1", "b": "2"}
 		r.put(web, pod("shop", "bad", ""))
@@ -310,7 +311,7 @@ func TestDropAndTransformAreApplied(t *testing.T) {
 }
 
 func TestCompactObjectsReadAsTheyWere(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +327,7 @@ func TestCompactObjectsReadAsTheyWere(t *testing.T) {
 }
 
 // same checks that a mirror and its compact form have the same object.
-func same[X any, P tarn.Pointer[X]](t *testing.T, r *rig, res wire.Resource[*X], k object.Key) {
+func same[X any, P tarn.Pointer[X]](t *testing.T, r *fixture, res wire.Resource[*X], k object.Key) {
 	t.Helper()
 	loose := must(tarn.InformerOf[X, P](r.Cluster, res))
 	compact := must(tarn.InformerOf[X, P](r.Cluster, res, tarn.Compact()))
@@ -348,7 +349,7 @@ func same[X any, P tarn.Pointer[X]](t *testing.T, r *rig, res wire.Resource[*X],
 }
 
 func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil })
 		var unknown *wire.UnknownResourceError
@@ -379,7 +380,7 @@ func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
 
 func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 	opts := tarn.Options{Lists: 1, Streaming: reflector.StreamingOff}
-	within(t, opts, func(t *testing.T, r *rig) {
+	withCluster(t, opts, func(t *testing.T, r *fixture) {
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.Latency, Verb: "list", Wait: 10 * time.Second}))
 		must(tarn.Informer[*corev1.Pod](r.Cluster))
 		must(tarn.Informer[*corev1.Node](r.Cluster))
@@ -396,7 +397,7 @@ func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 			if live != synced || st.Listing != 1 || st.Lists != 1 {
 				t.Errorf("after %d lists: %+v", synced, st)
 			}
-			pass(10*time.Second + time.Millisecond)
+			simtest.Advance(10*time.Second + time.Millisecond)
 		}
 		if st := r.Status(); !st.Live() || st.Listing != 0 {
 			t.Errorf("at the end: %v", st)
@@ -405,7 +406,7 @@ func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 }
 
 func TestH06_WaitSyncedTellsEachCauseAndHoldsUpNobody(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		wait := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
@@ -19,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a cluster and the embedded server that it mirrors, in a bubble of virtual time.
-type rig struct {
+// fixture is a cluster and the embedded server that it mirrors, in a bubble of virtual time.
+type fixture struct {
 	*tarn.Cluster
 	t   *testing.T
 	srv *apiserver.Server
@@ -28,12 +27,12 @@ type rig struct {
 	halt func() error
 }
 
-// within runs a test in a bubble, with a cluster that does not run yet.
-func within(t *testing.T, opts tarn.Options, test func(t *testing.T, r *rig)) {
+// withCluster runs a test in a bubble, with a cluster that does not run yet.
+func withCluster(t *testing.T, opts tarn.Options, test func(t *testing.T, r *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 		opts.Config = srv.MemoryConfig()
-		test(t, &rig{Cluster: connect(t, opts), t: t, srv: srv})
+		test(t, &fixture{Cluster: connect(t, opts), t: t, srv: srv})
 	})
 }
 
@@ -47,7 +46,7 @@ func connect(t testing.TB, opts tarn.Options) *tarn.Cluster {
 }
 
 // start runs the cluster until the test ends or halt is called.
-func (r *rig) start() {
+func (r *fixture) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done, ended := make(chan error, 1), false
 	go func() { done <- r.Run(ctx) }()
@@ -68,7 +67,7 @@ func (r *rig) start() {
 }
 
 // put creates objects.
-func (r *rig) put(objs ...runtime.Object) {
+func (r *fixture) put(objs ...runtime.Object) {
 	r.t.Helper()
 	for _, obj := range objs {
 		if _, err := r.srv.Create(obj); err != nil {
@@ -78,14 +77,8 @@ func (r *rig) put(objs ...runtime.Object) {
 	synctest.Wait()
 }
 
-// pass lets time pass, and everything come to rest.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 // watches checks how many watches of a resource are open.
-func (r *rig) watches(resource string, want int) {
+func (r *fixture) watches(resource string, want int) {
 	r.t.Helper()
 	synctest.Wait()
 	if got := r.srv.Watches(resource); got != want {

@@ -151,7 +151,7 @@ func TestMirrorsFollowTheirHandlesWhateverTheOrder(t *testing.T) {
 }
 
 func TestHandlesComeAndGoFromManyGoroutines(t *testing.T) {
-	within(t, tarn.Options{Lists: 2}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{Lists: 2}, func(t *testing.T, r *fixture) {
 		r.put(pod("shop", "web", ""))
 		r.start()
 		var wg sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -118,7 +119,7 @@ func firstContainer(u *unstructured.Unstructured) map[string]any {
 func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflector.Mode, form []tarn.Option,
 	res wire.Resource[*X], change func(*X), read func(*X) string, want string) {
 	t.Run(fmt.Sprintf("%s/streaming %v/compact %v", name, streaming, form != nil), func(t *testing.T) {
-		within(t, tarn.Options{Streaming: streaming}, func(t *testing.T, r *rig) {
+		withCluster(t, tarn.Options{Streaming: streaming}, func(t *testing.T, r *fixture) {
 			check := func(what string, obj *X) {
 				if got := read(obj); got != want {
 					t.Errorf("%s: %s is %q, want %q", what, P(obj).GetName(), got, want)
@@ -174,7 +175,7 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 			r.srv.Cut("pods")
 			touch(3, 4)
 			r.srv.Compact(0)
-			pass(time.Minute)
+			simtest.Advance(time.Minute)
 			everything("listed again", 6)
 			must(h.Subscribe(handler("late"), informer.SubOptions[*X]{}))
 			close(free)

@@ -11,11 +11,12 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/wire"
 )
 
 func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
 		var told []string
 		must(gears.Subscribe(informer.Handler[*unstructured.Unstructured]{
@@ -39,20 +40,20 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 			}
 		}
 
-		pass(10 * time.Minute) // so that the back-off is as long as it gets
+		simtest.Advance(10 * time.Minute) // so that the back-off is as long as it gets
 		waiting(0)
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
 		r.put(widget("gear"))
-		pass(4 * time.Second)
+		simtest.Advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live || st.Cause != nil {
 			t.Errorf("defined: %v", st)
 		}
 		toldIs("add gear")
 
 		r.srv.Undefine(widgets.Group, widgets.Resource)
-		pass(5 * time.Minute)
+		simtest.Advance(5 * time.Minute)
 		waiting(0)
 		toldIs("delete gear")
 
@@ -60,7 +61,7 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.put(widget("cog"))
-		pass(4 * time.Second)
+		simtest.Advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live {
 			t.Errorf("back again: %v", st)
 		}
@@ -70,7 +71,7 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 
 // A server that is cut off while the resource is removed tells nobody of the deletions.
 func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
-	within(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *fixture) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
@@ -83,11 +84,11 @@ func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.NotServed, Resource: "widgets.example.com"}))
 		r.srv.Cut("widgets.example.com")
 		r.srv.Compact(0)
-		pass(5 * time.Second)
+		simtest.Advance(5 * time.Second)
 		if st := gears.Status(); st.State != tarn.Waiting && st.State != tarn.Stale || st.Objects != 1 {
 			t.Errorf("too early to tell: %v", st)
 		}
-		pass(5 * time.Minute)
+		simtest.Advance(5 * time.Minute)
 		if st := gears.Status(); st.State != tarn.Waiting || st.Objects != 0 {
 			t.Errorf("removed: %v", st)
 		}
@@ -96,18 +97,18 @@ func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
 
 // Discovery names the resource all along: that is no reason to hurry.
 func TestResourceThatIsNamedButNotServedIsNotHurried(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.NotServed, Resource: "widgets.example.com"}))
 		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
 		r.start()
-		pass(10 * time.Minute)
+		simtest.Advance(10 * time.Minute)
 		if n := r.srv.Struck(apiserver.NotServed); n > 80 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		gears.Close()
-		pass(time.Minute) // lets the cluster notice that nothing is missing any more
+		simtest.Advance(time.Minute) // lets the cluster notice that nothing is missing any more
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -23,47 +24,47 @@ import (
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		kicks := make(chan object.Key)
-		var d diary
+		var d simtest.Recorder
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			pod, _, err := client.Get(key)
 			if err != nil {
 				return result{}, err
 			}
-			d.write("saw %q", pod.Labels["n"])
+			d.Add("saw %q", pod.Labels["n"])
 			if pod.Labels["n"] == "1" {
 				return result{}, nil
 			}
 			pod = pod.DeepCopy()
 			label[*corev1.Pod]("n", "1")(pod)
-			_, err = client.Update(ctx, pod, none{})
+			_, err = client.Update(ctx, pod, simtest.None{})
 			return result{}, err
 		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
-		srv.stall(true) // it lists, and tells nothing afterwards
+		srv.Hold(true) // it lists, and tells nothing afterwards
 		start(t, pods, c)
 		synctest.Wait()
-		want(t, "first", d.read(), []string{`saw ""`})
+		simtest.Want(t, "first", d.Take(), []string{`saw ""`})
 		for range 3 {
 			kicks <- web
-			pass(10 * time.Second)
-			want(t, "while the mirror lags", len(d.read()), 0)
+			simtest.Advance(10 * time.Second)
+			simtest.Want(t, "while the mirror lags", len(d.Take()), 0)
 		}
-		srv.stall(false)
-		pass(10 * time.Second)
-		for _, line := range d.read() {
-			want(t, "then", line, `saw "1"`)
+		srv.Hold(false)
+		simtest.Advance(10 * time.Second)
+		for _, line := range d.Take() {
+			simtest.Want(t, "then", line, `saw "1"`)
 		}
 		s := c.Status()
-		want(t, "conflicts, failures", []uint64{s.Conflicts, s.Failed}, []uint64{0, 0})
+		simtest.Want(t, "conflicts, failures", []uint64{s.Conflicts, s.Failed}, []uint64{0, 0})
 		if s.Held == 0 {
 			t.Error("nothing was held")
 		}
-		if v := srv.version; v != 102 {
-			t.Errorf("version %d: something was written twice", v)
+		if v := srv.Version(); v != "102" {
+			t.Errorf("version %s: something was written twice", v)
 		}
 	})
 }
@@ -71,15 +72,15 @@ func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
 // Every reconcile creates what it does not see. With a mirror that lags it would create
 // more and more.
 func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		keys := make(chan string)
 		c, err := controller.New("set", func(ctx context.Context, set string) (result, error) {
 			for i := pods.Len(); i < 3; i++ {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: set, Name: fmt.Sprint("p", time.Now().UnixNano(), i)}}
-				if _, err := client.Create(ctx, pod, none{}); err != nil {
+				if _, err := client.Create(ctx, pod, simtest.None{}); err != nil {
 					return result{}, err
 				}
 			}
@@ -90,29 +91,29 @@ func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
 		}
 		start(t, pods, c)
 		synctest.Wait()
-		srv.stall(true)
+		srv.Hold(true)
 		keys <- "shop"
-		pass(time.Minute)
-		want(t, "attempts while the mirror lags", c.Status().Reconciles, 1)
-		srv.stall(false)
-		pass(time.Hour)
-		want(t, "attempts", c.Status().Reconciles, 20)
-		want(t, "pods", len(srv.keys()), 3)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "attempts while the mirror lags", c.Status().Reconciles, 1)
+		srv.Hold(false)
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "attempts", c.Status().Reconciles, 20)
+		simtest.Want(t, "pods", len(srv.Objects()), 3)
 	})
 }
 
 func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		const f = controller.Finalizer("example.com/f")
-		srv := newPods("shop/web")
-		srv.set("shop/kept", func(p *corev1.Pod) { f.Add(p) })
+		srv := simtest.Pods("shop/web")
+		srv.Set("shop/kept", func(p *corev1.Pod) { f.Add(p) })
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		start(t, pods)
 		synctest.Wait()
-		srv.stall(true)
+		srv.Hold(true)
 		for _, key := range []object.Key{web, object.RawKey("shop/kept")} {
-			if err := client.Delete(t.Context(), key, none{}); err != nil {
+			if err := client.Delete(t.Context(), key, simtest.None{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := client.Get(key); !errors.Is(err, controller.ErrStaleCache) {
@@ -120,14 +121,14 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 			}
 		}
 		// Created, and deleted before the mirror shows either.
-		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, none{})
+		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, simtest.None{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := client.Delete(t.Context(), keyOf(brief), none{}); err != nil {
+		if err := client.Delete(t.Context(), simtest.KeyOf(brief), simtest.None{}); err != nil {
 			t.Fatal(err)
 		}
-		srv.stall(false)
+		srv.Hold(false)
 		synctest.Wait()
 		for key, there := range map[string]bool{"shop/web": false, "shop/kept": true, "shop/brief": false} {
 			pod, ok, err := client.Get(object.RawKey(key))
@@ -144,25 +145,25 @@ func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *contro
 }
 
 func TestTheClientPassesEveryVerbOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		var client *podClient = controller.NewClient(srv, pods)
 		start(t, pods)
 		synctest.Wait()
 		ctx := t.Context()
-		pod, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "1"), none{})
+		pod, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "1"), simtest.None{})
 		if err != nil || pod.Labels["a"] != "1" {
 			t.Fatal(pod, err)
 		}
 		pod = pod.DeepCopy()
 		pod.Status.Message = "x"
-		if pod, err = client.UpdateStatus(ctx, pod, none{}); err != nil || pod.ResourceVersion != "103" {
+		if pod, err = client.UpdateStatus(ctx, pod, simtest.None{}); err != nil || pod.ResourceVersion != "103" {
 			t.Fatal(pod, err)
 		}
 		stale := pod.DeepCopy()
 		stale.ResourceVersion = "101"
-		if _, err := client.Update(ctx, stale, none{}); err == nil {
+		if _, err := client.Update(ctx, stale, simtest.None{}); err == nil {
 			t.Error("a stale update went through")
 		}
 		synctest.Wait()
@@ -173,14 +174,14 @@ func TestTheClientPassesEveryVerbOn(t *testing.T) {
 }
 
 func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		start(t, pods)
 		for i := range 2000 {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i)}}
-			if _, err := client.Create(t.Context(), pod, none{}); err != nil {
+			if _, err := client.Create(t.Context(), pod, simtest.None{}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -192,28 +193,28 @@ func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
 }
 
 func TestR03_AKeyWhoseWriteNeverShowsIsReported(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		srv := newPods("shop/web")
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			if pod, _ := pods.Get(key); pod.Labels["a"] != "" {
 				return result{}, nil
 			}
-			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), simtest.None{})
 			return result{After: time.Second}, err
 		}, options{Logger: logTo(&log)}, controller.For(pods))
-		srv.stall(true) // it lists, and sends no events afterwards
+		srv.Hold(true) // it lists, and sends no events afterwards
 		start(t, pods, c)
-		pass(time.Minute)
-		want(t, "warnings", strings.Count(log.String(), "held back"), 1)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "warnings", strings.Count(log.String(), "held back"), 1)
 		held := c.Status().HeldKeys
 		if len(held) != 1 || held[0].Key != any(web) || !errors.Is(held[0].Err, controller.ErrStaleCache) || !strings.Contains(held[0].Err.Error(), "pods") {
 			t.Errorf("%+v", held)
 		}
-		srv.stall(false)
-		pass(100 * time.Millisecond)
-		want(t, "held when it shows", len(c.Status().HeldKeys), 0)
+		srv.Hold(false)
+		simtest.Advance(100 * time.Millisecond)
+		simtest.Want(t, "held when it shows", len(c.Status().HeldKeys), 0)
 	})
 }

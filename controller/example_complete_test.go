@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +17,7 @@ var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "N
 // welcomer sees to it that every namespace has a config map that greets its people.
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
-	configMaps *controller.Client[*corev1.ConfigMap, none, func(*corev1.ConfigMap), none, none]
+	configMaps *controller.Client[*corev1.ConfigMap, simtest.None, func(*corev1.ConfigMap), simtest.None, simtest.None]
 	greeted    chan string // for this example; never full
 }
 
@@ -36,11 +37,11 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 		if err := controller.SetOwner(have, ns, namespaces); err != nil {
 			return controller.Result{}, controller.Terminal(err)
 		}
-		_, err = w.configMaps.Create(ctx, have, none{})
+		_, err = w.configMaps.Create(ctx, have, simtest.None{})
 	case have.Data["text"] != text:
 		have = have.DeepCopy() // the mirror's objects are shared
 		have.Data = map[string]string{"text": text}
-		_, err = w.configMaps.Update(ctx, have, none{})
+		_, err = w.configMaps.Update(ctx, have, simtest.None{})
 	default:
 		w.greeted <- text
 	}
@@ -50,7 +51,7 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 // A complete controller. Here the cluster is in memory; with a real one, both servers
 // are made by package wire.
 func Example() {
-	nsServer, cmServer := newServer[*corev1.Namespace](), newServer[*corev1.ConfigMap]()
+	nsServer, cmServer := simtest.New[*corev1.Namespace](100), simtest.New[*corev1.ConfigMap](100)
 	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)
 	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string, 100)}
 	c, err := controller.New("welcome", w.Reconcile, controller.Options[object.Key]{Workers: 2},
@@ -62,11 +63,11 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- controller.Run(ctx, nss, cms, c) }()
 
-	nsServer.set("shop") // somebody creates a namespace,
+	nsServer.Set("shop") // somebody creates a namespace,
 	fmt.Println(<-w.greeted)
-	cmServer.set("shop/welcome", func(cm *corev1.ConfigMap) { cm.Data = nil }) // spoils the greeting,
+	cmServer.Set("shop/welcome", func(cm *corev1.ConfigMap) { cm.Data = nil }) // spoils the greeting,
 	fmt.Println(<-w.greeted)
-	cmServer.remove("shop/welcome") // and deletes it.
+	deleteAsUser(cmServer, "shop/welcome") // and deletes it.
 	fmt.Println(<-w.greeted)
 
 	stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -44,7 +45,7 @@ func reconciled[K comparable](n int, src controller.Source[K], parts ...controll
 }
 
 func ExampleFor() {
-	pods := newInformer("pods", newPods("shop/db", "shop/web"))
+	pods := newInformer("pods", simtest.Pods("shop/db", "shop/web"))
 	reconciled(2, controller.For(pods), pods)
 	// Output:
 	// shop/db
@@ -53,8 +54,8 @@ func ExampleFor() {
 
 // Predicates leave out what is not worth a reconcile.
 func ExamplePredicate() {
-	srv := newPods("shop/db")
-	srv.set("shop/web", label[*corev1.Pod]("app", "web"))
+	srv := simtest.Pods("shop/db")
+	srv.Set("shop/web", label[*corev1.Pod]("app", "web"))
 	pods := newInformer("pods", srv)
 	deletions := func(e informer.Event[*corev1.Pod]) bool { return e.Kind == object.Deleted }
 	labelled := controller.Where(func(p *corev1.Pod) bool { return p.Labels["app"] == "web" })
@@ -64,9 +65,9 @@ func ExamplePredicate() {
 
 // Keys need not be those of objects: here they are the names of nodes.
 func ExampleMapped() {
-	srv := newPods()
+	srv := simtest.Pods()
 	for i, node := range []string{"node-1", "node-2", "node-1"} {
-		srv.set(fmt.Sprint("shop/p", i), func(p *corev1.Pod) { p.Spec.NodeName = node })
+		srv.Set(fmt.Sprint("shop/p", i), func(p *corev1.Pod) { p.Spec.NodeName = node })
 	}
 	pods := newInformer("pods", srv)
 	reconciled(2, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) { add(p.Spec.NodeName) }), pods)
@@ -163,7 +164,7 @@ func ExampleLeftError() {
 
 // A client does not return what is older than its own writes.
 func ExampleClient() {
-	srv := newPods("shop/web")
+	srv := simtest.Pods("shop/web")
 	pods := newInformer("pods", srv)
 	client := controller.NewClient(srv, pods)
 	ctx, stop := context.WithCancel(context.Background())
@@ -171,12 +172,12 @@ func ExampleClient() {
 	go func() { done <- pods.Run(ctx) }()
 	_ = pods.WaitSynced(ctx)
 
-	srv.stall(true) // the mirror lags
-	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), none{})
+	srv.Hold(true) // the mirror lags
+	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), simtest.None{})
 	fmt.Println(err)
 	_, _, err = client.Get(web)
 	fmt.Println(err)
-	srv.stall(false)
+	srv.Hold(false)
 	_ = pods.Writes().Wait(ctx, web)
 	pod, ok, err := client.Get(web)
 	fmt.Println(pod.Labels, ok, err)
@@ -190,18 +191,18 @@ func ExampleClient() {
 
 func ExampleFinalize() {
 	const volume = controller.Finalizer("example.com/volume")
-	srv := newPods("shop/web")
+	srv := simtest.Pods("shop/web")
 	reconcile := func() {
-		pod, _ := srv.get("shop/web")
+		pod := srv.Get("shop/web")
 		_, gone, err := controller.Finalize(context.Background(), srv, pod, volume, func(context.Context, *corev1.Pod) error {
 			fmt.Println("deleting the volume")
 			return nil
 		})
-		_, there := srv.get("shop/web")
+		there := srv.Get("shop/web") != nil
 		fmt.Println(gone, err, there)
 	}
 	reconcile()
-	srv.remove("shop/web")
+	deleteAsUser(srv, "shop/web")
 	reconcile()
 	// Output:
 	// false <nil> true
@@ -267,7 +268,7 @@ func ExampleLogger() {
 // Informers run beside Led and stay warm; the controller works while the process leads.
 func ExampleLed() {
 	leadership := newGate() // package leader has the one with Leases
-	pods := newInformer("pods", newPods("shop/web"))
+	pods := newInformer("pods", simtest.Pods("shop/web"))
 	done := make(chan object.Key)
 	c, _ := controller.New("example", func(ctx context.Context, key object.Key) (controller.Result, error) {
 		done <- key

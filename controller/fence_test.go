@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -77,114 +78,114 @@ func (g *gate) Run(ctx context.Context, lead func(context.Context, controller.Fe
 }
 
 func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		srv := newPods("shop/web")
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
-		var d diary
+		var d simtest.Recorder
 		step := make(chan struct{})
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			if pod, ok := pods.Get(key); !ok || pod.Labels["a"] != "" {
 				return result{}, nil
 			}
-			d.write("begin")
+			d.Add("begin")
 			<-step
-			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), none{})
-			d.write("patch: %v", err)
-			err2 := client.Delete(ctx, object.RawKey("shop/other"), none{})
-			d.write("delete: %v", errors.Is(err2, controller.ErrNotLeading))
+			_, err := client.Patch(ctx, key, label[*corev1.Pod]("a", "1"), simtest.None{})
+			d.Add("patch: %v", err)
+			err2 := client.Delete(ctx, object.RawKey("shop/other"), simtest.None{})
+			d.Add("delete: %v", errors.Is(err2, controller.ErrNotLeading))
 			return result{}, errors.Join(err, controller.MayWrite(ctx))
 		}, options{}, controller.For(pods))
 		start(t, pods, controller.Led(g, c))
 		synctest.Wait()
-		want(t, "before it leads", d.read(), nil)
-		want(t, "state", c.Status().State, controller.Idle)
+		simtest.Want(t, "before it leads", d.Take(), nil)
+		simtest.Want(t, "state", c.Status().State, controller.Idle)
 		g.terms <- func() {}
 		synctest.Wait()
-		want(t, "leading", d.read(), []string{"begin"})
+		simtest.Want(t, "leading", d.Take(), []string{"begin"})
 
 		g.set(true) // the lease has ended, and nobody has noticed
 		step <- struct{}{}
-		pass(time.Second)
-		want(t, "closed", d.read(), []string{"patch: controller: this process does not lead", "delete: true"})
-		srv.set("shop/web", label[*corev1.Pod]("b", "1"))
-		pass(time.Minute)
-		want(t, "still closed", d.read(), nil)
+		simtest.Advance(time.Second)
+		simtest.Want(t, "closed", d.Take(), []string{"patch: controller: this process does not lead", "delete: true"})
+		srv.Set("shop/web", label[*corev1.Pod]("b", "1"))
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "still closed", d.Take(), nil)
 		if c.Status().Fenced == nil {
 			t.Error("the status does not tell")
 		}
-		want(t, "failures", c.Status().Failed, 0)
+		simtest.Want(t, "failures", c.Status().Failed, 0)
 
 		g.set(false) // it was renewed after all
-		pass(time.Second)
-		want(t, "open", d.read(), []string{"begin"})
+		simtest.Advance(time.Second)
+		simtest.Want(t, "open", d.Take(), []string{"begin"})
 		close(step)
-		pass(time.Second)
-		if lines := d.read(); lines[0] != "patch: <nil>" {
+		simtest.Advance(time.Second)
+		if lines := d.Take(); lines[0] != "patch: <nil>" {
 			t.Error(lines)
 		}
 	})
 }
 
 func TestLostLeadershipCancelsAtOnceAndTheNextTermBeginsWithTheState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		srv := newPods("shop/a", "shop/b")
+		srv := simtest.Pods("shop/a", "shop/b")
 		pods := newInformer("pods", srv)
-		var d diary
+		var d simtest.Recorder
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
-			d.write("%s", key.Name)
+			d.Add("%s", key.Name)
 			select {
 			case <-time.After(5 * time.Second):
 				return result{}, nil
 			case <-ctx.Done():
-				d.write("%v", context.Cause(ctx))
+				d.Add("%v", context.Cause(ctx))
 				return result{}, ctx.Err()
 			}
 		}, options{}, controller.For(pods))
 		stop := start(t, pods, controller.Led(g, c))
 		ended := make(chan struct{}, 1)
 		g.terms <- func() { ended <- struct{}{} }
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		begin := time.Now()
 		g.loses()
 		<-ended
-		want(t, "took", time.Since(begin), 0)
-		want(t, "first term", d.read(), []string{"a", "controller: this process does not lead"})
-		srv.set("shop/c")
-		pass(time.Minute)
-		want(t, "on standby", d.read(), nil)
-		want(t, "the mirror stays warm", pods.Len(), 3)
+		simtest.Want(t, "took", time.Since(begin), 0)
+		simtest.Want(t, "first term", d.Take(), []string{"a", "controller: this process does not lead"})
+		srv.Set("shop/c")
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "on standby", d.Take(), nil)
+		simtest.Want(t, "the mirror stays warm", pods.Len(), 3)
 		g.terms <- func() {}
-		pass(time.Minute)
-		want(t, "second term", d.read(), []string{"a", "b", "c"})
-		want(t, "error", stop(), nil)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "second term", d.Take(), []string{"a", "b", "c"})
+		simtest.Want(t, "error", stop(), nil)
 	})
 }
 
 func TestLeadershipLostWhileDrainingCutsItShort(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		pods := newInformer("pods", newPods("shop/a"))
+		pods := newInformer("pods", simtest.Pods("shop/a"))
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			<-ctx.Done()
 			return result{}, ctx.Err()
 		}, options{Grace: time.Hour}, controller.For(pods))
 		stop := start(t, pods, controller.Led(g, c))
 		g.terms <- func() {}
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		begin := time.Now()
 		time.AfterFunc(time.Minute, g.loses)
-		want(t, "what waits is the next leader's", stop(), nil)
-		want(t, "took", time.Since(begin), time.Minute)
+		simtest.Want(t, "what waits is the next leader's", stop(), nil)
+		simtest.Want(t, "took", time.Since(begin), time.Minute)
 	})
 }
 
 func TestAStuckReconcileEndsTheProcessThatLost(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		pods := newInformer("pods", newPods("shop/a"))
+		pods := newInformer("pods", simtest.Pods("shop/a"))
 		release := make(chan struct{})
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			<-release
@@ -193,7 +194,7 @@ func TestAStuckReconcileEndsTheProcessThatLost(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- controller.Run(context.Background(), pods, controller.Led(g, c)) }()
 		g.terms <- func() {}
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		g.loses()
 		var left *controller.LeftError[object.Key]
 		if err := <-done; !errors.As(err, &left) || len(left.Running) != 1 {
@@ -210,7 +211,7 @@ func TestLedNeedsALeadership(t *testing.T) {
 }
 
 func TestWithoutAFenceEverythingMayBeWritten(t *testing.T) {
-	want(t, "error", controller.MayWrite(t.Context()), nil)
-	want(t, "attempt", controller.Attempt(t.Context()), 0)
+	simtest.Want(t, "error", controller.MayWrite(t.Context()), nil)
+	simtest.Want(t, "attempt", controller.Attempt(t.Context()), 0)
 	controller.Logger(t.Context()).Error("nobody hears this")
 }

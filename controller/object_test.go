@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -35,17 +36,17 @@ func TestAFinalizerIsAddedAndRemovedAloneAndOnce(t *testing.T) {
 
 func TestFinalizeAddsThenCleansUpThenLetsGo(t *testing.T) {
 	const f = controller.Finalizer("example.com/f")
-	srv := newPods("shop/web")
+	srv := simtest.Pods("shop/web")
 	var cleaned int
 	var fails error
 	finalize := func() (*corev1.Pod, bool, error) {
-		pod, _ := srv.get("shop/web")
+		pod := srv.Get("shop/web")
 		before := pod.DeepCopy()
 		now, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error {
 			cleaned++
 			return fails
 		})
-		want(t, "the object that was passed", pod, before)
+		simtest.Want(t, "the object that was passed", pod, before)
 		return now, gone, err
 	}
 	for range 2 { // the second has nothing to do
@@ -54,19 +55,19 @@ func TestFinalizeAddsThenCleansUpThenLetsGo(t *testing.T) {
 			t.Fatal(now, gone, err)
 		}
 	}
-	srv.remove("shop/web")
+	deleteAsUser(srv, "shop/web")
 	fails = errOops
 	if _, gone, err := finalize(); !gone || !errors.Is(err, errOops) {
 		t.Fatal(gone, err)
 	}
-	if _, ok := srv.get("shop/web"); !ok {
+	if srv.Get("shop/web") == nil {
 		t.Fatal("it went without having been cleaned up")
 	}
 	fails = nil
 	if _, gone, err := finalize(); !gone || err != nil || cleaned != 2 {
 		t.Fatal(gone, err, cleaned)
 	}
-	if _, ok := srv.get("shop/web"); ok {
+	if srv.Get("shop/web") != nil {
 		t.Fatal("it is still there")
 	}
 	// Somebody else was quicker.
@@ -122,7 +123,7 @@ func TestTheRecorderSpeaksToClientGo(t *testing.T) {
 	pod := &corev1.Pod{}
 	r.Normal(pod, "Scaled", "Scaling", "to %d", 3)
 	r.Warning(pod, "Failed", "Scaling", "no room")
-	want(t, "first", <-fake.Events, "Normal Scaled to 3")
-	want(t, "second", <-fake.Events, "Warning Failed no room")
+	simtest.Want(t, "first", <-fake.Events, "Normal Scaled to 3")
+	simtest.Want(t, "second", <-fake.Events, "Warning Failed no room")
 	controller.NewRecorder[*corev1.Pod](nil).Normal(pod, "A", "B", "c") // does nothing
 }

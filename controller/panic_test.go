@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
 func TestR04_APanicIsAPanicWhateverItsValueWraps(t *testing.T) {
@@ -27,7 +28,7 @@ func TestR04_APanicIsAPanicWhateverItsValueWraps(t *testing.T) {
 		"text":        "oops",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				n := 0
 				c, keys := one(t, func(context.Context, string) (result, error) {
@@ -36,18 +37,18 @@ func TestR04_APanicIsAPanicWhateverItsValueWraps(t *testing.T) {
 				}, controller.Options[string]{Attempts: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				start(t, c)
 				keys <- "k"
-				pass(time.Minute)
+				simtest.Advance(time.Minute)
 				s := c.Status()
-				want(t, "reconciles", n, 3)
-				want(t, "reconciles, panics, failures, given up", []uint64{s.Reconciles, s.Panicked, s.Failed, s.GivenUp}, []uint64{3, 3, 3, 1})
-				want(t, "stacks in the log", bytes.Count(log.Bytes(), []byte("stack=")), 3)
+				simtest.Want(t, "reconciles", n, 3)
+				simtest.Want(t, "reconciles, panics, failures, given up", []uint64{s.Reconciles, s.Panicked, s.Failed, s.GivenUp}, []uint64{3, 3, 3, 1})
+				simtest.Want(t, "stacks in the log", bytes.Count(log.Bytes(), []byte("stack=")), 3)
 			})
 		})
 	}
 }
 
 func TestR04_APanicWithCanceledAfterGraceIsAPanic(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
 			<-ctx.Done()
 			panic(ctx.Err())
@@ -56,7 +57,7 @@ func TestR04_APanicWithCanceledAfterGraceIsAPanic(t *testing.T) {
 		keys <- "k"
 		synctest.Wait()
 		_ = stop()
-		want(t, "panics", c.Status().Panicked, 1)
+		simtest.Want(t, "panics", c.Status().Panicked, 1)
 	})
 }
 
@@ -73,7 +74,7 @@ func TestR05_AFieldManagerConflictIsAnError(t *testing.T) {
 		"wrapped and then joined": fmt.Errorf("all: %w", errors.Join(fmt.Errorf("one: %w", conflict))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				n := 0
 				c, keys := one(t, func(context.Context, string) (result, error) {
 					n++
@@ -81,10 +82,10 @@ func TestR05_AFieldManagerConflictIsAnError(t *testing.T) {
 				}, controller.Options[string]{Attempts: 3})
 				start(t, c)
 				keys <- "k"
-				pass(time.Minute)
+				simtest.Advance(time.Minute)
 				s := c.Status()
-				want(t, "reconciles", n, 3)
-				want(t, "failed, given up, conflicts", []uint64{s.Failed, s.GivenUp, s.Conflicts}, []uint64{3, 1, 0})
+				simtest.Want(t, "reconciles", n, 3)
+				simtest.Want(t, "failed, given up, conflicts", []uint64{s.Failed, s.GivenUp, s.Conflicts}, []uint64{3, 1, 0})
 				if len(s.Failures) != 1 || !errors.Is(s.Failures[0].Err, conflict) {
 					t.Errorf("%+v", s.Failures)
 				}

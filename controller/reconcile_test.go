@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/workqueue"
 )
@@ -38,12 +39,12 @@ func one(t testing.TB, reconcile controller.Func[string], opts controller.Option
 }
 
 func TestResultsDecideWhenAKeyComesAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var d diary
+	synctest.Test(t, func(t *testing.T) {
+		var d simtest.Recorder
 		begin := time.Now()
 		left := map[string]int{"after": 2, "requeue": 3, "fails": 3}
 		c, keys := one(t, func(_ context.Context, key string) (result, error) {
-			d.write("%s %v", key, time.Since(begin))
+			d.Add("%s %v", key, time.Since(begin))
 			if left[key]--; left[key] < 0 {
 				return result{}, nil
 			}
@@ -66,22 +67,22 @@ func TestResultsDecideWhenAKeyComesAgain(t *testing.T) {
 		} {
 			begin = time.Now()
 			keys <- key
-			pass(time.Hour)
-			want(t, key, d.read(), lines)
+			simtest.Advance(time.Hour)
+			simtest.Want(t, key, d.Take(), lines)
 		}
 		s := c.Status()
-		want(t, "counts", []uint64{s.Reconciles, s.Failed, s.Requeued}, []uint64{12, 3, 3})
-		want(t, "failures of keys that are well", len(s.Failures), 0)
+		simtest.Want(t, "counts", []uint64{s.Reconciles, s.Failed, s.Requeued}, []uint64{12, 3, 3})
+		simtest.Want(t, "failures of keys that are well", len(s.Failures), 0)
 	})
 }
 
 func TestBackOffBeginsAnewAfterSuccess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var d diary
+	synctest.Test(t, func(t *testing.T) {
+		var d simtest.Recorder
 		begin := time.Now()
 		n := 0
 		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
-			d.write("attempt %d after %v", controller.Attempt(ctx), time.Since(begin))
+			d.Add("attempt %d after %v", controller.Attempt(ctx), time.Since(begin))
 			if n++; n%3 != 0 {
 				return result{}, errOops
 			}
@@ -91,14 +92,14 @@ func TestBackOffBeginsAnewAfterSuccess(t *testing.T) {
 		for range 2 {
 			begin = time.Now()
 			keys <- "k"
-			pass(time.Minute)
-			want(t, "attempts", d.read(), []string{"attempt 1 after 0s", "attempt 2 after 1s", "attempt 3 after 3s"})
+			simtest.Advance(time.Minute)
+			simtest.Want(t, "attempts", d.Take(), []string{"attempt 1 after 0s", "attempt 2 after 1s", "attempt 3 after 3s"})
 		}
 	})
 }
 
 func TestAttemptsAreCapped(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			n++
@@ -107,21 +108,21 @@ func TestAttemptsAreCapped(t *testing.T) {
 		stop := start(t, c)
 		for i := range 2 { // a change begins anew
 			keys <- "k"
-			pass(time.Hour)
-			want(t, "attempts", n, 3*(i+1))
+			simtest.Advance(time.Hour)
+			simtest.Want(t, "attempts", n, 3*(i+1))
 		}
 		s := c.Status()
-		want(t, "given up, failed", []uint64{s.GivenUp, s.Failed}, []uint64{2, 6})
-		want(t, "failures", len(s.Failures), 1)
+		simtest.Want(t, "given up, failed", []uint64{s.GivenUp, s.Failed}, []uint64{2, 6})
+		simtest.Want(t, "failures", len(s.Failures), 1)
 		if !errors.Is(s.Failures[0].Err, errOops) || s.Failures[0].Attempt != 3 {
 			t.Errorf("%+v", s.Failures[0])
 		}
-		want(t, "what was left", stop(), nil)
+		simtest.Want(t, "what was left", stop(), nil)
 	})
 }
 
 func TestATerminalErrorIsNotRetried(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			n++
@@ -129,17 +130,17 @@ func TestATerminalErrorIsNotRetried(t *testing.T) {
 		}, controller.Options[string]{})
 		start(t, c)
 		keys <- "k"
-		pass(time.Hour)
-		want(t, "attempts", n, 1)
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "attempts", n, 1)
 		if s := c.Status(); s.GivenUp != 1 || !errors.Is(s.Failures[0].Err, errOops) {
 			t.Errorf("%+v", s)
 		}
-		want(t, "Terminal(nil)", controller.Terminal(nil), nil)
+		simtest.Want(t, "Terminal(nil)", controller.Terminal(nil), nil)
 	})
 }
 
 func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		n := 0
 		c, keys := one(t, func(context.Context, string) (result, error) {
@@ -156,9 +157,9 @@ func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
 		if len(f) != 1 || !errors.As(f[0].Err, &p) || errors.Is(p, errOops) || p.Value != errOops || p.Where != "shop/web" || !bytes.Contains(p.Stack, []byte("reconcile_test.go")) {
 			t.Errorf("%+v", f)
 		}
-		pass(time.Minute)
-		want(t, "attempts", n, 3)
-		want(t, "panics", c.Status().Panicked, 2)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "attempts", n, 3)
+		simtest.Want(t, "panics", c.Status().Panicked, 2)
 		for _, part := range []string{"level=WARN", "controller=one", "key=shop/web", "attempt=2", "duration=", "reconcile_test.go"} {
 			if !strings.Contains(log.String(), part) {
 				t.Errorf("no %s in the log:\n%s", part, log.String())
@@ -168,7 +169,7 @@ func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
 }
 
 func TestAReconcileThatEndsItsGoroutineCostsNoWorkerAndNoKey(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			if n++; n < 3 {
@@ -178,14 +179,14 @@ func TestAReconcileThatEndsItsGoroutineCostsNoWorkerAndNoKey(t *testing.T) {
 		}, controller.Options[string]{})
 		stop := start(t, c)
 		keys <- "k"
-		pass(time.Minute)
-		want(t, "attempts", n, 3)
-		want(t, "error", stop(), nil)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "attempts", n, 3)
+		simtest.Want(t, "error", stop(), nil)
 	})
 }
 
 func TestTheTimeoutCancelsAReconcile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var cause error
 		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
 			<-ctx.Done()
@@ -194,10 +195,10 @@ func TestTheTimeoutCancelsAReconcile(t *testing.T) {
 		}, controller.Options[string]{Timeout: time.Second, Attempts: 1})
 		start(t, c)
 		keys <- "k"
-		pass(time.Minute)
-		want(t, "cause", errors.Is(cause, controller.ErrTimeout), true)
-		want(t, "failed", c.Status().Failed, 1)
-		want(t, "latency", c.Status().Latency.Max, time.Second)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "cause", errors.Is(cause, controller.ErrTimeout), true)
+		simtest.Want(t, "failed", c.Status().Failed, 1)
+		simtest.Want(t, "latency", c.Status().Latency.Max, time.Second)
 	})
 }
 
@@ -215,7 +216,7 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 		"other":           {errOops, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				n := 0
 				c, keys := one(t, func(context.Context, string) (result, error) {
@@ -226,32 +227,32 @@ func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
 				}, controller.Options[string]{Attempts: 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				start(t, c)
 				keys <- "k"
-				pass(time.Minute)
-				want(t, "attempts", n, 4)
-				want(t, "log", log.Len() > 0, tt.noise)
-				want(t, "failed", c.Status().Failed > 0, tt.noise)
-				want(t, "stale", c.Status().Stale > 0, name == "stale")
+				simtest.Advance(time.Minute)
+				simtest.Want(t, "attempts", n, 4)
+				simtest.Want(t, "log", log.Len() > 0, tt.noise)
+				simtest.Want(t, "failed", c.Status().Failed > 0, tt.noise)
+				simtest.Want(t, "stale", c.Status().Stale > 0, name == "stale")
 			})
 		})
 	}
 }
 
 func TestNothingIsLoggedAboveDebugInTheNormalCase(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var quiet, loud bytes.Buffer
 		run := func(log *bytes.Buffer, level slog.Level) {
-			pods := newInformer("pods", newPods("shop/web", "shop/db"))
+			pods := newInformer("pods", simtest.Pods("shop/web", "shop/db"))
 			c := newController(t, func(ctx context.Context, _ object.Key) (result, error) {
 				controller.Logger(ctx).Debug("mine")
 				return result{}, nil
 			}, options{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))}, controller.For(pods))
 			stop := start(t, pods, c)
-			pass(time.Minute)
-			want(t, "error", stop(), nil)
+			simtest.Advance(time.Minute)
+			simtest.Want(t, "error", stop(), nil)
 		}
 		run(&quiet, slog.LevelInfo)
 		run(&loud, slog.LevelDebug)
-		want(t, "log", quiet.String(), "")
+		simtest.Want(t, "log", quiet.String(), "")
 		for _, part := range []string{"level=DEBUG", "msg=reconciled", "controller=web", "key=shop/web", "attempt=1", "duration=", "msg=mine"} {
 			if !strings.Contains(loud.String(), part) {
 				t.Errorf("no %s in the debug log:\n%s", part, loud.String())
@@ -261,36 +262,36 @@ func TestNothingIsLoggedAboveDebugInTheNormalCase(t *testing.T) {
 }
 
 func TestK05_ChangesOvertakeTheInitialState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		for i := range 50 {
-			srv.set(fmt.Sprintf("shop/p%02d", i))
+			srv.Set(fmt.Sprintf("shop/p%02d", i))
 		}
 		pods := newInformer("pods", srv)
-		var d diary
+		var d simtest.Recorder
 		step := make(chan struct{})
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
 			<-step
-			d.write("%s", key.Name)
+			d.Add("%s", key.Name)
 			return result{}, nil
 		}, options{}, controller.For(pods))
 		stop := start(t, pods, c)
 		synctest.Wait() // the worker has p00
-		srv.set("shop/p40", label[*corev1.Pod]("a", "b"))
-		srv.set("shop/new")
+		srv.Set("shop/p40", label[*corev1.Pod]("a", "b"))
+		srv.Set("shop/new")
 		synctest.Wait()
 		close(step)
 		synctest.Wait()
-		lines := d.read()
-		want(t, "first", lines[:4], []string{"p00", "p40", "new", "p01"})
-		want(t, "number", len(lines), 51)
-		want(t, "error", stop(), nil)
+		lines := d.Take()
+		simtest.Want(t, "first", lines[:4], []string{"p00", "p40", "new", "p01"})
+		simtest.Want(t, "number", len(lines), 51)
+		simtest.Want(t, "error", stop(), nil)
 	})
 }
 
 func TestTheInitialStateIsNotStarvedByChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		pods := newInformer("pods", newPods("shop/a", "shop/b", "shop/c"))
+	synctest.Test(t, func(t *testing.T) {
+		pods := newInformer("pods", simtest.Pods("shop/a", "shop/b", "shop/c"))
 		seen := map[string]bool{}
 		keys := make(chan object.Key)
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
@@ -301,16 +302,16 @@ func TestTheInitialStateIsNotStarvedByChanges(t *testing.T) {
 		start(t, pods, c)
 		for i := range 40 {
 			keys <- object.Key{Name: fmt.Sprint("busy", i)}
-			pass(500 * time.Millisecond)
+			simtest.Advance(500 * time.Millisecond)
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			want(t, name, seen[name], true)
+			simtest.Want(t, name, seen[name], true)
 		}
 	})
 }
 
 func TestTheRateIsKept(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
 		begin := time.Now()
 		c, keys := one(t, func(context.Context, string) (result, error) {
@@ -321,17 +322,17 @@ func TestTheRateIsKept(t *testing.T) {
 		for i := range 6 {
 			keys <- fmt.Sprint(i)
 		}
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		ms := time.Millisecond
-		want(t, "starts", starts, []time.Duration{0, 0, 0, 500 * ms, 1000 * ms, 1500 * ms})
+		simtest.Want(t, "starts", starts, []time.Duration{0, 0, 0, 500 * ms, 1000 * ms, 1500 * ms})
 		// A key that waits for the rate is not lost, but left.
 		begin = time.Now()
 		for i := range 4 {
 			keys <- fmt.Sprint("k", i)
 		}
 		synctest.Wait()
-		want(t, "error", stop(), nil)
-		want(t, "left", c.Status().LeftKeys, []any{"k3"})
+		simtest.Want(t, "error", stop(), nil)
+		simtest.Want(t, "left", c.Status().LeftKeys, []any{"k3"})
 	})
 }
 
@@ -359,18 +360,18 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestLastErrorsAreBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(context.Context, string) (result, error) { return result{}, controller.Terminal(errOops) },
 			controller.Options[string]{Errors: 3})
 		start(t, c)
 		for i := range 10 {
 			keys <- fmt.Sprint(i)
-			pass(time.Second)
+			simtest.Advance(time.Second)
 		}
 		var got []any
 		for _, f := range c.Status().Failures {
 			got = append(got, f.Key)
 		}
-		want(t, "keys", got, []any{"9", "8", "7"})
+		simtest.Want(t, "keys", got, []any{"9", "8", "7"})
 	})
 }

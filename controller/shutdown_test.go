@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -24,26 +25,26 @@ func leftOf(t *testing.T, err error) *controller.LeftError[string] {
 }
 
 func TestWhatRunsMayFinishWithinGrace(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var d diary
+	synctest.Test(t, func(t *testing.T) {
+		var d simtest.Recorder
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
 			<-time.After(20 * time.Second)
-			d.write("%s %v", key, ctx.Err())
+			d.Add("%s %v", key, ctx.Err())
 			return result{}, nil
 		}, controller.Options[string]{})
 		stop := start(t, c)
 		keys <- "a"
 		synctest.Wait()
 		begin := time.Now()
-		want(t, "error", stop(), nil)
-		want(t, "took", time.Since(begin), 20*time.Second)
-		want(t, "reconciled", d.read(), []string{"a <nil>"})
-		want(t, "state", c.Status().State, controller.Idle)
+		simtest.Want(t, "error", stop(), nil)
+		simtest.Want(t, "took", time.Since(begin), 20*time.Second)
+		simtest.Want(t, "reconciled", d.Take(), []string{"a <nil>"})
+		simtest.Want(t, "state", c.Status().State, controller.Idle)
 	})
 }
 
 func TestWhatIsLeftIsReportedByKey(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
 			switch key {
 			case "later":
@@ -57,21 +58,21 @@ func TestWhatIsLeftIsReportedByKey(t *testing.T) {
 		stop := start(t, c)
 		for _, key := range []string{"later", "fails"} {
 			keys <- key
-			pass(time.Hour)
+			simtest.Advance(time.Hour)
 		}
 		for _, key := range []string{"runs", "waits", "waits too"} {
 			keys <- key
 			synctest.Wait()
 		}
-		want(t, "running", c.Status().Running[0].Key, any("runs"))
+		simtest.Want(t, "running", c.Status().Running[0].Key, any("runs"))
 		failed := c.Status().Failed
 		err := stop()
 		left := leftOf(t, err)
 		slices.Sort(left.Waiting)
 		// "later" had been done for then.
-		want(t, "waiting", left.Waiting, []string{"fails", "runs", "waits", "waits too"})
-		want(t, "running", left.Running, nil)
-		want(t, "that it was stopped is no failure", c.Status().Failed, failed)
+		simtest.Want(t, "waiting", left.Waiting, []string{"fails", "runs", "waits", "waits too"})
+		simtest.Want(t, "running", left.Running, nil)
+		simtest.Want(t, "that it was stopped is no failure", c.Status().Failed, failed)
 		if !strings.Contains(err.Error(), "controller one: ended with 4 still waiting (") || !strings.Contains(err.Error(), "waits too") {
 			t.Error(err)
 		}
@@ -79,7 +80,7 @@ func TestWhatIsLeftIsReportedByKey(t *testing.T) {
 }
 
 func TestAReconcileThatHeedsNothingIsNamed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			<-release
@@ -89,7 +90,7 @@ func TestAReconcileThatHeedsNothingIsNamed(t *testing.T) {
 		keys <- "stuck"
 		synctest.Wait()
 		left := leftOf(t, stop())
-		want(t, "running", left.Running, []string{"stuck"})
+		simtest.Want(t, "running", left.Running, []string{"stuck"})
 		// The key may still be at work: nobody may begin it a second time.
 		if err := c.Run(t.Context()); !errors.Is(err, controller.ErrRunning) {
 			t.Errorf("Run again: %v", err)
@@ -103,16 +104,16 @@ func TestTheLeftErrorIsShort(t *testing.T) {
 	for i := range 12 {
 		e.Waiting = append(e.Waiting, i)
 	}
-	want(t, "text", e.Error(), "controller x: ended with 12 still waiting (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, and 2 more) 1 that did not stop (1)")
+	simtest.Want(t, "text", e.Error(), "controller x: ended with 12 still waiting (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, and 2 more) 1 that did not stop (1)")
 }
 
 func TestAControllerMayRunAgainButNotTwiceAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		pods := newInformer("pods", newPods("shop/web"))
+	synctest.Test(t, func(t *testing.T) {
+		pods := newInformer("pods", simtest.Pods("shop/web"))
 		start(t, pods)
-		var d diary
+		var d simtest.Recorder
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
-			d.write("%s", key)
+			d.Add("%s", key)
 			return result{}, nil
 		}, options{}, controller.For(pods))
 		for range 2 {
@@ -121,10 +122,10 @@ func TestAControllerMayRunAgainButNotTwiceAtOnce(t *testing.T) {
 			if err := c.Run(t.Context()); !errors.Is(err, controller.ErrRunning) {
 				t.Errorf("Run while it runs: %v", err)
 			}
-			want(t, "error", stop(), nil)
-			want(t, "reconciled", d.read(), []string{"shop/web"})
+			simtest.Want(t, "error", stop(), nil)
+			simtest.Want(t, "reconciled", d.Take(), []string{"shop/web"})
 		}
-		want(t, "subscribers that are left", len(pods.Status().Subscribers), 0)
+		simtest.Want(t, "subscribers that are left", len(pods.Status().Subscribers), 0)
 	})
 }
 
@@ -134,10 +135,10 @@ type part func(ctx context.Context) error
 func (p part) Run(ctx context.Context) error { return p(ctx) }
 
 func TestTheFirstFailureStopsAllAndAllCausesAreReturned(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		other := errors.New("other")
 		fails := make(chan struct{})
-		pods := newInformer("pods", newPods())
+		pods := newInformer("pods", simtest.Pods())
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods))
 		done := make(chan error)
 		go func() {
@@ -146,7 +147,7 @@ func TestTheFirstFailureStopsAllAndAllCausesAreReturned(t *testing.T) {
 				part(func(ctx context.Context) error { <-ctx.Done(); return other }),
 				part(func(ctx context.Context) error { return nil })) // its end is no failure
 		}()
-		pass(time.Hour)
+		simtest.Advance(time.Hour)
 		close(fails)
 		err := <-done
 		if !errors.Is(err, errOops) || !errors.Is(err, other) {
@@ -156,21 +157,21 @@ func TestTheFirstFailureStopsAllAndAllCausesAreReturned(t *testing.T) {
 }
 
 func TestInformersOutliveControllers(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		var live bool
 		c := newController(t, func(ctx context.Context, _ object.Key) (result, error) {
 			<-time.After(10 * time.Second) // Run is to end meanwhile
-			srv.set("shop/late")
+			srv.Set("shop/late")
 			synctestSettle()
 			_, live = pods.Get(object.Key{Namespace: "shop", Name: "late"})
 			return result{}, nil
 		}, options{}, controller.For(pods))
 		stop := start(t, pods, c)
 		synctest.Wait()
-		want(t, "error", stop(), nil)
-		want(t, "the mirror moved while the controller drained", live, true)
+		simtest.Want(t, "error", stop(), nil)
+		simtest.Want(t, "the mirror moved while the controller drained", live, true)
 	})
 }
 
@@ -178,13 +179,13 @@ func TestInformersOutliveControllers(t *testing.T) {
 func synctestSettle() { <-time.After(time.Millisecond) }
 
 func TestH06_SourcesThatAreNotReadySayWhy(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		pods := newInformer("pods", newPods()) // and nobody runs it
+	synctest.Test(t, func(t *testing.T) {
+		pods := newInformer("pods", simtest.Pods()) // and nobody runs it
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods),
 			controller.Source[object.Key]{Name: "disk", Run: wait, Ready: func(ctx context.Context) error { <-ctx.Done(); return errOops }})
 		begin := time.Now()
 		err := controller.Run(context.Background(), c)
-		want(t, "after", time.Since(begin), 2*time.Minute)
+		simtest.Want(t, "after", time.Since(begin), 2*time.Minute)
 		var cause *informer.NotSyncedError
 		if !errors.As(err, &cause) || !errors.Is(err, errOops) || !strings.HasPrefix(err.Error(), "controller web: source pods: informer pods: not synced: not ready after 2m0s") {
 			t.Error(err)
@@ -199,21 +200,21 @@ func wait(ctx context.Context, _ *controller.Intake[object.Key]) error {
 }
 
 func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		pods := newInformer("pods", newPods())
+	synctest.Test(t, func(t *testing.T) {
+		pods := newInformer("pods", simtest.Pods())
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
 		stop := start(t, c)
-		pass(time.Hour)
-		want(t, "state", c.Status().State, controller.Starting)
-		want(t, "error", stop(), nil)
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "state", c.Status().State, controller.Starting)
+		simtest.Want(t, "error", stop(), nil)
 	})
 }
 
 // A program's context ends informers and controllers in no order.
 func TestAnInformerThatEndsAMomentEarlierIsNoFailure(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for _, synced := range []bool{true, false} {
-			pods := newInformer("pods", newPods())
+			pods := newInformer("pods", simtest.Pods())
 			c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
 			ctx, cancel := context.WithCancel(t.Context())
 			if !synced {
@@ -222,17 +223,17 @@ func TestAnInformerThatEndsAMomentEarlierIsNoFailure(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- pods.Run(ctx) }()
 			stop := start(t, c)
-			pass(time.Millisecond)
+			simtest.Advance(time.Millisecond)
 			cancel()
-			want(t, "the informer's error", <-ended, nil)
-			pass(time.Second / 2)
-			want(t, "the controller's error", stop(), nil)
+			simtest.Want(t, "the informer's error", <-ended, nil)
+			simtest.Advance(time.Second / 2)
+			simtest.Want(t, "the controller's error", stop(), nil)
 		}
 	})
 }
 
 func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := func(context.Context, object.Key) (result, error) { return result{}, nil }
 		for _, run := range []func(context.Context, *controller.Intake[object.Key]) error{
 			func(context.Context, *controller.Intake[object.Key]) error { return errOops },
@@ -246,12 +247,12 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 			}
 		}
 		// An informer that stops is one.
-		pods := newInformer("pods", newPods())
+		pods := newInformer("pods", simtest.Pods())
 		stop := start(t, pods)
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		done := make(chan error)
 		go func() { done <- newController(t, f, options{}, controller.For(pods)).Run(t.Context()) }()
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		_ = stop()
 		if err := <-done; !errors.Is(err, informer.ErrStopped) {
 			t.Error(err)
@@ -287,7 +288,7 @@ func TestASourceWhoseReadyOrPendingPanicsEndsTheController(t *testing.T) {
 func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"with grace": 0, "without grace": -1} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				var log strings.Builder
 				c, keys := one(t, func(_ context.Context, key string) (result, error) {
 					switch key {
@@ -301,14 +302,14 @@ func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
 				stop := start(t, c)
 				for _, key := range []string{"later", "fails", "stale"} {
 					keys <- key
-					pass(time.Minute)
+					simtest.Advance(time.Minute)
 				}
 				log.Reset()
-				want(t, "left while it runs", c.Status().Left, 0)
-				want(t, "error", stop(), nil)
+				simtest.Want(t, "left while it runs", c.Status().Left, 0)
+				simtest.Want(t, "error", stop(), nil)
 				s := c.Status()
-				want(t, "left", s.Left, 2)
-				want(t, "keys that are left", len(s.LeftKeys), 2)
+				simtest.Want(t, "left", s.Left, 2)
+				simtest.Want(t, "keys that are left", len(s.LeftKeys), 2)
 				if text := log.String(); !strings.Contains(text, "level=INFO") || !strings.Contains(text, "waiting=2") || !strings.Contains(text, "fails") {
 					t.Error(text)
 				}
@@ -318,7 +319,7 @@ func TestR07_AKeyInBackOffIsLeftWithoutAnError(t *testing.T) {
 }
 
 func TestR07_AReconcileThatFinishesInTimeIsNoError(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			<-time.After(10 * time.Second)
 			return result{}, errOops // and is to be retried
@@ -328,7 +329,7 @@ func TestR07_AReconcileThatFinishesInTimeIsNoError(t *testing.T) {
 			keys <- key
 			synctest.Wait()
 		}
-		want(t, "error", stop(), nil)
-		want(t, "left", c.Status().Left, 2)
+		simtest.Want(t, "error", stop(), nil)
+		simtest.Want(t, "left", c.Status().Left, 2)
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/workqueue"
@@ -31,7 +32,7 @@ var simSeed = flag.Uint64("sim.seed", 0, "simulate this world only")
 // sim is a world: users who change pods, and processes that compete to follow them.
 type sim struct {
 	t     *testing.T
-	pods  *podServer
+	pods  *simtest.Server[*corev1.Pod]
 	procs []*process
 
 	mu     sync.Mutex // guards all below
@@ -141,7 +142,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 	if err == nil && !gone && pod.Labels["done"] != pod.Labels["want"] {
 		pod = pod.DeepCopy()
 		pod.Labels["done"] = pod.Labels["want"]
-		pod, err = p.client.Update(ctx, pod, none{})
+		pod, err = p.client.Update(ctx, pod, simtest.None{})
 	}
 	if err != nil {
 		return result{}, err
@@ -220,17 +221,17 @@ func (s *sim) chaos() {
 		switch n := s.pick(20); {
 		case n < 9:
 			s.set(func() { s.wants++ })
-			if obj, ok := s.pods.get(key); !ok || obj.DeletionTimestamp == nil {
-				s.pods.set(key, label[*corev1.Pod]("want", fmt.Sprint(s.wants)))
+			if obj := s.pods.Get(key); obj == nil || obj.DeletionTimestamp == nil {
+				s.pods.Set(key, label[*corev1.Pod]("want", fmt.Sprint(s.wants)))
 			}
 		case n < 11:
-			if obj, ok := s.pods.get(key); ok && obj.DeletionTimestamp == nil && simFinalizer.On(obj) {
-				s.pods.remove(key)
+			if obj := s.pods.Get(key); obj != nil && obj.DeletionTimestamp == nil && simFinalizer.On(obj) {
+				deleteAsUser(s.pods, key)
 			}
 		case n < 12:
-			s.pods.stall(true)
+			s.pods.Hold(true)
 		case n < 14:
-			s.pods.stall(false)
+			s.pods.Hold(false)
 		case n < 15:
 			s.set(func() { p.down = true })
 		case n < 17:
@@ -254,14 +255,14 @@ func (s *sim) set(f func()) {
 
 // quiet heals everything, waits, and checks that the leader has followed.
 func (s *sim) quiet() {
-	s.pods.stall(false)
+	s.pods.Hold(false)
 	s.set(func() {
 		s.faults = false
 		for _, p := range s.procs {
 			p.down, p.hang = false, 0
 		}
 	})
-	pass(5 * time.Minute)
+	simtest.Advance(5 * time.Minute)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lead *process
@@ -276,8 +277,8 @@ func (s *sim) quiet() {
 	if lead == nil {
 		s.t.Fatal("nobody leads")
 	}
-	for _, key := range s.pods.keys() {
-		pod, _ := s.pods.get(key.String())
+	for _, pod := range s.pods.Objects() {
+		key := simtest.KeyOf(pod)
 		switch {
 		case pod.DeletionTimestamp != nil:
 			s.t.Errorf("%s has not been let go", key)
@@ -292,9 +293,9 @@ func (s *sim) quiet() {
 func TestSimulation(t *testing.T) {
 	simulate := func(seed uint64) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				s := &sim{t: t, pods: newPods(), rand: rand.New(rand.NewPCG(seed, 1))}
-				s.pods.onWrite = s.onWrite
+			synctest.Test(t, func(t *testing.T) {
+				s := &sim{t: t, pods: simtest.Pods(), rand: rand.New(rand.NewPCG(seed, 1))}
+				s.pods.OnWrite = s.onWrite
 				for i := range 2 + s.pick(2) {
 					s.procs = append(s.procs, s.start(string(rune('a'+i))))
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -44,31 +45,31 @@ func told[K comparable](t *testing.T, src controller.Source[K], parts ...control
 }
 
 func TestForTellsOfEveryChange(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/db", "shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/db", "shop/web")
 		pods := newInformer("pods", srv)
 		after := told(t, controller.For(pods), pods)
-		want(t, "start", after(func() {}), []object.Key{object.RawKey("shop/db"), web})
-		want(t, "update", after(func() { srv.set("shop/web", label[*corev1.Pod]("a", "b")) }), []object.Key{web})
-		want(t, "delete", after(func() { srv.remove("shop/web") }), []object.Key{web})
-		want(t, "create", after(func() { srv.set("shop/web") }), []object.Key{web})
+		simtest.Want(t, "start", after(func() {}), []object.Key{object.RawKey("shop/db"), web})
+		simtest.Want(t, "update", after(func() { srv.Set("shop/web", label[*corev1.Pod]("a", "b")) }), []object.Key{web})
+		simtest.Want(t, "delete", after(func() { deleteAsUser(srv, "shop/web") }), []object.Key{web})
+		simtest.Want(t, "create", after(func() { srv.Set("shop/web") }), []object.Key{web})
 	})
 }
 
 func TestPredicatesLeaveChangesOut(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		has := func(name string) controller.Predicate[*corev1.Pod] {
 			return controller.Where(func(p *corev1.Pod) bool { return p.Labels[name] != "" })
 		}
 		after := told(t, controller.For(pods, controller.AnyOf(has("a"), has("b")), has("c")), pods)
-		want(t, "no label", len(after(func() { srv.set("shop/web") })), 0)
-		want(t, "only c", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("c", "1")) })), 0)
-		want(t, "enters", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("b", "1")) })), 1)
-		want(t, "inside", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("a", "1")) })), 1)
-		want(t, "leaves", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("c", "")) })), 1)
-		want(t, "outside", len(after(func() { srv.set("shop/web", label[*corev1.Pod]("x", "1")) })), 0)
+		simtest.Want(t, "no label", len(after(func() { srv.Set("shop/web") })), 0)
+		simtest.Want(t, "only c", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("c", "1")) })), 0)
+		simtest.Want(t, "enters", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("b", "1")) })), 1)
+		simtest.Want(t, "inside", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("a", "1")) })), 1)
+		simtest.Want(t, "leaves", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("c", "")) })), 1)
+		simtest.Want(t, "outside", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("x", "1")) })), 0)
 	})
 }
 
@@ -82,8 +83,8 @@ func TestW19_SpecChangedLetsARewindPass(t *testing.T) {
 }
 
 func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		after := told(t, controller.For(pods, controller.SpecChanged[*corev1.Pod]()), pods)
 		yes := true
@@ -101,20 +102,20 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 			"unknown":    {func(p *corev1.Pod) { p.Generation = 0 }, 1},
 		} {
 			key := "shop/" + what
-			after(func() { srv.set(key, func(p *corev1.Pod) { p.Generation = 7 }) })
-			want(t, what, len(after(func() { srv.set(key, tt.edit) })), tt.told)
+			after(func() { srv.Set(key, func(p *corev1.Pod) { p.Generation = 7 }) })
+			simtest.Want(t, what, len(after(func() { srv.Set(key, tt.edit) })), tt.told)
 		}
-		after(func() { srv.set("shop/none") })
-		want(t, "no generation", len(after(func() { srv.set("shop/none", func(p *corev1.Pod) { p.Status.Message = "x" }) })), 1)
+		after(func() { srv.Set("shop/none") })
+		simtest.Want(t, "no generation", len(after(func() { srv.Set("shop/none", func(p *corev1.Pod) { p.Status.Message = "x" }) })), 1)
 	})
 }
 
 var namespaceType = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
 
 func TestOwnedTellsTheOwnerByKindAndUID(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		owners, children := newServer[*corev1.ConfigMap](), newPods()
-		owner := owners.set("shop/owner")
+	synctest.Test(t, func(t *testing.T) {
+		owners, children := simtest.New[*corev1.ConfigMap](100), simtest.Pods()
+		owner := owners.Set("shop/owner")
 		resource := object.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}
 		cms, pods := newInformer("configmaps", owners), newInformer("pods", children)
 		after := told(t, controller.Owned(pods, cms, resource), cms, pods)
@@ -124,38 +125,38 @@ func TestOwnedTellsTheOwnerByKindAndUID(t *testing.T) {
 			}
 		}
 		key := object.RawKey("shop/owner")
-		want(t, "nobody's", len(after(func() { children.set("shop/free") })), 0)
-		want(t, "owned", after(func() { children.set("shop/p", ref("v1", "ConfigMap", "owner", owner.UID)) }), []object.Key{key})
-		want(t, "another UID", len(after(func() { children.set("shop/q", ref("v1", "ConfigMap", "owner", "before")) })), 0)
-		want(t, "another group", len(after(func() { children.set("shop/r", ref("x.io/v1", "ConfigMap", "owner", owner.UID)) })), 0)
-		want(t, "another kind", len(after(func() { children.set("shop/s", ref("v1", "Secret", "owner", owner.UID)) })), 0)
-		want(t, "unknown yet", after(func() { children.set("shop/u", ref("v1", "ConfigMap", "later", "u-later")) }), []object.Key{object.RawKey("shop/later")})
-		want(t, "from one to the other", after(func() { children.set("shop/u", ref("v1", "ConfigMap", "owner", owner.UID)) }),
+		simtest.Want(t, "nobody's", len(after(func() { children.Set("shop/free") })), 0)
+		simtest.Want(t, "owned", after(func() { children.Set("shop/p", ref("v1", "ConfigMap", "owner", owner.UID)) }), []object.Key{key})
+		simtest.Want(t, "another UID", len(after(func() { children.Set("shop/q", ref("v1", "ConfigMap", "owner", "before")) })), 0)
+		simtest.Want(t, "another group", len(after(func() { children.Set("shop/r", ref("x.io/v1", "ConfigMap", "owner", owner.UID)) })), 0)
+		simtest.Want(t, "another kind", len(after(func() { children.Set("shop/s", ref("v1", "Secret", "owner", owner.UID)) })), 0)
+		simtest.Want(t, "unknown yet", after(func() { children.Set("shop/u", ref("v1", "ConfigMap", "later", "u-later")) }), []object.Key{object.RawKey("shop/later")})
+		simtest.Want(t, "from one to the other", after(func() { children.Set("shop/u", ref("v1", "ConfigMap", "owner", owner.UID)) }),
 			[]object.Key{object.RawKey("shop/later"), key})
-		want(t, "deleted", after(func() { children.remove("shop/p") }), []object.Key{key})
+		simtest.Want(t, "deleted", after(func() { deleteAsUser(children, "shop/p") }), []object.Key{key})
 	})
 }
 
 func TestOwnedByClusterScopedObjects(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		owners, children := newServer[*corev1.Namespace](), newPods()
-		owner := owners.set("team")
+	synctest.Test(t, func(t *testing.T) {
+		owners, children := simtest.New[*corev1.Namespace](100), simtest.Pods()
+		owner := owners.Set("team")
 		nss, pods := newInformer("namespaces", owners), newInformer("pods", children)
 		after := told(t, controller.Owned(pods, nss, namespaceType), nss, pods)
 		got := after(func() {
-			children.set("shop/p", func(p *corev1.Pod) {
+			children.Set("shop/p", func(p *corev1.Pod) {
 				if err := controller.SetOwner(p, owner, namespaceType); err != nil {
 					t.Error(err)
 				}
 			})
 		})
-		want(t, "told", got, []object.Key{{Name: "team"}})
+		simtest.Want(t, "told", got, []object.Key{{Name: "team"}})
 	})
 }
 
 func TestMappedTellsKeysOfAnyType(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		node := func(name string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) { p.Spec.NodeName = name }
@@ -166,30 +167,30 @@ func TestMappedTellsKeysOfAnyType(t *testing.T) {
 			}
 			add(p.Spec.NodeName)
 		}), pods)
-		want(t, "create", after(func() { srv.set("shop/web", node("n1")) }), []string{"n1"})
-		want(t, "move", after(func() { srv.set("shop/web", node("n2")) }), []string{"n1", "n2"})
+		simtest.Want(t, "create", after(func() { srv.Set("shop/web", node("n1")) }), []string{"n1"})
+		simtest.Want(t, "move", after(func() { srv.Set("shop/web", node("n2")) }), []string{"n1", "n2"})
 		// A panic costs that object's keys and nobody else's.
 		got := after(func() {
-			srv.stall(true)
-			srv.set("shop/x", node("n3"))
-			srv.set("shop/y", node("bad"))
-			srv.set("shop/z", node("n4"))
-			srv.stall(false)
+			srv.Hold(true)
+			srv.Set("shop/x", node("n3"))
+			srv.Set("shop/y", node("bad"))
+			srv.Set("shop/z", node("n4"))
+			srv.Hold(false)
 		})
-		want(t, "around a panic", got, []string{"n3", "n4"})
-		want(t, "delete", after(func() { srv.remove("shop/x") }), []string{"n3"})
+		simtest.Want(t, "around a panic", got, []string{"n3", "n4"})
+		simtest.Want(t, "delete", after(func() { deleteAsUser(srv, "shop/x") }), []string{"n3"})
 	})
 }
 
 func TestAPanicInASourceIsCountedAndReported(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		pods := newInformer("pods", newPods("shop/web"))
+		pods := newInformer("pods", simtest.Pods("shop/web"))
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil },
 			options{Logger: logTo(&log)}, controller.For(pods, func(informer.Event[*corev1.Pod]) bool { panic("no idea") }))
 		start(t, pods, c)
 		synctest.Wait()
-		want(t, "counted", c.Status().SourceFailures, 1)
+		simtest.Want(t, "counted", c.Status().SourceFailures, 1)
 		if !strings.Contains(log.String(), "no idea") || !strings.Contains(log.String(), "source=pods") {
 			t.Error(log.String())
 		}
@@ -197,7 +198,7 @@ func TestAPanicInASourceIsCountedAndReported(t *testing.T) {
 }
 
 func TestEveryAddsOnceInAPeriod(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		after := told(t, controller.Every(time.Minute, func(add func(string)) {
 			if n++; n == 2 {
@@ -206,8 +207,8 @@ func TestEveryAddsOnceInAPeriod(t *testing.T) {
 			add("a")
 			add("b")
 		}))
-		want(t, "at first", len(after(func() {})), 0)
-		want(t, "in three periods", after(func() { pass(3*time.Minute + time.Second) }), []string{"a", "b", "a", "b"})
+		simtest.Want(t, "at first", len(after(func() {})), 0)
+		simtest.Want(t, "in three periods", after(func() { simtest.Advance(3*time.Minute + time.Second) }), []string{"a", "b", "a", "b"})
 	})
 }
 
@@ -223,27 +224,27 @@ func TestEveryNeedsAPeriod(t *testing.T) {
 }
 
 func TestAClosedChannelEndsItsSourceOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		keys := make(chan string, 2)
 		keys <- "a"
 		after := told(t, controller.Channel("keys", keys))
-		want(t, "told", after(func() { close(keys) }), []string{"a"})
-		want(t, "then", len(after(func() { pass(time.Hour) })), 0)
+		simtest.Want(t, "told", after(func() { close(keys) }), []string{"a"})
+		simtest.Want(t, "then", len(after(func() { simtest.Advance(time.Hour) })), 0)
 	})
 }
 
 func TestManyKeysArriveOnceEach(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods()
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
 		var all []object.Key
 		for i := range 3000 { // more than one batch
-			all = append(all, keyOf(srv.set("shop/"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())))
+			all = append(all, simtest.KeyOf(srv.Set("shop/"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())))
 		}
 		pods := newInformer("pods", srv)
 		after := told(t, controller.For(pods), pods)
 		got := after(func() {})
 		slices.SortFunc(got, object.Key.Compare)
 		slices.SortFunc(all, object.Key.Compare)
-		want(t, "keys", got, slices.Compact(all))
+		simtest.Want(t, "keys", got, slices.Compact(all))
 	})
 }

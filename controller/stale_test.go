@@ -5,9 +5,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
 // stale is a reconcile that always reads a stale cache.
@@ -20,15 +22,15 @@ func stale(starts *[]time.Duration) controller.Func[string] {
 }
 
 func TestR03_AStaleCacheIsRetriedFrom5msUpTo1s(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
 		c, keys := one(t, stale(&starts), controller.Options[string]{})
 		start(t, c)
 		keys <- "k"
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		ms := time.Millisecond
-		want(t, "first tries", starts[:4], []time.Duration{0, 5 * ms, 15 * ms, 35 * ms})
-		want(t, "the last pause", starts[len(starts)-1]-starts[len(starts)-2], time.Second)
+		simtest.Want(t, "first tries", starts[:4], []time.Duration{0, 5 * ms, 15 * ms, 35 * ms})
+		simtest.Want(t, "the last pause", starts[len(starts)-1]-starts[len(starts)-2], time.Second)
 		if n := len(starts); n > 70 {
 			t.Errorf("%d reconciles in a minute", n)
 		}
@@ -36,15 +38,15 @@ func TestR03_AStaleCacheIsRetriedFrom5msUpTo1s(t *testing.T) {
 }
 
 func TestR03_AHeldKeyIsVisibleAndWarnedOfAfter30sThenRarely(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		var starts []time.Duration
 		c, keys := one(t, stale(&starts), controller.Options[string]{Logger: logTo(&log)})
 		stop := start(t, c)
 		begin := time.Now()
 		keys <- "k"
-		pass(29 * time.Second)
-		want(t, "warnings after 29 s", strings.Count(log.String(), "level=WARN"), 0)
+		simtest.Advance(29 * time.Second)
+		simtest.Want(t, "warnings after 29 s", strings.Count(log.String(), "level=WARN"), 0)
 		held := c.Status().HeldKeys
 		if len(held) != 1 || held[0].Key != any("k") || !held[0].Since.Equal(begin) || held[0].Retries < 10 || !errors.Is(held[0].Err, controller.ErrStaleCache) {
 			t.Errorf("held: %+v", held)
@@ -52,9 +54,9 @@ func TestR03_AHeldKeyIsVisibleAndWarnedOfAfter30sThenRarely(t *testing.T) {
 		if !strings.Contains(c.Status().String(), "k: held back for 29s") {
 			t.Error(c.Status())
 		}
-		pass(3 * time.Second)
-		want(t, "warnings after 32 s", strings.Count(log.String(), "level=WARN"), 1)
-		pass(time.Hour)
+		simtest.Advance(3 * time.Second)
+		simtest.Want(t, "warnings after 32 s", strings.Count(log.String(), "level=WARN"), 1)
+		simtest.Advance(time.Hour)
 		if n := strings.Count(log.String(), "level=WARN"); n < 3 || n > 10 {
 			t.Errorf("%d warnings in an hour", n)
 		}
@@ -63,7 +65,7 @@ func TestR03_AHeldKeyIsVisibleAndWarnedOfAfter30sThenRarely(t *testing.T) {
 }
 
 func TestR03_AReconcileThatDoesNotMeetAStaleCacheEndsTheHold(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
 		begin := time.Now()
 		c, keys := one(t, func(context.Context, string) (result, error) {
@@ -77,9 +79,9 @@ func TestR03_AReconcileThatDoesNotMeetAStaleCacheEndsTheHold(t *testing.T) {
 		for range 2 {
 			begin, starts = time.Now(), nil
 			keys <- "k"
-			pass(time.Minute)
-			want(t, "tries", starts, []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond})
-			want(t, "held", len(c.Status().HeldKeys), 0)
+			simtest.Advance(time.Minute)
+			simtest.Want(t, "tries", starts, []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond})
+			simtest.Want(t, "held", len(c.Status().HeldKeys), 0)
 		}
 	})
 }

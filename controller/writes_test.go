@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -30,19 +31,19 @@ func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
 			return err
 		},
 		"patch": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
-			_, err := c.Patch(ctx, keyOf(pod), func(p *corev1.Pod) { finalizer.Remove(p) }, none{})
+			_, err := c.Patch(ctx, simtest.KeyOf(pod), func(p *corev1.Pod) { finalizer.Remove(p) }, simtest.None{})
 			return err
 		},
 		"apply": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
-			_, err := c.Apply(ctx, keyOf(pod), &corev1.Pod{}, none{})
+			_, err := c.Apply(ctx, simtest.KeyOf(pod), &corev1.Pod{}, simtest.None{})
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				srv := newPods()
-				srv.set("shop/web", func(p *corev1.Pod) { finalizer.Add(p) })
-				srv.remove("shop/web")
+			synctest.Test(t, func(t *testing.T) {
+				srv := simtest.Pods()
+				srv.Set("shop/web", func(p *corev1.Pod) { finalizer.Add(p) })
+				deleteAsUser(srv, "shop/web")
 				pods := newInformer("pods", srv)
 				client := controller.NewClient(srv, pods)
 				kicks := make(chan object.Key)
@@ -55,40 +56,40 @@ func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
 					cleanups++
 					return result{Requeue: true}, remove(ctx, client, pod)
 				}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
-				srv.stall(true) // it lists, and sends no events afterwards
+				srv.Hold(true) // it lists, and sends no events afterwards
 				start(t, pods, c)
 				synctest.Wait()
 				for range 3 {
 					kicks <- web
-					pass(10 * time.Second)
+					simtest.Advance(10 * time.Second)
 				}
-				want(t, "cleanups while the cache lags", cleanups, 1)
-				srv.stall(false)
-				pass(10 * time.Second)
-				want(t, "cleanups", cleanups, 1)
-				want(t, "held", len(c.Status().HeldKeys), 0)
-				want(t, "failed", c.Status().Failed, 0)
+				simtest.Want(t, "cleanups while the cache lags", cleanups, 1)
+				srv.Hold(false)
+				simtest.Advance(10 * time.Second)
+				simtest.Want(t, "cleanups", cleanups, 1)
+				simtest.Want(t, "held", len(c.Status().HeldKeys), 0)
+				simtest.Want(t, "failed", c.Status().Failed, 0)
 			})
 		})
 	}
 }
 
 func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		start(t, pods)
 		synctest.Wait()
-		srv.stall(true)
+		srv.Hold(true)
 		config := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}}
-		if pod, err := client.Apply(t.Context(), web, config, none{}); err != nil || pod.Labels["a"] != "1" {
+		if pod, err := client.Apply(t.Context(), web, config, simtest.None{}); err != nil || pod.Labels["a"] != "1" {
 			t.Fatal(pod, err)
 		}
 		if _, _, err := client.Get(web); !errors.Is(err, controller.ErrStaleCache) {
 			t.Errorf("Get: %v", err)
 		}
-		srv.stall(false)
+		srv.Hold(false)
 		synctest.Wait()
 		if pod, _, err := client.Get(web); err != nil || pod.Labels["a"] != "1" {
 			t.Error(pod, err)
@@ -97,38 +98,38 @@ func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
 }
 
 func TestR01_AKeyIsNotReconciledBeforeADeletionFromElsewhereShows(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
 		client := controller.NewClient(srv, pods)
 		kicks := make(chan object.Key)
-		var d diary
+		var d simtest.Recorder
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
 			_, ok := pods.Get(key)
-			d.write("%v", ok)
+			d.Add("%v", ok)
 			return result{}, nil
 		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
 		start(t, pods, c)
 		synctest.Wait()
-		want(t, "first", d.read(), []string{"true"})
-		srv.stall(true)
-		if err := client.Delete(t.Context(), web, none{}); err != nil {
+		simtest.Want(t, "first", d.Take(), []string{"true"})
+		srv.Hold(true)
+		if err := client.Delete(t.Context(), web, simtest.None{}); err != nil {
 			t.Fatal(err)
 		}
 		kicks <- web
-		pass(10 * time.Second)
-		want(t, "before it shows", d.read(), nil)
-		srv.stall(false)
-		pass(10 * time.Second)
-		for _, line := range d.read() {
-			want(t, "then", line, "false")
+		simtest.Advance(10 * time.Second)
+		simtest.Want(t, "before it shows", d.Take(), nil)
+		srv.Hold(false)
+		simtest.Advance(10 * time.Second)
+		for _, line := range d.Take() {
+			simtest.Want(t, "then", line, "false")
 		}
 	})
 }
 
 func TestR02_ReadsOfWhatTheCacheWillNotShowSayWhy(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		srv := newPods("shop/web")
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/web")
 		pods, err := informer.New(srv, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 			Name: "pods", Reflector: reflector.Options[*corev1.Pod]{Streaming: reflector.StreamingOff},
 			Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
@@ -145,16 +146,16 @@ func TestR02_ReadsOfWhatTheCacheWillNotShowSayWhy(t *testing.T) {
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			pod, ok, err := client.Get(key)
 			if err == nil && ok && pod.Labels["bad"] == "" {
-				_, err = client.Patch(ctx, key, label[*corev1.Pod]("bad", "1"), none{})
+				_, err = client.Patch(ctx, key, label[*corev1.Pod]("bad", "1"), simtest.None{})
 				return result{Requeue: true}, err
 			}
 			return result{}, err
 		}, options{Attempts: 3}, controller.For(pods))
 		start(t, pods, c)
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		s := c.Status()
-		want(t, "held", len(s.HeldKeys), 0)
-		want(t, "given up", s.GivenUp, 1)
+		simtest.Want(t, "held", len(s.HeldKeys), 0)
+		simtest.Want(t, "given up", s.GivenUp, 1)
 		var q *informer.QuarantinedError
 		if len(s.Failures) != 1 || !errors.As(s.Failures[0].Err, &q) || !errors.Is(q, errOops) {
 			t.Errorf("%+v", s.Failures)
@@ -212,14 +213,14 @@ func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				g := newGate()
 				srv := &throttled{after: func() { g.set(true) }} // the lease ends while the client waits
 				conn, err := wire.NewWithTransport(&url.URL{Scheme: "http", Host: "example.com"}, srv, wire.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				client := controller.NewClient(wire.For(conn, wire.MustOf[*corev1.Pod]()), newInformer("pods", newPods()))
+				client := controller.NewClient(wire.For(conn, wire.MustOf[*corev1.Pod]()), newInformer("pods", simtest.Pods()))
 				var sendErr error
 				c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
 					sendErr = send(controller.WithFence(ctx, g), client)
@@ -227,13 +228,13 @@ func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
 				}, controller.Options[string]{})
 				start(t, c)
 				keys <- "k"
-				pass(7 * time.Second)
-				want(t, "requests", srv.sent, 1)
+				simtest.Advance(7 * time.Second)
+				simtest.Want(t, "requests", srv.sent, 1)
 				if !errors.Is(sendErr, controller.ErrNotLeading) {
 					t.Error(sendErr)
 				}
 				s := c.Status()
-				want(t, "a fenced write is no failure", []uint64{s.Failed, s.Reconciles}, []uint64{0, 0})
+				simtest.Want(t, "a fenced write is no failure", []uint64{s.Failed, s.Reconciles}, []uint64{0, 0})
 			})
 		})
 	}

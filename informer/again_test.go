@@ -1,38 +1,33 @@
 package informer_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/reflector"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // A namespace that is covered again is not shown as it was before it left: neither at an
 // older version, nor in an epoch that is over.
 func TestL02_ANamespaceThatIsCoveredAgainDoesNotGoBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1", "b/1")
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1", "b/1")
 		var mu sync.Mutex
 		var asked []object.Version
-		src := reflector.SourceFuncs[*corev1.Pod]{WatchFunc: w.Watch}
-		src.ListFunc = func(ctx context.Context, opts object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
+		srv.OnList = func(_ int, opts object.ListOptions, _ func(podItem) error) (object.Page, error, bool) {
 			mu.Lock()
+			defer mu.Unlock()
 			asked = append(asked, opts.Version)
-			mu.Unlock()
-			return w.List(ctx, opts, in, sink)
+			return object.Page{}, nil, false
 		}
-		opts := podOptions{Namespaces: []string{"a"}}
-		opts.Reflector.Streaming = reflector.StreamingOff
-		inf := newInformer(t, src, opts)
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a"}})
 		start(t, inf)
 		synctest.Wait()
-		w.rewind(50)
-		pass(time.Minute)
+		rewind(srv, 50)
+		simtest.Advance(time.Minute)
 		before := inf.Snapshot()
 		defer before.Release()
 		mark := before.Mark("a")
@@ -43,7 +38,7 @@ func TestL02_ANamespaceThatIsCoveredAgainDoesNotGoBack(t *testing.T) {
 			if err := inf.SetNamespaces(set...); err != nil {
 				t.Fatal(err)
 			}
-			pass(time.Minute)
+			simtest.Advance(time.Minute)
 		}
 		after := inf.Snapshot()
 		defer after.Release()

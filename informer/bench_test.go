@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -46,7 +47,7 @@ func benchPod(i, version int) *corev1.Pod {
 
 func (f *faucet) List(_ context.Context, _ object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
 	for _, pod := range f.pods {
-		item := itemOf(pod)
+		item := simtest.ItemOf(pod)
 		if in.Holds(item.Key, item.UID, item.Version) {
 			item.Object, item.Held = nil, true
 		}
@@ -88,7 +89,7 @@ func (f *faucet) updates(from, n, size int) [][]object.Event[*corev1.Pod] {
 		for j := i; j < min(n, i+size); j++ {
 			pod := *f.pods[j%len(f.pods)]
 			pod.ResourceVersion = strconv.Itoa(from + j)
-			events = append(events, object.Event[*corev1.Pod]{Kind: object.Updated, Item: itemOf(&pod)})
+			events = append(events, object.Event[*corev1.Pod]{Kind: object.Updated, Item: simtest.ItemOf(&pod)})
 		}
 		out = append(out, events)
 	}
@@ -203,7 +204,7 @@ func BenchmarkBlockedHandler(b *testing.B) {
 				pod := *f.pods[n]
 				pod.ResourceVersion = strconv.Itoa(keys + 1 + i + j)
 				pod.Annotations = map[string]string{"blob": string(make([]byte, 8<<10))}
-				events[j].Item = itemOf(&pod)
+				events[j].Item = simtest.ItemOf(&pod)
 			}
 			f.gate <- events
 		}
@@ -244,7 +245,7 @@ func BenchmarkRelist(b *testing.B) {
 		pod := *f.pods[0]
 		pod.ResourceVersion = strconv.FormatInt(next-1, 10)
 		f.pods[0] = &pod
-		f.gate <- []object.Event[*corev1.Pod]{{Kind: object.Updated, Item: itemOf(&pod)}}
+		f.gate <- []object.Event[*corev1.Pod]{{Kind: object.Updated, Item: simtest.ItemOf(&pod)}}
 		f.gate <- nil
 		if err := inf.WaitFor(b.Context(), object.Version(strconv.FormatInt(next, 10))); err != nil {
 			b.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -38,7 +39,7 @@ func TestL09_ACompactInformerHoldsNoDecodedListMeanwhile(t *testing.T) {
 				pod.ResourceVersion = strconv.Itoa(i + 1)
 				pod.Spec.NodeName = fmt.Sprint("node-", i%7)
 				seen = append(seen, weak.Make(pod))
-				if err := sink(itemOf(pod)); err != nil {
+				if err := sink(simtest.ItemOf(pod)); err != nil {
 					return object.Page{}, err
 				}
 			}
@@ -70,7 +71,7 @@ func TestL09_ACompactInformerHoldsNoDecodedListMeanwhile(t *testing.T) {
 	}
 	snap := inf.Snapshot()
 	defer snap.Release()
-	want(t, "objects, added, on a node", []int{snap.Len(), added, byNode.Count(snap, "node-3")}, []int{n, n, 71})
+	simtest.Want(t, "objects, added, on a node", []int{snap.Len(), added, byNode.Count(snap, "node-3")}, []int{n, n, 71})
 }
 
 // The compact mirror of a resource: objects rest as what each has of its own.
@@ -81,7 +82,7 @@ func ExampleOptions_form() {
 			return p, p.Unmarshal(data)
 		}),
 	}
-	inf, err := informer.New(newWorld("shop/web"), podMeta, opts)
+	inf, err := informer.New(simtest.Pods("shop/web"), podMeta, opts)
 	if err != nil {
 		panic(err)
 	}

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
-// blocked is a handler that writes to a diary once its gate is open.
-func (d *diary) blocked(gate <-chan struct{}) podHandler {
-	h := d.handler()
+// blocked is a handler that records its calls once a gate is open.
+func blocked(r *simtest.Recorder, gate <-chan struct{}) podHandler {
+	h := r.PodHandler()
 	return podHandler{
 		OnAdd:    func(p *corev1.Pod, initial bool) { <-gate; h.OnAdd(p, initial) },
 		OnUpdate: func(old, p *corev1.Pod) { <-gate; h.OnUpdate(old, p) },
@@ -25,40 +27,37 @@ func (d *diary) blocked(gate <-chan struct{}) podHandler {
 // A subscriber of every change is blocked while far more happens than the log keeps, a list
 // among it; another one beside it that did not ask for that is caught up as ever.
 func TestH02_EveryChangeIsDeliveredToABlockedSubscriber(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{Log: 4})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 4})
 		gate := make(chan struct{})
-		var every, outcome diary
-		slow := subscribe(t, inf, every.blocked(gate), podSub{Name: "every", EveryChange: true})
-		folded := subscribe(t, inf, outcome.blocked(gate), podSub{Name: "outcome"})
+		var every, outcome simtest.Recorder
+		slow := subscribe(t, inf, blocked(&every, gate), podSub{Name: "every", EveryChange: true})
+		folded := subscribe(t, inf, blocked(&outcome, gate), podSub{Name: "outcome"})
 		stop := start(t, inf)
 		synctest.Wait()
 		expect := []string{"add! shop/a@101", "add! shop/b@102"}
-		at := 101
+		at := "101"
 		for range 50 {
 			v := at
-			at = w.version + 1
-			w.set("shop/a")
+			at = srv.Set("shop/a").ResourceVersion
 			synctest.Wait()
-			expect = append(expect, fmt.Sprintf("update shop/a@%d>%d", v, at))
+			expect = append(expect, fmt.Sprintf("update shop/a@%s>%s", v, at))
 		}
-		gone := w.remove("shop/b").ResourceVersion
+		gone := srv.Delete("shop/b").ResourceVersion
 		expect = append(expect, "delete shop/b@"+gone)
 		synctest.Wait()
-		born := w.set("shop/b").ResourceVersion
+		born := srv.Set("shop/b").ResourceVersion
 		expect = append(expect, "add shop/b@"+born)
 		synctest.Wait()
 
 		// What a list shows for the first time is one change.
-		w.mu.Lock()
-		w.version += 10
-		w.mu.Unlock()
-		last := fmt.Sprint(w.version)
-		w.edit("shop/a", func(p *corev1.Pod) { p.ResourceVersion = last })
-		w.forget()
-		pass(time.Minute)
-		expect = append(expect, fmt.Sprintf("update shop/a@%d>%s", at, last))
+		srv.Mute()
+		srv.Set("shop/a")
+		last := srv.Set("shop/a").ResourceVersion
+		srv.Expire()
+		simtest.Advance(time.Minute)
+		expect = append(expect, fmt.Sprintf("update shop/a@%s>%s", at, last))
 
 		if n := inf.Status().Logged; n != len(expect) {
 			t.Errorf("%d changes are kept, want %d", n, len(expect))
@@ -68,8 +67,8 @@ func TestH02_EveryChangeIsDeliveredToABlockedSubscriber(t *testing.T) {
 		}
 		close(gate)
 		synctest.Wait()
-		want(t, "every change", every.read(), expect)
-		if st := folded.Status(); st.CaughtUp == 0 || len(outcome.read()) >= len(expect) {
+		simtest.Want(t, "every change", every.Take(), expect)
+		if st := folded.Status(); st.CaughtUp == 0 || len(outcome.Take()) >= len(expect) {
 			t.Errorf("the other subscriber was caught up %d times", st.CaughtUp)
 		}
 		if st := inf.Status(); slow.Status().Lag != 0 || st.Logged != 0 || st.Store.Retained != 0 {
@@ -84,15 +83,15 @@ func TestH02_EveryChangeIsDeliveredToABlockedSubscriber(t *testing.T) {
 func TestH02_ABacklogOfEveryChangeEndsWithItsSubscription(t *testing.T) {
 	for _, how := range []string{"removal", "shutdown"} {
 		t.Run(how, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := newWorld("shop/a")
-				inf := newInformer(t, w, podOptions{Log: 4})
+			simtest.Each(t, func(t *testing.T, via simtest.Via) {
+				srv := simtest.Pods("shop/a")
+				inf := newInformer(t, srv.Source(via), podOptions{Log: 4})
 				gate := make(chan struct{})
-				var d diary
-				sub := subscribe(t, inf, d.blocked(gate), podSub{Name: "every", EveryChange: true})
+				var d simtest.Recorder
+				sub := subscribe(t, inf, blocked(&d, gate), podSub{Name: "every", EveryChange: true})
 				stop := start(t, inf)
 				for range 40 {
-					w.set("shop/a")
+					srv.Set("shop/a")
 					synctest.Wait()
 				}
 				if how == "removal" {
@@ -109,7 +108,7 @@ func TestH02_ABacklogOfEveryChangeEndsWithItsSubscription(t *testing.T) {
 				if !closed(sub.Done()) {
 					t.Error("not done after the last call")
 				}
-				if lines := d.read(); len(lines) != 1 {
+				if lines := d.Take(); len(lines) != 1 {
 					t.Errorf("%d calls, want the one that was under way: %v", len(lines), lines)
 				}
 				if st := inf.Status(); st.Store.Retained != 0 {
@@ -124,31 +123,31 @@ func TestH02_ABacklogOfEveryChangeEndsWithItsSubscription(t *testing.T) {
 // A resync of a subscriber with a backlog comes after the changes before it, and shows the
 // state that these lead to. One that comes late begins with the state of its time.
 func TestH09_EveryChangeComesInOrderWithResyncsAndLateSubscribers(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{Log: 4})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 4})
 		gate := make(chan struct{})
-		var early, late diary
-		subscribe(t, inf, early.blocked(gate), podSub{Name: "early", EveryChange: true, Resync: time.Minute})
+		var early, late simtest.Recorder
+		subscribe(t, inf, blocked(&early, gate), podSub{Name: "early", EveryChange: true, Resync: time.Minute})
 		start(t, inf)
 		synctest.Wait()
 		for range 20 {
-			w.set("shop/a") // 102 to 121
+			srv.Set("shop/a") // 102 to 121
 			synctest.Wait()
 		}
-		subscribe(t, inf, late.blocked(gate), podSub{Name: "late", EveryChange: true})
+		subscribe(t, inf, blocked(&late, gate), podSub{Name: "late", EveryChange: true})
 		for range 20 {
-			w.set("shop/a") // 122 to 141
+			srv.Set("shop/a") // 122 to 141
 			synctest.Wait()
 		}
-		pass(2*time.Minute - 1)
+		simtest.Advance(2*time.Minute - 1)
 		close(gate)
 		synctest.Wait()
-		told := early.read()
+		told := early.Take()
 		if n := len(told); n != 42 || told[n-1] != "update shop/a@141>141" || told[n-2] != "update shop/a@140>141" {
 			t.Errorf("%d calls, the last %v", n, told[max(0, n-2):])
 		}
-		told = late.read()
+		told = late.Take()
 		if n := len(told); n != 21 || told[0] != "add! shop/a@121" || told[1] != "update shop/a@121>122" {
 			t.Errorf("%d calls, the first %v", n, told[:min(2, n)])
 		}
@@ -157,9 +156,9 @@ func TestH09_EveryChangeComesInOrderWithResyncsAndLateSubscribers(t *testing.T) 
 
 // Every form of subscription has the mode.
 func TestEveryChangeIsAnOptionOfEveryFormOfSubscription(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{Log: 2})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 2})
 		gate := make(chan struct{})
 		var batches, loop []string
 		line := func(e podEvent) string { return fmt.Sprint(e.Kind, " ", e.New().ResourceVersion) }
@@ -183,7 +182,7 @@ func TestEveryChangeIsAnOptionOfEveryFormOfSubscription(t *testing.T) {
 		}()
 		synctest.Wait()
 		for range 30 {
-			w.set("shop/a")
+			srv.Set("shop/a")
 			synctest.Wait()
 		}
 		close(gate)

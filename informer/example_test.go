@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -31,7 +32,7 @@ func running(inf *podInformer) (ctx context.Context, end func()) {
 
 // Make an informer, run it, wait until it has the state, and read.
 func Example() {
-	cluster := newWorld("shop/db", "shop/web")
+	cluster := simtest.Pods("shop/db", "shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 		Name: "pods", Reflector: listAndWatch,
 	})
@@ -58,9 +59,9 @@ func Example() {
 
 // An index is a value; it is asked with a snapshot, and may be added at any time.
 func ExampleInformer_AddIndex() {
-	cluster := newWorld()
-	cluster.set("shop/db", onNode("node-1"))
-	cluster.set("shop/web", onNode("node-2"))
+	cluster := simtest.Pods()
+	cluster.Set("shop/db", onNode("node-1"))
+	cluster.Set("shop/web", onNode("node-2"))
 	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Reflector: listAndWatch})
 	if err != nil {
@@ -84,7 +85,7 @@ func ExampleInformer_AddIndex() {
 
 // A handler is called for what is there and for what changes.
 func ExampleInformer_Subscribe() {
-	cluster := newWorld("shop/web")
+	cluster := simtest.Pods("shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Reflector: listAndWatch})
 	if err != nil {
 		fmt.Println(err)
@@ -108,8 +109,8 @@ func ExampleInformer_Subscribe() {
 	_, end := running(pods)
 	defer end()
 	<-sub.Synced() // what was there has been printed
-	cluster.set("shop/web")
-	cluster.remove("shop/web")
+	cluster.Set("shop/web")
+	cluster.Delete("shop/web")
 	<-gone
 	// Output:
 	// add web true
@@ -119,7 +120,7 @@ func ExampleInformer_Subscribe() {
 
 // A loop is a subscriber too; leaving it is all that it takes to end it.
 func ExampleInformer_Events() {
-	cluster := newWorld("shop/web")
+	cluster := simtest.Pods("shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Reflector: listAndWatch})
 	if err != nil {
 		fmt.Println(err)
@@ -130,7 +131,7 @@ func ExampleInformer_Events() {
 	for event := range pods.Events(ctx, informer.SubOptions[*corev1.Pod]{}) {
 		fmt.Println(event.Kind, event.Key, event.New().ResourceVersion)
 		if event.Initial {
-			cluster.set("shop/web", onNode("node-1"))
+			cluster.Set("shop/web", onNode("node-1"))
 			continue
 		}
 		break
@@ -142,7 +143,7 @@ func ExampleInformer_Events() {
 
 // A function that gets many changes at once costs least.
 func ExampleInformer_SubscribeBatch() {
-	cluster := newWorld("shop/db", "shop/web")
+	cluster := simtest.Pods("shop/db", "shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Reflector: listAndWatch})
 	if err != nil {
 		fmt.Println(err)
@@ -163,7 +164,7 @@ func ExampleInformer_SubscribeBatch() {
 
 // Note what was written, and read nothing older.
 func ExampleWrites() {
-	cluster := newWorld("shop/web")
+	cluster := simtest.Pods("shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Reflector: listAndWatch})
 	if err != nil {
 		fmt.Println(err)
@@ -175,7 +176,7 @@ func ExampleWrites() {
 		fmt.Println(err)
 		return
 	}
-	written := cluster.set("shop/web", onNode("node-7")) // as the server returned it
+	written := cluster.Set("shop/web", onNode("node-7")) // as the server returned it
 	if err := pods.Writes().Wrote(written); err != nil {
 		fmt.Println(err)
 		return
@@ -188,7 +189,7 @@ func ExampleWrites() {
 // A handler that does not keep up holds up nobody. It is told, in the end, what leads
 // from the state it knew to the present one, and not everything in between.
 func Example_slowHandler() {
-	cluster := newWorld("shop/web")
+	cluster := simtest.Pods("shop/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 		Log: 4, Reflector: listAndWatch,
 	})
@@ -218,7 +219,7 @@ func Example_slowHandler() {
 	defer end()
 	<-asleep
 	for range 1000 {
-		version := object.Version(cluster.set("shop/web").ResourceVersion)
+		version := object.Version(cluster.Set("shop/web").ResourceVersion)
 		if err := pods.WaitFor(ctx, version); err != nil { // the mirror goes on
 			fmt.Println(err)
 			return
@@ -235,7 +236,7 @@ func Example_slowHandler() {
 
 // An informer may cover a set of namespaces that changes while it runs.
 func ExampleInformer_SetNamespaces() {
-	cluster := newWorld("blue/web", "green/web", "red/web")
+	cluster := simtest.Pods("blue/web", "green/web", "red/web")
 	pods, err := informer.New(cluster, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 		Namespaces: []string{"blue", "green"}, Reflector: listAndWatch,
 	})

@@ -1,41 +1,18 @@
 package informer_test
 
 import (
+	"io"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
-
-// expire deletes pods at one version, as the end of an etcd lease does, and ends all watches
-// when they have told of the first few.
-func (w *world) expire(told int, keys ...string) {
-	w.mu.Lock()
-	w.version++
-	version := w.version
-	w.mu.Unlock()
-	for i, key := range keys {
-		if i == told {
-			synctest.Wait() // a stream that was told of a version goes on after it
-		}
-		w.mu.Lock()
-		pod := w.pods[object.RawKey(key)].DeepCopy()
-		pod.ResourceVersion = strconv.Itoa(version)
-		delete(w.pods, object.RawKey(key))
-		w.tell(object.Deleted, pod)
-		w.mu.Unlock()
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cuts++
-	w.touch()
-}
 
 // Events that expire together are deleted at one version. A watch that ends between two of
 // them must lose none, nor tell of one twice, in whatever form a mirror has them.
@@ -46,16 +23,17 @@ func TestW14_WatchesMayEndBetweenDeletionsOfOneVersion(t *testing.T) {
 		"namespaces": {Namespaces: []string{"a", "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := newWorld("a/1", "a/2", "a/3", "b/1", "b/2", "b/3") // 101 to 106
-				inf := newInformer(t, w, opts)
-				var d diary
-				subscribe(t, inf, d.handler(), podSub{})
+			simtest.Each(t, func(t *testing.T, via simtest.Via) {
+				srv := simtest.Pods("a/1", "a/2", "a/3", "b/1", "b/2", "b/3") // 101 to 106
+				inf := newInformer(t, srv.Source(via), opts)
+				var d simtest.Recorder
+				subscribe(t, inf, d.PodHandler(), podSub{})
 				start(t, inf)
-				pass(time.Minute)
-				lists := w.listCount()
-				d.read()
-				w.expire(2, "a/1", "b/1", "a/2", "b/2", "a/3") // 107
+				simtest.Advance(time.Minute)
+				lists := srv.Counts().Lists
+				d.Take()
+				srv.DeleteTogether(2, "a/1", "b/1", "a/2", "b/2", "a/3") // 107
+				srv.Cut(io.EOF)
 				synctest.Wait()
 				marks := func() (at []object.Version) {
 					snap := inf.Snapshot()
@@ -69,45 +47,33 @@ func TestW14_WatchesMayEndBetweenDeletionsOfOneVersion(t *testing.T) {
 				if slices.Contains(at, "107") {
 					t.Errorf("at %q, of which there may be more", at)
 				}
-				pass(time.Minute)
-				want(t, "marks", marks(), at)
-				lines := d.read()
+				simtest.Advance(time.Minute)
+				simtest.Want(t, "marks", marks(), at)
+				lines := d.Take()
 				slices.Sort(lines)
-				want(t, "told", lines, []string{"delete a/1@107", "delete a/2@107", "delete a/3@107", "delete b/1@107", "delete b/2@107"})
-				want(t, "held", held(inf.Snapshot()), []string{"b/3"})
-				w.set("a/1")
-				w.set("b/3")
-				pass(time.Minute)
-				lines = d.read()
+				simtest.Want(t, "told", lines, []string{"delete a/1@107", "delete a/2@107", "delete a/3@107", "delete b/1@107", "delete b/2@107"})
+				simtest.Want(t, "held", held(inf.Snapshot()), []string{"b/3"})
+				srv.Set("a/1")
+				srv.Set("b/3")
+				simtest.Advance(time.Minute)
+				lines = d.Take()
 				slices.Sort(lines)
-				want(t, "told", lines, []string{"add a/1@108", "update b/3@106>109"})
-				want(t, "lists", w.listCount(), lists)
+				simtest.Want(t, "told", lines, []string{"add a/1@108", "update b/3@106>109"})
+				simtest.Want(t, "lists", srv.Counts().Lists, lists)
 			})
 		})
 	}
-}
-
-// drop deletes a pod at the present version, which the deletion before it has moved to.
-func (w *world) drop(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	pod := w.pods[object.RawKey(key)].DeepCopy()
-	pod.ResourceVersion = strconv.Itoa(w.version)
-	delete(w.pods, object.RawKey(key))
-	w.tell(object.Deleted, pod)
-	w.cuts++ // a stream that was told of a version goes on after it
-	w.touch()
 }
 
 // Between two deletions of one version, that version is neither claimed nor reached.
 func TestH10_TheVersionOfADeletionIsReachedWhenItIsComplete(t *testing.T) {
 	for name, opts := range map[string]podOptions{"everything": {}, "a namespace": {Namespaces: []string{"a"}}} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := newWorld("a/1", "a/2", "a/3") // 101 to 103
-				inf := newInformer(t, w, opts)
+			simtest.Each(t, func(t *testing.T, via simtest.Via) {
+				srv := simtest.Pods("a/1", "a/2", "a/3") // 101 to 103
+				inf := newInformer(t, srv.Source(via), opts)
 				start(t, inf)
-				pass(time.Minute)
+				simtest.Advance(time.Minute)
 				scope := object.Everything
 				if opts.Namespaces != nil {
 					scope = "a"
@@ -126,26 +92,26 @@ func TestH10_TheVersionOfADeletionIsReachedWhenItIsComplete(t *testing.T) {
 						t.Errorf("%s: at %s, reached %v; want %s, %v", when, got, len(reached) > 0, at, want)
 					}
 				}
-				w.remove("a/1") // 104
+				srv.DeleteTogether(1, "a/1", "a/2") // 104
 				go func() { reached <- inf.WaitFor(t.Context(), "104") }()
 				check("after the first deletion", "103", false)
 				if inf.Writes().Pending(object.RawKey("a/1")) {
 					t.Error("the write is not seen, though the object is deleted")
 				}
-				w.drop("a/2")
-				pass(time.Minute)
+				srv.Cut(io.EOF)
+				simtest.Advance(time.Minute)
 				check("after the second", "103", false)
-				want(t, "held", held(inf.Snapshot()), []string{"a/3"})
-				w.bookmark() // 105
+				simtest.Want(t, "held", held(inf.Snapshot()), []string{"a/3"})
+				srv.Bookmark() // 105
 				check("after a bookmark", "105", true)
 				if err := <-reached; err != nil {
 					t.Error(err)
 				}
 
-				w.remove("a/3") // 106
+				srv.Delete("a/3") // 106
 				go func() { reached <- inf.WaitForKey(t.Context(), object.RawKey("a/3"), "106") }()
 				check("after a third deletion", "105", false)
-				w.set("a/4") // 107
+				srv.Set("a/4") // 107
 				check("after an addition", "107", true)
 			})
 		})

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
 func TestW19_EpochOfANamespaceGoesOnWhenItIsCoveredAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1")
-		inf := newInformer(t, w, podOptions{Namespaces: []string{"a"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1")
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a"}})
 		start(t, inf)
 		synctest.Wait()
-		w.rewind(50)
-		pass(time.Minute)
+		rewind(srv, 50)
+		simtest.Advance(time.Minute)
 		set := func(namespaces ...string) {
 			t.Helper()
 			if err := inf.SetNamespaces(namespaces...); err != nil {
@@ -32,22 +33,22 @@ func TestW19_EpochOfANamespaceGoesOnWhenItIsCoveredAgain(t *testing.T) {
 			defer snap.Release()
 			return snap.Mark("a")
 		}
-		want(t, "after a restore", mark(), object.Mark{Scope: "a", Epoch: 1, Version: "50"})
+		simtest.Want(t, "after a restore", mark(), object.Mark{Scope: "a", Epoch: 1, Version: "50"})
 		set()
 		set("a")
-		w.set("a/1")
+		srv.Set("a/1")
 		synctest.Wait()
-		want(t, "covered again", mark(), object.Mark{Scope: "a", Epoch: 1, Version: "51"})
-		w.rewind(40)
-		pass(time.Minute)
-		want(t, "after another restore", mark(), object.Mark{Scope: "a", Epoch: 2, Version: "40"})
+		simtest.Want(t, "covered again", mark(), object.Mark{Scope: "a", Epoch: 1, Version: "51"})
+		rewind(srv, 40)
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "after another restore", mark(), object.Mark{Scope: "a", Epoch: 2, Version: "40"})
 	})
 }
 
 func TestNamespacesMayChangeBeforeAndAfterRun(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1", "b/1")
-		inf := newInformer(t, w, podOptions{Namespaces: []string{"a", "a"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1", "b/1")
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a", "a"}})
 		if err := inf.SetNamespaces("b", "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -55,8 +56,8 @@ func TestNamespacesMayChangeBeforeAndAfterRun(t *testing.T) {
 		synctest.Wait()
 		snap := inf.Snapshot()
 		defer snap.Release()
-		want(t, "keys", slices.Collect(snap.Keys()), []object.Key{{Namespace: "b", Name: "1"}})
-		want(t, "lists", w.listCount(), 1)
+		simtest.Want(t, "keys", slices.Collect(snap.Keys()), []object.Key{{Namespace: "b", Name: "1"}})
+		simtest.Want(t, "lists", srv.Counts().Lists, 1)
 		stop()
 		if err := inf.SetNamespaces("a"); !errors.Is(err, informer.ErrStopped) {
 			t.Errorf("after the end: %v", err)
@@ -65,16 +66,16 @@ func TestNamespacesMayChangeBeforeAndAfterRun(t *testing.T) {
 }
 
 func TestNamespacesThatChangeWhileItRuns(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1", "b/1", "c/1")
-		inf := newInformer(t, w, podOptions{Namespaces: []string{"a", "b"}})
-		var d diary
-		subscribe(t, inf, d.handler(), podSub{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1", "b/1", "c/1")
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a", "b"}})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		lines := d.read()
+		lines := d.Take()
 		slices.Sort(lines)
-		want(t, "told", lines, []string{"add! a/1@101", "add! b/1@102"})
+		simtest.Want(t, "told", lines, []string{"add! a/1@101", "add! b/1@102"})
 		if err := inf.SetNamespaces("b", "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -82,13 +83,13 @@ func TestNamespacesThatChangeWhileItRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		lines = d.read()
+		lines = d.Take()
 		slices.Sort(lines)
-		want(t, "told", lines, []string{"add c/1@103", "delete? a/1@101"})
-		w.set("a/1")
-		v := w.set("c/1").ResourceVersion
+		simtest.Want(t, "told", lines, []string{"add c/1@103", "delete? a/1@101"})
+		srv.Set("a/1")
+		v := srv.Set("c/1").ResourceVersion
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"update c/1@103>105"})
+		simtest.Want(t, "told", d.Take(), []string{"update c/1@103>105"})
 		snap := inf.Snapshot()
 		defer snap.Release()
 		if got := snap.Mark("c").Version; string(got) != v {
@@ -107,24 +108,24 @@ func TestNamespacesThatChangeWhileItRuns(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		want(t, "objects", inf.Len(), 3)
+		simtest.Want(t, "objects", inf.Len(), 3)
 		if err := inf.SetNamespaces(); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		want(t, "objects", inf.Len(), 0)
-		want(t, "sources", len(inf.Status().Sources), 0)
+		simtest.Want(t, "objects", inf.Len(), 0)
+		simtest.Want(t, "sources", len(inf.Status().Sources), 0)
 	})
 }
 
 func TestNamespaceCoveredAgainIsNotSyncedBeforeItIsListed(t *testing.T) {
 	for pause := range 2 {
-		inBubble(t, func(t *testing.T) {
-			w := newWorld("a/1")
-			inf := newInformer(t, w, podOptions{Namespaces: []string{"a"}})
+		simtest.Each(t, func(t *testing.T, via simtest.Via) {
+			srv := simtest.Pods("a/1")
+			inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a"}})
 			start(t, inf)
 			synctest.Wait()
-			w.refuse("a", forbidden())
+			srv.Refuse("a", forbidden())
 			for _, set := range [][]string{{}, {"a"}} {
 				if err := inf.SetNamespaces(set...); err != nil {
 					t.Fatal(err)
@@ -139,7 +140,7 @@ func TestNamespaceCoveredAgainIsNotSyncedBeforeItIsListed(t *testing.T) {
 			if err := inf.WaitSynced(ctx); !errors.As(err, &e) {
 				t.Errorf("its list was refused, but WaitSynced returned %v", err)
 			}
-			w.refuse("a", nil)
+			srv.Refuse("a", nil)
 			if err := inf.WaitSynced(t.Context()); err != nil || inf.Len() != 1 {
 				t.Errorf("%d objects, %v", inf.Len(), err)
 			}
@@ -148,22 +149,22 @@ func TestNamespaceCoveredAgainIsNotSyncedBeforeItIsListed(t *testing.T) {
 }
 
 func TestNamespacesOfNoneAreSyncedAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1")
-		inf := newInformer(t, w, podOptions{Namespaces: []string{}})
-		var d diary
-		sub := subscribe(t, inf, d.handler(), podSub{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1")
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{}})
+		var d simtest.Recorder
+		sub := subscribe(t, inf, d.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		if !closed(inf.Synced()) || !closed(sub.Synced()) || w.listCount() != 0 {
+		if !closed(inf.Synced()) || !closed(sub.Synced()) || srv.Counts().Lists != 0 {
 			t.Error("there is nothing to wait for")
 		}
 		if err := inf.SetNamespaces("a"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add a/1@101"})
-		all := newInformer(t, w, podOptions{})
+		simtest.Want(t, "told", d.Take(), []string{"add a/1@101"})
+		all := newInformer(t, srv.Source(via), podOptions{})
 		if err := all.SetNamespaces("a"); !errors.Is(err, informer.ErrAllNamespaces) {
 			t.Errorf("error %v", err)
 		}
@@ -171,18 +172,18 @@ func TestNamespacesOfNoneAreSyncedAtOnce(t *testing.T) {
 }
 
 func TestWakeMakesAllSourcesTryAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("a/1", "b/1")
-		w.refuse("a", forbidden())
-		w.refuse("b", forbidden())
-		inf := newInformer(t, w, podOptions{Namespaces: []string{"a", "b"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1", "b/1")
+		srv.Refuse("a", forbidden())
+		srv.Refuse("b", forbidden())
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a", "b"}})
 		inf.Wake() // nobody sleeps yet
 		start(t, inf)
-		pass(time.Hour) // the waits are as long as they get
-		w.refuse("a", nil)
-		w.refuse("b", nil)
+		simtest.Advance(time.Hour) // the waits are as long as they get
+		srv.Refuse("a", nil)
+		srv.Refuse("b", nil)
 		inf.Wake()
 		synctest.Wait()
-		want(t, "objects", inf.Len(), 2)
+		simtest.Want(t, "objects", inf.Len(), 2)
 	})
 }

@@ -10,9 +10,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
+
+// O01: a transform may write to every part of its object, though equal parts of decoded
+// objects are shared where there is no transform.
+func TestO01_ATransformWritesToNoOtherObject(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		template := func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app": "web"}
+			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "web", Env: []corev1.EnvVar{{Name: "A", Value: "b"}}}}
+		}
+		srv := simtest.Pods()
+		for _, key := range []string{"shop/a", "shop/b", "shop/c"} {
+			srv.Set(key, template)
+		}
+		inf := newInformer(t, srv.Source(via), podOptions{OnMutation: mustNotMutate(t), Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
+			p.Labels["app"] += "+" + p.Name
+			p.Spec.Containers[0].Image += "+" + p.Name
+			p.Spec.Containers[0].Env[0].Value += "+" + p.Name
+			return p, nil
+		}})
+		start(t, inf)
+		synctest.Wait()
+		srv.Set("shop/b", onNode("n1"))
+		srv.Set("shop/d", template)
+		synctest.Wait()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			p, ok := inf.Get(object.RawKey("shop/" + name))
+			if !ok || p.Labels["app"] != "web+"+name || p.Spec.Containers[0].Image != "web+"+name || p.Spec.Containers[0].Env[0].Value != "b+"+name {
+				t.Errorf("%s: %+v", name, p)
+			}
+		}
+	})
+}
 
 // O04: whatever a transform makes of one object, that object goes to quarantine and the
 // informer goes on, by list and by watch.
@@ -28,16 +61,16 @@ func TestO04_WhatATransformDoesWrongIsQuarantine(t *testing.T) {
 	} {
 		for name, form := range map[string]store.Form[*corev1.Pod]{"decoded": nil, "packed": packed()} {
 			t.Run(cause+"/"+name, func(t *testing.T) {
-				inBubble(t, func(t *testing.T) {
-					w := newWorld("shop/a", "shop/b", "shop/c")
-					inf := newInformer(t, w, podOptions{Form: form, Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
-						if p = p.DeepCopy(); p.Name == "b" {
+				simtest.Each(t, func(t *testing.T, via simtest.Via) {
+					srv := simtest.Pods("shop/a", "shop/b", "shop/c")
+					inf := newInformer(t, srv.Source(via), podOptions{Form: form, Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
+						if p.Name == "b" {
 							return transform(p)
 						}
 						return p, nil
 					}})
-					var d diary
-					subscribe(t, inf, d.handler(), podSub{})
+					var d simtest.Recorder
+					subscribe(t, inf, d.PodHandler(), podSub{})
 					start(t, inf)
 					quarantined := func(count int) {
 						t.Helper()
@@ -48,15 +81,15 @@ func TestO04_WhatATransformDoesWrongIsQuarantine(t *testing.T) {
 						}
 					}
 					quarantined(1)
-					want(t, "told", d.read(), []string{"add! shop/a@101", "add! shop/c@103"})
-					w.set("shop/b")
-					w.set("shop/c")
+					simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
+					srv.Set("shop/b")
+					srv.Set("shop/c")
 					quarantined(2)
-					want(t, "told", d.read(), []string{"update shop/c@103>105"})
-					w.remove("shop/b")
-					w.set("shop/a")
+					simtest.Want(t, "told", d.Take(), []string{"update shop/c@103>105"})
+					srv.Delete("shop/b")
+					srv.Set("shop/a")
 					synctest.Wait()
-					want(t, "told", d.read(), []string{"update shop/a@101>107"})
+					simtest.Want(t, "told", d.Take(), []string{"update shop/a@101>107"})
 					if st := inf.Status(); len(st.Quarantine) != 0 || !st.Live() {
 						t.Errorf("%+v", st)
 					}
@@ -108,11 +141,11 @@ func TestO04_NoObjectEndsAnInformer(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := newWorld("shop/a", "shop/b")
+			simtest.Each(t, func(t *testing.T, via simtest.Via) {
+				srv := simtest.Pods("shop/a", "shop/b")
 				a, opts, sub := acc, podOptions{}, podSub{}
 				set(&a, &opts, &sub)
-				inf, err := informer.New(w, a, opts)
+				inf, err := informer.New(srv.Source(via), a, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -124,12 +157,12 @@ func TestO04_NoObjectEndsAnInformer(t *testing.T) {
 				}, sub)
 				start(t, inf)
 				synctest.Wait()
-				w.set("shop/b")
-				w.set("shop/a") // 104
-				pass(time.Minute)
-				w.remove("shop/b")
-				w.set("shop/c") // 106
-				pass(time.Minute)
+				srv.Set("shop/b")
+				srv.Set("shop/a") // 104
+				simtest.Advance(time.Minute)
+				srv.Delete("shop/b")
+				srv.Set("shop/c") // 106
+				simtest.Advance(time.Minute)
 				if seen["a"] != "104" || seen["c"] != "106" || seen["b"] != "" || !inf.Status().Live() {
 					t.Errorf("%v; %v", seen, inf.Status())
 				}

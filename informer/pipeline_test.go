@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -23,20 +24,19 @@ func mustNotMutate(t *testing.T) func(store.Mutation) {
 }
 
 func TestH08_TransformRunsOncePerObject(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/gone")
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/gone")
 		runs := map[string]int{}
-		inf := newInformer(t, w, podOptions{Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
+		inf := newInformer(t, srv.Source(via), podOptions{Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
 			runs[p.ResourceVersion]++
 			if p.Spec.NodeName == "bad" {
 				return nil, errors.New("cannot be transformed")
 			}
-			p = p.DeepCopy()
 			p.Annotations = map[string]string{"transformed": "yes"}
 			return p, nil
 		}})
-		var d diary
-		h := d.handler()
+		var d simtest.Recorder
+		h := d.PodHandler()
 		del := h.OnDelete
 		h.OnDelete = func(p *corev1.Pod, unknown bool) {
 			if p.Annotations["transformed"] != "yes" {
@@ -47,23 +47,22 @@ func TestH08_TransformRunsOncePerObject(t *testing.T) {
 		subscribe(t, inf, h, podSub{})
 		start(t, inf)
 		synctest.Wait()
-		w.set("shop/b", onNode("bad")) // 103, in quarantine
-		w.set("shop/a")                // 104
-		w.remove("shop/a")             // 105
+		srv.Set("shop/b", onNode("bad")) // 103, in quarantine
+		srv.Set("shop/a")                // 104
+		srv.Delete("shop/a")             // 105
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add! shop/a@101", "add! shop/gone@102", "update shop/a@101>104", "delete shop/a@105"})
+		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/gone@102", "update shop/a@101>104", "delete shop/a@105"})
 		if q := inf.Status().Quarantine; len(q) != 1 || q[0].Key.Name != "b" {
 			t.Errorf("quarantine: %+v", q)
 		}
-		w.mu.Lock()
-		delete(w.pods, object.RawKey("shop/gone")) // unseen
-		w.mu.Unlock()
-		w.forget()
-		pass(time.Minute)
-		want(t, "told", d.read(), []string{"delete? shop/gone@102"})
-		w.set("shop/b", onNode("good"))
+		srv.Mute()
+		srv.Delete("shop/gone") // 106, unseen
+		srv.Expire()
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "told", d.Take(), []string{"delete? shop/gone@102"})
+		srv.Set("shop/b", onNode("good"))
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add shop/b@107"})
+		simtest.Want(t, "told", d.Take(), []string{"add shop/b@108"})
 		if len(inf.Status().Quarantine) != 0 {
 			t.Error("a good version does not end the quarantine")
 		}
@@ -77,29 +76,29 @@ func TestH08_TransformRunsOncePerObject(t *testing.T) {
 }
 
 func TestH09_ResyncReplaysToThoseWhoAskedAndNeverLists(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{Resync: time.Hour})
-		var quick, slow, none diary
-		sub := subscribe(t, inf, quick.handler(), podSub{Resync: 10 * time.Second})
-		subscribe(t, inf, slow.handler(), podSub{})
-		subscribe(t, inf, none.handler(), podSub{Resync: -1})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{Resync: time.Hour})
+		var quick, slow, none simtest.Recorder
+		sub := subscribe(t, inf, quick.PodHandler(), podSub{Resync: 10 * time.Second})
+		subscribe(t, inf, slow.PodHandler(), podSub{})
+		subscribe(t, inf, none.PodHandler(), podSub{Resync: -1})
 		start(t, inf)
 		synctest.Wait()
-		quick.read()
-		slow.read()
-		none.read()
-		pass(25 * time.Second)
+		quick.Take()
+		slow.Take()
+		none.Take()
+		simtest.Advance(25 * time.Second)
 		replay := []string{"update shop/a@101>101", "update shop/b@102>102"}
-		want(t, "quick", quick.read(), slices.Concat(replay, replay))
-		w.set("shop/b")
-		pass(10 * time.Second)
-		want(t, "quick", quick.read(), []string{"update shop/b@102>103", "update shop/a@101>101", "update shop/b@103>103"})
-		want(t, "slow", slow.read(), []string{"update shop/b@102>103"})
-		pass(time.Hour)
-		want(t, "slow", slow.read(), []string{"update shop/a@101>101", "update shop/b@103>103"})
-		want(t, "none", none.read(), []string{"update shop/b@102>103"})
-		want(t, "lists", w.listCount(), 1)
+		simtest.Want(t, "quick", quick.Take(), slices.Concat(replay, replay))
+		srv.Set("shop/b")
+		simtest.Advance(10 * time.Second)
+		simtest.Want(t, "quick", quick.Take(), []string{"update shop/b@102>103", "update shop/a@101>101", "update shop/b@103>103"})
+		simtest.Want(t, "slow", slow.Take(), []string{"update shop/b@102>103"})
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "slow", slow.Take(), []string{"update shop/a@101>101", "update shop/b@103>103"})
+		simtest.Want(t, "none", none.Take(), []string{"update shop/b@102>103"})
+		simtest.Want(t, "lists", srv.Counts().Lists, 1)
 		if n := sub.Status().Resyncs; n < 363 {
 			t.Errorf("%d resyncs in an hour", n)
 		}
@@ -107,18 +106,18 @@ func TestH09_ResyncReplaysToThoseWhoAskedAndNeverLists(t *testing.T) {
 }
 
 func TestH10_WaitForReturnsAtTheVersion(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		errs := make(chan error, 1)
 		go func() { errs <- inf.WaitFor(t.Context(), "103") }()
-		w.set("shop/a")
+		srv.Set("shop/a")
 		synctest.Wait()
 		if len(errs) > 0 {
 			t.Fatal("returned at 102 for 103")
 		}
-		w.set("shop/a")
+		srv.Set("shop/a")
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
@@ -132,7 +131,7 @@ func TestH10_WaitForReturnsAtTheVersion(t *testing.T) {
 			!strings.Contains(err.Error(), "at 103") {
 			t.Errorf("on a quiet resource: %v", err)
 		}
-		v := w.bookmark()
+		v := srv.Bookmark()
 		if err := inf.WaitForKey(t.Context(), object.RawKey("shop/a"), v); err != nil {
 			t.Error(err)
 		}
@@ -140,9 +139,9 @@ func TestH10_WaitForReturnsAtTheVersion(t *testing.T) {
 }
 
 func TestH10_ReadsWaitForWhatWasWritten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		stop := start(t, inf)
 		synctest.Wait()
 		key := object.RawKey("shop/a")
@@ -171,12 +170,12 @@ func TestH10_ReadsWaitForWhatWasWritten(t *testing.T) {
 			}
 			got <- p
 		}()
-		w.set("shop/a") // 102
+		srv.Set("shop/a") // 102
 		synctest.Wait()
 		if len(got) > 0 {
 			t.Fatal("read too early")
 		}
-		w.set("shop/a") // 103
+		srv.Set("shop/a") // 103
 		if p := <-got; p.ResourceVersion != "103" {
 			t.Errorf("read %s", p.ResourceVersion)
 		}
@@ -191,9 +190,9 @@ func TestH10_ReadsWaitForWhatWasWritten(t *testing.T) {
 }
 
 func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
 		key := object.RawKey("shop/a")
@@ -209,13 +208,13 @@ func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
 			}
 			snaps <- snap
 		}()
-		w.set("shop/a") // another's write, before the deletion
+		srv.Set("shop/a") // another's write, before the deletion
 		synctest.Wait()
 		if len(snaps) > 0 {
 			t.Fatal("the object is still there")
 		}
-		w.remove("shop/a")
-		w.set("shop/a") // again, with another UID
+		srv.Delete("shop/a")
+		srv.Set("shop/a") // again, with another UID
 		snap := <-snaps
 		defer snap.Release()
 		if p, ok := snap.Get(key); ok && p.UID == old.UID {
@@ -230,16 +229,16 @@ func TestH10_DeletionWaitsForThatUIDToBeGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !inf.Writes().Pending(keyOf(unborn)) {
+		if !inf.Writes().Pending(simtest.KeyOf(unborn)) {
 			t.Error("what has not come yet counts as gone")
 		}
 	})
 }
 
 func TestW19_WaitsEndWhenTheHistoryBeginsAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
 		key := object.RawKey("shop/a")
@@ -254,7 +253,7 @@ func TestW19_WaitsEndWhenTheHistoryBeginsAnew(t *testing.T) {
 		go func() { errs <- inf.WaitForKey(t.Context(), key, "200") }()
 		go func() { errs <- inf.Writes().Wait(t.Context(), key) }()
 		synctest.Wait()
-		w.rewind(50)
+		rewind(srv, 50)
 		for range 3 {
 			if err := <-errs; err != nil {
 				t.Error(err)
@@ -269,19 +268,19 @@ func TestW19_WaitsEndWhenTheHistoryBeginsAnew(t *testing.T) {
 }
 
 func TestL15_RelistOfUnchangedObjectsCallsNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{})
-		var d diary
-		subscribe(t, inf, d.handler(), podSub{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		d.read()
+		d.Take()
 		before, _ := inf.Get(object.RawKey("shop/a"))
-		w.forget()
-		pass(time.Minute)
-		want(t, "lists", w.listCount(), 2)
-		want(t, "told", d.read(), nil)
+		srv.Expire()
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "lists", srv.Counts().Lists, 2)
+		simtest.Want(t, "told", d.Take(), nil)
 		if after, _ := inf.Get(object.RawKey("shop/a")); after != before {
 			t.Error("the object held was replaced by an equal one")
 		}
@@ -289,8 +288,8 @@ func TestL15_RelistOfUnchangedObjectsCallsNobody(t *testing.T) {
 }
 
 func TestCompactFormTellsTheSame(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		form := store.Encoded(
 			func(p *corev1.Pod) ([]byte, error) { return json.Marshal(p) },
@@ -298,19 +297,19 @@ func TestCompactFormTellsTheSame(t *testing.T) {
 				p := &corev1.Pod{}
 				return p, json.Unmarshal(data, p)
 			})
-		inf := newInformer(t, w, podOptions{Form: form})
-		var d diary
-		subscribe(t, inf, d.handler(), podSub{})
+		inf := newInformer(t, srv.Source(via), podOptions{Form: form})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
 		inf.AddIndex(byNode) // decodes what is there
-		w.set("shop/a", onNode("n1"))
-		w.remove("shop/b")
+		srv.Set("shop/a", onNode("n1"))
+		srv.Delete("shop/b")
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add! shop/a@101", "add! shop/b@102", "update shop/a@101>103", "delete shop/b@104"})
+		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/b@102", "update shop/a@101>103", "delete shop/b@104"})
 		snap := inf.Snapshot()
 		defer snap.Release()
-		want(t, "on n1", byNode.Count(snap, "n1"), 1)
+		simtest.Want(t, "on n1", byNode.Count(snap, "n1"), 1)
 	})
 }
 
@@ -330,9 +329,9 @@ func TestSourceThatPanicsEndsRun(t *testing.T) {
 }
 
 func TestMutationIsFound(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		var found []store.Mutation
-		inf := newInformer(t, newWorld("shop/a"), podOptions{OnMutation: func(m store.Mutation) { found = append(found, m) }})
+		inf := newInformer(t, simtest.Pods("shop/a").Source(via), podOptions{OnMutation: func(m store.Mutation) { found = append(found, m) }})
 		stop := start(t, inf)
 		synctest.Wait()
 		pod, _ := inf.Get(object.RawKey("shop/a"))
@@ -342,32 +341,28 @@ func TestMutationIsFound(t *testing.T) {
 			t.Errorf("found %v", found)
 		}
 		inf.CheckMutations()
-		want(t, "found", len(found), 2)
+		simtest.Want(t, "found", len(found), 2)
 	})
 }
 
 func TestListThatCountedOnWhatIsNotHeldIsMadeAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		lists := 0
-		src := reflector.SourceFuncs[*corev1.Pod]{
-			WatchFunc: w.Watch,
-			ListFunc: func(ctx context.Context, opts object.ListOptions, in *object.Intake[*corev1.Pod], sink func(podItem) error) (object.Page, error) {
-				if lists++; lists > 1 {
-					return w.List(ctx, opts, in, sink)
-				}
-				item := itemOf(w.set("shop/b"))
-				item.Object, item.Held = nil, true
-				return object.Page{Version: item.Version}, sink(item)
-			},
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/a")
+		srv.OnList = func(n int, _ object.ListOptions, sink func(podItem) error) (object.Page, error, bool) {
+			if n > 1 {
+				return object.Page{}, nil, false
+			}
+			item := simtest.ItemOf(srv.Set("shop/b"))
+			item.Object, item.Held = nil, true
+			return object.Page{Version: item.Version}, sink(item), true
 		}
-		inf := newInformer(t, src, podOptions{})
+		inf := newInformer(t, srv, podOptions{})
 		start(t, inf)
-		pass(time.Hour)
+		simtest.Advance(time.Hour)
 		st := inf.Status()
 		if st.Refused != 1 || !errors.Is(st.LastRefused, store.ErrNotHeld) || !st.Live() {
 			t.Errorf("status: %v, refused %d: %v", st, st.Refused, st.LastRefused)
 		}
-		want(t, "objects", inf.Len(), 2)
+		simtest.Want(t, "objects", inf.Len(), 2)
 	})
 }

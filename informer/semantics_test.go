@@ -13,41 +13,42 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
 func TestH01_LateHandlerGetsTheStateAndThenTheChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{})
-		var early, late diary
-		earlySub := subscribe(t, inf, early.handler(), podSub{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var early, late simtest.Recorder
+		earlySub := subscribe(t, inf, early.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		want(t, "early", early.read(), []string{"add! shop/a@101", "add! shop/b@102"})
-		w.set("shop/a")
-		w.set("shop/c")
-		w.remove("shop/b")
+		simtest.Want(t, "early", early.Take(), []string{"add! shop/a@101", "add! shop/b@102"})
+		srv.Set("shop/a")
+		srv.Set("shop/c")
+		srv.Delete("shop/b")
 		synctest.Wait()
-		want(t, "early", early.read(), []string{"update shop/a@101>103", "add shop/c@104", "delete shop/b@105"})
+		simtest.Want(t, "early", early.Take(), []string{"update shop/a@101>103", "add shop/c@104", "delete shop/b@105"})
 
 		release := make(chan struct{})
-		h := late.handler()
+		h := late.PodHandler()
 		add := h.OnAdd
 		h.OnAdd = func(p *corev1.Pod, initial bool) {
 			<-release
 			add(p, initial)
 		}
 		lateSub := subscribe(t, inf, h, podSub{})
-		w.set("shop/a")
-		w.set("shop/d")
+		srv.Set("shop/a")
+		srv.Set("shop/d")
 		synctest.Wait()
 		if closed(lateSub.Synced()) || !closed(earlySub.Synced()) {
 			t.Error("the late handler is synced before its adds were handled, or the early one is not")
 		}
 		close(release)
 		synctest.Wait()
-		want(t, "late", late.read(), []string{
+		simtest.Want(t, "late", late.Take(), []string{
 			"add! shop/a@103", "add! shop/c@104", "update shop/a@103>106", "add shop/d@107"})
 		if !closed(lateSub.Synced()) {
 			t.Error("the late handler is not synced")
@@ -56,8 +57,8 @@ func TestH01_LateHandlerGetsTheStateAndThenTheChanges(t *testing.T) {
 }
 
 func TestH01_HandlerOfAnEmptyResourceIsSynced(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		inf := newInformer(t, newWorld(), podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		inf := newInformer(t, simtest.Pods().Source(via), podOptions{})
 		told := 0
 		early := subscribe(t, inf, podHandler{}, podSub{OnSynced: func() { told++ }})
 		if closed(early.Synced()) {
@@ -74,34 +75,34 @@ func TestH01_HandlerOfAnEmptyResourceIsSynced(t *testing.T) {
 }
 
 func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		const keys, rounds = 10, 200
-		w := newWorld()
-		inf := newInformer(t, w, podOptions{Log: 16})
-		var quick, slow diary
+		srv := simtest.Pods()
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 16})
+		var quick, slow simtest.Recorder
 		block := make(chan struct{})
-		h := slow.handler()
+		h := slow.PodHandler()
 		add := h.OnAdd
 		h.OnAdd = func(p *corev1.Pod, initial bool) {
 			<-block
 			add(p, initial)
 		}
 		slowSub := subscribe(t, inf, h, podSub{Name: "slow"})
-		quickSub := subscribe(t, inf, quick.handler(), podSub{Name: "quick"})
+		quickSub := subscribe(t, inf, quick.PodHandler(), podSub{Name: "quick"})
 		start(t, inf)
 		synctest.Wait()
 		for i := range keys * rounds {
-			w.set(fmt.Sprint("shop/", i%keys))
+			srv.Set(fmt.Sprint("shop/", i%keys))
 			synctest.Wait()
 		}
-		if got := len(quick.read()); got != keys*rounds {
+		if got := len(quick.Take()); got != keys*rounds {
 			t.Errorf("the quick handler was told %d changes, want all %d", got, keys*rounds)
 		}
 		st := inf.Status()
 		if st.Store.Retained > 2*keys || st.Logged > 16 {
 			t.Errorf("%d versions and %d changes are kept for a blocked handler, with %d keys", st.Store.Retained, st.Logged, keys)
 		}
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		if st := slowSub.Status(); st.Lag != keys*rounds || st.LagTime < time.Minute {
 			t.Errorf("lag %d, %v; want %d, a minute or more", st.Lag, st.LagTime, keys*rounds)
 		}
@@ -111,7 +112,7 @@ func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T)
 		close(block)
 		synctest.Wait()
 		// It had one segment of the log, and then the rest of the keys' changes at once.
-		if got := len(slow.read()); got > 16+2*keys {
+		if got := len(slow.Take()); got > 16+2*keys {
 			t.Errorf("the slow handler was told %d changes, want no more than the keys make", got)
 		}
 		if st := slowSub.Status(); st.Lag != 0 || st.CaughtUp == 0 {
@@ -125,9 +126,9 @@ func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T)
 
 // blockedUntil subscribes a handler that is stuck in its first call until release is
 // called, so that what happens meanwhile is told as a difference.
-func blockedUntil(t *testing.T, inf *podInformer, d *diary, opts podSub) (release func()) {
+func blockedUntil(t *testing.T, inf *podInformer, d *simtest.Recorder, opts podSub) (release func()) {
 	gate := make(chan struct{})
-	h := d.handler()
+	h := d.PodHandler()
 	first := true
 	add := h.OnAdd
 	h.OnAdd = func(p *corev1.Pod, initial bool) {
@@ -142,12 +143,12 @@ func blockedUntil(t *testing.T, inf *podInformer, d *diary, opts podSub) (releas
 }
 
 func TestH03_DifferenceFoldsWhatWasMissed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/first", "shop/deleted", "shop/reborn", "shop/updated", "shop/untouched")
-		inf := newInformer(t, w, podOptions{Log: 1})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/first", "shop/deleted", "shop/reborn", "shop/updated", "shop/untouched")
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 1})
 		start(t, inf)
 		synctest.Wait()
-		var d diary
+		var d simtest.Recorder
 		release := blockedUntil(t, inf, &d, podSub{})
 		synctest.Wait()
 		do := func(f func()) {
@@ -155,20 +156,20 @@ func TestH03_DifferenceFoldsWhatWasMissed(t *testing.T) {
 			synctest.Wait() // a batch for each
 		}
 		// Its place in the log, which it has until the first call ends, is used up by these.
-		do(func() { w.set("shop/first") })
-		do(func() { w.set("shop/first") })
-		do(func() { w.set("shop/updated") })
-		do(func() { w.set("shop/updated") })
-		do(func() { w.set("shop/added") })
-		do(func() { w.set("shop/added") })
-		do(func() { w.set("shop/brief") })
-		do(func() { w.remove("shop/brief") })
-		do(func() { w.remove("shop/deleted") })
-		do(func() { w.remove("shop/reborn") })
-		do(func() { w.set("shop/reborn") })
+		do(func() { srv.Set("shop/first") })
+		do(func() { srv.Set("shop/first") })
+		do(func() { srv.Set("shop/updated") })
+		do(func() { srv.Set("shop/updated") })
+		do(func() { srv.Set("shop/added") })
+		do(func() { srv.Set("shop/added") })
+		do(func() { srv.Set("shop/brief") })
+		do(func() { srv.Delete("shop/brief") })
+		do(func() { srv.Delete("shop/deleted") })
+		do(func() { srv.Delete("shop/reborn") })
+		do(func() { srv.Set("shop/reborn") })
 		release()
 		synctest.Wait()
-		want(t, "told", d.read(), []string{
+		simtest.Want(t, "told", d.Take(), []string{
 			"add! shop/deleted@102", "add! shop/first@101", "add! shop/reborn@103", "add! shop/untouched@105", "add! shop/updated@104",
 			"delete? shop/deleted@102",
 			"update shop/first@101>107",
@@ -180,12 +181,12 @@ func TestH03_DifferenceFoldsWhatWasMissed(t *testing.T) {
 }
 
 func TestH04_PanicCostsOneEventAndIsReportedByName(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/bad", "shop/c")
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/bad", "shop/c")
 		var reported []*informer.PanicError
-		inf := newInformer(t, w, podOptions{OnPanic: func(e *informer.PanicError) { reported = append(reported, e) }})
-		var d, other diary
-		h := d.handler()
+		inf := newInformer(t, srv.Source(via), podOptions{OnPanic: func(e *informer.PanicError) { reported = append(reported, e) }})
+		var d, other simtest.Recorder
+		h := d.PodHandler()
 		add := h.OnAdd
 		h.OnAdd = func(p *corev1.Pod, initial bool) {
 			if p.Name == "bad" {
@@ -194,17 +195,17 @@ func TestH04_PanicCostsOneEventAndIsReportedByName(t *testing.T) {
 			add(p, initial)
 		}
 		sub := subscribe(t, inf, h, podSub{Name: "clumsy"})
-		subscribe(t, inf, other.handler(), podSub{})
+		subscribe(t, inf, other.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add! shop/a@101", "add! shop/c@103"})
-		want(t, "the other", len(other.read()), 3)
+		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
+		simtest.Want(t, "the other", len(other.Take()), 3)
 		if !closed(sub.Synced()) {
 			t.Error("the panic held up the sync")
 		}
-		w.set("shop/bad")
+		srv.Set("shop/bad")
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"update shop/bad@102>104"})
+		simtest.Want(t, "told", d.Take(), []string{"update shop/bad@102>104"})
 		if len(reported) != 1 || reported[0].Subscriber != "clumsy" || reported[0].Key.Name != "bad" ||
 			!strings.Contains(string(reported[0].Stack), "semantics_test") {
 			t.Errorf("reported: %v", reported)
@@ -216,11 +217,11 @@ func TestH04_PanicCostsOneEventAndIsReportedByName(t *testing.T) {
 }
 
 func TestH04_PanicOfAFilterABatchOrOnSynced(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
-		var d diary
-		filtered := subscribe(t, inf, d.handler(), podSub{Filter: func(p *corev1.Pod) bool {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var d simtest.Recorder
+		filtered := subscribe(t, inf, d.PodHandler(), podSub{Filter: func(p *corev1.Pod) bool {
 			if p.Name == "a" {
 				panic("a")
 			}
@@ -237,9 +238,9 @@ func TestH04_PanicOfAFilterABatchOrOnSynced(t *testing.T) {
 		}
 		start(t, inf)
 		synctest.Wait()
-		w.set("shop/b")
+		srv.Set("shop/b")
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"add shop/b@102"})
+		simtest.Want(t, "told", d.Take(), []string{"add shop/b@102"})
 		if filtered.Status().Panics != 1 || batched.Status().Panics != 2 || calls != 2 {
 			t.Errorf("filter: %+v\nbatch: %+v", filtered.Status(), batched.Status())
 		}
@@ -250,9 +251,9 @@ func TestH04_PanicOfAFilterABatchOrOnSynced(t *testing.T) {
 }
 
 func TestH05_RemoveNeverWaitsAndNothingIsCalledAfterDone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		before := subscribe(t, inf, podHandler{OnAdd: func(*corev1.Pod, bool) { t.Error("called after Done") }}, podSub{})
 		before.Remove()
 		if !closed(before.Done()) {
@@ -294,10 +295,10 @@ func TestH05_RemoveNeverWaitsAndNothingIsCalledAfterDone(t *testing.T) {
 }
 
 func TestH06_WaitingForSyncReturnsTheCauses(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("good/a", "bad/b")
-		w.refuse("bad", forbidden())
-		inf := newInformer(t, w, podOptions{Namespaces: []string{"good", "bad"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("good/a", "bad/b")
+		srv.Refuse("bad", forbidden())
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"good", "bad"}})
 		early, cancel := context.WithCancel(t.Context())
 		cancel()
 		var e *informer.NotSyncedError
@@ -323,7 +324,7 @@ func TestH06_WaitingForSyncReturnsTheCauses(t *testing.T) {
 		if closed(inf.Synced()) {
 			t.Error("synced without a part of it")
 		}
-		w.refuse("bad", nil)
+		srv.Refuse("bad", nil)
 		if err := inf.WaitSynced(t.Context()); err != nil || !closed(inf.Synced()) {
 			t.Errorf("after it was mended: %v", err)
 		}
@@ -332,11 +333,11 @@ func TestH06_WaitingForSyncReturnsTheCauses(t *testing.T) {
 
 func TestH07_StoppedAtAnyMomentItLeavesNothingBehind(t *testing.T) {
 	for steps := range 12 {
-		inBubble(t, func(t *testing.T) {
-			w := newWorld("shop/a", "shop/b")
-			inf := newInformer(t, w, podOptions{Log: 2, Pending: 2, Resync: time.Second, OnMutation: mustNotMutate(t)})
-			var d diary
-			subs := []*informer.Subscription{subscribe(t, inf, d.handler(), podSub{})}
+		simtest.Each(t, func(t *testing.T, via simtest.Via) {
+			srv := simtest.Pods("shop/a", "shop/b")
+			inf := newInformer(t, srv.Source(via), podOptions{Log: 2, Pending: 2, Resync: time.Second, OnMutation: mustNotMutate(t)})
+			var d simtest.Recorder
+			subs := []*informer.Subscription{subscribe(t, inf, d.PodHandler(), podSub{})}
 			stop := start(t, inf)
 			for i := range steps {
 				if i%2 == 0 {
@@ -344,16 +345,16 @@ func TestH07_StoppedAtAnyMomentItLeavesNothingBehind(t *testing.T) {
 				}
 				switch i {
 				case 1, 5:
-					subs = append(subs, subscribe(t, inf, d.handler(), podSub{}))
+					subs = append(subs, subscribe(t, inf, d.PodHandler(), podSub{}))
 				case 3:
 					for range 20 {
-						w.set("shop/c")
+						srv.Set("shop/c")
 					}
 				case 7:
-					w.forget()
+					srv.Expire()
 				case 9:
-					w.refuse("", forbidden())
-					w.forget()
+					srv.Refuse("", forbidden())
+					srv.Expire()
 				}
 			}
 			stop()
@@ -380,10 +381,10 @@ func TestH07_StoppedAtAnyMomentItLeavesNothingBehind(t *testing.T) {
 }
 
 func TestH07_WaitsEndWhenTheInformerStops(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		w.refuse("", forbidden())
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		srv.Refuse("", forbidden())
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		stop := start(t, inf)
 		errs := make(chan error, 2)
 		go func() { errs <- inf.WaitSynced(context.Background()) }()

@@ -9,14 +9,15 @@ import (
 	"testing/synctest"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
 // With the context of Run, which ends both, the error still says why nothing was listed.
 func TestH06_WaitSyncedWithTheContextOfRunKeepsTheCause(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		w.refuse("", syscall.ECONNREFUSED)
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		srv.Refuse("", syscall.ECONNREFUSED)
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		interrupt := errors.New("interrupt")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ran := make(chan error, 1)

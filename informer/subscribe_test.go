@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -22,18 +23,18 @@ import (
 )
 
 func TestEventsYieldTheStateAndThenTheChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		stop := start(t, inf)
-		var d diary
+		var d simtest.Recorder
 		ctx, cancel := context.WithCancel(t.Context())
 		var loops sync.WaitGroup
 		loops.Go(func() {
-			for e := range inf.Events(ctx, podSub{Name: "loop", OnSynced: func() { d.write("synced") }}) {
-				d.write("%v %v %s %v", e.Kind, e.Initial, e.New().ResourceVersion, e.Old() != nil)
+			for e := range inf.Events(ctx, podSub{Name: "loop", OnSynced: func() { d.Add("synced") }}) {
+				d.Add("%v %v %s %v", e.Kind, e.Initial, e.New().ResourceVersion, e.Old() != nil)
 			}
-			d.write("end")
+			d.Add("end")
 		})
 		loops.Go(func() { // leaves by itself
 			for range inf.Events(context.Background(), podSub{}) {
@@ -45,13 +46,13 @@ func TestEventsYieldTheStateAndThenTheChanges(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		w.set("shop/a")
-		w.remove("shop/a")
+		srv.Set("shop/a")
+		srv.Delete("shop/a")
 		synctest.Wait()
-		want(t, "subscribers", len(inf.Status().Subscribers), 2)
+		simtest.Want(t, "subscribers", len(inf.Status().Subscribers), 2)
 		cancel()
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"Added true 101 false", "synced", "Updated false 102 true", "Deleted false 103 true", "end"})
+		simtest.Want(t, "told", d.Take(), []string{"Added true 101 false", "synced", "Updated false 102 true", "Deleted false 103 true", "end"})
 		st := inf.Status().Subscribers
 		if len(st) != 1 || st[0].Name != "last" {
 			t.Errorf("left: %+v", st)
@@ -62,9 +63,9 @@ func TestEventsYieldTheStateAndThenTheChanges(t *testing.T) {
 }
 
 func TestBatchesGetManyChangesAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a", "shop/b")
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a", "shop/b")
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		var sizes []int
 		gate := make(chan struct{})
 		var ctx context.Context
@@ -79,12 +80,12 @@ func TestBatchesGetManyChangesAtOnce(t *testing.T) {
 		stop := start(t, inf)
 		synctest.Wait()
 		for range 5 {
-			w.set("shop/a")
+			srv.Set("shop/a")
 			synctest.Wait()
 		}
 		close(gate)
 		synctest.Wait()
-		want(t, "sizes", sizes, []int{2, 5})
+		simtest.Want(t, "sizes", sizes, []int{2, 5})
 		stop()
 		if ctx.Err() == nil {
 			t.Error("the context outlives Run")
@@ -93,92 +94,95 @@ func TestBatchesGetManyChangesAtOnce(t *testing.T) {
 }
 
 func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		w.set("shop/in", onNode("n1"))
-		w.set("shop/out", onNode("n2"))
-		inf := newInformer(t, w, podOptions{})
-		var d diary
-		subscribe(t, inf, d.handler(), podSub{Filter: func(p *corev1.Pod) bool { return p.Spec.NodeName == "n1" }})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		srv.Set("shop/in", onNode("n1"))
+		srv.Set("shop/out", onNode("n2"))
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{Filter: func(p *corev1.Pod) bool { return p.Spec.NodeName == "n1" }})
 		start(t, inf)
 		synctest.Wait()
-		w.set("shop/in")                // 103
-		w.set("shop/out")               // 104, not told
-		w.set("shop/out", onNode("n1")) // 105, enters
-		w.set("shop/in", onNode("n2"))  // 106, leaves
-		w.remove("shop/in")             // 107, not told
-		w.remove("shop/out")            // 108
+		srv.Set("shop/in")                // 103
+		srv.Set("shop/out")               // 104, not told
+		srv.Set("shop/out", onNode("n1")) // 105, enters
+		srv.Set("shop/in", onNode("n2"))  // 106, leaves
+		srv.Delete("shop/in")             // 107, not told
+		srv.Delete("shop/out")            // 108
 		synctest.Wait()
-		want(t, "told", d.read(), []string{
+		simtest.Want(t, "told", d.Take(), []string{
 			"add! shop/in@101", "update shop/in@101>103", "add shop/out@105", "delete shop/in@103", "delete shop/out@108"})
 	})
 }
 
 func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 1 })
-		w.set("shop/plain")
-		inf := newInformer(t, w, podOptions{})
-		var d diary
-		subscribe(t, inf, d.handler(), podSub{IgnoreStatusOnly: true})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 1 })
+		srv.Set("shop/plain")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true})
 		start(t, inf)
 		synctest.Wait()
-		d.read()
-		w.set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })                        // 103
-		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                                          // 104
-		w.set("shop/a", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })                    // 105
-		w.set("shop/a", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })                  // 106
-		w.set("shop/a", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} })   // 107
-		w.set("shop/a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }) // 108
-		w.set("shop/a", func(p *corev1.Pod) {
+		d.Take()
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })                        // 103
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                                          // 104
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} })                    // 105
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/f"} })                  // 106
+		srv.Set("shop/a", func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "o"}} })   // 107
+		srv.Set("shop/a", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }) // 108
+		srv.Set("shop/a", func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodFailed
 			p.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 		}) // 109
-		w.set("shop/plain", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }) // 110
+		srv.Set("shop/plain", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }) // 110
 		synctest.Wait()
-		want(t, "told", d.read(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
+		simtest.Want(t, "told", d.Take(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
 			"update shop/a@106>107", "update shop/a@107>108", "update shop/plain@102>110"})
 	})
 }
 
 // A restored server may count another spec with the same generation.
 func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		w.set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                           // 101
-		w.set("shop/first", func(p *corev1.Pod) { p.Generation, p.Labels = 1, nil })        // 102
-		w.set("shop/first", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }) // 103
-		inf := newInformer(t, w, podOptions{Log: 1})
-		var d, slow diary
-		subscribe(t, inf, d.handler(), podSub{IgnoreStatusOnly: true})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Generation = 2 })                           // 101
+		srv.Set("shop/first", func(p *corev1.Pod) { p.Generation, p.Labels = 1, nil })        // 102
+		srv.Set("shop/first", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }) // 103
+		inf := newInformer(t, srv.Source(via), podOptions{Log: 1})
+		var d, slow simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true})
 		start(t, inf)
 		synctest.Wait()
 		release := blockedUntil(t, inf, &slow, podSub{IgnoreStatusOnly: true})
 		synctest.Wait()
-		d.read()
+		d.Take()
 		for i := range 3 { // the blocked one falls off the log
-			w.set("shop/first", func(p *corev1.Pod) { p.Generation = int64(i) + 2 }) // up to 106
+			srv.Set("shop/first", func(p *corev1.Pod) { p.Generation = int64(i) + 2 }) // up to 106
 			synctest.Wait()
 		}
-		d.read()
-		w.edit("shop/a", func(p *corev1.Pod) { p.Spec.NodeName = "another" })
-		w.rewind(50)
-		pass(time.Hour)
-		want(t, "told", d.read(), []string{"update shop/a@101>50", "update shop/first@106>50"})
+		d.Take()
+		rewind(srv, 50, func(p *corev1.Pod) {
+			if p.Name == "a" {
+				p.Spec.NodeName = "another"
+			}
+		})
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "told", d.Take(), []string{"update shop/a@101>50", "update shop/first@106>50"})
 		release()
 		synctest.Wait()
-		if got := slow.read(); !slices.Contains(got, "update shop/a@101>50") {
+		if got := slow.Take(); !slices.Contains(got, "update shop/a@101>50") {
 			t.Errorf("the slow one was told %q", got)
 		}
-		w.set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+		srv.Set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
 		synctest.Wait()
-		want(t, "told of a status", d.read(), nil)
+		simtest.Want(t, "told of a status", d.Take(), nil)
 	})
 }
 
 func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
-	w := newWorld()
+	srv := simtest.Pods()
 	for name, opts := range map[string]podOptions{
 		"Log":                 {Log: -1},
 		"Pending":             {Pending: -1},
@@ -188,7 +192,7 @@ func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
 		"Reflector has":       {Reflector: reflector.Options[*corev1.Pod]{Name: "x"}},
 		"PageSize":            {Reflector: reflector.Options[*corev1.Pod]{SlowList: -1}},
 	} {
-		_, err := informer.New(w, podMeta, opts)
+		_, err := informer.New(srv, podMeta, opts)
 		if err == nil || name != "PageSize" && !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -196,7 +200,7 @@ func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
 	if _, err := informer.New(nil, podMeta, podOptions{}); err == nil {
 		t.Error("no source")
 	}
-	if _, err := informer.New(w, object.Accessor[*corev1.Pod]{}, podOptions{}); err == nil {
+	if _, err := informer.New(srv, object.Accessor[*corev1.Pod]{}, podOptions{}); err == nil {
 		t.Error("no accessor")
 	}
 	type plain struct{ name string }
@@ -211,13 +215,13 @@ func TestOptionsThatCannotBeMetAreErrors(t *testing.T) {
 }
 
 func TestHandlerMaySubscribeOthersAndAskForAnything(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{})
-		var inner diary
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var inner simtest.Recorder
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		sub := subscribe(t, inf, podHandler{OnAdd: func(*corev1.Pod, bool) {
-			subscribe(t, inf, inner.handler(), podSub{})
+			subscribe(t, inf, inner.PodHandler(), podSub{})
 			inf.AddIndex(byNode)
 			_ = inf.Status().String()
 			if err := inf.WaitFor(t.Context(), "101"); err != nil {
@@ -226,7 +230,7 @@ func TestHandlerMaySubscribeOthersAndAskForAnything(t *testing.T) {
 		}}, podSub{})
 		start(t, inf)
 		synctest.Wait()
-		want(t, "inner", inner.read(), []string{"add! shop/a@101"})
+		simtest.Want(t, "inner", inner.Take(), []string{"add! shop/a@101"})
 		if !strings.Contains(sub.Name(), "subscribe_test.go:") && !strings.Contains(sub.Name(), "main_test.go:") {
 			t.Errorf("the name is %q, want the call site", sub.Name())
 		}
@@ -246,15 +250,15 @@ type witness struct {
 func (v *witness) hear(kind object.Kind, old, pod *corev1.Pod) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	known := v.pods[keyOf(pod)]
+	known := v.pods[simtest.KeyOf(pod)]
 	switch {
 	case kind == object.Added && known == nil, kind == object.Updated && known == old && known != nil,
 		kind == object.Synced && known == pod:
-		v.pods[keyOf(pod)] = pod
+		v.pods[simtest.KeyOf(pod)] = pod
 	case kind == object.Deleted && known != nil && known.UID == pod.UID:
-		delete(v.pods, keyOf(pod))
+		delete(v.pods, simtest.KeyOf(pod))
 	default:
-		v.t.Errorf("%v %s@%s, but have %v", kind, keyOf(pod), pod.ResourceVersion, known)
+		v.t.Errorf("%v %s@%s, but have %v", kind, simtest.KeyOf(pod), pod.ResourceVersion, known)
 	}
 }
 
@@ -271,10 +275,10 @@ func (v *witness) batch(pause func()) func(context.Context, []podEvent) {
 // subscribers of all speeds that come and go, resyncs.
 func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
 	for seed := range uint64(soak.Rounds(2)) {
-		inBubble(t, func(t *testing.T) {
+		simtest.Each(t, func(t *testing.T, via simtest.Via) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			w := newWorld("shop/0")
-			inf := newInformer(t, w, podOptions{Log: 1 + r.IntN(64), Pending: 1 + r.IntN(64)})
+			srv := simtest.Pods("shop/0")
+			inf := newInformer(t, srv.Source(via), podOptions{Log: 1 + r.IntN(64), Pending: 1 + r.IntN(64)})
 			var witnesses []*witness
 			join := func(pause func()) *informer.Subscription {
 				v := &witness{t: t, pods: map[object.Key]*corev1.Pod{}}
@@ -295,10 +299,10 @@ func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
 				key := fmt.Sprint("shop/", r.IntN(30))
 				switch n := r.IntN(100); {
 				case n < 20 && here[key]:
-					w.remove(key)
+					srv.Delete(key)
 					delete(here, key)
 				case n == 99:
-					w.forget()
+					srv.Expire()
 				case n == 98 && len(witnesses) < 12:
 					join([]func(){quick, slow}[r.IntN(2)])
 				case n == 97:
@@ -307,12 +311,12 @@ func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
 				case n > 90:
 					<-time.After(time.Millisecond)
 				default:
-					w.set(key)
+					srv.Set(key)
 					here[key] = true
 				}
 				_ = i
 			}
-			pass(5 * time.Minute)
+			simtest.Advance(5 * time.Minute)
 			for i, v := range witnesses {
 				v.mu.Lock()
 				if len(v.pods) != len(here) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -59,10 +60,10 @@ func read(t *testing.T, inf *podInformer, key object.Key) (*corev1.Pod, bool, er
 }
 
 func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		held := w.set("shop/a", deleting("example.com/f"))
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		held := srv.Set("shop/a", deleting("example.com/f"))
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
 		// The server deletes the object, and answers with the version it had.
@@ -74,12 +75,12 @@ func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) 
 			t.Errorf("read %v, %v, %v", pod, ok, err)
 		}
 		// Another client's write, just before.
-		w.set("shop/a")
+		srv.Set("shop/a")
 		synctest.Wait()
 		if !inf.Writes().Pending(keyA) {
 			t.Error("not pending after another client's write")
 		}
-		w.remove("shop/a")
+		srv.Delete("shop/a")
 		synctest.Wait()
 		if _, ok, err := read(t, inf, keyA); ok || err != nil {
 			t.Errorf("after the deletion: %v, %v", ok, err)
@@ -89,13 +90,13 @@ func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) 
 
 // Pods in their grace period and terminating namespaces stay without finalizers.
 func TestR01_AnObjectThatStaysWithoutFinalizersIsNotWaitedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		w.set("shop/a", deleting("example.com/f"))
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		srv.Set("shop/a", deleting("example.com/f"))
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
-		wrote(t, inf, w.set("shop/a", deleting()))
+		wrote(t, inf, srv.Set("shop/a", deleting()))
 		synctest.Wait()
 		if pod, ok, err := read(t, inf, keyA); !ok || err != nil || len(pod.Finalizers) > 0 {
 			t.Errorf("%v, %v, %v", pod, ok, err)
@@ -110,21 +111,21 @@ func TestR01_AnObjectThatStaysWithoutFinalizersIsNotWaitedFor(t *testing.T) {
 }
 
 func TestR01_ADeletionOfAnObjectThatTheCacheHasNotShownYet(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		inf := newInformer(t, w, podOptions{})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
-		inf.Writes().Begin(keyA).Deleting("u1")
+		inf.Writes().Begin(keyA).Deleting("u101")
 		if inf.Writes().Pending(keyA) {
 			t.Error("pending while there is nothing to see")
 		}
-		w.set("shop/a") // its UID is u1
+		srv.Set("shop/a") // its UID is u101
 		synctest.Wait()
 		if !inf.Writes().Pending(keyA) {
 			t.Error("the object of before the deletion counts as current")
 		}
-		w.remove("shop/a")
+		srv.Delete("shop/a")
 		synctest.Wait()
 		if inf.Writes().Pending(keyA) || inf.Status().UnseenWrites != 0 {
 			t.Error("still pending")
@@ -142,29 +143,29 @@ func picky(p *corev1.Pod) (*corev1.Pod, error) {
 }
 
 func TestR02_AWrittenObjectInQuarantineIsNotReadAsTheOlderOne(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{Transform: picky})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv.Source(via), podOptions{Transform: picky})
 		start(t, inf)
 		synctest.Wait()
 		bad := labeled(map[string]string{"bad": "1"})
 		for _, key := range []string{"shop/a", "shop/new"} { // updated, created
-			pod := w.set(key, bad)
+			pod := srv.Set(key, bad)
 			wrote(t, inf, pod)
 			synctest.Wait()
 			for range 2 { // it is not forgotten by the first read
-				got, ok, err := read(t, inf, keyOf(pod))
+				got, ok, err := read(t, inf, simtest.KeyOf(pod))
 				var q *informer.QuarantinedError
-				if !errors.As(err, &q) || !errors.Is(err, errBad) || q.Key != keyOf(pod) || q.Version != object.Version(pod.ResourceVersion) {
+				if !errors.As(err, &q) || !errors.Is(err, errBad) || q.Key != simtest.KeyOf(pod) || q.Version != object.Version(pod.ResourceVersion) {
 					t.Errorf("%s: %v, %v, %v", key, got, ok, err)
 				}
-				if pending, err := inf.Writes().Check(keyOf(pod)); pending || !errors.Is(err, errBad) {
+				if pending, err := inf.Writes().Check(simtest.KeyOf(pod)); pending || !errors.Is(err, errBad) {
 					t.Errorf("%s: Check: %v, %v", key, pending, err)
 				}
 			}
-			w.set(key, labeled(nil))
+			srv.Set(key, labeled(nil))
 			synctest.Wait()
-			if _, ok, err := read(t, inf, keyOf(pod)); !ok || err != nil {
+			if _, ok, err := read(t, inf, simtest.KeyOf(pod)); !ok || err != nil {
 				t.Errorf("%s: after a good version: %v, %v", key, ok, err)
 			}
 		}
@@ -178,9 +179,9 @@ func TestR02_AWriteOutsideTheSelectionBlocksNobodyAndReadsSaySo(t *testing.T) {
 		"name":      {Fields: "metadata.name=b,status.phase=Running"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				w := newWorld()
-				inf := newInformer(t, w, podOptions{Selection: sel})
+			simtest.Each(t, func(t *testing.T, via simtest.Via) {
+				srv := simtest.Pods()
+				inf := newInformer(t, srv.Source(via), podOptions{Selection: sel})
 				start(t, inf)
 				synctest.Wait()
 				wrote(t, inf, answer(newPod("shop/a", "u9"), "101"))
@@ -196,8 +197,8 @@ func TestR02_AWriteOutsideTheSelectionBlocksNobodyAndReadsSaySo(t *testing.T) {
 				} else {
 					snap.Release()
 				}
-				want(t, "waited", time.Since(begin), 0)
-				w.bookmark()
+				simtest.Want(t, "waited", time.Since(begin), 0)
+				srv.Bookmark()
 				synctest.Wait()
 				if _, ok, err := read(t, inf, keyA); ok || err != nil {
 					t.Errorf("once the cache has reached the version: %v, %v", ok, err)
@@ -208,26 +209,26 @@ func TestR02_AWriteOutsideTheSelectionBlocksNobodyAndReadsSaySo(t *testing.T) {
 }
 
 func TestR02_AWriteThatLeavesTheSelectionWaitsForItsRemoval(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		held := w.set("shop/a", labeled(map[string]string{"app": "web"}))
-		inf := newInformer(t, w, podOptions{Selection: object.Selection{Labels: "app=web"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		held := srv.Set("shop/a", labeled(map[string]string{"app": "web"}))
+		inf := newInformer(t, srv.Source(via), podOptions{Selection: object.Selection{Labels: "app=web"}})
 		start(t, inf)
 		synctest.Wait()
 		wrote(t, inf, answer(held, "102", labeled(nil)))
 		if !inf.Writes().Pending(keyA) {
 			t.Error("not pending")
 		}
-		w.remove("shop/a") // which is how a selection is told
+		srv.Delete("shop/a") // which is how a selection is told
 		synctest.Wait()
 		if _, ok, err := read(t, inf, keyA); ok || err != nil {
 			t.Errorf("%v, %v", ok, err)
 		}
 		// The event may be quicker than the answer.
-		held = w.set("shop/a", labeled(map[string]string{"app": "web"}))
+		held = srv.Set("shop/a", labeled(map[string]string{"app": "web"}))
 		synctest.Wait()
 		b := inf.Writes().Begin(keyA)
-		w.remove("shop/a")
+		srv.Delete("shop/a")
 		synctest.Wait()
 		if err := b.Wrote(answer(held, "900", labeled(nil))); err != nil {
 			t.Fatal(err)
@@ -239,16 +240,16 @@ func TestR02_AWriteThatLeavesTheSelectionWaitsForItsRemoval(t *testing.T) {
 }
 
 func TestR02_WhatCannotBeEvaluatedIsWaitedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		inf := newInformer(t, w, podOptions{Selection: object.Selection{Fields: "status.phase=Running"}})
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		inf := newInformer(t, srv.Source(via), podOptions{Selection: object.Selection{Fields: "status.phase=Running"}})
 		start(t, inf)
 		synctest.Wait()
 		wrote(t, inf, answer(newPod("shop/a", "u9"), "101"))
 		if !inf.Writes().Pending(keyA) {
 			t.Error("not pending")
 		}
-		w.bookmark()
+		srv.Bookmark()
 		synctest.Wait()
 		if inf.Writes().Pending(keyA) {
 			t.Error("pending though the cache has reached the version")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -27,7 +28,7 @@ func BenchmarkEvents(b *testing.B) {
 			const keys = 1000
 			objs := make([]*thing, keys)
 			for i := range objs {
-				objs[i] = &thing{key: object.Key{Namespace: "a", Name: fmt.Sprint(i)}, uid: "u"}
+				objs[i] = newThing(fmt.Sprint("a/", i), "u", "", "")
 			}
 			events := make([]event, size)
 			var versions []object.Version // rising ones, made beforehand
@@ -43,7 +44,7 @@ func BenchmarkEvents(b *testing.B) {
 			next := func() ([]event, error) {
 				for i := range events {
 					o := objs[n%keys]
-					events[i] = event{Kind: object.Updated, Item: item{Key: o.key, UID: o.uid, Value: object.Decoded(o), Version: versions[n%len(versions)]}}
+					events[i] = event{Kind: object.Updated, Item: item{Key: simtest.KeyOf(o), UID: o.UID, Value: object.Decoded(o), Version: versions[n%len(versions)]}}
 					n++
 				}
 				return events, nil
@@ -95,7 +96,7 @@ func BenchmarkList(b *testing.B) {
 	const n = 10_000
 	items := make([]item, n)
 	for i := range items {
-		items[i] = itemOf(&thing{key: object.Key{Namespace: "a", Name: fmt.Sprint(i)}, uid: "u", version: "7"})
+		items[i] = simtest.ItemOf(newThing(fmt.Sprint("a/", i), "u", "7", ""))
 	}
 	src := reflector.SourceFuncs[*thing]{
 		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[*thing], sink func(item) error) (object.Page, error) {

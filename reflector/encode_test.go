@@ -21,18 +21,17 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y")
-				srv.canStream = streaming
+				srv.Streams = streaming
 				opts := options{
 					Transform: func(o *thing) (*thing, error) {
-						c := *o
-						c.value = "seen"
-						return &c, nil
+						value("seen")(o)
+						return o, nil
 					},
 					Encode: func(o *thing, live bool) object.Encoded[*thing] {
-						if o.value != "seen" || live {
-							t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.key, live)
+						if o.Status.Message != "seen" || live {
+							t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.Name, live)
 						}
-						if o.key.Name == "y" {
+						if o.Name == "y" {
 							return nil
 						}
 						return encoded{o}
@@ -63,7 +62,7 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 				}
 				for _, item := range lists[0].Items {
 					is := item.Encoded != nil && item.Object == nil
-					if is != (item.Key.Name == "x") || item.Get().value != "seen" {
+					if is != (item.Key.Name == "x") || item.Get().Status.Message != "seen" {
 						t.Errorf("%s is encoded: %t", item.Key, is)
 					}
 				}

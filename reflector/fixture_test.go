@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +10,54 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type options = reflector.Options[*thing]
+// thing is what the tests mirror. Its value is the message of its status.
+type thing = corev1.Pod
+
+type (
+	options = reflector.Options[*thing]
+	server  = simtest.Server[*thing]
+	stream  = simtest.Stream[*thing]
+	item    = object.Item[*thing]
+	event   = object.Event[*thing]
+)
+
+var things = object.Meta[*thing]()
+
+// newServer makes a server with things from version 11 on.
+func newServer(keys ...string) *server {
+	s := simtest.New[*thing](10)
+	for _, k := range keys {
+		s.Set(k, value("first"))
+	}
+	s.Compact()
+	return s
+}
+
+// value is an edit of a thing.
+func value(v string) func(*thing) { return func(o *thing) { o.Status.Message = v } }
+
+func newThing(key string, uid object.UID, version object.Version, v string) *thing {
+	k := object.RawKey(key)
+	o := &thing{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: uid, ResourceVersion: string(version)}}
+	value(v)(o)
+	return o
+}
+
+func newStream(events ...event) *stream { return simtest.NewStream(events...) }
 
 // fixture is a reflector that runs between a server and a store.
 type fixture struct {
@@ -31,9 +67,10 @@ type fixture struct {
 	fifo  *delta.FIFO[*thing]
 	store *store.Store[*thing]
 
+	changes simtest.Recorder // the changes that the store reported
+	back    simtest.Recorder // changes to an older version, outside of a list of a new epoch
+
 	mu      sync.Mutex
-	changes []string     // the changes that the store reported
-	back    []string     // changes to an older version, outside of a list of a new epoch
 	errs    []error      // what OnError got
 	applied []error      // errors of Apply
 	epoch   object.Epoch // of the last list; the consumer's
@@ -43,9 +80,9 @@ type fixture struct {
 
 // start runs a reflector on the server until the test ends. Waits are not random: the
 // first takes 0.8 seconds.
-func start(t *testing.T, srv *server, opts options) *fixture {
+func start(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture {
 	t.Helper()
-	r := prepare(t, srv, opts)
+	r := prepare(t, srv, opts, via...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { r.runErr = r.Run(ctx) })
@@ -71,7 +108,7 @@ func start(t *testing.T, srv *server, opts options) *fixture {
 }
 
 // prepare makes a fixture whose reflector is not started.
-func prepare(t *testing.T, srv *server, opts options) *fixture {
+func prepare(t *testing.T, srv *server, opts options, via ...simtest.Via) *fixture {
 	t.Helper()
 	r := &fixture{t: t, srv: srv}
 	r.store = store.Must(store.New(things, store.Options[*thing]{}))
@@ -93,7 +130,7 @@ func prepare(t *testing.T, srv *server, opts options) *fixture {
 			r.errs = append(r.errs, err)
 		}
 	}
-	r.Reflector, err = reflector.New(srv, r.fifo, opts)
+	r.Reflector, err = reflector.New(srv.Source(cmp.Or(append(via, simtest.Direct)...)), r.fifo, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,30 +151,12 @@ func (r *fixture) apply(b *object.Batch[*thing]) {
 		r.applied = append(r.applied, err)
 	}
 	for _, c := range changes {
-		if c.Kind == object.Updated && !afresh && !c.New().version.After(c.Old().version) {
-			r.back = append(r.back, fmt.Sprintf("%s %s to %s", c.Key, c.Old().version, c.New().version))
+		current := things.VersionOf(c.New())
+		if c.Kind == object.Updated && !afresh && !current.After(things.VersionOf(c.Old())) {
+			r.back.Add("%s %s to %s", c.Key, c.Old().ResourceVersion, current)
 		}
-		s := fmt.Sprintf("%s %s@%s", c.Kind, c.Key, c.New().version)
-		if c.Unknown {
-			s += " unknown"
-		}
-		r.changes = append(r.changes, s)
+		r.changes.Add("%s %s@%s%s", c.Kind, c.Key, current, map[bool]string{true: " unknown"}[c.Unknown])
 	}
-}
-
-// advance advances the virtual time and waits until every goroutine is blocked.
-func advance(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
-// takeChanges returns the store's changes since the last call.
-func (r *fixture) takeChanges() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.changes
-	r.changes = nil
-	return c
 }
 
 // lastErr returns what OnError got last.
@@ -160,11 +179,21 @@ func (r *fixture) state() string {
 	return describe(slices.Collect(snap.All()))
 }
 
+// describe returns objects as "key=value@version".
+func describe(objs []*thing) string {
+	out := make([]string, 0, len(objs))
+	for _, o := range objs {
+		out = append(out, fmt.Sprintf("%s=%s@%s", simtest.KeyOf(o), o.Status.Message, o.ResourceVersion))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
 // mirrors checks that the store is what the server is, at its version.
 func (r *fixture) mirrors() {
 	r.t.Helper()
 	synctest.Wait()
-	if got, want := r.state(), r.srv.state(); got != want {
+	if got, want := r.state(), describe(r.srv.Objects()); got != want {
 		r.t.Errorf("store:  %s\nserver: %s", got, want)
 	}
 	r.mu.Lock()
@@ -197,7 +226,7 @@ func (r *fixture) live() reflector.Status {
 // requests checks what was asked of the server since the last call.
 func (r *fixture) requests(want ...string) {
 	r.t.Helper()
-	if got := r.srv.asked(); !slices.Equal(got, want) {
+	if got := r.srv.Requests(); !slices.Equal(got, want) {
 		r.t.Errorf("requests:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
@@ -213,7 +242,7 @@ func (r *fixture) ended(reason reflector.Reason, want int64) {
 func (r *fixture) changesAre(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	if got := r.takeChanges(); !slices.Equal(got, want) {
+	if got := r.changes.Take(); !slices.Equal(got, want) {
 		r.t.Errorf("changes:\n\t%s\nwant:\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -33,11 +34,11 @@ func TestL02_RelistAsksForNothingOlderThanSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		srv.put("a/y", "v") // 12
-		advance(0)
+		srv.Set("a/y", value("v")) // 12
+		simtest.Advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`)
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -47,13 +48,13 @@ func TestL02_RelistAsksForNothingOlderThanSeen(t *testing.T) {
 func TestL02_PagedRelistNeedsTheMatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
-		srv.put("a/x", "v")
-		advance(0)
-		r.srv.asked()
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Set("a/x", value("v"))
+		simtest.Advance(0)
+		r.srv.Requests()
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		r.requests(`LIST "14" NotOlderThan limit=2`, `LIST continue=c2 limit=2`, `WATCH "14"`)
 		r.mirrors()
 	})
@@ -62,27 +63,27 @@ func TestL02_PagedRelistNeedsTheMatch(t *testing.T) {
 func TestL03_ExpiredWatchListsAtTheLastVersionFirst(t *testing.T) {
 	for _, refusal := range []error{
 		apierrors.NewResourceExpired("too old"),
-		tooLarge(12, 11),
+		simtest.TooLarge(12, 11),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x")
-			srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+			srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 				return object.Page{}, refusal, opts.Version.Known()
 			}
 			r := start(t, srv, plain(options{}))
-			srv.put("a/y", "v")
-			advance(0)
-			srv.asked()
-			srv.cut(apierrors.NewResourceExpired("gone"))
-			advance(0)
+			srv.Set("a/y", value("v"))
+			simtest.Advance(0)
+			srv.Requests()
+			srv.Cut(apierrors.NewResourceExpired("gone"))
+			simtest.Advance(0)
 			r.requests(`LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "12"`)
 			r.mirrors()
 			// The fall-back is for once.
-			srv.put("a/y", "w")
-			advance(0)
-			srv.set(func() { srv.onList = nil })
-			srv.cut(apierrors.NewResourceExpired("gone"))
-			advance(0)
+			srv.Set("a/y", value("w"))
+			simtest.Advance(0)
+			srv.Do(func() { srv.OnList = nil })
+			srv.Cut(apierrors.NewResourceExpired("gone"))
+			simtest.Advance(0)
 			r.requests(`LIST "13" NotOlderThan`, `WATCH "13"`)
 		})
 	}
@@ -90,7 +91,7 @@ func TestL03_ExpiredWatchListsAtTheLastVersionFirst(t *testing.T) {
 
 func TestL04_FirstListDecidesOnPages(t *testing.T) {
 	for _, tc := range []struct {
-		ignore string
+		ignore object.Version
 		paged  bool
 		relist []string
 	}{
@@ -99,17 +100,17 @@ func TestL04_FirstListDecidesOnPages(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x", "a/y", "a/z")
-			srv.ignoreLimitFor = tc.ignore
+			srv.Unlimited = tc.ignore
 			r := start(t, srv, plain(options{PageSize: 2}))
 			r.mirrors()
 			if s := r.live(); s.Paged != tc.paged {
 				t.Errorf("paged: %v", s.Paged)
 			}
-			srv.put("a/x", "v")
-			advance(0)
-			srv.asked()
-			srv.cut(apierrors.NewResourceExpired("gone"))
-			advance(0)
+			srv.Set("a/x", value("v"))
+			simtest.Advance(0)
+			srv.Requests()
+			srv.Cut(apierrors.NewResourceExpired("gone"))
+			simtest.Advance(0)
 			r.requests(tc.relist...)
 		})
 	}
@@ -119,13 +120,13 @@ func TestL04_ARecentListInPagesDecidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{PageSize: 2}))
-		srv.put("a/x", "v")
-		advance(0)
-		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		srv.Set("a/x", value("v"))
+		simtest.Advance(0)
+		srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			return object.Page{}, apierrors.NewResourceExpired("too old"), opts.Version.Known()
 		}
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		if r.live().Paged {
 			t.Error(`pages of a list of "" made later lists paged`)
 		}
@@ -135,7 +136,7 @@ func TestL04_ARecentListInPagesDecidesNothing(t *testing.T) {
 func TestL05_ContinueHasNoVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/v", "a/w", "a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
 		r.requests(`LIST "0" limit=2`, `LIST continue=c2 limit=2`, `LIST continue=c4 limit=2`, `WATCH "15"`)
 		r.mirrors()
@@ -148,10 +149,10 @@ func TestL05_ContinueHasNoVersion(t *testing.T) {
 func TestL05_TheFirstPagesVersionCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
-		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		srv.Unlimited = "none"
+		srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			if opts.Continue != "" {
-				srv.put("a/x", "changed since the first page")
+				srv.Set("a/x", value("changed since the first page"))
 			}
 			return object.Page{}, nil, false // whose version is that of the change
 		}
@@ -164,12 +165,12 @@ func TestL05_TheFirstPagesVersionCounts(t *testing.T) {
 func TestL06_ExpiredContinueRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/w", "a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		expire := 1
-		srv.onList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if opts.Continue == "c2" && expire > 0 {
 				expire--
-				srv.remove("a/w") // so that the first page differs
+				srv.Delete("a/w") // so that the first page differs
 				return object.Page{}, apierrors.NewResourceExpired("the continue token is too old"), true
 			}
 			return object.Page{}, nil, false
@@ -188,8 +189,8 @@ func TestL06_ExpiredContinueRestarts(t *testing.T) {
 func TestL06_AfterTwoRestartsOneUnlimitedList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
-		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		srv.Unlimited = "none"
+		srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			return object.Page{}, apierrors.NewResourceExpired("the continue token is too old"), opts.Continue != ""
 		}
 		r := start(t, srv, plain(options{PageSize: 2}))
@@ -208,7 +209,7 @@ func TestL06_AfterTwoRestartsOneUnlimitedList(t *testing.T) {
 func TestL07_EmptyPageIsNotTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		srv.onList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if opts.Continue == "" {
 				return object.Page{Version: "11", Continue: "c0"}, nil, true
 			}
@@ -223,14 +224,14 @@ func TestL07_EmptyPageIsNotTheLast(t *testing.T) {
 func TestL07_PageThatLeadsToItselfIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			return object.Page{Version: "11", Continue: "c0"}, nil, n <= 2
 		}
 		r := start(t, srv, plain(options{}))
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Errorf("cause: %v", s.Cause)
 		}
-		advance(time.Second)
+		simtest.Advance(time.Second)
 		r.mirrors()
 		r.live()
 	})
@@ -240,8 +241,8 @@ func TestL08_VersionCountsWhenThePageHasBeenRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		var r *fixture
-		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
-			sink(itemOf(srv.objects[keyOf("a/x")]))
+		srv.OnList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			sink(simtest.ItemOf(srv.Get("a/x")))
 			if v := r.Status().Mark.Version; v != "" {
 				t.Errorf("version %q before the list was read", v)
 			}
@@ -269,17 +270,17 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x", "a/y", "a/z")
 				r := start(t, srv, plain(options{}))
-				r.takeChanges()
-				srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+				r.changes.Take()
+				srv.OnList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 					if n > 2 {
 						return object.Page{}, nil, false
 					}
-					sink(itemOf(srv.objects[keyOf("a/x")])) // and nothing of y and z
+					sink(simtest.ItemOf(srv.Get("a/x"))) // and nothing of y and z
 					return object.Page{Version: "99"}, cut, true
 				}
 				before := r.state()
-				srv.cut(apierrors.NewResourceExpired("gone"))
-				advance(0)
+				srv.Cut(apierrors.NewResourceExpired("gone"))
+				simtest.Advance(0)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, cut) || s.Mark.Version != "13" {
 					t.Errorf("%v at %v", s.Cause, s.Mark)
@@ -287,7 +288,7 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 				if got := r.state(); got != before {
 					t.Errorf("store: %s", got)
 				}
-				advance(time.Second)
+				simtest.Advance(time.Second)
 				r.changesAre()
 				r.mirrors()
 				r.live()
@@ -299,19 +300,19 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 func TestL10_LostPageIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		lost := false
-		srv.onList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if opts.Continue == "" || lost {
 				return object.Page{}, nil, false
 			}
 			lost = true
-			sink(item{Key: keyOf("a/z"), UID: "u", Version: "13", Err: errors.New("cut in half"), Raw: []byte("{")})
+			sink(item{Key: object.RawKey("a/z"), UID: "u", Version: "13", Err: errors.New("cut in half"), Raw: []byte("{")})
 			return object.Page{}, io.ErrUnexpectedEOF, true
 		}
 		r := start(t, srv, plain(options{PageSize: 2}))
 		r.in(reflector.BackingOff)
-		advance(time.Second)
+		simtest.Advance(time.Second)
 		r.requests(`LIST "0" limit=2`, `LIST continue=c2 limit=2`, `LIST continue=c2 limit=2`, `WATCH "13"`)
 		r.mirrors()
 		if s := r.live(); s.Counts.Items != 3 || s.Quarantined != 0 {
@@ -324,12 +325,12 @@ func TestL12_WrongKindStoresNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		wrong := &object.WrongKindError{Want: "v1, Kind=Thing", Got: "meta.k8s.io/v1, Kind=Table"}
-		srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			switch n {
 			case 1: // the list is of another kind
 				return object.Page{}, wrong, true
 			case 2: // an item is
-				if err := sink(item{Key: keyOf("a/t"), Err: wrong}); err != nil {
+				if err := sink(item{Key: object.RawKey("a/t"), Err: wrong}); err != nil {
 					return object.Page{}, err, true
 				}
 				return object.Page{Version: "11"}, nil, true
@@ -345,7 +346,7 @@ func TestL12_WrongKindStoresNothing(t *testing.T) {
 			if r.store.Len() != 0 || s.Synced {
 				t.Error("something was stored")
 			}
-			advance(1700 * time.Millisecond)
+			simtest.Advance(1700 * time.Millisecond)
 		}
 		r.mirrors()
 		r.live()
@@ -361,23 +362,23 @@ func TestL13_TooLargeVersionIsReset(t *testing.T) {
 		}}
 	}
 	for name, refusal := range map[string]error{
-		"cause":         tooLarge(20, 10),
+		"cause":         simtest.TooLarge(20, 10),
 		"cause's text":  old("Timeout: x", metav1.StatusCause{Message: "Too large resource version"}),
 		"message":       old("Timeout: Too large resource version: 20, current: 10"),
-		"wrapped cause": fmt.Errorf("list: %w", tooLarge(20, 10)),
+		"wrapped cause": fmt.Errorf("list: %w", simtest.TooLarge(20, 10)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				r := start(t, srv, plain(options{}))
-				srv.put("a/x", "v")
-				advance(0)
-				srv.asked()
-				srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+				srv.Set("a/x", value("v"))
+				simtest.Advance(0)
+				srv.Requests()
+				srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 					return object.Page{}, refusal, opts.Version.Known()
 				}
-				srv.cut(apierrors.NewResourceExpired("gone"))
-				advance(0)
+				srv.Cut(apierrors.NewResourceExpired("gone"))
+				simtest.Advance(0)
 				r.requests(`LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "12"`)
 				r.live()
 				r.ended(reflector.TooLarge, 1)
@@ -390,16 +391,16 @@ func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		srv.put("a/x", "v")
-		advance(0)
-		srv.asked()
+		srv.Set("a/x", value("v"))
+		simtest.Advance(0)
+		srv.Requests()
 		once := true
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			defer func() { once = false }()
 			return object.Page{}, apierrors.NewTimeoutError("etcd is slow", 0), once
 		}
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(time.Second)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(time.Second)
 		r.requests(`LIST "12" NotOlderThan`, `LIST "12" NotOlderThan`, `WATCH "12"`)
 		r.ended(reflector.Unavailable, 1)
 	})
@@ -408,31 +409,31 @@ func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
 func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
-		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
-			sink(itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "m", value: "one"}))
+		srv.OnList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			sink(simtest.ItemOf(newThing("a/x", "u", "m", "one")))
 			return object.Page{Version: "m"}, nil, true
 		}
-		var last *pipe
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			last = newPipe()
+		var last *stream
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			last = newStream()
 			return last, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		last.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "b", value: "two"})})
-		advance(0)
+		last.Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "u", "b", "two"))})
+		simtest.Advance(0)
 		if got := r.state(); got != "a/x=two@b" {
 			t.Error(got)
 		}
 		if s := r.live(); s.Mark.Version != "b" || s.Counts.Stale != 0 || s.Mark.Epoch != 0 {
 			t.Errorf("%+v", s)
 		}
-		advance(2 * time.Second)
-		last.fail(io.EOF)
-		advance(0)
+		simtest.Advance(2 * time.Second)
+		last.Fail(io.EOF)
+		simtest.Advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "m"`, `WATCH "b"`)
 		// A list of another version is no rewind: the two do not compare.
-		last.fail(apierrors.NewResourceExpired("gone"))
-		advance(time.Second)
+		last.Fail(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(time.Second)
 		if s := r.live(); s.Counts.Rewinds != 0 {
 			t.Error("a rewind was guessed")
 		}
@@ -443,24 +444,24 @@ func TestL15_RelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{}))
-		before, _ := r.store.Get(keyOf("a/y"))
-		r.takeChanges()
-		if srv.decoded != 3 {
-			t.Fatalf("decoded %d", srv.decoded)
+		before, _ := r.store.Get(object.RawKey("a/y"))
+		r.changes.Take()
+		if srv.Counts().Decoded != 3 {
+			t.Fatalf("decoded %d", srv.Counts().Decoded)
 		}
-		srv.put("a/x", "v")
-		advance(0)
-		srv.cut(io.ErrUnexpectedEOF) // the next change is missed
-		advance(0)
-		srv.put("a/z", "v")
-		srv.compact()
-		r.takeChanges()
-		advance(time.Second)
+		srv.Set("a/x", value("v"))
+		simtest.Advance(0)
+		srv.Cut(io.ErrUnexpectedEOF) // the next change is missed
+		simtest.Advance(0)
+		srv.Set("a/z", value("v"))
+		srv.Compact()
+		r.changes.Take()
+		simtest.Advance(time.Second)
 		r.changesAre("Updated a/z@15")
-		if srv.decoded != 4 {
-			t.Errorf("%d items were decoded again", srv.decoded-3)
+		if srv.Counts().Decoded != 4 {
+			t.Errorf("%d items were decoded again", srv.Counts().Decoded-3)
 		}
-		if after, _ := r.store.Get(keyOf("a/y")); after != before {
+		if after, _ := r.store.Get(object.RawKey("a/y")); after != before {
 			t.Error("the object held was replaced")
 		}
 		r.mirrors()
@@ -470,22 +471,22 @@ func TestL15_RelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
 func TestL16_RelistIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/w", "a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		r := start(t, srv, plain(options{PageSize: 2}))
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(0)
-		srv.remove("a/w")
-		srv.put("b/w", "new")
-		srv.compact()
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(0)
+		srv.Delete("a/w")
+		srv.Set("b/w", value("new"))
 		before := r.state()
-		srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			if opts.Continue != "" && r.state() != before {
 				t.Errorf("half a list is visible: %s", r.state())
 			}
 			return object.Page{}, nil, false
 		}
-		r.takeChanges()
-		advance(time.Second)
+		srv.Compact()
+		r.changes.Take()
+		simtest.Advance(time.Second)
 		r.mirrors()
 		r.changesAre("Added b/w@16", "Deleted a/w@11 unknown")
 	})

@@ -10,23 +10,24 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
 func bad(key string, uid object.UID, version object.Version) item {
-	return item{Key: keyOf(key), UID: uid, Version: version, Err: errors.New("invalid character"), Raw: []byte(`{"spec": nonsense}`)}
+	return item{Key: object.RawKey(key), UID: uid, Version: version, Err: errors.New("invalid character"), Raw: []byte(`{"spec": nonsense}`)}
 }
 
 func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if n > 1 {
 				return object.Page{}, nil, false
 			}
-			sink(itemOf(srv.objects[keyOf("a/x")]))
-			sink(bad("a/y", srv.objects[keyOf("a/y")].uid, "12"))
-			sink(itemOf(srv.objects[keyOf("a/z")]))
+			sink(simtest.ItemOf(srv.Get("a/x")))
+			sink(bad("a/y", srv.Get("a/y").UID, "12"))
+			sink(simtest.ItemOf(srv.Get("a/z")))
 			return object.Page{Version: "13"}, nil, true
 		}
 		r := start(t, srv, plain(options{}))
@@ -35,15 +36,15 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 		}
 		s := r.live()
 		q := r.Quarantine()
-		if s.Quarantined != 1 || len(q) != 1 || q[0].Key != keyOf("a/y") || q[0].Version != "12" || q[0].Count != 1 ||
+		if s.Quarantined != 1 || len(q) != 1 || q[0].Key != object.RawKey("a/y") || q[0].Version != "12" || q[0].Count != 1 ||
 			q[0].Size != 18 || string(q[0].Raw) != `{"spec": nonsense}` || q[0].Cause.Error() != "invalid character" {
 			t.Errorf("%d: %+v", s.Quarantined, q)
 		}
 
 		// A bad version of another object leaves its last good state, and the version moves on.
-		srv.stream().send(event{Kind: object.Updated, Item: bad("a/z", srv.objects[keyOf("a/z")].uid, "14")})
-		advance(0)
-		srv.set(func() { srv.version = 14 })
+		srv.Stream().Send(event{Kind: object.Updated, Item: bad("a/z", srv.Get("a/z").UID, "14")})
+		simtest.Advance(0)
+		srv.SetVersion(14)
 		if s := r.live(); s.Quarantined != 2 || s.Mark.Version != "14" {
 			t.Errorf("%d in quarantine at %v", s.Quarantined, s.Mark)
 		}
@@ -55,13 +56,13 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 		}
 
 		// Good versions end it, by event and by list.
-		srv.put("a/y", "good")
-		advance(0)
-		if q := r.Quarantine(); len(q) != 1 || q[0].Key != keyOf("a/z") {
+		srv.Set("a/y", value("good"))
+		simtest.Advance(0)
+		if q := r.Quarantine(); len(q) != 1 || q[0].Key != object.RawKey("a/z") {
 			t.Errorf("%+v", q)
 		}
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		if s := r.live(); s.Quarantined != 0 {
 			t.Errorf("%d in quarantine", s.Quarantined)
 		}
@@ -73,18 +74,18 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		uid := srv.objects[keyOf("a/y")].uid
+		uid := srv.Get("a/y").UID
 		relist := func(items ...item) {
-			srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.OnList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 				for _, it := range items {
 					sink(it)
 				}
-				return object.Page{Version: srv.now()}, nil, true
+				return object.Page{Version: srv.Version()}, nil, true
 			}
-			srv.cut(apierrors.NewResourceExpired("gone"))
-			advance(time.Minute)
+			srv.Cut(apierrors.NewResourceExpired("gone"))
+			simtest.Advance(time.Minute)
 		}
-		x := itemOf(srv.objects[keyOf("a/x")])
+		x := simtest.ItemOf(srv.Get("a/x"))
 		relist(x, bad("a/y", uid, "12"))
 		if got := r.state(); got != "a/x=first@11 a/y=first@12" {
 			t.Error(got)
@@ -97,15 +98,15 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		// A deletion takes effect even if its last state cannot be read.
-		srv.set(func() { srv.version = 13 })
-		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/y", uid, "13")})
-		advance(0)
+		srv.SetVersion(13)
+		srv.Stream().Send(event{Kind: object.Deleted, Item: bad("a/y", uid, "13")})
+		simtest.Advance(0)
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)
 		}
 		// But not by an event from before the version held.
-		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/x", x.UID, "10")})
-		advance(0)
+		srv.Stream().Send(event{Kind: object.Deleted, Item: bad("a/x", x.UID, "10")})
+		simtest.Advance(0)
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)
 		}
@@ -118,7 +119,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 func TestL11_QuarantineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
-		srv.onList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			for i := range 3000 {
 				sink(item{Key: object.Key{Name: fmt.Sprint(i)}, UID: "u", Version: "5", Err: errors.New("bad"), Raw: make([]byte, 10_000)})
 			}
@@ -138,12 +139,12 @@ func TestL11_QuarantineIsBounded(t *testing.T) {
 		if len(q) != 1000 || raw > 1<<20 || raw == 0 {
 			t.Errorf("%d kept with %d bytes", len(q), raw)
 		}
-		s := r.srv.stream()
+		s := r.srv.Stream()
 		for i := range 5 {
-			s.send(event{Kind: object.Updated, Item: item{Key: object.Key{Name: "7"}, UID: "u",
+			s.Send(event{Kind: object.Updated, Item: item{Key: object.Key{Name: "7"}, UID: "u",
 				Version: object.Version(fmt.Sprint(20 + i)), Err: errors.New("bad")}})
 		}
-		advance(0)
+		simtest.Advance(0)
 		for _, e := range r.Quarantine() {
 			if e.Key.Name == "7" && (e.Count != 6 || e.Version != "24") {
 				t.Errorf("%+v", e)
@@ -154,28 +155,28 @@ func TestL11_QuarantineIsBounded(t *testing.T) {
 
 func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := newServer("a/x", "a/y", "a/z")
+		srv := newServer("a/x")
+		srv.Set("a/y", value("bad"))
+		srv.Set("a/z", value("first"))
 		calls := map[string]int{}
 		opts := plain(options{Transform: func(o *thing) (*thing, error) {
-			calls[o.key.Name+string(o.version)]++
+			calls[o.Name+o.ResourceVersion]++
 			switch {
-			case o.value == "bad":
+			case o.Status.Message == "bad":
 				return nil, errors.New("cannot be transformed")
-			case o.value == "panic":
+			case o.Status.Message == "panic":
 				panic("thrown")
 			}
-			c := *o
-			c.value += "+"
-			return &c, nil
+			o.Status.Message += "+"
+			return o, nil
 		}})
-		srv.objects[keyOf("a/y")].value = "bad"
 		r := start(t, srv, opts)
 		if got := r.state(); got != "a/x=first+@11 a/z=first+@13" {
 			t.Error(got)
 		}
-		srv.put("a/x", "panic") // 14
-		srv.put("a/z", "v")     // 15
-		advance(0)
+		srv.Set("a/x", value("panic")) // 14
+		srv.Set("a/z", value("v"))     // 15
+		simtest.Advance(0)
 		if got := r.state(); got != "a/x=first+@11 a/z=v+@15" {
 			t.Error(got)
 		}
@@ -183,13 +184,13 @@ func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		// Of a deletion too; if that fails the object is gone all the same.
-		srv.remove("a/z")
-		srv.remove("a/x")
-		advance(0)
+		srv.Delete("a/z")
+		srv.Delete("a/x")
+		simtest.Advance(0)
 		r.changesAre("Added a/x@11", "Added a/z@13", "Updated a/z@15", "Deleted a/z@16", "Deleted a/x@11 unknown")
 		// What is held is not transformed again.
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		for what, n := range calls {
 			if n != 1 && what != "y12" { // which is not held
 				t.Errorf("%s was transformed %d times", what, n)

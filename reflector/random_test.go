@@ -6,14 +6,15 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -25,17 +26,17 @@ import (
 func TestMirrorSurvivesRandomFaults(t *testing.T) {
 	for seed := range soak.Rounds(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { survive(t, uint64(seed)) })
+			simtest.Each(t, func(t *testing.T, via simtest.Via) { survive(t, uint64(seed), via) })
 		})
 	}
 }
 
-func survive(t *testing.T, seed uint64) {
+func survive(t *testing.T, seed uint64, via simtest.Via) {
 	rnd := &lockedRand{rand: rand.New(rand.NewPCG(seed, 1))}
 	srv := newServer("a/a", "a/b", "a/c", "b/d", "b/e")
-	srv.canStream = rnd.n(2) == 0
+	srv.Streams = rnd.n(2) == 0
 	if rnd.n(2) == 0 {
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 	}
 	var mu sync.Mutex
 	trouble := 10 // of a hundred requests so many fail
@@ -44,48 +45,50 @@ func survive(t *testing.T, seed uint64) {
 		defer mu.Unlock()
 		return rnd.n(100) < trouble
 	}
-	srv.onList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+	srv.OnList = func(_ int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 		if !fails() {
 			return object.Page{}, nil, false
 		}
-		sink(itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "1"}))
+		sink(simtest.ItemOf(newThing("a/half", "h", "1", "")))
 		return object.Page{Version: "1"}, failures[rnd.n(len(failures))], true
 	}
-	srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+	srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 		switch {
 		case !fails():
 			return nil, nil, false
 		case rnd.n(3) == 0:
-			return newPipe().fail(io.EOF), nil, true // 200 and nothing in it
+			return newStream().Fail(io.EOF), nil, true // 200 and nothing in it
 		case opts.InitialEvents && rnd.n(2) == 0:
-			return newPipe(event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "1"})}), nil, true
+			return newStream(event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/half", "h", "1", ""))}), nil, true
 		}
 		return nil, failures[rnd.n(len(failures))], true
 	}
-	r := start(t, srv, options{Rand: rnd.float, PageSize: 2})
+	r := start(t, srv, options{Rand: rnd.float, PageSize: 2}, via)
 	keys := []string{"a/a", "a/b", "a/c", "b/d", "b/e", "b/f"}
 	for range 120 {
 		disturb(srv, rnd, keys[rnd.n(len(keys))])
-		advance(time.Duration(rnd.n(2000)) * time.Millisecond)
+		simtest.Advance(time.Duration(rnd.n(2000)) * time.Millisecond)
 		if s := r.Status(); s.Synced && rnd.n(60) == 0 {
 			// A new history that passed the old one unseen could not be detected.
-			srv.set(func() { srv.version += 100 })
-			srv.put("a/a", "far")
-			advance(10 * time.Minute)
-			srv.restore(5+rnd.n(3), "a/a", "b/e")
-			advance(10 * time.Minute)
+			v, _ := strconv.Atoi(string(srv.Version()))
+			srv.SetVersion(v + 100)
+			srv.Set("a/a", value("far"))
+			simtest.Advance(10 * time.Minute)
+			restore(srv, 5+rnd.n(3), "a/a", "b/e")
+			simtest.Advance(10 * time.Minute)
 		}
 	}
 	mu.Lock()
 	trouble = 0
 	mu.Unlock()
-	advance(10 * time.Minute)
-	srv.put("a/a", "last")
-	advance(time.Minute)
+	simtest.Advance(10 * time.Minute)
+	srv.Cut(io.EOF) // or the last watch may become silent in the minute that follows
+	srv.Set("a/a", value("last"))
+	simtest.Advance(time.Minute)
 	r.mirrors()
 	s := r.live()
-	if v := string(s.Mark.Version); v != fmt.Sprint(srv.version) {
-		t.Errorf("at version %s, the server at %d", v, srv.version)
+	if v := srv.Version(); s.Mark.Version != v {
+		t.Errorf("at version %s, the server at %s", s.Mark.Version, v)
 	}
 	if s.Mark.Epoch != object.Epoch(s.Counts.Rewinds) {
 		t.Errorf("epoch %d after %d rewinds", s.Mark.Epoch, s.Counts.Rewinds)
@@ -95,34 +98,25 @@ func survive(t *testing.T, seed uint64) {
 
 // disturb does one random thing to the server.
 func disturb(srv *server, rnd *lockedRand, key string) {
-	srv.mu.Lock()
-	there := srv.objects[keyOf(key)] != nil
-	var p *pipe
-	if n := len(srv.streams); n > 0 {
-		p = srv.streams[n-1]
-	}
-	old := append([]change(nil), srv.history...)
-	srv.mu.Unlock()
+	there, p, old := srv.Get(key) != nil, srv.Stream(), srv.History()
 	switch n := rnd.n(100); {
 	case n < 50:
-		srv.put(key, fmt.Sprint(n))
+		srv.Set(key, value(fmt.Sprint(n)))
 	case n < 65 && there:
-		srv.remove(key)
+		srv.Delete(key)
 	case n < 70:
-		srv.cut(failures[rnd.n(len(failures))])
+		srv.Cut(failures[rnd.n(len(failures))])
 	case n < 75:
-		srv.cut(io.EOF)
+		srv.Cut(io.EOF)
 	case n < 80:
-		srv.compact()
+		srv.Compact()
 	case n < 82:
-		srv.compact()
-		srv.cut(apierrors.NewResourceExpired("gone"))
+		srv.Compact()
+		srv.Cut(apierrors.NewResourceExpired("gone"))
 	case n < 92 && p != nil && len(old) > 0: // repeats an earlier event
-		p.send(old[rnd.n(len(old))].event)
+		p.Send(old[rnd.n(len(old))])
 	case p != nil:
-		srv.mu.Lock()
-		p.send(bookmark(srv.now()), event{})
-		srv.mu.Unlock()
+		p.Send(bookmark(srv.Version()), event{})
 	}
 }
 
@@ -138,7 +132,7 @@ var failures = []error{
 	status(http.StatusForbidden, metav1.StatusReasonForbidden),
 	status(http.StatusNotFound, metav1.StatusReasonNotFound),
 	object.ErrIdle,
-	tooLarge(9, 8),
+	simtest.TooLarge(9, 8),
 }
 
 // neverBack checks that no change but those of a new epoch leads to an older version.
@@ -146,8 +140,8 @@ func (r *fixture) neverBack() {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.back) > 0 {
-		r.t.Errorf("%d objects went back: %v", len(r.back), r.back)
+	if back := r.back.Take(); len(back) > 0 {
+		r.t.Errorf("%d objects went back: %v", len(back), back)
 	}
 	for _, err := range r.errs {
 		if e := (*reflector.Error)(nil); !errors.As(err, &e) || e.Reason == "" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -13,8 +14,8 @@ import (
 func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
-		p := newPipe()
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
+		p := newStream()
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
 		r := prepare(t, srv, plain(options{}))
 		ctx, cancel := context.WithCancel(t.Context())
 		step := func() {
@@ -34,12 +35,12 @@ func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 		step() // lists: a/x u11 at 11, a/y at 12
 		step() // opens the watch
 		apply()
-		gone := event{Kind: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13"})}
-		p.send(gone, event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u14", version: "14"})})
+		gone := event{Kind: object.Deleted, Item: simtest.ItemOf(newThing("a/x", "u11", "13", ""))}
+		p.Send(gone, event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/x", "u14", "14", ""))})
 		step()
 		apply()
 		r.changesAre("Added a/x@11", "Added a/y@12", "Deleted a/x@13", "Added a/x@14")
-		p.send(gone, event{Kind: object.Deleted, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u14", version: "15"})}, gone)
+		p.Send(gone, event{Kind: object.Deleted, Item: simtest.ItemOf(newThing("a/x", "u14", "15", ""))}, gone)
 		step()
 		apply()
 		r.changesAre("Deleted a/x@15")

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -38,7 +39,7 @@ func stopped(t *testing.T, r *fixture) {
 func TestStepsAreOnePageOneBatchOneRequestOneWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
-		srv.ignoreLimitFor = "none"
+		srv.Unlimited = "none"
 		r := prepare(t, srv, plain(options{PageSize: 2}))
 		step := func(state reflector.State, page int, requests ...string) {
 			t.Helper()
@@ -55,19 +56,19 @@ func TestStepsAreOnePageOneBatchOneRequestOneWait(t *testing.T) {
 		step(reflector.Listing, 2, `LIST "0" limit=2`)
 		step(reflector.Watching, 0, `LIST continue=c2 limit=2`)
 		step(reflector.Watching, 0, `WATCH "13"`)
-		srv.put("a/x", "v")
-		srv.put("a/y", "v")
+		srv.Set("a/x", value("v"))
+		srv.Set("a/y", value("v"))
 		step(reflector.Watching, 0)
 		if s := r.live(); s.Mark.Version != "15" || s.Counts.Events != 2 || s.Counts.Watches != 1 {
 			t.Errorf("%+v", s)
 		}
-		p := srv.stream()
-		srv.cut(io.ErrUnexpectedEOF)
+		p := srv.Stream()
+		srv.Cut(io.ErrUnexpectedEOF)
 		step(reflector.BackingOff, 0)
 		step(reflector.Watching, 0)
 		step(reflector.Watching, 0, `WATCH "15"`)
 		stopped(t, r)
-		if !p.isClosed() || !srv.stream().isClosed() {
+		if !p.Closed() || !srv.Stream().Closed() {
 			t.Error("a stream is still open")
 		}
 		if err := r.Step(t.Context()); err != reflector.ErrStopped {
@@ -83,18 +84,18 @@ func TestRunEndsAtAnyMoment(t *testing.T) {
 	for name, at := range map[string]func(*server){
 		"while watching": func(*server) {},
 		"while listing": func(s *server) {
-			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			s.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 				<-time.After(time.Hour)
 				return object.Page{}, errors.New("too late"), true
 			}
 		},
 		"while backing off": func(s *server) {
-			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			s.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 				return object.Page{}, refused(), true
 			}
 		},
 		"while streaming": func(s *server) {
-			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return newPipe(), nil, true }
+			s.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return newStream(), nil, true }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestRunEndsWhenTheFIFOIsClosed(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		r.fifo.Close()
-		srv.put("a/x", "v")
+		srv.Set("a/x", value("v"))
 		synctest.Wait()
 		if s := r.in(reflector.Stopped); !errors.Is(s.Cause, delta.ErrClosed) || r.runErr != nil {
 			t.Errorf("%v, %v", s, r.runErr)
@@ -148,13 +149,13 @@ func TestPanicOfASourceComesOutOfRun(t *testing.T) {
 	thrown := errors.New("a bug in the source")
 	for name, at := range map[string]func(*server){
 		"List": func(s *server) {
-			s.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) { panic(thrown) }
+			s.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) { panic(thrown) }
 		},
 		"Watch": func(s *server) {
-			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { panic(thrown) }
+			s.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { panic(thrown) }
 		},
 		"Next": func(s *server) {
-			s.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			s.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 				return reflector.StreamFuncs[*thing]{NextFunc: func() ([]event, error) { panic(thrown) }}, nil, true
 			}
 		},
@@ -166,7 +167,7 @@ func TestPanicOfASourceComesOutOfRun(t *testing.T) {
 				r := prepare(t, srv, plain(options{Budget: reflector.NewBudget(1)}))
 				err := r.Run(t.Context())
 				p := (*object.PanicError)(nil)
-				if !errors.As(err, &p) || p.Value != thrown || !bytes.Contains(p.Stack, []byte("server_test.go")) && name != "Next" {
+				if !errors.As(err, &p) || p.Value != thrown || !bytes.Contains(p.Stack, []byte("run_test.go")) {
 					t.Errorf("%v", err)
 				}
 				if s := r.in(reflector.Stopped); s.Cause != p {
@@ -181,34 +182,34 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		srv.asked()
+		srv.Requests()
 		cause := errors.New("an object should be held and is not")
 		r.Relist(cause)
-		advance(0)
+		simtest.Advance(0)
 		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
 		r.ended(reflector.Asked, 1)
-		if _, _, n := srv.made(); n != 4 || !errors.Is(r.lastErr(), cause) {
+		if n := srv.Counts().Decoded; n != 4 || !errors.Is(r.lastErr(), cause) {
 			t.Errorf("%d decoded, %v", n, r.lastErr())
 		}
 		r.live()
 		// Whoever asks all the time does not get it all the time.
 		for range 100 {
 			r.Relist(cause)
-			advance(100 * time.Millisecond)
+			simtest.Advance(100 * time.Millisecond)
 		}
-		if n, _, _ := srv.made(); n > 8 {
+		if n := srv.Counts().Lists; n > 8 {
 			t.Errorf("%d lists in 10 seconds", n)
 		}
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		r.live()
 		r.mirrors()
 		// One that is asked for while waiting follows the wait.
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(0)
-		srv.asked()
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(0)
+		srv.Requests()
 		r.in(reflector.BackingOff)
 		r.Relist(cause)
-		advance(2 * time.Minute)
+		simtest.Advance(2 * time.Minute)
 		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
 	})
 }
@@ -217,24 +218,24 @@ func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		fails := true
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, io.ErrUnexpectedEOF, fails
 		}
 		r := start(t, srv, plain(options{Backoff: reflector.Backoff{Min: time.Hour}}))
 		r.in(reflector.BackingOff)
 		r.requests(`LIST "0" limit=500`)
 		r.Wake()
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		r.in(reflector.BackingOff) // one call, one wait
 		r.requests(`LIST "0" limit=500`)
-		srv.set(func() { fails = false })
+		srv.Do(func() { fails = false })
 		r.Wake()
-		advance(0)
+		simtest.Advance(0)
 		r.live()
 		r.mirrors()
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`)
 		r.Wake() // nothing to wake
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		r.requests()
 	})
 }
@@ -298,8 +299,8 @@ func TestSeveralScopesFeedOneFIFO(t *testing.T) {
 			t.Errorf("%d objects", s.Len())
 		}
 		// A relist of one leaves the other alone.
-		servers["b"].remove("b/x")
-		servers["b"].cut(apierrors.NewResourceExpired("gone"))
+		servers["b"].Delete("b/x")
+		servers["b"].Cut(apierrors.NewResourceExpired("gone"))
 		for range 4 {
 			rs[1].Step(t.Context())
 		}
@@ -322,7 +323,7 @@ func TestSlowStepsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		srv := newServer("a/x")
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			<-time.After(11 * time.Second)
 			return object.Page{}, nil, false
 		}
@@ -342,21 +343,21 @@ func TestSlowStepsAreLogged(t *testing.T) {
 		}
 		log.Reset()
 		sink.then = func() { <-time.After(80 * time.Millisecond) }
-		srv.put("a/x", "v")
+		srv.Set("a/x", value("v"))
 		r.Step(t.Context())
 		if log.Len() > 0 {
 			t.Errorf("log: %s", log.String())
 		}
 		sink.then = func() { <-time.After(120 * time.Millisecond) }
 		for range 6 {
-			srv.put("a/x", "v")
+			srv.Set("a/x", value("v"))
 		}
 		r.Step(t.Context())
 		if got := log.String(); !strings.Contains(got, "slow batch") || !strings.Contains(got, "events=6") {
 			t.Errorf("log: %s", got)
 		}
 		log.Reset()
-		srv.cut(io.ErrUnexpectedEOF)
+		srv.Cut(io.ErrUnexpectedEOF)
 		r.Step(t.Context())
 		if got := log.String(); !strings.Contains(got, "request failed") || !strings.Contains(got, "reason=network") {
 			t.Errorf("log: %s", got)

@@ -2,21 +2,21 @@ package reflector_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// recorder is a sink that records what it is given, a line for each change and mark.
+// recorder is a sink that records a line for each change and mark.
 type recorder struct {
-	lines []string
-	err   error  // what Apply returns
-	then  func() // at the end of each Apply
+	simtest.Recorder
+	err  error  // what Apply returns
+	then func() // at the end of each Apply
 }
 
 var (
@@ -29,15 +29,15 @@ func (r *recorder) Apply(b *object.Batch[*thing]) error {
 	for _, c := range b.Changes {
 		switch {
 		case c.List != nil:
-			r.lines = append(r.lines, fmt.Sprintf("list of %d@%s", len(c.List.Items), c.List.Version))
+			r.Add("list of %d@%s", len(c.List.Items), c.List.Version)
 		case c.Unknown:
-			r.lines = append(r.lines, fmt.Sprintf("%s? %s", c.Kind, c.Key))
+			r.Add("%s? %s", c.Kind, c.Key)
 		default:
-			r.lines = append(r.lines, fmt.Sprintf("%s %s@%s", c.Kind, c.Key, c.Version))
+			r.Add("%s %s@%s", c.Kind, c.Key, c.Version)
 		}
 	}
 	for _, m := range b.Marks {
-		r.lines = append(r.lines, fmt.Sprintf("up to %s", m.Version))
+		r.Add("up to %s", m.Version)
 	}
 	if r.then != nil {
 		r.then()
@@ -56,8 +56,7 @@ func (r *recorder) step(t *testing.T, refl *reflector.Reflector[*thing], n int) 
 			t.Fatal(err)
 		}
 	}
-	defer func() { r.lines = nil }()
-	return r.lines
+	return r.Take()
 }
 
 func TestASinkGetsWhatArrivedTogetherAsOneBatch(t *testing.T) {
@@ -70,21 +69,21 @@ func TestASinkGetsWhatArrivedTogetherAsOneBatch(t *testing.T) {
 		if got := sink.step(t, r, 3); !slices.Equal(got, []string{"list of 2@12", "up to 12"}) {
 			t.Errorf("a list: %q", got)
 		}
-		srv.put("a/z", "v")
-		srv.remove("a/y")
-		srv.put("a/x", "w")
+		srv.Set("a/z", value("v"))
+		srv.Delete("a/y")
+		srv.Set("a/x", value("w"))
 		if got := sink.step(t, r, 1); !slices.Equal(got, []string{"Added a/z@13", "Deleted a/y@14", "Updated a/x@15", "up to 15"}) {
 			t.Errorf("a read: %q", got)
 		}
 		sink.then = func() { r.Relist(errors.New("the consumer lost something")) }
-		srv.put("a/z", "w")
+		srv.Set("a/z", value("w"))
 		sink.step(t, r, 1)
 		sink.then = nil
 		if got := sink.step(t, r, 2); !slices.Equal(got, []string{"list of 2@16", "up to 16"}) {
 			t.Errorf("asked for a list: %q", got)
 		}
 		sink.err = delta.ErrClosed
-		srv.put("a/z", "x")
+		srv.Set("a/z", value("x"))
 		_ = r.Step(t.Context()) // opens a watch
 		if err := r.Step(t.Context()); err != delta.ErrClosed || r.Status().State != reflector.Stopped {
 			t.Errorf("a closed sink: %v, %v", err, r.Status())

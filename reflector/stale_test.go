@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -33,23 +34,23 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 				synctest.Test(t, func(t *testing.T) {
 					srv := newServer("a/x") // 11
 					r := start(t, srv, plain(options{}))
-					x := *srv.objects[keyOf("a/x")]
+					x := *srv.Get("a/x")
 					if !c.held {
-						srv.remove("a/x") // 12
+						srv.Delete("a/x") // 12
 					}
-					srv.stream().send(bookmark("20"))
-					advance(0)
-					r.takeChanges()
-					if x.version = v; !c.same {
-						x.uid = "another"
+					srv.Stream().Send(bookmark("20"))
+					simtest.Advance(0)
+					r.changes.Take()
+					if x.ResourceVersion = string(v); !c.same {
+						x.UID = "another"
 					}
-					srv.stream().send(event{Kind: c.kind, Item: itemOf(&x)})
-					advance(0)
+					srv.Stream().Send(event{Kind: c.kind, Item: simtest.ItemOf(&x)})
+					simtest.Advance(0)
 					applies := false
 					for _, a := range c.applies {
 						applies = applies || a == v
 					}
-					if got := r.takeChanges(); len(got) > 0 != applies {
+					if got := r.changes.Take(); len(got) > 0 != applies {
 						t.Errorf("changes %q, want some: %v", got, applies)
 					}
 					if stale := r.live().Counts.Stale > 0; stale && applies {
@@ -66,15 +67,15 @@ func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x") // 11
 		r := start(t, srv, plain(options{}))
-		x := srv.objects[keyOf("a/x")]
-		srv.stream().send(event{Kind: object.Updated, Item: bad("a/x", x.uid, "12")}, bookmark("20"),
-			event{Kind: object.Deleted, Item: bad("a/x", x.uid, "10")})
-		advance(0)
+		x := srv.Get("a/x")
+		srv.Stream().Send(event{Kind: object.Updated, Item: bad("a/x", x.UID, "12")}, bookmark("20"),
+			event{Kind: object.Deleted, Item: bad("a/x", x.UID, "10")})
+		simtest.Advance(0)
 		if q := r.Quarantine(); len(q) != 1 {
 			t.Errorf("%+v", q)
 		}
-		srv.stream().send(event{Kind: object.Deleted, Item: bad("a/x", x.uid, "15")})
-		advance(0)
+		srv.Stream().Send(event{Kind: object.Deleted, Item: bad("a/x", x.UID, "15")})
+		simtest.Advance(0)
 		if q := r.Quarantine(); len(q) != 0 || r.store.Len() != 0 {
 			t.Errorf("%+v, %s", q, r.state())
 		}

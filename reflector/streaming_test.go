@@ -11,37 +11,38 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
 func newStreamer(keys ...string) *server {
 	s := newServer(keys...)
-	s.canStream = true
+	s.Streams = true
 	return s
 }
 
 func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
-		p := newPipe()
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
+		p := newStream()
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, true }
 		r := start(t, srv, options{})
 		r.requests(`STREAM "" NotOlderThan`)
-		x := srv.objects[keyOf("a/x")]
-		p.send(event{Kind: object.Added, Item: itemOf(x)}, bookmark("12"))
-		advance(0)
+		x := srv.Get("a/x")
+		p.Send(event{Kind: object.Added, Item: simtest.ItemOf(x)}, bookmark("12"))
+		simtest.Advance(0)
 		s := r.in(reflector.Streaming)
 		if s.Synced || r.store.Len() != 0 || s.Counts.Bookmarks != 1 {
 			t.Errorf("a plain bookmark ended it: %+v", s)
 		}
 		// The end, with an event behind it in the same read.
-		y := srv.objects[keyOf("a/y")]
-		z := &thing{key: keyOf("a/z"), uid: "z", version: "13", value: "later"}
-		p.send(event{Kind: object.Added, Item: itemOf(y)},
+		y := srv.Get("a/y")
+		z := newThing("a/z", "z", "13", "later")
+		p.Send(event{Kind: object.Added, Item: simtest.ItemOf(y)},
 			event{Bookmark: true, Item: item{Version: "12"}, InitialEnd: true},
-			event{Kind: object.Added, Item: itemOf(z)})
-		advance(0)
+			event{Kind: object.Added, Item: simtest.ItemOf(z)})
+		simtest.Advance(0)
 		s = r.live()
 		if got := r.state(); got != "a/x=first@11 a/y=first@12 a/z=later@13" {
 			t.Error(got)
@@ -57,10 +58,10 @@ func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer()
 		mk := func(key string, uid object.UID, version object.Version, value string) item {
-			return itemOf(&thing{key: keyOf(key), uid: uid, version: version, value: value})
+			return simtest.ItemOf(newThing(key, uid, version, value))
 		}
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return newPipe(
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return newStream(
 				event{Kind: object.Added, Item: mk("a/v", "v", "9", "one")},
 				event{Kind: object.Added, Item: mk("a/w", "w", "8", "one")},
 				event{Kind: object.Added, Item: mk("a/x", "x", "7", "one")},
@@ -92,21 +93,21 @@ func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		r := start(t, srv, options{})
 		r.requests(`STREAM "" NotOlderThan`)
-		srv.put("a/y", "v") // 13
-		advance(0)
-		p := newPipe(
-			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/y"), uid: "u", version: "40"})},
-			event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "20"})},
+		srv.Set("a/y", value("v")) // 13
+		simtest.Advance(0)
+		p := newStream(
+			event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/y", "u", "40", ""))},
+			event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/x", "u", "20", ""))},
 			bookmark("41"),
 		)
-		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 2 }
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 2 }
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		if s := r.in(reflector.Streaming); s.Mark.Version != "13" {
 			t.Errorf("the version moved to %s", s.Mark.Version)
 		}
-		p.fail(io.ErrUnexpectedEOF)
-		advance(time.Second)
+		p.Fail(io.ErrUnexpectedEOF)
+		simtest.Advance(time.Second)
 		r.requests(`STREAM "13" NotOlderThan`, `STREAM "13" NotOlderThan`)
 		r.mirrors()
 	})
@@ -118,17 +119,17 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newStreamer("a/x", "a/y")
-				p := newPipe(event{Kind: object.Added, Item: itemOf(&thing{key: keyOf("a/half"), uid: "h", version: "99"})})
+				p := newStream(event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/half", "h", "99", ""))})
 				if end == nil {
-					p.send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
+					p.Send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 				}
-				p.fail(end)
-				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
+				p.Fail(end)
+				srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
 				r := start(t, srv, options{})
-				advance(time.Second)
+				simtest.Advance(time.Second)
 				r.changesAre("Added a/x@11", "Added a/y@12")
 				r.live()
-				if !p.isClosed() {
+				if !p.Closed() {
 					t.Error("the broken stream was not closed")
 				}
 			})
@@ -139,12 +140,12 @@ func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
 func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			half := event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])}
-			return newPipe(half).fail(io.ErrUnexpectedEOF), nil, opts.InitialEvents
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			half := event{Kind: object.Added, Item: simtest.ItemOf(srv.Get("a/x"))}
+			return newStream(half).Fail(io.ErrUnexpectedEOF), nil, opts.InitialEvents
 		}
 		r := start(t, srv, options{})
-		advance(10 * time.Second)
+		simtest.Advance(10 * time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
 		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
 			t.Errorf("%+v", s.Streaming)
@@ -156,34 +157,34 @@ func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
 func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
-		p := newPipe()
-		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
+		p := newStream()
+		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) { return p, nil, n == 1 }
 		r := start(t, srv, options{InitialSilence: 10 * time.Second})
 		// The deadline counts from the last initial event, so three of these are fine.
 		for range 3 {
-			advance(9 * time.Second)
-			p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf("a/x")])})
-			advance(0)
+			simtest.Advance(9 * time.Second)
+			p.Send(event{Kind: object.Added, Item: simtest.ItemOf(srv.Get("a/x"))})
+			simtest.Advance(0)
 			r.in(reflector.Streaming)
 		}
 		// Events of a busy resource do not prolong it.
-		advance(5 * time.Second)
-		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u", version: "50"})})
-		advance(4 * time.Second)
+		simtest.Advance(5 * time.Second)
+		p.Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "u", "50", ""))})
+		simtest.Advance(4 * time.Second)
 		r.in(reflector.Streaming)
-		advance(time.Second)
+		simtest.Advance(time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "12"`)
 		s := r.live()
 		if s.Streaming.InUse || !strings.Contains(s.Streaming.WhyNot, "bookmark") || !strings.Contains(s.Streaming.WhyNot, "10s") {
 			t.Errorf("%+v", s.Streaming)
 		}
 		r.ended(reflector.NoBookmark, 1)
-		if !errors.Is(r.lastErr(), reflector.ErrNoBookmark) || !p.isClosed() {
+		if !errors.Is(r.lastErr(), reflector.ErrNoBookmark) || !p.Closed() {
 			t.Errorf("%v", r.lastErr())
 		}
 		r.mirrors()
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		r.requests(`LIST "12" NotOlderThan`, `WATCH "12"`) // no streaming list again
 	})
 }
@@ -196,7 +197,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
-				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+				srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, refusal, opts.InitialEvents
 				}
 				r := start(t, srv, options{})
@@ -205,8 +206,8 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				r.mirrors()
-				srv.cut(apierrors.NewResourceExpired("gone"))
-				advance(0)
+				srv.Cut(apierrors.NewResourceExpired("gone"))
+				simtest.Advance(0)
 				r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
 			})
 		})
@@ -218,14 +219,14 @@ func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		refuses := true
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, apierrors.NewBadRequest("sendInitialEvents is forbidden"), opts.InitialEvents && refuses
 		}
 		r := start(t, srv, options{MinWatchTimeout: 24 * time.Hour})
 		expire := func(after time.Duration) {
-			advance(after)
-			srv.cut(apierrors.NewResourceExpired("gone"))
-			advance(time.Minute) // it backs off if the list before did not help
+			simtest.Advance(after)
+			srv.Cut(apierrors.NewResourceExpired("gone"))
+			simtest.Advance(time.Minute) // it backs off if the list before did not help
 		}
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
 		expire(50 * time.Minute)
@@ -255,10 +256,8 @@ func TestStreamingOnNeverFallsBack(t *testing.T) {
 		if !s.Streaming.InUse || !apierrors.IsBadRequest(s.Cause) {
 			t.Errorf("%+v", s)
 		}
-		srv.mu.Lock()
-		srv.canStream = true
-		srv.mu.Unlock()
-		advance(time.Second)
+		srv.Do(func() { srv.Streams = true })
+		simtest.Advance(time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`)
 		r.mirrors()
 		r.live()
@@ -269,14 +268,14 @@ func TestL03_StreamingListFallsBackToTheMostRecentState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		r := start(t, srv, options{})
-		srv.put("a/x", "v")
-		advance(0)
-		srv.onWatch = func(n int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return nil, tooLarge(12, 11), opts.Version.Known() && opts.InitialEvents
+		srv.Set("a/x", value("v"))
+		simtest.Advance(0)
+		srv.OnWatch = func(n int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return nil, simtest.TooLarge(12, 11), opts.Version.Known() && opts.InitialEvents
 		}
-		srv.asked()
-		srv.cut(apierrors.NewResourceExpired("gone"))
-		advance(0)
+		srv.Requests()
+		srv.Cut(apierrors.NewResourceExpired("gone"))
+		simtest.Advance(0)
 		r.requests(`STREAM "12" NotOlderThan`, `STREAM "" NotOlderThan`)
 		r.mirrors()
 		if s := r.live(); !s.Streaming.InUse || s.Counts.Waits != 0 {
@@ -289,15 +288,15 @@ func TestL15_StreamingRelistDecodesOnlyWhatIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x", "a/y")
 		r := start(t, srv, options{})
-		before, _ := r.store.Get(keyOf("a/x"))
-		r.takeChanges()
-		srv.cut(io.ErrUnexpectedEOF)
-		srv.put("a/y", "v")
-		srv.compact()
-		advance(time.Second)
+		before, _ := r.store.Get(object.RawKey("a/x"))
+		r.changes.Take()
+		srv.Cut(io.ErrUnexpectedEOF)
+		srv.Set("a/y", value("v"))
+		srv.Compact()
+		simtest.Advance(time.Second)
 		r.mirrors()
 		r.changesAre("Updated a/y@13")
-		if after, _ := r.store.Get(keyOf("a/x")); after != before {
+		if after, _ := r.store.Get(object.RawKey("a/x")); after != before {
 			t.Error("the object held was replaced")
 		}
 		if s := r.live(); s.Counts.Streamed != 2 {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,27 +18,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// restore makes the server what it was at a version, as from a backup, with other
-// contents of the same versions.
-func (s *server) restore(version int, keys ...string) {
-	s.cut(io.ErrUnexpectedEOF)
-	var old map[object.Key]*thing
-	s.set(func() {
-		old = s.objects
-		s.version = version
-		s.objects = map[object.Key]*thing{}
-	})
+// restore makes the server what it was at a version, as from a backup, with other contents
+// of the same versions.
+func restore(srv *server, version int, keys ...string) {
+	var objs []*thing
 	for _, k := range keys {
-		o := s.put(k, "restored")
-		if was := old[o.key]; was != nil {
-			o.uid = was.uid
+		version++
+		v := object.Version(strconv.Itoa(version))
+		o := newThing(k, "u"+object.UID(v), v, "restored")
+		if was := srv.Get(k); was != nil {
+			o.UID = was.UID
 		}
+		objs = append(objs, o)
 	}
-	s.compact()
+	srv.Load(version, objs...)
+	srv.Compact()
 }
 
 func TestW19_RewindBeginsANewEpoch(t *testing.T) {
@@ -47,17 +47,17 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 				srv := newStreamer("a/x", "a/y")
 				r := start(t, srv, options{Streaming: mode})
 				for range 5 {
-					srv.put("a/z", "v")
+					srv.Set("a/z", value("v"))
 				}
-				advance(0)
-				srv.asked()
-				r.takeChanges()
+				simtest.Advance(0)
+				srv.Requests()
+				r.changes.Take()
 				// x is back at version 11, with the same UID and other contents.
-				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-					return nil, tooLarge(17, 11), opts.Version == "17"
+				srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+					return nil, simtest.TooLarge(17, 11), opts.Version == "17"
 				}
-				srv.restore(10, "a/x")
-				advance(time.Second)
+				restore(srv, 10, "a/x")
+				simtest.Advance(time.Second)
 				r.mirrors()
 				s := r.live()
 				if s.Mark != (object.Mark{Epoch: 1, Version: "11"}) || s.Counts.Rewinds != 1 {
@@ -75,8 +75,8 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 					t.Errorf("the store is at %v", m)
 				}
 				// Low versions are news in the new epoch.
-				srv.set(func() { srv.onWatch = nil })
-				srv.put("a/y", "again") // 12
+				srv.Do(func() { srv.OnWatch = nil })
+				srv.Set("a/y", value("again")) // 12
 				r.mirrors()
 				if got := r.live(); got.Mark.Version != "12" || got.Counts.Stale != 0 {
 					t.Errorf("%+v", got)
@@ -96,14 +96,14 @@ func TestW19_ListWithNothingHeldServesTheNewEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		srv.put("a/z", "v")
-		advance(0)
-		srv.asked()
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.Set("a/z", value("v"))
+		simtest.Advance(0)
+		srv.Requests()
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusGone, metav1.StatusReasonExpired), opts.Version == "12"
 		}
-		srv.restore(8, "b/x") // an object that the store does not hold, at 9
-		advance(time.Second)
+		restore(srv, 8, "b/x") // an object that the store does not hold, at 9
+		simtest.Advance(time.Second)
 		r.requests(`WATCH "12"`, `LIST "12" NotOlderThan`, `LIST "" limit=500`, `WATCH "9"`)
 		r.mirrors()
 		if s := r.live(); s.Mark.Epoch != 1 {
@@ -117,22 +117,22 @@ func TestW19_ANewEpochOutlastsFailures(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		for range 5 {
-			srv.put("a/z", "v")
+			srv.Set("a/z", value("v"))
 		}
-		advance(0)
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return nil, tooLarge(16, 11), opts.Version == "16"
+		simtest.Advance(0)
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return nil, simtest.TooLarge(16, 11), opts.Version == "16"
 		}
-		srv.restore(10, "a/x")
-		srv.onList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		restore(srv, 10, "a/x")
+		srv.OnList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			return object.Page{}, io.ErrUnexpectedEOF, n == 3 || n == 4 // those that are to begin the epoch
 		}
-		srv.asked()
-		advance(time.Second)
+		srv.Requests()
+		simtest.Advance(time.Second)
 		if s := r.in(reflector.BackingOff); s.Mark != (object.Mark{Version: "16"}) {
 			t.Errorf("%+v", s.Mark)
 		}
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		r.requests(`WATCH "16"`, `LIST "" limit=500`, `LIST "" limit=500 afresh`, `LIST "" limit=500 afresh`, `LIST "" limit=500 afresh`, `WATCH "11"`)
 		r.mirrors()
 		if s := r.live(); s.Mark != (object.Mark{Epoch: 1, Version: "11"}) || s.Counts.Rewinds != 1 {
@@ -145,35 +145,35 @@ func TestW20_BrokenFramesAreWatchedAgainThenListedThenVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.takeChanges()
-		srv.asked()
+		r.changes.Take()
+		srv.Requests()
 		broken := true
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return newPipe().fail(fmt.Errorf("frame of 2 GiB: %w", object.ErrCorrupt)), nil, broken
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return newStream().Fail(fmt.Errorf("frame of 2 GiB: %w", object.ErrCorrupt)), nil, broken
 		}
-		srv.stream().fail(object.ErrCorrupt)
-		srv.set(func() { srv.streams = nil })
-		advance(0)
+		srv.Stream().Fail(object.ErrCorrupt)
+		srv.Mute()
+		simtest.Advance(0)
 		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Error(s.Cause)
 		}
-		advance(6 * time.Second)
+		simtest.Advance(6 * time.Second)
 		r.requests(`WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "11"`)
 		if r.Status().Failing {
 			t.Error("failing before the list had a chance to help")
 		}
-		advance(5 * time.Minute)
+		simtest.Advance(5 * time.Minute)
 		s := r.in(reflector.BackingOff)
 		if !s.Failing || !errors.Is(s.Cause, object.ErrCorrupt) {
 			t.Errorf("not visible: %+v", s)
 		}
 		r.changesAre()
-		if _, n, _ := srv.made(); n > 20 {
+		if n := srv.Counts().Watches; n > 20 {
 			t.Errorf("%d watches in 5 minutes", n)
 		}
-		srv.set(func() { broken = false })
-		advance(2 * time.Minute)
-		srv.put("a/x", "v")
+		srv.Do(func() { broken = false })
+		simtest.Advance(2 * time.Minute)
+		srv.Set("a/x", value("v"))
 		r.mirrors()
 		r.live()
 	})
@@ -184,11 +184,11 @@ func TestW20_GoodEventsBeforeTheBrokenFrameCount(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		for range 8 { // each at another version
-			srv.put("a/x", "v")
-			srv.cut(object.ErrCorrupt)
-			advance(0)
+			srv.Set("a/x", value("v"))
+			srv.Cut(object.ErrCorrupt)
+			simtest.Advance(0)
 			r.in(reflector.BackingOff)
-			advance(30 * time.Second)
+			simtest.Advance(30 * time.Second)
 			r.live()
 		}
 		r.mirrors()
@@ -202,13 +202,13 @@ func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 			// A proxy that cannot pass the next frame.
-			return newPipe().fail(io.ErrUnexpectedEOF), nil, opts.Version == "11"
+			return newStream().Fail(io.ErrUnexpectedEOF), nil, opts.Version == "11"
 		}
-		srv.cut(io.ErrUnexpectedEOF)
-		srv.put("a/y", "too large for the proxy")
-		advance(6 * time.Second)
+		srv.Cut(io.ErrUnexpectedEOF)
+		srv.Set("a/y", value("too large for the proxy"))
+		simtest.Advance(6 * time.Second)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -218,13 +218,13 @@ func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
 func TestW20_UnwatchableResourceIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed), true
 		}
 		r := start(t, srv, plain(options{}))
-		advance(5 * time.Minute)
-		srv.put("a/y", "v")
-		advance(3 * time.Minute)
+		simtest.Advance(5 * time.Minute)
+		srv.Set("a/y", value("v"))
+		simtest.Advance(3 * time.Minute)
 		r.mirrors()
 		if s := r.in(reflector.BackingOff); !s.Failing || s.Counts.Ended[reflector.Rejected] == 0 {
 			t.Errorf("%+v", s)
@@ -236,14 +236,14 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		down := true
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, refused(), down
 		}
 		r := start(t, srv, plain(options{Rand: func() float64 { return 0.25 }}))
 		wait := func() time.Duration {
 			s := r.in(reflector.BackingOff)
 			d := s.Until.Sub(s.Since)
-			advance(time.Until(s.Until))
+			simtest.Advance(time.Until(s.Until))
 			return d
 		}
 		var got []time.Duration
@@ -255,19 +255,19 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("waits %v, want %v", got, want)
 		}
-		srv.set(func() { down = false })
+		srv.Do(func() { down = false })
 		wait()
 		r.live()
-		advance(time.Minute) // not quiet for long enough
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(0)
+		simtest.Advance(time.Minute) // not quiet for long enough
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(0)
 		if d := wait(); d != 37500*ms {
 			t.Errorf("after a quiet minute: %v", d)
 		}
 		r.live()
-		advance(2 * time.Minute)
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(0)
+		simtest.Advance(2 * time.Minute)
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(0)
 		if d := wait(); d != 1000*ms {
 			t.Errorf("after two quiet minutes: %v", d)
 		}
@@ -280,7 +280,7 @@ func TestW22_WaitsAreSpreadOverTwiceTheirLength(t *testing.T) {
 		var least, most time.Duration = time.Hour, 0
 		for range 200 {
 			srv := newServer()
-			srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 				return object.Page{}, refused(), true
 			}
 			r := prepare(t, srv, options{Streaming: reflector.StreamingOff, Rand: randFloat})
@@ -306,12 +306,12 @@ func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
 		gate := make(chan struct{})
 		mk := func(stream bool) *fixture {
 			srv := newStreamer("a/x", "a/y", "a/z")
-			srv.ignoreLimitFor = "none"
+			srv.Unlimited = "none"
 			opts := options{Budget: budget, PageSize: 2}
 			if !stream {
 				opts.Streaming = reflector.StreamingOff
 			}
-			srv.onList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+			srv.OnList = func(_ int, opts object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 				if opts.Continue != "" {
 					<-gate
 				}
@@ -328,7 +328,7 @@ func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
 			return start(t, srv, opts)
 		}
 		fixtures := []*fixture{mk(false), mk(false), mk(false), mk(true), mk(false)}
-		advance(0)
+		simtest.Advance(0)
 		if now != 2 || budget.InUse() != 2 || budget.Size() != 2 {
 			t.Fatalf("%d list, the budget says %d of %d", now, budget.InUse(), budget.Size())
 		}
@@ -347,7 +347,7 @@ func TestW22_FailedListGivesItsPartOfTheBudgetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := reflector.NewBudget(0) // at least one
 		broken := newServer()
-		broken.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		broken.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, refused(), true
 		}
 		start(t, broken, plain(options{Budget: budget}))
@@ -371,9 +371,9 @@ func TestW23_StateStaysReadableAndResumes(t *testing.T) {
 				r := start(t, srv, plain(options{}))
 				before := r.state()
 				down := true
-				srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, failure, down }
-				srv.cut(io.ErrUnexpectedEOF)
-				advance(5 * time.Minute)
+				srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, failure, down }
+				srv.Cut(io.ErrUnexpectedEOF)
+				simtest.Advance(5 * time.Minute)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, failure) || s.Live() || r.state() != before || !s.Synced {
 					t.Errorf("%+v with %s", s, r.state())
@@ -381,9 +381,9 @@ func TestW23_StateStaysReadableAndResumes(t *testing.T) {
 				if s.Counts.Ended[reasons[name]] < 5 || s.Counts.Lists != 1 {
 					t.Errorf("%+v", s.Counts)
 				}
-				srv.set(func() { down = false })
-				srv.put("a/y", "v")
-				advance(time.Minute)
+				srv.Do(func() { down = false })
+				srv.Set("a/y", value("v"))
+				simtest.Advance(time.Minute)
 				r.mirrors()
 				r.live()
 			})
@@ -395,29 +395,29 @@ func TestW23_RemovedResourceDeletesItsObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		r := start(t, srv, plain(options{}))
-		r.takeChanges()
+		r.changes.Take()
 		gone := true
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, gone }
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, gone }
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, notFound, gone
 		}
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(25 * time.Second)
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(25 * time.Second)
 		s := r.in(reflector.BackingOff)
 		if r.store.Len() != 2 || s.Removed || !apierrors.IsNotFound(s.Cause) {
 			t.Errorf("gone too early: %+v", s)
 		}
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		r.changesAre("Deleted a/x@11 unknown", "Deleted a/y@12 unknown")
 		if s := r.in(reflector.BackingOff); !s.Removed {
 			t.Errorf("%+v", s)
 		}
-		advance(5 * time.Minute)
+		simtest.Advance(5 * time.Minute)
 		r.changesAre()
-		srv.set(func() { gone = false })
-		srv.restore(20, "a/z")
-		advance(time.Minute)
+		srv.Do(func() { gone = false })
+		restore(srv, 20, "a/z")
+		simtest.Advance(time.Minute)
 		r.mirrors()
 		r.changesAre("Added a/z@21")
 		if s := r.live(); s.Removed || s.Mark.Epoch != 0 {
@@ -430,21 +430,21 @@ func TestW23_PassingNotFoundDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.takeChanges()
+		r.changes.Take()
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
 		answer := notFound
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, answer, answer != nil }
-		srv.onList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, answer, answer != nil }
+		srv.OnList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
 			if n%3 == 0 { // every third answer is another
 				return object.Page{}, status(http.StatusForbidden, metav1.StatusReasonForbidden), answer != nil
 			}
 			return object.Page{}, answer, answer != nil
 		}
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(20 * time.Minute)
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(20 * time.Minute)
 		r.changesAre()
-		srv.set(func() { answer = nil })
-		advance(time.Minute)
+		srv.Do(func() { answer = nil })
+		simtest.Advance(time.Minute)
 		r.changesAre()
 		r.live()
 	})
@@ -455,12 +455,12 @@ func TestW23_GoneAfterCanBeTurnedOff(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{GoneAfter: -1}))
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, true }
-		srv.onList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, true }
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
 			return object.Page{}, notFound, true
 		}
-		srv.cut(io.ErrUnexpectedEOF)
-		advance(time.Hour)
+		srv.Cut(io.ErrUnexpectedEOF)
+		simtest.Advance(time.Hour)
 		if r.store.Len() != 1 {
 			t.Error("deleted")
 		}

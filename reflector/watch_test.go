@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -33,15 +34,15 @@ func refused() error {
 func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
-		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
-			srv.list(opts, nil, sink)
+		srv.OnList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.Answer(opts, nil, sink)
 			return object.Page{}, nil, true // a list without a version
 		}
-		var p *pipe
-		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
-			p = newPipe()
+		var p *stream
+		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p = newStream()
 			for _, k := range []string{"a/y", "a/x"} { // in no order
-				p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+				p.Send(event{Kind: object.Added, Item: simtest.ItemOf(srv.Get(k))})
 			}
 			return p, nil, true
 		}
@@ -53,13 +54,13 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 			t.Errorf("synthetic events moved the version: %+v", s)
 		}
 		// A first real event ends that.
-		p.send(event{Kind: object.Updated, Item: itemOf(&thing{key: keyOf("a/x"), uid: "u11", version: "13", value: "v"})})
-		advance(2 * time.Second)
+		p.Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "u11", "13", "v"))})
+		simtest.Advance(2 * time.Second)
 		if s := r.live(); s.Mark.Version != "13" {
 			t.Errorf("%+v", s.Mark)
 		}
-		p.fail(io.EOF)
-		advance(0)
+		p.Fail(io.EOF)
+		simtest.Advance(0)
 		r.requests(`WATCH "13"`)
 	})
 }
@@ -67,23 +68,23 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
-			srv.list(opts, nil, sink)
+		srv.OnList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.Answer(opts, nil, sink)
 			return object.Page{}, nil, true
 		}
-		srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
 			if n == 1 { // two come to be between the list and the watch
-				srv.put("a/y", "new")
-				srv.put("a/z", "new")
+				srv.Set("a/y", value("new"))
+				srv.Set("a/z", value("new"))
 			}
-			p := newPipe()
+			p := newStream()
 			for _, k := range []string{"a/z", "a/y", "a/x"} {
-				p.send(event{Kind: object.Added, Item: itemOf(srv.objects[keyOf(k)])})
+				p.Send(event{Kind: object.Added, Item: simtest.ItemOf(srv.Get(k))})
 			}
 			return p, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		advance(time.Second)
+		simtest.Advance(time.Second)
 		r.mirrors()
 		r.live()
 		r.ended(reflector.Unordered, 1)
@@ -94,20 +95,20 @@ func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 func TestW01_WithoutAVersionTheEndOfAWatchNeedsAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
-		srv.onList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
-			srv.list(opts, nil, sink)
+		srv.OnList = func(n int, opts object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+			srv.Answer(opts, nil, sink)
 			return object.Page{}, nil, true
 		}
-		var p *pipe
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			p = newPipe()
+		var p *stream
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p = newStream()
 			return p, nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		advance(2 * time.Second)
-		srv.remove("a/y")
-		p.fail(io.EOF)
-		advance(0)
+		simtest.Advance(2 * time.Second)
+		srv.Delete("a/y")
+		p.Fail(io.EOF)
+		simtest.Advance(0)
 		r.mirrors()
 		r.requests(`LIST "0" limit=500`, `WATCH ""`, `LIST "" limit=500`, `WATCH ""`)
 	})
@@ -117,10 +118,10 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		r.takeChanges()
-		srv.set(func() { srv.version = 20 })
-		srv.stream().send(bookmark("20"))
-		advance(2 * time.Second)
+		r.changes.Take()
+		srv.SetVersion(20)
+		srv.Stream().Send(bookmark("20"))
+		simtest.Advance(2 * time.Second)
 		r.changesAre()
 		if s := r.live(); s.Mark.Version != "20" || s.Counts.Bookmarks != 1 || s.Counts.Events != 0 {
 			t.Errorf("%+v", s)
@@ -130,9 +131,9 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 		if snap.Version() != "20" {
 			t.Errorf("the store is at %s", snap.Version())
 		}
-		srv.stream().send(bookmark("15")) // never back
-		srv.cut(io.EOF)
-		advance(0)
+		srv.Stream().Send(bookmark("15")) // never back
+		srv.Cut(io.EOF)
+		simtest.Advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "20"`)
 	})
 }
@@ -140,31 +141,31 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 	for _, reason := range []metav1.StatusReason{metav1.StatusReasonExpired, metav1.StatusReasonGone} {
 		expired := status(http.StatusGone, reason)
-		for name, in := range map[string]func(*server, *pipe){
-			"event": func(_ *server, p *pipe) {
-				p.send(event{Err: expired})
+		for name, in := range map[string]func(*server, *stream){
+			"event": func(_ *server, p *stream) {
+				p.Send(event{Err: expired})
 			},
-			"status": func(srv *server, p *pipe) {
-				srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			"status": func(srv *server, p *stream) {
+				srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, expired, opts.Version == "12"
 				}
-				p.fail(io.EOF)
+				p.Fail(io.EOF)
 			},
 		} {
 			t.Run(fmt.Sprint(reason, " as ", name), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					srv := newServer("a/x")
 					r := start(t, srv, plain(options{}))
-					srv.put("a/x", "v") // 12
-					advance(2 * time.Second)
-					srv.asked()
+					srv.Set("a/x", value("v")) // 12
+					simtest.Advance(2 * time.Second)
+					srv.Requests()
 					// The list follows at once, so what it is to find is there before.
-					dead := srv.stream()
-					srv.set(func() { srv.streams = nil })
-					srv.put("a/y", "missed") // 13
+					dead := srv.Stream()
+					srv.Mute()
+					srv.Set("a/y", value("missed")) // 13
 					in(srv, dead)
-					advance(0)
-					got := srv.asked()
+					simtest.Advance(0)
+					got := srv.Requests()
 					want := []string{`LIST "12" NotOlderThan`, `WATCH "13"`}
 					if name == "status" {
 						want = slices.Insert(want, 0, `WATCH "12"`)
@@ -175,7 +176,7 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 					r.mirrors()
 					r.live()
 					r.ended(reflector.Expired, 1)
-					if !dead.isClosed() {
+					if !dead.Closed() {
 						t.Error("the dead stream was not closed")
 					}
 				})
@@ -187,12 +188,12 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 func TestW08_ListsThatDoNotHelpAreSpacedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			return nil, status(http.StatusGone, metav1.StatusReasonExpired), true
 		}
 		r := start(t, srv, plain(options{}))
-		advance(10 * time.Minute)
-		if n, _, _ := srv.made(); n < 5 || n > 35 {
+		simtest.Advance(10 * time.Minute)
+		if n := srv.Counts().Lists; n < 5 || n > 35 {
 			t.Errorf("%d lists in 10 minutes", n)
 		}
 		r.in(reflector.BackingOff)
@@ -211,19 +212,19 @@ func TestW09_BackOffAndWatchAgainFromTheSameVersion(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := newServer("a/x")
 				r := start(t, srv, plain(options{}))
-				srv.onWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
+				srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, failure, n <= 4
 				}
-				srv.cut(failure)
-				srv.put("a/y", "missed")
-				advance(0)
+				srv.Cut(failure)
+				srv.Set("a/y", value("missed"))
+				simtest.Advance(0)
 				s := r.in(reflector.BackingOff)
 				if !errors.Is(s.Cause, failure) || s.Until.Sub(s.Since) != 800*time.Millisecond || s.Connected {
 					t.Errorf("%v until %v", s, s.Until)
 				}
-				advance(12*time.Second - time.Millisecond) // 0.8 + 1.6 + 3.2 + 6.4
+				simtest.Advance(12*time.Second - time.Millisecond) // 0.8 + 1.6 + 3.2 + 6.4
 				r.in(reflector.BackingOff)
-				advance(time.Millisecond)
+				simtest.Advance(time.Millisecond)
 				r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`)
 				r.mirrors()
 				if s := r.live(); s.Counts.Lists != 1 || s.Counts.Waits != 4 {
@@ -242,8 +243,8 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			srv := newServer("a/x")
 			r := start(t, srv, plain(options{Rand: func() float64 { return 0.5 }}))
-			srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", tc.after)})
-			advance(0)
+			srv.Stream().Send(event{Err: apierrors.NewTooManyRequests("slow down", tc.after)})
+			simtest.Advance(0)
 			s := r.in(reflector.BackingOff)
 			if got := s.Until.Sub(s.Since); got != tc.want+400*time.Millisecond {
 				t.Errorf("waits %v", got)
@@ -257,19 +258,19 @@ func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{ServerErrorsFor: 10 * time.Second}))
-		srv.onWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			p := newPipe(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			p := newStream(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
 			return p, nil, opts.Version == "11"
 		}
-		srv.asked()
-		srv.stream().send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
-		advance(0)
-		srv.set(func() { srv.streams = nil })
-		srv.put("a/y", "missed")
+		srv.Requests()
+		srv.Stream().Send(event{Err: apierrors.NewInternalError(errors.New("etcd"))})
+		simtest.Advance(0)
+		srv.Mute()
+		srv.Set("a/y", value("missed"))
 		if s := r.in(reflector.BackingOff); !apierrors.IsInternalError(s.Cause) {
 			t.Error(s.Cause)
 		}
-		advance(time.Minute) // 0.8 + 1.6 + 3.2 + 6.4 is over the deadline
+		simtest.Advance(time.Minute) // 0.8 + 1.6 + 3.2 + 6.4 is over the deadline
 		r.requests(`WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "12"`)
 		r.mirrors()
 		r.live()
@@ -280,6 +281,11 @@ func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
 func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
+		var timeouts []string
+		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
+			timeouts = append(timeouts, opts.Timeout.String())
+			return nil, nil, false
+		}
 		draws := []float64{0, 0.5, 0.999}
 		r := start(t, srv, plain(options{Rand: func() float64 {
 			d := draws[0]
@@ -287,15 +293,15 @@ func TestW11_TimeoutIsTheNormalEnd(t *testing.T) {
 			return d
 		}}))
 		for range 2 {
-			advance(5 * time.Minute)
-			srv.put("a/x", "v")
-			srv.cut(io.EOF)
-			advance(0)
+			simtest.Advance(5 * time.Minute)
+			srv.Set("a/x", value("v"))
+			srv.Cut(io.EOF)
+			simtest.Advance(0)
 			r.live()
 		}
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "12"`, `WATCH "13"`)
-		if want := []string{"5m0s", "7m30s", "9m59.7s"}; !slices.Equal(srv.timeouts, want) {
-			t.Errorf("timeouts %v, want %v", srv.timeouts, want)
+		if want := []string{"5m0s", "7m30s", "9m59.7s"}; !slices.Equal(timeouts, want) {
+			t.Errorf("timeouts %v, want %v", timeouts, want)
 		}
 		r.mirrors()
 		if s := r.Status(); s.Counts.Ended[reflector.Closed] != 2 || s.Counts.Waits != 0 || s.LastError != nil || r.lastErr() != nil {
@@ -308,28 +314,28 @@ func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		empty := true
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return newPipe().fail(io.EOF), nil, empty // 200 and nothing in it
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+			return newStream().Fail(io.EOF), nil, empty // 200 and nothing in it
 		}
 		r := start(t, srv, plain(options{}))
 		s := r.in(reflector.BackingOff)
 		if !errors.Is(s.Cause, reflector.ErrShort) {
 			t.Error(s.Cause)
 		}
-		advance(6 * time.Second) // 0.8 + 1.6 + 3.2
+		simtest.Advance(6 * time.Second) // 0.8 + 1.6 + 3.2
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`, `WATCH "11"`, `LIST "11" NotOlderThan`, `WATCH "11"`)
 		if r.Status().Failing {
 			t.Error("it is failing before the list had a chance to help")
 		}
-		advance(10 * time.Minute)
+		simtest.Advance(10 * time.Minute)
 		s = r.in(reflector.BackingOff)
-		if _, n, _ := srv.made(); n > 40 || !s.Failing || !errors.Is(s.Cause, reflector.ErrShort) {
+		if n := srv.Counts().Watches; n > 40 || !s.Failing || !errors.Is(s.Cause, reflector.ErrShort) {
 			t.Errorf("%d watches in 10 minutes, %+v", n, s)
 		}
-		srv.set(func() { empty = false })
-		srv.put("a/y", "v")
-		advance(2 * time.Minute)
-		srv.put("a/y", "w")
+		srv.Do(func() { empty = false })
+		srv.Set("a/y", value("v"))
+		simtest.Advance(2 * time.Minute)
+		srv.Set("a/y", value("w"))
 		r.mirrors()
 		r.live()
 	})
@@ -339,14 +345,14 @@ func TestW12_WatchesThatEndAtOnceWithAnEventAreNoHotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		n := 11
-		srv.onWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
+		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
 			n++
-			return newPipe(bookmark(object.Version(fmt.Sprint(n)))).fail(io.EOF), nil, true
+			return newStream(bookmark(object.Version(fmt.Sprint(n)))).Fail(io.EOF), nil, true
 		}
 		r := start(t, srv, plain(options{}))
-		advance(10 * time.Minute)
-		if lists, watches, _ := srv.made(); watches > 50 || lists != 1 {
-			t.Errorf("%d watches and %d lists in 10 minutes", watches, lists)
+		simtest.Advance(10 * time.Minute)
+		if c := srv.Counts(); c.Watches > 50 || c.Lists != 1 {
+			t.Errorf("%d watches and %d lists in 10 minutes", c.Watches, c.Lists)
 		}
 		r.in(reflector.BackingOff)
 	})
@@ -356,21 +362,21 @@ func TestW13_SilentStreamIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		silent := srv.stream()
-		advance(4 * time.Minute)
-		silent.send(bookmark("11"))
-		advance(time.Minute) // the server should have ended it now
+		silent := srv.Stream()
+		simtest.Advance(4 * time.Minute)
+		silent.Send(bookmark("11"))
+		simtest.Advance(time.Minute) // the server should have ended it now
 		r.live()
-		srv.set(func() { srv.streams = nil })
-		srv.put("a/y", "missed")
-		advance(30*time.Second - time.Millisecond)
+		srv.Mute()
+		srv.Set("a/y", value("missed"))
+		simtest.Advance(30*time.Second - time.Millisecond)
 		r.live()
-		advance(time.Millisecond)
-		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrIdle) || !silent.isClosed() {
+		simtest.Advance(time.Millisecond)
+		if s := r.in(reflector.BackingOff); !errors.Is(s.Cause, object.ErrIdle) || !silent.Closed() {
 			t.Errorf("%v", s)
 		}
 		r.ended(reflector.Silent, 1)
-		advance(time.Second)
+		simtest.Advance(time.Second)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "11"`)
 		r.mirrors()
 		r.live()
@@ -382,12 +388,12 @@ func TestW13_SilenceCanBeShorter(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{Silence: 90 * time.Second}))
 		for range 5 {
-			advance(89 * time.Second)
-			srv.stream().send(bookmark("11"))
-			advance(0)
+			simtest.Advance(89 * time.Second)
+			srv.Stream().Send(bookmark("11"))
+			simtest.Advance(0)
 			r.live()
 		}
-		advance(90 * time.Second)
+		simtest.Advance(90 * time.Second)
 		r.in(reflector.BackingOff)
 	})
 }
@@ -397,20 +403,20 @@ func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
 		srv := newServer("a/x")
 		r := prepare(t, srv, plain(options{ListSilence: time.Minute}))
 		release := make(chan struct{})
-		srv.onList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
+		srv.OnList = func(n int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {
 			if n > 1 {
 				return object.Page{}, nil, false
 			}
 			for range 3 { // slow is not silent
 				<-time.After(50 * time.Second)
-				sink(item{Key: keyOf("a/x"), UID: "u", Version: "11"})
+				sink(item{Key: object.RawKey("a/x"), UID: "u", Version: "11"})
 			}
 			<-release
 			return object.Page{}, io.ErrUnexpectedEOF, true
 		}
 		done := make(chan error)
 		go func() { r.Step(t.Context()); done <- r.Step(t.Context()) }()
-		advance(150*time.Second + time.Minute)
+		simtest.Advance(150*time.Second + time.Minute)
 		close(release) // the server does not know of contexts; a real one returns by itself
 		if err := <-done; err != nil {
 			t.Fatal(err)
@@ -426,8 +432,8 @@ func TestStatusReadsLikeASentence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{Name: "pods"}))
-		srv.stream().send(event{Err: apierrors.NewTooManyRequests("slow down", 8)})
-		advance(0)
+		srv.Stream().Send(event{Err: apierrors.NewTooManyRequests("slow down", 8)})
+		simtest.Advance(0)
 		if got := r.Status().String(); !strings.HasPrefix(got, "pods: BackingOff 8s: reflector pods: watch: ") {
 			t.Error(got)
 		}

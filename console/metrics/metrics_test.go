@@ -18,6 +18,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -70,13 +71,13 @@ func TestQueuesAreShownByTheNamesOfClientGo(t *testing.T) {
 		q.Add("b")
 		q.Add("c")
 		q.AddAfter("d", time.Hour)
-		advance(2 * time.Second)
+		simtest.Advance(2 * time.Second)
 		a, _ := q.Get()
-		advance(20 * time.Second)
+		simtest.Advance(20 * time.Second)
 		q.Done(a)
 		b, _ := q.Get()
 		q.Add(b)
-		advance(3 * time.Second)
+		simtest.Advance(3 * time.Second)
 		expect(t, reg, `
 			workqueue_adds_total{name="web"} 4
 			workqueue_delayed{name="web"} 1
@@ -106,12 +107,6 @@ func TestQueuesAreShownByTheNamesOfClientGo(t *testing.T) {
 			t.Errorf("after RemoveQueue there are %d series, %v", n, err)
 		}
 	})
-}
-
-// advance lets virtual time pass.
-func advance(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
 }
 
 func pod(name string) *corev1.Pod {
@@ -185,11 +180,11 @@ func TestInformersAndTheirReflectorsAreShown(t *testing.T) {
 		t.Cleanup(func() { close(free) })
 		synctest.Wait()
 		server.Cut("pods")
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		if _, err := server.Create(pod("bad")); err != nil {
 			t.Fatal(err)
 		}
-		advance(5 * time.Second)
+		simtest.Advance(5 * time.Second)
 		expect(t, reg, `
 			tarn_informer_index_failures_total{index="node",informer="pods"} 0
 			tarn_informer_index_values{index="node",informer="pods"} 3
@@ -257,15 +252,15 @@ func TestControllersAreShownByResult(t *testing.T) {
 		start(t, c)
 		t.Cleanup(func() {
 			close(free)
-			advance(time.Minute) // nothing is left to do
+			simtest.Advance(time.Minute) // nothing is left to do
 		})
 		for _, key := range []string{"fine", "panic", "error", "terminal", "stale", "requeue"} {
 			keys <- key
-			advance(time.Minute)
+			simtest.Advance(time.Minute)
 		}
 		keys <- "long"
 		keys <- "waiting"
-		advance(time.Minute)
+		simtest.Advance(time.Minute)
 		expect(t, reg, `
 			tarn_controller_active_workers{controller="web"} 1
 			tarn_controller_failing_keys{controller="web"} 1

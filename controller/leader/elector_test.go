@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
 // candidate is a process that wants to lead.
@@ -69,14 +70,14 @@ func (c *candidate) leads() bool {
 }
 
 func TestOneOfManyLeads(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		var all []*candidate
 		for i := range 4 {
 			all = append(all, campaign(t, s, fmt.Sprint("p", i), 0, leader.Options{}))
 		}
 		for range 100 {
-			pass(time.Second)
+			simtest.Advance(time.Second)
 			n := 0
 			for _, c := range all {
 				if c.leads() {
@@ -91,23 +92,23 @@ func TestOneOfManyLeads(t *testing.T) {
 }
 
 func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := campaign(t, s, "a", time.Minute, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		begin := time.Now()
 		released := make(chan error)
 		go func() { released <- a.stop() }()
-		pass(59 * time.Second)
+		simtest.Advance(59 * time.Second)
 		if s.holder() != "a" || !a.leads() || b.leads() {
 			t.Errorf("while a drains the lease is %q's", s.holder())
 		}
 		if err := <-released; err != nil || time.Since(begin) != time.Minute || s.holder() == "a" {
 			t.Errorf("%v after %v; the lease is %q's", err, time.Since(begin), s.holder())
 		}
-		pass(5 * time.Second) // much less than a lease
+		simtest.Advance(5 * time.Second) // much less than a lease
 		if !b.leads() || b.Status().Leader != "b" || a.Status().Leading {
 			t.Errorf("b does not lead: %+v", b.Status())
 		}
@@ -115,18 +116,18 @@ func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
 }
 
 func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		if !a.leads() {
 			t.Fatal("a does not lead")
 		}
 		a.lock.set(true, 0)
 		for !b.leads() {
-			pass(100 * time.Millisecond)
+			simtest.Advance(100 * time.Millisecond)
 			if a.leads() && !time.Now().Before(a.lock.deadline()) {
 				t.Fatal("a's fence is open after its deadline")
 			}
@@ -136,7 +137,7 @@ func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
 		}
 		a.lock.set(false, 0)
 		b.lock.set(true, 0)
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		if !a.leads() || b.leads() || a.terms != 2 {
 			t.Errorf("a is not back: %+v", a.Status())
 		}
@@ -145,10 +146,10 @@ func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
 
 // The elector itself hangs in a request that does not end, so that it cannot notice.
 func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := campaign(t, s, "a", 0, leader.Options{})
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		ends := a.lock.deadline()
 		a.lock.set(true, time.Hour)
 		<-time.After(2 * time.Second) // the next renewal hangs
@@ -173,7 +174,7 @@ func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
 }
 
 func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := &candidate{lock: s.lock("a")}
 		a.lock.set(false, 4*time.Second)
@@ -206,12 +207,12 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 }
 
 func TestRunEndsWhileItDoesNotLead(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
-		pass(time.Minute)
+		simtest.Advance(time.Minute)
 		if err := b.Run(t.Context(), nil); !errors.Is(err, leader.ErrRunning) {
 			t.Error(err)
 		}
@@ -222,15 +223,15 @@ func TestRunEndsWhileItDoesNotLead(t *testing.T) {
 }
 
 func TestNewLeadersAreTold(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		var told []string
 		a := campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{OnNewLeader: func(id string) { told = append(told, id) }})
-		pass(10 * time.Second)
+		simtest.Advance(10 * time.Second)
 		_ = a.stop()
-		pass(10 * time.Second)
+		simtest.Advance(10 * time.Second)
 		_ = b.stop()
 		if !slices.Equal(told, []string{"a", "b"}) {
 			t.Error(told)
@@ -239,10 +240,10 @@ func TestNewLeadersAreTold(t *testing.T) {
 }
 
 func TestNothingIsPrintedUnlessAskedFor(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c := campaign(t, &server{}, "a", 0, leader.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		_ = c.stop()
 		if !strings.Contains(log.String(), "msg=leading lease=shop/web") {
 			t.Error(log.String())

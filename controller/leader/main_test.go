@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -134,14 +133,3 @@ func (l *lock) write(ctx context.Context, r resourcelock.LeaderElectionRecord, c
 func (l *lock) RecordEvent(string) {}
 func (l *lock) Identity() string   { return l.identity }
 func (l *lock) Describe() string   { return "shop/web" }
-
-func inBubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
-}
-
-// pass lets virtual time pass, and everybody come to rest.
-func pass(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}

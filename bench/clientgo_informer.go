@@ -32,7 +32,7 @@ func adapterInformer(l *lab) []Row {
 		if readers == 0 {
 			rows = append(rows,
 				newRow("A7 "+what+"wall per change", wall(c), wall(t), faster(2)),
-				newRow("+ "+what+"CPU per change, that of the changes included", cpuEach(c), cpuEach(t)))
+				newRow("+ "+what+"CPU per change, including making it", cpuEach(c), cpuEach(t)))
 			continue
 		}
 		reads := func(s []sample) *Figure {

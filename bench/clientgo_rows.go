@@ -56,7 +56,7 @@ func adapterQueue(l *lab) []Row {
 	c, t := duel{clientGo: func(n int) { pass(theirs, n) }, tarn: func(n int) { pass(ours, n) }, least: true}.run(l)
 	return []Row{
 		newRow("A1 adapter, BenchmarkQueue: Add, Get, Done of 100 keys in a new queue", freshTheirs, freshOurs, faster(2)),
-		newRow("+ adapter, queue: the same in one queue", c, t),
+		newRow("+ adapter, queue: Add, Get, Done of 100 keys, queue reused", c, t),
 	}
 }
 
@@ -182,12 +182,12 @@ func adapterLister(l *lab) []Row {
 	plain, plainOurs := duel{clientGo: matched(theirs), tarn: matched(ours), least: true}.run(l)
 	rows := []Row{
 		newRow("A4 "+what+"client-go's ListAll over both", plain, plainOurs, faster(2)),
-		newRow("+ "+what+"ours with a label index", selected, selectedOurs),
+		newRow("+ "+what+"clientgo.ListAll with a label index", selected, selectedOurs),
 	}
 	for _, w := range []struct {
 		what, namespace string
 		want            int
-	}{{"A5 adapter, lister: everything, client-go's ListAll over both", "", n}, {"A6 adapter, lister: one namespace of 100, client-go's function", "ns-7", n / 100}} {
+	}{{"A5 adapter, lister: everything, client-go's ListAll over both", "", n}, {"A6 adapter, lister: one namespace of 100, client-go's ListAllByNamespace over both", "ns-7", n / 100}} {
 		all := func(indexer cache.Indexer) func(int) {
 			return func(n int) {
 				list(n, w.want, func(f cache.AppendFunc) error {

@@ -67,7 +67,7 @@ func getP99(l *lab) []Row {
 	}
 	quiet := row("3 Get p99, quiet", func(s *side) []float64 { return s.quiet })
 	busy := row("3 Get p99 while a writer updates", func(s *side) []float64 { return s.busy }, better(5, "better"))
-	slower := row("3 Get p99 while a writer updates, against own quiet", func(s *side) []float64 {
+	slower := row("3 Get p99 while a writer updates, relative to own quiet p99", func(s *side) []float64 {
 		return []float64{median(s.busy) / max(1, median(s.quiet))}
 	})
 	slower.ClientGo.Unit, slower.Tarn.Unit = Times, Times

@@ -82,7 +82,7 @@ func (l *lab) longestGet(title string, other []pod, own map[string]pod, goals ..
 	less[1].Note = "control " + quantity(less[2].Value, Nanoseconds)
 	wall[1].Note += ", control " + quantity(wall[2].Value, Nanoseconds)
 	return []Row{
-		newRow("4 longest Get during a Replace "+title+", less waiting for a processor", less[0], less[1], goals...),
-		newRow("4 longest Get during a Replace "+title+", on the wall", wall[0], wall[1], goals...),
+		newRow("4 longest Get during a Replace "+title+", excluding run-queue wait", less[0], less[1], goals...),
+		newRow("4 longest Get during a Replace "+title+", wall clock", wall[0], wall[1], goals...),
 	}
 }

@@ -201,7 +201,7 @@ func (r *Report) write(w io.Writer, asJSON bool) error {
 		size = fmt.Sprintf(" of %s on the heap each", quantity(r.PodBytes, Bytes))
 	}
 	_, err := fmt.Fprintf(w, "\n%s pods%s, %d rounds, %s, %d processors, reading the clock %d ns.\n"+
-		"Ratio: client-go, or who is named, divided by tarn. See docs/benchmarks.md.\n",
+		"Ratio: client-go (or the named peer) divided by tarn. See docs/benchmarks.md.\n",
 		number(float64(r.Objects)), size, r.Rounds, r.Go, r.CPUs, r.TimerCost)
 	return err
 }

@@ -63,9 +63,9 @@ func memory(l *lab) []Row {
 	runtime.KeepAlive(next)
 
 	tarn = l.weigh(func() any { return filled(store.NewLabelIndex(meta.Labels)) })
-	rows = append(rows, newRow("+ memory per object with a label index besides", nil, tarn))
+	rows = append(rows, newRow("+ memory per object, plus a label index", nil, tarn))
 	objects := &Figure{Value: l.podBytes, Unit: Bytes}
-	return append(rows, newRow("+ memory of an object itself, the same for both", objects, objects))
+	return append(rows, newRow("+ memory of the object itself, same for both", objects, objects))
 }
 
 // weigh returns the bytes per object that what build returns takes on the heap. Nothing else

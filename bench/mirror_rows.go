@@ -14,7 +14,7 @@ func informerEventRows(l *lab) []Row {
 		s := l.turns(l.someRounds(), job{Measure: "informer-events", Handlers: m.n}, sideClientGo, sideTarn)
 		c, t := cpuEach(s[0]), cpuEach(s[1])
 		told := perOp(s[1], Count, func(s sample) float64 { return s.Values["told"] / float64(m.n) })
-		t.Note = fmt.Sprintf("%s %% of the changes told singly", number(100*told.Value))
+		t.Note = fmt.Sprintf("%s %% of the changes delivered one by one", number(100*told.Value))
 		rows = append(rows, newRow(m.number+" informer: event, decoded, 3 indexes, "+m.handlers+", CPU", c, t, better(m.less, "less CPU")))
 		if m.n == 1 {
 			rows = append(rows, newRow("33 informer: allocations per event", allocsEach(s[0]), allocsEach(s[1]), better(4, "fewer")))
@@ -72,8 +72,8 @@ func informerRelistRows(l *lab) []Row {
 		return newRow(title, c, t, goals...)
 	}
 	return append(rows,
-		longest("35 informer: longest Get during a relist, less waiting for a processor", "own", under(1e6, Nanoseconds)),
-		longest("+ informer: longest Get during a relist, on the wall", "longest"))
+		longest("35 informer: longest Get during a relist, excluding run-queue wait", "own", under(1e6, Nanoseconds)),
+		longest("+ informer: longest Get during a relist, wall clock", "longest"))
 }
 
 // informerQuietRows measures the way from the server to the handler when nothing else

@@ -22,8 +22,8 @@ func queueContention(l *lab) []Row {
 	}
 	c, t, r := figures[0], figures[1], figures[2]
 	return []Row{
-		newRow("15 queue: 8 producers, 8 consumers, on the wall", c, t, better(2, "the items")),
-		beside(sideRuntime, newRow("+ queue: 8 producers, 8 consumers, on the wall", r, t)),
+		newRow("15 queue: 8 producers, 8 consumers, wall clock", c, t, better(2, "the items")),
+		beside(sideRuntime, newRow("+ queue: 8 producers, 8 consumers, wall clock", r, t)),
 		newRow("+ queue: 8 producers, 8 consumers, CPU", cpuEach(s[0]), cpuEach(s[1])),
 	}
 }
@@ -32,7 +32,7 @@ func queueContention(l *lab) []Row {
 func queueDelays(l *lab) []Row {
 	s := l.turns(min(l.rounds, 5), job{Measure: "queue-delays"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := cpuEach(s[0]), cpuEach(s[1]), cpuEach(s[2])
-	what := fmt.Sprintf("AddAfter of %s random delays to drained, CPU", number(float64(l.objects)))
+	what := fmt.Sprintf("AddAfter of %s random delays until drained, CPU", number(float64(l.objects)))
 	return []Row{
 		newRow("16 queue: "+what, c, t, better(3, "less CPU"), fewerAllocs()),
 		beside(sideRuntime, newRow("+ queue: "+what, r, t)),
@@ -55,7 +55,7 @@ func queuePriorities(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-priority"}, sideRuntime, sideTarn)
 	alone := newRow("18 queue: Add, Get, Done with three priorities", leastCPU(s[0]), leastCPU(s[1]), faster(8))
 	s = l.turns(l.rounds, job{Measure: "queue-backlog"}, sideRuntime, sideTarn)
-	backlog := newRow("+ queue: the same while 10,000 others wait", leastCPU(s[0]), leastCPU(s[1]))
+	backlog := newRow("+ queue: three priorities, 10,000 other items waiting", leastCPU(s[0]), leastCPU(s[1]))
 	return []Row{beside(sideRuntime, alone), beside(sideRuntime, backlog)}
 }
 

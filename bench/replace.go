@@ -30,7 +30,7 @@ func replaceUnchanged(l *lab) []Row {
 			check(l.store.Replace(object.Version(l.lastVersion()), again...))
 		}
 	}}.run(l)
-	rows = append(rows, newRow("+ Replace with nothing changed, by Store.Replace", c, t))
+	rows = append(rows, newRow("+ Replace with nothing changed, Store.Replace", c, t))
 	l.restore()
 	return rows
 }

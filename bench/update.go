@@ -48,7 +48,7 @@ func singleUpdates(l *lab) []Row {
 			}
 		},
 	}.run(l)
-	return append(rows, newRow("+ update, single, of objects made long before", c, t))
+	return append(rows, newRow("+ update, single, cold objects", c, t))
 }
 
 // batchUpdates measures the same in batches of 100: Tarn's Apply, as an informer calls it,
@@ -112,7 +112,7 @@ func costlierUpdates(l *lab) []Row {
 		}
 	}
 	c, t := duel{ops: l.some(updated), prepare: prepare, clientGo: clientGo, tarn: set(labelled)}.run(l)
-	rows := []Row{newRow("+ update, Tarn with a label index besides", c, t)}
+	rows := []Row{newRow("+ update, Tarn with a label index", c, t)}
 	l.restore()
 
 	var held store.Snapshot[pod]

@@ -19,21 +19,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a cluster and the embedded server that it mirrors, in a bubble of virtual time.
-type rig struct {
+// testCluster is a cluster and the embedded server that it mirrors, in a synctest bubble.
+type testCluster struct {
 	*tarn.Cluster
 	t   *testing.T
 	srv *apiserver.Server
-	// halt ends Run and returns its error.
-	halt func() error
+	// stop ends Run and returns its error.
+	stop func() error
 }
 
-// within runs a test in a bubble, with a cluster that does not run yet.
-func within(t *testing.T, opts tarn.Options, test func(t *testing.T, r *rig)) {
+// withCluster runs a test in a bubble, with a cluster that has not been started.
+func withCluster(t *testing.T, opts tarn.Options, test func(t *testing.T, r *testCluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 		opts.Config = srv.MemoryConfig()
-		test(t, &rig{Cluster: connect(t, opts), t: t, srv: srv})
+		test(t, &testCluster{Cluster: connect(t, opts), t: t, srv: srv})
 	})
 }
 
@@ -46,12 +46,12 @@ func connect(t testing.TB, opts tarn.Options) *tarn.Cluster {
 	return c
 }
 
-// start runs the cluster until the test ends or halt is called.
-func (r *rig) start() {
+// start runs the cluster until the test ends or stop is called.
+func (r *testCluster) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done, ended := make(chan error, 1), false
 	go func() { done <- r.Run(ctx) }()
-	r.halt = func() error {
+	r.stop = func() error {
 		if ended {
 			return nil
 		}
@@ -60,15 +60,15 @@ func (r *rig) start() {
 		return <-done
 	}
 	r.t.Cleanup(func() {
-		if err := r.halt(); err != nil {
+		if err := r.stop(); err != nil {
 			r.t.Error(err)
 		}
 	})
 	synctest.Wait()
 }
 
-// put creates objects.
-func (r *rig) put(objs ...runtime.Object) {
+// create creates objects on the server.
+func (r *testCluster) create(objs ...runtime.Object) {
 	r.t.Helper()
 	for _, obj := range objs {
 		if _, err := r.srv.Create(obj); err != nil {
@@ -78,14 +78,14 @@ func (r *rig) put(objs ...runtime.Object) {
 	synctest.Wait()
 }
 
-// pass lets time pass, and everything come to rest.
-func pass(d time.Duration) {
+// advance lets virtual time pass and waits until all goroutines are blocked.
+func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
 // watches checks how many watches of a resource are open.
-func (r *rig) watches(resource string, want int) {
+func (r *testCluster) watches(resource string, want int) {
 	r.t.Helper()
 	synctest.Wait()
 	if got := r.srv.Watches(resource); got != want {
@@ -93,7 +93,7 @@ func (r *rig) watches(resource string, want int) {
 	}
 }
 
-// must is for calls that cannot fail unless the test does.
+// must panics on an error.
 func must[V any](v V, err error) V {
 	if err != nil {
 		panic(err)

@@ -15,21 +15,21 @@ import (
 )
 
 func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
-		var told []string
+		var calls []string
 		must(gears.Subscribe(informer.Handler[*unstructured.Unstructured]{
-			OnAdd:    func(u *unstructured.Unstructured, _ bool) { told = append(told, "add "+u.GetName()) },
-			OnDelete: func(u *unstructured.Unstructured, _ bool) { told = append(told, "delete "+u.GetName()) },
+			OnAdd:    func(u *unstructured.Unstructured, _ bool) { calls = append(calls, "add "+u.GetName()) },
+			OnDelete: func(u *unstructured.Unstructured, _ bool) { calls = append(calls, "delete "+u.GetName()) },
 		}, informer.SubOptions[*unstructured.Unstructured]{}))
 		r.start()
-		toldIs := func(want string) {
+		expectCalls := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := strings.Join(told, ", "); got != want {
-				t.Errorf("told %q, want %q", got, want)
+			if got := strings.Join(calls, ", "); got != want {
+				t.Errorf("handler calls: %q, want %q", got, want)
 			}
-			told = nil
+			calls = nil
 		}
 		waiting := func(objects int) {
 			t.Helper()
@@ -39,42 +39,42 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 			}
 		}
 
-		pass(10 * time.Minute) // so that the back-off is as long as it gets
+		advance(10 * time.Minute) // until the back-off has its maximum
 		waiting(0)
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("gear"))
-		pass(4 * time.Second)
+		r.create(widget("gear"))
+		advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live || st.Cause != nil {
 			t.Errorf("defined: %v", st)
 		}
-		toldIs("add gear")
+		expectCalls("add gear")
 
 		r.srv.Undefine(widgets.Group, widgets.Resource)
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		waiting(0)
-		toldIs("delete gear")
+		expectCalls("delete gear")
 
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("cog"))
-		pass(4 * time.Second)
+		r.create(widget("cog"))
+		advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live {
 			t.Errorf("back again: %v", st)
 		}
-		toldIs("add cog")
+		expectCalls("add cog")
 	})
 }
 
-// A server that is cut off while the resource is removed tells nobody of the deletions.
-func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
-	within(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *rig) {
+// The mirror is disconnected while the resource is removed, so it receives no DELETED events.
+func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
+	withCluster(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("gear"))
+		r.create(widget("gear"))
 		gears := must(tarn.InformerByName(t.Context(), r.Cluster, "widgets"))
 		r.start()
 		if gears.Len() != 1 {
@@ -83,31 +83,31 @@ func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.NotServed, Resource: "widgets.example.com"}))
 		r.srv.Cut("widgets.example.com")
 		r.srv.Compact(0)
-		pass(5 * time.Second)
+		advance(5 * time.Second)
 		if st := gears.Status(); st.State != tarn.Waiting && st.State != tarn.Stale || st.Objects != 1 {
-			t.Errorf("too early to tell: %v", st)
+			t.Errorf("before GoneAfter: %v", st)
 		}
-		pass(5 * time.Minute)
+		advance(5 * time.Minute)
 		if st := gears.Status(); st.State != tarn.Waiting || st.Objects != 0 {
 			t.Errorf("removed: %v", st)
 		}
 	})
 }
 
-// Discovery names the resource all along: that is no reason to hurry.
-func TestResourceThatIsNamedButNotServedIsNotHurried(t *testing.T) {
-	within(t, tarn.Options{}, func(t *testing.T, r *rig) {
+// Discovery lists the resource but requests for it fail. The cluster must not wake the mirror.
+func TestAResourceThatIsNotServedIsNotPolledFaster(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.NotServed, Resource: "widgets.example.com"}))
 		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
 		r.start()
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if n := r.srv.Struck(apiserver.NotServed); n > 80 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		gears.Close()
-		pass(time.Minute) // lets the cluster notice that nothing is missing any more
+		advance(time.Minute) // until the cluster stops polling discovery
 	})
 }

@@ -287,7 +287,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 
 // Closed, empty, but something is in flight and comes back: a second consumer waits
 // for it.
-func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
+func TestCloseWaitsForBatchesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFIFO(t, delta.Options[*thing]{})
 		must(t, f.Add(at("a", 1)))

@@ -22,7 +22,7 @@ func TestQ09_ABatchIsEverythingUpToItsMark(t *testing.T) {
 	want(t, "left", f.Stats().Deltas, 0)
 }
 
-func TestQ09_LookingDoesNotTakeAReplaceApart(t *testing.T) {
+func TestQ09_ReadingDoesNotSplitAReplace(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("old", 1))})
 	must(t, f.Replace(list(5, at("a", 2))))
 	want(t, "keys", fmt.Sprint(f.Keys()), "[a old]")
@@ -140,7 +140,7 @@ func TestQ09_Marks(t *testing.T) {
 		f.Add(at("a/z", 49)), f.DeleteUnknown(object.Tombstone[*thing]{Key: tomb.key, Object: tomb}))
 }
 
-func TestQ09_PopGivesNoVersionAndKeepsMarksForABatch(t *testing.T) {
+func TestQ09_PopReturnsNoVersionAndKeepsMarksForABatch(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Add(at("b", 2)))
 	pop(t, f)
@@ -203,7 +203,7 @@ func TestQ11_InFlightCountsAsKnown(t *testing.T) {
 
 // It makes no difference whether what is in flight ends before or after the list is
 // taken apart, nor how it ends, nor whether there is a Known.
-func TestQ11_TheEndOfAFlightDoesNotChangeWhatAListMeans(t *testing.T) {
+func TestQ11_TheEndOfAFlightDoesNotChangeTheEffectOfAList(t *testing.T) {
 	for _, end := range []error{nil, errors.New("no"), delta.ErrRequeue} {
 		t.Run(fmt.Sprint(end), func(t *testing.T) {
 			f := newFIFO(t, delta.Options[*thing]{})
@@ -325,7 +325,7 @@ func TestL15_Held(t *testing.T) {
 	want(t, "without UID and version", bare.Held(object.RawKey("a"), "", ""), false)
 }
 
-func TestL15_AHeldItemIsToldWithTheObjectHeld(t *testing.T) {
+func TestL15_AHeldItemIsDeliveredWithTheObjectHeld(t *testing.T) {
 	held := func(name string, version int) object.Item[*thing] {
 		return object.Item[*thing]{Key: object.RawKey(name), UID: "u", Version: object.Version(fmt.Sprint(version)), Held: true}
 	}
@@ -359,7 +359,7 @@ func TestW18_ATombstoneHoldsTheLastObjectKnown(t *testing.T) {
 		{"Updated pending@3", "Deleted? pending@3"}, {"Deleted? flying@2"}, {"Deleted? known@1"}})
 }
 
-func TestH03_WhoPopsSeesEveryDelta(t *testing.T) {
+func TestH03_PopReturnsEveryDelta(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Update(at("a", 2)), f.Delete(at("a", 3)), f.Add(at("a", 4)), f.Update(at("a", 4)))
 	want(t, "popped", pop(t, f), []string{"Added a@1", "Updated a@2", "Deleted a@3", "Added a@4", "Updated a@4"})
@@ -392,7 +392,7 @@ func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
 }
 
 // What is known of a namespace that is not watched any more is dropped.
-func TestQ09_TheMarkOfAScopeThatLeftIsForgotten(t *testing.T) {
+func TestQ09_TheMarkOfARemovedScopeIsDropped(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	leave := func() error { return f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a"}}) }
 	must(t, f.Apply(scoped(object.Added, at("a/x", 5))))

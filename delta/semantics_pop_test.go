@@ -52,7 +52,7 @@ func TestQ08_CloseEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestQ08_ClosedGivesOutWhatIsPending(t *testing.T) {
+func TestQ08_PendingChangesCanBePoppedAfterClose(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Add(at("b", 2)))
 	f.Close()
@@ -135,7 +135,7 @@ func TestQ08_Requeue(t *testing.T) {
 	}
 }
 
-func TestQ08_PanicPutsBack(t *testing.T) {
+func TestQ08_APanicRequeues(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)))
 	boom := func(pop func() error) {

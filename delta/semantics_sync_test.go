@@ -105,7 +105,7 @@ func TestQ06_HasSynced(t *testing.T) {
 }
 
 // The first list may come while something is in flight that then comes back.
-func TestQ06_ReplaceDuringAFlightThatComesBack(t *testing.T) {
+func TestQ06_ReplaceDuringAFlightThatIsRequeued(t *testing.T) {
 	for _, take := range []func(f *delta.FIFO[*thing], meanwhile func()) error{
 		func(f *delta.FIFO[*thing], meanwhile func()) error {
 			return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })

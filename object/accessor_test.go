@@ -96,7 +96,7 @@ func TestAnyOfAValueWithoutMetadataIsEmptyNotAPanic(t *testing.T) {
 	}
 }
 
-func TestKeyedKnowsTheKeyAndNothingElse(t *testing.T) {
+func TestKeyedReadsOnlyTheKey(t *testing.T) {
 	acc := object.Keyed(object.RawKey)
 	if err := acc.Valid(); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-func TestDeletionKeyOfTakesATombstoneAtItsWord(t *testing.T) {
+func TestDeletionKeyOfUsesTheKeyOfATombstone(t *testing.T) {
 	// The recorded key wins over the object's own: with a key function of
 	// somebody else's they may differ.
 	recorded := object.RawKey("by/other/means")
@@ -175,7 +175,7 @@ func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
 	}
 }
 
-func TestKeyErrorKeepsTheValueForWhoeverAsks(t *testing.T) {
+func TestKeyErrorKeepsTheValue(t *testing.T) {
 	v := &password{"hunter2"}
 	_, err := object.KeyOf(v)
 	var keyErr *object.KeyError

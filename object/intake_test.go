@@ -57,7 +57,7 @@ func TestAnEncodedItemKeepsNothingOfItsObject(t *testing.T) {
 	}
 }
 
-func TestO04_ATransformThatFailsSpoilsOnlyItsObject(t *testing.T) {
+func TestO04_ATransformErrorAffectsOnlyItsObject(t *testing.T) {
 	for name, transform := range map[string]func(*corev1.Pod) (*corev1.Pod, error){
 		"an error":        func(p *corev1.Pod) (*corev1.Pod, error) { return p, errors.New("no") },
 		"nil":             func(*corev1.Pod) (*corev1.Pod, error) { return nil, nil },
@@ -95,7 +95,7 @@ func TestH08_AnItemIsPreparedOnce(t *testing.T) {
 	}
 }
 
-func TestTheZeroIntakeTakesObjectsAsTheyAre(t *testing.T) {
+func TestTheZeroIntakeLeavesObjectsUnchanged(t *testing.T) {
 	for _, in := range []*object.Intake[*corev1.Pod]{nil, {}} {
 		pod, item := podItem(t)
 		in.Prepare(&item)

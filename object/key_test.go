@@ -33,7 +33,7 @@ func TestParseReadsTheStrictForm(t *testing.T) {
 	}
 }
 
-func TestParseErrorsSayWhatToWrite(t *testing.T) {
+func TestParseErrorsNameTheExpectedForm(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", `object: not a key: empty string; want "namespace/name" or "name"`},
 		{"/", `object: not a key: "/" has an empty namespace; write just the name for a cluster-scoped object`},
@@ -117,7 +117,7 @@ func checkRawKey(t interface{ Fatalf(string, ...any) }, s string) {
 	}
 }
 
-func TestRawKeyGivesBackAnyStringAndAgreesWithParse(t *testing.T) {
+func TestRawKeyRoundTripsAndAgreesWithParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkRawKey(t, keyText.Draw(t, "s")) })
 }
 

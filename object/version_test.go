@@ -253,7 +253,7 @@ func TestMarkReached(t *testing.T) {
 	}
 }
 
-func TestMarkReachedNeverTurnsBackAsHistoryGoesOn(t *testing.T) {
+func TestMarkReachedNeverMovesBackwards(t *testing.T) {
 	mark := rapid.Custom(func(t *rapid.T) object.Mark {
 		return object.Mark{
 			Scope:   object.Scope(rapid.SampledFrom([]string{"", "a"}).Draw(t, "scope")),

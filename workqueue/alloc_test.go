@@ -148,7 +148,7 @@ func TestDoneItemsAreReleased(t *testing.T) {
 
 // Memory follows the number of items, down to a floor that does not count here, although
 // a few of the burst stay: one that is delayed, or one in a hundred in any state.
-func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
+func TestMemoryIsFreedWhileSomeItemsStay(t *testing.T) {
 	soak.Measures(t)
 	const burst = 200_000
 	keys := keysOf(burst)
@@ -187,7 +187,7 @@ func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
 }
 
 // Groups that have no items cost no memory either.
-func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
+func TestMemoryOfGroupsIsFreed(t *testing.T) {
 	soak.Measures(t)
 	const burst = 200_000
 	keys := make([]string, burst)
@@ -210,7 +210,7 @@ func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
 	q.ShutDown()
 }
 
-func TestALimiterGivesMemoryBack(t *testing.T) {
+func TestALimiterFreesMemory(t *testing.T) {
 	soak.Measures(t)
 	keys := keysOf(200_000)
 	for name, l := range map[string]limiter{

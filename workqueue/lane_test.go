@@ -9,7 +9,7 @@ import (
 
 // Groups and priorities that are not in use any more are forgotten, in whatever way
 // their items came and went.
-func TestLanesAreForgotten(t *testing.T) {
+func TestEmptyLanesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[string]{Group: func(item string) string { return item }})
 		take := func() {

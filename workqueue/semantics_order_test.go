@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-func TestK05_HigherPrioritiesGoFirst(t *testing.T) {
+func TestK05_HigherPrioritiesAreTakenFirst(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Add("normal")
 	q.AddWith(workqueue.Request{Priority: -5}, "low1", "low2", "raised")
@@ -22,7 +22,7 @@ func TestK05_HigherPrioritiesGoFirst(t *testing.T) {
 	want(t, "taken", getAll(t, q), []string{"raised", "high", "normal", "normal2", "low1", "low2"})
 }
 
-func TestK05_ARetryIsAsUrgentAsTheTry(t *testing.T) {
+func TestK05_ARetryKeepsItsPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.AddWith(workqueue.Request{Priority: -5}, "low")
@@ -77,7 +77,7 @@ func TestK05_ALowPriorityItemWaitsABoundedTime(t *testing.T) {
 	}
 }
 
-func TestK05_AgeingCanBeOff(t *testing.T) {
+func TestK05_AgeingCanBeDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{AgeAfter: -1})
 		q.AddWith(workqueue.Request{Priority: -1}, "low")

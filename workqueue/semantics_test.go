@@ -79,7 +79,7 @@ func TestK01_AddedWhileProcessingIsTakenAgainAfterDone(t *testing.T) {
 	}
 }
 
-func TestK01_DoneOfWhatIsNotProcessedDoesNothing(t *testing.T) {
+func TestK01_DoneOfAnItemThatIsNotProcessedDoesNothing(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Done("a")
 	q.Add("a")
@@ -92,7 +92,7 @@ func TestK01_DoneOfWhatIsNotProcessedDoesNothing(t *testing.T) {
 	q.ShutDown()
 }
 
-func TestK02_ShutDownLetsWhatIsQueuedBeTaken(t *testing.T) {
+func TestK02_QueuedItemsCanBeTakenAfterShutDown(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Add("a")
 	q.Add("b")
@@ -139,7 +139,7 @@ func TestK02_ShutDownEndsEveryGet(t *testing.T) {
 	})
 }
 
-func TestK02_DrainWaitsForWhatIsQueuedAndProcessing(t *testing.T) {
+func TestK02_DrainWaitsForQueuedAndProcessingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.Add("a")
@@ -257,7 +257,7 @@ func TestK03_ZeroAndNegativeDelaysAddNow(t *testing.T) {
 	want(t, "taken", getAll(t, q), []string{"a", "b"})
 }
 
-func TestK03_AddingADelayedItemLeavesItsDelay(t *testing.T) {
+func TestK03_AddingADelayedItemKeepsItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.AddAfter("a", time.Second)

@@ -11,7 +11,7 @@ const secretText = `{"apiVersion":"v1","kind":"Secret","type":"Opaque","metadata
 	"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"WORD\"}}","note":"seen"}},
 	"data":{"password":"WORD"},"stringData":{"token":"WORD"}}`
 
-func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
+func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 	key := object.Key{Namespace: "shop", Name: "web"}
 	old := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMQ=="))
 	new := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMg=="))

@@ -23,7 +23,7 @@ func (e encodedPod) Get() *corev1.Pod {
 func podItem(t *testing.T) (*corev1.Pod, object.Item[*corev1.Pod]) {
 	t.Helper()
 	pod := &corev1.Pod{}
-	// strings.Clone: a decoder cuts names from one buffer with everything else.
+	// strings.Clone, because a decoder's strings share one buffer per object.
 	pod.Namespace, pod.Name = strings.Clone("shop"), strings.Clone("web")
 	pod.UID, pod.ResourceVersion = object.UID(strings.Clone("u")), strings.Clone("7")
 	item, err := object.ItemOf(object.Meta[*corev1.Pod](), pod)

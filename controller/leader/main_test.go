@@ -22,7 +22,7 @@ var (
 	errDown = errors.New("connection refused")
 )
 
-// server holds one lease, in memory.
+// server has one lease, in memory.
 type server struct {
 	mu      sync.Mutex
 	version int
@@ -38,7 +38,7 @@ func (s *server) holder() string {
 	return s.record.HolderIdentity
 }
 
-// lock is one process's way to the lease. Its writes are refused where somebody else has
+// lock is one process's connection to the lease. Its writes conflict if another process has
 // written since it last read.
 type lock struct {
 	*server
@@ -47,7 +47,7 @@ type lock struct {
 
 	fault sync.Mutex // guards all below
 	down  bool
-	slow  time.Duration // what a request takes, whatever its context says
+	slow  time.Duration // how long a request takes, regardless of its context
 	ends  time.Time     // when this process's lease ends, by its last successful request
 }
 
@@ -140,7 +140,7 @@ func inBubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// pass lets virtual time pass, and everybody come to rest.
+// pass lets virtual time pass and waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

@@ -18,7 +18,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// status is a line of figures. A busy machine lags at any moment.
+// status matches a status line. On a busy machine the lag may be anything.
 var status = regexp.MustCompile(` events/s  lag [0-9]+ events?  `)
 
 func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
@@ -123,7 +123,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 			} else {
 				out.until(t, "events/s", ended)
 			}
-			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C, as typed
+			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C
 				t.Fatal(err)
 			}
 			<-ended
@@ -140,7 +140,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 				}
 				return
 			}
-			// What stays is below the last place where the frame was taken away.
+			// The final output is below the place where the last frame was erased.
 			erased := strings.LastIndex(text, "\x1b[J")
 			if erased < 0 {
 				t.Fatalf("nothing was taken away:\n%q", text)
@@ -239,7 +239,7 @@ func TestTheComparisonFindsDifferences(t *testing.T) {
 	}
 	defer d.server.Close()
 	server := apiserver.Start(t, apiserver.Options{Seed: 1})
-	// The mirrors have nothing yet, and the server everything.
+	// The mirrors are still empty, the server is not.
 	if found := d.mirrors.compare(t.Context(), server); found.err == nil {
 		t.Error("empty mirrors were found to equal a server with namespaces")
 	} else if !strings.Contains(found.err.Error(), "namespaces differ") {

@@ -44,7 +44,7 @@ func trees() *rapid.Generator[map[string]any] {
 	})
 }
 
-// asJSON returns a value as it comes out of JSON, where bytes that are not UTF-8 are U+FFFD.
+// asJSON returns a value after a JSON round trip, which replaces invalid UTF-8 with U+FFFD.
 func asJSON(t *rapid.T, v any) (out any) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -24,7 +24,7 @@ func mirrorOf(t *testing.T, kubeconfig string, args ...string) (*session, string
 	return b, address
 }
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the response.
 func ask(t *testing.T, method, url, host string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

@@ -27,7 +27,7 @@ func TestC31_SlowOperationsAreReportedOnce(t *testing.T) {
 		end := notice(say, func() string { return busy.Load().(string) })
 		step := func(d time.Duration, want string) {
 			t.Helper()
-			<-time.After(d) // in the time of the bubble
+			<-time.After(d) // virtual time
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()

@@ -69,7 +69,7 @@ func TestDiffNamesEachFieldThatDiffers(t *testing.T) {
 	}
 }
 
-// values draws JSON values, small ones, so that equal ones are drawn too.
+// values generates small JSON values, so that equal ones are common.
 func values() *rapid.Generator[any] {
 	leaf := rapid.OneOf(
 		rapid.Map(rapid.SampledFrom([]string{"", "a", "b"}), func(s string) any { return s }),

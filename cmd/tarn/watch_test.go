@@ -116,7 +116,7 @@ func TestWatchContinuesThroughCutsAnd410(t *testing.T) {
 func TestWatchShowsSeveralResourcesAsTheyChange(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, pod("web-1"), secret("login", "hunter2"))
-	// The name of what comes last, or never, is as wide as any.
+	// The columns are wide enough for resources that have no objects yet.
 	l := start(t, command(t, "watch", "pods,secrets,horizontalpodautoscalers", "--kubeconfig", kubeconfig))
 	l.out.count(t, "\npods ", 1)
 	l.out.count(t, "\nsecrets ", 1)

@@ -14,11 +14,11 @@ import (
 	adapters "github.com/tarnproject/tarn/clientgo"
 )
 
-// The adapters of package clientgo, beside what they stand in for: the workloads of
-// client-go's own benchmarks, reimplemented.
+// The adapters of package clientgo beside client-go: the workloads of client-go's own
+// benchmarks, reimplemented.
 
-// adapterQueue is BenchmarkQueue: a hundred keys, one after the other, in a new queue each
-// time, which is made before the clock runs; and the same in one queue.
+// adapterQueue is BenchmarkQueue: a hundred keys, one after the other, in a new queue that is
+// created before the timer starts; and the same in one queue.
 func adapterQueue(l *lab) []Row {
 	keys := make([]string, 100)
 	for i := range keys {
@@ -49,7 +49,7 @@ func adapterQueue(l *lab) []Row {
 	newOurs := func() workqueue.TypedInterface[string] { return adapters.NewTypedQueue[string]() }
 	f, g := takeTurns(l.rounds, func() sample { return fresh(newTheirs) }, func() sample { return fresh(newOurs) })
 	freshTheirs, freshOurs := leastCPU(f), leastCPU(g)
-	freshTheirs.Counted, freshOurs.Counted = false, false // allocations were not
+	freshTheirs.Counted, freshOurs.Counted = false, false // allocations were not counted
 	theirs, ours := newTheirs(), newOurs()
 	defer theirs.ShutDown()
 	defer ours.ShutDown()
@@ -60,9 +60,9 @@ func adapterQueue(l *lab) []Row {
 	}
 }
 
-// adapterDelays is BenchmarkDelayingQueue_AddAfter: everything is added with a random
-// delay, and taken. The original has a clock of its own and delays of minutes; here they
-// are real and short, and processor time counts.
+// adapterDelays is BenchmarkDelayingQueue_AddAfter: all keys are added with random delays and
+// taken. The original has a fake clock and delays of minutes; here they are real and short, and
+// the figure is CPU time.
 func adapterDelays(l *lab) []Row {
 	n := min(l.objects, 50_000)
 	keys := make([]string, n)
@@ -88,7 +88,7 @@ func adapterDelays(l *lab) []Row {
 	return []Row{newRow("A2 adapter, BenchmarkDelayingQueue_AddAfter, CPU", cpuEach(c), cpuEach(t), better(2, "less CPU"))}
 }
 
-// takeTurns has both sides take turns in this process.
+// takeTurns runs both sides in turn in this process.
 func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 	for round := range rounds {
 		if round%2 == 0 {
@@ -100,8 +100,8 @@ func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 	return c, t
 }
 
-// adapterIndexer is BenchmarkIndexer: 5,000 objects are written again and again, and the
-// value in their index stays the same.
+// adapterIndexer is BenchmarkIndexer: repeated updates of 5,000 objects that keep their index
+// value.
 func adapterIndexer(l *lab) []Row {
 	objects := make([]string, 5000)
 	for i := range objects {
@@ -126,8 +126,8 @@ func adapterIndexer(l *lab) []Row {
 	return []Row{newRow("A3 adapter, BenchmarkIndexer: Update, 5,000 objects, 1 index", c, t, faster(2))}
 }
 
-// adapterLister is BenchmarkLister_Match: a hundred of many objects match a selector; and
-// the other calls of a lister.
+// adapterLister is BenchmarkLister_Match, in which a hundred of many objects match a selector,
+// and the other calls of a lister.
 func adapterLister(l *lab) []Row {
 	const matching = 100
 	set := map[string]string{"match": "true"}

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// queueAlone measures the life of an item that is alone in the queue.
+// queueAlone measures Add, Get and Done of the only item in the queue.
 func queueAlone(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-alone"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := leastCPU(s[0]), leastCPU(s[1]), leastCPU(s[2])
@@ -12,7 +12,7 @@ func queueAlone(l *lab) []Row {
 	}
 }
 
-// queueContention measures how fast items pass from many goroutines to many others.
+// queueContention measures the throughput with many producers and consumers.
 func queueContention(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-contention"}, sideClientGo, sideTarn, sideRuntime)
 	figures := make([]*Figure, len(s))
@@ -28,7 +28,7 @@ func queueContention(l *lab) []Row {
 	}
 }
 
-// queueDelays measures items that are added with random delays and taken when due.
+// queueDelays measures AddAfter with random delays until all items are taken.
 func queueDelays(l *lab) []Row {
 	s := l.turns(min(l.rounds, 5), job{Measure: "queue-delays"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := cpuEach(s[0]), cpuEach(s[1]), cpuEach(s[2])
@@ -39,7 +39,7 @@ func queueDelays(l *lab) []Row {
 	}
 }
 
-// queueLimited measures the life of an item that failed once.
+// queueLimited measures an item that fails once.
 func queueLimited(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-limited"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := cpuEach(s[0]), cpuEach(s[1]), cpuEach(s[2])
@@ -50,7 +50,7 @@ func queueLimited(l *lab) []Row {
 	}
 }
 
-// queuePriorities measures the life of an item with a priority.
+// queuePriorities measures Add, Get and Done with priorities.
 func queuePriorities(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-priority"}, sideRuntime, sideTarn)
 	alone := newRow("18 queue: Add, Get, Done with three priorities", leastCPU(s[0]), leastCPU(s[1]), faster(8))
@@ -59,7 +59,7 @@ func queuePriorities(l *lab) []Row {
 	return []Row{beside(sideRuntime, alone), beside(sideRuntime, backlog)}
 }
 
-// queueMemory weighs items that wait.
+// queueMemory measures the memory of waiting and delayed items.
 func queueMemory(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct{ measure, what string }{

@@ -1,26 +1,25 @@
-# `make` lists the targets. Needed: Go, make, git, and a C compiler for -race.
-# The tools that are used here come with go.mod.
+# `make` lists the targets. Requires Go, make, git, and a C compiler for -race.
+# The other tools come with go.mod.
 
 GO       ?= go
 PKG      ?= ./...
 FUZZTIME ?= 30s
 RUNS     ?= 100
-# How many times as long as in `make test` the random and long tests run in `make soak`.
+# Factor by which random and long tests run longer in `make soak` than in `make test`.
 SOAK     ?= 10
 # Arguments for soak, such as SOAKFLAGS=-race.
 SOAKFLAGS ?=
 # Arguments for the benchmark program, such as BENCHFLAGS='-h'.
 BENCHFLAGS ?=
-# Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They come
-# after the packages, since those of chaos are not go's own.
+# Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They follow
+# the packages, because the flags of chaos are not flags of go test.
 E2EFLAGS ?=
 # Arguments for the scale run, such as SCALEFLAGS='-pods 10000'.
 SCALEFLAGS ?=
-# HTML=1 makes `cover` write coverage.html too.
+# HTML=1 makes `cover` also write coverage.html.
 HTML ?=
 
-# Modules of their own, each with a replace of the root module. They are compiled
-# and vetted with everything else as soon as they exist.
+# Separate modules, each with a replace of the root module. `make test` compiles and vets them.
 MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
 
 step = @printf '==> %s\n'
@@ -33,22 +32,22 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race measure test-386 modules ## all that must pass: lint, known vulnerabilities, tests with -race and on 32 bits, bench and e2e compiled
+test: lint vuln race measure test-386 modules ## everything that must pass: lint, govulncheck, tests with -race and for 32-bit, bench and e2e compiled
 	$(step) 'all passed'
 
 .PHONY: test-short
-test-short: ## the tests without the long ones, for a quick answer
+test-short: ## the tests without the long ones
 	$(step) 'go test -short $(PKG)'
 	@$(GO) test -short $(PKG)
 
 .PHONY: flakes
-flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores, PKG=./reflector for those of one package
+flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores; PKG=./reflector for one package
 	@GO='$(GO)' hack/flakes.sh -n '$(RUNS)' $(PKG)
 
-# Without -race, for more rounds in the same time. The packages are those whose
-# tests import internal/soak, and so have the flag.
+# Without -race, for more rounds in the same time. Packages whose tests import internal/soak
+# have the flag.
 .PHONY: soak
-soak: ## random and long tests SOAK (10) times as long as in test, PKG=./store for those of one package
+soak: ## random and long tests, SOAK (10) times as long as in test; PKG=./store for one package
 	$(step) 'go test -soak=$(SOAK) of the packages with random or long tests'
 	@pkgs=$$($(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(PKG) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u) || exit 1; \
 	if [ -z "$$pkgs" ]; then echo 'none of $(PKG) has random or long tests'; exit 1; fi; \
@@ -62,18 +61,17 @@ bench: ## Tarn beside client-go, as one table
 	$(step) 'bench: go run . $(BENCHFLAGS)'
 	@cd bench && $(GO) run . $(BENCHFLAGS)
 
-# e2e/build is a module by itself that only this target looks at: it compiles
-# Kubernetes. The tests are compiled on all cores and then run one package after the
-# other, which is also what makes go show their progress.
+# e2e/build is a separate module that compiles Kubernetes. The tests are compiled on all cores
+# and then run one package at a time, which also makes go test show their progress.
 .PHONY: e2e
-e2e: ## Tarn on a real control plane, which is built the first time (some minutes)
+e2e: ## tests on a real control plane, which is built the first time (some minutes)
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
 	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./chaos ./leader $(E2EFLAGS)
 
 .PHONY: chaos
-chaos: ## only the part of e2e in which the control plane is mistreated, E2EFLAGS='-soak 10 -seed 7' for longer
+chaos: ## only the part of e2e that injects faults into the control plane; E2EFLAGS='-soak 10 -seed 7' for longer
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) run .
 	$(step) 'e2e: go test ./chaos ./leader $(E2EFLAGS)'
@@ -86,10 +84,10 @@ scale: ## 100,000 pods and 50,000 custom resources on a real control plane, Tarn
 	$(step) 'e2e: go run ./scale $(SCALEFLAGS)'
 	@cd e2e && $(GO) run ./scale $(SCALEFLAGS)
 
-# Every target is run, also after one has failed; the failing inputs are kept by go
-# in the package's testdata/fuzz.
+# Every target runs, even after one has failed; go keeps failing inputs in the package's
+# testdata/fuzz.
 .PHONY: fuzz
-fuzz: ## each fuzz target for FUZZTIME (30s), PKG=./object for those of one package
+fuzz: ## each fuzz target for FUZZTIME (30s); PKG=./object for one package
 	@pkgs=$$($(GO) list $(PKG)) || exit 1; failed=; \
 	for pkg in $$pkgs; do \
 		out=$$($(GO) test -list '^Fuzz' "$$pkg") || { printf '%s\n' "$$out"; exit 1; }; \
@@ -101,18 +99,18 @@ fuzz: ## each fuzz target for FUZZTIME (30s), PKG=./object for those of one pack
 	if [ -n "$$failed" ]; then printf 'failed:%s\n' "$$failed"; exit 1; fi
 
 .PHONY: cover
-cover: ## coverage by package and in total, HTML=1 for a page to read
+cover: ## coverage by package and in total; HTML=1 for an HTML report
 	$(step) 'go test -coverprofile=coverage.out $(PKG)'
 	@$(GO) test -covermode=atomic -coverprofile=coverage.out $(PKG)
 	@out=$$($(GO) tool cover -func=coverage.out) && printf '%s\n' "$$out" | tail -n 1
 	@if [ -n '$(HTML)' ]; then $(GO) tool cover -html=coverage.out -o coverage.html && echo 'wrote coverage.html'; fi
 
 .PHONY: clean
-clean: ## remove what the other targets leave behind
+clean: ## remove the files that other targets create
 	@rm -f coverage.out coverage.html
 	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm -f {} +
 
-# The steps of test and lint; each can be run by itself.
+# The steps of test and lint; each can be run separately.
 
 .PHONY: fmt
 fmt:
@@ -136,8 +134,8 @@ staticcheck:
 	$(step) 'staticcheck ./...'
 	@$(GO) tool staticcheck ./...
 
-# govulncheck ends with 3 when it has found something. Without the network there is
-# no list of vulnerabilities to look in, and this step is passed over.
+# govulncheck exits with 3 if it finds a vulnerability. Without network access there is no
+# database, and this step is skipped.
 .PHONY: vuln
 vuln:
 	$(step) 'govulncheck ./...'
@@ -153,14 +151,14 @@ race:
 	$(step) 'go test -race ./...'
 	@CGO_ENABLED=1 $(GO) test -race ./...
 
-# The packages with tests that are skipped with -race: those that count allocations or bytes.
+# The packages with tests that count allocations or bytes, which are skipped with -race.
 .PHONY: measure
 measure:
 	$(step) 'go test -short, packages that measure'
 	@pkgs=$$(git grep -l 'soak\.Measures(' -- '*_test.go' | sed 's,^,./,; s,/[^/]*$$,,' | sort -u) && $(GO) test -short $$pkgs
 
-# The packages that read lengths from the network. A 64-bit Linux runs the binaries; where
-# the system does not, the tests are compiled.
+# The packages that read lengths from the network. linux/amd64 runs the tests; other systems
+# only compile them.
 .PHONY: test-386
 test-386:
 	$(step) 'GOARCH=386 go test -short ./wire ./internal/...'

@@ -26,16 +26,16 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
-		r.put(pod("shop", "web", "node-1"))
+func TestEqualRequestsShareOneMirrorUntilTheLastHandleCloses(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+		r.create(pod("shop", "web", "node-1"))
 		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web), app")))
 		second := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app"), tarn.Matching("app in (web)")))
 		r.start()
 		third := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app,app in (web)")))
 		r.watches("pods", 1)
 		if first.Informer() != second.Informer() || first.Informer() != third.Informer() {
-			t.Error("three mirrors of the same")
+			t.Error("equal requests have different mirrors")
 		}
 		st := r.Status()
 		if len(st.Mirrors) != 1 || len(st.Mirrors[0].Handles) != 3 || !st.Live() || st.Mirrors[0].Objects != 1 {
@@ -43,7 +43,7 @@ func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
 		}
 		for _, site := range st.Mirrors[0].Handles {
 			if !strings.Contains(site, "/cluster_test.go:") {
-				t.Errorf("a handle of %s", site)
+				t.Errorf("call site of a handle: %s", site)
 			}
 		}
 
@@ -57,10 +57,10 @@ func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
 			t.Errorf("left over: %v", st)
 		}
 		if st := third.Status(); st.State != tarn.Stopped {
-			t.Errorf("a closed handle says %v", st)
+			t.Errorf("status of a closed handle: %v", st)
 		}
 		if _, ok := third.Get(key("shop", "web")); !ok {
-			t.Error("the last state is gone")
+			t.Error("the last state is lost")
 		}
 
 		again := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web),app")))
@@ -72,9 +72,9 @@ func TestWhoAsksForTheSameSharesOneMirrorUntilTheLastCloses(t *testing.T) {
 	})
 }
 
-func TestScopeAndFormMakeMirrorsOfTheirOwn(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
-		r.put(pod("shop", "web", "node-1"), pod("bank", "web", "node-2"), pod("bank", "db", "node-2"))
+func TestDifferentScopesOrFormsHaveSeparateMirrors(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+		r.create(pod("shop", "web", "node-1"), pod("bank", "web", "node-2"), pod("bank", "db", "node-2"))
 		pods := wire.MustOf[*corev1.Pod]()
 		of := func(opts ...tarn.Option) *tarn.Handle[*corev1.Pod] {
 			return must(tarn.Informer[*corev1.Pod](r.Cluster, opts...))
@@ -116,8 +116,8 @@ func TestScopeAndFormMakeMirrorsOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestHandlesCanBeOpenedAndClosedAtAnyTime(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		early := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		if st := early.Status(); st.State != tarn.Declared {
 			t.Errorf("before Run: %v", st)
@@ -139,7 +139,7 @@ func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
 		if err := r.Run(t.Context()); err != tarn.ErrStarted {
 			t.Errorf("a second Run: %v", err)
 		}
-		if err := r.halt(); err != nil {
+		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
 		if _, err := tarn.Informer[*corev1.Pod](r.Cluster); err != tarn.ErrStopped {
@@ -152,12 +152,12 @@ func TestHandlesComeAndGoAtAnyTime(t *testing.T) {
 	})
 }
 
-func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestClosingAHandleEndsOnlyItsOwnSubscriptions(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		mine := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		others := must(tarn.Informer[*corev1.Pod](r.Cluster))
 		r.start()
-		// Each has a counter of its own: two subscribers are called at the same time.
+		// Separate counters, because the two subscribers are called concurrently.
 		var mineSaw, othersSaw int
 		count := func(n *int) informer.Handler[*corev1.Pod] {
 			return informer.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { *n++ }}
@@ -176,14 +176,14 @@ func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
 		if !strings.Contains(sub.Name(), "/cluster_test.go:") {
 			t.Errorf("a subscriber is called %s", sub.Name())
 		}
-		r.put(pod("shop", "web", ""))
+		r.create(pod("shop", "web", ""))
 		mine.Close()
 		<-sub.Done()
 		<-batches.Done()
 		if n := <-looped; n != 1 {
 			t.Errorf("the loop saw %d events", n)
 		}
-		r.put(pod("shop", "db", ""))
+		r.create(pod("shop", "db", ""))
 		if mineSaw != 1 || othersSaw != 2 {
 			t.Errorf("adds: %d of the closed handle's, %d of the other's", mineSaw, othersSaw)
 		}
@@ -193,9 +193,9 @@ func TestClosingEndsTheHandlesOwnSubscriptionsOnly(t *testing.T) {
 	})
 }
 
-func TestMemoryGoesWithTheLastHandle(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
-		r.put(pod("shop", "web", ""))
+func TestMemoryIsFreedWithTheLastHandle(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+		r.create(pod("shop", "web", ""))
 		r.start()
 		held := func() weak.Pointer[corev1.Pod] {
 			pods := must(tarn.Informer[*corev1.Pod](r.Cluster))
@@ -216,9 +216,9 @@ func TestMemoryGoesWithTheLastHandle(t *testing.T) {
 	})
 }
 
-func TestS04_IndexesOfAllAreMerged(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
-		r.put(pod("shop", "web", "node-1"), pod("shop", "db", "node-2"))
+func TestS04_IndexesOfAllHandlesAreMerged(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+		r.create(pod("shop", "web", "node-1"), pod("shop", "db", "node-2"))
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
 		byApp := store.NewIndex("app", func(p *corev1.Pod) string { return p.Labels["app"] })
@@ -236,8 +236,8 @@ func TestS04_IndexesOfAllAreMerged(t *testing.T) {
 	})
 }
 
-func TestDifferencesInWhatIsHeldNameBothPlaces(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestConflictingContentsNameBothCallers(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		keep := func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
 		slim, other := tarn.NewTransform("slim", keep), tarn.NewTransform("other", keep)
 		declare := func(opts ...tarn.Option) (*tarn.Handle[*corev1.Pod], error) {
@@ -267,35 +267,35 @@ func TestDifferencesInWhatIsHeldNameBothPlaces(t *testing.T) {
 				t.Errorf("%+v", conflict)
 			}
 			if conflict.Here == there || !strings.Contains(conflict.Here, "/cluster_test.go:") {
-				t.Errorf("refused at %s", conflict.Here)
+				t.Errorf("call site of the conflict: %s", conflict.Here)
 			}
 			if text := err.Error(); !strings.Contains(text, conflict.Here) || !strings.Contains(text, there) {
-				t.Errorf("the text does not name both places: %s", text)
+				t.Errorf("the error does not name both call sites: %s", text)
 			}
 		}
 		if st := r.Status(); len(st.Mirrors) != 1 || len(st.Mirrors[0].Handles) != 1 {
-			t.Errorf("refused handles are left: %v", st.Mirrors)
+			t.Errorf("rejected handles remain: %v", st.Mirrors)
 		}
 		first.Close()
-		must(declare()).Close() // nobody is left to differ from
+		must(declare()).Close() // no other handle to conflict with
 	})
 }
 
 func TestDropAndTransformAreApplied(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		web := pod("shop", "web", "node-1")
 		web.Annotations = map[string]string{"a": "1", "b": "2"}
-		r.put(web, pod("shop", "bad", ""))
+		r.create(web, pod("shop", "bad", ""))
 		noNode := tarn.NewTransform("no node", func(p *corev1.Pod) (*corev1.Pod, error) {
 			if p.Name == "bad" {
-				return nil, errors.New("cannot be slimmed")
+				return nil, errors.New("cannot be transformed")
 			}
 			p.Spec.NodeName = ""
 			return p, nil
 		})
 		for _, opts := range [][]tarn.Option{nil, {tarn.Compact()}} {
 			pods := must(tarn.Informer[*corev1.Pod](r.Cluster, append(opts, tarn.WithTransform(noNode), tarn.Drop(object.FieldPath{"metadata", "annotations", "a"}))...))
-			if r.halt == nil {
+			if r.stop == nil {
 				r.start()
 			}
 			synctest.Wait()
@@ -310,12 +310,12 @@ func TestDropAndTransformAreApplied(t *testing.T) {
 	})
 }
 
-func TestCompactObjectsReadAsTheyWere(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestCompactObjectsRoundTrip(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(pod("shop", "web", "node-1"), widget("gear"))
+		r.create(pod("shop", "web", "node-1"), widget("gear"))
 		podType := wire.MustOf[*corev1.Pod]().Resource
 		r.start()
 		same(t, r, wire.MustOf[*corev1.Pod](), key("shop", "web"))
@@ -327,7 +327,7 @@ func TestCompactObjectsReadAsTheyWere(t *testing.T) {
 }
 
 // same checks that a mirror and its compact form have the same object.
-func same[X any, P tarn.Pointer[X]](t *testing.T, r *fixture, res wire.Resource[*X], k object.Key) {
+func same[X any, P tarn.Pointer[X]](t *testing.T, r *testCluster, res wire.Resource[*X], k object.Key) {
 	t.Helper()
 	loose := must(tarn.InformerOf[X, P](r.Cluster, res))
 	compact := must(tarn.InformerOf[X, P](r.Cluster, res, tarn.Compact()))
@@ -338,7 +338,7 @@ func same[X any, P tarn.Pointer[X]](t *testing.T, r *fixture, res wire.Resource[
 	if !ok {
 		t.Fatalf("%s: no %s", loose.Name(), k)
 	}
-	for range 2 { // decoded when written, and anew when nobody held it
+	for range 2 { // decoded at the write, and again after it was freed
 		got, _ := compact.Get(k)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", compact.Name(), diff)
@@ -348,8 +348,8 @@ func same[X any, P tarn.Pointer[X]](t *testing.T, r *fixture, res wire.Resource[
 	}
 }
 
-func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil })
 		var unknown *wire.UnknownResourceError
@@ -380,7 +380,7 @@ func TestOptionsThatCannotBeMetAreRefused(t *testing.T) {
 
 func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 	opts := tarn.Options{Lists: 1, Streaming: reflector.StreamingOff}
-	withCluster(t, opts, func(t *testing.T, r *fixture) {
+	withCluster(t, opts, func(t *testing.T, r *testCluster) {
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.Latency, Verb: "list", Wait: 10 * time.Second}))
 		must(tarn.Informer[*corev1.Pod](r.Cluster))
 		must(tarn.Informer[*corev1.Node](r.Cluster))
@@ -405,8 +405,8 @@ func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 	})
 }
 
-func TestH06_WaitSyncedTellsEachCauseAndHoldsUpNobody(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+func TestH06_WaitSyncedReportsEachCauseAndBlocksNoOtherMirror(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		wait := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -444,7 +444,7 @@ func TestH06_WaitSyncedTellsEachCauseAndHoldsUpNobody(t *testing.T) {
 			t.Errorf("%v", r.Status())
 		}
 
-		// Who closes what cannot be had need not wait for it.
+		// A closed handle is not waited for.
 		waited := make(chan error)
 		go func() { waited <- r.WaitSynced(t.Context()) }()
 		gears.Close()
@@ -456,7 +456,7 @@ func TestH06_WaitSyncedTellsEachCauseAndHoldsUpNobody(t *testing.T) {
 		must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
 		go func() { waited <- r.WaitSynced(context.Background()) }()
 		synctest.Wait()
-		if err := r.halt(); err != nil {
+		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
 		if err := <-waited; !errors.Is(err, tarn.ErrStopped) {

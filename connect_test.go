@@ -33,7 +33,7 @@ users:
   user: {token: hidden-token}
 `
 
-// write makes a file and returns its path.
+// write creates a file and returns its path.
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -43,7 +43,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// nowhere hides whatever cluster this machine knows.
+// nowhere hides the kubeconfig and service account of this machine.
 func nowhere(t *testing.T) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -80,7 +80,7 @@ func TestConnectFindsTheCluster(t *testing.T) {
 	}
 }
 
-func TestConnectSaysWhatIsWrong(t *testing.T) {
+func TestConnectErrorsNameTheCause(t *testing.T) {
 	nowhere(t)
 	path := write(t, "config", kubeconfig)
 	for want, opts := range map[string]tarn.Options{
@@ -103,7 +103,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%v\nwant: %s", err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "hidden-token") {
-			t.Errorf("the token shows: %v", err)
+			t.Errorf("the error contains the token: %v", err)
 		}
 	}
 }
@@ -122,9 +122,9 @@ func TestUserAgentAndRateReachTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-agents; got != "shopkeeper/1" {
-		t.Errorf("the server was asked by %q", got)
+		t.Errorf("user agent %q", got)
 	}
-	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // which is too soon, so it is refused at once
+	soon, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than the rate limit's wait, so the request fails immediately
 	defer cancel()
 	if err := get(soon); err == nil {
 		t.Error("a second request within a thousand seconds")

@@ -19,8 +19,8 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// cutter lists nothing, and cuts every watch after two quiet minutes as net/http reports
-// it over HTTP/1.1.
+// cutter returns empty lists and cuts every watch after two minutes without events, with the
+// error that net/http returns over HTTP/1.1.
 type cutter struct{ lists, watches atomic.Int32 }
 
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// demo serves some objects for the examples, until end is called. A program of your own
-// has no need of it: the zero tarn.Options find the cluster that kubectl talks to.
+// demo serves objects for the examples until end is called. A real program does not need it:
+// zero tarn.Options connect to the cluster that kubectl uses.
 func demo(objs ...runtime.Object) (srv *apiserver.Server, opts tarn.Options, end func()) {
 	srv = must(apiserver.New(apiserver.Options{AnyNamespace: true, Seed: 1}))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func demo(objs ...runtime.Object) (srv *apiserver.Server, opts tarn.Options, end
 	}
 }
 
-// run runs a cluster in the background; end stops it and waits.
+// run runs a cluster in the background; end stops it and waits for it.
 func run(c *tarn.Cluster) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -65,7 +65,7 @@ func until(ctx context.Context, met func() bool) context.Context {
 	return ctx
 }
 
-// Connect, say what to mirror, run, wait, read.
+// Connect, declare mirrors, run, wait for sync, read.
 func Example() {
 	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
 	defer end()
@@ -84,7 +84,7 @@ func Example() {
 	ended := make(chan error)
 	go func() { ended <- cluster.Run(ctx) }()
 	if err := cluster.WaitSynced(ctx); err != nil {
-		log.Fatal(err) // says why not: "pods is forbidden: …"
+		log.Fatal(err) // names the cause, such as "pods is forbidden: …"
 	}
 	for p := range byNode.Get(pods.Snapshot(), "node-7") {
 		fmt.Println(p.Name)
@@ -96,7 +96,7 @@ func Example() {
 	// <nil>
 }
 
-// What has no Go type is found by any name that the server knows.
+// A resource without a Go type is found by any name that the server knows.
 func ExampleInformerByName() {
 	srv, options, end := demo()
 	defer end()
@@ -127,7 +127,7 @@ func ExampleInformerByName() {
 	// true no resource "wdigets"; did you mean widgets?
 }
 
-// Metadata alone is enough to see what there is and who owns it.
+// Metadata is enough to see which objects exist and their owners.
 func ExampleMetadataByName() {
 	_, options, end := demo(pod("shop", "web", "node-7"))
 	defer end()
@@ -146,8 +146,8 @@ func ExampleMetadataByName() {
 	// Output: Added shop/web map[app:web]
 }
 
-// A custom resource with a Go type, or without one, is described by a wire.Resource. It
-// may be served later.
+// A wire.Resource describes a custom resource, with or without a Go type. The server may start to
+// serve it later.
 func ExampleInformerOf() {
 	srv, options, end := demo()
 	defer end()
@@ -170,7 +170,7 @@ func ExampleInformerOf() {
 	// Output: widgets.example.com in shop (unstructured) 1
 }
 
-// What cannot be mirrored is told, with its cause, and holds up nobody else.
+// The error names each mirror that is not synced, and why. Other mirrors are not affected.
 func ExampleCluster_WaitSynced() {
 	srv, options, end := demo()
 	defer end()
@@ -181,7 +181,7 @@ func ExampleCluster_WaitSynced() {
 	ctx, stop := run(cluster)
 	defer stop()
 
-	// A program would say context.WithTimeout(ctx, time.Minute).
+	// A program would use context.WithTimeout(ctx, time.Minute).
 	ctx = until(ctx, func() bool { return pods.Status().State == tarn.Live && secrets.Status().Cause != nil })
 	err := cluster.WaitSynced(ctx)
 	var missing *tarn.NotSyncedError
@@ -193,7 +193,7 @@ func ExampleCluster_WaitSynced() {
 	// Output: secrets true
 }
 
-// The rights that a program needs follow from what it mirrors; no server is asked.
+// The required permissions follow from the declared mirrors, without a request to the server.
 func ExampleCluster_RBAC() {
 	cluster := must(tarn.Connect(tarn.Options{Config: demoConfig}))
 	must(tarn.Informer[*corev1.Node](cluster))
@@ -232,7 +232,7 @@ func ExampleCluster_RBAC() {
 	//   - watch
 }
 
-// Everything that is mirrored shows how it does.
+// Status shows the state of every mirror.
 func ExampleCluster_Status() {
 	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
 	defer end()
@@ -252,7 +252,7 @@ func ExampleCluster_Status() {
 	// pods (compact) Pod typed true 2
 }
 
-// A transform owns the object that it is given, and may write to all of it.
+// A transform owns its object and may write to all of it.
 func ExampleNewTransform() {
 	slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) {
 		delete(p.Annotations, "example.com/notes")
@@ -286,7 +286,7 @@ func ExampleNewTransform() {
 	// web-3 map[] mirror.example.com/nginx []
 }
 
-// Two places that want different things of one mirror get an error that names both.
+// Two callers that need different contents of one mirror get an error that names both call sites.
 func ExampleConflictError() {
 	noEnv := tarn.NewTransform("no env", func(p *corev1.Pod) (*corev1.Pod, error) {
 		for i := range p.Spec.Containers {
@@ -299,7 +299,7 @@ func ExampleConflictError() {
 	_, err := tarn.Informer[*corev1.Pod](cluster) // without it
 	var conflict *tarn.ConflictError
 	if errors.As(err, &conflict) {
-		fmt.Printf("%s: %s of one place, %s of the other\n", conflict.What, conflict.Has, conflict.Wants)
+		fmt.Printf("%s: the mirror has %s, this call wants %s\n", conflict.What, conflict.Has, conflict.Wants)
 	}
-	// Output: transform: "no env" of one place, none of the other
+	// Output: transform: the mirror has "no env", this call wants none
 }

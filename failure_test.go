@@ -10,7 +10,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 )
 
-// broken is an informer whose source panics, which none of ours does.
+// broken is an informer whose Run fails.
 type broken struct{ err error }
 
 func (b broken) Run(context.Context) error            { return b.err }

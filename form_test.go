@@ -63,13 +63,13 @@ var trees = map[string]store.Form[*unstructured.Unstructured]{
 	"encoded": store.Encoded(encodeTree, decodeTree),
 }
 
-// rested returns what an object is when it has been held in a form.
-func rested(form store.Form[*unstructured.Unstructured], content map[string]any) (*unstructured.Unstructured, bool) {
+// roundTrip encodes an object with a form and decodes it.
+func roundTrip(form store.Form[*unstructured.Unstructured], content map[string]any) (*unstructured.Unstructured, bool) {
 	s, err := store.New(object.Meta[*unstructured.Unstructured](), store.Options[*unstructured.Unstructured]{Form: form})
 	if err != nil {
 		panic(err)
 	}
-	// Unless the object is live, Encode does not remember it.
+	// With live false, Encode does not cache the decoded object.
 	encoded := s.Encode(&unstructured.Unstructured{Object: content}, false)
 	if encoded == nil {
 		return nil, false
@@ -77,13 +77,13 @@ func rested(form store.Form[*unstructured.Unstructured], content map[string]any)
 	return encoded.Get(), true
 }
 
-// The compact form gives back what it was given, down to the type of each number.
+// The compact form preserves values exactly, including the type of each number.
 func TestTheCompactFormOfUnstructuredObjectsIsExact(t *testing.T) {
 	for name, form := range trees {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				want := rapid.MapOfN(rapid.String(), tree(4), 0, 6).Draw(t, "content")
-				got, ok := rested(form, want)
+				got, ok := roundTrip(form, want)
 				if !ok || !exact(got.Object, want) {
 					t.Fatalf("got  %#v\nwant %#v", got, want)
 				}
@@ -92,7 +92,7 @@ func TestTheCompactFormOfUnstructuredObjectsIsExact(t *testing.T) {
 	}
 }
 
-// Equal trees have equal encodings, or the mutation detector would see a difference.
+// Equal trees have equal encodings; otherwise the mutation detector would report a difference.
 func TestEqualTreesHaveEqualEncodings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &unstructured.Unstructured{Object: rapid.MapOfN(rapid.String(), tree(3), 0, 6).Draw(t, "content")}
@@ -115,9 +115,9 @@ func TestEqualTreesHaveEqualEncodings(t *testing.T) {
 	})
 }
 
-// What apimachinery allows in no unstructured object is held as JSON, or refused; nothing ends
-// the process.
-func TestTheCompactFormTakesOrRefusesWhateverATransformPutsIn(t *testing.T) {
+// Values that apimachinery does not allow in unstructured objects are stored as JSON or rejected,
+// without a panic.
+func TestTheCompactFormEncodesOrRejectsTransformedValues(t *testing.T) {
 	loop := map[string]any{}
 	loop["self"] = loop
 	for what, c := range map[string]struct{ value, want any }{
@@ -128,7 +128,7 @@ func TestTheCompactFormTakesOrRefusesWhateverATransformPutsIn(t *testing.T) {
 		"a function":     {func() {}, nil},
 	} {
 		for name, form := range trees {
-			got, ok := rested(form, map[string]any{"value": c.value})
+			got, ok := roundTrip(form, map[string]any{"value": c.value})
 			if ok != (c.want != nil) || ok && !exact(got.Object["value"], c.want) {
 				t.Errorf("%s, %s: %#v, %v", what, name, got, ok)
 			}

@@ -18,21 +18,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a cluster and the embedded server that it mirrors, in a bubble of virtual time.
-type fixture struct {
+// testCluster is a cluster and the embedded server that it mirrors, in a synctest bubble.
+type testCluster struct {
 	*tarn.Cluster
 	t   *testing.T
 	srv *apiserver.Server
-	// halt ends Run and returns its error.
-	halt func() error
+	// stop ends Run and returns its error.
+	stop func() error
 }
 
-// withCluster runs a test in a bubble, with a cluster that does not run yet.
-func withCluster(t *testing.T, opts tarn.Options, test func(t *testing.T, r *fixture)) {
+// withCluster runs a test in a bubble, with a cluster that has not been started.
+func withCluster(t *testing.T, opts tarn.Options, test func(t *testing.T, r *testCluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 		opts.Config = srv.MemoryConfig()
-		test(t, &fixture{Cluster: connect(t, opts), t: t, srv: srv})
+		test(t, &testCluster{Cluster: connect(t, opts), t: t, srv: srv})
 	})
 }
 
@@ -45,12 +45,12 @@ func connect(t testing.TB, opts tarn.Options) *tarn.Cluster {
 	return c
 }
 
-// start runs the cluster until the test ends or halt is called.
-func (r *fixture) start() {
+// start runs the cluster until the test ends or stop is called.
+func (r *testCluster) start() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	done, ended := make(chan error, 1), false
 	go func() { done <- r.Run(ctx) }()
-	r.halt = func() error {
+	r.stop = func() error {
 		if ended {
 			return nil
 		}
@@ -59,15 +59,15 @@ func (r *fixture) start() {
 		return <-done
 	}
 	r.t.Cleanup(func() {
-		if err := r.halt(); err != nil {
+		if err := r.stop(); err != nil {
 			r.t.Error(err)
 		}
 	})
 	synctest.Wait()
 }
 
-// put creates objects.
-func (r *fixture) put(objs ...runtime.Object) {
+// create creates objects on the server.
+func (r *testCluster) create(objs ...runtime.Object) {
 	r.t.Helper()
 	for _, obj := range objs {
 		if _, err := r.srv.Create(obj); err != nil {
@@ -78,7 +78,7 @@ func (r *fixture) put(objs ...runtime.Object) {
 }
 
 // watches checks how many watches of a resource are open.
-func (r *fixture) watches(resource string, want int) {
+func (r *testCluster) watches(resource string, want int) {
 	r.t.Helper()
 	synctest.Wait()
 	if got := r.srv.Watches(resource); got != want {
@@ -86,7 +86,7 @@ func (r *fixture) watches(resource string, want int) {
 	}
 }
 
-// must is for calls that cannot fail unless the test does.
+// must panics on an error.
 func must[V any](v V, err error) V {
 	if err != nil {
 		panic(err)

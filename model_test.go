@@ -26,7 +26,7 @@ type closer interface {
 	Status() tarn.MirrorStatus
 }
 
-// kinds are mirrors to choose from; each has one watch.
+// kinds are the mirrors to choose from; each has one watch.
 var kinds = []func(*tarn.Cluster) (closer, error){
 	func(c *tarn.Cluster) (closer, error) { return tarn.Informer[*corev1.Pod](c) },
 	func(c *tarn.Cluster) (closer, error) { return tarn.Informer[*corev1.Pod](c, tarn.Compact()) },
@@ -38,8 +38,8 @@ var kinds = []func(*tarn.Cluster) (closer, error){
 	},
 }
 
-// model does what a plan says to a cluster, and compares it with what it should be: a count
-// of open handles for each mirror.
+// model applies a random plan to a cluster and compares it with the expected state: the number
+// of open handles of each mirror.
 type model struct {
 	cluster *tarn.Cluster
 	srv     *apiserver.Server
@@ -75,14 +75,14 @@ func (m *model) step(action int) error {
 			m.phase = 1
 			go func() { m.done <- m.cluster.Run(m.ctx) }()
 		case kind == 0 && m.phase == 1:
-			return m.halt()
+			return m.stop()
 		}
 	}
 	return nil
 }
 
-// halt ends Run.
-func (m *model) halt() error {
+// stop ends Run.
+func (m *model) stop() error {
 	if m.phase != 1 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (m *model) check() error {
 	return nil
 }
 
-func TestMirrorsFollowTheirHandlesWhateverTheOrder(t *testing.T) {
+func TestMirrorsFollowTheirHandlesInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := rapid.SliceOfN(rapid.IntRange(0, 6*len(kinds)-1), 1, 40).Draw(rt, "plan")
 		var failure error
@@ -141,7 +141,7 @@ func TestMirrorsFollowTheirHandlesWhateverTheOrder(t *testing.T) {
 					break
 				}
 			}
-			failure = errors.Join(failure, m.halt())
+			failure = errors.Join(failure, m.stop())
 			m.cancel()
 		})
 		if failure != nil {
@@ -150,9 +150,9 @@ func TestMirrorsFollowTheirHandlesWhateverTheOrder(t *testing.T) {
 	})
 }
 
-func TestHandlesComeAndGoFromManyGoroutines(t *testing.T) {
-	withCluster(t, tarn.Options{Lists: 2}, func(t *testing.T, r *fixture) {
-		r.put(pod("shop", "web", ""))
+func TestHandlesAreOpenedAndClosedConcurrently(t *testing.T) {
+	withCluster(t, tarn.Options{Lists: 2}, func(t *testing.T, r *testCluster) {
+		r.create(pod("shop", "web", ""))
 		r.start()
 		var wg sync.WaitGroup
 		for range 8 {

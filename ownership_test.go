@@ -22,7 +22,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// replica returns a pod of a template: all parts of it but the name are encoded alike.
+// replica returns a pod of a template: everything except the name has the same encoding.
 func replica(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -42,7 +42,7 @@ func replica(i int) *corev1.Pod {
 	}
 }
 
-// annotate is the part of the transforms that is in the metadata.
+// annotate is the part of the transforms that writes to the metadata.
 func annotate(obj metav1.Object) {
 	obj.GetAnnotations()["image"] = "mirror/" + obj.GetAnnotations()["image"]
 	delete(obj.GetAnnotations(), "secret")
@@ -77,8 +77,8 @@ func readPod(p *corev1.Pod) string {
 	return fmt.Sprintln(annotations(p), c.Image, c.Env, c.Args, *p.Spec.SecurityContext.RunAsUser, own)
 }
 
-// O01: a transform owns the object that it is given, in every encoding and form, by list,
-// streaming list and watch: what it writes is in no other object, and is written once.
+// O01: a transform owns its object, in every encoding and form, from list, streaming list and
+// watch: its writes appear in no other object, and it runs once.
 func TestO01_ATransformOwnsItsObject(t *testing.T) {
 	const meta = "image=mirror/nginx team=shop app=web seen=x tier=front"
 	const typed = meta + " mirror/nginx [{A a+ nil} {B b nil}] [serve less] 8 true\n"
@@ -114,12 +114,12 @@ func firstContainer(u *unstructured.Unstructured) map[string]any {
 	return u.Object["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 }
 
-// owned runs one of the combinations: a list, changes, a list again, and subscribers that keep
-// up, that do not, and that come late.
+// owned runs one combination: a list, changes, a relist, and subscribers that keep up, fall
+// behind or subscribe late.
 func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflector.Mode, form []tarn.Option,
 	res wire.Resource[*X], change func(*X), read func(*X) string, want string) {
 	t.Run(fmt.Sprintf("%s/streaming %v/compact %v", name, streaming, form != nil), func(t *testing.T) {
-		withCluster(t, tarn.Options{Streaming: streaming}, func(t *testing.T, r *fixture) {
+		withCluster(t, tarn.Options{Streaming: streaming}, func(t *testing.T, r *testCluster) {
 			check := func(what string, obj *X) {
 				if got := read(obj); got != want {
 					t.Errorf("%s: %s is %q, want %q", what, P(obj).GetName(), got, want)
@@ -133,7 +133,7 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 				}
 			}
 			for i := range 6 {
-				r.put(replica(i))
+				r.create(replica(i))
 			}
 			h := must(tarn.InformerOf[X, P](r.Cluster, res, append(form, tarn.WithTransform(tarn.NewTransform("change", func(obj *X) (*X, error) {
 				change(obj)
@@ -167,7 +167,7 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 			r.start()
 			everything("listed", 6)
 			touch(1, 2)
-			r.put(replica(6))
+			r.create(replica(6))
 			if err := r.srv.Delete(replica(2)); err != nil {
 				t.Fatal(err)
 			}
@@ -184,8 +184,8 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 	})
 }
 
-// O01, O03: a transform deletes from maps and writes to slices while readers go through the
-// objects that are held. The race detector sees a shared one.
+// O01, O03: a transform deletes from maps and writes to slices while readers read the stored
+// objects. The race detector reports any sharing.
 func TestO03_ATransformWritesWhileReadersRead(t *testing.T) {
 	srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 	c := connect(t, tarn.Options{Config: srv.MemoryConfig()})

@@ -13,25 +13,25 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// offline is a cluster that nobody will ever reach.
+// offline is a cluster whose server does not exist.
 func offline(t testing.TB) *tarn.Cluster {
 	t.Helper()
 	return connect(t, tarn.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}})
 }
 
-func TestRulesAreThoseOfOpenHandlesAndNoMore(t *testing.T) {
+func TestRBACRulesCoverOpenHandlesOnly(t *testing.T) {
 	c := offline(t)
 	if rules := c.RBAC(); rules.ClusterRole() != nil || len(rules.Roles()) != 0 || rules.String() != "" {
 		t.Errorf("rules for nothing:\n%s", rules)
 	}
 	must(tarn.Informer[*corev1.Pod](c))
-	must(tarn.Informer[*corev1.Pod](c, tarn.InNamespaces("shop"), tarn.Compact())) // met by the whole cluster's
+	must(tarn.Informer[*corev1.Pod](c, tarn.InNamespaces("shop"), tarn.Compact())) // covered by the cluster-wide rule
 	must(tarn.Informer[*corev1.Node](c))
 	must(tarn.InformerOf(c, wire.Metadata(widgets)))
 	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=settings")))
 	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=more")))
 	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop", "bank")))
-	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token"))) // met by all of shop's
+	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token"))) // covered by the rule for all of shop
 	must(tarn.Informer[*appsv1.Deployment](c, tarn.InNamespaces("shop")))
 	must(tarn.Informer[*corev1.Service](c)).Close()
 
@@ -114,10 +114,10 @@ rules:
 	}
 }
 
-// demoConfig is for examples that talk to nobody.
+// demoConfig is for examples that send no requests.
 var demoConfig = &rest.Config{Host: "https://127.0.0.1:1"}
 
-func TestRulesOfNamesThatYAMLCannotHoldDoNotPanic(t *testing.T) {
+func TestRBACRulesWithNamesThatYAMLCannotEncodeDoNotPanic(t *testing.T) {
 	rules := tarn.Rules{Name: "r", Cluster: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods\x7f"}}}}
 	if text := rules.String(); !strings.Contains(text, "cannot be written as YAML") {
 		t.Errorf("%q", text)

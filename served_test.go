@@ -16,21 +16,21 @@ import (
 )
 
 func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
-		var told []string
+		var calls []string
 		must(gears.Subscribe(informer.Handler[*unstructured.Unstructured]{
-			OnAdd:    func(u *unstructured.Unstructured, _ bool) { told = append(told, "add "+u.GetName()) },
-			OnDelete: func(u *unstructured.Unstructured, _ bool) { told = append(told, "delete "+u.GetName()) },
+			OnAdd:    func(u *unstructured.Unstructured, _ bool) { calls = append(calls, "add "+u.GetName()) },
+			OnDelete: func(u *unstructured.Unstructured, _ bool) { calls = append(calls, "delete "+u.GetName()) },
 		}, informer.SubOptions[*unstructured.Unstructured]{}))
 		r.start()
-		toldIs := func(want string) {
+		expectCalls := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := strings.Join(told, ", "); got != want {
-				t.Errorf("told %q, want %q", got, want)
+			if got := strings.Join(calls, ", "); got != want {
+				t.Errorf("handler calls: %q, want %q", got, want)
 			}
-			told = nil
+			calls = nil
 		}
 		waiting := func(objects int) {
 			t.Helper()
@@ -40,42 +40,42 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 			}
 		}
 
-		simtest.Advance(10 * time.Minute) // so that the back-off is as long as it gets
+		simtest.Advance(10 * time.Minute) // until the back-off has its maximum
 		waiting(0)
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("gear"))
+		r.create(widget("gear"))
 		simtest.Advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live || st.Cause != nil {
 			t.Errorf("defined: %v", st)
 		}
-		toldIs("add gear")
+		expectCalls("add gear")
 
 		r.srv.Undefine(widgets.Group, widgets.Resource)
 		simtest.Advance(5 * time.Minute)
 		waiting(0)
-		toldIs("delete gear")
+		expectCalls("delete gear")
 
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("cog"))
+		r.create(widget("cog"))
 		simtest.Advance(4 * time.Second)
 		if st := gears.Status(); st.State != tarn.Live {
 			t.Errorf("back again: %v", st)
 		}
-		toldIs("add cog")
+		expectCalls("add cog")
 	})
 }
 
-// A server that is cut off while the resource is removed tells nobody of the deletions.
-func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
-	withCluster(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *fixture) {
+// The mirror is disconnected while the resource is removed, so it receives no DELETED events.
+func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
+	withCluster(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
-		r.put(widget("gear"))
+		r.create(widget("gear"))
 		gears := must(tarn.InformerByName(t.Context(), r.Cluster, "widgets"))
 		r.start()
 		if gears.Len() != 1 {
@@ -86,7 +86,7 @@ func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
 		r.srv.Compact(0)
 		simtest.Advance(5 * time.Second)
 		if st := gears.Status(); st.State != tarn.Waiting && st.State != tarn.Stale || st.Objects != 1 {
-			t.Errorf("too early to tell: %v", st)
+			t.Errorf("before GoneAfter: %v", st)
 		}
 		simtest.Advance(5 * time.Minute)
 		if st := gears.Status(); st.State != tarn.Waiting || st.Objects != 0 {
@@ -95,9 +95,9 @@ func TestW23_RemovalThatNobodySawDeletes(t *testing.T) {
 	})
 }
 
-// Discovery names the resource all along: that is no reason to hurry.
-func TestResourceThatIsNamedButNotServedIsNotHurried(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *fixture) {
+// Discovery lists the resource but requests for it fail. The cluster must not wake the mirror.
+func TestAResourceThatIsNotServedIsNotPolledFaster(t *testing.T) {
+	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
@@ -109,6 +109,6 @@ func TestResourceThatIsNamedButNotServedIsNotHurried(t *testing.T) {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		gears.Close()
-		simtest.Advance(time.Minute) // lets the cluster notice that nothing is missing any more
+		simtest.Advance(time.Minute) // until the cluster stops polling discovery
 	})
 }

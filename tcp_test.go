@@ -15,7 +15,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// untilLate is a context that ends when the tests are about to run out of time.
+// untilLate returns a context that ends shortly before the test deadline.
 func untilLate(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -26,9 +26,8 @@ func untilLate(t *testing.T) context.Context {
 	return ctx
 }
 
-// The whole way, over TCP and TLS: handles, a controller made of them, and writes that
-// its reconciles read back.
-func TestH10_ControllersAreMadeOfHandlesAndReadWhatTheyWrote(t *testing.T) {
+// Handles, a controller and read-your-writes over TCP and TLS.
+func TestH10_ControllersUseHandlesAndReadTheirOwnWrites(t *testing.T) {
 	srv := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
 	c := connect(t, tarn.Options{Config: srv.Config()})
 	namespaces := must(tarn.Informer[*corev1.Namespace](c))
@@ -45,7 +44,7 @@ func TestH10_ControllersAreMadeOfHandlesAndReadWhatTheyWrote(t *testing.T) {
 			return controller.Result{}, err
 		}
 		_, err := writer.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}, wire.WriteOptions{})
-		return controller.Result{Requeue: err == nil}, err // a second creation would be a conflict
+		return controller.Result{Requeue: err == nil}, err // creating it twice would be a conflict
 	}
 	ctrl, err := controller.New("welcome", welcome, controller.Options[object.Key]{}, controller.For(namespaces.Informer()))
 	if err != nil {
@@ -60,7 +59,7 @@ func TestH10_ControllersAreMadeOfHandlesAndReadWhatTheyWrote(t *testing.T) {
 	if _, err := namespaces.API().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, wire.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Those that every cluster has, and shop.
+	// The default namespaces and shop.
 	for names := map[string]bool{}; !names["shop"] || len(names) < 5; {
 		select {
 		case name := <-greeted:

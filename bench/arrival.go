@@ -11,10 +11,9 @@ import (
 // group is how many objects arrive at a time.
 const group = 100
 
-// arrivals are new versions of some objects in their encoded form, as they wait in the buffer
-// of a connection.
+// arrivals are encoded new versions of some objects, as in the buffer of a connection.
 type arrivals struct {
-	at   []int // which of the lab's pods
+	at   []int // indexes of the lab's pods
 	data [][]byte
 }
 
@@ -37,12 +36,12 @@ func (a arrivals) decode(n int) []pod {
 	return objs
 }
 
-// arrive is a duel over updates that are decoded just before a side gets them, a group at a
-// time, as it happens in an informer: what is new is in the processor's caches, what it takes
-// the place of is not. Each side decodes for itself and is elsewhere in the order of groups
-// than the other, so that neither finds in the caches what the other has just used.
+// arrive is a duel over updates that are decoded just before, one group at a time, as in an
+// informer: the new object is in the CPU cache, the old one is not. Each side decodes its own
+// copies, and the sides are at different groups, so that neither finds the other's objects in
+// the cache.
 //
-// A side is given the objects of a group and returns what is to be timed.
+// A side receives the objects of a group and returns the function to time.
 func (l *lab) arrive(clientGo, tarn func([]pod) func()) (c, t *Figure) {
 	sides := [2]struct {
 		name string
@@ -64,7 +63,7 @@ func (l *lab) arrive(clientGo, tarn func([]pod) func()) (c, t *Figure) {
 				}
 				objs := waiting.decode(at)
 				do := sides[side].of(objs)
-				if g < 2 { // the first only count allocations, which disturbs the caches
+				if g < 2 { // the first groups only count allocations, which disturbs the caches
 					counted[side] = take(sides[side].name, func(int) { do() }, len(objs))
 				} else {
 					ns[side] += timedAs(sides[side].name, do)
@@ -85,8 +84,7 @@ func (l *lab) arrive(clientGo, tarn func([]pod) func()) (c, t *Figure) {
 	return figure(turns[0], false), figure(turns[1], false)
 }
 
-// timedAs returns the processor time that do takes. The side's name is on the samples of a
-// profile.
+// timedAs returns the CPU time of do. Profile samples are labelled with the side.
 func timedAs(side string, do func()) (ns int64) {
 	runtime.LockOSThread() // for threadTime
 	defer runtime.UnlockOSThread()

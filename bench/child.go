@@ -14,45 +14,45 @@ import (
 	"time"
 )
 
-// Some measures are of a whole process: of its processor time, collector and all, or of
-// its heap. Each turn of such a measure is a process of its own, which is this program
-// restarted with a job, so that neither side has the other's heap or warm caches.
+// Some measures cover a whole process: its CPU time including garbage collection, or its heap.
+// Each turn of such a measure is a separate process of this program, so that the sides share
+// neither heap nor warm caches.
 
 // job is one turn of one side.
 type job struct {
-	// Measure names what is to be done; see jobs.
+	// Measure is the name of the job; see jobs.
 	Measure string        `json:"measure"`
 	Side    string        `json:"side"`
 	Objects int           `json:"objects"`
 	Turn    time.Duration `json:"turn"`
 	// Profile is a file for a CPU profile, empty for none.
 	Profile string `json:"profile,omitempty"`
-	// Handlers is how many an informer has.
+	// Handlers is the number of handlers of the informer.
 	Handlers int `json:"handlers,omitempty"`
-	// Compact has Tarn hold objects encoded. It means nothing to client-go.
+	// Compact makes Tarn store objects encoded. client-go ignores it.
 	Compact bool `json:"compact,omitempty"`
-	// Control has a reader look into a map of its own instead of the mirror.
+	// Control makes the reader read a private map instead of the mirror.
 	Control bool `json:"control,omitempty"`
-	// Replay is what the replay server is asked for, where there is one.
+	// Replay is the request to the replay server, if the job uses one.
 	Replay replay `json:"replay,omitzero"`
 }
 
-// sample is what a turn came to.
+// sample is the result of a turn.
 type sample struct {
 	Ops    float64 `json:"ops"`
 	CPU    float64 `json:"cpu"`  // ns of the process, user and system
 	Wall   float64 `json:"wall"` // ns
 	Allocs float64 `json:"allocs"`
 	Bytes  float64 `json:"bytes"`
-	// Live is what a measure of memory found.
+	// Live is the result of a memory measure.
 	Live float64 `json:"live,omitempty"`
-	// Beyond is how much more than Live was live at a collection meanwhile.
+	// Beyond is the largest live heap during the turn, beyond Live.
 	Beyond float64 `json:"beyond,omitempty"`
-	// Values are what else a measure found, by name.
+	// Values are further results, by name.
 	Values map[string]float64 `json:"values,omitempty"`
-	// Digest sums up which objects there were, and Content some of the objects
-	// themselves, so that the answers of both sides can be compared. Content is 0
-	// where nothing was decoded.
+	// Digest is a checksum of the objects' identities, and Content of some complete
+	// objects, to compare the results of both sides. Content is 0 if nothing was
+	// decoded.
 	Digest  uint64 `json:"digest,omitempty"`
 	Content uint64 `json:"content,omitempty"`
 }
@@ -84,11 +84,11 @@ const (
 	sideRuntime  = "controller-runtime"
 )
 
-// childArg is the first argument of a process that does a job. It is no flag, since no
-// user has a use for it.
+// childArg is the first argument of a job's process. It is not a flag because users do not
+// need it.
 const childArg = "child"
 
-// jobs are what a process can be started for.
+// jobs returns the function of a job, or nil.
 func jobs(measure string) func(job) sample {
 	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs} {
 		if do := of[measure]; do != nil {
@@ -98,7 +98,7 @@ func jobs(measure string) func(job) sample {
 	return nil
 }
 
-// child does the job that the argument describes and prints the sample.
+// child runs the job described by the argument and prints the sample.
 func child(args []string, stdout, stderr io.Writer) (code int) {
 	err := func() (err error) {
 		defer recovered(&err)
@@ -133,10 +133,10 @@ func recovered(err *error) {
 	}
 }
 
-// jobLimit ends a process that hangs.
+// jobLimit is the timeout of a job's process.
 const jobLimit = 5 * time.Minute
 
-// do has a job done in a process of its own.
+// do runs a job in a separate process.
 func (l *lab) do(j job) sample {
 	j.Objects, j.Turn = l.objects, l.turn
 	if l.cpuprofile != "" {
@@ -159,8 +159,8 @@ func (l *lab) do(j job) sample {
 	return s
 }
 
-// turns has a job done by some sides in turn, for a number of rounds, and returns the
-// samples of each side. Every round another side begins. All must give the same answer.
+// turns runs a job on the sides in turn for a number of rounds and returns the samples of each
+// side. The side that starts alternates. All must give the same result.
 func (l *lab) turns(rounds int, j job, sides ...string) [][]sample {
 	samples := make([][]sample, len(sides))
 	began := time.Now()
@@ -170,22 +170,22 @@ func (l *lab) turns(rounds int, j job, sides ...string) [][]sample {
 			j.Side = sides[at]
 			samples[at] = append(samples[at], l.do(j))
 			if !samples[at][round].same(samples[at][0]) {
-				fail("%s of %s gave another answer in round %d", j.name(), j.Side, round+1)
+				fail("%s of %s: different result in round %d", j.name(), j.Side, round+1)
 			}
 		}
 		if time.Since(began) > 2*time.Second {
-			l.tell("%s: round %d of %d", j.name(), round+1, rounds)
+			l.progress("%s: round %d of %d", j.name(), round+1, rounds)
 		}
 	}
 	for at := range sides {
 		if !samples[at][0].same(samples[0][0]) {
-			fail("%s: %s and %s gave different answers", j.name(), sides[0], sides[at])
+			fail("%s: %s and %s have different results", j.name(), sides[0], sides[at])
 		}
 	}
 	return samples
 }
 
-// same reports whether two turns gave the same answer.
+// same reports whether two turns had the same result.
 func (s sample) same(as sample) bool {
 	return s.Digest == as.Digest && (s.Content == as.Content || s.Content == 0 || as.Content == 0)
 }
@@ -197,7 +197,7 @@ type meter struct {
 	stop      func() // ends the profile
 }
 
-// begin begins with a heap that has just been collected.
+// begin starts measuring after a garbage collection.
 func (j job) begin() *meter {
 	m := new(meter)
 	runtime.GC()
@@ -209,7 +209,7 @@ func (j job) begin() *meter {
 	return m
 }
 
-// end returns what has been used since begin, for so many operations.
+// end returns the resources used since begin, for a number of operations.
 func (m *meter) end(ops int) sample {
 	cpu, wall := processTime()-m.cpu, now()-m.wall
 	m.stop()
@@ -224,7 +224,7 @@ func (m *meter) end(ops int) sample {
 	}
 }
 
-// perOp makes the figure of a value of the samples, per operation.
+// perOp returns the figure of a value of the samples, per operation.
 func perOp(samples []sample, unit Unit, of func(sample) float64) *Figure {
 	f := &Figure{Unit: unit}
 	for _, s := range samples {
@@ -234,7 +234,7 @@ func perOp(samples []sample, unit Unit, of func(sample) float64) *Figure {
 	return f
 }
 
-// cpuEach makes the figure of the processor time and the allocations of an operation.
+// cpuEach returns the figure of CPU time and allocations per operation.
 func cpuEach(samples []sample) *Figure {
 	f := perOp(samples, Nanoseconds, func(s sample) float64 { return s.CPU })
 	f.Counted = true
@@ -243,14 +243,14 @@ func cpuEach(samples []sample) *Figure {
 	return f
 }
 
-// leastCPU is cpuEach with the least of the rounds.
+// leastCPU is cpuEach with the minimum of the rounds.
 func leastCPU(samples []sample) *Figure {
 	f := cpuEach(samples)
 	f.Value = slices.Min(f.Rounds)
 	return f
 }
 
-// liveEach makes the figure of the memory that an operation left in use.
+// liveEach returns the figure of the live memory per operation.
 func liveEach(samples []sample) *Figure {
 	return perOp(samples, Bytes, func(s sample) float64 { return s.Live })
 }

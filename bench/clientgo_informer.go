@@ -19,7 +19,7 @@ import (
 )
 
 // adapterInformer is BenchmarkSharedIndexInformer: small pods, one of which changes at a
-// time, with a handler, and with goroutines that list the namespace all the while.
+// time, with one handler and goroutines that list the namespace continuously.
 func adapterInformer(l *lab) []Row {
 	n := min(l.objects, 10_000)
 	var rows []Row
@@ -32,7 +32,7 @@ func adapterInformer(l *lab) []Row {
 		if readers == 0 {
 			rows = append(rows,
 				newRow("A7 "+what+"wall per change", wall(c), wall(t), faster(2)),
-				newRow("+ "+what+"CPU per change, that of the changes included", cpuEach(c), cpuEach(t)))
+				newRow("+ "+what+"CPU per change, including making it", cpuEach(c), cpuEach(t)))
 			continue
 		}
 		reads := func(s []sample) *Figure {
@@ -47,7 +47,7 @@ func adapterInformer(l *lab) []Row {
 
 type newInformer = func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
 
-// changes makes an informer of n pods and changes them one by one for a turn.
+// changes creates an informer of n pods and changes them one by one for a turn.
 func changes(l *lab, n, readers int, create newInformer) sample {
 	const namespace = "bench"
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
@@ -120,10 +120,10 @@ func changes(l *lab, n, readers int, create newInformer) sample {
 	return s
 }
 
-// watchList refuses a streaming list, which the fake watcher does not know.
+// watchList rejects streaming lists, which the fake watcher does not support.
 func watchList(o metav1.ListOptions, w apiwatch.Interface) (apiwatch.Interface, error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		return nil, fmt.Errorf("no streaming lists here")
+		return nil, fmt.Errorf("streaming lists are not supported")
 	}
 	return w, nil
 }

@@ -14,11 +14,11 @@ import (
 	adapters "github.com/tarnproject/tarn/clientgo"
 )
 
-// The adapters of package clientgo, beside what they stand in for: the workloads of
-// client-go's own benchmarks, reimplemented.
+// The adapters of package clientgo beside client-go: the workloads of client-go's own
+// benchmarks, reimplemented.
 
-// adapterQueue is BenchmarkQueue: a hundred keys, one after the other, in a new queue each
-// time, which is made before the clock runs; and the same in one queue.
+// adapterQueue is BenchmarkQueue: a hundred keys, one after the other, in a new queue that is
+// created before the timer starts; and the same in one queue.
 func adapterQueue(l *lab) []Row {
 	keys := make([]string, 100)
 	for i := range keys {
@@ -49,20 +49,20 @@ func adapterQueue(l *lab) []Row {
 	newOurs := func() workqueue.TypedInterface[string] { return adapters.NewTypedQueue[string]() }
 	f, g := takeTurns(l.rounds, func() sample { return fresh(newTheirs) }, func() sample { return fresh(newOurs) })
 	freshTheirs, freshOurs := leastCPU(f), leastCPU(g)
-	freshTheirs.Counted, freshOurs.Counted = false, false // allocations were not
+	freshTheirs.Counted, freshOurs.Counted = false, false // allocations were not counted
 	theirs, ours := newTheirs(), newOurs()
 	defer theirs.ShutDown()
 	defer ours.ShutDown()
 	c, t := duel{clientGo: func(n int) { pass(theirs, n) }, tarn: func(n int) { pass(ours, n) }, least: true}.run(l)
 	return []Row{
 		newRow("A1 adapter, BenchmarkQueue: Add, Get, Done of 100 keys in a new queue", freshTheirs, freshOurs, faster(2)),
-		newRow("+ adapter, queue: the same in one queue", c, t),
+		newRow("+ adapter, queue: Add, Get, Done of 100 keys, queue reused", c, t),
 	}
 }
 
-// adapterDelays is BenchmarkDelayingQueue_AddAfter: everything is added with a random
-// delay, and taken. The original has a clock of its own and delays of minutes; here they
-// are real and short, and processor time counts.
+// adapterDelays is BenchmarkDelayingQueue_AddAfter: all keys are added with random delays and
+// taken. The original has a fake clock and delays of minutes; here they are real and short, and
+// the figure is CPU time.
 func adapterDelays(l *lab) []Row {
 	n := min(l.objects, 50_000)
 	keys := make([]string, n)
@@ -88,7 +88,7 @@ func adapterDelays(l *lab) []Row {
 	return []Row{newRow("A2 adapter, BenchmarkDelayingQueue_AddAfter, CPU", cpuEach(c), cpuEach(t), better(2, "less CPU"))}
 }
 
-// takeTurns has both sides take turns in this process.
+// takeTurns runs both sides in turn in this process.
 func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 	for round := range rounds {
 		if round%2 == 0 {
@@ -100,8 +100,8 @@ func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
 	return c, t
 }
 
-// adapterIndexer is BenchmarkIndexer: 5,000 objects are written again and again, and the
-// value in their index stays the same.
+// adapterIndexer is BenchmarkIndexer: repeated updates of 5,000 objects that keep their index
+// value.
 func adapterIndexer(l *lab) []Row {
 	objects := make([]string, 5000)
 	for i := range objects {
@@ -126,8 +126,8 @@ func adapterIndexer(l *lab) []Row {
 	return []Row{newRow("A3 adapter, BenchmarkIndexer: Update, 5,000 objects, 1 index", c, t, faster(2))}
 }
 
-// adapterLister is BenchmarkLister_Match: a hundred of many objects match a selector; and
-// the other calls of a lister.
+// adapterLister is BenchmarkLister_Match, in which a hundred of many objects match a selector,
+// and the other calls of a lister.
 func adapterLister(l *lab) []Row {
 	const matching = 100
 	set := map[string]string{"match": "true"}
@@ -182,12 +182,12 @@ func adapterLister(l *lab) []Row {
 	plain, plainOurs := duel{clientGo: matched(theirs), tarn: matched(ours), least: true}.run(l)
 	rows := []Row{
 		newRow("A4 "+what+"client-go's ListAll over both", plain, plainOurs, faster(2)),
-		newRow("+ "+what+"ours with a label index", selected, selectedOurs),
+		newRow("+ "+what+"clientgo.ListAll with a label index", selected, selectedOurs),
 	}
 	for _, w := range []struct {
 		what, namespace string
 		want            int
-	}{{"A5 adapter, lister: everything, client-go's ListAll over both", "", n}, {"A6 adapter, lister: one namespace of 100, client-go's function", "ns-7", n / 100}} {
+	}{{"A5 adapter, lister: everything, client-go's ListAll over both", "", n}, {"A6 adapter, lister: one namespace of 100, client-go's ListAllByNamespace over both", "ns-7", n / 100}} {
 		all := func(indexer cache.Indexer) func(int) {
 			return func(n int) {
 				list(n, w.want, func(f cache.AppendFunc) error {

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// threadTime returns the processor time that the calling thread has used, in
+// threadTime returns the CPU time that the calling thread has used, in
 // nanoseconds. The goroutine must be locked to its thread.
 func threadTime() int64 {
 	const threadCPUTime = 3 // CLOCK_THREAD_CPUTIME_ID
@@ -19,8 +19,7 @@ func threadTime() int64 {
 	return ts.Nano()
 }
 
-// processTime returns the processor time that the process has used, user and system, in
-// nanoseconds.
+// processTime returns the user and system CPU time of the process, in nanoseconds.
 func processTime() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -29,11 +28,11 @@ func processTime() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// queue tells how long a thread had to wait for a processor.
+// queue reads how long a thread was runnable but not running.
 type queue struct{ file *os.File }
 
-// ownQueue returns that of the calling thread, to which the goroutine must be locked. Where
-// the kernel does not tell, the waiting time is always 0.
+// ownQueue returns the queue of the calling thread, to which the goroutine must be locked. If
+// the kernel does not report it, the waiting time is always 0.
 func ownQueue() queue {
 	file, err := os.Open("/proc/thread-self/schedstat")
 	if err != nil {
@@ -42,8 +41,8 @@ func ownQueue() queue {
 	return queue{file}
 }
 
-// waited returns the time in nanoseconds that the thread was ready to run and did not,
-// since it began.
+// waited returns the time in nanoseconds that the thread was runnable but not running, since it
+// started.
 func (q queue) waited() int64 {
 	var buf [128]byte
 	n, err := q.file.ReadAt(buf[:], 0)
@@ -60,8 +59,8 @@ func (q queue) waited() int64 {
 
 func (q queue) close() { _ = q.file.Close() }
 
-// peakMemory returns the most memory that the process had in use at any time, in bytes. It
-// is not asked of getrusage, which counts what the parent had when it started the process.
+// peakMemory returns the peak RSS of the process in bytes. It does not use getrusage, which
+// includes the parent's memory at the time of the fork.
 func peakMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

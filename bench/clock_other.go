@@ -2,14 +2,14 @@
 
 package main
 
-// threadTime returns the time on the wall: where it is not known how long a thread has
-// run, the benchmarks need a machine to themselves.
+// threadTime returns the wall time: without the CPU time of a thread the benchmarks need an
+// otherwise idle machine.
 func threadTime() int64 { return now() }
 
-// processTime returns the time on the wall too.
+// processTime returns the wall time.
 func processTime() int64 { return now() }
 
-// queue tells how long a thread had to wait for a processor: never, as far as is known.
+// queue always reports a waiting time of 0.
 type queue struct{}
 
 func ownQueue() queue { return queue{} }
@@ -18,5 +18,5 @@ func (queue) waited() int64 { return 0 }
 
 func (queue) close() {}
 
-// peakMemory returns 0: it is not known.
+// peakMemory returns 0, for unknown.
 func peakMemory() int64 { return 0 }

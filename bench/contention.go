@@ -11,9 +11,9 @@ import (
 // getP99 measures single calls of Get: without a writer, and while another goroutine
 // updates objects as fast as it can.
 func getP99(l *lab) []Row {
-	calls := max(1_000, int(l.turn/(500*time.Nanosecond))) // about a turn of them
+	calls := max(1_000, int(l.turn/(500*time.Nanosecond))) // about one turn
 	timer := timerCost()
-	// Two versions each of some objects, for the writers to write in turn.
+	// Two versions of some objects, which the writers write alternately.
 	var versions [2][]pod
 	for _, i := range l.order[:l.some(20_000)] {
 		versions[0] = append(versions[0], l.pods[i])
@@ -52,7 +52,7 @@ func getP99(l *lab) []Row {
 			s.busy = append(s.busy, float64(busy.quantile(0.99)))
 		}
 	}
-	for _, p := range versions[0] { // the lab's own versions again
+	for _, p := range versions[0] { // restore the lab's own versions
 		check(l.indexer.Update(p))
 		check(l.store.Set(p))
 	}
@@ -67,7 +67,7 @@ func getP99(l *lab) []Row {
 	}
 	quiet := row("3 Get p99, quiet", func(s *side) []float64 { return s.quiet })
 	busy := row("3 Get p99 while a writer updates", func(s *side) []float64 { return s.busy }, better(5, "better"))
-	slower := row("3 Get p99 while a writer updates, against own quiet", func(s *side) []float64 {
+	slower := row("3 Get p99 while a writer updates, relative to own quiet p99", func(s *side) []float64 {
 		return []float64{median(s.busy) / max(1, median(s.quiet))}
 	})
 	slower.ClientGo.Unit, slower.Tarn.Unit = Times, Times
@@ -77,8 +77,8 @@ func getP99(l *lab) []Row {
 	return []Row{quiet, busy, slower}
 }
 
-// whileWriting runs read beside a goroutine that writes without a pause, and returns how
-// many writes there were.
+// whileWriting runs read while another goroutine writes continuously, and returns the number of
+// writes.
 func whileWriting(versions [2][]pod, write func(pod), read func()) (written int) {
 	var stop atomic.Bool
 	begun, done := make(chan struct{}), make(chan struct{})

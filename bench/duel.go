@@ -8,28 +8,26 @@ import (
 	"time"
 )
 
-// duel is a measure of two sides that do the same thing, one goroutine at a time.
+// duel measures the same operation on both sides, in one goroutine at a time.
 //
-// The sides take turns, and every other round the other one begins. A turn is timed by
-// the processor time of its thread, which does not run while another program has the
-// processor; what the garbage collector does in the background is not in it.
+// The sides take turns, and the side that starts alternates. A turn is measured in CPU time of
+// its thread, which excludes other programs and background garbage collection.
 //
-// Where the least counts, a round is a number of shorter turns: a moment of quiet is then
-// likelier to be one for both sides.
+// If the minimum counts, a round consists of several shorter turns, so that an undisturbed
+// moment is likely to include both sides.
 type duel struct {
 	// clientGo and tarn do the operation n times. Either may be nil.
 	clientGo, tarn func(n int)
-	// ops is the number of operations of a turn. Defaults to what fills the lab's turn.
+	// ops is the number of operations per turn. Defaults to as many as fill the lab's turn.
 	ops int
 	// prepare runs before every round, untimed, followed by a garbage collection.
 	prepare func()
-	// least makes the figure the least of the rounds, for paths that only use the
-	// processor and the memory: whatever comes on top is somebody else's doing.
-	// Defaults to the median.
+	// least makes the figure the minimum of the rounds, for operations that use only
+	// CPU and memory, where any excess is interference. Defaults to the median.
 	least bool
 }
 
-// turn is what one turn of one side came to, per operation.
+// turn is the result of one turn of one side, per operation.
 type turn struct{ ns, allocs, bytes float64 }
 
 // run returns the figures of both sides.
@@ -68,7 +66,7 @@ func (d duel) run(l *lab) (clientGo, tarn *Figure) {
 	return figure(sides[0].turns, d.least), figure(sides[1].turns, d.least)
 }
 
-// calibrate returns how many operations fill a turn; finding out warms the caches.
+// calibrate returns how many operations fill a turn. It also warms the caches.
 func (l *lab) calibrate(side string, do func(n int)) int {
 	for n := 1; ; n *= 4 {
 		t := take(side, do, n)
@@ -78,7 +76,7 @@ func (l *lab) calibrate(side string, do func(n int)) int {
 	}
 }
 
-// take does the operation n times. The side's name is on the samples of a profile.
+// take runs the operation n times. Profile samples are labelled with the side.
 func take(side string, do func(n int), n int) (t turn) {
 	runtime.LockOSThread() // for threadTime
 	defer runtime.UnlockOSThread()
@@ -95,7 +93,7 @@ func take(side string, do func(n int), n int) (t turn) {
 	return t
 }
 
-// figure sums up the turns of a side; nil if there were none.
+// figure summarizes the turns of a side; nil if there were none.
 func figure(turns []turn, least bool) *Figure {
 	if len(turns) == 0 {
 		return nil
@@ -124,8 +122,8 @@ func median(of []float64) float64 {
 	return (sorted[mid-1] + sorted[mid]) / 2
 }
 
-// started is what all times are counted from.
+// started is the origin of all times.
 var started = time.Now()
 
-// now is the time on the wall, in nanoseconds since the program started.
+// now returns the wall time in nanoseconds since the program started.
 func now() int64 { return int64(time.Since(started)) }

@@ -9,11 +9,11 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// pending is how many keys wait where a burst is measured.
+// pending is the number of pending keys in a burst.
 const pending = 1_000
 
-// fifoAddPop measures an event's way through the queue, per event: alone, and as one of a
-// thousand that wait, popped one by one or as a batch.
+// fifoAddPop measures an event through the queue: alone, and as one of a thousand pending ones,
+// popped one by one or as a batch.
 func fifoAddPop(l *lab) []Row {
 	objs := l.burst()
 	goals := []goal{faster(2), halfTheAllocs()}
@@ -37,8 +37,8 @@ func fifoAddPop(l *lab) []Row {
 	return append(rows, newRow("13 FIFO add+pop, 1,000 pending, Tarn by PopBatch", c, t, goals...))
 }
 
-// realFIFO measures the queue that client-go's informers use by default in this version, which
-// does not gather the deltas of a key, beside Tarn's, both in batches.
+// realFIFO measures the default queue of client-go's informers, which does not group deltas by
+// key, beside Tarn's, both in batches.
 func realFIFO(l *lab) []Row {
 	objs := l.burst()
 	f := cache.NewRealFIFOWithOptions(cache.RealFIFOOptions{
@@ -65,7 +65,7 @@ func realFIFO(l *lab) []Row {
 	return []Row{newRow("+ FIFO add+pop, client-go's RealFIFO, both in batches of 1,000", c, t)}
 }
 
-// burst returns the objects of different keys that the queues are given.
+// burst returns objects with different keys for the queues.
 func (l *lab) burst() []pod {
 	objs := make([]pod, min(pending, l.objects))
 	for i := range objs {
@@ -86,7 +86,7 @@ func tarnFIFO(l *lab) *delta.FIFO[pod] {
 	return f
 }
 
-// bursts has n objects processed, some at a time.
+// bursts processes n objects, one burst at a time.
 func bursts(n int, objs []pod, do func([]pod)) {
 	for n > 0 {
 		some := objs[:min(n, len(objs))]
@@ -95,7 +95,7 @@ func bursts(n int, objs []pod, do func([]pod)) {
 	}
 }
 
-// addPop returns the operation of adding an object to client-go's queue and popping it.
+// addPop returns the operation that adds an object to client-go's queue and pops it.
 func addPop(f *cache.DeltaFIFO, objs []pod) func(n int) {
 	process := func(obj any, _ bool) error {
 		keep(len(obj.(cache.Deltas)))
@@ -114,7 +114,7 @@ func addPop(f *cache.DeltaFIFO, objs []pod) func(n int) {
 	}
 }
 
-// addPopTarn is addPop of Tarn's queue.
+// addPopTarn is addPop for Tarn's queue.
 func addPopTarn(f *delta.FIFO[pod], objs []pod) func(n int) {
 	ctx := context.Background()
 	process := func(deltas delta.Deltas[pod], _ bool) error {
@@ -133,7 +133,7 @@ func addPopTarn(f *delta.FIFO[pod], objs []pod) func(n int) {
 	}
 }
 
-// addPopBatch is addPopTarn by batches.
+// addPopBatch is addPopTarn in batches.
 func addPopBatch(f *delta.FIFO[pod], objs []pod) func(n int) {
 	ctx := context.Background()
 	process := func(b *object.Batch[pod], _ bool) error {

@@ -21,8 +21,8 @@ func quietGet(l *lab) []Row {
 	return []Row{newRow("2 Get, quiet", c, t, faster(1.5))}
 }
 
-// snapshotGet measures a Get through a snapshot that is held, beside the same lookup in
-// client-go, which has no snapshots.
+// snapshotGet measures a Get from a snapshot, beside a plain lookup in client-go, which has no
+// snapshots.
 func snapshotGet(l *lab) []Row {
 	snap := l.store.Snapshot()
 	defer snap.Release()
@@ -45,8 +45,7 @@ func snapshotGet(l *lab) []Row {
 	return []Row{newRow("+ Get through a snapshot", c, t)}
 }
 
-// getByKey returns the operation of looking up the lab's names, one after the other, in
-// client-go's indexer.
+// getByKey returns the operation that looks up the lab's names in client-go's indexer.
 func getByKey(l *lab) func(n int) {
 	at := 0
 	return func(n int) {
@@ -78,7 +77,7 @@ func (l *lab) getOneOfClientGo() func(i int) {
 	}
 }
 
-// getOneOfTarn is the same of Tarn's store.
+// getOneOfTarn is the same for Tarn's store.
 func (l *lab) getOneOfTarn() func(i int) {
 	return func(i int) {
 		if p, ok := l.store.Get(l.keys[i%len(l.keys)]); !ok || p == nil {

@@ -19,30 +19,30 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// The types that everything here is about.
+// The object types of the benchmarks.
 type (
 	pod   = *corev1.Pod
 	batch = object.Batch[pod]
 )
 
-// lab has the objects and, of each side, a store that holds them.
+// lab has the objects and one store per side that holds them.
 type lab struct {
 	objects int
 	rounds  int
-	turn    time.Duration // how long a side's turn of a duel takes, about
+	turn    time.Duration // approximate duration of a turn of a duel
 
-	cpuprofile string // where processes of their own put a profile, and the beginning of its name
+	cpuprofile string // path of the profile; separate processes append to the name
 	stderr     io.Writer
 	began      time.Time
 	server     *server             // the replay server, once it is needed
-	samples    map[string][]sample // of jobs that were done, for measures that need them again
+	samples    map[string][]sample // of finished jobs, for measures that reuse them
 
 	// pods are the objects that both stores hold, in the order of a server's list.
 	pods    []pod
-	version uint64 // the last one given
+	version uint64 // the last one assigned
 
-	// order is a random order of the pods; keys and names are the arguments for looking
-	// them up in that order: the same text for both sides, in memory of its own.
+	// order is a random order of the pods; keys and names are the lookup arguments in that
+	// order: the same text for both sides, in separate memory.
 	order []int
 	keys  []object.Key
 	names []string
@@ -56,7 +56,7 @@ type lab struct {
 	podBytes float64 // mean size of a pod on the heap
 }
 
-// The indexes, as a user of Tarn writes them.
+// The indexes, as a user of Tarn would write them.
 var (
 	byNamespace = store.NewIndex("namespace", func(p pod) string { return p.Namespace })
 	byNode      = store.NewIndex("node", func(p pod) string { return p.Spec.NodeName })
@@ -91,13 +91,13 @@ func newIndexer() cache.Indexer {
 	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())
 }
 
-// newStore makes a Tarn store with the three indexes and those given.
+// newStore returns a Tarn store with the three indexes and the given ones.
 func newStore(more ...store.AnyIndex[pod]) *store.Store[pod] {
 	indexes := append([]store.AnyIndex[pod]{byNamespace, byNode, byApp}, more...)
 	return store.Must(store.New(meta, store.Options[pod]{Indexes: indexes}))
 }
 
-// newLab makes a lab without objects.
+// newLab returns a lab without objects.
 func newLab(opts options, stderr io.Writer) *lab {
 	return &lab{
 		objects: opts.objects, rounds: opts.rounds, turn: opts.turn,
@@ -105,15 +105,15 @@ func newLab(opts options, stderr io.Writer) *lab {
 	}
 }
 
-// tell reports progress.
-func (l *lab) tell(format string, args ...any) {
+// progress reports progress on stderr.
+func (l *lab) progress(format string, args ...any) {
 	fmt.Fprintf(l.stderr, "%5.0fs %s\n", time.Since(l.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // fill generates the objects and fills both stores.
 func (l *lab) fill() {
 	objects := l.objects
-	l.tell("generating %d pods", objects)
+	l.progress("generating %d pods", objects)
 	opts := pods.Options{Objects: objects}
 	before := heap()
 	l.pods = pods.Generate(opts)
@@ -131,7 +131,7 @@ func (l *lab) fill() {
 	l.restore()
 }
 
-// empty drops the objects and the stores, so that other processes have the memory.
+// empty drops the objects and the stores, to free memory for other processes.
 func (l *lab) empty() {
 	if l.pods == nil {
 		return
@@ -141,7 +141,7 @@ func (l *lab) empty() {
 	debug.FreeOSMemory()
 }
 
-// restore makes both stores hold the lab's pods.
+// restore resets both stores to the lab's pods.
 func (l *lab) restore() {
 	check(l.indexer.Replace(untyped(l.pods), l.lastVersion()))
 	check(l.store.Replace(object.Version(l.lastVersion()), l.pods...))
@@ -149,9 +149,8 @@ func (l *lab) restore() {
 
 func (l *lab) lastVersion() string { return strconv.FormatUint(l.version, 10) }
 
-// draw returns n different objects that have not been drawn since all had been. The order is
-// another each time round: were it the same, the objects of the last time would lie in memory
-// in just that order.
+// draw returns n different objects, each object once per pass over all. Every pass has a new
+// order; with the same order, objects of the last pass would be sequential in memory.
 func (l *lab) draw(n int) []int {
 	if len(l.writing) < n {
 		l.writing = l.rng.Perm(l.objects)
@@ -161,8 +160,8 @@ func (l *lab) draw(n int) []int {
 	return drawn
 }
 
-// next returns new versions of n objects in random order; the lab counts them as what both
-// stores hold, so both sides must write them.
+// next returns new versions of n objects in random order. The lab assumes that both stores hold
+// them, so both sides must write them.
 func (l *lab) next(n int) []pod {
 	out, at, first := make([]pod, n), l.draw(n), l.version+1
 	parallel(n, func(i int) { out[i] = pods.Next(l.pods[at[i]], first+uint64(i)) })
@@ -173,8 +172,8 @@ func (l *lab) next(n int) []pod {
 	return out
 }
 
-// successors returns a new version of every object, in the order of the list. The stores
-// are not concerned.
+// successors returns a new version of every object, in list order. It does not affect the
+// stores.
 func (l *lab) successors() []pod {
 	out := make([]pod, len(l.pods))
 	first := l.version + 1
@@ -183,15 +182,14 @@ func (l *lab) successors() []pod {
 	return out
 }
 
-// copies returns every object once more: the same versions, decoded again, as when a list is
-// asked for again and nothing has happened.
+// copies returns equal copies of all objects, like a relist that finds no changes.
 func (l *lab) copies() []pod {
 	out := make([]pod, len(l.pods))
 	parallel(len(out), func(i int) { out[i] = pods.Copy(l.pods[i]) })
 	return out
 }
 
-// some returns how many objects a turn of writes should use: n, or less for small labs.
+// some returns how many objects a turn of writes uses: n, or fewer in small labs.
 func (l *lab) some(n int) int { return max(1, min(n, l.objects/2)) }
 
 // parallel calls do for every number below n.
@@ -216,7 +214,7 @@ func untyped(of []pod) []any {
 	return list
 }
 
-// listed makes the batch that a list of these objects comes in.
+// listed returns the batch of a list of these objects.
 func listed(version string, of []pod) *batch {
 	list, err := object.ListOf(meta, object.Version(version), of...)
 	check(err)
@@ -226,8 +224,8 @@ func listed(version string, of []pod) *batch {
 	}
 }
 
-// heap returns the bytes that are in use, after two collections: the second frees what the
-// first has found to need finalizing.
+// heap returns the bytes in use after two collections. The second one frees objects that the
+// first one finalized.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -236,8 +234,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// failure is what a measure panics with when a side does not do what it should; run turns it
-// into an error.
+// failure is the panic value of a measure that got a wrong result; run turns it into an error.
 type failure struct{ error }
 
 func check(err error) {
@@ -246,5 +243,5 @@ func check(err error) {
 	}
 }
 
-// fail ends the program: a figure for an answer that is wrong is worth nothing.
+// fail ends the program, because the timing of a wrong result is meaningless.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }

@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// histogram counts latencies: to the nanosecond up to about 4 µs, and to three percent
-// above.
+// histogram counts latencies, with a resolution of 1 ns up to 4 µs and 3 % above.
 type histogram struct {
 	buckets [exact + 52*32]uint32
 	count   uint64
@@ -30,7 +29,7 @@ func bucket(ns int64) int {
 	return exact + (e-12)*32 + int(ns>>(e-5))&31
 }
 
-// low returns the least latency that belongs into a bucket.
+// low returns the smallest latency of a bucket.
 func low(bucket int) int64 {
 	if bucket < exact {
 		return int64(bucket)
@@ -39,7 +38,7 @@ func low(bucket int) int64 {
 	return int64(32+part) << (e - 5)
 }
 
-// quantile returns the latency that the given part of the calls did not exceed.
+// quantile returns the latency at a quantile between 0 and 1.
 func (h *histogram) quantile(part float64) int64 {
 	left := int64(part * float64(h.count))
 	for b, n := range h.buckets {
@@ -50,8 +49,8 @@ func (h *histogram) quantile(part float64) int64 {
 	return h.longest
 }
 
-// timerCost returns what it takes to read the clock: the median of what two readings in a
-// row are apart.
+// timerCost returns the cost of reading the clock: the median difference of two consecutive
+// readings.
 func timerCost() int64 {
 	h := new(histogram)
 	for range 100_000 {
@@ -61,8 +60,7 @@ func timerCost() int64 {
 	return h.quantile(0.5)
 }
 
-// timed calls get n times and returns how long each call took, the clock's own cost taken
-// off.
+// timed calls get n times and returns the duration of each call, less the cost of the clock.
 func timed(n int, get func(i int), timer int64) *histogram {
 	h := new(histogram)
 	for i := range n {
@@ -73,22 +71,19 @@ func timed(n int, get func(i int), timer int64) *histogram {
 	return h
 }
 
-// watcher is a reader that calls without a pause while something else goes on, and notes
-// how long the calls take.
+// watcher is a reader that calls continuously while something else runs, and records the
+// durations.
 //
-// Every reading of the clock ends one call and begins the next, so no moment is left out:
-// what happens between two calls counts for the second. The exception is a short break after
-// every few hundred calls, in which the goroutine yields. Without it the Go scheduler takes it
-// off its processor after 10 ms, in the middle of a call, and on a busy machine it takes a
-// while to come back.
+// Every clock reading ends one call and starts the next, so no time is lost: time between two
+// calls counts for the second. The exception is a yield after every few hundred calls. Without
+// it the Go scheduler preempts the goroutine after 10 ms, in the middle of a call.
 type watcher struct {
 	all *histogram
-	// longest is the longest call; own is the longest when the time is taken off that
-	// the thread was ready to run but the kernel ran somebody else.
+	// longest is the longest call; own is the longest call excluding run-queue wait.
 	longest, own int64
 }
 
-// slow is from where on it is worth asking the kernel who ran.
+// slow is the duration from which the run-queue wait is read from the kernel.
 const slow = 20_000
 
 // watch calls get while work runs.
@@ -112,7 +107,7 @@ func watch(get func(i int), work func()) *watcher {
 			end := over.Load()
 			get(i)
 			t := now()
-			counts := begun.Load() // also a call that had begun before the work
+			counts := begun.Load() // including a call that started before the work
 			took := t - last
 			last = t
 			if took > slow {
@@ -121,7 +116,7 @@ func watch(get func(i int), work func()) *watcher {
 				if counts {
 					w.own = max(w.own, took-(waited-before))
 				}
-				last = now() // asking is no part of a call
+				last = now() // reading schedstat is not part of a call
 			} else if counts {
 				w.own = max(w.own, took)
 			}

@@ -54,7 +54,7 @@ func TestAWatcherSeesTheCallThatWaits(t *testing.T) {
 		}
 		close(release)
 	})
-	// How much of it is own depends on whether the kernel let the reader run meanwhile.
+	// Its own share depends on whether the kernel ran the reader during the work.
 	if w.longest < 2_000_000 || w.own > w.longest {
 		t.Errorf("longest %d ns, own %d ns; the call waited for 2 ms", w.longest, w.own)
 	}

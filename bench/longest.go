@@ -2,13 +2,12 @@ package main
 
 import "runtime"
 
-// longestGet measures the longest Get of a reader that does nothing else, while everything
-// is replaced: by new versions, and by the same ones.
+// longestGet measures the longest Get of a continuous reader during a Replace of everything, by
+// new versions and by equal ones.
 //
-// A longest call is at the mercy of whoever else wants a processor. So the time is also
-// told that remains when the kernel's own account of the thread's waiting is taken off, and
-// there is a control: the same reader looks into a map of its own, that nobody else touches,
-// while Tarn does the same work.
+// The longest call includes the scheduling of every other program. So there is also a row that
+// excludes the kernel's run-queue wait of the thread, and a control: the same reader on a private
+// map while Tarn does the same work.
 func longestGet(l *lab) []Row {
 	own := make(map[string]pod, l.objects)
 	for _, p := range l.pods {
@@ -51,9 +50,9 @@ func (l *lab) longestGet(title string, other []pod, own map[string]pod, goals ..
 	for round := range min(5, l.rounds) {
 		for i := range sides {
 			s := &sides[i]
-			runtime.GC() // so that no collection falls into the work
-			// Tarn applies twice in a round, for itself and for the control, so that its
-			// list is another one each time.
+			runtime.GC() // so that no collection starts during the work
+			// Tarn applies twice per round, for itself and for the control, so its lists
+			// alternate within a round.
 			which := round % 2
 			if i > 0 {
 				which = (i - 1) % 2
@@ -82,7 +81,7 @@ func (l *lab) longestGet(title string, other []pod, own map[string]pod, goals ..
 	less[1].Note = "control " + quantity(less[2].Value, Nanoseconds)
 	wall[1].Note += ", control " + quantity(wall[2].Value, Nanoseconds)
 	return []Row{
-		newRow("4 longest Get during a Replace "+title+", less waiting for a processor", less[0], less[1], goals...),
-		newRow("4 longest Get during a Replace "+title+", on the wall", wall[0], wall[1], goals...),
+		newRow("4 longest Get during a Replace "+title+", excluding run-queue wait", less[0], less[1], goals...),
+		newRow("4 longest Get during a Replace "+title+", wall clock", wall[0], wall[1], goals...),
 	}
 }

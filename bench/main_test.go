@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestMain is the program itself where the program has started itself, which is this test's
-// binary here.
+// TestMain runs the program if the test binary was started as one of its child processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == childArg || os.Args[1] == serveArg) {
 		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -18,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryMeasureGivesRows runs the whole program on few objects. Figures mean nothing
-// then, but each measure checks that both sides give the right answers.
+// TestEveryMeasureGivesRows runs the whole program with few objects. The figures are meaningless,
+// but each measure checks the results of both sides.
 func TestEveryMeasureGivesRows(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	report, err := measured(options{objects: 1000, rounds: 1, turn: time.Millisecond, run: regexp.MustCompile("")}, &stderr)

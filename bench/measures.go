@@ -1,16 +1,16 @@
 package main
 
-// measure is something that is measured. It gives one row or several that belong together.
+// measure produces one row or several related ones.
 type measure struct {
 	name string // for -run
 	run  func(*lab) []Row
-	// apart is set where all is done in processes of their own: such a measure needs
-	// neither the lab's pods nor its stores.
+	// apart is set if the measure does not need the lab's pods and stores, in most cases
+	// because it runs in separate processes.
 	apart bool
 }
 
-// measures are all of them, in the order of the table: those with a target first.
-// What is measured apart comes last, so that the lab can be emptied before.
+// measures are all measures in the order of the table. Those with apart set come last, so that
+// the lab can be emptied before.
 var measures = []measure{
 	{name: "snapshot", run: snapshots},
 	{name: "get", run: quietGet},
@@ -61,7 +61,7 @@ var measures = []measure{
 	{name: "adapter-informer", run: adapterInformer, apart: true},
 }
 
-// keep uses a result, so that the compiler does not leave out what led to it.
+// keep uses a result, so that the compiler does not eliminate its computation.
 //
 //go:noinline
 func keep(int) {}

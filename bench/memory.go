@@ -7,8 +7,8 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// memory measures what a store and its indexes take on the heap, per object; the objects are
-// kept alive by the lab, with or without a store.
+// memory measures the heap use of a store and its indexes per object. The lab keeps the objects
+// themselves alive.
 func memory(l *lab) []Row {
 	list, batch := untyped(l.pods), listed(l.lastVersion(), l.pods)
 	filled := func(more ...store.AnyIndex[pod]) *store.Store[pod] {
@@ -25,7 +25,7 @@ func memory(l *lab) []Row {
 	tarn := l.weigh(func() any { return filled() })
 	rows := []Row{newRow("12 memory of store and 3 indexes, per object", clientGo, tarn, shareOfMemory(0.7))}
 
-	// The same when the objects came one by one, which leaves maps of another size.
+	// The same with objects added one by one, which leads to different map sizes.
 	clientGo = l.weigh(func() any {
 		s := newIndexer()
 		for _, p := range l.pods {
@@ -42,7 +42,7 @@ func memory(l *lab) []Row {
 	})
 	rows = append(rows, newRow("12 memory per object, added one by one", clientGo, tarn, shareOfMemory(0.7)))
 
-	// And when every object was written once more, in random order.
+	// And after an update of every object, in random order.
 	next := l.successors()
 	clientGo = l.weigh(func() any {
 		s := newIndexer()
@@ -63,13 +63,13 @@ func memory(l *lab) []Row {
 	runtime.KeepAlive(next)
 
 	tarn = l.weigh(func() any { return filled(store.NewLabelIndex(meta.Labels)) })
-	rows = append(rows, newRow("+ memory per object with a label index besides", nil, tarn))
+	rows = append(rows, newRow("+ memory per object, plus a label index", nil, tarn))
 	objects := &Figure{Value: l.podBytes, Unit: Bytes}
-	return append(rows, newRow("+ memory of an object itself, the same for both", objects, objects))
+	return append(rows, newRow("+ memory of the object itself, same for both", objects, objects))
 }
 
-// weigh returns the bytes per object that what build returns takes on the heap. Nothing else
-// allocates meanwhile, so once is enough.
+// weigh returns the heap bytes per object of the value that build returns. Nothing else
+// allocates at the same time, so one round is enough.
 func (l *lab) weigh(build func() any) *Figure {
 	before := heap()
 	built := build()

@@ -25,13 +25,12 @@ var mirrorJobs = map[string]func(job) sample{
 	"informer-quiet":   informerQuiet,
 }
 
-// fed is how many objects the informers of a feed have.
+// fed is the number of objects of informers with a feed.
 const fed = 20_000
 
 func nothing(pod) {}
 
-// informerEvents sends changes of objects that are decoded already, through the informer
-// to its handlers.
+// informerEvents sends changes of already decoded objects through the informer to its handlers.
 func informerEvents(j job) sample {
 	const changes = 2 // of each object
 	opts := pods.Options{Objects: min(fed, j.Objects)}
@@ -46,7 +45,7 @@ func informerEvents(j job) sample {
 			events[at] = p
 		}
 	})
-	// They come in another order than they lie in memory.
+	// The order differs from the order in memory.
 	for c := range changes {
 		shuffle(events[c*len(initial):(c+1)*len(initial)], version+1+uint64(c*len(initial)))
 	}
@@ -56,13 +55,13 @@ func informerEvents(j job) sample {
 	m := newMirror(j, f)
 	var ends sync.WaitGroup
 	ends.Add(j.Handlers)
-	told := make([]struct {
+	received := make([]struct {
 		n atomic.Int64
-		_ [56]byte // handlers run on several processors
+		_ [56]byte // avoids false sharing between handlers
 	}, j.Handlers)
 	for h := range j.Handlers {
 		m.handle(nothing, func(p pod) {
-			told[h].n.Add(1)
+			received[h].n.Add(1)
 			if p.ResourceVersion == last {
 				ends.Done()
 			}
@@ -76,18 +75,18 @@ func informerEvents(j job) sample {
 	s := meter.end(len(events))
 	s.Digest = mirrored(m, initial)
 	s.Values = map[string]float64{}
-	for h := range told {
-		n := told[h].n.Load()
+	for h := range received {
+		n := received[h].n.Load()
 		if j.Side == sideClientGo && n != int64(len(events)) {
-			fail("handler %d was told of %d changes; want %d", h, n, len(events))
+			fail("handler %d received %d changes; want %d", h, n, len(events))
 		}
-		s.Values["told"] += float64(n)
+		s.Values["received"] += float64(n)
 	}
 	m.stop()
 	return s
 }
 
-// shuffle changes the order of the objects, and gives them growing versions from one on.
+// shuffle reorders the objects and assigns increasing versions.
 func shuffle(objs []pod, from uint64) {
 	slices.SortFunc(objs, func(a, b pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
 	for i, p := range objs {
@@ -95,20 +94,20 @@ func shuffle(objs []pod, from uint64) {
 	}
 }
 
-// mirrored sums up the versions that a mirror holds of some objects.
+// mirrored returns a digest of the versions of some objects in a mirror.
 func mirrored(m mirror, of []pod) (digest uint64) {
 	for _, p := range of {
 		got := m.get(keyOf(p), p.Namespace+"/"+p.Name)
 		if got == nil {
-			fail("%s/%s is not there", p.Namespace, p.Name)
+			fail("%s/%s not found", p.Namespace, p.Name)
 		}
 		digest += arrivedObject(got).digest()
 	}
 	return digest
 }
 
-// informerBlocked changes a thousand objects over and over while the handler does not
-// return from its first update, and weighs what that leaves on the heap.
+// informerBlocked changes a thousand objects over and over while the handler does not return
+// from its first update, and measures the heap.
 func informerBlocked(j job) sample {
 	opts := pods.Options{Objects: 1_000}
 	initial := pods.Generate(opts)
@@ -160,7 +159,7 @@ func informerBlocked(j job) sample {
 	m.stop()
 	for _, p := range current {
 		if got := seen[keyOf(p)]; got != p.ResourceVersion {
-			fail("the handler was last told of version %q of %s; want %s", got, p.Name, p.ResourceVersion)
+			fail("the handler last received version %q of %s; want %s", got, p.Name, p.ResourceVersion)
 		}
 	}
 	return s
@@ -185,7 +184,7 @@ func informerSync(j job) sample {
 	return s
 }
 
-// informerRelist has a mirror of the replay server list again, which finds nothing new.
+// informerRelist makes a mirror relist; nothing has changed.
 func informerRelist(j job) sample {
 	m := newMirror(j, nil)
 	var calls atomic.Int64
@@ -207,7 +206,7 @@ func informerRelist(j job) sample {
 	return s
 }
 
-// informerReader looks objects up while a mirror lists again.
+// informerReader looks up objects during a relist.
 func informerReader(j job) sample {
 	m := newMirror(j, nil)
 	m.handle(nothing, nothing)
@@ -265,7 +264,7 @@ func streams(j job) int {
 	return n
 }
 
-// awaitStream waits until the server has sent so many streaming lists.
+// awaitStream waits until the server has sent n streaming lists.
 func awaitStream(j job, n int) {
 	for deadline := time.Now().Add(time.Minute); streams(j) < n; {
 		if time.Now().After(deadline) {
@@ -275,8 +274,8 @@ func awaitStream(j job, n int) {
 	}
 }
 
-// informerQuiet measures how long a change takes from the server's write to the handler,
-// while nothing else happens. The server is in this process, so that both read one clock.
+// informerQuiet measures the time from the server's write of a change to the handler on an idle
+// informer. The server is in this process, so that both use one clock.
 func informerQuiet(j job) sample {
 	const frames = 400
 	s := newQuietServer(frames)
@@ -300,7 +299,7 @@ func informerQuiet(j job) sample {
 	return sample{Ops: 1, Values: map[string]float64{"p50": float64(h.quantile(0.5)), "p99": float64(h.quantile(0.99))}}
 }
 
-// quietServer has one pod, and sends a change of it when told to.
+// quietServer has one pod, and sends a change of it on request.
 type quietServer struct {
 	url     string
 	encoded [][]byte

@@ -2,8 +2,7 @@ package main
 
 import "fmt"
 
-// informerEventRows measures the way of a change through an informer, with one handler and
-// with ten.
+// informerEventRows measures a change through an informer with one handler and with ten.
 func informerEventRows(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct {
@@ -13,8 +12,8 @@ func informerEventRows(l *lab) []Row {
 	}{{"31", "1 handler", 1, 3}, {"32", "10 handlers", 10, 6}} {
 		s := l.turns(l.someRounds(), job{Measure: "informer-events", Handlers: m.n}, sideClientGo, sideTarn)
 		c, t := cpuEach(s[0]), cpuEach(s[1])
-		told := perOp(s[1], Count, func(s sample) float64 { return s.Values["told"] / float64(m.n) })
-		t.Note = fmt.Sprintf("%s %% of the changes told singly", number(100*told.Value))
+		received := perOp(s[1], Count, func(s sample) float64 { return s.Values["received"] / float64(m.n) })
+		t.Note = fmt.Sprintf("%s %% of the changes delivered one by one", number(100*received.Value))
 		rows = append(rows, newRow(m.number+" informer: event, decoded, 3 indexes, "+m.handlers+", CPU", c, t, better(m.less, "less CPU")))
 		if m.n == 1 {
 			rows = append(rows, newRow("33 informer: allocations per event", allocsEach(s[0]), allocsEach(s[1]), better(4, "fewer")))
@@ -23,25 +22,25 @@ func informerEventRows(l *lab) []Row {
 	return rows
 }
 
-// informerBlockedRows measures what a handler costs that does not return.
+// informerBlockedRows measures the memory cost of a handler that does not return.
 func informerBlockedRows(l *lab) []Row {
 	s := l.turns(1, job{Measure: "informer-blocked"}, sideClientGo, sideTarn)
 	return []Row{newRow(fmt.Sprintf("34 informer: handler blocked while %s updates hit 1,000 keys, heap growth", number(float64(l.objects))),
 		liveEach(s[0]), liveEach(s[1]), better(20, "less"))}
 }
 
-// podStream is what informers are given where nothing else is said: all pods by a streaming
-// list in protobuf, which is what both sides ask for first.
+// podStream is the default replay for informers: a streaming list of all pods in protobuf, which
+// both sides try first.
 func podStream() replay {
 	return replay{Resource: podResource, Encoding: protobufEncoding, Way: byStream}
 }
 
-// value makes the figure of one of the values of the samples.
+// value returns the figure of one of the values of the samples.
 func value(samples []sample, unit Unit, name string) *Figure {
 	return perOp(samples, unit, func(s sample) float64 { return s.Values[name] })
 }
 
-// informerRelistRows measures a list that finds nothing new.
+// informerRelistRows measures a relist without changes.
 func informerRelistRows(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct {
@@ -72,12 +71,11 @@ func informerRelistRows(l *lab) []Row {
 		return newRow(title, c, t, goals...)
 	}
 	return append(rows,
-		longest("35 informer: longest Get during a relist, less waiting for a processor", "own", under(1e6, Nanoseconds)),
-		longest("+ informer: longest Get during a relist, on the wall", "longest"))
+		longest("35 informer: longest Get during a relist, excluding run-queue wait", "own", under(1e6, Nanoseconds)),
+		longest("+ informer: longest Get during a relist, wall clock", "longest"))
 }
 
-// informerQuietRows measures the way from the server to the handler when nothing else
-// happens.
+// informerQuietRows measures the latency from server to handler on an idle informer.
 func informerQuietRows(l *lab) []Row {
 	s := l.turns(l.someRounds(), job{Measure: "informer-quiet"}, sideClientGo, sideTarn)
 	return []Row{
@@ -86,7 +84,7 @@ func informerQuietRows(l *lab) []Row {
 	}
 }
 
-// informerSyncRows measures what it takes to fill a mirror, and what that leaves.
+// informerSyncRows measures the initial sync, and the memory after it.
 func informerSyncRows(l *lab) []Row {
 	n := number(float64(l.objects))
 	run := func(compact, drop bool, sides ...string) [][]sample {

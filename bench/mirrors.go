@@ -20,19 +20,18 @@ import (
 
 // mirror is one side's informer of pods, with the three indexes.
 type mirror interface {
-	// handle adds a handler that is called for additions and updates, before start.
+	// handle adds a handler for additions and updates. It must be called before start.
 	handle(add, update func(pod))
-	// start runs the informer, and returns when every handler was told the initial state.
+	// start runs the informer and returns when every handler has the initial state.
 	start()
-	// get looks an object up.
+	// get looks up an object.
 	get(key object.Key, name string) pod
 	len() int
 	// stop ends the informer and waits for it.
 	stop()
 }
 
-// newMirror makes a side's informer of what a feed has, or else of what the replay server
-// has.
+// newMirror returns a side's informer for a feed, or for the replay server if from is nil.
 func newMirror(j job, from *feed) mirror {
 	if j.Side == sideClientGo {
 		var lw cache.ListerWatcher
@@ -161,22 +160,22 @@ func (m *tarnMirror) stop() {
 	m.running.Wait()
 }
 
-// feed is a source in memory: some objects at first, and then changes, a few at a time, as
-// the reads of a connection bring them.
+// feed is an in-memory source: initial objects, then changes, a few at a time, like the reads
+// of a connection.
 type feed struct {
 	initial []pod
 	version string
 	batches chan []pod
 }
 
-// perRead is how many events one read of a connection brings, about: 64 kB of pods.
+// perRead is the approximate number of events per read of a connection: 64 kB of pods.
 const perRead = 16
 
 func newFeed(initial []pod, version uint64) *feed {
 	return &feed{initial: initial, version: fmt.Sprint(version), batches: make(chan []pod)}
 }
 
-// send brings changes.
+// send delivers changes.
 func (f *feed) send(objs []pod) {
 	for len(objs) > 0 {
 		n := min(perRead, len(objs))
@@ -185,7 +184,7 @@ func (f *feed) send(objs []pod) {
 	}
 }
 
-// clientGo is the feed for client-go. Its channel has room for what one read brings.
+// clientGo returns the feed for client-go. Its channel has room for one read.
 func (f *feed) clientGo() *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -218,13 +217,13 @@ func (f *feed) clientGo() *cache.ListWatch {
 	}
 }
 
-// openWatch is a watch that nobody ends but its context.
+// openWatch is a watch that only its context ends.
 type openWatch chan apiwatch.Event
 
 func (w openWatch) ResultChan() <-chan apiwatch.Event { return w }
 func (w openWatch) Stop()                             {}
 
-// tarn is the feed for Tarn.
+// tarn returns the feed for Tarn.
 func (f *feed) tarn() reflector.Source[pod] {
 	return reflector.SourceFuncs[pod]{
 		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[pod], sink func(object.Item[pod]) error) (object.Page, error) {

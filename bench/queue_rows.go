@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// queueAlone measures the life of an item that is alone in the queue.
+// queueAlone measures Add, Get and Done of the only item in the queue.
 func queueAlone(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-alone"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := leastCPU(s[0]), leastCPU(s[1]), leastCPU(s[2])
@@ -12,7 +12,7 @@ func queueAlone(l *lab) []Row {
 	}
 }
 
-// queueContention measures how fast items pass from many goroutines to many others.
+// queueContention measures the throughput with many producers and consumers.
 func queueContention(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-contention"}, sideClientGo, sideTarn, sideRuntime)
 	figures := make([]*Figure, len(s))
@@ -22,24 +22,24 @@ func queueContention(l *lab) []Row {
 	}
 	c, t, r := figures[0], figures[1], figures[2]
 	return []Row{
-		newRow("15 queue: 8 producers, 8 consumers, on the wall", c, t, better(2, "the items")),
-		beside(sideRuntime, newRow("+ queue: 8 producers, 8 consumers, on the wall", r, t)),
+		newRow("15 queue: 8 producers, 8 consumers, wall clock", c, t, better(2, "the items")),
+		beside(sideRuntime, newRow("+ queue: 8 producers, 8 consumers, wall clock", r, t)),
 		newRow("+ queue: 8 producers, 8 consumers, CPU", cpuEach(s[0]), cpuEach(s[1])),
 	}
 }
 
-// queueDelays measures items that are added with random delays and taken when due.
+// queueDelays measures AddAfter with random delays until all items are taken.
 func queueDelays(l *lab) []Row {
 	s := l.turns(min(l.rounds, 5), job{Measure: "queue-delays"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := cpuEach(s[0]), cpuEach(s[1]), cpuEach(s[2])
-	what := fmt.Sprintf("AddAfter of %s random delays to drained, CPU", number(float64(l.objects)))
+	what := fmt.Sprintf("AddAfter of %s random delays until drained, CPU", number(float64(l.objects)))
 	return []Row{
 		newRow("16 queue: "+what, c, t, better(3, "less CPU"), fewerAllocs()),
 		beside(sideRuntime, newRow("+ queue: "+what, r, t)),
 	}
 }
 
-// queueLimited measures the life of an item that failed once.
+// queueLimited measures an item that fails once.
 func queueLimited(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-limited"}, sideClientGo, sideTarn, sideRuntime)
 	c, t, r := cpuEach(s[0]), cpuEach(s[1]), cpuEach(s[2])
@@ -50,16 +50,16 @@ func queueLimited(l *lab) []Row {
 	}
 }
 
-// queuePriorities measures the life of an item with a priority.
+// queuePriorities measures Add, Get and Done with priorities.
 func queuePriorities(l *lab) []Row {
 	s := l.turns(l.rounds, job{Measure: "queue-priority"}, sideRuntime, sideTarn)
 	alone := newRow("18 queue: Add, Get, Done with three priorities", leastCPU(s[0]), leastCPU(s[1]), faster(8))
 	s = l.turns(l.rounds, job{Measure: "queue-backlog"}, sideRuntime, sideTarn)
-	backlog := newRow("+ queue: the same while 10,000 others wait", leastCPU(s[0]), leastCPU(s[1]))
+	backlog := newRow("+ queue: three priorities, 10,000 other items waiting", leastCPU(s[0]), leastCPU(s[1]))
 	return []Row{beside(sideRuntime, alone), beside(sideRuntime, backlog)}
 }
 
-// queueMemory weighs items that wait.
+// queueMemory measures the memory of waiting and delayed items.
 func queueMemory(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct{ measure, what string }{

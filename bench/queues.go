@@ -28,13 +28,13 @@ var queueJobs = map[string]func(job) sample{
 	"queue-delayed":    func(j job) sample { return weighItems(j, time.Hour) },
 }
 
-// workQueue is what all three have in common.
+// workQueue is the common interface of all three.
 type workQueue = clientgo.TypedRateLimitingInterface[object.Key]
 
 // The limiter of each side: one delay per item, 5 ms at first.
 const firstDelay, lastDelay = 5 * time.Millisecond, 1000 * time.Second
 
-// rateLimiting makes a side's queue with delays and limiter.
+// rateLimiting returns a side's rate-limiting queue.
 func rateLimiting(side string) workQueue {
 	switch side {
 	case sideClientGo:
@@ -59,7 +59,7 @@ type basicQueue interface {
 	ShutDown()
 }
 
-// newQueue makes the plainest queue that a side has.
+// newQueue returns a side's basic queue.
 func newQueue(side string) basicQueue {
 	if side == sideClientGo {
 		return clientgo.NewTyped[object.Key]()
@@ -67,7 +67,7 @@ func newQueue(side string) basicQueue {
 	return rateLimiting(side)
 }
 
-// prioritised makes a queue whose Add gives three priorities in turn.
+// prioritised returns a queue whose Add uses three priorities in turn.
 func prioritised(side string) basicQueue {
 	if side == sideRuntime {
 		return &runtimePriorities{PriorityQueue: priorityqueue.New[object.Key]("")}
@@ -96,7 +96,7 @@ func (q *tarnPriorities) Add(item object.Key) {
 	q.AddWith(workqueue.Request{Priority: q.added % 3}, item)
 }
 
-// aloneInQueue adds, takes and finishes an item, over and over, while some others wait.
+// aloneInQueue repeats Add, Get and Done of one item while others may wait.
 func aloneInQueue(j job, q basicQueue, waiting int) sample {
 	defer q.ShutDown()
 	const some = 1_000
@@ -165,7 +165,7 @@ func contendedQueue(j job) sample {
 		}
 		<-done
 	}
-	pass() // so that maps and slices have their size
+	pass() // grows maps and slices
 	m, n := j.begin(), 0
 	for n == 0 || now()-m.wall < int64(j.Turn) {
 		pass()
@@ -180,7 +180,7 @@ func contendedQueue(j job) sample {
 	return s
 }
 
-// spread is how far the delays go.
+// spread is the largest delay.
 const spread = time.Second
 
 // delayedItems adds all items with random delays and takes each when it is due.
@@ -192,8 +192,8 @@ func delayedItems(j job) sample {
 	for i := range delays {
 		delays[i] = 1 + time.Duration(rng.Int64N(int64(spread)))
 	}
-	// Due times are checked in a pass of their own, on a part of the items, since
-	// checking costs more than what is measured.
+	// Due times are checked separately, on some of the items, because checking costs
+	// more than the operation.
 	checked := rateLimiting(j.Side)
 	for i, k := range keys[:min(1_000, len(keys))] {
 		due[k] = time.Now().Add(delays[i] / 4)
@@ -228,8 +228,7 @@ func delayedItems(j job) sample {
 	return s
 }
 
-// limitedItems lets items fail once: each is added by the limiter, taken when it is due,
-// done and forgotten.
+// limitedItems makes items fail once: AddRateLimited, Get, Done, Forget.
 func limitedItems(j job) sample {
 	keys := pods.Keys(pods.Options{Objects: min(10_000, j.Objects)})
 	q := rateLimiting(j.Side)
@@ -262,8 +261,8 @@ func limitedItems(j job) sample {
 	return s
 }
 
-// weighItems returns what waiting items take, delayed ones if there is a delay. The keys
-// are held by others.
+// weighItems returns the memory of waiting items, or of delayed ones if there is a delay. The
+// strings of the keys do not count.
 func weighItems(j job, delay time.Duration) sample {
 	keys := pods.Keys(pods.Options{Objects: j.Objects})
 	before := heap()
@@ -275,7 +274,7 @@ func weighItems(j job, delay time.Duration) sample {
 			q.Add(k)
 		}
 	}
-	// client-go and controller-runtime take items in by goroutines of their own.
+	// client-go and controller-runtime accept items in background goroutines.
 	if delay > 0 {
 		settle()
 	}
@@ -288,7 +287,7 @@ func weighItems(j job, delay time.Duration) sample {
 	return s
 }
 
-// settle waits until the process has had nothing to do for a while.
+// settle waits until the process has been idle for a while.
 func settle() {
 	for quiet, last := 0, processTime(); quiet < 3; {
 		time.Sleep(20 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// replayJobs are the jobs on what the replay server sends.
+// replayJobs are the jobs that use the replay server.
 var replayJobs = map[string]func(job) sample{
 	"receive": func(j job) sample {
 		if j.Replay.Way == byEvents {
@@ -28,16 +28,16 @@ var replayJobs = map[string]func(job) sample{
 
 // receiver is one side's client. It calls back from one goroutine at a time.
 type receiver interface {
-	// all receives every object. It calls got for each as soon as it has it, and
-	// returns when everything has come.
+	// all receives every object. It calls got for each one as soon as it is available, and
+	// returns after the last.
 	all(ctx context.Context, got func(arrived)) error
 	// events receives changes until the server ends the stream.
 	events(ctx context.Context, got func(arrived)) error
-	// early reports whether objects are handed out before the last has arrived.
+	// early reports whether objects are delivered before the last has arrived.
 	early() bool
 }
 
-// arrived is an object that has come: what it is, and the object unless it is held.
+// arrived is a received object: its identity, and the object unless it was already held.
 type arrived struct {
 	key     object.Key
 	uid     string
@@ -45,7 +45,7 @@ type arrived struct {
 	object  metav1.Object
 }
 
-// arrivedObject is what a decoded object tells of itself.
+// arrivedObject returns the arrived form of a decoded object.
 func arrivedObject(o metav1.Object) arrived {
 	return arrived{
 		key:     object.Key{Namespace: o.GetNamespace(), Name: o.GetName()},
@@ -100,10 +100,10 @@ func receiveAll(j job) sample {
 	return s
 }
 
-// holding is how many objects a process holds while it receives events.
+// holding is the number of objects that a process keeps while it receives events.
 const holding = 10_000
 
-// receiveEvents receives changes and holds the last of them.
+// receiveEvents receives changes and keeps the last ones.
 func receiveEvents(j job) sample {
 	want := j.Replay.objects(j.Objects)
 	r := newReceiver(j)
@@ -135,7 +135,7 @@ func receiveEvents(j job) sample {
 	return s
 }
 
-// digest sums up which object it is.
+// digest returns a checksum of the object's identity.
 func (a arrived) digest() uint64 {
 	h := uint64(14695981039346656037)
 	for _, s := range [...]string{a.key.Namespace, "/", a.key.Name, "/", a.uid, "/", a.version} {
@@ -146,7 +146,7 @@ func (a arrived) digest() uint64 {
 	return h
 }
 
-// brief is a digest that costs next to nothing.
+// brief is a very cheap digest.
 func (a arrived) brief() uint64 {
 	h := uint64(len(a.key.Namespace))<<40 + uint64(len(a.key.Name))<<32 + uint64(len(a.uid))<<24
 	for i := range len(a.version) {
@@ -155,7 +155,7 @@ func (a arrived) brief() uint64 {
 	return h
 }
 
-// content sums up a whole object but its kind, which typed clients leave out.
+// content returns a checksum of the whole object except its kind, which typed clients omit.
 func content(o metav1.Object) uint64 {
 	var of any = o
 	switch o := o.(type) {
@@ -173,8 +173,8 @@ func content(o metav1.Object) uint64 {
 	return h.Sum64()
 }
 
-// collections notes, after every collection of the garbage collector, how much it has found
-// to be alive, and how many objects had been received.
+// collections records, after every garbage collection, the live heap and the number of objects
+// received.
 type collections struct {
 	received atomic.Int64
 
@@ -185,8 +185,8 @@ type collections struct {
 
 type note struct{ live, received float64 }
 
-// sentinel is garbage from the beginning: that it is finalized means that a collection has
-// ended. The pointer keeps it from sharing its memory with others.
+// sentinel is unreachable from the start, so its finalizer runs after each collection. The
+// pointer keeps it out of the tiny allocator.
 type sentinel struct{ _ *sentinel }
 
 func newCollections() *collections {
@@ -215,8 +215,8 @@ func (g *collections) stop() {
 	g.done = true
 }
 
-// beyond returns the most that was alive beyond what was there at first and the objects
-// received, of which each takes so many bytes.
+// beyond returns the largest live heap beyond the initial heap and the received objects, each of
+// the given size.
 func (g *collections) beyond(first, each float64) float64 {
 	most := 0.0
 	for _, n := range g.notes {

@@ -25,8 +25,8 @@ func newReceiver(j job) receiver {
 	return newTarn(j.Replay)
 }
 
-// clientGo receives by client-go's own reflector and its clients: the typed one for pods,
-// the dynamic one for custom resources.
+// clientGo receives with client-go's reflector and clients: typed for pods, dynamic for custom
+// resources.
 type clientGo struct {
 	replay replay
 	lw     *cache.ListWatch
@@ -76,10 +76,10 @@ func newClientGo(r replay) *clientGo {
 
 func (c *clientGo) early() bool { return c.replay.Way == byStream }
 
-// listOnly makes a reflector list, which would else begin with a streaming list.
+// listOnly makes a reflector use LIST instead of a streaming list.
 type listOnly struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported tells the reflector so.
+// IsWatchListSemanticsUnSupported disables streaming lists in the reflector.
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (c *clientGo) all(ctx context.Context, got func(arrived)) error {
@@ -122,7 +122,7 @@ func (c *clientGo) events(ctx context.Context, got func(arrived)) error {
 	return nil
 }
 
-// collector is a store for a reflector. It takes one list and then stops the reflector.
+// collector is a store for a reflector. It receives one list and then stops the reflector.
 type collector struct {
 	drop, stream bool
 	got          func(arrived)
@@ -130,7 +130,7 @@ type collector struct {
 	replaced     bool
 }
 
-// Transformer is for a streaming list: the reflector calls it for each object as it comes.
+// Transformer is for streaming lists: the reflector calls it for each object as it arrives.
 func (c *collector) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		o := obj.(metav1.Object)
@@ -144,7 +144,7 @@ func (c *collector) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace takes the list.
+// Replace receives the list.
 func (c *collector) Replace(objs []any, _ string) error {
 	if !c.stream {
 		for _, obj := range objs {

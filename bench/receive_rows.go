@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// received has both sides receive the same answer, in turn, and returns their samples.
-// They are kept for measures that need them again.
+// received makes both sides receive the same response in turn and returns their samples, which
+// are kept for measures that reuse them.
 func (l *lab) received(r replay, rounds int) (clientGo, tarn []sample) {
 	s := l.receivedBy(r, rounds, sideClientGo, sideTarn)
 	return s[0], s[1]
@@ -32,7 +32,7 @@ func (l *lab) receivedBy(r replay, rounds int, sides ...string) [][]sample {
 	return samples
 }
 
-// inTotal makes the figure of the processor time and the allocations of all objects together.
+// inTotal returns the figure of CPU time and allocations of all objects together.
 func inTotal(samples []sample) *Figure {
 	f := cpuEach(samples)
 	ops := samples[0].Ops
@@ -44,7 +44,7 @@ func inTotal(samples []sample) *Figure {
 	return f
 }
 
-// How often lists and events are received: with rounds of up to a minute, a few must do.
+// Numbers of rounds of lists and events, where one may take up to a minute.
 func (l *lab) someRounds() int { return min(l.rounds, 3) }
 func (l *lab) fewRounds() int  { return min(l.rounds, 2) }
 
@@ -115,8 +115,8 @@ func listCustom(l *lab) []Row {
 		newRow("23 streaming list of "+n+" unstructured objects, CPU", inTotal(c), inTotal(t), better(3, "less CPU")))
 }
 
-// listHeld measures lists of which every item is held already, over plain HTTP. client-go
-// decodes them all the same, so its figures are those of the other measures.
+// listHeld measures lists whose items the receiver already holds, over plain HTTP. client-go
+// decodes them anyway, so its figures are those of the other measures.
 func listHeld(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct {
@@ -132,7 +132,7 @@ func listHeld(l *lab) []Row {
 		m.of.Held = true
 		t := l.receivedBy(m.of, l.someRounds(), sideTarn)[0]
 		if !c[0].same(t[0]) {
-			fail("%s: the held objects are not those of the list", m.what)
+			fail("%s: the held objects differ from those of the list", m.what)
 		}
 		rows = append(rows, newRow("24 "+m.what+", every item held, CPU", inTotal(c), inTotal(t), better(20, "less CPU")))
 	}
@@ -157,7 +157,7 @@ func watchEvents(l *lab) []Row {
 		r.Held = true
 		p := l.receivedBy(r, l.fewRounds(), sideTarn)[0]
 		if !c[0].same(p[0]) {
-			fail("%s: the events that were peeked at are not those that were decoded", m.encoding)
+			fail("%s: the peeked events differ from the decoded ones", m.encoding)
 		}
 		rows = append(rows, newRow(fmt.Sprintf("%s watch event of a pod, %s, client-go decoded, Tarn peeked, CPU", m.number, m.encoding),
 			cpuEach(c), cpuEach(p), better(m.peek, "less CPU")))
@@ -165,12 +165,12 @@ func watchEvents(l *lab) []Row {
 	return rows
 }
 
-// allocsEach makes the figure of the allocations of an object.
+// allocsEach returns the figure of allocations per object.
 func allocsEach(samples []sample) *Figure {
 	return perOp(samples, Count, func(s sample) float64 { return s.Allocs })
 }
 
-// beyond makes the figure of what was alive besides the objects, at the most.
+// beyond returns the figure of the largest live heap beyond the objects.
 func beyond(samples []sample) *Figure {
 	return perOp(samples, Bytes, func(s sample) float64 { return s.Beyond * s.Ops })
 }

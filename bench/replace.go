@@ -4,8 +4,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// replaceUnchanged measures a list that says what both stores hold already: the same
-// versions, in objects decoded again.
+// replaceUnchanged measures a list with the versions that both stores already hold, in newly
+// decoded objects.
 func replaceUnchanged(l *lab) []Row {
 	again := l.copies()
 	list, batch := untyped(again), listed(l.lastVersion(), again)
@@ -30,12 +30,12 @@ func replaceUnchanged(l *lab) []Row {
 			check(l.store.Replace(object.Version(l.lastVersion()), again...))
 		}
 	}}.run(l)
-	rows = append(rows, newRow("+ Replace with nothing changed, by Store.Replace", c, t))
+	rows = append(rows, newRow("+ Replace with nothing changed, Store.Replace", c, t))
 	l.restore()
 	return rows
 }
 
-// initialReplace measures the first list, into a store that is empty.
+// initialReplace measures the first list into an empty store.
 func initialReplace(l *lab) []Row {
 	list, batch := untyped(l.pods), listed(l.lastVersion(), l.pods)
 	c, t := duel{

@@ -14,38 +14,38 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The replay server is a process of its own that sends bytes which it has encoded before.
-// It is this program with another first argument, and it ends when its standard input does.
+// The replay server is a separate process that sends responses encoded in advance. It is this
+// program with another first argument, and exits when its standard input ends.
 
 // serveArg is the first argument of the replay server.
 const serveArg = "serve"
 
-// replay says what a job asks the replay server for, and what it does with it.
+// replay describes a job's request to the replay server and how it handles the response.
 type replay struct {
 	Address address `json:"address"`
 	// Resource is pods or releases.
 	Resource string `json:"resource"`
 	// Encoding is protobuf or json.
 	Encoding string `json:"encoding"`
-	// Way is how the objects come; see the constants.
+	// Way is how the objects are sent; see the constants.
 	Way way `json:"way"`
 	// TLS asks for HTTP/2 over TLS instead of plain HTTP/1.1.
 	TLS bool `json:"tls,omitempty"`
 	// Drop drops managed fields: client-go after decoding, Tarn before.
 	Drop bool `json:"drop,omitempty"`
-	// Held has Tarn told that it holds every object already, so that none is decoded.
-	// It means nothing to client-go.
+	// Held makes Tarn's receiver claim to hold every object, so that none is decoded.
+	// client-go ignores it.
 	Held bool `json:"held,omitempty"`
 }
 
-// way is how objects come from the server.
+// way is how the server sends objects.
 type way string
 
 const (
 	byList   way = "list"   // one LIST
 	byPages  way = "pages"  // LISTs of 500 objects each
-	byStream way = "stream" // a watch that begins with all objects: a streaming list
-	byEvents way = "events" // a watch of changes that have happened since
+	byStream way = "stream" // a streaming list
+	byEvents way = "events" // a watch with changes
 )
 
 const (
@@ -59,7 +59,7 @@ const (
 // pageSize is client-go's default.
 const pageSize = 500
 
-// objects is how many objects or events the server has.
+// objects returns the number of objects or events.
 func (r replay) objects(all int) int {
 	if r.Resource == releaseResource {
 		return max(1, all/2)
@@ -67,7 +67,7 @@ func (r replay) objects(all int) int {
 	return all
 }
 
-// config is how a client reaches the server.
+// config returns the client configuration for the server.
 func (r replay) config() *rest.Config {
 	cfg := &rest.Config{Host: r.Address.Plain, QPS: -1}
 	if r.TLS {
@@ -80,7 +80,7 @@ func (r replay) config() *rest.Config {
 	return cfg
 }
 
-// address is where a replay server listens.
+// address has the URLs of a replay server.
 type address struct {
 	Plain string `json:"plain"`
 	TLS   string `json:"tls"`
@@ -93,15 +93,15 @@ type server struct {
 	stdin   io.Closer
 	stderr  *bytes.Buffer
 	address address
-	warm    string // the answer that it has encoded last
+	warm    string // the response encoded last
 }
 
-// replayServer returns the lab's replay server, which is started when it is first asked for.
+// replayServer returns the lab's replay server, which the first call starts.
 func (l *lab) replayServer() *server {
 	if l.server != nil {
 		return l.server
 	}
-	l.tell("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
+	l.progress("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
 	self, err := os.Executable()
 	check(err)
 	s := &server{cmd: exec.Command(self, serveArg, strconv.Itoa(l.objects)), stderr: new(bytes.Buffer)}
@@ -118,7 +118,7 @@ func (l *lab) replayServer() *server {
 	return s
 }
 
-// close ends what the lab has started.
+// close stops the lab's processes.
 func (l *lab) close() {
 	if l.server != nil {
 		_ = l.server.stdin.Close()
@@ -127,8 +127,8 @@ func (l *lab) close() {
 	}
 }
 
-// prepare has the server encode an answer before anybody is measured on it. It keeps one
-// at a time.
+// prepare makes the server encode a response before the measurement. The server keeps one at a
+// time.
 func (l *lab) prepare(r replay) replay {
 	s := l.replayServer()
 	r.Address = s.address
@@ -136,7 +136,7 @@ func (l *lab) prepare(r replay) replay {
 	if s.warm == a.String() {
 		return r
 	}
-	l.tell("replay server: encoding %s", a)
+	l.progress("replay server: encoding %s", a)
 	resp, err := http.Get(s.address.Plain + preparePath + "?" + url.Values{
 		"resource": {r.Resource}, "encoding": {r.Encoding}, "way": {string(r.Way)},
 	}.Encode())
@@ -151,7 +151,7 @@ func (l *lab) prepare(r replay) replay {
 	return r
 }
 
-// asked names an answer of the server.
+// asked identifies a response of the server.
 type asked struct {
 	resource, encoding string
 	way                way

@@ -21,25 +21,24 @@ import (
 	"github.com/tarnproject/tarn/bench/pods"
 )
 
-// encoders make what a server sends of one resource. Everything goes through
-// apimachinery's own serializers.
+// encoders encode the responses for one resource with apimachinery's serializers.
 type encoders interface {
 	len() int
-	// list returns the list of the objects from one to another.
+	// list returns the list of a range of objects.
 	list(from, to int, meta metav1.ListMeta) runtime.Object
 	// object returns the ith object.
 	object(i int) runtime.Object
-	// next returns the ith object after a change, with the version given.
+	// next returns the ith object after a change, with the given version.
 	next(i int, version uint64) runtime.Object
-	// bookmark returns an object without anything but metadata.
+	// bookmark returns an object with only metadata.
 	bookmark(meta metav1.ObjectMeta) runtime.Object
-	// last is a version after those of all objects.
+	// last returns a version after those of all objects.
 	last() uint64
-	// encoder returns that of objects and lists.
+	// encoder returns the encoder of objects and lists.
 	encoder(of runtime.Encoder) runtime.Encoder
 }
 
-// encode makes an answer.
+// encode returns an encoded response.
 func encode(e encoders, a asked) ([][]byte, error) {
 	if e == nil {
 		return nil, fmt.Errorf("no resource %q", a.resource)
@@ -57,7 +56,7 @@ func encode(e encoders, a asked) ([][]byte, error) {
 	return nil, fmt.Errorf("no way %q", a.way)
 }
 
-// serializer returns apimachinery's for an encoding.
+// serializer returns apimachinery's serializer for an encoding.
 func serializer(encoding string) (runtime.SerializerInfo, error) {
 	mediaType := runtime.ContentTypeJSON
 	if encoding == protobufEncoding {
@@ -70,7 +69,7 @@ func serializer(encoding string) (runtime.SerializerInfo, error) {
 	return info, nil
 }
 
-// encodeLists makes one list of everything, or many.
+// encodeLists encodes all objects as one list or as pages.
 func encodeLists(e encoders, enc runtime.Encoder, paged bool) ([][]byte, error) {
 	var out [][]byte
 	size := e.len()
@@ -92,7 +91,7 @@ func encodeLists(e encoders, enc runtime.Encoder, paged bool) ([][]byte, error) 
 	return out, nil
 }
 
-// frameEncoder returns what writes the frames of a watch.
+// frameEncoder returns the encoder of watch frames.
 func frameEncoder(e encoders, info runtime.SerializerInfo, to io.Writer) *watchcodec.Encoder {
 	frames := info.StreamSerializer.Framer.NewFrameWriter(to)
 	return watchcodec.NewEncoder(
@@ -100,8 +99,8 @@ func frameEncoder(e encoders, info runtime.SerializerInfo, to io.Writer) *watchc
 		e.encoder(info.Serializer))
 }
 
-// encodeEvents makes the frames of a watch: all objects and a bookmark, or a change of
-// each. Those of a streaming list are followed by the one that ends it, if it is to end.
+// encodeEvents encodes the frames of a watch: all objects and a bookmark, or a change of each
+// object. A streaming list is followed by the frame that ends it.
 func encodeEvents(e encoders, info runtime.SerializerInfo, initial bool) ([][]byte, error) {
 	var body bytes.Buffer
 	enc := frameEncoder(e, info, &body)
@@ -133,7 +132,7 @@ func encodeEvents(e encoders, info runtime.SerializerInfo, initial bool) ([][]by
 	return [][]byte{body.Bytes()[:all], body.Bytes()[all:]}, nil
 }
 
-// podEncoders are those of pods.
+// podEncoders encodes pods.
 type podEncoders struct {
 	pods    []*corev1.Pod
 	version uint64
@@ -160,7 +159,7 @@ func (e podEncoders) encoder(of runtime.Encoder) runtime.Encoder {
 	return scheme.Codecs.EncoderForVersion(of, corev1.SchemeGroupVersion)
 }
 
-// releaseEncoders are those of custom resources.
+// releaseEncoders encodes custom resources.
 type releaseEncoders struct {
 	releases []*unstructured.Unstructured
 	version  uint64

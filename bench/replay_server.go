@@ -28,20 +28,20 @@ import (
 )
 
 const (
-	// pagedPrefix is that of an API server which honours a limit in every list, as one
-	// without a watch cache does. Without it a list comes whole.
+	// pagedPrefix is the URL prefix under which lists honour a limit, as without a
+	// watch cache. Without it a list is sent whole.
 	pagedPrefix = "/paged"
-	// preparePath has an answer encoded.
+	// preparePath encodes a response.
 	preparePath = "/prepare"
 	// expirePath ends all streaming lists with a 410, after which clients list again.
 	expirePath = "/expire"
-	// sentPath tells how many streaming lists have been sent to their end.
+	// sentPath returns the number of completed streaming lists.
 	sentPath = "/sent"
-	// block is how much is written at a time.
+	// block is the size of a write.
 	block = 64 << 10
 )
 
-// serve is the replay server: it tells its addresses on stdout and runs until stdin ends.
+// serve is the replay server: it prints its addresses on stdout and runs until stdin ends.
 func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := func() (err error) {
 		defer recovered(&err)
@@ -52,7 +52,7 @@ func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		debug.SetGCPercent(25) // it holds a lot and allocates little
+		debug.SetGCPercent(25) // a large heap with few allocations
 		h := newReplayHandler(objects)
 		srv := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
 		defer srv.Close()
@@ -97,7 +97,7 @@ func listen(srv *http.Server) (address, error) {
 	}, nil
 }
 
-// certificate makes one for the loopback address that nobody else has signed.
+// certificate returns a self-signed certificate for the loopback address.
 func certificate() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -130,8 +130,8 @@ type replayHandler struct {
 
 	mu      sync.Mutex // guards what follows
 	name    asked
-	answer  [][]byte      // the pages of a list, or the frames of a watch as one
-	expired chan struct{} // closed when the streams that are open are to end
+	answer  [][]byte      // the pages of a list, or all frames of a watch
+	expired chan struct{} // closed to end the open streams
 }
 
 func newReplayHandler(objects int) *replayHandler {
@@ -146,7 +146,7 @@ func newReplayHandler(objects int) *replayHandler {
 	}
 }
 
-// expiry returns what is closed when the streams that are open now are to end.
+// expiry returns the channel that is closed to end the open streams.
 func (h *replayHandler) expiry() chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +160,7 @@ func (h *replayHandler) expire() {
 	h.expired = make(chan struct{})
 }
 
-// encoded returns the answer to a, encoding it if it is not the one at hand.
+// encoded returns the response to a, encoding it unless it is the current one.
 func (h *replayHandler) encoded(a asked) (answer [][]byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +177,7 @@ func (h *replayHandler) encoded(a asked) (answer [][]byte, err error) {
 	return answer, err
 }
 
-// ServeHTTP answers what an API server would, as far as it is asked for here.
+// ServeHTTP answers the API requests that the benchmarks make.
 func (h *replayHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, paged := strings.CutPrefix(r.URL.Path, pagedPrefix)
 	query := r.URL.Query()

@@ -18,8 +18,8 @@ func served(t *testing.T, objects int) address {
 	return addr
 }
 
-// TestObjectsAreTheSameByEveryWay receives the same objects by every way, in every encoding
-// and over both protocols, with client-go.
+// TestObjectsAreTheSameByEveryWay receives the same objects in every way, encoding and protocol
+// with client-go.
 func TestObjectsAreTheSameByEveryWay(t *testing.T) {
 	const objects = 1_200 // three pages of pods, two of custom resources
 	addr := served(t, objects)
@@ -53,14 +53,13 @@ func TestObjectsAreTheSameByEveryWay(t *testing.T) {
 			t.Errorf("%s: %d objects; want %d", name, n, r.objects(objects))
 		}
 		if first, ok := sums[r.Resource]; ok && first != got {
-			t.Errorf("%s: other objects than by the first way", name)
+			t.Errorf("%s: objects differ from those of the first way", name)
 		}
 		sums[r.Resource] = got
 	}
 }
 
-// TestDroppedFieldsAreGone looks at what client-go keeps, which Tarn's objects are compared
-// with.
+// TestDroppedFieldsAreGone checks client-go's objects, with which Tarn's are compared.
 func TestDroppedFieldsAreGone(t *testing.T) {
 	addr := served(t, 1_000)
 	for _, w := range []way{byList, byStream} {

@@ -16,8 +16,7 @@ func rareLabel(l *lab) []Row {
 	return []Row{newRow("7 label selector matching 0.1 %", c, t, faster(50))}
 }
 
-// twoRequirements measures selectors of two requirements: of which one is rare, and of which
-// both are common.
+// twoRequirements measures selectors with two requirements: one rare, and both common.
 func twoRequirements(l *lab) []Row {
 	narrow := fmt.Sprintf("%s=backend,%s=%s", pods.TierLabel, pods.TrackLabel, pods.Canary)
 	wide := pods.TierLabel + "=backend,app.kubernetes.io/part-of in (payments,search)"

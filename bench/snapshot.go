@@ -6,8 +6,8 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// snapshots measures how long it takes to take and release one. That the time does not
-// depend on the size shows beside: the same with a hundredth of the objects.
+// snapshots measures taking and releasing a snapshot, also with a hundredth of the objects, to
+// show that the time does not depend on the size.
 func snapshots(l *lab) []Row {
 	small := newStore()
 	check(small.Replace("1", l.pods[:max(1, l.objects/100)]...))
@@ -34,8 +34,8 @@ func snapshots(l *lab) []Row {
 	}
 }
 
-// diffs measures how long it takes to find the changes between two snapshots of which the
-// second has new versions of 1,000 objects.
+// diffs measures the Diff of two snapshots, the second of which has new versions of 1,000
+// objects.
 func diffs(l *lab) []Row {
 	before := l.store.Snapshot()
 	defer before.Release()

@@ -11,39 +11,38 @@ import (
 
 // Row is one line of the table.
 type Row struct {
-	// Measure says what was measured. The number is that of the target; rows with a
-	// plus sign have none.
+	// Measure is the name of the row. The number is that of the target; rows with a plus
+	// sign have none.
 	Measure string
-	// Peer is whom Tarn is measured beside, if not client-go. The figure stands in
-	// client-go's place.
+	// Peer is the other side, if not client-go. Its figure is in ClientGo.
 	Peer string
-	// ClientGo and Tarn are what it came to; nil for who cannot do it.
+	// ClientGo and Tarn are the results; nil for a side without this operation.
 	ClientGo *Figure
 	Tarn     *Figure
-	// Ratio is client-go's value divided by Tarn's: above 1 Tarn is better. It is 0
-	// where there is nothing to divide.
+	// Ratio is client-go's value divided by Tarn's: above 1 Tarn is better. It is 0 if
+	// either is missing.
 	Ratio float64
-	// Target is what the ratio or the value should be, empty for rows without one.
+	// Target is the target of the ratio or the value, if any.
 	Target string
-	// Met says whether it is; nil without a target.
+	// Met reports whether the target is met; nil without a target.
 	Met *bool
 }
 
-// Figure is what one side of a measure came to.
+// Figure is the result of one side of a measure.
 type Figure struct {
 	Value float64
 	Unit  Unit
 	// Rounds are the values of the rounds; Value is their median or least.
 	Rounds []float64
-	// Counted is whether Allocs and Bytes, per operation, were counted.
+	// Counted reports whether Allocs and Bytes, per operation, were counted.
 	Counted bool
 	Allocs  float64
 	Bytes   float64
-	// Note is what else there is to say.
+	// Note is an additional remark.
 	Note string
 }
 
-// Unit is what a figure counts.
+// Unit is the unit of a figure.
 type Unit string
 
 // The units.
@@ -73,8 +72,8 @@ func (f *Figure) String() string {
 	return b.String()
 }
 
-// noise is how many allocations per operation count as none: the runtime makes a few
-// of its own while a round runs.
+// noise is the number of allocations per operation that counts as none: the runtime makes a few
+// itself during a round.
 const noise = 0.05
 
 func quantity(v float64, unit Unit) string {
@@ -137,7 +136,7 @@ func better(times float64, word string) goal {
 	return goal{fmt.Sprintf("%s× %s", number(times), word), func(r *Row) bool { return r.Ratio >= times }}
 }
 
-// under is a bound of Tarn's own value.
+// under is an upper bound of Tarn's value.
 func under(value float64, unit Unit) goal {
 	return goal{"under " + quantity(value, unit), func(r *Row) bool { return r.Tarn.Value < value }}
 }
@@ -154,7 +153,7 @@ func allocsAtMost(n float64) goal {
 	return goal{fmt.Sprintf("at most %s allocs", number(n)), func(r *Row) bool { return r.Tarn.Allocs < n+noise }}
 }
 
-// fewAllocs is a bound per object, for operations over all of them.
+// fewAllocs is a bound per object, for operations on all objects.
 func fewAllocs(objects int) goal {
 	return goal{"under 1 alloc per 100 objects", func(r *Row) bool { return r.Tarn.Allocs < float64(objects)/100 }}
 }
@@ -167,14 +166,14 @@ func fewerAllocs() goal {
 	return goal{"fewer allocs", func(r *Row) bool { return r.Tarn.Allocs < r.ClientGo.Allocs }}
 }
 
-// shareOfMemory is a bound of Tarn's value as a part of client-go's.
+// shareOfMemory is a bound of Tarn's value as a fraction of client-go's.
 func shareOfMemory(part float64) goal {
 	return goal{fmt.Sprintf("%s× the memory or less (ratio %s)", number(part), number(1/part)), func(r *Row) bool {
 		return r.Tarn.Value <= part*r.ClientGo.Value
 	}}
 }
 
-// newRow makes a row of two figures, either of which may be nil, and judges it.
+// newRow returns a row of two figures, either of which may be nil, and evaluates its goals.
 func newRow(measure string, clientGo, tarn *Figure, goals ...goal) Row {
 	r := Row{Measure: measure, ClientGo: clientGo, Tarn: tarn}
 	if clientGo != nil && tarn != nil && tarn.Value > 0 {
@@ -193,7 +192,7 @@ func newRow(measure string, clientGo, tarn *Figure, goals ...goal) Row {
 	return r
 }
 
-// beside says of whom the first figure of a row is.
+// beside sets the peer of a row.
 func beside(peer string, r Row) Row {
 	r.Peer = peer
 	return r

@@ -9,12 +9,12 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// updated is how many objects a turn writes.
+// updated is the number of objects that a turn writes.
 const updated = 20_000
 
-// singleUpdates measures updates of one object each, with three indexes whose values stay as
-// they are. Every update is a version that the side has not seen: just decoded, or made long
-// before and no longer in any cache.
+// singleUpdates measures updates of one object, with three indexes whose values do not change.
+// Every update is a new version: just decoded, or made long before and no longer in the CPU
+// cache.
 func singleUpdates(l *lab) []Row {
 	c, t := l.arrive(
 		func(objs []pod) func() {
@@ -48,11 +48,11 @@ func singleUpdates(l *lab) []Row {
 			}
 		},
 	}.run(l)
-	return append(rows, newRow("+ update, single, of objects made long before", c, t))
+	return append(rows, newRow("+ update, single, cold objects", c, t))
 }
 
-// batchUpdates measures the same in batches of 100: Tarn's Apply, as an informer calls it,
-// beside client-go's Transaction, which takes its lock once for all.
+// batchUpdates measures the same in batches of 100: Tarn's Apply, as called by an informer,
+// beside client-go's Transaction, which takes its lock once per batch.
 func batchUpdates(l *lab) []Row {
 	in := l.indexer.(cache.TransactionStore)
 	var changes []object.Change[pod]
@@ -92,8 +92,8 @@ func batchUpdates(l *lab) []Row {
 
 func keyOf(p pod) object.Key { return object.Key{Namespace: p.Namespace, Name: p.Name} }
 
-// costlierUpdates measures single updates of a store that has more to do: with a label index
-// as well, and with a snapshot held that sees all that is superseded.
+// costlierUpdates measures single updates of a store with a label index, and of one with an open
+// snapshot that still sees every superseded version.
 func costlierUpdates(l *lab) []Row {
 	labelled := newStore(store.NewLabelIndex(meta.Labels))
 	check(labelled.Replace("1", l.pods...))
@@ -112,7 +112,7 @@ func costlierUpdates(l *lab) []Row {
 		}
 	}
 	c, t := duel{ops: l.some(updated), prepare: prepare, clientGo: clientGo, tarn: set(labelled)}.run(l)
-	rows := []Row{newRow("+ update, Tarn with a label index besides", c, t)}
+	rows := []Row{newRow("+ update, Tarn with a label index", c, t)}
 	l.restore()
 
 	var held store.Snapshot[pod]
@@ -130,8 +130,8 @@ func costlierUpdates(l *lab) []Row {
 	return append(rows, newRow("+ update, Tarn with a snapshot held", c, t))
 }
 
-// insertDelete measures the deletion of random objects and their insertion again, in another
-// order, a thousand at a time. One operation is one of each.
+// insertDelete measures deleting random objects and inserting them again in another order, a
+// thousand at a time. One operation is one of each.
 func insertDelete(l *lab) []Row {
 	const size = 1_000
 	var objs []pod

@@ -43,8 +43,8 @@ func visitAll(l *lab) []Row {
 	return []Row{newRow(fmt.Sprintf("5 visit all %s objects", number(float64(l.objects))), c, t, faster(2.5), noAllocs())}
 }
 
-// visitAndRead is visitAll with a loop that reads a field of every object, which costs both
-// sides the same access to memory.
+// visitAndRead is visitAll with a loop that also reads a field of every object, which costs both
+// sides the same memory access.
 func visitAndRead(l *lab) []Row {
 	c, t := duel{
 		least: true,
@@ -89,8 +89,8 @@ func indexLookup(l *lab) []Row {
 	return []Row{newRow(fmt.Sprintf("6 index lookup with %d matches", each), c, t, faster(6), noAllocs())}
 }
 
-// namespaceRange measures a loop over the objects of one namespace: client-go's index, and
-// Tarn's order of keys, which needs none.
+// namespaceRange measures a loop over the objects of one namespace: client-go needs an index for
+// it, Tarn does not.
 func namespaceRange(l *lab) []Row {
 	namespaces := distinct(l, func(p pod) string { return p.Namespace })
 	c, t := l.lookups(namespaces, cache.NamespaceIndex, func(namespace string) (found int) {
@@ -106,8 +106,8 @@ func namespaceRange(l *lab) []Row {
 	return []Row{newRow(fmt.Sprintf("+ objects of a namespace, %s on average", number(float64(l.objects/len(namespaces)))), c, t)}
 }
 
-// lookups measures client-go's index of that name, asked for one value after the other,
-// beside a lookup of Tarn's that returns how many objects it found.
+// lookups measures lookups in client-go's index of the given name beside a Tarn lookup that
+// returns the number of objects found.
 func (l *lab) lookups(values []string, index string, tarn func(value string) int) (*Figure, *Figure) {
 	want := map[string]int{}
 	for _, p := range l.pods {
@@ -157,8 +157,7 @@ func indexed(index string, p pod) []string {
 	return values
 }
 
-// distinct returns the different values of the objects, in random order, as strings of
-// their own.
+// distinct returns the distinct values of the objects in random order, as separate strings.
 func distinct(l *lab, of func(pod) string) []string {
 	var values []string
 	seen := map[string]bool{}

@@ -69,7 +69,7 @@ func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
 	})
 }
 
-// Every reconcile creates what it does not see. With a mirror that lags it would create
+// Every reconcile creates an object that it does not find. With a stale cache it would create
 // more and more.
 func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
 					return result{}, err
 				}
 			}
-			return result{}, errOops // and is tried again soon
+			return result{}, errOops // retried soon
 		}, controller.Options[string]{Attempts: 20}, controller.Channel("keys", keys))
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 	})
 }
 
-// A client of package wire is an API, and nobody has to spell its types.
+// A client of package wire is an API, and its type parameters are inferred.
 func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions] {
 	return controller.NewClient(api, pods)
 }

@@ -14,7 +14,7 @@ import (
 
 var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
 
-// welcomer sees to it that every namespace has a config map that greets its people.
+// welcomer ensures that every namespace has a config map with a greeting.
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
 	configMaps *controller.Client[*corev1.ConfigMap, simtest.None, func(*corev1.ConfigMap), simtest.None, simtest.None]
@@ -24,7 +24,7 @@ type welcomer struct {
 func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
 	ns, ok := w.namespaces.Get(key)
 	if !ok {
-		return controller.Result{}, nil // gone, and its config map with it
+		return controller.Result{}, nil // deleted, including its config map
 	}
 	text := "Welcome to " + ns.Name
 	have, ok, err := w.configMaps.Get(object.Key{Namespace: ns.Name, Name: "welcome"})
@@ -39,7 +39,7 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 		}
 		_, err = w.configMaps.Create(ctx, have, simtest.None{})
 	case have.Data["text"] != text:
-		have = have.DeepCopy() // the mirror's objects are shared
+		have = have.DeepCopy() // cached objects are shared
 		have.Data = map[string]string{"text": text}
 		_, err = w.configMaps.Update(ctx, have, simtest.None{})
 	default:
@@ -48,8 +48,8 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 	return controller.Result{}, err
 }
 
-// A complete controller. Here the cluster is in memory; with a real one, both servers
-// are made by package wire.
+// A complete controller. Here the API servers are in memory; in a real program package wire
+// provides both clients.
 func Example() {
 	nsServer, cmServer := simtest.New[*corev1.Namespace](100), simtest.New[*corev1.ConfigMap](100)
 	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)

@@ -18,14 +18,14 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// reconciled runs parts and a controller of a source until so many keys were reconciled,
-// and prints them.
+// reconciled runs parts and a controller of a source until n keys were reconciled, and prints
+// them.
 func reconciled[K comparable](n int, src controller.Source[K], parts ...controller.Runner) {
 	keys, enough := make(chan K), make(chan struct{})
 	c, err := controller.New("example", func(_ context.Context, key K) (controller.Result, error) {
 		select {
 		case keys <- key:
-		case <-enough: // a key may come again before the controller is stopped
+		case <-enough: // a key may be reconciled again before the controller stops
 		}
 		return controller.Result{}, nil
 	}, controller.Options[K]{}, src)
@@ -52,7 +52,7 @@ func ExampleFor() {
 	// shop/web
 }
 
-// Predicates leave out what is not worth a reconcile.
+// Predicates skip changes that need no reconcile.
 func ExamplePredicate() {
 	srv := simtest.Pods("shop/db")
 	srv.Set("shop/web", label[*corev1.Pod]("app", "web"))
@@ -63,7 +63,7 @@ func ExamplePredicate() {
 	// Output: shop/web
 }
 
-// Keys need not be those of objects: here they are the names of nodes.
+// Keys need not be object keys: here they are node names.
 func ExampleMapped() {
 	srv := simtest.Pods()
 	for i, node := range []string{"node-1", "node-2", "node-1"} {
@@ -94,7 +94,7 @@ func ExampleEvery() {
 	// disk usage
 }
 
-// A source of one's own is a function.
+// A custom source is a function.
 func ExampleSource() {
 	reconciled(1, controller.Source[string]{Name: "boot", Run: func(ctx context.Context, in *controller.Intake[string]) error {
 		in.AddInitial("everything")
@@ -104,7 +104,7 @@ func ExampleSource() {
 	// Output: everything
 }
 
-// What a reconcile returns decides when the key comes again.
+// The result of a reconcile decides when the key is reconciled again.
 func ExampleResult() {
 	n := 0
 	done := make(chan struct{})
@@ -138,7 +138,7 @@ func ExampleResult() {
 	//   k: attempt 1: not to be retried: hopeless
 }
 
-// What is left when the controller ends is in the error.
+// The error lists the keys that were left when the controller stopped.
 func ExampleLeftError() {
 	keys := make(chan string)
 	begun := make(chan struct{})
@@ -162,7 +162,7 @@ func ExampleLeftError() {
 	// true [k]
 }
 
-// A client does not return what is older than its own writes.
+// A client never returns a state that is older than its own writes.
 func ExampleClient() {
 	srv := simtest.Pods("shop/web")
 	pods := newInformer("pods", srv)
@@ -226,13 +226,13 @@ func ExampleSetOwner() {
 }
 
 func ExampleRecorder() {
-	recorder := events.NewFakeRecorder(1) // of client-go
+	recorder := events.NewFakeRecorder(1) // client-go's fake
 	controller.NewRecorder[*corev1.Pod](recorder).Normal(&corev1.Pod{}, "Scaled", "Scaling", "from %d to %d", 1, 3)
 	fmt.Println(<-recorder.Events)
 	// Output: Normal Scaled from 1 to 3
 }
 
-// Whoever changes something else than an object asks right before.
+// Code that changes something other than API objects checks the fence right before.
 func ExampleMayWrite() {
 	fence := newGate()
 	ctx := controller.WithFence(context.Background(), fence)
@@ -244,7 +244,7 @@ func ExampleMayWrite() {
 	// controller: this process does not lead
 }
 
-// Logger has the controller, the key and the attempt in every line.
+// Logger adds controller, key and attempt to every line.
 func ExampleLogger() {
 	keys, done := make(chan string, 1), make(chan struct{})
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -265,7 +265,7 @@ func ExampleLogger() {
 	// Output: level=INFO msg=here controller=example key=shop/web attempt=1
 }
 
-// Informers run beside Led and stay warm; the controller works while the process leads.
+// Informers run outside Led and stay synced; the controller runs only while the process leads.
 func ExampleLed() {
 	leadership := newGate() // package leader has the one with Leases
 	pods := newInformer("pods", simtest.Pods("shop/web"))
@@ -279,7 +279,7 @@ func ExampleLed() {
 	go func() { ended <- controller.Run(ctx, pods, controller.Led(leadership, c)) }()
 	_ = pods.WaitSynced(ctx)
 	fmt.Println("standing by with", pods.Len(), "pod:", c.Status().State)
-	leadership.terms <- func() {} // it wins
+	leadership.terms <- func() {} // this process is elected
 	fmt.Println("reconciled", <-done)
 	stop()
 	fmt.Println(<-ended)

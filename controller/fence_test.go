@@ -15,12 +15,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// gate is a fence, and a leadership, that tests open and close.
+// gate is a fence and a leadership that tests open and close.
 type gate struct {
 	mu     sync.Mutex
 	closed bool
 	lost   chan struct{}
-	terms  chan func() // each wins a term, and is called when it has ended
+	terms  chan func() // each starts a term, and is called when the term has ended
 	lose   context.CancelCauseFunc
 }
 
@@ -105,7 +105,7 @@ func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
 		synctest.Wait()
 		simtest.Want(t, "leading", d.Take(), []string{"begin"})
 
-		g.set(true) // the lease has ended, and nobody has noticed
+		g.set(true) // the lease has expired, but the elector has not noticed
 		step <- struct{}{}
 		simtest.Advance(time.Second)
 		simtest.Want(t, "closed", d.Take(), []string{"patch: controller: this process does not lead", "delete: true"})

@@ -49,7 +49,7 @@ func TestFinalizeAddsThenCleansUpThenLetsGo(t *testing.T) {
 		simtest.Want(t, "the object that was passed", pod, before)
 		return now, gone, err
 	}
-	for range 2 { // the second has nothing to do
+	for range 2 { // the second call has nothing to do
 		now, gone, err := finalize()
 		if gone || err != nil || !f.On(now) || now.ResourceVersion != "102" {
 			t.Fatal(now, gone, err)
@@ -70,13 +70,13 @@ func TestFinalizeAddsThenCleansUpThenLetsGo(t *testing.T) {
 	if srv.Get("shop/web") != nil {
 		t.Fatal("it is still there")
 	}
-	// Somebody else was quicker.
+	// Another client added it first.
 	now := metav1.Now()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Finalizers: []string{string(f)}, DeletionTimestamp: &now}}
 	if _, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error { return nil }); !gone || err != nil {
 		t.Fatal(gone, err)
 	}
-	// Being deleted, and not ours to clean up.
+	// Being deleted, without our finalizer.
 	pod.Finalizers = []string{"other/f"}
 	if _, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error { panic("called") }); !gone || err != nil {
 		t.Fatal(gone, err)
@@ -90,7 +90,7 @@ func TestSetOwner(t *testing.T) {
 	if _, ok := controller.OwnerOf(pod); ok {
 		t.Error("an owner out of nowhere")
 	}
-	for range 2 { // once is enough
+	for range 2 { // the second call changes nothing
 		if err := controller.SetOwner(pod, owner, cmType); err != nil {
 			t.Fatal(err)
 		}

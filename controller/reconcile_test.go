@@ -27,7 +27,7 @@ var (
 	web     = object.Key{Namespace: "shop", Name: "web"}
 )
 
-// one is a controller of a channel: what is sent is reconciled.
+// one returns a controller that reconciles the keys sent to a channel.
 func one(t testing.TB, reconcile controller.Func[string], opts controller.Options[string]) (*controller.Controller[string], chan<- string) {
 	t.Helper()
 	keys := make(chan string)
@@ -106,7 +106,7 @@ func TestAttemptsAreCapped(t *testing.T) {
 			return result{}, errOops
 		}, controller.Options[string]{Attempts: 3})
 		stop := start(t, c)
-		for i := range 2 { // a change begins anew
+		for i := range 2 { // a new change starts with attempt 1
 			keys <- "k"
 			simtest.Advance(time.Hour)
 			simtest.Want(t, "attempts", n, 3*(i+1))
@@ -296,7 +296,7 @@ func TestTheInitialStateIsNotStarvedByChanges(t *testing.T) {
 		keys := make(chan object.Key)
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
 			seen[key.Name] = true
-			<-time.After(time.Second) // slower than changes come
+			<-time.After(time.Second) // slower than the changes arrive
 			return result{}, nil
 		}, options{Queue: workqueue.Options[object.Key]{AgeAfter: 5 * time.Second}}, controller.For(pods), controller.Channel("busy", keys))
 		start(t, pods, c)

@@ -52,7 +52,7 @@ func TestWhatIsLeftIsReportedByKey(t *testing.T) {
 			case "fails":
 				return result{}, errOops
 			}
-			<-ctx.Done() // and heeds it
+			<-ctx.Done() // and returns
 			return result{}, context.Cause(ctx)
 		}, controller.Options[string]{Grace: time.Second})
 		stop := start(t, c)
@@ -129,7 +129,7 @@ func TestAControllerMayRunAgainButNotTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// part is a Runner of a function.
+// part is a function as a Runner.
 type part func(ctx context.Context) error
 
 func (p part) Run(ctx context.Context) error { return p(ctx) }
@@ -145,7 +145,7 @@ func TestTheFirstFailureStopsAllAndAllCausesAreReturned(t *testing.T) {
 			done <- controller.Run(context.Background(), pods, c,
 				part(func(ctx context.Context) error { <-fails; return errOops }),
 				part(func(ctx context.Context) error { <-ctx.Done(); return other }),
-				part(func(ctx context.Context) error { return nil })) // its end is no failure
+				part(func(ctx context.Context) error { return nil })) // a part that returns nil is no failure
 		}()
 		simtest.Advance(time.Hour)
 		close(fails)
@@ -210,7 +210,7 @@ func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
 	})
 }
 
-// A program's context ends informers and controllers in no order.
+// When the program's context ends, informers and controllers stop in any order.
 func TestAnInformerThatEndsAMomentEarlierIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, synced := range []bool{true, false} {
@@ -261,7 +261,7 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 }
 
 func TestASourceWhoseReadyOrPendingPanicsEndsTheController(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := func(context.Context, object.Key) (result, error) {
 			t.Error("reconciled")
 			return result{}, nil
@@ -322,7 +322,7 @@ func TestR07_AReconcileThatFinishesInTimeIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(context.Context, string) (result, error) {
 			<-time.After(10 * time.Second)
-			return result{}, errOops // and is to be retried
+			return result{}, errOops // to be retried
 		}, controller.Options[string]{})
 		stop := start(t, c)
 		for _, key := range []string{"runs", "waits"} {

@@ -29,7 +29,7 @@ import (
 
 var simSeed = flag.Uint64("sim.seed", 0, "simulate this world only")
 
-// sim is a world: users who change pods, and processes that compete to follow them.
+// sim is a simulated cluster: users who change pods, and processes that compete for leadership.
 type sim struct {
 	t     *testing.T
 	pods  *simtest.Server[*corev1.Pod]
@@ -45,8 +45,8 @@ type sim struct {
 	}
 }
 
-// process is one that would lead. It is also its way to the lease: refused writes,
-// outages, requests that hang.
+// process is a candidate. It is also its connection to the lease, with refused writes,
+// outages and requests that hang.
 type process struct {
 	*sim
 	name   string
@@ -82,7 +82,7 @@ func (s *sim) pick(n int) int {
 	return s.rand.IntN(n)
 }
 
-// mayStart is the property: nothing starts at or after the deadline of the process's lease.
+// mayStart checks the property: nothing starts at or after the end of the process's lease.
 func (p *process) mayStart(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 			return result{}, ctx.Err()
 		}
 	case p.chance(10):
-		<-time.After(p.upTo(3 * time.Second)) // and heeds nothing
+		<-time.After(p.upTo(3 * time.Second)) // and ignores its context
 	}
 	seen := pod.ResourceVersion
 	pod, gone, err := controller.Finalize(ctx, p.client, pod, simFinalizer, func(context.Context, *corev1.Pod) error {
@@ -166,7 +166,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 func (s *sim) onWrite(ctx context.Context) error {
 	p, ok := ctx.Value(processKey{}).(*process)
 	if !ok {
-		return nil // a user's
+		return nil // a write by a user
 	}
 	p.mayStart("a write")
 	switch {
@@ -202,7 +202,7 @@ func (s *sim) start(name string) *process {
 	return p
 }
 
-// restart ends a process in order, and starts another in its place.
+// restart stops a process cleanly and starts another one.
 func (s *sim) restart(i int) {
 	var left *controller.LeftError[object.Key]
 	if err := s.procs[i].stop(); err != nil && (!errors.As(err, &left) || len(left.Running) > 0) {
@@ -211,7 +211,7 @@ func (s *sim) restart(i int) {
 	s.procs[i] = s.start(s.procs[i].name + "'")
 }
 
-// chaos lets users and faults do as they like.
+// chaos makes random changes and injects random faults.
 func (s *sim) chaos() {
 	s.set(func() { s.faults = true })
 	for range 40 + s.pick(40) {
@@ -253,7 +253,7 @@ func (s *sim) set(f func()) {
 	f()
 }
 
-// quiet heals everything, waits, and checks that the leader has followed.
+// quiet ends all faults, waits, and checks that the leader has caught up.
 func (s *sim) quiet() {
 	s.pods.Hold(false)
 	s.set(func() {
@@ -323,7 +323,7 @@ func TestSimulation(t *testing.T) {
 
 var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// request is what every request for the lease goes through.
+// request runs before every request for the lease.
 func (p *process) request(ctx context.Context) error {
 	p.mu.Lock()
 	down, hang := p.down, p.hang

@@ -18,7 +18,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// told runs a controller of a source and returns what it is told by what happens.
+// told runs a controller of a source. The function it returns calls happens and returns the
+// reconciled keys.
 func told[K comparable](t *testing.T, src controller.Source[K], parts ...controller.Runner) (after func(happens func()) []K) {
 	t.Helper()
 	var mu sync.Mutex
@@ -73,7 +74,7 @@ func TestPredicatesLeaveChangesOut(t *testing.T) {
 	})
 }
 
-// The generations of two histories do not compare.
+// Generations from before and after a restore cannot be compared.
 func TestW19_SpecChangedLetsARewindPass(t *testing.T) {
 	var e informer.Event[*corev1.Pod]
 	e.Kind, e.Rewound = object.Updated, true
@@ -202,7 +203,7 @@ func TestEveryAddsOnceInAPeriod(t *testing.T) {
 		n := 0
 		after := told(t, controller.Every(time.Minute, func(add func(string)) {
 			if n++; n == 2 {
-				panic("once") // and goes on
+				panic("once") // later calls succeed
 			}
 			add("a")
 			add("b")

@@ -163,7 +163,7 @@ func TestR02_ReadsOfWhatTheCacheWillNotShowSayWhy(t *testing.T) {
 	})
 }
 
-// throttled is a server that refuses each request with 429 and asks for a pause.
+// throttled is a server that answers each request with 429 and a Retry-After.
 type throttled struct {
 	sent  int
 	after func()

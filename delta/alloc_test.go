@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// In the steady state nothing is allocated.
+// No call allocates in the steady state.
 func TestAllocations(t *testing.T) {
 	soak.Measures(t)
 	ctx := context.Background()
@@ -69,7 +69,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// Nothing that was processed is kept alive.
+// Processed objects can be garbage-collected.
 func TestProcessedObjectsAreReleased(t *testing.T) {
 	ctx := context.Background()
 	for _, mode := range modes {

@@ -78,7 +78,7 @@ func BenchmarkAddPopBatch(b *testing.B) {
 	}
 }
 
-// Half the events are deletions, which need the index.
+// Half of the events are deletions, which use the index.
 func BenchmarkAddDeletePopBatch(b *testing.B) {
 	for _, n := range depths {
 		b.Run(fmt.Sprintf("pending=%d", 2*n), func(b *testing.B) {

@@ -11,12 +11,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// thing is the object of these tests.
+// thing is the object type of these tests.
 type thing struct {
 	key     object.Key
 	uid     object.UID
 	version object.Version
-	id      int // tells objects apart; 0 where that does not matter
+	id      int // distinguishes objects; 0 where that does not matter
 }
 
 func (o *thing) String() string {
@@ -32,7 +32,7 @@ var things = object.Accessor[*thing]{
 	Version: func(o *thing) object.Version { return o.version },
 }
 
-// cache is what a consumer holds: a map, in the order of its keys.
+// cache is a consumer's store: a map that is iterated in key order.
 type cache struct {
 	mu sync.Mutex // guards m
 	m  map[object.Key]*thing
@@ -72,7 +72,7 @@ func (c twice) Keys() iter.Seq[object.Key] {
 	return slices.Values(append(keys, keys...))
 }
 
-// apply does what a store does with deltas.
+// apply applies deltas like a store.
 func (c *cache) apply(deltas []object.Change[*thing]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *cache) apply(deltas []object.Change[*thing]) {
 	}
 }
 
-// replaceIn makes of a state what it is after a list.
+// replaceIn applies a list to a state.
 func replaceIn(m map[object.Key]*thing, list object.List[*thing]) {
 	for key := range m {
 		if !lists(list, key) && list.Scope.Covers(key) {
@@ -102,14 +102,14 @@ func replaceIn(m map[object.Key]*thing, list object.List[*thing]) {
 	}
 }
 
-// lists reports whether a list has, or may have, an item of the key.
+// lists reports whether a list has, or may have, an item with the key.
 func lists(list object.List[*thing], key object.Key) bool {
 	return slices.ContainsFunc(list.Items, func(i object.Item[*thing]) bool {
 		return i.Key == key || i.Err != nil && i.Key.IsZero()
 	})
 }
 
-// stateOf makes states comparable.
+// stateOf returns a comparable form of a state.
 func stateOf(m map[object.Key]*thing) string {
 	objs := slices.SortedFunc(maps.Values(m), func(a, b *thing) int {
 		return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.version, b.version))

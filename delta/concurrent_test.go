@@ -15,8 +15,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Several producers, two consumers, a limit, requeues, panics and a Close at some
-// moment: whatever was accepted is processed once, and in order for each key.
+// Several producers, two consumers, a limit, requeues, panics and a Close at a random
+// time: every accepted change is processed once, in order for each key.
 func TestConcurrent(t *testing.T) {
 	const producers, keys, events = 4, 8, 2000
 	for _, limit := range []int{0, 1, 64} {
@@ -116,16 +116,16 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 	return f.Pop(context.Background(), func(d delta.Deltas[*thing], _ bool) error { return process(d) })
 }
 
-// Lists, deletions and resyncs while a consumer works, for the race detector and for
-// the end: the consumer holds what it was told.
+// Lists, deletions and resyncs while a consumer works, for the race detector. At the end the
+// consumer holds the expected state.
 func TestConcurrentLists(t *testing.T) {
 	held := newCache()
 	scopes := []object.Scope{"a", "b", "c"}
 	f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: 16})
-	told := make([]map[object.Key]*thing, len(scopes))
+	expected := make([]map[object.Key]*thing, len(scopes))
 	var producing, consuming sync.WaitGroup
 	for i, scope := range scopes {
-		told[i] = map[object.Key]*thing{}
+		expected[i] = map[object.Key]*thing{}
 		producing.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 0))
 			for v := 1; v < 2000; v++ {
@@ -134,11 +134,11 @@ func TestConcurrentLists(t *testing.T) {
 				switch r.IntN(8) {
 				case 0:
 					l := object.List[*thing]{Mark: object.Mark{Scope: scope, Version: o.version}}
-					for k, old := range told[i] {
+					for k, old := range expected[i] {
 						item, _ := object.ItemOf(things, old)
 						switch {
 						case r.IntN(4) == 0:
-							delete(told[i], k)
+							delete(expected[i], k)
 							continue
 						case f.Held(k, old.uid, old.version):
 							item.Object, item.Held = nil, true
@@ -149,12 +149,12 @@ func TestConcurrentLists(t *testing.T) {
 					}
 					err = f.Replace(l)
 				case 1, 2:
-					delete(told[i], o.key)
+					delete(expected[i], o.key)
 					err = f.Apply(scoped(object.Deleted, o))
 				case 3:
 					err = errors.Join(f.Resync(), f.Bookmark(object.Mark{Scope: scope, Version: o.version}))
 				default:
-					told[i][o.key] = o
+					expected[i][o.key] = o
 					err = f.Apply(scoped(object.Updated, o))
 				}
 				if err != nil {
@@ -170,7 +170,7 @@ func TestConcurrentLists(t *testing.T) {
 			if n%3 == 0 {
 				err = f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error {
 					for _, m := range b.Marks {
-						if marks[m.Scope].Version.After(m.Version) { // the same where a deletion has left it open
+						if marks[m.Scope].Version.After(m.Version) { // equal if a deletion left the version incomplete
 							t.Errorf("mark %v after %v", m, marks[m.Scope])
 						}
 						marks[m.Scope] = m
@@ -193,7 +193,7 @@ func TestConcurrentLists(t *testing.T) {
 	f.Close()
 	consuming.Wait()
 	all := map[object.Key]*thing{}
-	for _, m := range told {
+	for _, m := range expected {
 		for k, o := range m {
 			all[k] = o
 		}
@@ -217,7 +217,7 @@ func TestLimitBlocksProducers(t *testing.T) {
 		want(t, "blocked", f.Stats().Blocked, 2)
 		must(t, f.Bookmark(object.Mark{Version: "2"}))
 
-		// What is put back is not held up, and lets nobody else in.
+		// A requeue does not wait for the limit and admits no further producers.
 		_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
 			synctest.Wait()
 			want(t, "room for one", done.Load(), int32(1))
@@ -230,7 +230,7 @@ func TestLimitBlocksProducers(t *testing.T) {
 		want(t, "went through", done.Load(), int32(2))
 		want(t, "blocked", f.Stats().Blocked, 0)
 
-		// A Replace is admitted whole, however many it has.
+		// A Replace is admitted as a whole, whatever its size.
 		must(t, f.Replace(list(9, at("d", 4), at("e", 5), at("f", 6))))
 		f.Close()
 	})
@@ -272,7 +272,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 			wg.Go(func() { popPatiently(t, f, func() { <-time.After(time.Hour) }) })
 		}
 		synctest.Wait()
-		// A third gives up waiting for its turn.
+		// The context of a third consumer ends while it waits for its turn.
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -285,9 +285,9 @@ func TestConsumersTakeTurns(t *testing.T) {
 	})
 }
 
-// Closed, empty, but something is in flight and comes back: a second consumer waits
+// The FIFO is closed and empty, but a batch in flight is requeued: a second consumer waits
 // for it.
-func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
+func TestCloseWaitsForBatchesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFIFO(t, delta.Options[*thing]{})
 		must(t, f.Add(at("a", 1)))
@@ -303,7 +303,7 @@ func TestCloseWaitsForWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// popPatiently is pop with a context that does not end.
+// popPatiently calls pop with a context that does not end.
 func popPatiently(t *testing.T, f *delta.FIFO[*thing], meanwhile func()) (out []string) {
 	must(t, f.Pop(t.Context(), func(d delta.Deltas[*thing], _ bool) error {
 		out = text(d)
@@ -334,8 +334,8 @@ func TestOldest(t *testing.T) {
 		pop(t, f)
 		want(t, "of none", f.Stats().Oldest, time.Duration(0))
 
-		// A list that is taken apart is as old as it was, and what came while a mere
-		// bookmark was in flight and came back is no older.
+		// A list that is split into keys keeps its age, and changes that arrive while
+		// only a bookmark is in flight and requeued do not get its age.
 		must(t, f.Replace(list(3, at("a", 1), at("b", 2))))
 		wait(time.Second)
 		pop(t, f)
@@ -350,8 +350,8 @@ func TestOldest(t *testing.T) {
 		want(t, "after a bookmark", f.Stats().Oldest, time.Second)
 		batch(t, f)
 
-		// A queue that is never empty: each key waits 10 s, and what is reported is
-		// never less, nor more than twice that.
+		// The queue is never empty and each key waits 10 s: the reported age is
+		// between 10 and 20 s.
 		for i := range 10 {
 			must(t, f.Add(at(fmt.Sprint("k", i), i+1)))
 			wait(time.Second)

@@ -8,7 +8,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	if _, err := delta.New(object.Accessor[int]{}, delta.Options[int]{}); err == nil {
 		t.Error("an accessor without Key was accepted")
 	}
@@ -17,7 +17,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestAnObjectWithoutAKeyIsRefused(t *testing.T) {
+func TestAnObjectWithoutAKeyIsRejected(t *testing.T) {
 	f, err := delta.New(object.Any(), delta.Options[any]{})
 	must(t, err)
 	for name, err := range map[string]error{"Add": f.Add(3), "Update": f.Update(3), "Delete": f.Delete(3)} {

@@ -11,21 +11,21 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// chooser is where a driver's decisions come from: rapid, or a fuzzer's bytes.
+// chooser supplies the driver's decisions: rapid, or a fuzzer's bytes.
 type chooser interface {
 	Fatalf(format string, args ...any)
 	choose(what string, n int) int
 }
 
-// driver does the same to a FIFO and to the model and compares.
+// driver applies the same calls to a FIFO and to the model and compares them.
 type driver struct {
-	c     chooser
-	f     *delta.FIFO[*thing]
-	m     *model
-	held  *cache                // what the consumer holds
-	told  map[object.Key]*thing // what it should hold when nothing is pending
-	lossy bool                  // something was thrown away on purpose; told is moot
-	// losing: what is in flight will be thrown away, so nobody may count on it.
+	c        chooser
+	f        *delta.FIFO[*thing]
+	m        *model
+	held     *cache                // what the consumer holds
+	expected map[object.Key]*thing // what it should hold when nothing is pending
+	lossy    bool                  // changes were dropped on purpose; expected does not apply
+	// losing is set if the changes in flight will be dropped.
 	losing bool
 	next   int // version
 	ids    int
@@ -35,14 +35,14 @@ type driver struct {
 	scoped bool // events come in batches, with the marks of their namespaces
 }
 
-// fewKeys collide often.
+// fewKeys is small, so that changes often have the same key.
 var fewKeys = []object.Key{
 	{Namespace: "a", Name: "x"}, {Namespace: "a", Name: "y"}, {Namespace: "a", Name: "z"},
 	{Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"},
 }
 
 func newDriver(c chooser, keys []object.Key) *driver {
-	d := &driver{c: c, keys: keys, held: newCache(), told: map[object.Key]*thing{}, next: 9}
+	d := &driver{c: c, keys: keys, held: newCache(), expected: map[object.Key]*thing{}, next: 9}
 	opts := delta.Options[*thing]{}
 	d.scoped = c.choose("scopes by namespace", 2) == 1
 	opts.ReplacedAsSync = c.choose("replaced as sync", 4) == 3
@@ -53,7 +53,7 @@ func newDriver(c chooser, keys []object.Key) *driver {
 	}
 	for range c.choose("known at first", 3) {
 		o := d.thing()
-		d.held.m[o.key], d.told[o.key] = o, o
+		d.held.m[o.key], d.expected[o.key] = o, o
 	}
 	d.m = newModel(known)
 	d.m.asSync = opts.ReplacedAsSync
@@ -86,7 +86,7 @@ func (d *driver) ok(err error) {
 
 func (d *driver) key() object.Key { return d.keys[d.c.choose("key", len(d.keys))] }
 
-// version is mostly the next, sometimes an old one, one without order, or none.
+// version returns mostly the next version, sometimes an old one, an incomparable one, or none.
 func (d *driver) version() object.Version {
 	switch d.c.choose("version", 12) {
 	case 9:
@@ -105,7 +105,7 @@ func (d *driver) thing() *thing {
 	return &thing{key: d.key(), uid: object.UID(fmt.Sprint("u", d.c.choose("uid", 2))), version: d.version(), id: d.ids}
 }
 
-// produce does one thing that a producer, or a look from outside, does.
+// produce makes one call of a producer or an observer.
 func (d *driver) produce() {
 	switch d.c.choose("what", 11) {
 	case 0, 1:
@@ -123,7 +123,7 @@ func (d *driver) produce() {
 		d.note("DeleteUnknown %v %v", t.Key, t.Object)
 		d.ok(d.f.DeleteUnknown(t))
 		d.m.deleteUnknown(t)
-		delete(d.told, t.Key)
+		delete(d.expected, t.Key)
 	case 6, 7:
 		d.replace()
 	case 8:
@@ -141,7 +141,7 @@ func (d *driver) produce() {
 	d.glance()
 }
 
-// event queues an event: by the method for its kind, or as a batch with a mark.
+// event queues an event with the method for its kind, or as a batch with a mark.
 func (d *driver) event(kind object.Kind) {
 	o := d.thing()
 	d.note("%v %v", kind, o)
@@ -160,9 +160,9 @@ func (d *driver) event(kind object.Kind) {
 		mark = object.Mark{} // other deletions may share the version
 	}
 	if kind != object.Deleted {
-		d.told[o.key] = o
+		d.expected[o.key] = o
 	} else if d.m.deletable(changeOf(kind, o)) {
-		delete(d.told, o.key)
+		delete(d.expected, o.key)
 	}
 	d.m.event(kind, o)
 	d.m.bookmark(mark)
@@ -184,11 +184,11 @@ func (d *driver) replace() {
 		}
 		item, _ := object.ItemOf(things, o)
 		switch d.c.choose("stage", 6) {
-		case 3, 4: // the object the consumer has anyhow, if it is told so
+		case 3, 4: // the object that the consumer should already have, if any
 			if d.losing || d.m.known == nil {
 				break
 			}
-			if known, ok := d.told[o.key]; ok && d.heldAgrees(known) && !listed(list, o.key) {
+			if known, ok := d.expected[o.key]; ok && d.heldAgrees(known) && !listed(list, o.key) {
 				item = object.Item[*thing]{Key: o.key, UID: known.uid, Version: known.version, Held: true}
 			}
 		case 5:
@@ -200,19 +200,19 @@ func (d *driver) replace() {
 		list.Items = append(list.Items, item)
 	}
 	d.note("Replace %v", show([]object.Change[*thing]{{List: &list}}))
-	// Each gets its own: the FIFO owns what it is given.
+	// Each gets its own copy, because the FIFO owns its argument.
 	mine := list
 	mine.Items = slices.Clone(list.Items)
 	d.ok(d.f.Replace(mine))
 	d.m.replace(list)
-	replaceIn(d.told, list)
+	replaceIn(d.expected, list)
 }
 
 func listed(list object.List[*thing], key object.Key) bool {
 	return slices.ContainsFunc(list.Items, func(i object.Item[*thing]) bool { return i.Key == key })
 }
 
-// heldAgrees asks both whether an object is held.
+// heldAgrees compares Held of both.
 func (d *driver) heldAgrees(o *thing) bool {
 	got, want := d.f.Held(o.key, o.uid, o.version), d.m.isHeld(o.key, o.uid, o.version)
 	if got != want {
@@ -221,7 +221,7 @@ func (d *driver) heldAgrees(o *thing) bool {
 	return got
 }
 
-// glance compares what is cheap to see and disturbs nothing.
+// glance compares what can be read cheaply and without side effects.
 func (d *driver) glance() {
 	if got := d.f.HasSynced(); got != d.m.synced {
 		d.fail("HasSynced is %v, want %v", got, d.m.synced)
@@ -242,7 +242,7 @@ func (d *driver) glance() {
 	}
 }
 
-// look compares everything that can be seen without taking anything.
+// look compares everything that can be read without popping.
 func (d *driver) look() {
 	d.note("look")
 	keys := d.m.keys()
@@ -287,7 +287,7 @@ var (
 	errPanic = errors.New("panic")
 )
 
-// outcome is how a process function ends, after which it has applied or not.
+// outcome is how a process function ends, and whether it has applied the changes.
 type outcome struct {
 	err     error
 	applies bool
@@ -296,7 +296,7 @@ type outcome struct {
 var outcomes = []outcome{{nil, true}, {nil, true}, {nil, true}, {errPlain, true}, {errPlain, false},
 	{delta.Requeue(errPlain), false}, {delta.ErrRequeue, false}, {errPanic, false}}
 
-// process is a consumer: things go on before and after it applies what it got.
+// process is a consumer; producers run before and after it applies the changes.
 func (d *driver) process(deltas []object.Change[*thing]) error {
 	end := outcomes[d.c.choose("outcome", len(outcomes))]
 	d.note("… in flight, will end with %v, apply %v", end.err, end.applies)
@@ -348,7 +348,7 @@ func (d *driver) pop() {
 	d.note("Pop …")
 	back := d.consume(func(ctx context.Context) error {
 		return d.f.Pop(ctx, func(got delta.Deltas[*thing], initial bool) error {
-			// The take may have synced by itself, so ask before it.
+			// The pop itself may complete the sync, so HasSynced is read before it.
 			want := d.m.pop()
 			if show(got) != show(want) || initial == d.m.synced {
 				d.fail("popped, initial %v,\n%swant, initial %v,\n%s", initial, show(got), !d.m.synced, show(want))
@@ -391,7 +391,7 @@ func (d *driver) popBatch() {
 	d.glance()
 }
 
-// putBack puts something back by hand.
+// putBack requeues something with AddIfAbsent.
 func (d *driver) putBack() {
 	key := d.key()
 	var deltas delta.Deltas[*thing]
@@ -409,13 +409,13 @@ func (d *driver) putBack() {
 	d.ok(d.f.AddIfAbsent(deltas))
 	d.m.addIfAbsent(deltas)
 	if !pending {
-		c := cache{m: d.told}
+		c := cache{m: d.expected}
 		c.apply(deltas)
 	}
 	d.glance()
 }
 
-// drain takes everything and compares what the consumer then holds.
+// drain pops everything and compares what the consumer then holds.
 func (d *driver) drain(batch bool) {
 	d.look()
 	d.note("drain")
@@ -441,7 +441,7 @@ func (d *driver) drain(batch bool) {
 		cancel()
 		d.glance()
 	}
-	if got, want := stateOf(d.held.m), stateOf(d.told); d.m.known != nil && !d.lossy && got != want {
-		d.fail("the consumer holds %v, was told %v", got, want)
+	if got, want := stateOf(d.held.m), stateOf(d.expected); d.m.known != nil && !d.lossy && got != want {
+		d.fail("the consumer holds %v, want %v", got, want)
 	}
 }

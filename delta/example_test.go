@@ -12,7 +12,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// pod is an object with a name and a version, and nothing of Kubernetes.
+// pod is an object with a name and a version, independent of Kubernetes.
 type pod struct {
 	Name, Version string
 }
@@ -22,7 +22,7 @@ var pods = object.Accessor[pod]{
 	Version: func(p pod) object.Version { return object.Version(p.Version) },
 }
 
-// podStore is a consumer's cache, which the FIFO may look at.
+// podStore is a consumer's cache, which the FIFO reads.
 type podStore map[object.Key]pod
 
 func (s podStore) Keys() iter.Seq[object.Key] {
@@ -67,7 +67,7 @@ func ExampleFIFO_Pop() {
 	_ = f.Add(pod{"db", "2"})
 	_ = f.Update(pod{"web", "3"})
 
-	// All that happened to one key, and the keys in the order in which they came.
+	// Pop returns all changes of one key, in the order in which keys became pending.
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], _ bool) error {
 			newest, _ := deltas.Newest()
@@ -89,7 +89,7 @@ func ExampleFIFO_PopBatch() {
 	_ = f.Add(pod{"db", "2"})
 	_ = f.Update(pod{"web", "3"})
 
-	// Everything, as it came, and the version at which it ends.
+	// PopBatch returns everything in order, and the version it reaches.
 	_ = f.PopBatch(context.Background(), func(batch *object.Batch[pod], initial bool) error {
 		fmt.Println("the state at version", batch.Marks[0].Version)
 		return printDeltas(batch.Changes, initial)
@@ -105,7 +105,7 @@ func ExampleFIFO_Replace() {
 	known := podStore{{Name: "web"}: {"web", "1"}, {Name: "db"}: {"db", "2"}}
 	f := newPods(delta.Options[pod]{Known: known})
 
-	// A list has web and mail; db has gone while nobody was looking.
+	// The list has web and mail; db was deleted while the watch was disconnected.
 	_ = f.Replace(podList("9", pod{"web", "1"}, pod{"mail", "7"}))
 
 	for f.Len() > 0 {
@@ -166,7 +166,7 @@ func ExampleFIFO_Held() {
 	f := newPods(delta.Options[pod]{Known: podStore{{Name: "db"}: {"db", "2"}}})
 	_ = f.Add(pod{"web", "5"})
 
-	// A list need not decode what is held, pending or in the store, at its version.
+	// A list need not decode an object that is pending or stored at the same version.
 	fmt.Println(f.Held(object.Key{Name: "db"}, "", "2"))
 	fmt.Println(f.Held(object.Key{Name: "web"}, "", "5"))
 	fmt.Println(f.Held(object.Key{Name: "web"}, "", "6"))
@@ -229,7 +229,7 @@ func ExampleOptions_limit() {
 func ExampleFIFO_Resync() {
 	f := newPods(delta.Options[pod]{Known: podStore{{Name: "db"}: {"db", "2"}, {Name: "web"}: {"web", "1"}}})
 	_ = f.Update(pod{"web", "3"})
-	_ = f.Resync() // not of web, which will be told anyhow
+	_ = f.Resync() // skips web, which has a pending change
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), printDeltas)
 	}
@@ -242,7 +242,7 @@ func ExampleFIFO_DeleteUnknown() {
 	f := newPods(delta.Options[pod]{})
 	_ = f.Add(pod{"web", "1"})
 	_ = f.DeleteUnknown(object.Tombstone[pod]{Key: object.Key{Name: "web"}, Object: pod{"web", "1"}})
-	_ = f.Delete(pod{"web", "2"}) // tells more, so it takes the tombstone's place
+	_ = f.Delete(pod{"web", "2"}) // has the final state, so it replaces the tombstone
 	_ = f.Pop(context.Background(), printDeltas)
 	// Output:
 	// Added web 1
@@ -254,7 +254,7 @@ func ExampleFIFO_AddIfAbsent() {
 	_ = f.Add(pod{"web", "1"})
 	var kept delta.Deltas[pod]
 	_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], _ bool) error {
-		kept = slices.Clone(deltas) // the slice itself is the FIFO's
+		kept = slices.Clone(deltas) // the FIFO reuses the slice
 		return nil
 	})
 	_ = f.Add(pod{"db", "2"})

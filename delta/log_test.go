@@ -18,7 +18,7 @@ func (l *log[T]) addAll(deltas ...object.Change[T]) {
 	}
 }
 
-// check fails if the log's books are wrong.
+// check fails if the log's counters are inconsistent.
 func (l *log[T]) check(t *testing.T) {
 	t.Helper()
 	live, chains := 0, 0
@@ -53,7 +53,7 @@ func TestLogPositionsWrap(t *testing.T) {
 	l.start = math.MaxUint32 - 100
 	next := 0
 	for i := range 1000 {
-		l.addAll(number(i), number(i)) // each key twice, apart from others'
+		l.addAll(number(i), number(i)) // two changes per key, not adjacent
 		if i < 40 {
 			continue
 		}
@@ -72,7 +72,7 @@ func TestLogPositionsWrap(t *testing.T) {
 	}
 }
 
-// A queue that is never empty does not grow, whatever passes through it.
+// A queue that never becomes empty does not grow without bound.
 func TestLogSlides(t *testing.T) {
 	l, out := new(log[*int]), new(log[*int])
 	for i := range 100 {
@@ -89,7 +89,7 @@ func TestLogSlides(t *testing.T) {
 	}
 }
 
-// Holes in the middle go, too: a key with many deltas leaves as many when it is taken.
+// Holes in the middle are reclaimed: popping a key with many deltas leaves as many holes.
 func TestLogHolesInTheMiddle(t *testing.T) {
 	l, out := new(log[*int]), new(log[*int])
 	for round := range 200 {
@@ -110,8 +110,8 @@ func TestLogHolesInTheMiddle(t *testing.T) {
 	}
 }
 
-// What a burst allocated is given back, whether the log then empties or not.
-func TestLogGivesABurstBack(t *testing.T) {
+// The memory of a burst is freed, whether or not the log becomes empty.
+func TestLogFreesTheMemoryOfABurst(t *testing.T) {
 	const burst = 20_000
 	for _, rest := range []int{0, 5} {
 		t.Run(fmt.Sprintf("rest=%d", rest), func(t *testing.T) {

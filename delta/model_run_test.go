@@ -24,7 +24,7 @@ func (c rapidChooser) choose(what string, n int) int {
 	return rapid.IntRange(0, n-1).Draw(c.T, what)
 }
 
-// Short histories of few keys, which rapid makes shorter when one fails.
+// Short histories of few keys, which rapid shrinks when one fails.
 func TestModel(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
@@ -54,7 +54,7 @@ type randChooser struct {
 
 func (c randChooser) choose(_ string, n int) int { return c.IntN(n) }
 
-// Long histories of many keys: the log slides, is squeezed and grows.
+// Long histories of many keys, so that the log slides, is compacted and grows.
 func TestModelLong(t *testing.T) {
 	var keys []object.Key
 	for i := range 60 {
@@ -66,7 +66,7 @@ func TestModelLong(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				d := newDriver(randChooser{t, r}, keys)
 				for range 12 {
-					// The queue grows for a while, then it is about level.
+					// The queue grows for a while, then stays about the same.
 					for range r.IntN(200) {
 						d.produce()
 					}
@@ -87,7 +87,7 @@ func TestModelLong(t *testing.T) {
 	}
 }
 
-// byteChooser decides by a fuzzer's bytes; when they have run out, everything is 0.
+// byteChooser takes decisions from a fuzzer's bytes, and 0 after the last one.
 type byteChooser struct {
 	testing.TB
 	bytes []byte

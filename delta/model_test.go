@@ -15,10 +15,9 @@ type entry struct {
 	initial bool
 }
 
-// model is a FIFO that is easy to believe. It keeps what is pending in two forms at
-// once: flat, in which a Replace is taken apart when it comes, as client-go does, and
-// whole, in which it stays one set until somebody pops a key. It searches from end to
-// end and keeps no index.
+// model is a simple reference FIFO. It keeps the pending changes in two forms: flat, in which a
+// Replace is split into keys when it arrives, as in client-go, and whole, in which it stays one
+// change until a key is popped. It searches linearly and has no index.
 type model struct {
 	known  *cache // nil: there is none
 	asSync bool
@@ -28,8 +27,8 @@ type model struct {
 	flightFlat, flightWhole []entry
 
 	marks        map[object.Scope]object.Mark
-	open         map[object.Scope]object.Version // of the last event, if that was a deletion
-	left         map[object.Scope]bool           // by an empty list without a version
+	open         map[object.Scope]object.Version // the version of the last event, if that was a deletion
+	left         map[object.Scope]bool           // scopes removed by an empty list without a version
 	moved, taken []object.Scope
 
 	populated, synced bool
@@ -89,7 +88,7 @@ func (m *model) checkSynced() {
 	}
 }
 
-// exists tells whether the consumer has the object, or is getting it.
+// exists reports whether the consumer has the object or has it in flight.
 func (m *model) exists(key object.Key) (*thing, bool) {
 	for _, e := range slices.Backward(m.flightWhole) {
 		switch {
@@ -109,7 +108,7 @@ func (m *model) exists(key object.Key) (*thing, bool) {
 	return m.known.Get(key)
 }
 
-// changeOf is what a producer queues of a thing.
+// changeOf returns the change that a producer queues for a thing.
 func changeOf(kind object.Kind, o *thing) object.Change[*thing] {
 	return object.Change[*thing]{Kind: kind, Key: o.key, UID: o.uid, Version: o.version, Value: object.Decoded(o)}
 }
@@ -122,8 +121,7 @@ func (m *model) event(t object.Kind, o *thing) {
 	}
 }
 
-// deletable reports whether a deletion is of what exists, or is pending, and not of something
-// earlier.
+// deletable reports whether a deletion applies to the existing or pending object and is not stale.
 func (m *model) deletable(d object.Change[*thing]) bool {
 	e, pending := last(m.flat, d.Key)
 	if pending && e.Kind == object.Deleted {
@@ -180,7 +178,7 @@ func (m *model) replace(list object.List[*thing]) {
 	m.left[list.Scope] = len(list.Items) == 0 && !list.Version.Known()
 	first := !m.populated
 
-	// Who vanished, before the list's own deltas are there.
+	// Find the removed keys before the list's own deltas are added.
 	exist := map[object.Key]*thing{}
 	keys := map[object.Key]bool{}
 	for _, e := range slices.Concat(m.flat, m.flightFlat) {
@@ -232,7 +230,7 @@ func (m *model) replace(list object.List[*thing]) {
 	m.populate()
 }
 
-// held returns the newest object of a key that somebody has.
+// held returns the newest object of a key: pending, in flight or known.
 func (m *model) held(key object.Key) *thing {
 	for _, e := range slices.Backward(slices.Concat(m.flightFlat, m.flat)) {
 		if e.Key == key && e.Kind != object.Deleted {
@@ -279,7 +277,7 @@ func (m *model) addIfAbsent(deltas delta.Deltas[*thing]) {
 	}
 }
 
-// isHeld looks for the last word on a key.
+// isHeld looks at the newest change of a key.
 func (m *model) isHeld(key object.Key, uid object.UID, version object.Version) bool {
 	if !version.Known() {
 		return false
@@ -323,7 +321,7 @@ func (m *model) get(key object.Key) (deltas delta.Deltas[*thing]) {
 	return deltas
 }
 
-// explode makes the whole form the flat one.
+// explode converts the whole form to the flat one.
 func (m *model) explode() {
 	m.whole = slices.Clone(m.flat)
 	m.checkSynced()
@@ -359,7 +357,7 @@ func (m *model) popBatch() ([]object.Change[*thing], []object.Mark) {
 	return deltas, marks
 }
 
-// finish ends what pop or popBatch began.
+// finish completes a pop or popBatch.
 func (m *model) finish(back, batch bool) {
 	switch {
 	case back && batch:
@@ -398,7 +396,7 @@ func (m *model) finish(back, batch bool) {
 	m.checkSynced()
 }
 
-// show makes deltas comparable: a list is compared by its mark and its items' keys.
+// show returns a comparable form of deltas: a list is compared by its mark and its items' keys.
 func show(deltas []object.Change[*thing]) string {
 	s := ""
 	for _, d := range deltas {

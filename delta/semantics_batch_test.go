@@ -22,7 +22,7 @@ func TestQ09_ABatchIsEverythingUpToItsMark(t *testing.T) {
 	want(t, "left", f.Stats().Deltas, 0)
 }
 
-func TestQ09_LookingDoesNotTakeAReplaceApart(t *testing.T) {
+func TestQ09_ReadingDoesNotSplitAReplace(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("old", 1))})
 	must(t, f.Replace(list(5, at("a", 2))))
 	want(t, "keys", fmt.Sprint(f.Keys()), "[a old]")
@@ -87,7 +87,7 @@ func TestQ09_ABookmarkAloneIsABatch(t *testing.T) {
 		want(t, "marks", r.marks, []object.Mark{{Scope: "s", Version: "3"}})
 		synctest.Wait()
 		must(t, f.Bookmark(object.Mark{Scope: "s", Version: "3"}), f.Bookmark(object.Mark{Scope: "s", Version: "2"}),
-			f.Bookmark(object.Mark{Scope: "s"})) // none of which moves it
+			f.Bookmark(object.Mark{Scope: "s"})) // none of these moves the mark
 		synctest.Wait()
 		select {
 		case r := <-got:
@@ -140,7 +140,7 @@ func TestQ09_Marks(t *testing.T) {
 		f.Add(at("a/z", 49)), f.DeleteUnknown(object.Tombstone[*thing]{Key: tomb.key, Object: tomb}))
 }
 
-func TestQ09_PopGivesNoVersionAndKeepsMarksForABatch(t *testing.T) {
+func TestQ09_PopReturnsNoVersionAndKeepsMarksForABatch(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Add(at("b", 2)))
 	pop(t, f)
@@ -158,7 +158,7 @@ func TestQ10_EqualKeysInAReplace(t *testing.T) {
 	want(t, "synced", f.HasSynced(), true)
 }
 
-// Two known items with an equal key: Known may yield a key twice.
+// Known may yield a key twice.
 func TestQ10_EqualKeysKnown(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: twice{newCache(at("a", 1))}})
 	must(t, f.Replace(list(3, at("b", 2))))
@@ -201,9 +201,9 @@ func TestQ11_InFlightCountsAsKnown(t *testing.T) {
 	}
 }
 
-// It makes no difference whether what is in flight ends before or after the list is
-// taken apart, nor how it ends, nor whether there is a Known.
-func TestQ11_TheEndOfAFlightDoesNotChangeWhatAListMeans(t *testing.T) {
+// The result is the same whether a batch in flight ends before or after the list is split, however
+// it ends, and with or without Known.
+func TestQ11_TheEndOfAFlightDoesNotChangeTheEffectOfAList(t *testing.T) {
 	for _, end := range []error{nil, errors.New("no"), delta.ErrRequeue} {
 		t.Run(fmt.Sprint(end), func(t *testing.T) {
 			f := newFIFO(t, delta.Options[*thing]{})
@@ -266,7 +266,7 @@ func TestL11_AnUndecodableItemCountsAsPresent(t *testing.T) {
 	want(t, "held", f.Held(object.RawKey("a"), "u", "4"), false)
 	want(t, "popped", popAll(t, f, nil), [][]string{{"Deleted? b@1"}})
 
-	// One without a key may be any.
+	// An undecodable item without a key may have any key.
 	l.Items[1].Key = object.Key{}
 	must(t, f.Replace(l))
 	want(t, "pending", f.Len(), 0)
@@ -325,7 +325,7 @@ func TestL15_Held(t *testing.T) {
 	want(t, "without UID and version", bare.Held(object.RawKey("a"), "", ""), false)
 }
 
-func TestL15_AHeldItemIsToldWithTheObjectHeld(t *testing.T) {
+func TestL15_AHeldItemIsDeliveredWithTheObjectHeld(t *testing.T) {
 	held := func(name string, version int) object.Item[*thing] {
 		return object.Item[*thing]{Key: object.RawKey(name), UID: "u", Version: object.Version(fmt.Sprint(version)), Held: true}
 	}
@@ -334,7 +334,7 @@ func TestL15_AHeldItemIsToldWithTheObjectHeld(t *testing.T) {
 	l := object.List[*thing]{Mark: object.Mark{Version: "5"}, Items: []object.Item[*thing]{
 		held("known", 1), held("flying", 2), held("pending", 3), held("revived", 1), held("nobody's", 4)}}
 	pop(t, f, func() { must(t, f.Replace(l)) })
-	// Nothing can be told of the last, so nothing is pending for it.
+	// Nothing is known of the last one, so nothing is pending for it.
 	must(t, f.AddIfAbsent(delta.Deltas[*thing]{{Kind: object.Added, Key: object.RawKey("nobody's"), Value: object.Decoded(at("nobody's", 4))}}))
 	want(t, "popped", popAll(t, f, nil), [][]string{
 		{"Added pending@3", "Replaced pending@3"}, {"Deleted revived@3", "Replaced revived@1"},
@@ -342,7 +342,7 @@ func TestL15_AHeldItemIsToldWithTheObjectHeld(t *testing.T) {
 	})
 }
 
-// Without Known, what is listed as held is known as long as the list is in flight.
+// Without Known, an item listed as held is known while the list is in flight.
 func TestL15_HeldWithoutKnown(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	l := object.List[*thing]{Items: []object.Item[*thing]{{Key: object.RawKey("a"), UID: "u", Version: "1", Held: true}}}
@@ -359,13 +359,13 @@ func TestW18_ATombstoneHoldsTheLastObjectKnown(t *testing.T) {
 		{"Updated pending@3", "Deleted? pending@3"}, {"Deleted? flying@2"}, {"Deleted? known@1"}})
 }
 
-func TestH03_WhoPopsSeesEveryDelta(t *testing.T) {
+func TestH03_PopReturnsEveryDelta(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Update(at("a", 2)), f.Delete(at("a", 3)), f.Add(at("a", 4)), f.Update(at("a", 4)))
 	want(t, "popped", pop(t, f), []string{"Added a@1", "Updated a@2", "Deleted a@3", "Added a@4", "Updated a@4"})
 }
 
-// Deletions may share a version: it is complete when something later has come.
+// Deletions may share a version: it is complete once a later event has arrived.
 func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(f *delta.FIFO[*thing]) error
@@ -391,8 +391,8 @@ func TestQ09_AVersionIsMarkedWhenItIsComplete(t *testing.T) {
 	}
 }
 
-// What is known of a namespace that is not watched any more is dropped.
-func TestQ09_TheMarkOfAScopeThatLeftIsForgotten(t *testing.T) {
+// Marks of a namespace that is no longer watched are dropped.
+func TestQ09_TheMarkOfARemovedScopeIsDropped(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	leave := func() error { return f.Replace(object.List[*thing]{Mark: object.Mark{Scope: "a"}}) }
 	must(t, f.Apply(scoped(object.Added, at("a/x", 5))))
@@ -400,11 +400,11 @@ func TestQ09_TheMarkOfAScopeThatLeftIsForgotten(t *testing.T) {
 	must(t, leave())
 	_, marks := batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a"}})
-	must(t, f.Apply(scoped(object.Added, at("a/x", 3)))) // covered again: 3 is not before anything
+	must(t, f.Apply(scoped(object.Added, at("a/x", 3)))) // covered again: 3 is not stale
 	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Scope: "a", Version: "3"}})
 
-	// Unless it is covered again before the consumer has been told, or the batch goes back.
+	// Unless it is covered again before the consumer has popped it, or the batch is requeued.
 	must(t, leave())
 	_, marks = batch(t, f, func() { must(t, f.Apply(scoped(object.Added, at("a/x", 4)))) })
 	want(t, "marks", marks, []object.Mark{{Scope: "a"}})

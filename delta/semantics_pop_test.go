@@ -18,7 +18,7 @@ func TestQ08_PopWaits(t *testing.T) {
 		got := make(chan []string)
 		go func() { got <- pop(t, f) }()
 		synctest.Wait()
-		must(t, f.Bookmark(object.Mark{Version: "3"})) // no reason to wake
+		must(t, f.Bookmark(object.Mark{Version: "3"})) // does not wake Pop
 		synctest.Wait()
 		select {
 		case g := <-got:
@@ -52,7 +52,7 @@ func TestQ08_CloseEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestQ08_ClosedGivesOutWhatIsPending(t *testing.T) {
+func TestQ08_PendingChangesCanBePoppedAfterClose(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)), f.Add(at("b", 2)))
 	f.Close()
@@ -73,7 +73,7 @@ func TestQ08_ClosedGivesOutWhatIsPending(t *testing.T) {
 	if err := f.Pop(t.Context(), nil); !errors.Is(err, delta.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	// The marks are still there for a batch.
+	// The marks are kept for the next batch.
 	_, marks := batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Version: "2"}})
 	if err := f.PopBatch(t.Context(), nil); !errors.Is(err, delta.ErrClosed) {
@@ -90,7 +90,7 @@ func TestQ08_ContextEndsTheWait(t *testing.T) {
 		if err := f.Pop(ctx, nil); !errors.Is(err, why) {
 			t.Errorf("got %v, want the context's cause", err)
 		}
-		// Even if there is something to take: a loop must come to its end.
+		// Even if something is pending, so that a loop ends.
 		must(t, f.Add(at("a", 1)))
 		if err := f.PopBatch(ctx, nil); !errors.Is(err, why) {
 			t.Errorf("got %v, want the context's cause", err)
@@ -135,7 +135,7 @@ func TestQ08_Requeue(t *testing.T) {
 	}
 }
 
-func TestQ08_PanicPutsBack(t *testing.T) {
+func TestQ08_APanicRequeues(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Add(at("a", 1)))
 	boom := func(pop func() error) {

@@ -104,8 +104,8 @@ func TestQ06_HasSynced(t *testing.T) {
 	}
 }
 
-// The first list may come while something is in flight that then comes back.
-func TestQ06_ReplaceDuringAFlightThatComesBack(t *testing.T) {
+// The first list may arrive while a batch is in flight that is then requeued.
+func TestQ06_ReplaceDuringAFlightThatIsRequeued(t *testing.T) {
 	for _, take := range []func(f *delta.FIFO[*thing], meanwhile func()) error{
 		func(f *delta.FIFO[*thing], meanwhile func()) error {
 			return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
@@ -125,7 +125,7 @@ func TestQ06_ReplaceDuringAFlightThatComesBack(t *testing.T) {
 	}
 }
 
-// An empty first list that deletes something has something to wait for.
+// An empty first list that deletes objects is not synced until the deletions are popped.
 func TestQ06_EmptyReplaceWithTombstones(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})
 	must(t, f.Replace(list(2)))

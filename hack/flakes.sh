@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
-# Looks for tests that fail now and then: runs the tests of packages many times, with -race,
-# in random order, on 1, 2 and 8 processors in turn, while every core is kept busy by other
-# processes.
+# Finds flaky tests: runs the tests of packages many times, with -race, in random order, on 1, 2
+# and 8 processors in turn, while other processes keep every core busy.
 #
 #   hack/flakes.sh [-n RUNS] [-b BUSY] [PACKAGE...] [-- TESTFLAG...]
 #
-#   -n RUNS     how often each package is run, a third of that on each number of processors;
-#               100 by default
-#   -b BUSY     how many processes keep the cores busy; one for each core by default, 0 where
-#               the machine is busy anyway
-#   PACKAGE     as for go list; ./... by default. Packages without tests are left out
+#   -n RUNS     how often each package is run, a third of it on each number of processors;
+#               default 100
+#   -b BUSY     how many processes keep the cores busy; default one per core; 0 on a machine that
+#               is already busy
+#   PACKAGE     as for go list; default ./... . Packages without tests are skipped
 #   TESTFLAG    for the test binaries, such as -test.short or -test.run=W14
 #
 #   make flakes PKG=./reflector RUNS=20
 #   hack/flakes.sh -n 20 ./store ./informer -- -test.short
 #
-# Each package is built once. The packages take turns, so that an interrupt leaves about as
-# many runs of each. A failure is printed when it happens, with the command that repeats its
-# order; a table follows at the end. The exit status is 1 if there was a failure.
+# Each package is built once. The packages take turns, so that an interrupted run covers all of
+# them. Each failure is printed immediately, with the command that reproduces its order; a table
+# follows at the end. The exit status is 1 if there was a failure.
 set -u -o pipefail
 
 go=${GO:-go}
@@ -57,7 +56,7 @@ names=() dirs=() passed=() failed=() seconds=() spinners=()
 running=
 interrupted=
 
-# finish stops what was started and prints the table. It is the only way out.
+# finish stops all child processes and prints the table. Every exit goes through it.
 finish() {
 	local status=$? i all=0
 	trap - EXIT INT TERM
@@ -80,7 +79,7 @@ finish() {
 trap finish EXIT
 trap 'interrupted=1; exit 130' INT TERM
 
-# Builds come before the spinners, which would only make them slow.
+# Build before starting the spinners, which would slow it down.
 listed=$("$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "${wanted[@]}") || exit 2
 while read -r package dir; do
 	[ -n "$package" ] || continue
@@ -89,7 +88,7 @@ while read -r package dir; do
 	names+=("$package") dirs+=("$dir") passed+=(0) failed+=(0) seconds+=(0)
 done <<<"$listed"
 
-# A spinner ends by itself when this script is no more.
+# A spinner exits when this script has ended.
 spin() {
 	local i
 	while kill -0 $$ 2>/dev/null; do
@@ -113,7 +112,7 @@ for ((run = 1; run <= runs; run++)); do
 		else
 			failed[i]=$((failed[i] + 1))
 			seed=$(sed -n 's/^-test.shuffle //p' "$work/out" | head -n 1)
-			printf '\nFAILED: %s, run %d; again with: go test -race -shuffle=%s -cpu=%d %s\n' "${names[i]}" "$run" "$seed" "$cpu" "${names[i]}"
+			printf '\nFAILED: %s, run %d; reproduce with: go test -race -shuffle=%s -cpu=%d %s\n' "${names[i]}" "$run" "$seed" "$cpu" "${names[i]}"
 			cat "$work/out"
 		fi
 		running=

@@ -32,7 +32,7 @@ var (
 	}}
 )
 
-// byAccessor is a value that only carries metadata: it is no metav1.Object itself.
+// byAccessor has metadata but does not implement metav1.Object.
 type byAccessor struct{ meta *metav1.ObjectMeta }
 
 func (b byAccessor) GetObjectMeta() metav1.Object {
@@ -96,7 +96,7 @@ func TestAnyOfAValueWithoutMetadataIsEmptyNotAPanic(t *testing.T) {
 	}
 }
 
-func TestKeyedKnowsTheKeyAndNothingElse(t *testing.T) {
+func TestKeyedReadsOnlyTheKey(t *testing.T) {
 	acc := object.Keyed(object.RawKey)
 	if err := acc.Valid(); err != nil {
 		t.Fatal(err)
@@ -127,9 +127,9 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-func TestDeletionKeyOfTakesATombstoneAtItsWord(t *testing.T) {
-	// The recorded key wins over the object's own: with a key function of
-	// somebody else's they may differ.
+func TestDeletionKeyOfUsesTheKeyOfATombstone(t *testing.T) {
+	// The recorded key takes precedence over the object's own: with a custom key
+	// function they may differ.
 	recorded := object.RawKey("by/other/means")
 	for _, v := range []any{
 		object.Tombstone[*corev1.Pod]{Key: recorded, Object: pod},
@@ -146,7 +146,7 @@ func TestDeletionKeyOfTakesATombstoneAtItsWord(t *testing.T) {
 	}
 }
 
-// password is a value whose printed form must never be seen.
+// password is a value that must never be printed.
 type password struct{ Secret string }
 
 func (p password) String() string { return p.Secret }
@@ -164,7 +164,7 @@ func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
 				continue
 			}
 			if !k.IsZero() {
-				t.Errorf("%s(%T) returned %v beside the error", name, v, k)
+				t.Errorf("%s(%T) returned %v with the error", name, v, k)
 			}
 			want := fmt.Sprintf("object: no key for a value of type %T: it has no object metadata; pass API objects as pointers", v)
 			wrapped := fmt.Errorf("while queueing: %w", err)
@@ -175,7 +175,7 @@ func TestKeyErrorNamesTheTypeAndNeverTheValue(t *testing.T) {
 	}
 }
 
-func TestKeyErrorKeepsTheValueForWhoeverAsks(t *testing.T) {
+func TestKeyErrorKeepsTheValue(t *testing.T) {
 	v := &password{"hunter2"}
 	_, err := object.KeyOf(v)
 	var keyErr *object.KeyError

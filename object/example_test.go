@@ -24,7 +24,7 @@ func ExampleKey() {
 	// true false true
 }
 
-// Keys sort by namespace first, so the keys of a namespace stand together.
+// Keys sort by namespace first, so the keys of a namespace are adjacent.
 func ExampleKey_Compare() {
 	keys := []object.Key{
 		{Namespace: "shop", Name: "web"},
@@ -50,7 +50,7 @@ func ExampleParse() {
 	// true
 }
 
-// RawKey holds keys that somebody else's key function made, whatever they are.
+// RawKey holds the keys of any key function.
 func ExampleRawKey() {
 	for _, s := range []string{"shop/web", "shop/web/extra", "/odd", ""} {
 		k := object.RawKey(s)
@@ -63,7 +63,7 @@ func ExampleRawKey() {
 	// "" "" back: ""
 }
 
-// Versions compare as decimals of any length; anything else is refused.
+// Versions compare as decimals of any length; others are not comparable.
 func ExampleVersion_Compare() {
 	show := func(a, b object.Version) {
 		order, ok := a.Compare(b)
@@ -80,7 +80,7 @@ func ExampleVersion_Compare() {
 	// 0100 100 0 false
 }
 
-// After and NotAfter are both false where nothing is certain.
+// After and NotAfter are both false if the order is unknown.
 func ExampleVersion_After() {
 	held, received := object.Version("100"), object.Version("99")
 	fmt.Println(received.After(held), received.NotAfter(held))
@@ -109,7 +109,7 @@ func ExampleMark_Reached() {
 	fmt.Println(object.Mark{Version: "1200"}.Reached(written))
 	// etcd was restored from a backup: versions started over in a new epoch.
 	fmt.Println(object.Mark{Epoch: 1, Version: "300"}.Reached(written))
-	// A watch of one namespace tells nothing of the whole.
+	// A watch of one namespace says nothing about the other namespaces.
 	fmt.Println(object.Mark{Scope: "shop", Version: "5000"}.Reached(written))
 	// Output:
 	// false
@@ -135,7 +135,7 @@ func ExampleMeta() {
 	// Output: shop/web <nil> u-1 41 map[app:web]
 }
 
-// Values of any type will do, as long as they have a key.
+// Keyed works for values of any type that have a key.
 func ExampleKeyed() {
 	type user struct{ Org, Login string }
 	acc := object.Keyed(func(u user) object.Key { return object.Key{Namespace: u.Org, Name: u.Login} })
@@ -144,7 +144,7 @@ func ExampleKeyed() {
 	// Output: acme/wile <nil>
 }
 
-// An accessor written by hand says what a value's identity is, part by part.
+// A custom accessor defines key, UID, version and labels of a type.
 func ExampleAccessor() {
 	type row struct {
 		ID  string
@@ -166,7 +166,7 @@ func ExampleAccessor() {
 	// object: accessor without a Key function; use object.Meta for Kubernetes objects or object.Keyed for others
 }
 
-// Any serves values whose type is known only when they come.
+// Any reads values whose type is only known at run time.
 func ExampleAny() {
 	acc := object.Any()
 	u := &unstructured.Unstructured{}
@@ -193,7 +193,7 @@ func ExampleKeyOf() {
 	// Output: shop/web <nil>
 }
 
-// The error names the type; the value, which may be a secret, stays out of it.
+// The error names the type but never contains the value, which may be a secret.
 func ExampleKeyError() {
 	_, err := object.KeyOf([]byte("hunter2"))
 	fmt.Println(err)
@@ -205,8 +205,8 @@ func ExampleKeyError() {
 	// true true
 }
 
-// A handler of deletions gets the object, or a tombstone when the deletion itself
-// was missed. DeletionKeyOf takes both.
+// A deletion handler receives the object, or a tombstone if the DELETED event was missed.
+// DeletionKeyOf accepts both.
 func ExampleDeletionKeyOf() {
 	seen := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	missed := object.Tombstone[*corev1.Pod]{Key: object.Key{Namespace: "shop", Name: "api"}}
@@ -220,9 +220,9 @@ func ExampleDeletionKeyOf() {
 }
 
 func ExampleTombstone() {
-	t := object.Tombstone[string]{Key: object.RawKey("shop/web"), Object: "the last state anybody saw"}
+	t := object.Tombstone[string]{Key: object.RawKey("shop/web"), Object: "the last known state"}
 	fmt.Println(t.TombstoneKey(), "was", t.Object)
-	// Output: shop/web was the last state anybody saw
+	// Output: shop/web was the last known state
 }
 
 func ExampleItemOf() {
@@ -232,7 +232,7 @@ func ExampleItemOf() {
 	// Output: shop/web u-1 41 true <nil>
 }
 
-// The three stages of an item: decoded, held by the receiver already, undecodable.
+// An item is decoded, already held by the receiver, or undecodable.
 func ExampleItem() {
 	for _, item := range []object.Item[string]{
 		{Key: object.RawKey("shop/web"), Version: "41", Value: object.Decoded("decoded")},
@@ -269,7 +269,7 @@ func ExampleEvent() {
 		{Kind: object.Updated, Item: object.Item[string]{Key: object.RawKey("shop/web"), Version: "42", Value: object.Decoded("new")}},
 		{Bookmark: true, Item: object.Item[string]{Version: "50"}, InitialEnd: true},
 		{Err: errors.New("too old resource version")},
-		{}, // a type that this version of Tarn does not know
+		{}, // an event type unknown to this version of Tarn
 	} {
 		switch {
 		case ev.Kind != 0:
@@ -297,11 +297,11 @@ func ExampleChange() {
 	// Output: Updated shop/web 42 old new
 }
 
-// A source that decodes objects by itself prepares them where it decodes them.
+// A source that decodes objects itself prepares them in the same goroutine.
 func ExampleIntake() {
 	in := object.Intake[*corev1.Pod]{
 		Transform: func(p *corev1.Pod) (*corev1.Pod, error) {
-			p.Annotations = nil // this pod is the transform's own
+			p.Annotations = nil // the transform owns this pod
 			return p, nil
 		},
 	}
@@ -313,7 +313,7 @@ func ExampleIntake() {
 	// Output: true <nil>
 }
 
-// A relist asks for a state not older than the last one seen.
+// A relist requests a state that is not older than the last one seen.
 func ExampleListOptions() {
 	o := object.ListOptions{
 		Selection: object.Selection{Namespace: "shop", Labels: "app=web"},
@@ -323,7 +323,7 @@ func ExampleListOptions() {
 	// Output: shop app=web 41 NotOlderThan 500
 }
 
-// A streaming list: the state as events first, then the changes.
+// A streaming list: initial events first, then changes.
 func ExampleWatchOptions() {
 	o := object.WatchOptions{
 		Match: object.NotOlderThan, InitialEvents: true, Bookmarks: true, Timeout: 5 * time.Minute,

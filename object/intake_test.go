@@ -23,7 +23,7 @@ func (e encodedPod) Get() *corev1.Pod {
 func podItem(t *testing.T) (*corev1.Pod, object.Item[*corev1.Pod]) {
 	t.Helper()
 	pod := &corev1.Pod{}
-	// strings.Clone: a decoder cuts names from one buffer with everything else.
+	// strings.Clone, because a decoder's strings share one buffer per object.
 	pod.Namespace, pod.Name = strings.Clone("shop"), strings.Clone("web")
 	pod.UID, pod.ResourceVersion = object.UID(strings.Clone("u")), strings.Clone("7")
 	item, err := object.ItemOf(object.Meta[*corev1.Pod](), pod)
@@ -57,7 +57,7 @@ func TestAnEncodedItemKeepsNothingOfItsObject(t *testing.T) {
 	}
 }
 
-func TestO04_ATransformThatFailsSpoilsOnlyItsObject(t *testing.T) {
+func TestO04_ATransformErrorAffectsOnlyItsObject(t *testing.T) {
 	for name, transform := range map[string]func(*corev1.Pod) (*corev1.Pod, error){
 		"an error":        func(p *corev1.Pod) (*corev1.Pod, error) { return p, errors.New("no") },
 		"nil":             func(*corev1.Pod) (*corev1.Pod, error) { return nil, nil },
@@ -95,7 +95,7 @@ func TestH08_AnItemIsPreparedOnce(t *testing.T) {
 	}
 }
 
-func TestTheZeroIntakeTakesObjectsAsTheyAre(t *testing.T) {
+func TestTheZeroIntakeLeavesObjectsUnchanged(t *testing.T) {
 	for _, in := range []*object.Intake[*corev1.Pod]{nil, {}} {
 		pod, item := podItem(t)
 		in.Prepare(&item)

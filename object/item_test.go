@@ -12,7 +12,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestItemOfTakesWhatTheAccessorKnows(t *testing.T) {
+func TestItemOfReadsTheAccessor(t *testing.T) {
 	got, err := object.ItemOf(object.Meta[*corev1.Pod](), pod)
 	want := object.Item[*corev1.Pod]{Key: webKey, UID: "u-1", Version: "41", Value: object.Decoded(pod)}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -35,7 +35,7 @@ func TestItemOfReturnsTheAccessorsError(t *testing.T) {
 	}
 }
 
-func TestListOfIsEverythingAtAVersion(t *testing.T) {
+func TestListOfHasEveryItemAndTheVersion(t *testing.T) {
 	acc := object.Keyed(object.RawKey)
 	l, err := object.ListOf(acc, "12", "a/x", "b/y")
 	if err != nil {

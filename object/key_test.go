@@ -33,7 +33,7 @@ func TestParseReadsTheStrictForm(t *testing.T) {
 	}
 }
 
-func TestParseErrorsSayWhatToWrite(t *testing.T) {
+func TestParseErrorsNameTheExpectedForm(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", `object: not a key: empty string; want "namespace/name" or "name"`},
 		{"/", `object: not a key: "/" has an empty namespace; write just the name for a cluster-scoped object`},
@@ -57,7 +57,7 @@ func TestParseErrorsSayWhatToWrite(t *testing.T) {
 			t.Errorf("Parse(%q): %v does not wrap ErrKey", c.in, err)
 		}
 		if !got.IsZero() {
-			t.Errorf("Parse(%q) returned %#v beside the error", c.in, got)
+			t.Errorf("Parse(%q) returned %#v with the error", c.in, got)
 		}
 	}
 }
@@ -84,8 +84,8 @@ func TestRawKeyHoldsAnyString(t *testing.T) {
 	}
 }
 
-// keyText draws strings in which slashes and empty parts are common, and
-// sometimes any bytes at all.
+// keyText generates strings with many slashes and empty parts, and sometimes
+// arbitrary bytes.
 var keyText = rapid.OneOf(
 	rapid.StringMatching(`[/ab]{0,6}`),
 	rapid.StringMatching(`[a-z]{1,5}/[a-z]{1,5}`),
@@ -93,7 +93,7 @@ var keyText = rapid.OneOf(
 	rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 )
 
-// checkRawKey holds s against everything that RawKey and Parse promise.
+// checkRawKey checks every guarantee of RawKey and Parse for s.
 func checkRawKey(t interface{ Fatalf(string, ...any) }, s string) {
 	raw := object.RawKey(s)
 	if got := raw.String(); got != s {
@@ -117,7 +117,7 @@ func checkRawKey(t interface{ Fatalf(string, ...any) }, s string) {
 	}
 }
 
-func TestRawKeyGivesBackAnyStringAndAgreesWithParse(t *testing.T) {
+func TestRawKeyRoundTripsAndAgreesWithParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkRawKey(t, keyText.Draw(t, "s")) })
 }
 
@@ -138,7 +138,7 @@ func FuzzKey(f *testing.F) {
 }
 
 var anyKey = rapid.Custom(func(t *rapid.T) object.Key {
-	// Few and short parts, so that equal and adjacent keys are common. The
+	// Few short parts, so that equal and adjacent keys are common. The
 	// characters sort before, at and after the slash.
 	part := rapid.StringMatching(`[-./0a]{0,3}`)
 	return object.Key{Namespace: part.Draw(t, "namespace"), Name: part.Draw(t, "name")}

@@ -35,7 +35,7 @@ func TestL05_APagerFollowsTheTokenWithoutAVersion(t *testing.T) {
 	}
 }
 
-func TestL06_APagerRestartsTwiceThenAsksForEverything(t *testing.T) {
+func TestL06_APagerRestartsTwiceThenDropsTheLimit(t *testing.T) {
 	var p object.Pager
 	for range 3 {
 		if got := p.Request(firstPage); got != firstPage || p.Unlimited() {

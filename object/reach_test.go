@@ -6,7 +6,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestAVersionIsCompleteWhenNothingMoreCanComeAtIt(t *testing.T) {
+func TestAVersionIsCompleteWhenNoMoreEventsCanHaveIt(t *testing.T) {
 	type step func(r *object.Reach) bool
 	event := func(v object.Version) step { return func(r *object.Reach) bool { return r.Event(v, false) } }
 	deleted := func(v object.Version) step { return func(r *object.Reach) bool { return r.Event(v, true) } }

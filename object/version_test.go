@@ -15,7 +15,7 @@ import (
 // decimalForm is the form of L14, written independently of the code under test.
 var decimalForm = regexp.MustCompile(`\A[1-9][0-9]*\z`)
 
-// ordered draws versions that have an order: short ones so that equal ones are
+// ordered generates comparable versions: short ones, so that equal ones are
 // common, some around the limits of machine words, and long ones.
 var ordered = rapid.Map(rapid.OneOf(
 	rapid.StringMatching(`[1-9][0-9]{0,2}`),
@@ -27,7 +27,7 @@ var ordered = rapid.Map(rapid.OneOf(
 	}),
 ), func(s string) object.Version { return object.Version(s) })
 
-// unordered draws texts that have no order, close to ones that do.
+// unordered generates texts that are almost, but not quite, comparable versions.
 var unordered = rapid.Map(rapid.OneOf(
 	rapid.SampledFrom([]string{
 		"", "0", "00", "01", "007", "+1", "-1", " 1", "1 ", "1\n", "1.0", "1e3", "0x1f", "1_000",
@@ -159,11 +159,11 @@ func TestL14_AfterAndNotAfter(t *testing.T) {
 		{"10", "9", true, false},
 		{"9", "10", false, true},
 		{"9", "9", false, true},
-		{"abc", "abc", false, true}, // the very same version, order or not
+		{"abc", "abc", false, true}, // the same version, comparable or not
 		{"abc", "abd", false, false},
 		{"abc", "9", false, false},
 		{"9", "abc", false, false},
-		// Neither is a version, so no two are the same one: without versions every
+		// Neither is a version, so they are never equal: without versions every
 		// write is a change.
 		{"", "", false, false},
 		{"0", "0", false, false},
@@ -253,7 +253,7 @@ func TestMarkReached(t *testing.T) {
 	}
 }
 
-func TestMarkReachedNeverTurnsBackAsHistoryGoesOn(t *testing.T) {
+func TestMarkReachedNeverMovesBackwards(t *testing.T) {
 	mark := rapid.Custom(func(t *rapid.T) object.Mark {
 		return object.Mark{
 			Scope:   object.Scope(rapid.SampledFrom([]string{"", "a"}).Draw(t, "scope")),

@@ -12,7 +12,7 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// discard takes all that is pending out of a FIFO.
+// discard pops everything that is pending.
 func discard(b *testing.B, fifo *delta.FIFO[*thing]) {
 	err := fifo.PopBatch(context.Background(), func(*object.Batch[*thing], bool) error { return nil })
 	if err != nil {
@@ -20,8 +20,8 @@ func discard(b *testing.B, fifo *delta.FIFO[*thing]) {
 	}
 }
 
-// BenchmarkEvents measures what an event costs from the stream into the FIFO and out of
-// it again, decoded, in reads of so many events.
+// BenchmarkEvents measures a decoded event from the stream through the FIFO, with different numbers
+// of events per read.
 func BenchmarkEvents(b *testing.B) {
 	for _, size := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("read=%d", size), func(b *testing.B) {
@@ -31,7 +31,7 @@ func BenchmarkEvents(b *testing.B) {
 				objs[i] = newThing(fmt.Sprint("a/", i), "u", "", "")
 			}
 			events := make([]event, size)
-			var versions []object.Version // rising ones, made beforehand
+			var versions []object.Version // increasing, made in advance
 			version := 1_000_000_000
 			refill := func() {
 				versions = versions[:0]
@@ -91,7 +91,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkList measures a list of 10,000 items, into the FIFO and out of it again.
+// BenchmarkList measures a list of 10,000 items through the FIFO.
 func BenchmarkList(b *testing.B) {
 	const n = 10_000
 	items := make([]item, n)

@@ -14,8 +14,8 @@ type encoded struct{ o *thing }
 
 func (e encoded) Get() *thing { return e.o }
 
-// Objects of lists, of either kind, are encoded when they come, after the transform; those
-// that are refused stay decoded.
+// Objects of LISTs and streaming lists are encoded as they arrive, after the transform. Objects
+// that cannot be encoded stay decoded.
 func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 	for name, streaming := range map[string]bool{"list": false, "streaming list": true} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 				}
 				r.changesAre("Added a/x@11", "Added a/y@12")
 				cancel()
-				_ = r.Step(ctx) // closes what is open
+				_ = r.Step(ctx) // closes open streams
 			})
 		})
 	}

@@ -45,7 +45,7 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 }
 
 // etcd deletes all keys of a lease in one transaction, so Events that expire together have
-// one version. Each deletion may come twice all the same.
+// one version. Each deletion may still arrive twice.
 func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z") // 11, 12, 13

@@ -38,7 +38,7 @@ func podItemOf(p pod) podItem {
 	return it
 }
 
-// fixed is a source with a list of pods and one watch, which brings events and ends.
+// fixed is a source with a list of pods and one watch, which sends events and ends.
 func fixed(listed []pod, version object.Version, events ...podEvent) reflector.SourceFuncs[pod] {
 	return reflector.SourceFuncs[pod]{
 		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[pod], sink func(podItem) error) (object.Page, error) {
@@ -75,7 +75,7 @@ func podQueue() *delta.FIFO[pod] {
 	return fifo
 }
 
-// printUntil takes what comes and prints it, until a version is reached.
+// printUntil pops and prints changes until a version is reached.
 func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Version) {
 	for reached := false; !reached; {
 		err := fifo.PopBatch(ctx, func(b *object.Batch[pod], _ bool) error {
@@ -96,7 +96,7 @@ func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Versi
 	}
 }
 
-// A reflector runs until its context ends, and feeds a FIFO.
+// A reflector feeds a FIFO until its context ends.
 func Example() {
 	src := fixed([]pod{newPod("web", "4"), newPod("db", "7")}, "9",
 		podEvent{Kind: object.Updated, Item: podItemOf(newPod("web", "10"))})
@@ -149,7 +149,7 @@ func ExampleReflector_Step() {
 	// context canceled Stopped
 }
 
-// A status has the cause of whatever keeps the mirror from being live.
+// Status has the cause why the mirror is not live.
 func ExampleReflector_Status() {
 	src := fixed(nil, "9")
 	src.ListFunc = func(context.Context, object.ListOptions, *object.Intake[pod], func(podItem) error) (object.Page, error) {
@@ -172,7 +172,7 @@ func ExampleReflector_Status() {
 	// true 1
 }
 
-// What cannot be read is put aside, and the others go on.
+// Objects that cannot be decoded or transformed are quarantined; the others are delivered.
 func ExampleReflector_Quarantine() {
 	src := fixed([]pod{newPod("web", "4"), newPod("db", "7")}, "9")
 	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{
@@ -201,7 +201,7 @@ func ExampleReflector_Quarantine() {
 	// shop/db 7 transform: annotation of 3 MB
 }
 
-// OnError is called with every failure and its reason, which suits a metric.
+// OnError receives every failure and its reason, for example for a metric.
 func ExampleOptions_onError() {
 	src := fixed(nil, "9")
 	src.WatchFunc = func(_ context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {

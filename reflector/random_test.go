@@ -20,9 +20,9 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// TestMirrorSurvivesRandomFaults lets random things happen to a server and to what it
-// answers. Within minutes of the last fault the store is what the server is, and no
-// object ever went back to an older version within an epoch.
+// TestMirrorSurvivesRandomFaults makes random changes to a server and its responses. Within
+// minutes of the last fault the store equals the server, and no object ever went back to an
+// older version within an epoch.
 func TestMirrorSurvivesRandomFaults(t *testing.T) {
 	for seed := range soak.Rounds(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -39,7 +39,7 @@ func survive(t *testing.T, seed uint64, via simtest.Via) {
 		srv.Unlimited = "none"
 	}
 	var mu sync.Mutex
-	trouble := 10 // of a hundred requests so many fail
+	trouble := 10 // percentage of requests that fail
 	fails := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -96,7 +96,7 @@ func survive(t *testing.T, seed uint64, via simtest.Via) {
 	r.neverBack()
 }
 
-// disturb does one random thing to the server.
+// disturb makes one random change to the server.
 func disturb(srv *server, rnd *lockedRand, key string) {
 	there, p, old := srv.Get(key) != nil, srv.Stream(), srv.History()
 	switch n := rnd.n(100); {
@@ -135,7 +135,7 @@ var failures = []error{
 	simtest.TooLarge(9, 8),
 }
 
-// neverBack checks that no change but those of a new epoch leads to an older version.
+// neverBack checks that only a new epoch leads to an older version.
 func (r *fixture) neverBack() {
 	r.t.Helper()
 	r.mu.Lock()
@@ -150,7 +150,7 @@ func (r *fixture) neverBack() {
 	}
 }
 
-// lockedRand is a source of random numbers for several goroutines.
+// lockedRand is a random source that several goroutines may use.
 type lockedRand struct {
 	mu   sync.Mutex
 	rand *rand.Rand

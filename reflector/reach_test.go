@@ -137,7 +137,7 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 	}
 }
 
-// What comes again before the version that was reached must not revive anything.
+// Events replayed from before the version reached must not restore a deleted object.
 func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y") // 11, 12
@@ -166,7 +166,7 @@ func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
 	})
 }
 
-// The version before may be forgotten already. The list is not older than what was seen.
+// The earlier version may have been compacted. The list must not be older than the version seen.
 func TestL02_AListInsteadOfAResumedWatchIsNotOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
@@ -188,7 +188,7 @@ func TestL02_AListInsteadOfAResumedWatchIsNotOlder(t *testing.T) {
 	})
 }
 
-// Nor do its deletions go back, if the resource is gone when the watch is to be resumed.
+// The deletions of a removed resource have the version seen, not the earlier one.
 func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
@@ -212,8 +212,8 @@ func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
 	})
 }
 
-// Where the list had no version there is none before that of a deletion to resume from: the
-// server is asked for everything.
+// If the list had no version, there is no version before the deletion to resume from, so the
+// reflector lists again.
 func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
@@ -236,8 +236,8 @@ func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 	})
 }
 
-// Objects without a UID come from fakes, among others, which need not repeat anything. What
-// they repeat is delivered once.
+// Objects without a UID come from fake clients, for example, which need not replay events. Replayed
+// events are delivered once.
 func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 	for name, again := range map[string]bool{"repeated": true, "not repeated": false} {
 		t.Run(name, func(t *testing.T) {
@@ -268,8 +268,8 @@ func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
 	}
 }
 
-// A server that was restored to a state between the version that was complete and the one
-// that was seen takes a watch from the first.
+// A server restored to a state between the complete version and the version seen accepts a
+// watch from the former.
 func TestW19_ARestoreBetweenTwoVersionsIsNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since func(s *server) // after the restore to 13, where a/x is
@@ -310,7 +310,7 @@ func TestW19_ARestoreBetweenTwoVersionsIsNoticed(t *testing.T) {
 	}
 }
 
-// A bookmark before what was seen is that of a server that lags behind another.
+// A bookmark older than the version seen comes from an API server that lags behind another.
 func TestW14_ABookmarkOfAServerThatLagsBehindIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
@@ -333,15 +333,15 @@ func TestW14_ABookmarkOfAServerThatLagsBehindIsNoNews(t *testing.T) {
 	})
 }
 
-// everything is a delta.Known that claims every key, so that behind the reflector nothing is
-// dropped for being no news.
+// everything is a delta.Known that claims every key, so that the FIFO does not drop events as
+// stale.
 type everything struct{}
 
 func (everything) Keys() iter.Seq[object.Key]                       { return func(func(object.Key) bool) {} }
 func (everything) Get(object.Key) (*thing, bool)                    { return &thing{}, true }
 func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
-// Wherever watches end, each event is delivered once, and in order.
+// Wherever watches end, each event is delivered once and in order.
 func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 	for seed := range uint64(soak.Rounds(20)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -421,7 +421,7 @@ func groups(rnd *rand.Rand) (history []event, sent []string) {
 	return history, sent
 }
 
-// drain takes what is pending.
+// drain pops everything that is pending.
 func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (sent []string) {
 	for {
 		ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)

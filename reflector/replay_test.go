@@ -9,8 +9,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// The FIFO makes one of two deletions of a key in a row. One that is replayed after a
-// reconnect must not be the one that is kept.
+// The FIFO merges two consecutive deletions of a key. A deletion replayed after a reconnect must
+// not replace the later one.
 func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
@@ -52,7 +52,7 @@ func TestW14_AReplayedDeletionHidesNoLaterOne(t *testing.T) {
 	})
 }
 
-// A mirror that covers a namespace again must not show what was before it left.
+// A mirror that covers a namespace again must not show an older state than before.
 func TestL02_SinceMakesTheFirstListNotOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")

@@ -192,7 +192,7 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 			t.Errorf("%d decoded, %v", n, r.lastErr())
 		}
 		r.live()
-		// Whoever asks all the time does not get it all the time.
+		// Repeated requests for a relist are throttled.
 		for range 100 {
 			r.Relist(cause)
 			simtest.Advance(100 * time.Millisecond)

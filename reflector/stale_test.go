@@ -9,8 +9,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Every type of event, of the object held and of another one of its name, at every relation to the
-// version held (11) and to that of the stream (20).
+// Every event type, for the object held and for another UID of the same name, at every relation to
+// the version held (11) and to the version of the stream (20).
 func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.T) {
 	versions := []object.Version{"10", "11", "15", "20", "25"}
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 		{object.Added, true, false, []object.Version{"25"}},
 		{object.Updated, true, false, []object.Version{"25"}},
 		{object.Deleted, true, false, []object.Version{"20", "25"}}, // deletions may share a version
-		{object.Added, false, true, []object.Version{"25"}},         // it was deleted: nothing revives it
+		{object.Added, false, true, []object.Version{"25"}},         // it was deleted and must not be restored
 		{object.Updated, false, true, []object.Version{"25"}},
 		{object.Deleted, false, true, nil},
 	} {
@@ -62,7 +62,7 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhereTheStreamIs(t *testing.
 	}
 }
 
-// The same for an object that is in quarantine at 11.
+// The same for an object quarantined at 11.
 func TestW14_ADeletionBetweenTheVersionHeldAndTheStreamsEndsQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x") // 11

@@ -50,7 +50,7 @@ func TestW02_StreamingListEndsAtItsBookmark(t *testing.T) {
 		if !s.Synced || s.Mark.Version != "13" || !s.Streaming.InUse || s.Counts.Streamed != 1 || s.Counts.Lists != 1 || s.Counts.Watches != 1 {
 			t.Errorf("%+v", s)
 		}
-		r.requests() // it goes on with the same stream
+		r.requests() // the same stream continues as a watch
 	})
 }
 
@@ -69,9 +69,9 @@ func TestW02_ChangesDuringTheInitialEventsAreFoldedIn(t *testing.T) {
 				event{Kind: object.Added, Item: mk("a/z", "z", "2", "one")},
 				event{Kind: object.Updated, Item: mk("a/x", "x", "11", "two")},
 				event{Kind: object.Deleted, Item: mk("a/v", "v", "12", "one")},
-				event{Kind: object.Updated, Item: mk("a/v", "v", "11", "late")},    // revives nothing
-				event{Kind: object.Deleted, Item: mk("a/w", "older", "12", "one")}, // of an earlier life
-				event{Kind: object.Updated, Item: mk("a/y", "y", "2", "late")},     // older than what came
+				event{Kind: object.Updated, Item: mk("a/v", "v", "11", "late")},    // stale
+				event{Kind: object.Deleted, Item: mk("a/w", "older", "12", "one")}, // of an earlier object with this name
+				event{Kind: object.Updated, Item: mk("a/y", "y", "2", "late")},     // older than the version received
 				event{Kind: object.Deleted, Item: mk("a/z", "z", "13", "one")},
 				event{Kind: object.Added, Item: mk("a/z", "z2", "14", "new life")},
 				event{Kind: object.Added, Item: mk("a/u", "u", "15", "new")},
@@ -214,7 +214,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 	}
 }
 
-// Servers are upgraded: what they refused is asked for again, at the first list after an hour.
+// Servers get upgraded: streaming lists are tried again at the first list after an hour.
 func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")

@@ -407,7 +407,7 @@ func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
 			if n > 1 {
 				return object.Page{}, nil, false
 			}
-			for range 3 { // slow is not silent
+			for range 3 { // slow, but not silent
 				<-time.After(50 * time.Second)
 				sink(item{Key: object.RawKey("a/x"), UID: "u", Version: "11"})
 			}

@@ -21,7 +21,7 @@ func keysOf(n int) []string {
 	return keys
 }
 
-// In the steady state nothing is allocated.
+// No call allocates in the steady state.
 func TestAllocations(t *testing.T) {
 	soak.Measures(t)
 	ctx := context.Background()
@@ -110,14 +110,14 @@ func TestDelaysDoNotAllocate(t *testing.T) {
 			}
 		}
 		round()
-		// The runtime starts a goroutine for each call of the timer, and counts it.
+		// The runtime starts a goroutine each time the timer fires, and that allocates.
 		if got := testing.AllocsPerRun(3, round); got > 100 {
 			t.Errorf("%v allocations for 1000 delays", got)
 		}
 	})
 }
 
-// Nothing that is done is kept alive, and memory is given back after a burst.
+// Finished items can be garbage-collected.
 func TestDoneItemsAreReleased(t *testing.T) {
 	type big struct{ _ [100]byte }
 	for _, opts := range []workqueue.Options[*big]{{}, {Times: true}} {
@@ -146,9 +146,9 @@ func TestDoneItemsAreReleased(t *testing.T) {
 	}
 }
 
-// Memory follows the number of items, down to a floor that does not count here, although
-// a few of the burst stay: one that is delayed, or one in a hundred in any state.
-func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
+// Memory is freed after a burst even if a few of its items stay: one delayed item, or one in a
+// hundred in any state. The floor is negligible at this size.
+func TestMemoryIsFreedWhileSomeItemsStay(t *testing.T) {
 	soak.Measures(t)
 	const burst = 200_000
 	keys := keysOf(burst)
@@ -186,8 +186,8 @@ func TestMemoryIsGivenBackWhileItemsStay(t *testing.T) {
 	runtime.KeepAlive(keys)
 }
 
-// Groups that have no items cost no memory either.
-func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
+// Groups without items use no memory.
+func TestMemoryOfGroupsIsFreed(t *testing.T) {
 	soak.Measures(t)
 	const burst = 200_000
 	keys := make([]string, burst)
@@ -210,7 +210,7 @@ func TestMemoryOfGroupsIsGivenBack(t *testing.T) {
 	q.ShutDown()
 }
 
-func TestALimiterGivesMemoryBack(t *testing.T) {
+func TestALimiterFreesMemory(t *testing.T) {
 	soak.Measures(t)
 	keys := keysOf(200_000)
 	for name, l := range map[string]limiter{
@@ -227,7 +227,7 @@ func TestALimiterGivesMemoryBack(t *testing.T) {
 		if after := heapOf() - before; after > held/5 {
 			t.Errorf("%s: %d bytes are left of %d", name, after, held)
 		}
-		want(t, "failures of the one that stays", l.NumRequeues(keys[0]), 1)
+		want(t, "failures of the remaining item", l.NumRequeues(keys[0]), 1)
 		runtime.KeepAlive(l)
 	}
 	runtime.KeepAlive(keys)

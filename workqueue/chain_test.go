@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A place in a chain has no room for the number of every entry that a queue can have.
-// Beyond that it goes on with seats, in the same order.
+// Links in a chain are too narrow for the ids of very large queues. Beyond that the queue uses
+// seats, in the same order.
 func TestMoreEntriesThanAChainCanHold(t *testing.T) {
 	q := New(Options[string]{})
 	q.entries.next = chainEnd - 2

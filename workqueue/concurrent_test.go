@@ -16,8 +16,8 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// Many producers and workers: never two workers on one item, and the last change of
-// every item is seen by a worker that took it later.
+// Many producers and workers: no two workers process one item at a time, and every add is
+// followed by a Get of that item.
 func TestConcurrent(t *testing.T) {
 	const producers, workers, keys = 4, 6, 40
 	changes := soak.Rounds(500)
@@ -45,7 +45,7 @@ func TestConcurrent(t *testing.T) {
 						case 3:
 							q.AddAfter(k, time.Duration(r.IntN(int(time.Millisecond))))
 						case 4:
-							q.AddAfter(k, time.Hour) // for ever
+							q.AddAfter(k, time.Hour) // never due in this test
 							q.Add(k)
 							q.Snapshot()
 						}
@@ -93,13 +93,13 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// due reports whether something will soon be.
+// due reports whether an item will be due soon.
 func due(q *workqueue.Queue[int]) bool {
 	d := q.Snapshot().Delayed
 	return len(d) > 0 && time.Until(d[0].Due) < time.Minute
 }
 
-// takeSome takes in one of the ways there are. Contexts that end lose nothing.
+// takeSome takes items with one of the Get variants. A context that ends loses no item.
 func takeSome(q *workqueue.Queue[int], how int) ([]int, error) {
 	switch how % 3 {
 	case 0:
@@ -120,8 +120,8 @@ func takeSome(q *workqueue.Queue[int], how int) ([]int, error) {
 	}
 }
 
-// In virtual time: workers that take as long as they like, urgent items that keep
-// coming. Nothing is taken before it is due, and nothing waits beyond the bound.
+// In virtual time: workers of varying speed and a steady stream of urgent items. No item is taken
+// before it is due, and none waits beyond the bound.
 func TestConcurrentBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers, low = 3, 30
@@ -151,13 +151,13 @@ func TestConcurrentBounds(t *testing.T) {
 		for n := 0; time.Since(start) < 5*time.Second; n++ {
 			q.Add(fmt.Sprintf("a/%d", n))
 			q.Add(fmt.Sprintf("b/%d", n))
-			<-time.After(5 * time.Millisecond) // more than the workers can do
+			<-time.After(5 * time.Millisecond) // faster than the workers
 		}
 		q.ShutDown()
 		wg.Wait()
 		for i := range low {
 			due := start.Add(time.Duration(i) * 10 * time.Millisecond)
-			// At most 2·(all that waited when it came) Gets, of 3 in 10 ms.
+			// At most two Gets per item that was waiting before it, at 3 Gets per 10 ms.
 			latest := due.Add(time.Second + time.Duration(2*(low+2*60)/workers)*10*time.Millisecond)
 			at := takenAt[fmt.Sprintf("low/%d", i)]
 			if at.Before(due) || at.After(latest) {
@@ -167,7 +167,7 @@ func TestConcurrentBounds(t *testing.T) {
 	})
 }
 
-// Whoever gives up waiting does not take the signal with him.
+// A Get whose context ends does not consume a wake-up meant for another worker.
 func TestACancelledGetLosesNoSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 200 {

@@ -19,27 +19,27 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// chooser is where a driver's decisions come from: rapid, a seed, or a fuzzer's bytes.
+// chooser supplies the driver's decisions: rapid, a seed, or a fuzzer's bytes.
 type chooser interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	choose(what string, n int) int
 }
 
-// driver does the same to a queue and to the model and compares. It must be in a
-// bubble. All delays are whole milliseconds, and no two items are due at the same
-// time, so the order in which they are due is known.
+// driver applies the same calls to a queue and to the model and compares them. It needs a synctest
+// bubble. Delays are whole milliseconds and no two items are due at the same time, so the order
+// of due items is deterministic.
 type driver struct {
 	c       chooser
 	q       *workqueue.Queue[string]
 	m       *model
 	keys    []string
-	limit   time.Duration // what the limiter will say
+	limit   time.Duration // the limiter's next delay
 	dropped []item
 	trace   []string
 }
 
-// chosen is a limiter whose delays the driver has chosen.
+// chosen is a limiter whose delays the driver chooses.
 type chosen driver
 
 func (c *chosen) When(string) time.Duration { return c.limit }
@@ -83,7 +83,7 @@ func (d *driver) note(format string, args ...any) {
 
 func (d *driver) key() string { return d.keys[d.c.choose("key", len(d.keys))] }
 
-// delay returns a delay after which nothing else is due.
+// delay returns a delay at whose end no other item is due.
 func (d *driver) delay() time.Duration {
 	ms := time.Duration(d.c.choose("delay", 12)-1) * time.Duration(1+700*d.c.choose("long", 2)) * time.Millisecond
 	for ms > 0 && slices.ContainsFunc(d.m.byDue(), func(i item) bool { return i.Due.Equal(time.Now().Add(ms)) }) {
@@ -165,7 +165,7 @@ func (d *driver) addWith() {
 	}
 }
 
-// get takes an item, for which it waits up to 20 ms if there is none.
+// get takes an item, waiting up to 20 ms for one.
 func (d *driver) get() {
 	start := time.Now()
 	ctx, cancel := context.WithDeadline(context.Background(), start.Add(20*time.Millisecond))
@@ -174,7 +174,7 @@ func (d *driver) get() {
 	d.note("Get %q %v", got, err)
 	synctest.Wait() // for a timer
 	now := time.Now()
-	if now.After(start) { // it waited, for as long as there was nothing
+	if now.After(start) { // it had to wait
 		d.m.fire(now.Add(-1))
 		if len(d.m.waiting) > 0 {
 			d.fail("%s could be taken before", d.m.waiting[0].Key)
@@ -215,7 +215,7 @@ func (d *driver) getBatch() {
 	}
 }
 
-// done is Done of something that is processed, or now and then of something else.
+// done calls Done for an item that is processed, or occasionally for another one.
 func (d *driver) done() {
 	key := d.key()
 	if n := len(d.m.running); n > 0 && d.c.choose("any", 6) < 5 {
@@ -250,7 +250,7 @@ func (d *driver) check() {
 	}
 }
 
-// sameItems is quick, which cmp.Diff is not.
+// sameItems is faster than cmp.Diff.
 func sameItems(a, b []item) bool {
 	return slices.EqualFunc(a, b, func(a, b item) bool {
 		return a.Key == b.Key && a.State == b.State && a.Reason == b.Reason && a.Priority == b.Priority &&
@@ -258,7 +258,7 @@ func sameItems(a, b []item) bool {
 	})
 }
 
-// finish lets the queue run empty: everything that was added is taken.
+// finish drains the queue: every added item is taken.
 func (d *driver) finish() {
 	d.note("finish")
 	d.q.ShutDown()
@@ -279,14 +279,14 @@ func (d *driver) finish() {
 
 var fewKeys = []string{"a/1", "a/2", "a/3", "b/1", "b/2", "/1"}
 
-// inBubble is a test without a deadline, which bubbles do not have.
+// inBubble runs a test in a bubble without the deadline of t, which bubbles do not support.
 type inBubble struct{ testing.TB }
 
 type rapidChooser struct{ *rapid.T }
 
 func (c rapidChooser) choose(what string, n int) int { return rapid.IntRange(0, n-1).Draw(c.T, what) }
 
-// Short histories of few keys, which rapid makes shorter when one fails.
+// Short histories of few keys, which rapid shrinks when one fails.
 func TestModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 2 {
@@ -306,7 +306,7 @@ type randChooser struct {
 
 func (c randChooser) choose(_ string, n int) int { return c.IntN(n) }
 
-// Long histories of many keys and groups: pages fill, lanes are swept, the index grows.
+// Long histories of many keys and groups, so that pages fill, lanes are removed and the index grows.
 func TestModelLong(t *testing.T) {
 	var keys []string
 	for i := range 200 {
@@ -325,7 +325,7 @@ func TestModelLong(t *testing.T) {
 	}
 }
 
-// byteChooser decides by a fuzzer's bytes; when they have run out, everything is 0.
+// byteChooser takes decisions from a fuzzer's bytes, and 0 after the last one.
 type byteChooser struct {
 	testing.TB
 	bytes []byte

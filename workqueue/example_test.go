@@ -46,11 +46,11 @@ func Example() {
 func ExampleQueue_Add() {
 	q := workqueue.New(workqueue.Options[string]{})
 	q.Add("web")
-	q.Add("web") // waits already
+	q.Add("web") // already waiting
 	fmt.Println("waiting:", q.Len())
 
 	key, _ := q.Get()
-	q.Add("web") // changed while somebody works on it
+	q.Add("web") // changed while it is processed
 	fmt.Println("waiting while it is processed:", q.Len())
 	q.Done(key)
 	fmt.Println("waiting after Done:", q.Len())
@@ -62,7 +62,7 @@ func ExampleQueue_Add() {
 
 func ExampleQueue_AddWith() {
 	q := workqueue.New(workqueue.Options[string]{})
-	q.AddWith(workqueue.Request{Priority: -1}, "listed1", "listed2") // no hurry
+	q.AddWith(workqueue.Request{Priority: -1}, "listed1", "listed2") // low priority
 	q.Add("changed")
 	q.AddWith(workqueue.Request{Priority: 1}, "urgent")
 	for q.Len() > 0 {
@@ -80,7 +80,7 @@ func ExampleQueue_AddWith() {
 func ExampleQueue_AddAfter() {
 	q := workqueue.New(workqueue.Options[string]{})
 	q.AddAfter("web", time.Hour)
-	q.AddAfter("web", time.Millisecond) // the earlier one is kept
+	q.AddAfter("web", time.Millisecond) // the earlier due time wins
 	fmt.Println("waiting:", q.Len())
 	key, _ := q.Get()
 	fmt.Println(key)
@@ -138,7 +138,7 @@ func ExampleQueue_GetBatch() {
 
 func ExampleQueue_AppendBatch() {
 	q := workqueue.New(workqueue.Options[int]{})
-	buf := make([]int, 0, 2) // used again and again
+	buf := make([]int, 0, 2) // reused
 	q.AddWith(workqueue.Request{}, 1, 2, 3)
 	for q.Len() > 0 {
 		buf, _ = q.AppendBatch(context.Background(), buf[:0], cap(buf))
@@ -158,7 +158,7 @@ func ExampleQueue_Drain() {
 	q.AddAfter("db", time.Hour)
 	key, _ := q.Get()
 
-	// The worker has a deadline.
+	// The worker is given a deadline.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	fmt.Println(q.Drain(ctx))
@@ -168,7 +168,7 @@ func ExampleQueue_Drain() {
 	q.Add("late")
 
 	q.Done(key)
-	q.ShutDownWithDrain() // has nothing to wait for
+	q.ShutDownWithDrain() // returns immediately
 	// Output:
 	// dropped: db delayed
 	// workqueue: drain: 0 waiting and 1 processing: context deadline exceeded
@@ -233,7 +233,7 @@ func ExampleQueue_Stats() {
 	// Output: 1 waiting, 1 processing, 2 added so far
 }
 
-// Namespaces take turns, so the one with many objects does not hold up the others.
+// Namespaces take turns, so a large one does not starve the others.
 func ExampleOptions_group() {
 	q := workqueue.New(workqueue.Options[string]{
 		Group: func(key string) string { namespace, _, _ := strings.Cut(key, "/"); return namespace },
@@ -273,7 +273,7 @@ func ExampleMetrics() {
 }
 
 func ExampleNewRateLimiting() {
-	// What a program written for client-go wants, and no more.
+	// The interface that a program written for client-go uses.
 	var q workqueue.RateLimiting[string] = workqueue.NewRateLimiting(workqueue.Options[string]{})
 	var d workqueue.Delaying[string] = workqueue.NewDelaying(workqueue.Options[string]{})
 	var p workqueue.Plain[string] = workqueue.NewPlain(workqueue.Options[string]{})

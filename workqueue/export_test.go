@@ -1,6 +1,6 @@
 package workqueue
 
-// Shrink moves everything to new memory, which changes nothing that a caller can see.
+// Shrink moves all items to new memory. Callers cannot observe it.
 func (q *Queue[K]) Shrink() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

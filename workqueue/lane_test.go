@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Groups and priorities that are not in use any more are forgotten, in whatever way
-// their items came and went.
-func TestLanesAreForgotten(t *testing.T) {
+// Lanes of groups and priorities without items are removed, however the items were added and
+// taken.
+func TestEmptyLanesAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options[string]{Group: func(item string) string { return item }})
 		take := func() {
@@ -30,7 +30,7 @@ func TestLanesAreForgotten(t *testing.T) {
 			if i%10 == 9 {
 				q.AddAfter(item, time.Second)
 				take()
-				q.Add(item) // waits when it is due
+				q.Add(item) // waiting when its delay ends
 				<-time.After(2 * time.Second)
 				take()
 			}
@@ -53,10 +53,10 @@ func TestLanesAreForgotten(t *testing.T) {
 	})
 }
 
-// Whatever is put in the index and taken out of it, the rest is found.
+// Insertions and removals never lose another entry.
 func TestIndexWithCollisions(t *testing.T) {
 	q := New(Options[int]{})
-	hash := func(i int) uint32 { return uint32(i * i % 7) } // many alike, close together
+	hash := func(i int) uint32 { return uint32(i * i % 7) } // many collisions
 	ids := map[int]uint32{}
 	for i := range 2000 {
 		k := i * 31 % 200

@@ -72,7 +72,7 @@ func TestK04_Bucket(t *testing.T) {
 		want(t, "delays", whens(l, "a", 4), []time.Duration{0, 0, time.Second, 2 * time.Second})
 		want(t, "requeues", l.NumRequeues("a"), 0)
 		l.Forget("a")
-		pass(4 * time.Second)
+		advance(4 * time.Second)
 		want(t, "later", whens(l, "b", 2), []time.Duration{0, 0})
 		never := workqueue.NewBucket[string](rate.NewLimiter(1, 0))
 		want(t, "without tokens", never.When("a"), time.Duration(math.MaxInt64))
@@ -117,9 +117,9 @@ func TestAddRateLimitedAndForget(t *testing.T) {
 		for i, d := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 			q.AddRateLimited("a")
 			want(t, "requeues", q.NumRequeues("a"), i+1)
-			pass(d - 1)
+			advance(d - 1)
 			want(t, "early", q.Len(), 0)
-			pass(1)
+			advance(1)
 			want(t, "taken", getAll(t, q), []string{"a"})
 		}
 		q.Forget("a")
@@ -127,7 +127,7 @@ func TestAddRateLimitedAndForget(t *testing.T) {
 	})
 }
 
-// An item that fails while it is delayed counts, but pays only for a sooner retry.
+// A failure of a delayed item is counted, but takes a token only if it leads to an earlier retry.
 func TestADelayedItemTakesNoTokenThatItDoesNotUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket := rate.NewLimiter(rate.Every(time.Hour), 10)
@@ -140,7 +140,7 @@ func TestADelayedItemTakesNoTokenThatItDoesNotUse(t *testing.T) {
 		want(t, "failures", q.NumRequeues("a"), 3)
 		want(t, "due", q.Inspect("a")[0].Due, time.Now().Add(time.Second))
 
-		// One that is put off for long is retried soon when it fails.
+		// An item with a long delay is retried earlier when it fails.
 		q.AddAfter("b", time.Minute)
 		q.AddRateLimited("b")
 		want(t, "tokens", int(bucket.Tokens()+.5), 8)

@@ -11,15 +11,15 @@ import (
 
 type item = workqueue.Item[string]
 
-// seated is an item that waits, or will again, in the model.
+// seated is a waiting item of the model, or one that will wait again after Done.
 type seated struct {
 	item
-	arrival int       // when it began to wait, in order of all
-	lane    int       // and in its lane
+	arrival int       // order in which it started to wait
+	lane    int       // the same within its lane
 	since   time.Time // when a worker could first take it
 }
 
-// model is a queue that is plain to see: lists, and a search for everything.
+// model is a simple reference queue: slices and linear searches.
 type model struct {
 	group   func(string) string
 	age     time.Duration
@@ -58,7 +58,7 @@ func (m *model) runningAt(key string) int {
 	return slices.IndexFunc(m.running, func(i item) bool { return i.Key == key })
 }
 
-// name notes that a priority was used: the queue begins to note times then.
+// name records the use of a priority: from then on the queue records times.
 func (m *model) name(priority int, key string) {
 	if (priority != 0 || m.group(key) != "") && !m.timed && m.age > 0 {
 		m.timed, m.from = true, time.Now()
@@ -115,7 +115,7 @@ func (m *model) joinRound(priority int, group string) {
 	}
 }
 
-// leaveRound takes a group out of a round unless it still has items there.
+// leaveRound removes a group from a round unless it still has items there.
 func (m *model) leaveRound(priority int, group string) {
 	for _, s := range m.waiting {
 		if s.Priority == priority && m.group(s.Key) == group {
@@ -154,7 +154,7 @@ func (m *model) addAfter(key string, d time.Duration, priority int, inherit bool
 	m.delayed[key] = was
 }
 
-// fire moves what is due until then, as if at its time.
+// fire moves the items that are due by then, each at its own time.
 func (m *model) fire(until time.Time) {
 	for _, d := range m.byDue() {
 		if d.Due.After(until) {
@@ -230,7 +230,7 @@ func (m *model) shutDown() {
 	clear(m.delayed)
 }
 
-// snapshot is what the queue's should be.
+// snapshot returns the snapshot that the queue should have.
 func (m *model) snapshot() workqueue.Snapshot[string] {
 	s := workqueue.Snapshot[string]{Waiting: []item{}, Again: []item{}, Processing: []item{}, Delayed: []item{}}
 	for _, w := range m.waiting {
@@ -241,7 +241,7 @@ func (m *model) snapshot() workqueue.Snapshot[string] {
 		r := &m.running[i]
 		r.State = workqueue.Processing
 		if r.Since.IsZero() {
-			r.Since = time.Now() // somebody looked
+			r.Since = time.Now() // the first snapshot sets it
 		}
 		s.Processing = append(s.Processing, *r)
 		if a := m.again[r.Key]; a != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-func TestK05_HigherPrioritiesGoFirst(t *testing.T) {
+func TestK05_HigherPrioritiesAreTakenFirst(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Add("normal")
 	q.AddWith(workqueue.Request{Priority: -5}, "low1", "low2", "raised")
 	q.AddWith(workqueue.Request{Priority: 5}, "high")
 	q.AddWith(workqueue.Request{Priority: 7}, "raised")
-	q.AddWith(workqueue.Request{Priority: 1}, "raised") // stays
+	q.AddWith(workqueue.Request{Priority: 1}, "raised") // keeps the higher priority
 	q.Add("normal2")
 	want(t, "taken", getAll(t, q), []string{"raised", "high", "normal", "normal2", "low1", "low2"})
 }
 
-func TestK05_ARetryIsAsUrgentAsTheTry(t *testing.T) {
+func TestK05_ARetryKeepsItsPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.AddWith(workqueue.Request{Priority: -5}, "low")
@@ -30,19 +30,19 @@ func TestK05_ARetryIsAsUrgentAsTheTry(t *testing.T) {
 		q.AddAfter("low", time.Second)
 		q.Done("low")
 		want(t, "priority", q.Inspect("low")[0].Priority, -5)
-		pass(time.Second)
+		advance(time.Second)
 		q.Add("normal")
 		want(t, "taken", get(t, q), "normal")
 		want(t, "taken", get(t, q), "low")
 		q.AddRateLimited("low")
-		q.Add("low") // a change is as urgent as any
+		q.Add("low") // a new change has normal priority
 		q.Done("low")
 		want(t, "priority", q.Inspect("low")[0].Priority, 0)
 		q.ShutDown()
 	})
 }
 
-// While urgent items keep coming, those that wait are taken within the bound.
+// While urgent items keep arriving, waiting items are taken within the bound.
 func TestK05_ALowPriorityItemWaitsABoundedTime(t *testing.T) {
 	for _, group := range []func(string) string{nil, groupOf} {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestK05_ALowPriorityItemWaitsABoundedTime(t *testing.T) {
 			gets := map[string]int{}
 			for n, urgent := 0, 0; len(gets) < waiting; n++ {
 				q.AddWith(workqueue.Request{Priority: 10}, fmt.Sprintf("u%d/%d", n%3, n), fmt.Sprintf("u%d/%da", n%2, n))
-				pass(10 * time.Millisecond)
+				advance(10 * time.Millisecond)
 				item := get(t, q)
 				q.Done(item)
 				if strings.HasPrefix(item, "low") {
@@ -77,20 +77,20 @@ func TestK05_ALowPriorityItemWaitsABoundedTime(t *testing.T) {
 	}
 }
 
-func TestK05_AgeingCanBeOff(t *testing.T) {
+func TestK05_AgeingCanBeDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{AgeAfter: -1})
 		q.AddWith(workqueue.Request{Priority: -1}, "low")
 		for i := range 100 {
 			q.Add(fmt.Sprint(i))
-			pass(time.Hour)
+			advance(time.Hour)
 			want(t, "taken", get(t, q), fmt.Sprint(i))
 		}
 		want(t, "since", q.Snapshot().Waiting[0].Since, time.Time{})
 	})
 }
 
-// Items that waited before the first priority was used age from then.
+// Items that were waiting when a priority was first used age from that moment.
 func TestK05_AgeCountsFromTheFirstUseOfAPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{AgeAfter: time.Minute})
@@ -98,16 +98,16 @@ func TestK05_AgeCountsFromTheFirstUseOfAPriority(t *testing.T) {
 		get(t, q)
 		q.Add("old")
 		q.Add("older")
-		pass(time.Hour)
+		advance(time.Hour)
 		q.AddWith(workqueue.Request{Priority: 1}, "a", "b", "c", "d")
 		q.Done("old")
 		want(t, "taken", get(t, q), "a")
-		pass(time.Minute)
+		advance(time.Minute)
 		want(t, "taken", getAll(t, q), []string{"older", "b", "c", "d", "old"})
 	})
 }
 
-// No worker could take the item before Done, so it has not waited until then.
+// No worker could take the item before Done, so its wait starts there.
 func TestK05_AnItemAddedWhileProcessingAgesFromDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{AgeAfter: time.Minute})
@@ -115,13 +115,13 @@ func TestK05_AnItemAddedWhileProcessingAgesFromDone(t *testing.T) {
 		get(t, q)
 		added := time.Now()
 		q.AddWith(workqueue.Request{Priority: -1}, "low")
-		pass(time.Hour)
+		advance(time.Hour)
 		q.Done("low")
 		want(t, "since", q.Inspect("low")[0].Since, added)
 		q.AddWith(workqueue.Request{Priority: 1}, "a", "b", "c", "d")
 		want(t, "taken", get(t, q), "a")
 		want(t, "taken", get(t, q), "b")
-		pass(time.Minute)
+		advance(time.Minute)
 		want(t, "taken", getAll(t, q), []string{"low", "c", "d"})
 	})
 }
@@ -164,20 +164,20 @@ func TestK06_Metrics(t *testing.T) {
 		q.Add("a")
 		q.AddWith(workqueue.Request{}, "b", "c")
 		want(t, "stats", q.Stats(), workqueue.Stats{Waiting: 3, Adds: 3})
-		pass(time.Second)
+		advance(time.Second)
 		get(t, q)
 		_, _ = q.GetBatch(t.Context(), 1)
-		pass(2 * time.Second)
-		q.Add("a") // counts its time from here
+		advance(2 * time.Second)
+		q.Add("a") // its time in the queue starts here
 		want(t, "stats", q.Stats(), workqueue.Stats{
 			Waiting: 1, Again: 1, Processing: 2, Adds: 4, Unfinished: 4 * time.Second, Longest: 2 * time.Second,
 		})
-		pass(3 * time.Second)
+		advance(3 * time.Second)
 		q.DoneAll([]string{"a", "b", "c"})
 		q.AddAfter("d", time.Second)
 		q.AddRateLimited("e")
 		q.AddAfter("f", 0)
-		pass(time.Second)
+		advance(time.Second)
 		q.AddAfter("g", time.Second)
 		q.ShutDown()
 		q.Add("h")
@@ -208,7 +208,7 @@ func TestK07_AnItemThatIsNeverDoneIsVisible(t *testing.T) {
 			want(t, "state", first.State, workqueue.Processing)
 			want(t, "any", ok, true)
 			want(t, "since", first.Since, time.Now())
-			pass(time.Hour)
+			advance(time.Hour)
 			again, _ := q.LongestRunning()
 			want(t, "longest", again, first)
 			want(t, "for how long", q.Stats().Longest, time.Hour)
@@ -224,9 +224,9 @@ func TestInspectShowsEveryStateOfAnItem(t *testing.T) {
 		start := time.Now()
 		q.Add("a")
 		want(t, "waiting", q.Inspect("a"), []item{{Key: "a", State: workqueue.Waiting, Since: start}})
-		pass(time.Second)
+		advance(time.Second)
 		get(t, q)
-		pass(time.Second)
+		advance(time.Second)
 		q.AddAfter("a", time.Hour)
 		q.AddAfter("a", 0)
 		want(t, "in three states", q.Inspect("a"), []item{

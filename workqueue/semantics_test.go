@@ -25,7 +25,7 @@ func want(t *testing.T, what string, got, want any) {
 
 type options = workqueue.Options[string]
 
-// get takes an item that must be there.
+// get takes an item and fails if there is none.
 func get(t *testing.T, q workqueue.Plain[string]) string {
 	t.Helper()
 	if q.Len() == 0 {
@@ -38,7 +38,7 @@ func get(t *testing.T, q workqueue.Plain[string]) string {
 	return item
 }
 
-// getAll takes all there are, one by one, and has them done.
+// getAll takes all items, one by one, and calls Done for each.
 func getAll(t *testing.T, q workqueue.Plain[string]) (items []string) {
 	t.Helper()
 	for q.Len() > 0 {
@@ -49,7 +49,7 @@ func getAll(t *testing.T, q workqueue.Plain[string]) (items []string) {
 	return items
 }
 
-func pass(d time.Duration) {
+func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
@@ -79,7 +79,7 @@ func TestK01_AddedWhileProcessingIsTakenAgainAfterDone(t *testing.T) {
 	}
 }
 
-func TestK01_DoneOfWhatIsNotProcessedDoesNothing(t *testing.T) {
+func TestK01_DoneOfAnItemThatIsNotProcessedDoesNothing(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Done("a")
 	q.Add("a")
@@ -92,7 +92,7 @@ func TestK01_DoneOfWhatIsNotProcessedDoesNothing(t *testing.T) {
 	q.ShutDown()
 }
 
-func TestK02_ShutDownLetsWhatIsQueuedBeTaken(t *testing.T) {
+func TestK02_QueuedItemsCanBeTakenAfterShutDown(t *testing.T) {
 	q := workqueue.New(options{})
 	q.Add("a")
 	q.Add("b")
@@ -139,7 +139,7 @@ func TestK02_ShutDownEndsEveryGet(t *testing.T) {
 	})
 }
 
-func TestK02_DrainWaitsForWhatIsQueuedAndProcessing(t *testing.T) {
+func TestK02_DrainWaitsForQueuedAndProcessingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.Add("a")
@@ -226,7 +226,7 @@ func TestK02_DelayedItemsAreDroppedAndReported(t *testing.T) {
 		})
 		want(t, "counted", q.Stats().Dropped, uint64(7))
 		want(t, "failures of what was refused", q.NumRequeues("e"), 0)
-		pass(3 * time.Hour)
+		advance(3 * time.Hour)
 		want(t, "taken", getAll(t, q), []string{"a"})
 	})
 }
@@ -238,13 +238,13 @@ func TestK03_TheEarliestDueTimeIsKept(t *testing.T) {
 		q.AddAfter("b", 2*time.Second)
 		q.AddAfter("a", time.Second)
 		q.AddAfter("a", 5*time.Second)
-		pass(time.Second - 1)
+		advance(time.Second - 1)
 		want(t, "early", q.Len(), 0)
-		pass(1)
+		advance(1)
 		want(t, "at its time", getAll(t, q), []string{"a"})
-		pass(time.Second)
+		advance(time.Second)
 		want(t, "at its time", getAll(t, q), []string{"b"})
-		pass(time.Hour)
+		advance(time.Hour)
 		want(t, "later", q.Len(), 0)
 	})
 }
@@ -257,15 +257,15 @@ func TestK03_ZeroAndNegativeDelaysAddNow(t *testing.T) {
 	want(t, "taken", getAll(t, q), []string{"a", "b"})
 }
 
-func TestK03_AddingADelayedItemLeavesItsDelay(t *testing.T) {
+func TestK03_AddingADelayedItemKeepsItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
 		q.AddAfter("a", time.Second)
 		q.Add("a")
 		want(t, "taken", getAll(t, q), []string{"a"})
-		pass(time.Second)
+		advance(time.Second)
 		q.AddAfter("a", time.Second)
-		pass(time.Second)
+		advance(time.Second)
 		want(t, "taken once", getAll(t, q), []string{"a"})
 	})
 }
@@ -273,18 +273,18 @@ func TestK03_AddingADelayedItemLeavesItsDelay(t *testing.T) {
 func TestK03_AVeryLongDelayNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.New(options{})
-		pass(time.Second)
+		advance(time.Second)
 		q.AddAfter("a", 1<<63-1)
-		pass(10_000 * time.Hour)
+		advance(10_000 * time.Hour)
 		want(t, "delayed", q.Stats().Delayed, 1)
 		q.AddAfter("a", time.Second)
-		pass(time.Second)
+		advance(time.Second)
 		want(t, "taken", getAll(t, q), []string{"a"})
 	})
 }
 
-// One that is due just after another may be late, but not by more than a millisecond,
-// or four in a crowd; and the timer is not called for each of them.
+// An item due just after another may be up to 1 ms late, or 4 ms if many are due; the timer does
+// not fire for each of them.
 func TestK03_DueTimesAreKeptToTheMillisecond(t *testing.T) {
 	for _, crowd := range []int{1, 100} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,8 +1,8 @@
-// Package crds generates custom resources for the benchmarks: any number of Releases, an
-// invented kind of about 2 kB of JSON that looks like what delivery tools keep in a
-// cluster. The same [Options] give the same objects.
+// Package crds generates custom resources for the benchmarks: Releases, an invented kind with
+// about 2 kB of JSON, similar to those of delivery tools. The same [Options] produce the same
+// objects.
 //
-// They are of some dozen shapes: values with and without probes, hosts, sidecars and
+// They have about a dozen shapes: values with and without probes, hosts, sidecars and
 // limits, integers and floats, lists of maps, empty maps, two or three conditions, a
 // history of one or two entries, and managed fields of two managers.
 package crds
@@ -21,18 +21,18 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Resource is that of the objects.
+// Resource is the resource of the objects.
 var Resource = object.Resource{
 	Group: "delivery.example.com", Version: "v1", Resource: "releases", Kind: "Release", Namespaced: true,
 }
 
-// Options say how many objects to make. The zero Options are one thousand.
+// Options configure Generate. The zero Options produce one thousand objects.
 type Options struct {
 	// Objects is the number of objects. Defaults to 1,000.
 	Objects int
 	// Namespaces is the number of namespaces. Defaults to 200.
 	Namespaces int
-	// Seed fixes everything that is drawn. Defaults to 1.
+	// Seed is the random seed. Defaults to 1.
 	Seed uint64
 }
 
@@ -66,7 +66,7 @@ var (
 	charts = []string{"service", "worker", "cronjob", "stateful", "static-site"}
 )
 
-// Generate makes the objects, in the order of a server's list.
+// Generate returns the objects, in the order of a server's list.
 func Generate(opts Options) []*unstructured.Unstructured {
 	opts = opts.withDefaults()
 	out := make([]*unstructured.Unstructured, opts.Objects)
@@ -79,7 +79,7 @@ func Generate(opts Options) []*unstructured.Unstructured {
 	return out
 }
 
-// generate makes the ith object. It depends on the options and on i only.
+// generate returns the ith object. It depends only on the options and i.
 func generate(opts Options, i int) *unstructured.Unstructured {
 	rng := rand.New(rand.NewPCG(opts.Seed, 0x63726473_00000000+uint64(i)))
 	inEach := (opts.Objects + opts.Namespaces - 1) / opts.Namespaces

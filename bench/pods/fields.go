@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// managedFields returns who wrote which field of the pod: the controller manager its
-// metadata and spec, the kubelet its status.
+// managedFields returns the managed fields of the pod: the controller manager owns metadata and
+// spec, the kubelet the status.
 func (p planned) managedFields(pod *corev1.Pod, created time.Time) []metav1.ManagedFieldsEntry {
 	at, later := metav1.NewTime(created), metav1.NewTime(created.Add(40*time.Second))
 	return []metav1.ManagedFieldsEntry{
@@ -34,8 +34,7 @@ const statusFields = `{"f:status":{"f:conditions":{` +
 	`"k:{\"type\":\"Ready\"}":{".":{},"f:status":{}}},` +
 	`"f:containerStatuses":{},"f:phase":{},"f:podIPs":{}}}`
 
-// specFields names the fields that the controller manager owns, those of the containers
-// in brief.
+// specFields returns the fields that the controller manager owns, abbreviated for containers.
 func specFields(pod *corev1.Pod) string {
 	var b strings.Builder
 	b.WriteString(`{"f:metadata":{"f:generateName":{},"f:labels":{".":{}`)

@@ -17,7 +17,7 @@ type deployment struct {
 	pods      int    // planned so far
 }
 
-// planned is a pod before it is built: what sets it apart from the others of its
+// planned is a pod before it is built: the fields in which it differs from the others of its
 // deployment.
 type planned struct {
 	*deployment
@@ -27,14 +27,14 @@ type planned struct {
 	canary bool
 }
 
-// versionStep is about how many writes a server sees between two pods.
+// versionStep is the approximate number of writes between the creation of two pods.
 const versionStep = 7
 
-// newPlan decides which pods there are, sorted by namespace and name.
+// newPlan returns the pods to build, sorted by namespace and name.
 func newPlan(opts Options, templates []*template) []planned {
 	rng := rand.New(rand.NewPCG(opts.Seed, 0x706c616e))
 	deployments := newDeployments(opts, templates, rng)
-	// A few deployments are large and most are small, as everywhere.
+	// A few deployments are large and most are small.
 	weights := make([]float64, len(deployments))
 	total := 0.0
 	for i := range weights {
@@ -65,9 +65,9 @@ func newPlan(opts Options, templates []*template) []planned {
 	return plan
 }
 
-// newDeployments puts every template into a few namespaces. The order is shuffled, with
-// one deployment of every template and of every namespace first, so that small plans
-// have some of each too.
+// newDeployments deploys every template to a few namespaces. The order is random, except that
+// one deployment of every template and namespace comes first, so that small plans include all
+// of them.
 func newDeployments(opts Options, templates []*template, rng *rand.Rand) []*deployment {
 	namespaces := make([]string, opts.Namespaces)
 	for i := range namespaces {
@@ -97,8 +97,8 @@ func newDeployments(opts Options, templates []*template, rng *rand.Rand) []*depl
 // alphanums are the characters that Kubernetes uses in generated names.
 const alphanums = "bcdfghjklmnpqrstvwxz2456789"
 
-// suffix returns the five characters at the end of the nth name of a deployment. The
-// factor has no divisor in common with the number of suffixes, so none comes twice.
+// suffix returns the five characters at the end of the nth name of a deployment. The factor is
+// coprime to the number of suffixes, so none repeats.
 func suffix(n int) string {
 	const all = 27 * 27 * 27 * 27 * 27
 	x := (n*6_180_341 + 987_654) % all

@@ -40,8 +40,8 @@ func (p planned) pod(seed uint64) *corev1.Pod {
 			Annotations:       annotations,
 			OwnerReferences:   []metav1.OwnerReference{controllerRef(set, p.owner)},
 		},
-		// Quantities remember their text when they are encoded, so a template that
-		// several goroutines encoded would be written to by all of them.
+		// Quantities cache their text when they are encoded, so several goroutines that
+		// encode one template would write to it.
 		Spec: *p.spec.DeepCopy(),
 	}
 	pod.Spec.NodeName = fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", p.node/250, p.node%250, 7+p.node%13)

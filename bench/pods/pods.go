@@ -1,11 +1,11 @@
-// Package pods generates the objects that the benchmarks hold: any number of pods that
-// look like those of a large cluster, the same ones for the same [Options].
+// Package pods generates the objects of the benchmarks: pods like those of a large cluster, the
+// same ones for the same [Options].
 //
 // Pods come from templates, as those of Deployments do: the pods of one template share
 // its shape (containers, environment, volumes, probes, tolerations, annotations), and
 // each differs from all others in name, UID, node, addresses, times and status. Every
-// pod is passed through the API's protobuf encoding, so that no two share memory: what
-// the benchmarks hold is what a decoder would have given them.
+// pod is encoded to protobuf and decoded, so no two share memory, as if a client had received
+// them.
 package pods
 
 import (
@@ -22,20 +22,20 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Options say how many pods to make and of how many kinds. The zero Options are one
-// thousand pods; everything else has the defaults that the benchmarks use.
+// Options configure Generate. The zero Options produce one thousand pods; the other defaults are
+// those of the benchmarks.
 type Options struct {
 	// Objects is the number of pods. Defaults to 1,000.
 	Objects int
 	// Namespaces is the number of namespaces. Defaults to 100.
 	Namespaces int
-	// Nodes is the number of nodes; each has the same number of pods, give or take
-	// one. Defaults to 1,000.
+	// Nodes is the number of nodes, among which pods are distributed evenly. Defaults to
+	// 1,000.
 	Nodes int
 	// Templates is the number of templates, each with its own value of the label
 	// "app". Defaults to 320.
 	Templates int
-	// Seed fixes everything that is drawn. Defaults to 1.
+	// Seed is the random seed. Defaults to 1.
 	Seed uint64
 }
 
@@ -55,7 +55,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Labels that the generator gives and the benchmarks ask for.
+// Labels that the benchmarks select by.
 const (
 	// AppLabel has one value for each template.
 	AppLabel = "app"
@@ -67,14 +67,14 @@ const (
 	Canary = "canary"
 )
 
-// birth is when the first pod was created.
+// birth is the creation time of the first pod.
 var birth = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
 // firstVersion is the resource version of the first pod created.
 const firstVersion = 41_000_000
 
-// Generate makes the pods, sorted by namespace and name as a server lists them. Their
-// resource versions grow in the order in which they were created, which is another.
+// Generate returns the pods, sorted by namespace and name like a server's list. Their resource
+// versions increase with creation time, which is a different order.
 func Generate(opts Options) []*corev1.Pod {
 	opts = opts.withDefaults()
 	templates := newTemplates(opts)
@@ -100,9 +100,9 @@ func LastVersion(opts Options) uint64 {
 	return firstVersion + versionStep*uint64(opts.withDefaults().Objects)
 }
 
-// Next returns the version of a pod that comes after an update of its status: one
-// condition has changed, and so have the resource version and the time of the manager
-// that wrote it. Name, node and labels stay as they are. The two pods share no memory.
+// Next returns the next version of a pod after a status update: one condition, the resource
+// version and the time of its field manager have changed. Name, node and labels are unchanged.
+// The two pods share no memory.
 func Next(pod *corev1.Pod, version uint64) *corev1.Pod {
 	next := decoded(pod)
 	next.ResourceVersion = strconv.FormatUint(version, 10)
@@ -128,8 +128,8 @@ func Next(pod *corev1.Pod, version uint64) *corev1.Pod {
 // Copy returns a pod that is equal and shares no memory: the same version, decoded again.
 func Copy(pod *corev1.Pod) *corev1.Pod { return decoded(pod) }
 
-// Encode returns the pod as protobuf. It panics on a pod that cannot be encoded, which none
-// of this package is.
+// Encode returns the pod as protobuf. It panics on a pod that cannot be encoded; no pod of this
+// package is.
 func Encode(pod *corev1.Pod) []byte {
 	data, err := pod.Marshal()
 	if err != nil {

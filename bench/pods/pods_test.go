@@ -79,7 +79,7 @@ func TestCountsAreThoseOfACluster(t *testing.T) {
 }
 
 func TestTemplatesAreDistinct(t *testing.T) {
-	// One pod of each template is enough: what they have in common is the template.
+	// One pod of each template is enough.
 	shapes := map[string]map[string]string{"env": {}, "volumes": {}, "annotations": {}, "images": {}, "resources+probes": {}}
 	for _, p := range pods.Generate(pods.Options{Objects: some}) {
 		c := p.Spec.Containers[0]

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The vocabulary of names.
+// Words for generated names.
 var (
 	teams     = []string{"payments", "search", "identity", "ledger", "media", "growth", "logistics", "risk", "core", "data", "edge", "mobile"}
 	stages    = []string{"prod", "staging", "canary", "qa", "dev"}
@@ -23,7 +23,7 @@ var (
 	keys      = []string{"zone", "dedicated", "spot", "gpu", "arch", "pool"}
 )
 
-// template is what the pods of one application have in common.
+// template has what all pods of an application share.
 type template struct {
 	name        string // of the application and of its deployments
 	labels      map[string]string
@@ -139,7 +139,7 @@ func (t *template) container(rng *rand.Rand, name, release string, volumes []cor
 	return c
 }
 
-// env returns a few settings of the container, with values of the template's own.
+// env returns some environment variables of the container, specific to the template.
 func (t *template) env(rng *rand.Rand) []corev1.EnvVar {
 	env := []corev1.EnvVar{{Name: "LANGUAGE", Value: pick(rng, languages)}}
 	for _, at := range rng.Perm(len(settings))[:1+rng.IntN(3)] {

@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestSeedsKeepTheOwnersThatAreSeedsToo(t *testing.T) {
+func TestOwnerReferencesToOtherSeedsAreKept(t *testing.T) {
 	server := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
 	made := func(name, uid, owner string) seed {
 		metadata := map[string]any{"name": name, "namespace": "default", "uid": uid}

@@ -138,7 +138,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-func TestApiserverServesItsSeedAndEndsInOrder(t *testing.T) {
+func TestApiserverServesItsSeedAndShutsDownCleanly(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a", "widgets.yaml"), widgets)
 	write(t, filepath.Join(dir, "b.json"), `{"apiVersion":"v1","kind":"List","items":[
@@ -167,7 +167,7 @@ func TestApiserverServesItsSeedAndEndsInOrder(t *testing.T) {
 	}
 }
 
-func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
+func TestApiserverOverwritesOnlyItsOwnKubeconfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
 	for range 2 { // the second run replaces the file of the first
 		b := inBackground(t, "apiserver", "--kubeconfig-out", path)
@@ -200,7 +200,7 @@ func TestApiserverWritesOverItsOwnKubeconfigAlone(t *testing.T) {
 	}
 }
 
-func TestApiserverBadInputIsOneClearSentence(t *testing.T) {
+func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -252,7 +252,7 @@ func TestApiserverBadInputIsOneClearSentence(t *testing.T) {
 	golden(t, "apiserver-input", all.String(), dir, "DIR", taken.Addr().String(), "TAKEN")
 }
 
-func TestFaultsAreReadAsWritten(t *testing.T) {
+func TestFaultFlagsAreParsed(t *testing.T) {
 	f, err := parseFaults([]string{"random:0.25:7", "cut-watch,resource=pods,after=10", "latency,verb=list,times=2,wait=3s"})
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestEveryFaultIsCounted(t *testing.T) {
 	}
 }
 
-func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
+func TestTheApiserverBinaryStopsOnCtrlC(t *testing.T) {
 	cmd := command(t, "apiserver", "--objects", "50", "--churn", "20", "--admin", "--faults=latency,verb=get,wait=1ms")
 	out, errs := newHeard(), newHeard()
 	cmd.Stdout, cmd.Stderr = out, errs
@@ -322,9 +322,9 @@ func TestTheBuiltApiserverEndsAtCtrlC(t *testing.T) {
 	}
 }
 
-// TestAPodOnANodeGoesByForce verifies the help text: without a kubelet, only kubectl delete
+// TestForceDeletionRemovesAScheduledPod verifies the help text: without a kubelet, only kubectl delete
 // --grace-period=0 --force removes such a pod.
-func TestAPodOnANodeGoesByForce(t *testing.T) {
+func TestForceDeletionRemovesAScheduledPod(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, onNode("default", "web", "n1", "web"))
 	url := "http://" + server.Addr().String() + "/api/v1/namespaces/default/pods/web"
@@ -342,9 +342,9 @@ func TestAPodOnANodeGoesByForce(t *testing.T) {
 	}
 }
 
-// TestC24_ApiserverRefusesWebPages sends requests as a browser would for a web page: with a
+// TestC24_ApiserverRejectsCrossSiteRequests sends requests as a browser would for a web page: with a
 // rebound host name, and cross-origin.
-func TestC24_ApiserverRefusesWebPages(t *testing.T) {
+func TestC24_ApiserverRejectsCrossSiteRequests(t *testing.T) {
 	b := inBackground(t, "apiserver", "--listen", "0.0.0.0:0", "--allow-remote", "--admin", "--allow-host", "dev.example")
 	kubeconfig := exported(t, b.out.until(t, "use http://dev.example:", b.ended))
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)

@@ -26,7 +26,7 @@ func completions(t *testing.T, args ...string) []string {
 	return words
 }
 
-func TestCompletionKnowsTheCluster(t *testing.T) {
+func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if err := server.Define(apiserver.Definition{
 		Resource: object.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
@@ -73,7 +73,7 @@ func TestCompletionWorksWithoutACluster(t *testing.T) {
 	}
 }
 
-func TestCompletionScriptsAreScripts(t *testing.T) {
+func TestCompletionScriptsAreValid(t *testing.T) {
 	for _, shell := range shells {
 		r := call(t.Context(), "completion", shell)
 		if r.code != exitDone || !strings.Contains(r.out, "__complete") {
@@ -91,7 +91,7 @@ func TestCompletionScriptsAreScripts(t *testing.T) {
 	}
 }
 
-func TestVersionSaysWhatItIs(t *testing.T) {
+func TestVersionOutput(t *testing.T) {
 	r := call(t.Context(), "version")
 	if r.code != exitDone || !strings.HasPrefix(r.out, "tarn ") || !strings.Contains(r.out, "go1.") {
 		t.Error(r)

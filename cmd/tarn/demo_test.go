@@ -18,10 +18,10 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// status is a line of figures. A busy machine lags at any moment.
+// status matches a status line. On a busy machine the lag may be anything.
 var status = regexp.MustCompile(` events/s  lag [0-9]+ events?  `)
 
-func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
+func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"calm":    nil,
 		"faults":  {"--faults=random:0.3:5"},
@@ -50,7 +50,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 	}
 }
 
-func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
+func TestDemoReportsInjectedFaults(t *testing.T) {
 	for _, faults := range []string{"--faults=random:0.5:3", "--faults=gone-event", "--faults=stall,resource=pods,verb=watch"} {
 		b := inBackground(t, "demo", "--objects", "100", faults)
 		for wait := regexp.MustCompile(` [1-9][0-9]* faults? `); ; {
@@ -73,7 +73,7 @@ func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
 	}
 }
 
-func TestDemoBadInputIsOneClearSentence(t *testing.T) {
+func TestDemoInputErrorsAreOneSentence(t *testing.T) {
 	var all strings.Builder
 	for _, args := range [][]string{
 		{"please"}, {"--objects", "0"}, {"--churn=-1"}, {"--churn", "NaN"}, {"--churn", "+Inf"}, {"--duration=-1s"}, {"--duration", "soon"}, {"--faults=earthquake"}, {"--faults", "random:0.5"}, {"--faults", "bogus"},
@@ -123,7 +123,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 			} else {
 				out.until(t, "events/s", ended)
 			}
-			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C, as typed
+			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C
 				t.Fatal(err)
 			}
 			<-ended
@@ -140,7 +140,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 				}
 				return
 			}
-			// What stays is below the last place where the frame was taken away.
+			// The final output is below the place where the last frame was erased.
 			erased := strings.LastIndex(text, "\x1b[J")
 			if erased < 0 {
 				t.Fatalf("nothing was taken away:\n%q", text)
@@ -153,7 +153,7 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 	}
 }
 
-func TestTheBuiltDemoEndsAtCtrlC(t *testing.T) {
+func TestTheDemoBinaryStopsOnCtrlC(t *testing.T) {
 	cmd := command(t, "demo", "--objects", "300", "--faults")
 	out := newHeard()
 	cmd.Stdout, cmd.Stderr = out, out
@@ -175,7 +175,7 @@ func TestTheBuiltDemoEndsAtCtrlC(t *testing.T) {
 	}
 }
 
-func TestDemoInterruptedWhileItStartsEndsAtOnce(t *testing.T) {
+func TestDemoInterruptedDuringStartupStopsImmediately(t *testing.T) {
 	b := inBackground(t, "demo", "--objects", "1000000")
 	b.out.until(t, "Generating", b.ended)
 	b.stop()
@@ -211,7 +211,7 @@ func TestDemoDrawsNothingAfterTheInterrupt(t *testing.T) {
 	}
 }
 
-func TestWhatToTryNextIsACommandLine(t *testing.T) {
+func TestSuggestedCommandsAreValid(t *testing.T) {
 	var out strings.Builder
 	(&demoView{out: newPrinter(&out), program: "tarn"}).suggest(&demo{})
 	for line := range strings.Lines(out.String()) {
@@ -231,7 +231,7 @@ func TestWhatToTryNextIsACommandLine(t *testing.T) {
 	}
 }
 
-func TestTheComparisonFindsWhatDiffers(t *testing.T) {
+func TestTheComparisonFindsDifferences(t *testing.T) {
 	e := &env{out: newPrinter(io.Discard), err: newPrinter(io.Discard)}
 	d := &demo{flags: demoFlags{objects: 60, seed: 1}}
 	if err := d.build(t.Context(), e); err != nil {
@@ -239,7 +239,7 @@ func TestTheComparisonFindsWhatDiffers(t *testing.T) {
 	}
 	defer d.server.Close()
 	server := apiserver.Start(t, apiserver.Options{Seed: 1})
-	// The mirrors have nothing yet, and the server everything.
+	// The mirrors are still empty, the server is not.
 	if found := d.mirrors.compare(t.Context(), server); found.err == nil {
 		t.Error("empty mirrors were found to equal a server with namespaces")
 	} else if !strings.Contains(found.err.Error(), "namespaces differ") {
@@ -247,7 +247,7 @@ func TestTheComparisonFindsWhatDiffers(t *testing.T) {
 	}
 }
 
-func TestTheMadeUpClusterStaysPlausible(t *testing.T) {
+func TestTheSimulatedClusterStaysPlausible(t *testing.T) {
 	server, err := apiserver.New(apiserver.Options{Seed: 1, CollectGarbage: true})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 var figures = regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs|s)\b|tarn\.invalid`)
 
 // Uses virtual time, since the verdicts depend on response times.
-func TestDoctorTellsWhatIsBrokenAndWhatToDo(t *testing.T) {
+func TestDoctorReportsProblemsAndRemedies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		opts   apiserver.Options
@@ -85,7 +85,7 @@ func TestDoctorWritesJSON(t *testing.T) {
 	}
 }
 
-func TestDoctorSeesTLSAndHTTP2(t *testing.T) {
+func TestDoctorReportsTLSAndHTTP2(t *testing.T) {
 	server := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
 	file, err := writeKubeconfig(server.Config(), t.TempDir()+"/kubeconfig", false)
 	if err != nil {

@@ -44,7 +44,7 @@ func trees() *rapid.Generator[map[string]any] {
 	})
 }
 
-// asJSON returns a value as it comes out of JSON, where bytes that are not UTF-8 are U+FFFD.
+// asJSON returns a value after a JSON round trip, which replaces invalid UTF-8 with U+FFFD.
 func asJSON(t *rapid.T, v any) (out any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -63,7 +63,7 @@ func onlyShown(t *rapid.T, text string) {
 	}
 }
 
-func TestC19_YAMLIsReadBackAsItWas(t *testing.T) {
+func TestC19_YAMLRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		text, err := yamlText(tree)
@@ -81,7 +81,7 @@ func TestC19_YAMLIsReadBackAsItWas(t *testing.T) {
 	})
 }
 
-func TestC23_JSONIsReadBackAsItWas(t *testing.T) {
+func TestC23_JSONRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		text, err := jsonText(tree)
@@ -99,7 +99,7 @@ func TestC23_JSONIsReadBackAsItWas(t *testing.T) {
 	})
 }
 
-func TestC23_PlainTextIsOneLineThatIsShown(t *testing.T) {
+func TestC23_PlainTextIsOnePrintableLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := texts().Draw(t, "text")
 		if got := plain(text); strings.ContainsFunc(got, func(r rune) bool { return !shown(r) }) || !utf8.ValidString(got) {

@@ -12,9 +12,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// TestC20_ASeedThatIsNoFileIsRefused uses a FIFO, which would block, and a device, which
+// TestC20_ASeedThatIsNotAFileIsRejected uses a FIFO, which would block, and a device, which
 // never ends.
-func TestC20_ASeedThatIsNoFileIsRefused(t *testing.T) {
+func TestC20_ASeedThatIsNotAFileIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo.yaml")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -95,7 +95,7 @@ func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
 	}
 }
 
-func TestAllCommandsReportOutputThatIsLost(t *testing.T) {
+func TestAllCommandsReportWriteErrors(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("this system has no /dev/full")

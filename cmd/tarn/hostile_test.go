@@ -39,14 +39,14 @@ func refuseRaw(t *testing.T, what, text string) {
 	}
 }
 
-// TestC23_WhatAServerSaysIsNotObeyed has a server refuse with escape sequences in its text.
-func TestC23_WhatAServerSaysIsNotObeyed(t *testing.T) {
+// TestC23_ControlCharactersFromServersAreEscaped uses a server whose errors contain escape sequences.
+func TestC23_ControlCharactersFromServersAreEscaped(t *testing.T) {
 	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError, http.StatusUnauthorized} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Add("Warning", `299 - "\x1b[2J`+"\u009b"+`2J"`)
 			w.WriteHeader(code)
-			_ = json.NewEncoder(w).Encode(metav1.Status{ // the client reports what is lost
+			_ = json.NewEncoder(w).Encode(metav1.Status{ // the client reports a failed write
 				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Message: hostile, Code: int32(code),
 			})
 		}))
@@ -62,14 +62,14 @@ func TestC23_WhatAServerSaysIsNotObeyed(t *testing.T) {
 	}
 }
 
-// TestC23_WhatFilesAndArgumentsSayIsNotObeyed has kubeconfigs, seeds and arguments carry
-// escape sequences.
-func TestC23_WhatFilesAndArgumentsSayIsNotObeyed(t *testing.T) {
+// TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped uses kubeconfigs, seeds and arguments
+// with escape sequences.
+func TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 	quoted, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What YAML refuses is escaped, and its surrogate pairs are not YAML's.
+	// Characters that YAML rejects are escaped; JSON's surrogate pairs are not valid in YAML.
 	text := strings.NewReplacer("\u007f", `\u007f`, "\u009b", `\u009b`, "\ufffe", `\ufffe`, "\ufeff", `\ufeff`).Replace(string(quoted))
 	dir := t.TempDir()
 	named := filepath.Join(dir, "a\x1b[2J\u202e.yaml")
@@ -122,13 +122,13 @@ func TestC23_WhatFilesAndArgumentsSayIsNotObeyed(t *testing.T) {
 		}
 		refuseRaw(t, strings.Join(args, " "), r.out+r.err)
 	}
-	// What the shell completes with is printed as well.
+	// Completions are output as well.
 	r := call(t.Context(), "__complete", "watch", "pods", "--kubeconfig", contexts, "--context", "")
 	refuseRaw(t, "completion", r.out+r.err)
 }
 
-// TestC23_WhatObjectsSayIsNotObeyed shows an object with escape sequences in all outputs.
-func TestC23_WhatObjectsSayIsNotObeyed(t *testing.T) {
+// TestC23_ControlCharactersFromObjectsAreEscaped shows an object with escape sequences in all outputs.
+func TestC23_ControlCharactersFromObjectsAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
 	for _, output := range []string{"table", "jsonl", "yaml"} {
@@ -146,8 +146,8 @@ func TestC23_WhatObjectsSayIsNotObeyed(t *testing.T) {
 	refuseRaw(t, "diff", l.out.String()+l.err.String())
 }
 
-// TestC19_AnObjectThatYAMLCannotHoldEndsNoView has one object with a DEL, and then another.
-func TestC19_AnObjectThatYAMLCannotHoldEndsNoView(t *testing.T) {
+// TestC19_AnObjectThatYAMLCannotEncodeDoesNotEndAView shows one object with a DEL, and then another.
+func TestC19_AnObjectThatYAMLCannotEncodeDoesNotEndAView(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", "\x7f"), configMap("b", "\ufffe"))
 	l := inBackground(t, "watch", "cm", "-o", "yaml", "--kubeconfig", kubeconfig)
@@ -160,10 +160,10 @@ func TestC19_AnObjectThatYAMLCannotHoldEndsNoView(t *testing.T) {
 	}
 }
 
-// TestC35_AContinueOfAMirrorIsJSON has a name that Go quotes in another way than JSON.
-func TestC35_AContinueOfAMirrorIsJSON(t *testing.T) {
+// TestC35_TheContinueTokenOfAMirrorIsValidJSON uses a name that Go quotes differently than JSON.
+func TestC35_TheContinueTokenOfAMirrorIsValidJSON(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
-	for _, name := range []string{"a\x01\x7f\a\U000e0001", "b"} { // the names of roles may have them
+	for _, name := range []string{"a\x01\x7f\a\U000e0001", "b"} { // valid in names of roles
 		create(t, server, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	b, address := mirrorOf(t, kubeconfig, "clusterroles")
@@ -173,9 +173,9 @@ func TestC35_AContinueOfAMirrorIsJSON(t *testing.T) {
 	}
 }
 
-// TestC23_NothingIsPrintedPastThePrinter reads the source: escape sequences are in one file, and the
-// streams of the process are used by main alone.
-func TestC23_NothingIsPrintedPastThePrinter(t *testing.T) {
+// TestC23_AllOutputGoesThroughThePrinter reads the source: escape sequences are in one file, and the
+// streams of the process are used only by main.
+func TestC23_AllOutputGoesThroughThePrinter(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -198,8 +198,9 @@ func TestC23_NothingIsPrintedPastThePrinter(t *testing.T) {
 	}
 }
 
-// TestC23_NoFormObeysAnything renders hostile values in every place of every form, with styles.
-func TestC23_NoFormObeysAnything(t *testing.T) {
+// TestC23_EveryOutputFormatEscapesControlCharacters renders hostile values in every field of every
+// format, with styles.
+func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
 	res := object.Resource{Group: hostile, Version: hostile, Resource: hostile, Kind: hostile, Namespaced: true}
 	key := object.Key{Namespace: hostile, Name: hostile}
 	tree := func(value string) *unstructured.Unstructured {
@@ -260,8 +261,8 @@ func TestC23_NoFormObeysAnything(t *testing.T) {
 	refuseRaw(t, "demo, screen and greeting", strings.ReplaceAll(out.String(), "\t", ""))
 }
 
-// TestC23_AnswersOfAMirrorAreNotObeyed has curl show them.
-func TestC23_AnswersOfAMirrorAreNotObeyed(t *testing.T) {
+// TestC23_ControlCharactersInMirrorResponsesAreEscaped covers responses printed by curl.
+func TestC23_ControlCharactersInMirrorResponsesAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
 	b, address := mirrorOf(t, kubeconfig, "cm", "--index", "v=.data.value")

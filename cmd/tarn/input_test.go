@@ -10,9 +10,9 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-// TestBadInputIsOneClearSentence runs the built command with invalid input. Usage errors
+// TestInputErrorsAreOneSentence runs the built command with invalid input. Usage errors
 // exit with 2, failures with 1.
-func TestBadInputIsOneClearSentence(t *testing.T) {
+func TestInputErrorsAreOneSentence(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -95,7 +95,7 @@ func TestBadInputIsOneClearSentence(t *testing.T) {
 		good, "GOOD", forbidden, "FORBIDDEN", unauthorized, "UNAUTHORIZED", stalled, "STALLED", down, "DOWN", dir, "DIR")
 }
 
-func TestOutputThatCannotBeWrittenIsSaid(t *testing.T) {
+func TestWriteErrorsAreReported(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("this system has no /dev/full")
@@ -116,7 +116,7 @@ func TestOutputThatCannotBeWrittenIsSaid(t *testing.T) {
 	}
 }
 
-func TestTheProgramIsNamedAsItCanBeCalled(t *testing.T) {
+func TestTheProgramNameIsTheInvokedOne(t *testing.T) {
 	missing := func(string) (string, error) { return "", exec.ErrNotFound }
 	installed := func(name string) (string, error) { return "/bin/" + name, nil }
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// transcript collects what a running command writes, and lets a test wait for it.
+// transcript collects the output of a running command and lets a test wait for text.
 type transcript struct {
 	mu    sync.Mutex // guards what follows
 	text  strings.Builder

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "update the golden files")
 
-// commandName is what the test binary is called when it is to be the command; see command.
+// commandName is the name under which the test binary runs as the command; see command.
 const commandName = "tarn"
 
 func TestMain(m *testing.M) {
@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// command returns the command, as a process of its own, with arguments. It is the test
-// binary under another name: that needs no build, and it has the race detector when the
-// tests have it. Its environment has no kubeconfig.
+// command returns the command as a separate process. It is the test binary under another name,
+// so it needs no build and uses the race detector if the tests do. Its environment has no
+// kubeconfig.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()
@@ -52,12 +52,12 @@ type result struct {
 	code     int
 }
 
-// String is what golden files have.
+// String returns the form used in golden files.
 func (r result) String() string {
 	return fmt.Sprintf("exit %d\n-- stdout --\n%s-- stderr --\n%s", r.code, r.out, r.err)
 }
 
-// execute runs the command to its end.
+// execute runs the command until it exits.
 func execute(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -70,14 +70,14 @@ func execute(t *testing.T, cmd *exec.Cmd) result {
 	return result{out.String(), unhurried(errs.String()), cmd.ProcessState.ExitCode()}
 }
 
-// call runs a command line in this process, to its end.
+// call runs a command line in this process until it ends.
 func call(ctx context.Context, args ...string) result {
 	var out, errs bytes.Buffer
 	code := run(ctx, args, strings.NewReader(""), &out, &errs)
 	return result{out.String(), unhurried(errs.String()), code}
 }
 
-// unhurried removes the notices of slow commands, which depend on the machine.
+// unhurried removes the notices of slow commands, which depend on the speed of the machine.
 func unhurried(text string) (kept string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "tarn: still ") {

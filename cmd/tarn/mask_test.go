@@ -11,13 +11,13 @@ const secretText = `{"apiVersion":"v1","kind":"Secret","type":"Opaque","metadata
 	"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"WORD\"}}","note":"seen"}},
 	"data":{"password":"WORD"},"stringData":{"token":"WORD"}}`
 
-func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
+func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 	key := object.Key{Namespace: "shop", Name: "web"}
 	old := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMQ=="))
 	new := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMg=="))
 	added := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"}}`)
 	scalar := parse(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"web"},"data":"aHVudGVyMg=="}`)
-	unlabelled := new.DeepCopy() // as the items of a list are
+	unlabelled := new.DeepCopy() // like the items of a list
 	delete(unlabelled.Object, "kind")
 	delete(unlabelled.Object, "apiVersion")
 	all := []objectChange{
@@ -28,7 +28,7 @@ func TestSecretsAreHiddenInEveryOutputUnlessAskedFor(t *testing.T) {
 		{res: secrets, key: key, kind: object.Updated, old: old, obj: scalar},
 		{res: secrets, key: key, kind: object.Updated, old: old, obj: unlabelled},
 		{res: secrets, key: key, kind: object.Deleted, obj: new},
-		// One that does not come from the resource that it is of.
+		// A Secret in the list of another resource.
 		{res: configMaps, key: key, kind: object.Updated, old: old, obj: new},
 	}
 	for _, output := range outputs {

@@ -24,7 +24,7 @@ func mirrorOf(t *testing.T, kubeconfig string, args ...string) (*session, string
 	return b, address
 }
 
-// ask sends a request and returns the answer.
+// ask sends a request and returns the response.
 func ask(t *testing.T, method, url, host string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -90,7 +90,7 @@ func newMirroredServer(t *testing.T) (*apiserver.Server, string) {
 	return server, kubeconfig
 }
 
-func TestMirrorAnswersByKeyNamespaceSelectorAndIndex(t *testing.T) {
+func TestMirrorServesByKeyNamespaceSelectorAndIndex(t *testing.T) {
 	server, kubeconfig := newMirroredServer(t)
 	b, address := mirrorOf(t, kubeconfig, "pods,nodes", "-A", "--index", "pods:node=.spec.nodeName", "--index", "zone=metadata.labels.zone")
 	b.err.until(t, "pods: live", b.ended)
@@ -178,7 +178,7 @@ func TestMirrorAnswersByKeyNamespaceSelectorAndIndex(t *testing.T) {
 	}
 }
 
-func TestMirrorRefusesOtherHosts(t *testing.T) {
+func TestMirrorRejectsOtherHosts(t *testing.T) {
 	_, kubeconfig := newMirroredServer(t)
 	_, address := mirrorOf(t, kubeconfig, "nodes", "--allow-host", "mirror.example")
 	for host, want := range map[string]int{
@@ -191,7 +191,7 @@ func TestMirrorRefusesOtherHosts(t *testing.T) {
 	}
 }
 
-func TestMirrorOnAllAddressesStillAsksForTheHost(t *testing.T) {
+func TestMirrorOnAllAddressesStillChecksTheHost(t *testing.T) {
 	_, kubeconfig := newMirroredServer(t)
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
 		if r := call(t.Context(), "mirror", "nodes", "--kubeconfig", kubeconfig, "--listen", listen); r.code != exitUsage || !strings.Contains(r.err, "--allow-remote") {
@@ -209,7 +209,7 @@ func TestMirrorOnAllAddressesStillAsksForTheHost(t *testing.T) {
 	}
 }
 
-func TestTheAddressOfAMirrorIsOneToAskAt(t *testing.T) {
+func TestTheAddressOfAMirrorIsReachable(t *testing.T) {
 	for _, c := range []struct {
 		asked, ip, want string
 	}{
@@ -227,7 +227,7 @@ func TestTheAddressOfAMirrorIsOneToAskAt(t *testing.T) {
 	}
 }
 
-func TestMirrorHidesSecretsInIndexesToo(t *testing.T) {
+func TestMirrorMasksSecretsInIndexes(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"}, Data: map[string][]byte{"password": []byte("hunter2")}})
 	const encoded = "aHVudGVyMg=="
@@ -246,7 +246,7 @@ func TestMirrorHidesSecretsInIndexesToo(t *testing.T) {
 	}
 }
 
-func TestMirrorThatHasNoStateSaysWhy(t *testing.T) {
+func TestMirrorThatIsNotSyncedSaysWhy(t *testing.T) {
 	server, kubeconfig := newMirroredServer(t)
 	remove, err := server.Inject(apiserver.Fault{Kind: apiserver.Forbidden, Resource: "pods"})
 	if err != nil {
@@ -266,7 +266,7 @@ func TestMirrorThatHasNoStateSaysWhy(t *testing.T) {
 	}
 }
 
-func TestMirrorBadInputIsOneClearSentence(t *testing.T) {
+func TestMirrorInputErrorsAreOneSentence(t *testing.T) {
 	_, kubeconfig := newMirroredServer(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

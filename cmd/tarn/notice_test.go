@@ -13,7 +13,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
+func TestC31_SlowOperationsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards said, which the goroutine of notice appends to
 		var said []string
@@ -27,7 +27,7 @@ func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 		end := notice(say, func() string { return busy.Load().(string) })
 		step := func(d time.Duration, want string) {
 			t.Helper()
-			<-time.After(d) // in the time of the bubble
+			<-time.After(d) // virtual time
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
@@ -49,7 +49,7 @@ func TestC31_WhatTakesLongIsSaidOnce(t *testing.T) {
 	})
 }
 
-func TestC31_OnceSaysWhatFailsMeanwhileAndAtTheEnd(t *testing.T) {
+func TestC31_OnceReportsFailuresAsTheyHappenAndAtTheEnd(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Unavailable, Resource: "pods"}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestC31_OnceSaysWhatFailsMeanwhileAndAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestC31_AServerThatDoesNotAnswerIsNamed(t *testing.T) {
+func TestC31_AServerThatDoesNotRespondIsNamed(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestDiffNamesEachFieldThatDiffers(t *testing.T) {
 	}
 }
 
-// values draws JSON values, small ones, so that equal ones are drawn too.
+// values generates small JSON values, so that equal ones are common.
 func values() *rapid.Generator[any] {
 	leaf := rapid.OneOf(
 		rapid.Map(rapid.SampledFrom([]string{"", "a", "b"}), func(s string) any { return s }),
@@ -105,7 +105,7 @@ func TestDiffIsEmptyForEqualValuesOnly(t *testing.T) {
 	})
 }
 
-func TestLineEditsLeadFromOneTextToTheOther(t *testing.T) {
+func TestLineEditsTransformOneTextIntoTheOther(t *testing.T) {
 	line := rapid.SampledFrom([]string{"a", "b", "c"})
 	rapid.Check(t, func(t *rapid.T) {
 		old, new := rapid.SliceOfN(line, 0, 8).Draw(t, "old"), rapid.SliceOfN(line, 0, 8).Draw(t, "new")
@@ -142,7 +142,7 @@ var (
 	secrets    = object.Resource{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true}
 )
 
-func TestDifferencesAreToldFieldByField(t *testing.T) {
+func TestDifferencesAreShownFieldByField(t *testing.T) {
 	key := object.Key{Namespace: "shop", Name: "web"}
 	old := parse(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"web","resourceVersion":"1",
 		"labels":{"app.io/part":"web"},"managedFields":[{"manager":"a","time":"1"}]},

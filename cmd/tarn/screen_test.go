@@ -26,7 +26,7 @@ func TestScreenKeepsItsLineBelowTheOutput(t *testing.T) {
 	}
 }
 
-func TestScreenWithoutATerminalHasNoLine(t *testing.T) {
+func TestScreenWithoutATerminalHasNoStatusLine(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := &screen{out: newPrinter(&out), errs: newPrinter(&errs)}
 	s.status("live")

@@ -7,7 +7,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestSummarySaysHowAnObjectIs(t *testing.T) {
+func TestSummaryShowsTheStateOfAnObject(t *testing.T) {
 	for _, c := range []struct{ group, kind, body, want string }{
 		{"", "Pod", `"spec":{"containers":[{},{}]},"status":{"phase":"Running","containerStatuses":[{"ready":true,"restartCount":2},{"ready":false,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}`, "CrashLoopBackOff, 1/2 ready, 2 restarts"},
 		{"", "Pod", `"spec":{"containers":[{}]},"status":{"phase":"Failed","reason":"Evicted"}`, "Evicted, 0/1 ready"},

@@ -73,7 +73,7 @@ func TestOnceWritesJSONAndYAML(t *testing.T) {
 	}
 }
 
-func TestWatchGoesOnThroughCutsAnd410(t *testing.T) {
+func TestWatchContinuesThroughCutsAnd410(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("settings", "1"))
 	l := start(t, command(t, "watch", "configmaps", "-o", "diff", "--kubeconfig", kubeconfig))
@@ -116,7 +116,7 @@ func TestWatchGoesOnThroughCutsAnd410(t *testing.T) {
 func TestWatchShowsSeveralResourcesAsTheyChange(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, pod("web-1"), secret("login", "hunter2"))
-	// The name of what comes last, or never, is as wide as any.
+	// The columns are wide enough for resources that have no objects yet.
 	l := start(t, command(t, "watch", "pods,secrets,horizontalpodautoscalers", "--kubeconfig", kubeconfig))
 	l.out.count(t, "\npods ", 1)
 	l.out.count(t, "\nsecrets ", 1)
@@ -137,7 +137,7 @@ func TestWatchShowsSeveralResourcesAsTheyChange(t *testing.T) {
 	golden(t, "watch-several", strings.Join(lines, "\n"))
 }
 
-func TestWatchOnlyLeavesOutWhatIsThere(t *testing.T) {
+func TestWatchOnlyOmitsExistingObjects(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("old", "1"), secret("login", "hunter2"))
 	l := start(t, command(t, "watch", "cm,secrets", "-o", "jsonl", "--watch-only", "--kubeconfig", kubeconfig))
@@ -180,7 +180,7 @@ func TestOnceThatIsInterruptedFails(t *testing.T) {
 	}
 }
 
-func TestAnInterruptIsNoFailureOfTheServer(t *testing.T) {
+func TestAnInterruptIsNotReportedAsAServerFailure(t *testing.T) {
 	for _, name := range []string{"watch", "doctor", "mirror"} {
 		// The server accepts connections and never responds. Each command gets its own
 		// server, to avoid leftover connections.
@@ -263,7 +263,7 @@ func emulate(written string) string {
 	return string(append(screen, line...))
 }
 
-func TestTheViewDoesNotObeyWhatObjectsSay(t *testing.T) {
+func TestTheViewEscapesControlCharactersInObjects(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Type: "Warning", Reason: "Evil",

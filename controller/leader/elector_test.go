@@ -18,7 +18,7 @@ import (
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 )
 
-// candidate is a process that wants to lead.
+// candidate is a process that runs for leadership.
 type candidate struct {
 	*leader.Elector
 	lock *lock
@@ -29,7 +29,7 @@ type candidate struct {
 	terms int
 }
 
-// campaign starts a candidate whose work takes a while to end.
+// campaign starts a candidate whose work takes some time to stop.
 func campaign(t *testing.T, s *server, name string, drain time.Duration, opts leader.Options) *candidate {
 	t.Helper()
 	c := &candidate{lock: s.lock(name)}
@@ -62,7 +62,7 @@ func campaign(t *testing.T, s *server, name string, drain time.Duration, opts le
 	return c
 }
 
-// leads reports whether the candidate works behind an open fence.
+// leads reports whether the candidate is working with an open fence.
 func (c *candidate) leads() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
 		if err := <-released; err != nil || time.Since(begin) != time.Minute || s.holder() == "a" {
 			t.Errorf("%v after %v; the lease is %q's", err, time.Since(begin), s.holder())
 		}
-		simtest.Advance(5 * time.Second) // much less than a lease
+		simtest.Advance(5 * time.Second) // much less than the lease duration
 		if !b.leads() || b.Status().Leader != "b" || a.Status().Leading {
 			t.Errorf("b does not lead: %+v", b.Status())
 		}
@@ -144,7 +144,7 @@ func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
 	})
 }
 
-// The elector itself hangs in a request that does not end, so that it cannot notice.
+// The elector hangs in a request, so it cannot notice that the lease has expired.
 func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -178,7 +178,7 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 		s := &server{}
 		a := &candidate{lock: s.lock("a")}
 		a.lock.set(false, 4*time.Second)
-		c := campaign(t, s, "b", 0, leader.Options{}) // b is quick, and gives it back
+		c := campaign(t, s, "b", 0, leader.Options{}) // b stops immediately and releases the lease
 		synctest.Wait()
 		_ = c.stop()
 		e, err := leader.New(a.lock, leader.Options{})
@@ -190,7 +190,7 @@ func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
 		done := make(chan error)
 		go func() {
 			done <- e.Run(ctx, func(ctx context.Context, f controller.Fence) error {
-				// The record was sent four seconds ago.
+				// The request was sent four seconds ago.
 				if left := e.Status().Left; left != 11*time.Second {
 					t.Errorf("%v are left", left)
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// An elector leads with a Lease; here that of an API server in memory.
+// An elector uses a Lease, here of an in-memory API server.
 func Example() {
 	client := fake.NewClientset()
 	lock := leader.NewLease(client.CoordinationV1(), object.Key{Namespace: "shop", Name: "web"}, "pod-1")

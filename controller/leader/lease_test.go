@@ -17,15 +17,15 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// noLock takes everything.
+// noLock accepts every write.
 type noLock struct{ resourcelock.Interface }
 
 func (noLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
 func (noLock) Identity() string                                                { return "a" }
 func (noLock) Describe() string                                                { return "shop/web" }
 
-// A process may be stopped, when the monotonic clock goes on; or its machine may sleep,
-// when only the wall clock does; and the wall clock may be set back meanwhile.
+// While a process is paused the monotonic clock advances; while the machine sleeps only the wall
+// clock does; and the wall clock may be set back.
 func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := moment{wall: time.Unix(1e9, 0)}
@@ -33,7 +33,7 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 		f := &fence{lease: l, lost: make(chan struct{})}
 		seconds := int64(1e9)
 		renew := func() {
-			seconds++ // each is another record to others
+			seconds++ // each renewal is a new record to other processes
 			if err := l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15, RenewTime: metav1.Unix(seconds, 0)}); err != nil {
 				t.Fatal(err)
 			}
@@ -69,8 +69,8 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 	})
 }
 
-// Others compare records that have whole seconds: to them a second renewal within one second
-// is none, and the lease ends when the first one says.
+// Records have whole seconds: other processes do not see a second renewal within one second, so
+// the lease must end when the first one says.
 func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
 	origin := time.Unix(1e9, 0)
 	now := moment{wall: origin}
@@ -94,7 +94,7 @@ func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
 	at(1100 * time.Millisecond)
 	renew("a")
 	left(15 * time.Second)
-	// One that failed may have been seen by others.
+	// A failed request may have reached the server.
 	at(2 * time.Second)
 	failing = true
 	renew("a")
@@ -102,7 +102,7 @@ func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
 	failing = false
 	renew("a")
 	left(14500 * time.Millisecond)
-	// What was given back and won again is new to everybody.
+	// A lease that was released and acquired again is a new record to every process.
 	renew("")
 	left(0)
 	at(2700 * time.Millisecond)
@@ -110,7 +110,7 @@ func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
 	left(15 * time.Second)
 }
 
-// A lease that another had meanwhile is not renewed but won again, in a term of its own.
+// A lease that another process held in between is acquired again, as a new term.
 func TestATermEndsWhenAnotherHasLed(t *testing.T) {
 	now := moment{wall: time.Unix(1e9, 0)}
 	l := &lease{Interface: noLock{}, now: func() moment { return now }}
@@ -119,7 +119,7 @@ func TestATermEndsWhenAnotherHasLed(t *testing.T) {
 			HolderIdentity: holder, LeaseDurationSeconds: 15, LeaderTransitions: transitions, RenewTime: metav1.NewTime(now.wall),
 		})
 	}
-	for range 2 { // won, and renewed
+	for range 2 { // acquired, then renewed
 		if err := write("a", 3); err != nil || l.check() != nil {
 			t.Fatal(err, l.check())
 		}

@@ -21,7 +21,7 @@ var (
 	errDown = errors.New("connection refused")
 )
 
-// server holds one lease, in memory.
+// server has one lease, in memory.
 type server struct {
 	mu      sync.Mutex
 	version int
@@ -37,7 +37,7 @@ func (s *server) holder() string {
 	return s.record.HolderIdentity
 }
 
-// lock is one process's way to the lease. Its writes are refused where somebody else has
+// lock is one process's connection to the lease. Its writes conflict if another process has
 // written since it last read.
 type lock struct {
 	*server
@@ -46,7 +46,7 @@ type lock struct {
 
 	fault sync.Mutex // guards all below
 	down  bool
-	slow  time.Duration // what a request takes, whatever its context says
+	slow  time.Duration // how long a request takes, regardless of its context
 	ends  time.Time     // when this process's lease ends, by its last successful request
 }
 

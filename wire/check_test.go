@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 var errLeaseEnded = errors.New("the lease has ended")
@@ -103,7 +104,7 @@ func TestR06_ChecksOfAContextAddUp(t *testing.T) {
 func TestR06_EveryVerbAsks(t *testing.T) {
 	f, attempts := failing(0, 0, "", "", nil)
 	c := inMemory(t, Options{}, f)
-	maps := For(c, must(Of[*corev1.ConfigMap]())(t))
+	maps := For(c, wiretest.Must(Of[*corev1.ConfigMap]())(t))
 	key := object.Key{Namespace: "shop", Name: "web"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	ctx := WithAttemptCheck(t.Context(), func() error { return errLeaseEnded })
@@ -143,7 +144,7 @@ func TestR06_AConnectionThatTakesLongerThanTheLeaseCarriesNoWrite(t *testing.T) 
 				ended.Store(true)
 				return dial(ctx, network, addr)
 			}
-			c := must(NewWithTransport(must(url.Parse(s.URL))(t), rt, Options{}))(t)
+			c := wiretest.Must(NewWithTransport(wiretest.Must(url.Parse(s.URL))(t), rt, Options{}))(t)
 			t.Cleanup(c.CloseIdleConnections)
 			ctx := WithAttemptCheck(t.Context(), func() error {
 				if ended.Load() {

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func groups(kind string, items ...apidiscovery.APIGroupDiscovery) *apidiscovery.APIGroupDiscoveryList {
@@ -66,7 +68,7 @@ func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) 
 	})
 }
 
-func asJSON(t *testing.T, v any) string { return string(must(json.Marshal(v))(t)) }
+func asJSON(t *testing.T, v any) string { return string(wiretest.Must(json.Marshal(v))(t)) }
 
 func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 	legacy := map[string]string{}
@@ -93,7 +95,7 @@ func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 		"group by group": {legacy, 5},
 	} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, c.answers), DiscoveryOptions{})
+		d := NewDiscovery(discoverable(t, &requests, c.answers))
 		got, err := d.All(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -106,7 +108,7 @@ func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 
 func TestAnUnknownResourceIsAClearError(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}))
 	_, err := d.Find(t.Context(), "podz")
 	var unknown *UnknownResourceError
 	if !errors.As(err, &unknown) || err.Error() != `no resource "podz"; did you mean pods?` {
@@ -142,7 +144,7 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 		lamps := false
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/apis" {
-				return answer(r, 404, ""), nil
+				return wiretest.Response(r, 404, ""), nil
 			}
 			requests++
 			list := groups("v2", coreGroup)
@@ -150,9 +152,9 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 				list = groups("v2", coreGroup, group("home.example", apidiscovery.APIVersionDiscovery{Version: "v1", Resources: []apidiscovery.APIResourceDiscovery{
 					{Resource: "lamps", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Kind: "Lamp"}, Verbs: []string{"get"}}}}))
 			}
-			return answer(r, 200, asJSON(t, list)), nil
+			return wiretest.Response(r, 200, asJSON(t, list)), nil
 		})
-		d := NewDiscovery(c, DiscoveryOptions{})
+		d := NewDiscovery(c)
 		find := func(name string, ok bool, wantRequests int) {
 			t.Helper()
 			if _, err := d.Find(t.Context(), name); (err == nil) != ok || requests != wantRequests {
@@ -187,7 +189,7 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 
 func TestDiscoveryAsksOnceForAll(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}))
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -207,9 +209,9 @@ func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
 		release := make(chan struct{})
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			<-release
-			return answer(r, 404, ""), nil
+			return wiretest.Response(r, 404, ""), nil
 		})
-		d := NewDiscovery(c, DiscoveryOptions{})
+		d := NewDiscovery(c)
 		done := make(chan struct{})
 		go func() { d.All(context.Background()); close(done) }()
 		synctest.Wait()
@@ -229,7 +231,7 @@ func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
 	aggregated := map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", stale)))}
 	for name, answers := range map[string]map[string]string{"aggregated": aggregated, "group by group": legacyAPI} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
+		d := NewDiscovery(discoverable(t, &requests, answers))
 		all, err := d.All(t.Context())
 		var skipped *SkippedGroupsError
 		if !errors.As(err, &skipped) || len(skipped.Groups) != 1 || !strings.Contains(err.Error(), "apps/v1") || len(all) < 3 {
@@ -257,8 +259,8 @@ func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	d := NewDiscovery(c, DiscoveryOptions{})
-	if _, err := d.Find(t.Context(), "pods"); err == nil || !strings.HasPrefix(err.Error(), "discovering the server's resources: get /api: ") {
+	d := NewDiscovery(c)
+	if _, err := d.Find(t.Context(), "pods"); err == nil || !strings.HasPrefix(err.Error(), "discover resources: get /api: ") {
 		t.Errorf("the error is %v", err)
 	}
 	broken.Store(false)
@@ -275,8 +277,8 @@ func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
 		"a Status for a list": {"/api": `{"kind":"Status","apiVersion":"v1"}`},
 	} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
-		if _, err := d.All(t.Context()); err == nil || !strings.Contains(err.Error(), "discovering") {
+		d := NewDiscovery(discoverable(t, &requests, answers))
+		if _, err := d.All(t.Context()); err == nil || !strings.Contains(err.Error(), "discover resources") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,7 +286,7 @@ func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
 
 func TestDiscoveredResourcesCanBeUsed(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}))
 	pods, err := d.Find(t.Context(), "pods")
 	if err != nil {
 		t.Fatal(err)

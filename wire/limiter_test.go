@@ -8,13 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestALimiterIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := NewLimiter(10, 2)
 		sent := 0
-		ok := func(r *http.Request) (*http.Response, error) { sent++; return answer(r, 200, ""), nil }
+		ok := func(r *http.Request) (*http.Response, error) { sent++; return wiretest.Response(r, 200, ""), nil }
 		a, b := inMemory(t, Options{Limiter: limiter}, ok), inMemory(t, Options{Limiter: limiter}, ok)
 		start := time.Now()
 		for range 6 {
@@ -36,7 +38,7 @@ func TestALimiterEndsWithTheContext(t *testing.T) {
 		sent := 0
 		c := inMemory(t, Options{Limiter: NewLimiter(0.1, 1)}, func(r *http.Request) (*http.Response, error) {
 			sent++
-			return answer(r, 200, ""), nil
+			return wiretest.Response(r, 200, ""), nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(ctx); err != nil {
@@ -60,7 +62,7 @@ func TestABackoffIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backoff{Base: 8 * time.Second, Cap: time.Minute}
 		code := 503
-		f := func(r *http.Request) (*http.Response, error) { return answer(r, code, ""), nil }
+		f := func(r *http.Request) (*http.Response, error) { return wiretest.Response(r, code, ""), nil }
 		one, two := inMemory(t, Options{Backoff: b}, f), inMemory(t, Options{Backoff: b}, f)
 		if _, err := one.Request(VerbGet).AbsPath("/x").Do(t.Context()); err == nil {
 			t.Fatal("no error")
@@ -100,7 +102,7 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 		b.Observe("h", true)
 		c := inMemory(t, Options{Backoff: &hostBackoff{&b}}, func(r *http.Request) (*http.Response, error) {
 			t.Error("sent")
-			return answer(r, 200, ""), nil
+			return wiretest.Response(r, 200, ""), nil
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -33,7 +33,7 @@ func TestApplyFillsInKindAndName(t *testing.T) {
 	}
 	for want, config := range map[string]any{
 		"not an object":          "text",
-		"encoding the apply":     func() {},
+		"encode the apply":       func() {},
 		`kind of the apply`:      map[string]any{"kind": "Chair"},
 		`name of the apply`:      map[string]any{"metadata": map[string]any{"name": "other"}},
 		"is not a string":        map[string]any{"kind": 1},

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func zipped(t testing.TB, text string) string {
@@ -36,13 +37,13 @@ func TestRequestsGoToTheirPaths(t *testing.T) {
 	roles := object.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole"}
 	for want, r := range map[string]*Request{
 		"/api/v1/namespaces/shop/pods/web":                                  c.Request(VerbGet).Resource(podResource).Key(webKey),
-		"/api/v1/namespaces/shop/pods/web/log":                              c.Request(VerbGet).Resource(podResource).Namespace("shop").Name("web").Subresource("log"),
+		"/api/v1/namespaces/shop/pods/web/log":                              c.Request(VerbGet).Resource(podResource).Key(object.Key{Namespace: "shop", Name: "web"}).Subresource("log"),
 		"/api/v1/pods":                                                      c.Request(VerbList).Resource(podResource),
 		"/api/v1/pods?watch=true":                                           c.Request(VerbWatch).Resource(podResource).Param("watch", "true").Param("labelSelector", ""),
-		"/api/v1/namespaces/shop/pods":                                      c.Request(VerbCreate).Resource(podResource).Namespace("shop"),
-		"/api/v1/nodes/n1/proxy/metrics":                                    c.Request("get").Resource(nodeResource).Name("n1").Subresource("proxy/metrics"),
-		"/apis/apps/v1/namespaces/shop/deployments?labelSelector=a%3Db%2Cc": c.Request(VerbDeleteCollection).Resource(deployments).Namespace("shop").Param("labelSelector", "a=b,c"),
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%3F":    c.Request(VerbGet).Resource(roles).Name("system:node?"),
+		"/api/v1/namespaces/shop/pods":                                      c.Request(VerbCreate).Resource(podResource).Key(object.Key{Namespace: "shop"}),
+		"/api/v1/nodes/n1/proxy/metrics":                                    c.Request("get").Resource(nodeResource).Key(object.Key{Name: "n1"}).Subresource("proxy/metrics"),
+		"/apis/apps/v1/namespaces/shop/deployments?labelSelector=a%3Db%2Cc": c.Request(VerbDeleteCollection).Resource(deployments).Key(object.Key{Namespace: "shop"}).Param("labelSelector", "a=b,c"),
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%3F":    c.Request(VerbGet).Resource(roles).Key(object.Key{Name: "system:node?"}),
 		"/healthz": c.Request("GET").AbsPath("/healthz"),
 	} {
 		u, err := r.URL()
@@ -63,21 +64,21 @@ func TestAMistakeIsReportedAndNothingIsSent(t *testing.T) {
 	})
 	pods := func(v Verb) *Request { return c.Request(v).Resource(podResource) }
 	for want, r := range map[string]*Request{
-		"neither a verb":            c.Request("fetch").AbsPath("/x"),
-		"start with a slash":        c.Request(VerbGet).AbsPath("healthz"),
-		"neither a resource":        c.Request(VerbGet),
-		"not to both":               pods(VerbGet).Key(webKey).AbsPath("/x"),
-		"say in which":              pods(VerbGet).Name("web"),
-		"pods live in namespaces":   pods(VerbDeleteCollection),
-		"do not live in namespaces": c.Request(VerbGet).Resource(nodeResource).Key(webKey),
-		"name of the object":        pods(VerbGet).Namespace("shop"),
-		"has no name":               pods(VerbDeleteCollection).Key(webKey),
-		"needs the name":            pods(VerbCreate).Namespace("shop").Subresource("eviction"),
-		`"a/b" cannot be part`:      pods(VerbGet).Namespace("shop").Name("a/b"),
-		`".." cannot be part`:       pods(VerbGet).Namespace("..").Name("web"),
-		`"a%2fb" cannot be part`:    pods(VerbDelete).Namespace("shop").Name("a%2fb"),
-		"leads out of itself":       pods(VerbGet).Key(webKey).Subresource("proxy/../../x"),
-		"out of itself":             c.Request(VerbGet).AbsPath("/api/../secret"),
+		"neither a verb":                 c.Request("fetch").AbsPath("/x"),
+		"start with a slash":             c.Request(VerbGet).AbsPath("healthz"),
+		"neither a path":                 c.Request(VerbGet),
+		"both a path and":                pods(VerbGet).Key(webKey).AbsPath("/x"),
+		"set the namespace":              pods(VerbGet).Key(object.Key{Name: "web"}),
+		"pods are namespaced":            pods(VerbDeleteCollection),
+		"cluster-scoped":                 c.Request(VerbGet).Resource(nodeResource).Key(webKey),
+		"name of the object":             pods(VerbGet).Key(object.Key{Namespace: "shop"}),
+		"takes no name":                  pods(VerbDeleteCollection).Key(webKey),
+		"subresource eviction: the name": pods(VerbCreate).Key(object.Key{Namespace: "shop"}).Subresource("eviction"),
+		`"a/b" cannot be part`:           pods(VerbGet).Key(object.Key{Namespace: "shop", Name: "a/b"}),
+		`".." cannot be part`:            pods(VerbGet).Key(object.Key{Namespace: "..", Name: "web"}),
+		`"a%2fb" cannot be part`:         pods(VerbDelete).Key(object.Key{Namespace: "shop", Name: "a%2fb"}),
+		`has a segment ".."`:             pods(VerbGet).Key(webKey).Subresource("proxy/../../x"),
+		`segment ".."`:                   c.Request(VerbGet).AbsPath("/api/../secret"),
 	} {
 		var failed *TransportError
 		if _, err := r.Do(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
@@ -173,7 +174,7 @@ func TestBrokenGzipIsCorrupt(t *testing.T) {
 	flipped[len(flipped)-6] ^= 0xff // in the checksum
 	for name, body := range map[string]string{"no gzip at all": "plain text", "wrong checksum": string(flipped)} {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
-			return answer(r, 200, body, "Content-Encoding", "gzip"), nil
+			return wiretest.Response(r, 200, body, "Content-Encoding", "gzip"), nil
 		})
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -182,7 +183,7 @@ func TestBrokenGzipIsCorrupt(t *testing.T) {
 	attempts := 0
 	c := inMemory(t, Options{Retry: Retry{Max: 1, Base: 1}}, func(r *http.Request) (*http.Response, error) {
 		attempts++
-		return answer(r, 200, good[:len(good)/2], "Content-Encoding", "gzip"), nil
+		return wiretest.Response(r, 200, good[:len(good)/2], "Content-Encoding", "gzip"), nil
 	})
 	if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) || attempts != 2 {
 		t.Errorf("cut off, after %d attempts: %v", attempts, err)
@@ -239,7 +240,7 @@ func TestAnAttemptThatTakesTooLongEnds(t *testing.T) {
 func pipe(r *http.Request) (*http.Response, *io.PipeWriter) {
 	pr, pw := io.Pipe()
 	context.AfterFunc(r.Context(), func() { pw.CloseWithError(r.Context().Err()) })
-	resp := answer(r, 200, "")
+	resp := wiretest.Response(r, 200, "")
 	resp.Body, resp.ContentLength = pr, -1
 	return resp, pw
 }
@@ -263,32 +264,6 @@ func TestAStreamOutlivesTheTimeoutOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestAStreamThatGoesSilentEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var pw *io.PipeWriter
-		c := inMemory(t, Options{}, func(r *http.Request) (resp *http.Response, _ error) {
-			resp, pw = pipe(r)
-			return resp, nil
-		})
-		start := time.Now()
-		resp, err := c.Request(VerbWatch).AbsPath("/stream").Idle(time.Minute).Stream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		for i := range 3 {
-			time.AfterFunc(time.Duration(i+1)*50*time.Second, func() { io.WriteString(pw, "x") })
-		}
-		data, err := io.ReadAll(resp.Body)
-		if string(data) != "xxx" || !errors.Is(err, object.ErrIdle) {
-			t.Errorf("read %q, %v", data, err)
-		}
-		if d := time.Since(start); d != 210*time.Second {
-			t.Errorf("it ended after %v", d)
-		}
-	})
-}
-
 func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 	gone := make(chan struct{})
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +272,7 @@ func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	})
-	resp, err := c.Request(VerbWatch).AbsPath("/stream").Idle(time.Hour).Stream(t.Context())
+	resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,9 +344,9 @@ func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {
 }
 
 func TestTheServersEscapedPathIsKept(t *testing.T) {
-	base := must(url.Parse("https://server/clusters/a%2Fb/"))(t)
-	c := must(NewWithTransport(base, nil, Options{}))(t)
-	u := must(c.Request(VerbGet).AbsPath("/x y").URL())(t)
+	base := wiretest.Must(url.Parse("https://server/clusters/a%2Fb/"))(t)
+	c := wiretest.Must(NewWithTransport(base, nil, Options{}))(t)
+	u := wiretest.Must(c.Request(VerbGet).AbsPath("/x y").URL())(t)
 	if u.String() != "https://server/clusters/a%2Fb/x%20y" {
 		t.Errorf("the request goes to %s", u)
 	}

@@ -10,11 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 	for _, contentType := range []string{typeJSON, typeProtobuf} {
-		res := &Result{data: []byte(asServed(t, contentType, kindOf(webPod())))}
+		res := &Result{secrets: &secrets{}, data: wiretest.Encode(contentType, webPod())}
 		// What was there before is gone, in both encodings.
 		pod := webPod()
 		pod.Labels = map[string]string{"old": "label"}
@@ -27,7 +28,7 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 			t.Errorf("%s: a pod becomes a node: %v", contentType, err)
 		}
 	}
-	res := &Result{data: []byte(`{"major":"1","minor":"35"}`)}
+	res := &Result{secrets: &secrets{}, data: []byte(`{"major":"1","minor":"35"}`)}
 	var version struct{ Minor string }
 	var u unstructured.Unstructured
 	if err := res.Into(&version); err != nil || version.Minor != "" { // names count with their case
@@ -36,7 +37,7 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 	if err := res.Into(&u); err != nil || u.Object["minor"] != "35" {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if err := (&Result{data: []byte("ok"), call: Call{Verb: "GET", Path: "/healthz"}}).Into(&u); err == nil || !strings.HasPrefix(err.Error(), "GET /healthz: ") {
+	if err := (&Result{secrets: &secrets{}, data: []byte("ok"), call: Call{Verb: "GET", Path: "/healthz"}}).Into(&u); err == nil || !strings.HasPrefix(err.Error(), "GET /healthz: ") {
 		t.Errorf("text becomes an object: %v", err)
 	}
 }
@@ -45,7 +46,7 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 func FuzzDecodeObject(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`))
 	f.Add([]byte("k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\xff\xff"))
-	f.Add([]byte(asServed(f, typeProtobuf, kindOf(webPod()))))
+	f.Add([]byte(string(wiretest.Encode(typeProtobuf, webPod()))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var pod corev1.Pod
 		if err := decodeObject(data, &pod, podResource.GVK()); err != nil {
@@ -67,7 +68,7 @@ func TestProtobufIsWrittenAsApimachineryDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := asServed(t, typeProtobuf, kindOf(webPod())); string(data) != want {
+	if want := string(wiretest.Encode(typeProtobuf, webPod())); string(data) != want {
 		t.Errorf("%q\nwant %q", data, want)
 	}
 	if _, _, err := encodeObject(&Lamp{}, lampResource.GVK(), Protobuf); err == nil {

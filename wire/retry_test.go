@@ -19,6 +19,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"pgregory.net/rapid"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 const (
@@ -33,7 +35,7 @@ var (
 )
 
 // failing answers with one failure n times, then with 200.
-func failing(n int, code int, body, after string, err error) (roundTrip, *int) {
+func failing(n int, code int, body, after string, err error) (wiretest.RoundTrip, *int) {
 	attempts := 0
 	return func(r *http.Request) (*http.Response, error) {
 		attempts++
@@ -43,15 +45,15 @@ func failing(n int, code int, body, after string, err error) (roundTrip, *int) {
 			}
 		}
 		if attempts > n {
-			return answer(r, 200, "{}"), nil
+			return wiretest.Response(r, 200, "{}"), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		if after == "" {
-			return answer(r, code, body), nil
+			return wiretest.Response(r, code, body), nil
 		}
-		return answer(r, code, body, "Retry-After", after), nil
+		return wiretest.Response(r, code, body, "Retry-After", after), nil
 	}, &attempts
 }
 
@@ -190,7 +192,7 @@ func TestAttemptTimeoutsOfReadsAreTriedAgain(t *testing.T) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			return answer(r, 200, "ok"), nil
+			return wiretest.Response(r, 200, "ok"), nil
 		})
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil || attempts != 2 {
 			t.Errorf("a read after %d attempts: %v", attempts, err)
@@ -207,7 +209,7 @@ func TestAnEarlierRefusalDoesNotExcuseALostAttempt(t *testing.T) {
 		attempts := 0
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
-				return answer(r, 429, tooMany, "Retry-After", "1"), nil
+				return wiretest.Response(r, 429, tooMany, "Retry-After", "1"), nil
 			}
 			return nil, reset // it may have been carried out
 		})
@@ -264,7 +266,7 @@ func TestAConnectionCutByTheServerIsReplaced(t *testing.T) {
 func TestAServerThatIsNotThereIsTriedAFewTimes(t *testing.T) {
 	// A port that was free a moment ago may be another test's by now; this one is not given out.
 	nowhere := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-	c := must(NewWithTransport(nowhere, nil, Options{Retry: Retry{Max: 2, Base: time.Millisecond}}))(t)
+	c := wiretest.Must(NewWithTransport(nowhere, nil, Options{Retry: Retry{Max: 2, Base: time.Millisecond}}))(t)
 	_, err := c.Request(VerbCreate).AbsPath("/x").Do(t.Context())
 	var failed *TransportError
 	if !errors.As(err, &failed) || failed.Attempts != 3 || !errors.Is(err, syscall.ECONNREFUSED) {
@@ -280,7 +282,7 @@ func TestRetriesAreLoggedForWhoDebugs(t *testing.T) {
 		if _, err := inMemory(t, opts, f).Request(VerbGet).AbsPath("/x").Param("token", "hunter2").Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(log.String(), "sending it again") || !strings.Contains(log.String(), "GET /x") && !strings.Contains(log.String(), "get /x") {
+		if !strings.Contains(log.String(), "retrying") || !strings.Contains(log.String(), "GET /x") && !strings.Contains(log.String(), "get /x") {
 			t.Errorf("the log is %q", log.String())
 		}
 		if strings.Contains(log.String(), "hunter2") {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestScaleIsReadAndWritten(t *testing.T) {
@@ -32,7 +33,7 @@ func TestScaleIsReadAndWritten(t *testing.T) {
 	bareScale.TypeMeta = metav1.TypeMeta{}
 	for _, e := range []Encoding{Protobuf, JSON} {
 		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
-		c, last := oneAnswer(t, contentType, asServed(t, contentType, scale))
+		c, last := oneAnswer(t, contentType, string(wiretest.Encode(contentType, scale)))
 		scales := SubresourceOf[*autoscalingv1.Scale](For(c, MustOf[*appsv1.Deployment]().Encoded(e)), "scale")
 		got, err := scales.Get(t.Context(), webKey, GetOptions{Version: "0"})
 		if err != nil || !cmp.Equal(got, bareScale) {
@@ -74,7 +75,7 @@ func TestEvictionBindingAndTokenAreCreated(t *testing.T) {
 		t.Errorf("sent %T", last.decode(t))
 	}
 	token := &authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}, Status: authenticationv1.TokenRequestStatus{Token: "t"}}
-	c, _ = oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, token))
+	c, _ = oneAnswer(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, token)))
 	made, err := SubresourceOf[*authenticationv1.TokenRequest](For(c, MustOf[*corev1.ServiceAccount]()), "token").Create(t.Context(), webKey, &authenticationv1.TokenRequest{}, WriteOptions{})
 	if err != nil || made.Status.Token != "t" {
 		t.Errorf("made %v, %v", made, err)
@@ -85,7 +86,7 @@ func TestAnEvictionThatTheBudgetForbidsIsToldAtOnce(t *testing.T) {
 	attempts := 0
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		attempts++
-		return answer(r, 429, budget, "Retry-After", "10"), nil
+		return wiretest.Response(r, 429, budget, "Retry-After", "10"), nil
 	})
 	_, err := SubresourceOf[*policyv1.Eviction](For(c, MustOf[*corev1.Pod]()), "eviction").Create(t.Context(), webKey, &policyv1.Eviction{}, WriteOptions{})
 	if !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || attempts != 1 {

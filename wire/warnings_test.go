@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestWarningsReachTheHandlerOnceEach(t *testing.T) {
@@ -46,7 +48,7 @@ func TestWarningsReachTheHandlerOnceEach(t *testing.T) {
 func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
 	var log bytes.Buffer
 	c := inMemory(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(r *http.Request) (*http.Response, error) {
-		return answer(r, 200, "", "Warning", `299 - "mind the gap, Bearer `+opaque+`"`), nil
+		return wiretest.Response(r, 200, "", "Warning", `299 - "mind the gap, Bearer `+opaque+`"`), nil
 	})
 	for range 2 {
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil {
@@ -60,7 +62,7 @@ func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
 
 func TestTheMemoryOfWarningsIsBounded(t *testing.T) {
 	told := map[string]int{}
-	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }}, nil)
+	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }}, &secrets{})
 	for i := range 10 * warningTexts {
 		// One that keeps coming is never told again, however many others come.
 		w.receive([]string{`299 - "always"`, fmt.Sprintf(`299 - "text %d"`, i)})

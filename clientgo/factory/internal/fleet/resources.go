@@ -87,7 +87,7 @@ func (g generic) Lister() cache.GenericLister { return g.lister() }
 // ByWire returns how resources are read by way of the wire. A resource's name does not tell
 // its kind, so the server is asked for that, when the first list is due.
 func ByWire[T runtime.Object](client *wire.Client, describe func(object.Resource) wire.Resource[T], namespace string, tweak func(*metav1.ListOptions)) func(schema.GroupVersionResource) cache.ListerWatcher {
-	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
+	discovery := wire.NewDiscovery(client)
 	return func(gvr schema.GroupVersionResource) cache.ListerWatcher {
 		return clientgo.NewLazyListWatch(func(ctx context.Context) (cache.ListerWatcher, error) {
 			res, err := find(ctx, discovery, gvr)

@@ -30,7 +30,7 @@ var (
 	webKey       = object.Key{Namespace: "shop", Name: "web"}
 )
 
-// inMemory returns a client whose requests a function answers.
+// inMemory returns a client with a transport in memory.
 func inMemory(t testing.TB, opts Options, f wiretest.RoundTrip) *Client {
 	t.Helper()
 	c, err := NewWithTransport(&url.URL{Scheme: "https", Host: "server"}, f, opts)
@@ -57,7 +57,7 @@ func serve(t testing.TB, opts Options, h http.HandlerFunc) *Client {
 	return c
 }
 
-// restServer is a TLS server that speaks HTTP/2 and the config for it.
+// restServer starts a TLS server with HTTP/2 and returns a config for it.
 func restServer(t *testing.T, h http.HandlerFunc) *rest.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -79,7 +79,7 @@ func newClient(t *testing.T, cfg *rest.Config, opts Options) *Client {
 	return c
 }
 
-func TestW23_ATokenFileIsReadAgainWhenItsTokenIsRefused(t *testing.T) {
+func TestW23_ATokenFileIsReadAgainAfterA401(t *testing.T) {
 	cfg := restServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer second" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -228,7 +228,7 @@ func TestNewTakesItsDefaultsFromTheConfig(t *testing.T) {
 		t.Errorf("the limiter was asked %d times, the warnings are %q", limited, texts)
 	}
 	if c := newClient(t, &rest.Config{Host: "server"}, Options{}); c.opts.Limiter != nil {
-		t.Error("there is a limiter that nobody asked for")
+		t.Error("there is a limiter by default")
 	}
 	if c := newClient(t, &rest.Config{Host: "server", QPS: 3}, Options{}); c.opts.Limiter == nil {
 		t.Error("QPS is ignored")
@@ -246,7 +246,7 @@ func TestNewPingsWhereClientGoWouldNot(t *testing.T) {
 	}
 }
 
-func TestNewSaysWhatIsWrongAndShowsNoPassword(t *testing.T) {
+func TestNewErrorsNameTheCauseWithoutThePassword(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  *rest.Config
@@ -272,7 +272,7 @@ func TestNewSaysWhatIsWrongAndShowsNoPassword(t *testing.T) {
 	}
 }
 
-func TestNewWithTransportSaysWhatIsWrong(t *testing.T) {
+func TestNewWithTransportRejectsInvalidURLs(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://": "no host", "server": "scheme", "https://server/#x": "fragment", "https://server/?a=b": "query",
 	} {
@@ -289,7 +289,7 @@ func TestNewWithTransportSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestOptionsSayWhichFieldIsWrong(t *testing.T) {
+func TestOptionsErrorsNameTheField(t *testing.T) {
 	if err := (Options{}).valid(); err != nil {
 		t.Errorf("the zero Options: %v", err)
 	}
@@ -305,7 +305,7 @@ func TestOptionsSayWhichFieldIsWrong(t *testing.T) {
 	}
 }
 
-func TestTheServersPathAndUserGoBeforeAllRequests(t *testing.T) {
+func TestRequestsUseThePathAndUserOfTheServerURL(t *testing.T) {
 	var path, user string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path = r.URL.Path
@@ -339,7 +339,7 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestACertificateNobodyKnowsIsAnError(t *testing.T) {
+func TestAnUntrustedCertificateIsAnError(t *testing.T) {
 	cfg := restServer(t, func(http.ResponseWriter, *http.Request) {})
 	cfg.CAData = nil
 	attempts := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestDeleteSaysItsConditions(t *testing.T) {
+func TestDeleteSendsItsPreconditions(t *testing.T) {
 	c, last := oneAnswer(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 	pods := For(c, MustOf[*corev1.Pod]())
 	grace := 1500 * time.Millisecond
@@ -57,7 +57,7 @@ func TestDeleteSaysItsConditions(t *testing.T) {
 	}
 }
 
-func TestWhichWritesAreSentAgainAfterAReset(t *testing.T) {
+func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 	pod := webPod()
 	for name, c := range map[string]struct {
 		again bool

@@ -44,7 +44,7 @@ var (
 			{Resource: "deployments", SingularResource: "deployment", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Group: "apps", Version: v, Kind: "Deployment"}, Verbs: []string{"get"}},
 		}}
 	}
-	// legacyAPI is the same server as servers were before.
+	// legacyAPI is the same server without aggregated discovery.
 	legacyAPI = map[string]string{
 		"/api":            `{"kind":"APIVersions","versions":["v1"]}`,
 		"/apis":           `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1beta1","version":"v1beta1"},{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
@@ -54,7 +54,7 @@ var (
 	}
 )
 
-// discoverable answers from a table of paths.
+// discoverable serves the responses by path.
 func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) *Client {
 	return serve(t, Options{Retry: Retry{Max: -1}}, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -70,7 +70,7 @@ func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) 
 
 func asJSON(t *testing.T, v any) string { return string(wiretest.Must(json.Marshal(v))(t)) }
 
-func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
+func TestDiscoveryReadsEveryFormat(t *testing.T) {
 	legacy := map[string]string{}
 	for k, v := range legacyAPI {
 		legacy[k] = v
@@ -106,7 +106,7 @@ func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 	}
 }
 
-func TestAnUnknownResourceIsAClearError(t *testing.T) {
+func TestAnUnknownResourceHasSuggestions(t *testing.T) {
 	var requests atomic.Int32
 	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}))
 	_, err := d.Find(t.Context(), "podz")
@@ -138,7 +138,7 @@ func TestAnUnknownResourceIsAClearError(t *testing.T) {
 	}
 }
 
-func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
+func TestDiscoveryIsCachedUntilItExpiresOrIsInvalidated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		lamps := false
@@ -169,12 +169,12 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 		}
 		find("pods", true, 1)
 		find("nodes", true, 1)
-		find("lamps", false, 1) // just asked
+		find("lamps", false, 1) // just fetched
 		lamps = true
 		find("lamps", false, 1)
 		wait(5 * time.Second)
 		find("pods", true, 1)
-		find("lamps", true, 2) // not known, and old enough to ask again
+		find("lamps", true, 2) // unknown, and old enough to fetch again
 		wait(10*time.Minute - 1)
 		find("pods", true, 2)
 		wait(1)
@@ -183,11 +183,11 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 		find("pods", true, 4)
 		all, _ := d.All(t.Context())
 		all[0] = Discovered{}
-		find("pods", true, 4) // nobody changes what is remembered
+		find("pods", true, 4) // callers cannot change the cache
 	})
 }
 
-func TestDiscoveryAsksOnceForAll(t *testing.T) {
+func TestConcurrentDiscoveryFetchesOnce(t *testing.T) {
 	var requests atomic.Int32
 	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}))
 	var wg sync.WaitGroup
@@ -225,7 +225,7 @@ func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
+func TestABrokenGroupIsSkippedAndReported(t *testing.T) {
 	stale := appsVersion("v1")
 	stale.Freshness = apidiscovery.DiscoveryFreshnessStale
 	aggregated := map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", stale)))}
@@ -246,7 +246,7 @@ func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
 	}
 }
 
-func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
+func TestFailedDiscoveryIsNotCached(t *testing.T) {
 	broken := atomic.Bool{}
 	broken.Store(true)
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -269,7 +269,7 @@ func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
+func TestAServerWithoutResourcesIsAnError(t *testing.T) {
 	for name, answers := range map[string]map[string]string{
 		"nothing there":       {},
 		"something else":      {"/api": `{"hello":"world"}`},

@@ -23,7 +23,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// getPod asks for a pod and returns the error of the given answer.
+// getPod gets a pod and returns the error for the given response.
 func getPod(t testing.TB, code int, body string, headers ...string) error {
 	t.Helper()
 	c := inMemory(t, Options{Retry: Retry{Max: -1}}, func(r *http.Request) (*http.Response, error) {
@@ -36,7 +36,7 @@ func getPod(t testing.TB, code int, body string, headers ...string) error {
 	return err
 }
 
-func TestARefusalIsAnAPIStatus(t *testing.T) {
+func TestAnErrorResponseIsAnAPIStatus(t *testing.T) {
 	gr := schema.GroupResource{Resource: "pods"}
 	for name, c := range map[string]struct {
 		err *apierrors.StatusError
@@ -88,8 +88,8 @@ func TestARefusalIsAnAPIStatus(t *testing.T) {
 	}
 }
 
-// klog prefers String to Error where there are both, and the embedded Call has one.
-func TestAnErrorIsTheSameTextForAll(t *testing.T) {
+// klog prefers String over Error, and the embedded Call has a String.
+func TestErrorAndStringReturnTheSameText(t *testing.T) {
 	refused := getPod(t, http.StatusNotFound, "nothing here")
 	for _, err := range []error{refused, &TransportError{Call: Call{Verb: "watch", Resource: podResource}, Err: errors.New("connection reset")}} {
 		if s, ok := err.(fmt.Stringer); ok && s.String() != err.Error() {
@@ -115,7 +115,7 @@ func TestRetryAfterComesFromTheHeaderFirst(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
+func TestAResponseThatIsNotAStatusIsReadable(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		code              int
@@ -133,7 +133,7 @@ func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
 		{"binary", 500, "application/octet-stream", "a\x00\x01\xff\xfeb\x1b[31m", "a", "\x1b", apierrors.IsInternalError},
 		{"a Status that is cut off", 500, "application/json", `{"kind":"Status","apiVersion":"v1","message":"x`, "Internal Server Error", "", apierrors.IsInternalError},
 		{"protobuf that is none", 500, "application/vnd.kubernetes.protobuf", "k8s\x00\xff\xff", "Internal Server Error", "", apierrors.IsInternalError},
-		{"a code nobody knows", 599, "", "", "the server returned 599", "", apierrors.IsInternalError},
+		{"an unknown code", 599, "", "", "the server returned 599", "", apierrors.IsInternalError},
 	} {
 		err := getPod(t, c.code, c.body, "Content-Type", c.contentType)
 		if !strings.Contains(err.Error(), c.want) || (c.not != "" && strings.Contains(err.Error(), c.not)) || strings.Contains(err.Error(), "\n") {
@@ -145,7 +145,7 @@ func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsShortHoweverLongItsBody(t *testing.T) {
+func TestErrorTextsAreShort(t *testing.T) {
 	for _, contentType := range []string{"text/html", "text/plain", "application/json"} {
 		err := getPod(t, 500, strings.Repeat("<p>blah é</p>", 1<<20), "Content-Type", contentType)
 		if len(err.Error()) > 600 || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "…") {
@@ -154,7 +154,7 @@ func TestAnErrorIsShortHoweverLongItsBody(t *testing.T) {
 	}
 }
 
-func TestCallsAreNamedAsPeopleWould(t *testing.T) {
+func TestCallString(t *testing.T) {
 	deployments := object.Resource{Group: "apps", Version: "v1", Resource: "deployments"}
 	for want, c := range map[string]Call{
 		"get pods shop/web":       {Verb: "get", Resource: podResource, Key: webKey},
@@ -175,7 +175,7 @@ const (
 	opaque = "Zm9vYmFyLXNlY3JldC10b2tlbg"
 )
 
-func TestCredentialsAreBlottedOut(t *testing.T) {
+func TestCredentialsAreRedacted(t *testing.T) {
 	for _, text := range []string{
 		"Authorization: Bearer " + opaque,
 		"authorization: Basic " + opaque + "==",
@@ -200,7 +200,7 @@ func TestCredentialsAreBlottedOut(t *testing.T) {
 	}
 }
 
-func TestOrdinaryTextsStayAsTheyAre(t *testing.T) {
+func TestOrdinaryTextsAreNotRedacted(t *testing.T) {
 	for _, text := range []string{
 		`secrets "web-token" not found`,
 		`pods is forbidden: User "system:serviceaccount:shop:web" cannot list resource "pods" in API group "" at the cluster scope`,
@@ -218,7 +218,7 @@ func TestOrdinaryTextsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestNoErrorShowsCredentials(t *testing.T) {
+func TestErrorsHaveNoCredentials(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"
 	leaky := map[string]wiretest.RoundTrip{
 		"a URL error of the transport": func(r *http.Request) (*http.Response, error) {
@@ -256,7 +256,7 @@ func TestNoErrorShowsCredentials(t *testing.T) {
 	}
 }
 
-func TestAHiddenErrorCanStillBeTold(t *testing.T) {
+func TestARedactedErrorKeepsItsCause(t *testing.T) {
 	err := (&secrets{}).hide(fmt.Errorf("token=%s: %w", opaque, reset))
 	if strings.Contains(err.Error(), opaque) || !errors.Is(err, reset) || outcomeOf(err) != lost {
 		t.Errorf("%v, %v", err, outcomeOf(err))

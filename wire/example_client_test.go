@@ -23,8 +23,8 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// exampleServer prints each request and answers from a table: "GET /path" to a body,
-// which begins with a status code when it is not 200.
+// exampleServer serves responses from a table: "GET /path" to a body, which starts with a status
+// code if it is not 200.
 func exampleServer(answers map[string]string) (*wire.Client, func()) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, ok := answers[r.Method+" "+r.URL.Path]
@@ -290,8 +290,8 @@ func ExampleOptions_warnings() {
 }
 
 func ExampleOptions_shared() {
-	// Both clients together send at most 20 requests a second, and both are quiet
-	// for a while after one of them met an overloaded server.
+	// Both clients together send at most 20 requests per second, and both wait after one of
+	// them has reached an overloaded server.
 	limiter, backoff := wire.NewLimiter(20, 40), &wire.Backoff{Base: time.Second, Cap: time.Minute}
 	for _, host := range []string{"one.example", "two.example"} {
 		c, err := wire.New(&rest.Config{Host: "https://" + host}, wire.Options{

@@ -26,7 +26,7 @@ func TestALimiterIsSharedByClients(t *testing.T) {
 				}
 			}
 		}
-		// Two at once, ten more at ten a second.
+		// Two at once, then ten more at ten per second.
 		if d := time.Since(start); d != time.Second || sent != 12 {
 			t.Errorf("%d requests took %v", sent, d)
 		}
@@ -48,7 +48,7 @@ func TestALimiterEndsWithTheContext(t *testing.T) {
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(ctx); !errors.Is(err, context.Canceled) || sent != 1 {
 			t.Errorf("after %d requests: %v", sent, err)
 		}
-		// A deadline that the limiter cannot meet is told at once.
+		// A deadline that the limiter cannot meet is an error at once.
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -90,7 +90,7 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 		var b Backoff
 		for i := range 12 {
 			b.Observe("h", true)
-			b.Observe("h", true) // the same news
+			b.Observe("h", true) // does not double the delay again
 			full := min(time.Second<<i, time.Minute)
 			if d := b.Delay("h"); d < full/2 || d > full {
 				t.Errorf("failure %d: a delay of %v, want up to %v", i+1, d, full)
@@ -112,12 +112,12 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// hostBackoff takes all hosts for one.
+// hostBackoff treats all hosts as one.
 type hostBackoff struct{ *Backoff }
 
 func (b *hostBackoff) Delay(string) time.Duration { return b.Backoff.Delay("h") }
 
-func TestABackoffMayBeUsedByManyAtOnce(t *testing.T) {
+func TestABackoffIsSafeForConcurrentUse(t *testing.T) {
 	var b Backoff
 	var wg sync.WaitGroup
 	for i := range 8 {

@@ -10,7 +10,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestApplyFillsInKindAndName(t *testing.T) {
+func TestApplyAddsKindAndName(t *testing.T) {
 	for name, config := range map[string]any{
 		"a map":        map[string]any{"spec": map[string]any{"watts": 40}},
 		"with a kind":  map[string]any{"apiVersion": "home.example/v1", "kind": "Lamp", "spec": map[string]any{"watts": 40}, "metadata": map[string]any{"name": "desk", "managedFields": []any{1}}},

@@ -57,7 +57,7 @@ func TestRequestsGoToTheirPaths(t *testing.T) {
 	}
 }
 
-func TestAMistakeIsReportedAndNothingIsSent(t *testing.T) {
+func TestAnInvalidRequestIsNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s was sent", r.URL)
 		return nil, errors.New("sent")
@@ -85,7 +85,7 @@ func TestAMistakeIsReportedAndNothingIsSent(t *testing.T) {
 			t.Errorf("Do: %v; want %q in it", err, want)
 		}
 		if _, err := r.Stream(t.Context()); err == nil {
-			t.Errorf("Stream accepts what Do refuses: %q", want)
+			t.Errorf("Stream accepts what Do rejects: %q", want)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestVerbsHaveTheirMethods(t *testing.T) {
 	}
 }
 
-func TestDoSendsBodyAndHeadersAndReadsTheAnswer(t *testing.T) {
+func TestDoSendsBodyAndHeadersAndReadsTheResponse(t *testing.T) {
 	c := serve(t, Options{UserAgent: "shopkeeper"}, func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
 		if r.Method != "POST" || string(data) != "ping" || r.Header.Get("Content-Type") != "text/plain" ||
@@ -121,7 +121,7 @@ func TestDoSendsBodyAndHeadersAndReadsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestGzipIsAskedForAndUndone(t *testing.T) {
+func TestGzipIsRequestedAndDecompressed(t *testing.T) {
 	text := strings.Repeat("compress me. ", 1000)
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
@@ -135,7 +135,7 @@ func TestGzipIsAskedForAndUndone(t *testing.T) {
 		}
 		io.WriteString(w, zipped(t, text))
 	})
-	for range 3 { // a decompressor is used again
+	for range 3 { // decompressors are reused
 		res, err := c.Request(VerbGet).AbsPath("/text").Do(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestABodyIsReadUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatTakesTooLongEnds(t *testing.T) {
+func TestAnAttemptTimesOut(t *testing.T) {
 	for name, inBody := range map[string]bool{"before the headers": false, "in the body": true} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
@@ -236,7 +236,7 @@ func TestAnAttemptThatTakesTooLongEnds(t *testing.T) {
 	}
 }
 
-// pipe is a body that others write while it is read; ending the request ends it.
+// pipe returns a response whose body the test writes. It ends with the request.
 func pipe(r *http.Request) (*http.Response, *io.PipeWriter) {
 	pr, pw := io.Pipe()
 	context.AfterFunc(r.Context(), func() { pw.CloseWithError(r.Context().Err()) })
@@ -264,7 +264,7 @@ func TestAStreamOutlivesTheTimeoutOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
+func TestClosingAStreamUnblocksRead(t *testing.T) {
 	gone := make(chan struct{})
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "begin")
@@ -290,7 +290,7 @@ func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 		t.Error("the read returned without an error")
 	}
 	<-gone
-	resp.Body.Close() // twice is harmless
+	resp.Body.Close() // closing twice is allowed
 	if _, err := resp.Body.Read(make([]byte, 1)); err == nil {
 		t.Error("a closed body can be read")
 	}
@@ -316,7 +316,7 @@ func TestTheContextEndsAStream(t *testing.T) {
 func TestADeadlineEndsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done() // no answer comes
+			<-r.Context().Done() // no response
 			return nil, r.Context().Err()
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -328,7 +328,7 @@ func TestADeadlineEndsARequest(t *testing.T) {
 	})
 }
 
-func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {
+func TestAnEndlessErrorResponseIsTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			resp, pw := pipe(r)
@@ -343,7 +343,7 @@ func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {
 	})
 }
 
-func TestTheServersEscapedPathIsKept(t *testing.T) {
+func TestEscapedSlashesOfTheServerURLAreKept(t *testing.T) {
 	base := wiretest.Must(url.Parse("https://server/clusters/a%2Fb/"))(t)
 	c := wiretest.Must(NewWithTransport(base, nil, Options{}))(t)
 	u := wiretest.Must(c.Request(VerbGet).AbsPath("/x y").URL())(t)

@@ -14,14 +14,14 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// Lamp is a custom resource with a Go type of its own.
+// Lamp is a custom resource with its own Go type.
 type Lamp struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              LampSpec `json:"spec"`
 }
 
-// LampSpec says how a lamp shines.
+// LampSpec is the spec of a lamp.
 type LampSpec struct {
 	Watts int64 `json:"watts,omitempty"`
 }
@@ -53,7 +53,7 @@ func failsWith[T any](t *testing.T, want string) {
 	}
 }
 
-func TestOfSaysWhatToUseInstead(t *testing.T) {
+func TestOfRejectsOtherTypes(t *testing.T) {
 	failsWith[corev1.Pod](t, "such as *corev1.Pod")
 	failsWith[*string](t, "not a pointer to an API type")
 	failsWith[metav1.Object](t, "not a pointer to an API type")
@@ -72,7 +72,7 @@ func TestOfSaysWhatToUseInstead(t *testing.T) {
 // naked has neither kind nor metadata.
 type naked struct{ Watts int }
 
-func TestAResourceSaysWhatIsWrongWithIt(t *testing.T) {
+func TestResourceValid(t *testing.T) {
 	for _, err := range []error{
 		Custom[*Lamp](lampResource).Valid(), Unstructured(lampResource).Valid(), Metadata(lampResource).Valid(),
 		MustOf[*corev1.Pod]().Encoded(JSON).Valid(), Metadata(lampResource).Encoded(JSON).Valid(),

@@ -13,10 +13,10 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
+func TestResultInto(t *testing.T) {
 	for _, contentType := range []string{typeJSON, typeProtobuf} {
 		res := &Result{secrets: &secrets{}, data: wiretest.Encode(contentType, webPod())}
-		// What was there before is gone, in both encodings.
+		// Old contents are removed in both encodings.
 		pod := webPod()
 		pod.Labels = map[string]string{"old": "label"}
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "old"})
@@ -31,7 +31,7 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 	res := &Result{secrets: &secrets{}, data: []byte(`{"major":"1","minor":"35"}`)}
 	var version struct{ Minor string }
 	var u unstructured.Unstructured
-	if err := res.Into(&version); err != nil || version.Minor != "" { // names count with their case
+	if err := res.Into(&version); err != nil || version.Minor != "" { // names are case-sensitive
 		t.Errorf("%+v, %v", version, err)
 	}
 	if err := res.Into(&u); err != nil || u.Object["minor"] != "35" {
@@ -42,7 +42,7 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// FuzzDecodeObject looks for input that breaks the reading of a single object.
+// FuzzDecodeObject checks that no input makes decoding panic.
 func FuzzDecodeObject(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`))
 	f.Add([]byte("k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\xff\xff"))
@@ -63,7 +63,7 @@ func FuzzDecodeObject(f *testing.F) {
 	})
 }
 
-func TestProtobufIsWrittenAsApimachineryDoes(t *testing.T) {
+func TestProtobufIsEncodedAsByApimachinery(t *testing.T) {
 	_, data, err := encodeObject(webPod(), podResource.GVK(), Protobuf)
 	if err != nil {
 		t.Fatal(err)

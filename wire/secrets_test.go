@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tattler answers with the credentials that it was sent, in every way that reaches a text.
+// tattler returns the credentials of the request in every part of a response that ends up in a text.
 func tattler(secret string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		said := "rejected " + secret + ", really"
@@ -41,7 +41,7 @@ func tattler(secret string) http.HandlerFunc {
 	}
 }
 
-func TestConfiguredCredentialsAreShownNowhere(t *testing.T) {
+func TestTheClientsCredentialsAreRedactedEverywhere(t *testing.T) {
 	const secret = "kiwi"
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestConfiguredCredentialsAreShownNowhere(t *testing.T) {
 	}
 }
 
-// bearer is a transport that adds a token of its own, as credential plugins do.
+// bearer is a transport that adds a token, as credential plugins do.
 type bearer struct {
 	rt    http.RoundTripper
 	token string

@@ -82,7 +82,7 @@ func TestEvictionBindingAndTokenAreCreated(t *testing.T) {
 	}
 }
 
-func TestAnEvictionThatTheBudgetForbidsIsToldAtOnce(t *testing.T) {
+func TestAnEvictionAgainstTheBudgetIsNotRetried(t *testing.T) {
 	attempts := 0
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		attempts++
@@ -94,7 +94,7 @@ func TestAnEvictionThatTheBudgetForbidsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestSubresourcesOfOtherTypesSayTheirKind(t *testing.T) {
+func TestSubresourcesOfOtherTypesNeedTheirKind(t *testing.T) {
 	const answered = `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"desk"},"spec":{"replicas":2}}`
 	c, last := oneAnswer(t, typeJSON, answered)
 	lamps := For(c, Custom[*Lamp](lampResource))
@@ -112,7 +112,7 @@ func TestSubresourcesOfOtherTypesSayTheirKind(t *testing.T) {
 	}
 }
 
-func TestSubresourcesSayWhatIsWrongAndSendNothing(t *testing.T) {
+func TestInvalidSubresourceRequestsAreNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s %s was sent", r.Method, r.URL)
 		return nil, errors.New("sent")
@@ -150,7 +150,7 @@ func TestSubresourcesSayWhatIsWrongAndSendNothing(t *testing.T) {
 	}
 }
 
-func TestBuiltInPartsAreOfTheKindsTheSchemeKnows(t *testing.T) {
+func TestBuiltinPartsMatchTheScheme(t *testing.T) {
 	var parts []string
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		if pkg, ok := strings.CutPrefix(typ.PkgPath(), builtinRoot); ok && builtinParts[pkg+"."+typ.Name()] != "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// seen is a request as the server saw it.
+// seen is a request as the server received it.
 type seen struct {
 	method, path string
 	query        url.Values
@@ -30,7 +30,7 @@ type seen struct {
 	body         []byte
 }
 
-// decode reads the body as the API server does, and fails the test when it cannot.
+// decode decodes the body as the API server does.
 func (a *seen) decode(t *testing.T) runtime.Object {
 	t.Helper()
 	obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(a.body, nil, nil)
@@ -40,7 +40,8 @@ func (a *seen) decode(t *testing.T) runtime.Object {
 	return obj
 }
 
-// oneAnswer is a real server that answers everything alike and keeps the last request.
+// oneAnswer starts a real server that sends the same response to every request, and records the
+// last request.
 func oneAnswer(t *testing.T, contentType, body string) (*Client, *seen) {
 	t.Helper()
 	last := &seen{}
@@ -160,7 +161,7 @@ func TestWritingDoesNotChangeTheObject(t *testing.T) {
 	}
 }
 
-func TestMetadataIsAskedForAndReadInEveryForm(t *testing.T) {
+func TestMetadataIsRequestedAndDecodedInEveryFormat(t *testing.T) {
 	meta := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-1"},
@@ -195,7 +196,7 @@ func TestMetadataIsAskedForAndReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
+func TestInvalidVerbsAreNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s %s was sent", r.Method, r.URL)
 		return nil, errors.New("sent")
@@ -227,7 +228,7 @@ func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
+func TestAResponseOfAnotherKindIsAnError(t *testing.T) {
 	for name, body := range map[string]string{
 		"another kind":         string(wiretest.Encode(typeJSON, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}})),
 		"another, in protobuf": string(wiretest.Encode(typeProtobuf, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}})),
@@ -255,7 +256,7 @@ func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 	}
 }
 
-func TestJSONIsReadAsTheServerMeansIt(t *testing.T) {
+func TestJSONFieldNamesAreCaseSensitive(t *testing.T) {
 	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk"},"Spec":{"watts":1},"spec":{"watts":40,"WATTS":2}}`)
 	lamp, err := For(c, Custom[*Lamp](lampResource)).Get(t.Context(), webKey, GetOptions{})
 	if err != nil || lamp.Spec.Watts != 40 {
@@ -263,7 +264,7 @@ func TestJSONIsReadAsTheServerMeansIt(t *testing.T) {
 	}
 }
 
-func TestARefusedVerbKeepsTheCall(t *testing.T) {
+func TestTheErrorOfAVerbNamesTheCall(t *testing.T) {
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
 		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified"}`)
@@ -274,7 +275,7 @@ func TestARefusedVerbKeepsTheCall(t *testing.T) {
 	}
 }
 
-func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
+func TestWritesFallBackToJSON(t *testing.T) {
 	var types []string
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		types = append(types, r.Header.Get("Content-Type"))
@@ -290,7 +291,7 @@ func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
 	}
 }
 
-func TestHalfASecretIsNotShown(t *testing.T) {
+func TestATruncatedSecretIsNotQuoted(t *testing.T) {
 	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Secret","data":{"key":"aHVudGVyMg=="},"metad`)
 	_, err := For(c, MustOf[*corev1.Secret]()).Get(t.Context(), webKey, GetOptions{})
 	if !errors.Is(err, object.ErrCorrupt) || strings.Contains(err.Error(), "aHVudGVyMg") {

@@ -15,8 +15,8 @@ type panicking struct{}
 
 func (panicking) Decode([]byte) (*corev1.Pod, error) { panic("index out of range") }
 
-// L11: a decoder that panics costs one object, not the process.
-func TestL11_APanickingDecoderCostsOneObject(t *testing.T) {
+// L11: a panic of the decoder quarantines one object and does not end the process.
+func TestL11_APanicOfTheDecoderQuarantinesOneObject(t *testing.T) {
 	c := protoCodec[*corev1.Pod]{objects: panicking{}}
 	r := reading[*corev1.Pod]{codec: c, decoder: c.decoder(true)}
 	raw := wiretest.Must(pod(4).Marshal())(t)
@@ -31,7 +31,7 @@ func TestL11_APanickingDecoderCostsOneObject(t *testing.T) {
 	}
 }
 
-func TestTheGeneratedDecoderStandsInForOurs(t *testing.T) {
+func TestTypesOutsideProtodecUseTheirOwnUnmarshal(t *testing.T) {
 	d := generatedDecoder[*corev1.Pod]{make: func() *corev1.Pod { return &corev1.Pod{} }}
 	got, err := d.Decode(wiretest.Must(pod(4).Marshal())(t))
 	if diff := cmp.Diff(pod(4), got); err != nil || diff != "" {
@@ -45,8 +45,8 @@ func TestTheGeneratedDecoderStandsInForOurs(t *testing.T) {
 	}
 }
 
-// Strings of a block stay what they were, however many follow.
-func TestTextsDoNotChange(t *testing.T) {
+// Strings of a block do not change when more are added.
+func TestTextsAreImmutable(t *testing.T) {
 	var names texts
 	var keys []object.Key
 	buf := make([]byte, 0, 64)

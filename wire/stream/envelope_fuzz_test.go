@@ -27,7 +27,7 @@ func seeds(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 }
 
-// An envelope is read as apimachinery reads it, wherever that accepts it.
+// openEnvelope agrees with apimachinery on every envelope that apimachinery accepts.
 func FuzzEnvelope(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -35,10 +35,10 @@ func FuzzEnvelope(f *testing.F) {
 		rest, ok := bytes.CutPrefix(b, magic)
 		var want runtime.Unknown
 		if !ok || want.Unmarshal(rest) != nil {
-			return // what they refuse, we may accept: objects decide
+			return // openEnvelope may accept more; decoding the object decides
 		}
 		if err != nil {
-			// Field numbers above those of the protocol are the one difference.
+			// Unknown field numbers are the only difference.
 			if !errors.Is(err, object.ErrCorrupt) {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// A watch event is read as apimachinery reads it.
+// openWatchEvent agrees with apimachinery.
 func FuzzWatchEvent(f *testing.F) {
 	seeds(f)
 	f.Add(append(protoField(1, []byte("ADDED")), protoField(2, protoField(1, wireBytes(wire.Protobuf, pod(1))))...))
@@ -66,14 +66,14 @@ func FuzzWatchEvent(f *testing.F) {
 	})
 }
 
-// fuzzSource reads whatever comes, with small limits, in pieces.
+// fuzzSource reads *body with small limits.
 func fuzzSource(t testing.TB, e wire.Encoding, body *[]byte) *Source[*corev1.Pod] {
 	c := bodyClient(t, mediaOf(e), func() io.Reader { return &choppy{b: *body, sizes: []int{1, 7, 64, 1000}} })
 	return sourceOf(t, c, podsAs(e), Options{FrameLimit: 1 << 16, parallel: 2, window: 1 << 12})
 }
 
-// Whatever the body of a list: no panic, no hang, and items only as many as there
-// are bytes for. A list that ends well has the items that apimachinery sees.
+// For any body of a list: no panic, no hang, and not more items than bytes. A complete list has
+// the items that apimachinery decodes.
 func fuzzList(f *testing.F, e wire.Encoding) {
 	seeds(f)
 	var body []byte
@@ -95,7 +95,7 @@ func checkAnyList(t testing.TB, src *Source[*corev1.Pod], b []byte) {
 	}
 	var want corev1.PodList
 	if obj, _, err := wiretest.Codecs.UniversalDeserializer().Decode(b, nil, &want); err != nil || obj != runtime.Object(&want) {
-		return // one of the items, perhaps
+		return // perhaps one of the items
 	}
 	if len(items) != len(want.Items) || string(page.Version) != want.ResourceVersion || page.Continue != want.Continue {
 		t.Fatalf("%d items at %q, want %d at %q", len(items), page.Version, len(want.Items), want.ResourceVersion)
@@ -111,7 +111,7 @@ func FuzzProtobufList(f *testing.F) { fuzzList(f, wire.Protobuf) }
 
 func FuzzJSONList(f *testing.F) { fuzzList(f, wire.JSON) }
 
-// Whatever the frames of a watch: no panic, no hang, and an end.
+// For any frames of a watch: no panic, and the watch ends.
 func fuzzWatch(f *testing.F, e wire.Encoding) {
 	seeds(f)
 	var body []byte
@@ -141,7 +141,7 @@ func FuzzProtobufWatch(f *testing.F) { fuzzWatch(f, wire.Protobuf) }
 
 func FuzzJSONWatch(f *testing.F) { fuzzWatch(f, wire.JSON) }
 
-// A peek gives what the decoded object has, or fails.
+// peek agrees with the decoded object, or fails.
 func FuzzPeek(f *testing.F) {
 	for _, e := range encodings {
 		f.Add(wireBytes(e, pod(1)))
@@ -170,9 +170,9 @@ func FuzzPeek(f *testing.F) {
 	})
 }
 
-// What the encoders write, with some bytes changed, lost or doubled, is read as
-// safely as anything; this is the fuzz targets' short form for every run.
-func TestDamagedBodiesAreReadSafely(t *testing.T) {
+// Valid bodies with some bytes changed, removed or repeated are read safely. This is the short
+// form of the fuzz targets for every test run.
+func TestCorruptBodiesAreReadSafely(t *testing.T) {
 	var body []byte
 	sources := map[string]*Source[*corev1.Pod]{
 		wiretest.Protobuf: fuzzSource(t, wire.Protobuf, &body), wiretest.JSON: fuzzSource(t, wire.JSON, &body),

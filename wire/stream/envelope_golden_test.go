@@ -21,16 +21,16 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "record the golden bytes again with apimachinery's encoders")
 
-// shape is one form in which a server sends things.
+// shape is one kind of response.
 type shape struct {
 	name  string
 	media string
 	body  []byte
-	read  func(t *testing.T, c *wire.Client) string // says what our side makes of it
+	read  func(t *testing.T, c *wire.Client) string // describes what is read
 }
 
-// shapes are recorded in testdata/golden: name.bin holds the bytes and name.txt what
-// is read from them.
+// shapes are recorded in testdata/golden: name.bin has the bytes, and name.txt describes what is
+// read from them.
 func shapes() []shape {
 	partial := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "42"}}
 	partial.APIVersion, partial.Kind = "meta.k8s.io/v1", "PartialObjectMetadataList"
@@ -104,9 +104,9 @@ func tellWatch[T any](t *testing.T, s *Source[T]) string {
 	return b.String()
 }
 
-// The bytes in testdata are those of apimachinery's encoders, and what is read from
-// them is what stands beside them.
-func TestGoldenBytesOfEveryShape(t *testing.T) {
+// The bytes in testdata are those of apimachinery's encoders, and reading them gives the recorded
+// description.
+func TestGoldenBytes(t *testing.T) {
 	for _, s := range shapes() {
 		t.Run(s.name, func(t *testing.T) {
 			path := filepath.Join("testdata", "golden", s.name)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// protoField writes one length-delimited field, for messages that no encoder writes.
+// protoField encodes one length-delimited field, for messages that no encoder produces.
 func protoField(num protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), value)
 }

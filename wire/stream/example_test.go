@@ -47,7 +47,7 @@ func shopServer() (*wire.API[*corev1.Pod], func()) {
 	return wire.For(c, wire.MustOf[*corev1.Pod]()), func() { c.CloseIdleConnections(); s.Close() }
 }
 
-// A list is decoded while it arrives. What the receiver holds already is not decoded.
+// A list is decoded while it arrives. Objects that the receiver holds are not decoded.
 func ExampleSource_List() {
 	pods, done := shopServer()
 	defer done()
@@ -64,7 +64,7 @@ func ExampleSource_List() {
 	page, err := src.List(context.Background(), object.ListOptions{Version: "0"}, &object.Intake[*corev1.Pod]{Held: held}, func(item object.Item[*corev1.Pod]) error {
 		switch {
 		case item.Held:
-			fmt.Println(item.Key, "is what it was")
+			fmt.Println(item.Key, "is unchanged")
 		case item.Err != nil:
 			fmt.Println(item.Key, "cannot be decoded:", item.Err)
 		default:
@@ -75,11 +75,11 @@ func ExampleSource_List() {
 	fmt.Println("at version", page.Version, err)
 	// Output:
 	// shop/web runs on node-1 managed fields: 0
-	// shop/db is what it was
+	// shop/db is unchanged
 	// at version 9 <nil>
 }
 
-// A watch gives all events that have arrived as one batch.
+// Next returns all events that have arrived.
 func ExampleSource_Watch() {
 	pods, done := shopServer()
 	defer done()
@@ -97,7 +97,7 @@ func ExampleSource_Watch() {
 	for {
 		events, err := stream.Next()
 		if err == io.EOF {
-			fmt.Println("the server ended it")
+			fmt.Println("the server ended the watch")
 			return
 		} else if err != nil {
 			fmt.Println(err)
@@ -118,10 +118,10 @@ func ExampleSource_Watch() {
 	// Added shop/web 7
 	// Deleted shop/db 9
 	// Bookmark 12
-	// the server ended it
+	// the server ended the watch
 }
 
-// ListAll follows the pages of a list; Collect does so into memory.
+// ListAll reads all pages of a list. Collect reads them into memory.
 func ExampleSource_ListAll() {
 	pods, done := shopServer()
 	defer done()
@@ -133,7 +133,7 @@ func ExampleSource_ListAll() {
 	n := 0
 	page, err := src.ListAll(context.Background(), object.ListOptions{Limit: 1}, nil,
 		func(object.Item[*corev1.Pod]) error { n++; return nil },
-		func(cause error) { n = 0 }, // the token of a page expired: all comes again
+		func(cause error) { n = 0 }, // a continue token expired: all items are delivered again
 	)
 	fmt.Println(n, "pods at", page.Version, err)
 
@@ -144,7 +144,7 @@ func ExampleSource_ListAll() {
 	// 2 pods at 9 <nil>
 }
 
-// A lazy source reads who an object is and leaves the rest encoded.
+// A lazy source reads key, UID and version and leaves objects encoded.
 func ExampleSource_Decode() {
 	pods, done := shopServer()
 	defer done()

@@ -17,8 +17,8 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// perItem measures a function that goes through n items: the time on the clock, and
-// the CPU of the whole process, which is what counts where other cores help.
+// perItem measures a function that reads n items: the time, and the CPU time of the process,
+// because other cores take part.
 func perItem(b *testing.B, n int, what string, f func()) {
 	b.Helper()
 	b.ReportAllocs()
@@ -40,8 +40,8 @@ func cpuTime() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkList reads lists of 2,000 pods out of memory, beside apimachinery's own
-// decoding of the same body as a whole.
+// BenchmarkList reads lists of 2,000 pods from memory, compared to apimachinery's decoding of the
+// same body as a whole.
 func BenchmarkList(b *testing.B) {
 	const n = 2000
 	list := podList(n)

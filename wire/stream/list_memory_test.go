@@ -16,8 +16,8 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// repeated is a body of many items that exists nowhere as a whole: a head, one item
-// again and again, and a tail.
+// repeated is a body of many items that is never in memory as a whole: a head, one item many
+// times, and a tail.
 type repeated struct {
 	head, item, tail string
 	n                int
@@ -43,7 +43,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// longList is the body of a list of n equal pods in an encoding.
+// longList returns the body of a list of n equal pods.
 func longList(t testing.TB, e wire.Encoding, n int) io.Reader {
 	p := pod(5)
 	p.Annotations["example.com/note"] = strings.Repeat("n", 700)
@@ -70,12 +70,12 @@ func longList(t testing.TB, e wire.Encoding, n int) io.Reader {
 	return &repeated{head: string(head) + string(meta), item: item, n: n}
 }
 
-// L09: the memory that a list takes does not grow with its length. 40,000 items are
-// more than 40 MB of body; less than 8 MiB of them may be alive at any time.
+// L09: the memory of a list does not grow with its length. The body of 40,000 items has more than
+// 40 MB, of which less than 8 MiB may be live at any time.
 func TestL09_MemoryDoesNotGrowWithTheList(t *testing.T) {
 	soak.Measures(t)
 	const most = 8 << 20
-	n := max(40_000, soak.Rounds(40_000)) // fewer would fit into most
+	n := max(40_000, soak.Rounds(40_000)) // a smaller body could fit into the limit
 	for _, e := range encodings {
 		for name, held := range map[string]object.Held{
 			"decoded": nil,
@@ -93,7 +93,7 @@ func TestL09_MemoryDoesNotGrowWithTheList(t *testing.T) {
 					if item.Err != nil || item.Held != (held != nil) {
 						t.Fatalf("item %d: %+v", seen, item)
 					}
-					// The tables of the decoders are full after the first items.
+					// The decoders' tables are full after the first items.
 					if seen++; seen == 1000 || seen%(n/8) == 0 {
 						if live := liveBytes(); seen == 1000 {
 							base = live
@@ -117,8 +117,8 @@ func TestL09_MemoryDoesNotGrowWithTheList(t *testing.T) {
 	}
 }
 
-// liveBytes returns what is alive: the least of a few looks, since others make garbage
-// between a collection and the look after it, until all of them wait for the caller.
+// liveBytes returns the live heap: the minimum of several measurements, because other goroutines
+// allocate after the collection, until all of them wait for the caller.
 func liveBytes() uint64 {
 	least := uint64(math.MaxUint64)
 	for range 3 {
@@ -130,7 +130,7 @@ func liveBytes() uint64 {
 	return least
 }
 
-// L15: an item that is held costs no allocation of its own.
+// L15: an item that is held costs no allocation.
 func TestL15_HeldItemsCostNoAllocation(t *testing.T) {
 	soak.Measures(t)
 	const n = 4000
@@ -142,15 +142,15 @@ func TestL15_HeldItemsCostNoAllocation(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		// A block of strings serves dozens of items; the rest is the request.
+		// Dozens of items share a block of strings; the rest is the request.
 		if allocs/n > 0.1 {
 			t.Errorf("%s: %.2f allocations an item", e, allocs/n)
 		}
 	}
 }
 
-// What is delivered does not refer to the buffers that it was read from.
-func TestListDeliversNothingThatIsOverwritten(t *testing.T) {
+// Delivered items do not refer to the read buffers.
+func TestDeliveredItemsAreNotOverwritten(t *testing.T) {
 	list := podList(600)
 	for _, e := range encodings {
 		body := &choppy{b: wireBytes(e, list), sizes: []int{4096}}

@@ -16,8 +16,8 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// pager is a server that gives pods in pages. Its tokens are the number of the next
-// pod; they expire when expire says so.
+// pager is a server that returns pods in pages. A continue token is the number of the next pod; it
+// has expired if expire returns true.
 type pager struct {
 	pods    int
 	expire  func(query url.Values) bool
@@ -49,7 +49,7 @@ func (p *pager) client(t testing.TB, e wire.Encoding) *wire.Client {
 		if to < p.pods {
 			list.Continue = strconv.Itoa(to)
 			if to == from {
-				list.Continue = "0" + q.Get("continue") // another token, the same place
+				list.Continue = "0" + q.Get("continue") // another token for the same page
 			}
 			left := int64(p.pods - to)
 			list.RemainingItemCount = &left
@@ -58,7 +58,7 @@ func (p *pager) client(t testing.TB, e wire.Encoding) *wire.Client {
 	})
 }
 
-// L05: the pages after the first are asked for by their token alone.
+// L05: further pages are requested by their token only, without a version.
 func TestL05_PagesFollowTheTokenWithoutAVersion(t *testing.T) {
 	for _, e := range encodings {
 		p := &pager{pods: 25}
@@ -112,7 +112,7 @@ func TestL06_ExpiredContinueRestarts(t *testing.T) {
 	}
 }
 
-func TestL06_ARefusedFirstPageIsNoExpiredToken(t *testing.T) {
+func TestL06_AnExpiredFirstPageDoesNotRestart(t *testing.T) {
 	p := &pager{pods: 5, expire: func(url.Values) bool { return true }}
 	src := sourceOf(t, p.client(t, wire.JSON), podsAs(wire.JSON), Options{})
 	_, err := src.ListAll(t.Context(), object.ListOptions{}, nil, nil, func(error) { t.Error("restarted") })
@@ -121,7 +121,7 @@ func TestL06_ARefusedFirstPageIsNoExpiredToken(t *testing.T) {
 	}
 }
 
-// L07: an empty page is not the last as long as it carries a token.
+// L07: an empty page with a token is not the last one.
 func TestL07_AnEmptyPageMayHaveANextOne(t *testing.T) {
 	p := &pager{pods: 25, empty: true}
 	src := sourceOf(t, p.client(t, wire.JSON), podsAs(wire.JSON), Options{})
@@ -132,7 +132,7 @@ func TestL07_AnEmptyPageMayHaveANextOne(t *testing.T) {
 	checkPods(t, list.Items, podList(25).Items)
 }
 
-func TestPagesThatGoRoundAndRoundAreAnError(t *testing.T) {
+func TestARepeatedContinueTokenIsAnError(t *testing.T) {
 	c := inMemory(t, func(req *http.Request) (*http.Response, error) {
 		list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1", Continue: "again"}}
 		return wiretest.Response(req, 200, string(wireBytes(wire.JSON, list)), "Content-Type", wiretest.JSON), nil
@@ -143,7 +143,7 @@ func TestPagesThatGoRoundAndRoundAreAnError(t *testing.T) {
 	}
 }
 
-func TestListAllAsksForPagesOf500(t *testing.T) {
+func TestListAllRequestsPagesOf500(t *testing.T) {
 	p := &pager{pods: 3}
 	src := sourceOf(t, p.client(t, wire.JSON), podsAs(wire.JSON), Options{})
 	if _, err := src.Collect(t.Context(), object.ListOptions{}); err != nil || p.queries[0].Get("limit") != "500" {

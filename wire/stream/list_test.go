@@ -21,7 +21,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestListGivesWhatClientGoDecodes(t *testing.T) {
+func TestListDecodesAsClientGoDoes(t *testing.T) {
 	list := podList(300)
 	for _, protocol := range protocols {
 		for _, e := range encodings {
@@ -44,7 +44,7 @@ func TestListGivesWhatClientGoDecodes(t *testing.T) {
 	}
 }
 
-func TestListTakesJSONWhereProtobufWasAskedFor(t *testing.T) {
+func TestListAcceptsJSONForProtobuf(t *testing.T) {
 	list := podList(3)
 	c := bodyClient(t, wiretest.JSON, func() io.Reader { return bytes.NewReader(wireBytes(wire.JSON, list)) })
 	items, _, err := collect(sourceOf(t, c, podsAs(wire.Protobuf), Options{}), nil)
@@ -54,10 +54,10 @@ func TestListTakesJSONWhereProtobufWasAskedFor(t *testing.T) {
 	checkPods(t, items, list.Items)
 }
 
-func TestListOfUnstructuredObjectsIsThatOfApimachinery(t *testing.T) {
+func TestListDecodesUnstructuredAsApimachineryDoes(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"custom resources": wireBytes(wire.JSON, widgetList(120)),
-		"built-in kind":    wireBytes(wire.JSON, podList(20)), // whose items do not say their kind
+		"built-in kind":    wireBytes(wire.JSON, podList(20)), // its items have no kind
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := decodeUnstructured(t, body)
@@ -92,7 +92,7 @@ func TestListOfMetadataOnly(t *testing.T) {
 	}
 	partial.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
 	partial.APIVersion = "meta.k8s.io/v1"
-	whole := podList(5) // from a server that cannot leave anything out
+	whole := podList(5) // from a server that cannot omit anything
 	for _, e := range encodings {
 		for name, body := range map[string][]byte{"partial": wireBytes(e, partial), "whole": wireBytes(e, whole)} {
 			t.Run(string(e)+" "+name, func(t *testing.T) {
@@ -137,15 +137,14 @@ func TestListDropsFields(t *testing.T) {
 		}
 		for i := range items {
 			if len(items[i].Object.Annotations) == 0 {
-				items[i].Object.Annotations = nil // empty or absent, as the decoder likes
+				items[i].Object.Annotations = nil // empty or nil, depending on the decoder
 			}
 		}
 		checkPods(t, items, want.Items)
 	}
 }
 
-// L08: the list's own metadata may come before or after its items, and in protobuf
-// too nobody promises an order.
+// L08: the list's metadata may come before or after its items, in protobuf too.
 func TestL08_MetadataBeforeOrAfterItems(t *testing.T) {
 	item := strings.TrimSuffix(string(wireBytes(wire.JSON, pod(1))), "\n")
 	for name, body := range map[string]string{
@@ -178,16 +177,16 @@ func TestL08_MetadataBeforeOrAfterItems(t *testing.T) {
 	checkPods(t, items, []corev1.Pod{*pod(1), *pod(1)})
 }
 
-// L10: wherever a list is cut off, it is an error, and never a shorter list.
-func TestL10_CutOffAnywhereIsAnError(t *testing.T) {
+// L10: a truncated list is an error, wherever it is truncated, and never a shorter list.
+func TestL10_TruncationAnywhereIsAnError(t *testing.T) {
 	for _, e := range encodings {
 		list := podList(3)
 		body := wireBytes(e, list)
 		complete := len(body)
 		if e == wire.JSON {
-			complete-- // the newline at the end is not missed
+			complete-- // the newline at the end is optional
 		} else {
-			complete -= 4 // nor are two empty fields behind the list
+			complete -= 4 // so are two empty fields after the list
 		}
 		var n int
 		src := sourceOf(t, bodyClient(t, mediaOf(e), func() io.Reader { return bytes.NewReader(body[:n]) }), podsAs(e), Options{parallel: 3})
@@ -222,7 +221,7 @@ func TestL10_ALostConnectionIsAnError(t *testing.T) {
 	}
 }
 
-func TestL10_BrokenBytesAreCorrupt(t *testing.T) {
+func TestL10_InvalidBytesAreCorrupt(t *testing.T) {
 	good := wireBytes(wire.Protobuf, podList(2))
 	kind := protoField(1, append(protoField(1, []byte("v1")), protoField(2, []byte("PodList"))...))
 	body := func(fields ...[]byte) []byte { return append([]byte("k8s\x00"), bytes.Join(fields, nil)...) }
@@ -264,8 +263,7 @@ func TestL10_BrokenBytesAreCorrupt(t *testing.T) {
 	}
 }
 
-// L11: one object that cannot be decoded is reported with what is known of it, and
-// the others go on.
+// L11: an object that cannot be decoded is delivered with its error, and the list continues.
 func TestL11_OneBadItemDoesNotStopTheList(t *testing.T) {
 	bad := append(wiretest.Must((&corev1.Pod{ObjectMeta: pod(7).ObjectMeta}).Marshal())(t), 0x12, 0x03, 0x0a, 0x7f, 0x01)
 	list := append(protoField(2, wiretest.Must(pod(1).Marshal())(t)), protoField(2, bad)...)
@@ -289,7 +287,7 @@ func TestL11_OneBadItemDoesNotStopTheList(t *testing.T) {
 	}
 }
 
-// L12: the wrong kind is a clear error, and nothing of it is delivered.
+// L12: a wrong kind is an error, and no item is delivered.
 func TestL12_WrongKindDeliversNothing(t *testing.T) {
 	services := &corev1.ServiceList{Items: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}
 	table := &metav1.Table{Rows: []metav1.TableRow{{Cells: []any{"x"}}}}
@@ -321,7 +319,7 @@ func TestL12_WrongKindDeliversNothing(t *testing.T) {
 	}
 }
 
-func TestL12_AStatusIsItsError(t *testing.T) {
+func TestL12_AStatusIsReturnedAsAnError(t *testing.T) {
 	status := apierrors.NewResourceExpired("too old").ErrStatus
 	for _, e := range encodings {
 		items, _, err := collect(bytesSource(t, e, wireBytes(e, &status), Options{}), nil)
@@ -332,7 +330,7 @@ func TestL12_AStatusIsItsError(t *testing.T) {
 	}
 }
 
-func TestListKindMayBeTheResourcesOwn(t *testing.T) {
+func TestListKindOption(t *testing.T) {
 	list := widgetList(2)
 	list.SetKind("Widgets")
 	body := wireBytes(wire.JSON, list)
@@ -346,7 +344,7 @@ func TestListKindMayBeTheResourcesOwn(t *testing.T) {
 	}
 }
 
-// L15: what the receiver holds with the same UID and version is not decoded.
+// L15: an object that the receiver holds with the same UID and version is not decoded.
 func TestL15_HeldItemsAreNotDecoded(t *testing.T) {
 	list := podList(700)
 	for _, e := range encodings {
@@ -402,9 +400,9 @@ func TestListLazyLeavesObjectsEncoded(t *testing.T) {
 	}
 }
 
-// The order is the server's on any number of cores, however the bytes are cut on
-// their way, and whatever is held.
-func TestListKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
+// Items are delivered in the server's order on any number of cores, however the body is split
+// into reads, and whichever items are held.
+func TestListKeepsTheServersOrder(t *testing.T) {
 	list := podList(400)
 	bodies := map[wire.Encoding][]byte{wire.Protobuf: wireBytes(wire.Protobuf, list), wire.JSON: wireBytes(wire.JSON, list)}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -430,7 +428,7 @@ func TestListKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
 	})
 }
 
-// choppy gives its bytes in pieces of given sizes, around and around.
+// choppy returns its bytes in pieces of the given sizes, in turn.
 type choppy struct {
 	b     []byte
 	sizes []int
@@ -447,7 +445,7 @@ func (c *choppy) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestListEndsWithTheSinksError(t *testing.T) {
+func TestListReturnsTheSinksError(t *testing.T) {
 	enough := errors.New("enough")
 	for _, e := range encodings {
 		for _, parallel := range []int{1, 4} {
@@ -476,7 +474,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 				w.Write(body[:len(body)-10])
 				w.(http.Flusher).Flush()
 				cancel()
-				<-r.Context().Done() // the rest never comes
+				<-r.Context().Done() // the rest is never sent
 			})
 			_, _, err := collectWithin(ctx, sourceOf(t, c, podsAs(e), Options{parallel: 3}), nil)
 			if !errors.Is(err, context.Canceled) {
@@ -486,7 +484,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestListPassesTheNetworksErrorOn(t *testing.T) {
+func TestListReturnsNetworkErrors(t *testing.T) {
 	broken := errors.New("cable cut")
 	for _, e := range encodings {
 		body := wireBytes(e, podList(5))

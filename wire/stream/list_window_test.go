@@ -12,8 +12,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// A window delivers in order, decodes each item once, drops the rest after an error
-// of the sink, and leaves no goroutine, whatever its size.
+// A window of any size delivers in order, decodes each item once, drops the rest after an error of
+// the sink, and leaves no goroutine.
 func TestWindowDeliversInOrder(t *testing.T) {
 	var pool sync.Pool
 	rapid.Check(t, func(rt *rapid.T) {
@@ -71,7 +71,7 @@ func TestWindowDeliversInOrder(t *testing.T) {
 	})
 }
 
-// The window holds no more bytes than it may.
+// A window does not buffer more bytes than its limit.
 func TestWindowIsBounded(t *testing.T) {
 	const limit = 100 << 10
 	var pool sync.Pool

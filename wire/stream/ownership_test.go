@@ -27,7 +27,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// region is memory that a part of an object can be written through, or a string that is read.
+// region is writable memory of an object, or a string.
 type region struct {
 	from, to uintptr
 	object   int
@@ -35,8 +35,8 @@ type region struct {
 	text     bool
 }
 
-// regions finds the memory behind an object: what pointers and maps lead to, and slices up to
-// their capacity, since append writes there.
+// regions is the memory of an object: everything that pointers and maps refer to, and slices up to
+// their capacity, because append writes there.
 type regions []region
 
 func (r *regions) add(from, size uintptr, object int, path string, text bool) {
@@ -67,7 +67,7 @@ func (r *regions) walk(v reflect.Value, object int, path string) {
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
-			return // its location is the package's own
+			return // package time owns its location
 		}
 		for i := range v.NumField() {
 			r.walk(v.Field(i), object, path+"."+v.Type().Field(i).Name)
@@ -78,12 +78,12 @@ func (r *regions) walk(v reflect.Value, object int, path string) {
 	}
 }
 
-// shared returns two parts that overlap and can be written through, if there are any, of which
-// at least one is of an object from the given one on.
+// shared describes two overlapping writable parts, of which at least one belongs to the object
+// from or a later one; "" if there are none.
 func (r regions) shared(from int) string {
 	r = slices.Clone(r)
 	slices.SortFunc(r, func(a, b region) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	// Strings that repeat are one, and there are many of them.
+	// Equal strings are shared and many, but immutable.
 	r = slices.CompactFunc(r, func(a, b region) bool { return a.text && b.text && a.from == b.from && a.to == b.to })
 	for i := range r {
 		for j := i + 1; j < len(r) && r[j].from < r[i].to; j++ {
@@ -95,7 +95,7 @@ func (r regions) shared(from int) string {
 	return ""
 }
 
-// fill sets every field that has a place in protobuf and wire.JSON, the same in each object.
+// fill sets every field that protobuf and JSON encode, with the same values in each object.
 func fill(v reflect.Value, depth int) {
 	switch p := v.Addr().Interface().(type) {
 	case *resource.Quantity:
@@ -156,8 +156,8 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// O01: objects of a request with Owned share no part with each other, in any encoding. The
-// same objects do without it, or this test would prove nothing.
+// O01: objects of a request with Owned share no part with each other, in any encoding. Without
+// Owned the same objects do, or this test would prove nothing.
 func TestO01_OwnedObjectsShareNothing(t *testing.T) {
 	for _, e := range encodings {
 		ownsAll(t, e, wire.MustOf[*corev1.Pod](), func() *corev1.Pod { return &corev1.Pod{} })
@@ -224,7 +224,7 @@ func owns[T runtime.Object](t *testing.T, name string, e wire.Encoding, res wire
 	})
 }
 
-// The items of a list are decoded as the events of a watch are.
+// The same for the items of a list.
 func TestO01_OwnedItemsOfAListShareNothing(t *testing.T) {
 	for _, e := range encodings {
 		list := podList(200)
@@ -236,7 +236,7 @@ func TestO01_OwnedItemsOfAListShareNothing(t *testing.T) {
 			var r regions
 			var pods []*corev1.Pod
 			_, err := src.List(t.Context(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Unshared: owned}, func(item object.Item[*corev1.Pod]) error {
-				pods = append(pods, item.Object) // alive, or its memory is used again
+				pods = append(pods, item.Object) // keep it alive, or its memory is reused
 				r.walk(reflect.ValueOf(item.Object), len(pods), item.Key.Name)
 				return item.Err
 			})
@@ -248,7 +248,7 @@ func TestO01_OwnedItemsOfAListShareNothing(t *testing.T) {
 	}
 }
 
-// O05: the deep copy of an object that shares parts with others shares none.
+// O05: a deep copy of an object that shares parts shares none.
 func TestO05_DeepCopiesShareNothing(t *testing.T) {
 	for _, e := range encodings {
 		full := &corev1.Pod{}
@@ -259,7 +259,7 @@ func TestO05_DeepCopiesShareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		var r regions
-		copies := make([]*corev1.Pod, len(items)) // alive, or their memory is used again
+		copies := make([]*corev1.Pod, len(items)) // keep them alive, or their memory is reused
 		for i, item := range items {
 			copies[i] = item.Object.DeepCopy()
 			r.walk(reflect.ValueOf(item.Object), i, "")

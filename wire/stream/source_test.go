@@ -25,7 +25,7 @@ import (
 
 var widgetResource = object.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
 
-// encodings are those that each test of the protocol runs with.
+// encodings are the encodings that each test runs with.
 var encodings = []wire.Encoding{wire.Protobuf, wire.JSON}
 
 // mediaOf returns the content type of an encoding.
@@ -44,7 +44,7 @@ func encodeEvent(e wire.Encoding, typ string, obj runtime.Object) []byte {
 	return wiretest.EncodeEvent(mediaOf(e), typ, obj)
 }
 
-// pod returns the i-th pod of a made-up cluster.
+// pod returns the i-th pod.
 func pod(i int) *corev1.Pod {
 	name := fmt.Sprintf("web-%05d", i)
 	return &corev1.Pod{
@@ -92,10 +92,10 @@ func widgetList(n int) *unstructured.UnstructuredList {
 	return list
 }
 
-// protocols are the ways in which a server can be spoken to.
+// protocols are the protocols that an API server supports.
 var protocols = []string{"HTTP/1.1", "HTTP/1.1 TLS", "HTTP/2 TLS"}
 
-// serveOver starts a server that speaks one of the protocols, and checks that it does.
+// serveOver starts a server for one of the protocols, and checks that requests use it.
 func serveOver(t testing.TB, protocol string, h http.HandlerFunc) *wire.Client {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -117,16 +117,15 @@ func serveOver(t testing.TB, protocol string, h http.HandlerFunc) *wire.Client {
 	return c
 }
 
-// podResource and widgetResource are what the tests list and watch.
 var podResource = wire.MustOf[*corev1.Pod]().Resource
 
-// inMemory returns a client whose requests a function answers.
+// inMemory returns a client with a transport in memory.
 func inMemory(t testing.TB, f wiretest.RoundTrip) *wire.Client {
 	t.Helper()
 	return wiretest.Must(wire.NewWithTransport(&url.URL{Scheme: "https", Host: "server"}, f, wire.Options{}))(t)
 }
 
-// bodyClient answers every request with one body.
+// bodyClient returns a client that gets the same body in every response.
 func bodyClient(t testing.TB, media string, body func() io.Reader) *wire.Client {
 	t.Helper()
 	return inMemory(t, func(req *http.Request) (*http.Response, error) {
@@ -143,13 +142,13 @@ func sourceOf[T any](t testing.TB, c *wire.Client, res wire.Resource[T], opts Op
 
 func podsAs(e wire.Encoding) wire.Resource[*corev1.Pod] { return wire.MustOf[*corev1.Pod]().Encoded(e) }
 
-// bytesSource lists and watches pods out of one body.
+// bytesSource lists and watches pods from the given body.
 func bytesSource(t testing.TB, e wire.Encoding, body []byte, opts Options) *Source[*corev1.Pod] {
 	t.Helper()
 	return sourceOf(t, bodyClient(t, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), opts)
 }
 
-// collect lists one page into memory.
+// collect reads one page into memory.
 func collect[T any](s *Source[T], held object.Held) ([]object.Item[T], object.Page, error) {
 	return collectWithin(context.Background(), s, held)
 }
@@ -163,7 +162,7 @@ func collectWithin[T any](ctx context.Context, s *Source[T], held object.Held) (
 	return items, page, err
 }
 
-// checkPods compares items with the pods of a list, as client-go's decoding gives them.
+// checkPods compares items with the pods of a list.
 func checkPods(t testing.TB, got []object.Item[*corev1.Pod], want []corev1.Pod) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -17,8 +17,8 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// BenchmarkWatch reads streams of 10,000 events out of memory, beside client-go's own
-// reading of the same bytes.
+// BenchmarkWatch reads streams of 10,000 events from memory, compared to client-go's decoding of
+// the same bytes.
 func BenchmarkWatch(b *testing.B) {
 	const n = 10_000
 	for _, e := range encodings {

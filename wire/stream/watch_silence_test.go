@@ -17,7 +17,7 @@ import (
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// pipeBody is a body that arrives as the test writes it. It ends with its request.
+// pipeBody is a body that the test writes. It ends with its request.
 type pipeBody struct {
 	ctx    context.Context
 	pieces chan []byte
@@ -43,7 +43,7 @@ func (p *pipeBody) Read(b []byte) (int, error) {
 
 func (p *pipeBody) Close() error { return nil }
 
-// pipeSource is a source whose body arrives piece by piece.
+// pipeSource returns a source and the channel to which the test writes its body.
 func pipeSource(t testing.TB, e wire.Encoding, opts Options) (*Source[*corev1.Pod], chan<- []byte) {
 	pieces := make(chan []byte)
 	c := inMemory(t, func(req *http.Request) (*http.Response, error) {
@@ -54,7 +54,7 @@ func pipeSource(t testing.TB, e wire.Encoding, opts Options) (*Source[*corev1.Po
 	return sourceOf(t, c, podsAs(e), opts), pieces
 }
 
-// received is a sink that counts changes and may take its time for each batch.
+// received is a sink that counts changes and may be slow.
 type received struct {
 	changes int
 	delay   time.Duration
@@ -72,8 +72,8 @@ func (r *received) Apply(b *object.Batch[*corev1.Pod]) error {
 
 func (r *received) Held(object.Key, object.UID, object.Version) bool { return false }
 
-// runReflector runs a reflector on a source until it backs off, and returns its status. The list is
-// that of the source, or an empty one.
+// runReflector runs a reflector until it backs off and returns its status. It lists with the
+// source, or gets an empty list.
 func runReflector(t *testing.T, src *Source[*corev1.Pod], list bool, sink *received, opts reflector.Options[*corev1.Pod]) reflector.Status {
 	t.Helper()
 	from := reflector.SourceFuncs[*corev1.Pod]{
@@ -99,8 +99,8 @@ func runReflector(t *testing.T, src *Source[*corev1.Pod], list bool, sink *recei
 	return r.Status()
 }
 
-// W13: silence beyond the server's own timeout ends the watch, after what came before it has
-// been delivered. The reflector's watchdog covers any source.
+// W13: silence beyond the server's timeout ends the watch, after the events before it have been
+// delivered. The reflector's watchdog covers any source.
 func TestW13_ASilentStreamEnds(t *testing.T) {
 	for _, e := range encodings {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestW13_ASilentStreamEnds(t *testing.T) {
 func TestW13_ASlowReceiverIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, pieces := pipeSource(t, wire.Protobuf, Options{window: 1})
-		go func() { pieces <- podEvents(wire.Protobuf, 30) }() // more than the window holds
+		go func() { pieces <- podEvents(wire.Protobuf, 30) }() // larger than the window
 		sink := &received{delay: time.Hour}
 		s := runReflector(t, src, false, sink, reflector.Options[*corev1.Pod]{Silence: time.Minute})
 		if !errors.Is(s.Cause, object.ErrIdle) || sink.changes != 30 || s.Counts.Watches != 1 {
@@ -131,7 +131,7 @@ func TestW13_ASlowReceiverIsNotSilence(t *testing.T) {
 	})
 }
 
-func TestW13_AListThatGoesSilentEnds(t *testing.T) {
+func TestW13_ASilentListEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, pieces := pipeSource(t, wire.JSON, Options{})
 		go func() { pieces <- wireBytes(wire.JSON, podList(3))[:500] }()

@@ -39,7 +39,7 @@ func drain[T any](st object.Stream[T]) ([]object.Event[T], error) {
 	}
 }
 
-// watchBytes reads a watch of pods out of one body.
+// watchBytes reads a watch of pods from the given body.
 func watchBytes(t testing.TB, e wire.Encoding, body []byte, opts Options, held object.Held) ([]podEvent, error) {
 	t.Helper()
 	st := wiretest.Must(bytesSource(t, e, body, opts).Watch(t.Context(), object.WatchOptions{}, &object.Intake[*corev1.Pod]{Held: held}))(t)
@@ -47,7 +47,7 @@ func watchBytes(t testing.TB, e wire.Encoding, body []byte, opts Options, held o
 	return drain(st)
 }
 
-// podEvents are the frames of n events, in turn ADDED, MODIFIED and DELETED.
+// podEvents returns the frames of n events: ADDED, MODIFIED and DELETED in turn.
 func podEvents(e wire.Encoding, n int) []byte {
 	var b []byte
 	for i := range n {
@@ -71,7 +71,7 @@ func checkPodEvents(t testing.TB, got []podEvent, n int) {
 	checkPods(t, items, podList(n).Items)
 }
 
-func TestWatchGivesWhatClientGoDecodes(t *testing.T) {
+func TestWatchDecodesAsClientGoDoes(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, e := range encodings {
 			t.Run(protocol+" "+string(e), func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestWatchOfUnstructuredAndMetadataOnly(t *testing.T) {
 	for _, e := range encodings {
 		m := &metav1.PartialObjectMetadata{ObjectMeta: pod(3).ObjectMeta}
 		m.APIVersion, m.Kind = "meta.k8s.io/v1", "PartialObjectMetadata"
-		body := append(encodeEvent(e, "ADDED", m), encodeEvent(e, "ADDED", pod(3))...) // the latter from a server that sends all
+		body := append(encodeEvent(e, "ADDED", m), encodeEvent(e, "ADDED", pod(3))...) // the second from a server that cannot omit anything
 		var accept string
 		c := inMemory(t, func(req *http.Request) (*http.Response, error) {
 			accept = req.Header.Get("Accept")
@@ -142,9 +142,9 @@ func TestWatchOfUnstructuredAndMetadataOnly(t *testing.T) {
 	}
 }
 
-// W02: only the annotated bookmark ends the initial events. W07: a bookmark has a
-// type and a version and nothing else.
-func TestW02_W07_BookmarksCarryAVersionAndMayEndTheInitialEvents(t *testing.T) {
+// W02: only the annotated bookmark ends the initial events. W07: a bookmark has a type and a
+// version and nothing else.
+func TestW02_W07_BookmarksHaveAVersionAndMayEndTheInitialEvents(t *testing.T) {
 	bookmark := func(annotations map[string]string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "77", Annotations: annotations}}
 	}
@@ -168,8 +168,8 @@ func TestW02_W07_BookmarksCarryAVersionAndMayEndTheInitialEvents(t *testing.T) {
 	}
 }
 
-// W08: 410 as the answer, and as an event within a 200.
-func TestW08_GoneAsAnAnswerAndAsAnEvent(t *testing.T) {
+// W08: 410 as the HTTP status, and as an event inside a 200.
+func TestW08_GoneAsAResponseAndAsAnEvent(t *testing.T) {
 	for _, e := range encodings {
 		status := apierrors.NewResourceExpired("too old resource version: 5 (9)").ErrStatus
 		events, err := watchBytes(t, e, append(podEvents(e, 1), encodeEvent(e, "ERROR", &status)...), Options{}, nil)
@@ -191,9 +191,9 @@ func TestW08_GoneAsAnAnswerAndAsAnEvent(t *testing.T) {
 	}
 }
 
-// W15: DELETED carries the last state with whatever version the server gave it, and
-// is decoded even where that version is held.
-func TestW15_DeletedCarriesTheLastState(t *testing.T) {
+// W15: DELETED has the last state, with the version that the server sends, and is decoded even if
+// that version is held.
+func TestW15_DeletedHasTheLastState(t *testing.T) {
 	for _, e := range encodings {
 		body := append(encodeEvent(e, "DELETED", pod(2)), encodeEvent(e, "MODIFIED", pod(2))...)
 		events, err := watchBytes(t, e, body, Options{}, func(object.Key, object.UID, object.Version) bool { return true })
@@ -209,9 +209,9 @@ func TestW15_DeletedCarriesTheLastState(t *testing.T) {
 	}
 }
 
-// W20: a frame that is too long, broken or cut off ends the stream as corrupt, after
-// the events before it.
-func TestW20_BrokenFramesEndTheStreamAfterTheGoodOnes(t *testing.T) {
+// W20: an overlong, invalid or truncated frame ends the stream as corrupt, after the events before
+// it.
+func TestW20_InvalidFramesEndTheStreamAfterTheValidOnes(t *testing.T) {
 	long := pod(9)
 	long.Annotations["long"] = strings.Repeat("x", 8<<10)
 	length := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
@@ -272,8 +272,8 @@ func TestW20_AnObjectThatCannotBeDecodedDoesNotEndTheStream(t *testing.T) {
 	checkPods(t, []object.Item[*corev1.Pod]{events[1].Item}, []corev1.Pod{*pod(8)})
 }
 
-// W21: an event of an unknown type is delivered as such; a wrong kind is an error.
-func TestW21_UnknownTypesPassAndWrongKindsDoNot(t *testing.T) {
+// W21: an event of an unknown type is delivered without a Kind; a wrong kind is an error.
+func TestW21_UnknownTypesAreDeliveredAndWrongKindsEndTheStream(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	noKind := []byte(`{"type":"ADDED","object":{"metadata":{"name":"x"}}}`)
 	held := func(object.Key, object.UID, object.Version) bool { return false }
@@ -302,7 +302,7 @@ func TestW21_UnknownTypesPassAndWrongKindsDoNot(t *testing.T) {
 	}
 }
 
-func TestWatchEndsAtOnceWithItsContextOrWhenClosed(t *testing.T) {
+func TestWatchEndsWithItsContextAndWhenClosed(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, e := range encodings {
 			for _, how := range []string{"context", "close"} {
@@ -333,7 +333,7 @@ func TestWatchEndsAtOnceWithItsContextOrWhenClosed(t *testing.T) {
 					if err := <-ended; !errors.Is(err, want) {
 						t.Errorf("Next: %v", err)
 					}
-					<-gone // the server sees it too
+					<-gone // the server notices it too
 					st.Close()
 					st.Close()
 					if _, err := st.Next(); !errors.Is(err, want) {
@@ -345,8 +345,8 @@ func TestWatchEndsAtOnceWithItsContextOrWhenClosed(t *testing.T) {
 	}
 }
 
-// A stream that is closed while its goroutine waits for room ends all the same.
-func TestWatchClosesWhileItsInboxIsFull(t *testing.T) {
+// Close ends a watch whose goroutine is blocked by a full inbox.
+func TestWatchClosesWithAFullInbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, pieces := pipeSource(t, wire.Protobuf, Options{window: 1})
 		st := wiretest.Must(src.Watch(t.Context(), object.WatchOptions{}, nil))(t)
@@ -359,7 +359,7 @@ func TestWatchClosesWhileItsInboxIsFull(t *testing.T) {
 	})
 }
 
-// Everything that has arrived comes as one batch; one event alone comes at once.
+// Next returns all events that have arrived, and a single event at once.
 func TestWatchDeliversInBatches(t *testing.T) {
 	for _, e := range encodings {
 		synctest.Test(t, func(t *testing.T) {
@@ -384,7 +384,7 @@ func TestWatchDeliversInBatches(t *testing.T) {
 	}
 }
 
-func TestWatchKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
+func TestWatchKeepsTheServersOrder(t *testing.T) {
 	bodies := map[wire.Encoding][]byte{wire.Protobuf: podEvents(wire.Protobuf, 60), wire.JSON: podEvents(wire.JSON, 60)}
 	rapid.Check(t, func(rt *rapid.T) {
 		e := rapid.SampledFrom(encodings).Draw(rt, "encoding")
@@ -406,9 +406,8 @@ func TestWatchKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
 	})
 }
 
-// A frame is read by its form, and where it looks like the common one and is not, by
-// its grammar.
-func TestWatchReadsUncommonFrames(t *testing.T) {
+// A frame that looks like the usual layout but is not is parsed completely.
+func TestWatchReadsUnusualFrames(t *testing.T) {
 	obj := strings.TrimSpace(string(wireBytes(wire.JSON, pod(1))))
 	for _, frame := range []string{
 		`{"type":"ADDED","object":` + obj + `,"more":{"object":{}}}`,
@@ -463,7 +462,7 @@ func TestWatchLazyLeavesObjectsEncoded(t *testing.T) {
 	}
 }
 
-func TestWatchPassesTheNetworksErrorOn(t *testing.T) {
+func TestWatchReturnsNetworkErrors(t *testing.T) {
 	for _, e := range encodings {
 		broken := errors.New("cable cut")
 		c := bodyClient(t, mediaOf(e), func() io.Reader {

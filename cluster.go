@@ -59,7 +59,7 @@ const (
 func newCluster(client *wire.Client, config *rest.Config, namespace string, opts Options) *Cluster {
 	return &Cluster{
 		client: client, config: config, namespace: namespace, opts: opts,
-		discovery: wire.NewDiscovery(client, wire.DiscoveryOptions{}),
+		discovery: wire.NewDiscovery(client),
 		budget:    reflector.NewBudget(opts.Lists),
 		noticed:   make(chan struct{}, 1),
 		mirrors:   map[identity]*mirror{},

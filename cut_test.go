@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // cutter returns empty lists and cuts every watch after two minutes without events, with the
@@ -50,7 +51,7 @@ func TestW09_QuietCutsOfAJSONWatchCostNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &cutter{}
 		client := must(wire.NewWithTransport(&url.URL{Scheme: "http", Host: "server"}, server, wire.Options{}))
-		src := must(wire.For(client, wire.MustOf[*corev1.Pod]()).Source(object.Selection{}, wire.SourceOptions{}))
+		src := must(stream.NewSource(wire.For(client, wire.MustOf[*corev1.Pod]()), object.Selection{}, stream.Options{}))
 		pods := must(informer.New(src, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
 			Name: "pods", Reflector: reflector.Options[*corev1.Pod]{Streaming: reflector.StreamingOff},
 		}))

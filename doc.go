@@ -32,7 +32,9 @@
 //
 //	API server
 //	   │
-//	wire         bytes to items: key, UID, version, object
+//	wire         REST client: requests, retries, errors, credentials
+//	   │
+//	wire/stream  lists and watches: bytes to items with key, UID, version, object
 //	   │
 //	reflector    list and watch
 //	   │
@@ -60,7 +62,7 @@
 //   - object.Change is one change of one object, from the reflector to the last subscriber.
 //     object.Batch is a sequence of changes and the version reached with them.
 //   - wire.Client is the HTTP client of an API server, wire.Resource describes a resource,
-//     and wire.API has its verbs. wire.Source lists and watches.
+//     and wire.API has its verbs. stream.Source lists and watches it.
 //   - reflector.Source lists and watches; reflector.Reflector turns it into changes. It is
 //     a state machine that retries every failure.
 //   - delta.FIFO queues the changes between reflector and store.

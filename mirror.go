@@ -14,6 +14,7 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // identity decides which declarations share a mirror: resource, form and scope. Dropped
@@ -199,7 +200,7 @@ func (id identity) name() string {
 
 // build creates the informer of a mirror.
 func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *declaration, indexes []store.AnyIndex[*X]) error {
-	source, err := api.Source(object.Selection{}, wire.SourceOptions{
+	source, err := stream.NewSource(api, object.Selection{}, stream.Options{
 		Drop:           slices.Collect(maps.Values(d.dropped)),
 		DisableSharing: d.transform != nil, // transformed objects share nothing, so the tables would be unused
 	})

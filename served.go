@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // served is a source that detects when its resource is not served: that is the only reason
 // for LIST and WATCH to return 404.
 type served[T any] struct {
-	source  *wire.Source[T]
+	source  *stream.Source[T]
 	mirror  *mirror
 	noticed chan<- struct{}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,18 +171,18 @@ func TestTarnsOwnClientWorks(t *testing.T) {
 		defer client.CloseIdleConnections()
 		api := wire.For(client, wire.MustOf[*corev1.Pod]())
 		fill(t, s, pod("a"), pod("b"))
-		items, page, err := api.List(t.Context(), object.ListOptions{})
+		items, page, err := stream.List(t.Context(), api, object.ListOptions{})
 		if err != nil || len(items) != 2 || string(page.Version) != version(s) {
 			t.Fatalf("got %v %v %v", items, page, err)
 		}
-		stream, err := api.Watch(t.Context(), object.WatchOptions{InitialEvents: true, Match: object.NotOlderThan, Bookmarks: true})
+		watch, err := stream.Watch(t.Context(), api, object.WatchOptions{InitialEvents: true, Match: object.NotOlderThan, Bookmarks: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer stream.Close()
+		defer watch.Close()
 		var got []string
 		for len(got) < 3 {
-			events, err := stream.Next()
+			events, err := watch.Next()
 			if err != nil {
 				t.Fatal(err)
 			}

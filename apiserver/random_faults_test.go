@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -23,7 +24,7 @@ func TestTarnsInformerSurvivesRandomFaults(t *testing.T) {
 			s := apiserver.Start(t, apiserver.Options{HTTP2: seed%2 == 0, History: 40, Seed: seed + 1})
 			client := must(wire.New(s.Config(), wire.Options{}))
 			defer client.CloseIdleConnections()
-			source := must(wire.For(client, wire.MustOf[*corev1.Pod]()).Source(object.Selection{}, wire.SourceOptions{}))
+			source := must(stream.NewSource(wire.For(client, wire.MustOf[*corev1.Pod]()), object.Selection{}, stream.Options{}))
 			inf := must(informer.New(source, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{Name: "pods"}))
 			ctx, cancel := context.WithCancel(t.Context())
 			ran := make(chan error, 1)

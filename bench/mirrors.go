@@ -16,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // mirror is one side's informer of pods, with the three indexes.
@@ -60,11 +61,11 @@ func newMirror(j job, from *feed) mirror {
 	} else {
 		client, err := wire.New(j.Replay.config(), wire.Options{})
 		check(err)
-		var how wire.SourceOptions
+		var how stream.Options
 		if j.Replay.Drop {
 			how.Drop = []object.FieldPath{object.ManagedFields}
 		}
-		pods, err := wire.For(client, wire.MustOf[pod]()).Source(object.Selection{}, how)
+		pods, err := stream.NewSource(wire.For(client, wire.MustOf[pod]()), object.Selection{}, how)
 		check(err)
 		src = pods
 		if j.Compact {

@@ -11,12 +11,13 @@ import (
 	"github.com/tarnproject/tarn/bench/crds"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // tarn receives with package wire and default options.
 type tarn[T metav1.Object] struct {
 	replay replay
-	source *wire.Source[T]
+	source *stream.Source[T]
 }
 
 func newTarn(r replay) receiver {
@@ -33,11 +34,11 @@ func newTarn(r replay) receiver {
 }
 
 func newTarnOf[T metav1.Object](client *wire.Client, res wire.Resource[T], r replay) receiver {
-	var opts wire.SourceOptions
+	var opts stream.Options
 	if r.Drop {
 		opts.Drop = []object.FieldPath{object.ManagedFields}
 	}
-	source, err := wire.For(client, res).Source(object.Selection{}, opts)
+	source, err := stream.NewSource(wire.For(client, res), object.Selection{}, opts)
 	check(err)
 	return &tarn[T]{r, source}
 }

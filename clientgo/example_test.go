@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // aServer runs an API server with one pod.
@@ -89,7 +90,7 @@ func ExampleNewListWatch() {
 	client, _ := wire.New(server.MemoryConfig(), wire.Options{})
 	lw, err := clientgo.NewListWatch(client, wire.MustOf[*corev1.Pod](), clientgo.ListWatchOptions{
 		Namespace: "shop",
-		Source:    wire.SourceOptions{Drop: []object.FieldPath{object.ManagedFields}},
+		Source:    stream.Options{Drop: []object.FieldPath{object.ManagedFields}},
 	})
 	if err != nil {
 		panic(err)

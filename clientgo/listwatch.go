@@ -20,6 +20,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // ListWatchOptions say what is listed and watched. The zero ListWatchOptions are all of
@@ -33,7 +34,7 @@ type ListWatchOptions struct {
 	// Source says how the wire asks and decodes. Its Hook runs after Tweak. Objects share
 	// parts only in an informer with [Behaviour].ShareParts. Defaults to the zero
 	// SourceOptions.
-	Source wire.SourceOptions
+	Source stream.Options
 }
 
 // NewListWatch returns what lists and watches a resource by our client. To client-go it
@@ -48,7 +49,7 @@ func NewListWatch[T runtime.Object](client *wire.Client, res wire.Resource[T], o
 	if opts.Tweak != nil {
 		so.Hook = tweaking(opts.Tweak, opts.Source.Hook)
 	}
-	src, err := wire.For(client, res).Source(object.Selection{Namespace: opts.Namespace}, so)
+	src, err := stream.NewSource(wire.For(client, res), object.Selection{Namespace: opts.Namespace}, so)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func tweaking(tweak func(*metav1.ListOptions), next func(wire.Verb, url.Values))
 
 // listWatch is a cache.ListerWatcher of the wire.
 type listWatch[T runtime.Object] struct {
-	src   *wire.Source[T]
+	src   *stream.Source[T]
 	empty func() T
 }
 
@@ -247,7 +248,7 @@ func failed(err error) watch.Event {
 }
 
 // wireRecords is the wire's source with its objects as records.
-type wireRecords[T runtime.Object] struct{ src *wire.Source[T] }
+type wireRecords[T runtime.Object] struct{ src *stream.Source[T] }
 
 // List implements reflector.Source.
 func (s wireRecords[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {

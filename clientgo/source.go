@@ -270,11 +270,7 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 // reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
 	if ev.Type == watch.Error {
-		err := apierrors.FromObject(ev.Object)
-		if apierrors.IsStoreReadError(err) {
-			err = &unreadError{err}
-		}
-		s.events = append(s.events, object.Event[T]{Err: &streamError{err}})
+		s.events = append(s.events, object.Event[T]{Err: &streamError{apierrors.FromObject(ev.Object)}})
 		return
 	}
 	m, err := s.source.understand(ev.Object)
@@ -319,18 +315,6 @@ func (s *lwSource[T]) understand(obj runtime.Object) (metav1.Object, error) {
 		return nil, fmt.Errorf("unsupported gvk %v", u.GroupVersionKind())
 	}
 	return meta.Accessor(obj)
-}
-
-// unreadError is an error event about an object that the server deleted without having been able
-// to read it. No event will name that object, so everything is listed, as if the version had expired.
-type unreadError struct{ cause error }
-
-func (e *unreadError) Error() string { return e.cause.Error() }
-func (e *unreadError) Unwrap() error { return e.cause }
-
-// Status implements apierrors.APIStatus.
-func (e *unreadError) Status() metav1.Status {
-	return apierrors.NewResourceExpired(e.cause.Error()).Status()
 }
 
 // streamError is how a watch ended that had been open. Watch error handlers hear nothing of

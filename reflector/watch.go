@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -270,6 +272,11 @@ func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (s
 		// LIST decides whether the resource was removed.
 		return r.backOff(e, r.list(plan{plain: true})), nil
 	case ServerError:
+		if apierrors.IsStoreReadError(err) {
+			// The server deleted an object that it could not read. No event names the
+			// object, so only a list finds the deletion.
+			return r.relist(e, plan{}), nil
+		}
 		f := &r.failures.server
 		if f.add(); time.Since(f.since) >= r.opts.ServerErrorsFor {
 			*f = streak{}

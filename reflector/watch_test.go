@@ -185,6 +185,25 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 	}
 }
 
+// The server deleted an object that it could not read from its storage, and no event names it.
+func TestW08_AStorageReadErrorLeadsToARelist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/x", "a/corrupt") // 11, 12
+		r := start(t, srv, plain(options{}))
+		srv.Requests()
+		dead := srv.Stream()
+		srv.Mute()
+		srv.Delete("a/corrupt") // 13
+		dead.Send(event{Err: status(http.StatusInternalServerError, metav1.StatusReasonStoreReadError)})
+		simtest.Advance(0)
+		if got, want := srv.Requests(), []string{`LIST "12" NotOlderThan`, `WATCH "13"`}; !slices.Equal(got, want) {
+			t.Errorf("requests %q, want %q", got, want)
+		}
+		r.mirrors()
+		r.live()
+	})
+}
+
 func TestW08_ListsThatDoNotHelpAreSpacedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")

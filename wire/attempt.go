@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,11 +11,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// send makes attempts until one succeeds, fails for good, or there were enough.
-// consume takes a good answer; its error is that of the attempt.
+// send makes attempts until one succeeds or must not be retried. consume reads a successful
+// response; its error is that of the attempt.
 func (r *Request) send(ctx context.Context, stream bool, consume func(*http.Response) error) error {
 	call := r.Call()
 	u, err := r.URL()
@@ -29,8 +27,8 @@ func (r *Request) send(ctx context.Context, stream bool, consume func(*http.Resp
 		if err == nil {
 			return nil
 		}
-		// By this attempt's error alone: what an earlier one met says nothing about
-		// whether this one was carried out.
+		// Only this attempt's error counts: an earlier one says nothing about whether
+		// the server processed this one.
 		delay, again := r.retry.after(ctx, n, r.idempotent, err)
 		if !again {
 			if failed, ok := err.(*TransportError); ok {
@@ -38,7 +36,7 @@ func (r *Request) send(ctx context.Context, stream bool, consume func(*http.Resp
 			}
 			return err
 		}
-		r.client.opts.Logger.DebugContext(ctx, "request failed, sending it again", "call", call.String(), "attempt", n, "delay", delay, "cause", err)
+		r.client.opts.Logger.DebugContext(ctx, "request failed, retrying", "call", call.String(), "attempt", n, "delay", delay, "cause", err)
 		if ended := sleep(ctx, delay); ended != nil {
 			return &TransportError{Call: call, Err: ended, Previous: bare(err), Attempts: n}
 		}
@@ -46,8 +44,8 @@ func (r *Request) send(ctx context.Context, stream bool, consume func(*http.Resp
 	}
 }
 
-// bare returns what an attempt failed with, without the call, which the error that
-// it becomes a part of names itself.
+// bare returns the cause of a failed attempt without the call, which the enclosing error
+// names.
 func bare(err error) error {
 	if failed, ok := err.(*TransportError); ok {
 		return failed.Err
@@ -60,7 +58,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	c, call := r.client, r.Call()
 	failed := func(err error) error {
 		sent := n
-		if _, ok := err.(*forbidden); ok {
+		if _, ok := err.(*checkError); ok {
 			sent--
 		} else if ended := ctx.Err(); ended != nil {
 			err = ended
@@ -74,13 +72,13 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	}
 	if c.opts.Limiter != nil {
 		if err := c.opts.Limiter.Wait(ctx); err != nil {
-			return failed(fmt.Errorf("the client's own rate limiter: %w", err))
+			return failed(fmt.Errorf("client-side rate limiter: %w", err))
 		}
 	}
 	check := attemptCheck(ctx)
 	if check != nil {
 		if err := check(); err != nil {
-			return failed(&forbidden{err})
+			return failed(&checkError{err})
 		}
 	}
 
@@ -97,11 +95,11 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		req.Body, _ = req.GetBody()
 	}
 	resp, err := c.http.Do(req)
-	_, refused := context.Cause(attemptCtx).(*forbidden)
-	if c.opts.Backoff != nil && ctx.Err() == nil && !refused {
+	_, checked := context.Cause(attemptCtx).(*checkError)
+	if c.opts.Backoff != nil && ctx.Err() == nil && !checked {
 		c.opts.Backoff.Observe(u.Host, overloaded(resp, err))
 	}
-	if err == nil && refused { // the server answered without waiting for the body
+	if err == nil && checked { // the server responded before it read the body
 		resp.Body.Close()
 		err = context.Cause(attemptCtx)
 	}
@@ -129,12 +127,12 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer b.Close()
 		defer time.AfterFunc(errorBodyTimeout, func() { cancel(errAttemptTimeout) }).Stop()
-		// What was cut off, is too long or too slow still tells something.
+		// A truncated Status still has information, so the error is ignored.
 		data, _ := io.ReadAll(io.LimitReader(b, maxErrorBody))
 		if ctx.Err() != nil {
 			return failed(ctx.Err())
 		}
-		return statusError(call, n, resp, data, c.secrets)
+		return c.errorResponse(call, n, resp, data)
 	}
 	if stream && stop != nil {
 		if !stop() {
@@ -142,7 +140,6 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 			return failed(errAttemptTimeout)
 		}
 	}
-	b.setIdle(r.idle)
 	if err := consume(resp); err != nil {
 		b.Close()
 		return failed(err)
@@ -157,7 +154,7 @@ func (r *Request) httpRequest(ctx context.Context, u *url.URL) *http.Request {
 	}
 	h.Set("User-Agent", r.client.opts.UserAgent)
 	if r.client.opts.DisableCompression {
-		// Set, so that no transport asks for it of its own accord.
+		// Set explicitly, because net/http would otherwise request gzip.
 		h.Set("Accept-Encoding", "identity")
 	} else {
 		h.Set("Accept-Encoding", "gzip")
@@ -174,23 +171,14 @@ func (r *Request) httpRequest(ctx context.Context, u *url.URL) *http.Request {
 	return req
 }
 
-// overloaded reports whether an attempt speaks of a server that needs rest.
+// overloaded reports whether the result of an attempt means that the server is overloaded.
 func overloaded(resp *http.Response, err error) bool {
 	return err != nil || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
 }
 
-// decodeStatus reads a body that is a Status, whichever its encoding.
+// decodeStatus decodes a body in any encoding if it is a Status.
 func decodeStatus(data []byte) (*metav1.Status, bool) {
 	status := &metav1.Status{}
-	if raw, ok := bytes.CutPrefix(data, []byte("k8s\x00")); ok {
-		var unknown runtime.Unknown
-		if unknown.Unmarshal(raw) != nil || unknown.Kind != "Status" || unknown.APIVersion != "v1" {
-			return nil, false
-		}
-		return status, status.Unmarshal(unknown.Raw) == nil
-	}
-	if err := json.Unmarshal(data, status); err != nil || status.Kind != "Status" {
-		return nil, false
-	}
-	return status, true
+	err := decodeObject(data, status, metav1.Unversioned.WithKind("Status"))
+	return status, err == nil
 }

@@ -8,11 +8,10 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// builtinRoot is where the Go types of the built-in kinds live.
+// builtinRoot is the module of the Go types of the built-in kinds.
 const builtinRoot = "k8s.io/api/"
 
-// builtinKind is a row of the table of built-in kinds. The last element of the
-// package is the version.
+// builtinKind is a row of the table of built-in kinds. The last element of pkg is the version.
 type builtinKind struct {
 	pkg, kind  string // the Go type
 	group      string
@@ -20,8 +19,8 @@ type builtinKind struct {
 	namespaced bool
 }
 
-// builtin returns the resource of a Go type of k8s.io/api. Types are compared by
-// their names, so that a program holds only those API packages that it uses itself.
+// builtin returns the resource of a Go type of k8s.io/api. It compares names of types, so that a
+// program links only the API packages that it uses itself.
 func builtin(t reflect.Type) (object.Resource, bool) {
 	pkg, ok := strings.CutPrefix(t.PkgPath(), builtinRoot)
 	if !ok {
@@ -37,10 +36,9 @@ func builtin(t reflect.Type) (object.Resource, bool) {
 	return object.Resource{}, false
 }
 
-// builtins are the kinds that a server stores or answers by themselves. Those that
-// exist only as a subresource (Eviction, Scale) or inside others are not among them.
-// A test compares the table with client-go's generated clients and prints what it
-// should be.
+// builtins are the kinds that have a resource. Kinds that exist only as a subresource (Eviction,
+// Scale) or as part of others are not included. A test compares the table with client-go's
+// generated clients and prints the correct one.
 var builtins = [...]builtinKind{
 	{"admissionregistration/v1", "MutatingAdmissionPolicy", "admissionregistration.k8s.io", "mutatingadmissionpolicies", false},
 	{"admissionregistration/v1", "MutatingAdmissionPolicyBinding", "admissionregistration.k8s.io", "mutatingadmissionpolicybindings", false},

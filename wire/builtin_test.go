@@ -20,14 +20,14 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// generated is a resource as client-go's generated clients know it, which are made
-// from the tags above the API types.
+// generated is a resource of client-go's generated clients, which are generated from the tags of
+// the API types.
 type generated struct {
 	object.Resource
 	typ reflect.Type // the struct
 }
 
-// recorder keeps the path of the last request and answers none.
+// recorder records the path of the last request and fails every request.
 type recorder struct{ path string }
 
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -35,8 +35,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errors.New("recorded")
 }
 
-// generatedClients calls one method of every generated client and looks where the
-// request goes.
+// generatedClients calls one method of every generated client and records the request path.
 func generatedClients(t *testing.T) []generated {
 	t.Helper()
 	rec := &recorder{}
@@ -84,7 +83,7 @@ func generatedClients(t *testing.T) []generated {
 	return out
 }
 
-// generatedFrom reads a resource off a path.
+// generatedFrom derives a resource from a path.
 func generatedFrom(t *testing.T, p string, typ reflect.Type) generated {
 	t.Helper()
 	kinds, _, err := scheme.Scheme.ObjectKinds(reflect.New(typ).Interface().(runtime.Object))
@@ -106,7 +105,7 @@ func generatedFrom(t *testing.T, p string, typ reflect.Type) generated {
 	return g
 }
 
-func TestBuiltinsAreWhatTheGeneratedClientsUse(t *testing.T) {
+func TestBuiltinsMatchTheGeneratedClients(t *testing.T) {
 	var want []builtinKind
 	for _, g := range generatedClients(t) {
 		pkg, ok := strings.CutPrefix(g.typ.PkgPath(), builtinRoot)
@@ -118,7 +117,7 @@ func TestBuiltinsAreWhatTheGeneratedClientsUse(t *testing.T) {
 		}
 		want = append(want, builtinKind{pkg, g.Kind, g.Group, g.Resource.Resource, g.Namespaced})
 	}
-	// Created like an object and never read back, so nobody generates a client.
+	// It is created and never read, so there is no generated client.
 	want = append(want, builtinKind{"core/v1", "Binding", "", "bindings", true})
 	slices.SortFunc(want, func(a, b builtinKind) int {
 		return strings.Compare(a.pkg+"."+a.kind, b.pkg+"."+b.kind)
@@ -146,7 +145,7 @@ func TestBuiltinFindsEveryTypeAndItsProtobuf(t *testing.T) {
 	}
 }
 
-// Kinds of k8s.io/api with metadata that no server lists or takes by themselves.
+// Kinds of k8s.io/api with metadata that have no resource.
 var notResources = []string{
 	"apps/v1beta1.Scale",
 	"apps/v1beta2.Scale",
@@ -158,7 +157,7 @@ var notResources = []string{
 	"policy/v1beta1.Eviction",
 }
 
-func TestBuiltinsLeaveNoKindOut(t *testing.T) {
+func TestBuiltinsAreComplete(t *testing.T) {
 	var missing []string
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		pkg, ok := strings.CutPrefix(typ.PkgPath(), builtinRoot)

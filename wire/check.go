@@ -7,18 +7,16 @@ import (
 
 type attemptCheckKey struct{}
 
-// WithAttemptCheck returns a context whose requests ask check before every attempt, the
-// first one and each retry, after all waiting (back-off, Retry-After, rate limiter) is
-// over. An attempt that has a body asks once more when its connection is there and the
-// body is about to be written, since connecting and credential plugins take time too;
-// this also covers the attempts that net/http repeats by itself.
+// WithAttemptCheck returns a context whose requests call check before every attempt, the first
+// one and each retry, after all delays (back-off, Retry-After, rate limiter). An attempt with a
+// body calls it again when the connection is established and the body is about to be written,
+// because connecting and credential plugins take time too. This includes attempts that net/http
+// retries by itself.
 //
-// When check returns an error, the attempt is not sent and there is no other: the call
-// returns a [*TransportError] in which errors.Is and errors.As find that error. A check
-// that ctx has already is asked first.
+// If check returns an error, the attempt is not sent and not retried: the call returns a
+// [*TransportError] that wraps the error. If ctx already has a check, that one is called first.
 //
-// check may be called from any goroutine, by several requests at a time, and must not
-// block.
+// check must be safe for concurrent use and must not block.
 func WithAttemptCheck(ctx context.Context, check func() error) context.Context {
 	if outer := attemptCheck(ctx); outer != nil {
 		inner := check
@@ -32,21 +30,20 @@ func WithAttemptCheck(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, attemptCheckKey{}, check)
 }
 
-// attemptCheck returns the check of a context, nil when it has none.
+// attemptCheck returns the check of a context, or nil.
 func attemptCheck(ctx context.Context) func() error {
 	check, _ := ctx.Value(attemptCheckKey{}).(func() error)
 	return check
 }
 
-// forbidden is the error of an attempt that the context's check did not allow. It is
-// final, whatever the check's own error looks like.
-type forbidden struct{ err error }
+// checkError is the error of an attempt that the context's check prevented. It is never
+// retried, whatever the check's own error is.
+type checkError struct{ err error }
 
-func (e *forbidden) Error() string { return e.err.Error() }
-func (e *forbidden) Unwrap() error { return e.err }
+func (e *checkError) Error() string { return e.err.Error() }
+func (e *checkError) Unwrap() error { return e.err }
 
-// checkedBody is the body of one attempt. The transport's goroutine is the only one that
-// reads it.
+// checkedBody is the request body of one attempt. Only the transport's goroutine reads it.
 type checkedBody struct {
 	io.Reader
 	check  func() error
@@ -54,12 +51,12 @@ type checkedBody struct {
 	asked  bool
 }
 
-// Read asks the check before the first bytes. A server does not carry out a request whose
-// body breaks off.
+// Read calls the check before the first bytes. A server does not process a request whose body
+// is truncated.
 func (b *checkedBody) Read(p []byte) (int, error) {
 	if !b.asked {
 		if err := b.check(); err != nil {
-			err = &forbidden{err}
+			err = &checkError{err}
 			b.cancel(err)
 			return 0, err
 		}

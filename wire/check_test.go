@@ -18,13 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-var errLeaseEnded = errors.New("the lease has ended")
+var errLeaseEnded = errors.New("the lease has expired")
 
-// Each way in which an attempt is repeated asks again: the server's 429, its 503, a refused
-// and a broken connection.
-func TestR06_ARetryIsNotSentAfterTheLeaseHasEnded(t *testing.T) {
+// The check runs before every kind of retry: after 429 and 503, a refused and a lost connection.
+func TestR06_NoRetryAfterTheLeaseHasExpired(t *testing.T) {
 	for name, c := range map[string]struct {
 		code        int
 		body, after string
@@ -59,7 +59,7 @@ func TestR06_ARetryIsNotSentAfterTheLeaseHasEnded(t *testing.T) {
 	}
 }
 
-func TestR06_ACheckIsAskedAfterTheLastWaitAndItsErrorIsFinal(t *testing.T) {
+func TestR06_TheCheckRunsAfterTheLastDelayAndItsErrorIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
 		start := time.Now()
@@ -77,7 +77,7 @@ func TestR06_ACheckIsAskedAfterTheLastWaitAndItsErrorIsFinal(t *testing.T) {
 			t.Errorf("asked at %v, the last attempt was sent at %v", asked, time.Since(start))
 		}
 
-		// An error that looks like one worth a retry is none here.
+		// The check's error is not retried, even if it is of a kind that is.
 		f, attempts = failing(0, 0, "", "", nil)
 		_, err := inMemory(t, Options{}, f).Request(VerbGet).AbsPath("/x").Do(WithAttemptCheck(t.Context(), func() error { return connRefuse }))
 		if *attempts != 0 || !errors.Is(err, connRefuse) {
@@ -86,7 +86,7 @@ func TestR06_ACheckIsAskedAfterTheLastWaitAndItsErrorIsFinal(t *testing.T) {
 	})
 }
 
-func TestR06_ChecksOfAContextAddUp(t *testing.T) {
+func TestR06_NestedChecksAllRun(t *testing.T) {
 	var asked []string
 	ask := func(name string, err error) func() error {
 		return func() error { asked = append(asked, name); return err }
@@ -99,11 +99,11 @@ func TestR06_ChecksOfAContextAddUp(t *testing.T) {
 	}
 }
 
-// Every verb sends its requests with the context that it was given.
-func TestR06_EveryVerbAsks(t *testing.T) {
+// Every verb uses the context that it was given.
+func TestR06_EveryVerbRunsTheCheck(t *testing.T) {
 	f, attempts := failing(0, 0, "", "", nil)
 	c := inMemory(t, Options{}, f)
-	maps := For(c, must(Of[*corev1.ConfigMap]())(t))
+	maps := For(c, wiretest.Must(Of[*corev1.ConfigMap]())(t))
 	key := object.Key{Namespace: "shop", Name: "web"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	ctx := WithAttemptCheck(t.Context(), func() error { return errLeaseEnded })
@@ -119,9 +119,9 @@ func TestR06_EveryVerbAsks(t *testing.T) {
 	}
 }
 
-// Between the first question and the bytes lies the connection: here it comes only after
-// the lease has ended.
-func TestR06_AConnectionThatTakesLongerThanTheLeaseCarriesNoWrite(t *testing.T) {
+// The connection is established after the first check, and here only after the lease has
+// expired.
+func TestR06_NoWriteOnAConnectionThatOutlastsTheLease(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			var carriedOut atomic.Int32
@@ -143,7 +143,7 @@ func TestR06_AConnectionThatTakesLongerThanTheLeaseCarriesNoWrite(t *testing.T) 
 				ended.Store(true)
 				return dial(ctx, network, addr)
 			}
-			c := must(NewWithTransport(must(url.Parse(s.URL))(t), rt, Options{}))(t)
+			c := wiretest.Must(NewWithTransport(wiretest.Must(url.Parse(s.URL))(t), rt, Options{}))(t)
 			t.Cleanup(c.CloseIdleConnections)
 			ctx := WithAttemptCheck(t.Context(), func() error {
 				if ended.Load() {

@@ -12,15 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client sends requests to one API server. It starts no goroutine of its own and
-// holds nothing that has to be closed; connections belong to its transport. All
-// methods may be called from any goroutine.
+// Client sends requests to one API server. It starts no goroutines and need not be closed; its
+// transport owns the connections. All methods are safe for concurrent use.
 //
-// It is one concrete type, not an interface with a double for tests: an
-// http.RoundTripper is the seam, and a test that goes through it also tests what is
-// sent.
+// There is no interface for it, because tests replace the http.RoundTripper and so also test
+// what is sent.
 type Client struct {
-	base     *url.URL // scheme, host and path prefix; userinfo is sent as basic auth
+	base     *url.URL // scheme, host and path prefix; user and password are sent as basic auth
 	http     *http.Client
 	opts     Options
 	warnings *warnings
@@ -28,20 +26,18 @@ type Client struct {
 	gzips    *gzipPool
 }
 
-// New returns a client for the server of a rest.Config, which brings the address,
-// TLS, credentials and their plugins, proxies and impersonation.
+// New returns a client for the server of a rest.Config, which has the address, TLS settings,
+// credentials and credential plugins, proxies and impersonation.
 //
-// The transport is client-go's own, so that what client-go knows of rotated
-// certificates, tokens and authorities holds here too; it is shared with all that
-// use the same TLS settings in this process, and pings idle HTTP/2 connections every
-// 30 s. For a config that would use http.DefaultTransport, which does not ping, a
-// transport is made that does, as the Options say. A transport that the config
-// brings along is used as it is. A token file is read once a minute, as by client-go,
-// and also when the server has refused what was in it.
+// It uses client-go's transport, which handles rotated certificates, tokens and CAs, pings idle
+// HTTP/2 connections every 30 s, and is shared by all clients of the process with the same TLS
+// settings. If client-go would use http.DefaultTransport, which sends no pings, New uses
+// [NewTransport] instead. A transport that the config sets is used unchanged. A token file is
+// read every minute, as in client-go, and also after the server has rejected its token.
 //
-// Of the config's other settings Timeout is that of one attempt, RateLimiter and a
-// QPS above 0 limit as they do in client-go (there is no limit when neither is set),
-// and content types are ignored: the resource decides them.
+// The config's Timeout applies to one attempt. RateLimiter and a QPS above 0 limit the rate as
+// in client-go; without them there is no limit. Content types are ignored, because the resource
+// determines them.
 func New(cfg *rest.Config, opts Options) (*Client, error) {
 	if cfg == nil {
 		return nil, errors.New("wire: no rest.Config; load one with clientcmd.BuildConfigFromFlags or rest.InClusterConfig")
@@ -50,21 +46,21 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 	own.APIPath, own.GroupVersion = "", nil
 	base, _, err := rest.DefaultServerUrlFor(own)
 	if err != nil {
-		return nil, errors.New("wire: the Host of the rest.Config is neither a URL nor host:port") // the cause quotes it, with its password
+		return nil, errors.New("wire: the Host of the rest.Config is neither a URL nor host:port") // the cause quotes it, including a password
 	}
 	opts = optionsFrom(own, opts)
-	if err := opts.Valid(); err != nil {
+	if err := opts.valid(); err != nil {
 		return nil, err
 	}
 	if plain, err := usesDefaultTransport(own); err != nil {
-		return nil, fmt.Errorf("wire: the rest.Config: %w", err)
+		return nil, fmt.Errorf("wire: invalid rest.Config: %w", err)
 	} else if plain {
-		own.Transport = NewTransport(nil, opts)
+		own.Transport = NewTransport(nil)
 	}
-	known := append(configured(own), readRefusedTokensAgain(own))
+	known := append(configured(own), rereadRejectedToken(own))
 	rt, err := rest.TransportFor(own)
 	if err != nil {
-		return nil, fmt.Errorf("wire: the transport of the rest.Config: %w", err)
+		return nil, fmt.Errorf("wire: create the transport of the rest.Config: %w", err)
 	}
 	c, err := NewWithTransport(base, rt, opts)
 	if err != nil {
@@ -74,26 +70,25 @@ func New(cfg *rest.Config, opts Options) (*Client, error) {
 	return c, nil
 }
 
-// NewWithTransport returns a client for the server at base, which may have a path
-// that goes before all others. The transport has to bring credentials; its settings
-// are its owner's. A nil transport stands for NewTransport(nil, opts).
+// NewWithTransport returns a client for the server at base. A path of base is the prefix of all
+// request paths. The transport adds the credentials. A nil transport means NewTransport(nil).
 func NewWithTransport(base *url.URL, rt http.RoundTripper, opts Options) (*Client, error) {
 	switch {
 	case base == nil:
 		return nil, errors.New("wire: no server URL")
 	case base.Scheme != "http" && base.Scheme != "https":
-		return nil, fmt.Errorf("wire: the server URL has the scheme %q; want http or https", base.Scheme)
+		return nil, fmt.Errorf("wire: the server URL has the scheme %q; use http or https", base.Scheme)
 	case base.Host == "":
 		return nil, errors.New("wire: the server URL has no host")
 	case base.RawQuery != "" || base.Fragment != "":
-		return nil, errors.New("wire: the server URL has a query or a fragment; want scheme, host and path only")
+		return nil, errors.New("wire: the server URL has a query or a fragment; use scheme, host and path only")
 	}
-	if err := opts.Valid(); err != nil {
+	if err := opts.valid(); err != nil {
 		return nil, err
 	}
 	opts = opts.withDefaults()
 	if rt == nil {
-		rt = NewTransport(nil, opts)
+		rt = NewTransport(nil)
 	}
 	own := *base
 	own.Path, own.RawPath = strings.TrimSuffix(own.Path, "/"), strings.TrimSuffix(own.RawPath, "/")
@@ -105,8 +100,8 @@ func NewWithTransport(base *url.URL, rt http.RoundTripper, opts Options) (*Clien
 		base: &own,
 		http: &http.Client{
 			Transport: rt,
-			// A transport adds credentials to whatever it sends, so a redirect to
-			// another host would give them away.
+			// The transport adds credentials to every request, so following a
+			// redirect would send them to another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		opts:     opts,
@@ -119,8 +114,8 @@ func NewWithTransport(base *url.URL, rt http.RoundTripper, opts Options) (*Clien
 // Host returns the server's host and port.
 func (c *Client) Host() string { return c.base.Host }
 
-// CloseIdleConnections closes the connections of the transport that nobody uses at
-// the moment. Clients that share the transport just dial again.
+// CloseIdleConnections closes the idle connections of the transport. Other clients that share
+// the transport dial again when they need to.
 func (c *Client) CloseIdleConnections() {
 	rt := c.http.Transport
 	for {
@@ -128,7 +123,7 @@ func (c *Client) CloseIdleConnections() {
 			t.CloseIdleConnections()
 			return
 		}
-		wrapper, ok := rt.(utilnet.RoundTripperWrapper) // client-go's are
+		wrapper, ok := rt.(utilnet.RoundTripperWrapper) // client-go's transports implement it
 		if !ok {
 			return
 		}
@@ -136,7 +131,7 @@ func (c *Client) CloseIdleConnections() {
 	}
 }
 
-// optionsFrom fills what the Options leave open from the config.
+// optionsFrom sets zero fields of the options from the config.
 func optionsFrom(cfg *rest.Config, opts Options) Options {
 	if opts.UserAgent == "" {
 		opts.UserAgent = cfg.UserAgent

@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 var (
@@ -29,25 +30,8 @@ var (
 	webKey       = object.Key{Namespace: "shop", Name: "web"}
 )
 
-// roundTrip is a transport in memory.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// answer makes a response; headers are name, value, name, value.
-func answer(req *http.Request, code int, body string, headers ...string) *http.Response {
-	h := http.Header{}
-	for i := 0; i+1 < len(headers); i += 2 {
-		h.Add(headers[i], headers[i+1])
-	}
-	return &http.Response{
-		StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(body)),
-		ContentLength: int64(len(body)), Request: req, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-}
-
-// inMemory returns a client whose requests a function answers.
-func inMemory(t testing.TB, opts Options, f roundTrip) *Client {
+// inMemory returns a client with a transport in memory.
+func inMemory(t testing.TB, opts Options, f wiretest.RoundTrip) *Client {
 	t.Helper()
 	c, err := NewWithTransport(&url.URL{Scheme: "https", Host: "server"}, f, opts)
 	if err != nil {
@@ -73,17 +57,7 @@ func serve(t testing.TB, opts Options, h http.HandlerFunc) *Client {
 	return c
 }
 
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
-
-// restServer is a TLS server that speaks HTTP/2 and the config for it.
+// restServer starts a TLS server with HTTP/2 and returns a config for it.
 func restServer(t *testing.T, h http.HandlerFunc) *rest.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -105,7 +79,7 @@ func newClient(t *testing.T, cfg *rest.Config, opts Options) *Client {
 	return c
 }
 
-func TestW23_ATokenFileIsReadAgainWhenItsTokenIsRefused(t *testing.T) {
+func TestW23_ATokenFileIsReadAgainAfterA401(t *testing.T) {
 	cfg := restServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer second" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -236,11 +210,11 @@ func TestNewTakesItsDefaultsFromTheConfig(t *testing.T) {
 			defer mu.Unlock()
 			texts = append(texts, text)
 		}),
-		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		Transport: wiretest.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.String() != "http://server/healthz" {
 				t.Errorf("asked %s", r.URL)
 			}
-			return answer(r, 200, "ok", "Warning", `299 - "mind the gap"`), nil
+			return wiretest.Response(r, 200, "ok", "Warning", `299 - "mind the gap"`), nil
 		}),
 	}
 	c := newClient(t, cfg, Options{})
@@ -254,7 +228,7 @@ func TestNewTakesItsDefaultsFromTheConfig(t *testing.T) {
 		t.Errorf("the limiter was asked %d times, the warnings are %q", limited, texts)
 	}
 	if c := newClient(t, &rest.Config{Host: "server"}, Options{}); c.opts.Limiter != nil {
-		t.Error("there is a limiter that nobody asked for")
+		t.Error("there is a limiter by default")
 	}
 	if c := newClient(t, &rest.Config{Host: "server", QPS: 3}, Options{}); c.opts.Limiter == nil {
 		t.Error("QPS is ignored")
@@ -262,17 +236,17 @@ func TestNewTakesItsDefaultsFromTheConfig(t *testing.T) {
 }
 
 func TestNewPingsWhereClientGoWouldNot(t *testing.T) {
-	c := newClient(t, &rest.Config{Host: "https://server"}, Options{PingInterval: time.Minute, PingTimeout: time.Second})
+	c := newClient(t, &rest.Config{Host: "https://server"}, Options{})
 	tr, ok := c.http.Transport.(*http.Transport)
 	if !ok || tr == http.DefaultTransport {
 		t.Fatalf("the transport is %T", c.http.Transport)
 	}
-	if tr.HTTP2 == nil || tr.HTTP2.SendPingTimeout != time.Minute || tr.HTTP2.PingTimeout != time.Second {
+	if tr.HTTP2 == nil || tr.HTTP2.SendPingTimeout != 30*time.Second || tr.HTTP2.PingTimeout != 15*time.Second {
 		t.Errorf("HTTP/2 is configured as %+v", tr.HTTP2)
 	}
 }
 
-func TestNewSaysWhatIsWrongAndShowsNoPassword(t *testing.T) {
+func TestNewErrorsNameTheCauseWithoutThePassword(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  *rest.Config
@@ -298,11 +272,11 @@ func TestNewSaysWhatIsWrongAndShowsNoPassword(t *testing.T) {
 	}
 }
 
-func TestNewWithTransportSaysWhatIsWrong(t *testing.T) {
+func TestNewWithTransportRejectsInvalidURLs(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://": "no host", "server": "scheme", "https://server/#x": "fragment", "https://server/?a=b": "query",
 	} {
-		u := must(url.Parse(base))(t)
+		u := wiretest.Must(url.Parse(base))(t)
 		if _, err := NewWithTransport(u, nil, Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q in it", base, err, want)
 		}
@@ -310,41 +284,39 @@ func TestNewWithTransportSaysWhatIsWrong(t *testing.T) {
 	if _, err := NewWithTransport(nil, nil, Options{}); err == nil {
 		t.Error("no URL is accepted")
 	}
-	if _, err := NewWithTransport(&url.URL{Scheme: "http", Host: "h"}, nil, Options{PingTimeout: -1}); err == nil {
+	if _, err := NewWithTransport(&url.URL{Scheme: "http", Host: "h"}, nil, Options{MaxBody: -1}); err == nil {
 		t.Error("wrong options are accepted")
 	}
 }
 
-func TestOptionsSayWhichFieldIsWrong(t *testing.T) {
-	if err := (Options{}).Valid(); err != nil {
+func TestOptionsErrorsNameTheField(t *testing.T) {
+	if err := (Options{}).valid(); err != nil {
 		t.Errorf("the zero Options: %v", err)
 	}
 	for want, o := range map[string]Options{
-		"MaxBody":         {MaxBody: -1},
-		"PingTimeout":     {PingTimeout: -1},
-		"IdleConnTimeout": {IdleConnTimeout: -1},
-		"Retry.Base":      {Retry: Retry{Base: -1}},
-		"Retry.Cap":       {Retry: Retry{Cap: -1}},
-		"longer":          {Retry: Retry{Base: 2, Cap: 1}},
+		"MaxBody":    {MaxBody: -1},
+		"Retry.Base": {Retry: Retry{Base: -1}},
+		"Retry.Cap":  {Retry: Retry{Cap: -1}},
+		"longer":     {Retry: Retry{Base: 2, Cap: 1}},
 	} {
-		if err := o.Valid(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := o.valid(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q in it", o, err, want)
 		}
 	}
 }
 
-func TestTheServersPathAndUserGoBeforeAllRequests(t *testing.T) {
+func TestRequestsUseThePathAndUserOfTheServerURL(t *testing.T) {
 	var path, user string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path = r.URL.Path
 		user, _, _ = r.BasicAuth()
 	}))
 	t.Cleanup(s.Close)
-	base := must(url.Parse(s.URL + "/clusters/one/"))(t)
+	base := wiretest.Must(url.Parse(s.URL + "/clusters/one/"))(t)
 	base.User = url.UserPassword("jane", "hunter2")
-	c := must(NewWithTransport(base, nil, Options{}))(t)
+	c := wiretest.Must(NewWithTransport(base, nil, Options{}))(t)
 	t.Cleanup(c.CloseIdleConnections)
-	if _, err := c.Request(VerbGet).Resource(nodeResource).Name("n1").Do(t.Context()); err != nil {
+	if _, err := c.Request(VerbGet).Resource(nodeResource).Key(object.Key{Name: "n1"}).Do(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if path != "/clusters/one/api/v1/nodes/n1" || user != "jane" {
@@ -367,12 +339,12 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestACertificateNobodyKnowsIsAnError(t *testing.T) {
+func TestAnUntrustedCertificateIsAnError(t *testing.T) {
 	cfg := restServer(t, func(http.ResponseWriter, *http.Request) {})
 	cfg.CAData = nil
 	attempts := 0
 	cfg.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) { attempts++; return rt.RoundTrip(r) })
+		return wiretest.RoundTrip(func(r *http.Request) (*http.Response, error) { attempts++; return rt.RoundTrip(r) })
 	})
 	_, err := newClient(t, cfg, Options{}).Request(VerbGet).AbsPath("/version").Do(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "certificate") || attempts != 1 {

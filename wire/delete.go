@@ -11,34 +11,33 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Propagation says what becomes of the objects that a deleted one owns.
+// Propagation says how the objects that a deleted one owns are treated.
 type Propagation string
 
-// The ways of propagation.
+// The values of Propagation.
 const (
-	Orphan     Propagation = "Orphan"     // they stay
-	Background Propagation = "Background" // they are deleted afterwards
-	Foreground Propagation = "Foreground" // they are deleted first
+	Orphan     Propagation = "Orphan"     // they are kept
+	Background Propagation = "Background" // they are deleted after the owner
+	Foreground Propagation = "Foreground" // they are deleted before the owner
 )
 
-// DeleteOptions are those of delete and deletecollection.
+// DeleteOptions are the options of delete and deletecollection.
 type DeleteOptions struct {
-	// UID must be that of the object, so that a later one of the same name is
-	// spared. Defaults to any.
+	// UID must be that of the object, so that a newer object of the same name is not
+	// deleted. Defaults to any.
 	UID object.UID
 	// Version must be that of the object. Defaults to any.
 	Version object.Version
-	// Propagation is what becomes of owned objects. Defaults to what the resource
-	// does by itself.
+	// Propagation says how owned objects are treated. Defaults to the resource's default.
 	Propagation Propagation
-	// GracePeriod is how long a pod may take to end; 0 is at once. It is counted in
-	// seconds, rounded up. Defaults to what the object says.
+	// GracePeriod is the time that a pod has to terminate, in seconds, rounded up; 0 kills
+	// it immediately. Defaults to the object's own.
 	GracePeriod *time.Duration
-	// DryRun goes through everything but does not delete. Defaults to false.
+	// DryRun validates the request without deleting. Defaults to false.
 	DryRun bool
 }
 
-// body returns the options as the API spells them.
+// body returns the options as the API type.
 func (o DeleteOptions) body() (*metav1.DeleteOptions, error) {
 	d := &metav1.DeleteOptions{}
 	d.Kind, d.APIVersion = "DeleteOptions", "v1"
@@ -85,21 +84,20 @@ func (o DeleteOptions) request(r *Request) *Request {
 	return r.Body(typeJSON, data).Accept(typeJSON)
 }
 
-// Delete asks for an object to be deleted. It returns when the server has accepted
-// that; the object is gone once its finalizers and its grace period are done. A
-// delete without UID or Version is not sent again when its connection breaks: there
-// could be a new object of that name.
+// Delete deletes an object. It returns when the server has accepted the request; finalizers and a
+// grace period may delay the deletion. Without UID or Version it is not retried after a lost
+// connection, because it could delete a new object of the same name.
 func (a *API[T]) Delete(ctx context.Context, key object.Key, opts DeleteOptions) error {
 	_, err := opts.request(a.request(VerbDelete, key)).Do(ctx)
 	return err
 }
 
-// DeleteCollection deletes what sel selects. A namespaced resource needs the
-// namespace; nothing deletes across namespaces at once.
+// DeleteCollection deletes the objects that sel selects. A namespaced resource needs the
+// namespace, because the API cannot delete across namespaces.
 func (a *API[T]) DeleteCollection(ctx context.Context, sel object.Selection, opts DeleteOptions) error {
 	r := a.request(VerbDeleteCollection, object.Key{Namespace: sel.Namespace})
 	if opts.UID != "" {
-		r.fail("a collection has no UID")
+		r.fail("deletecollection takes no UID")
 	}
 	_, err := opts.request(r).Param("labelSelector", sel.Labels).Param("fieldSelector", sel.Fields).Do(ctx)
 	return err

@@ -13,9 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestDeleteSaysItsConditions(t *testing.T) {
+func TestDeleteSendsItsPreconditions(t *testing.T) {
 	c, last := oneAnswer(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 	pods := For(c, MustOf[*corev1.Pod]())
 	grace := 1500 * time.Millisecond
@@ -45,10 +46,10 @@ func TestDeleteSaysItsConditions(t *testing.T) {
 	}
 	minus := -time.Second
 	for want, err := range map[string]error{
-		"negative":     pods.Delete(t.Context(), webKey, DeleteOptions{GracePeriod: &minus}),
-		"say in which": pods.DeleteCollection(t.Context(), object.Selection{}, DeleteOptions{}),
-		"has no UID":   pods.DeleteCollection(t.Context(), object.Selection{Namespace: "shop"}, DeleteOptions{UID: "u"}),
-		"name of the ": pods.Delete(t.Context(), object.Key{Namespace: "shop"}, DeleteOptions{}),
+		"negative":          pods.Delete(t.Context(), webKey, DeleteOptions{GracePeriod: &minus}),
+		"set the namespace": pods.DeleteCollection(t.Context(), object.Selection{}, DeleteOptions{}),
+		"takes no UID":      pods.DeleteCollection(t.Context(), object.Selection{Namespace: "shop"}, DeleteOptions{UID: "u"}),
+		"name of the ":      pods.Delete(t.Context(), object.Key{Namespace: "shop"}, DeleteOptions{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q in it", err, want)
@@ -56,7 +57,7 @@ func TestDeleteSaysItsConditions(t *testing.T) {
 	}
 }
 
-func TestWhichWritesAreSentAgainAfterAReset(t *testing.T) {
+func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 	pod := webPod()
 	for name, c := range map[string]struct {
 		again bool
@@ -92,7 +93,7 @@ func TestWhichWritesAreSentAgainAfterAReset(t *testing.T) {
 				if attempts++; attempts == 1 {
 					return nil, reset
 				}
-				return answer(r, 200, asServed(t, typeJSON, kindOf(pod))), nil
+				return wiretest.Response(r, 200, string(wiretest.Encode(typeJSON, pod))), nil
 			})
 			err := c.call(t.Context(), For(client, MustOf[*corev1.Pod]()))
 			if c.again != (err == nil) || c.again != (attempts == 2) {

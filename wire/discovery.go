@@ -13,81 +13,68 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Discovered is a resource as a server describes it.
+// Discovered is a resource as the server describes it.
 type Discovered struct {
 	object.Resource
 	// Singular and ShortNames are other names of it.
 	Singular   string
 	ShortNames []string
-	// Categories are the groups of resources that it belongs to, such as "all".
+	// Categories are the categories that it belongs to, such as "all".
 	Categories []string
-	// Verbs are what one may do with it.
+	// Verbs are the verbs that the server supports for it.
 	Verbs []string
-	// Subresources are those parts that have a path of their own.
+	// Subresources are the names of its subresources.
 	Subresources []string
-	// Preferred tells whether this is the version of its group that the server
-	// prefers.
+	// Preferred reports whether this is the server's preferred version of the group.
 	Preferred bool
 }
 
-// DiscoveryOptions configure a [Discovery]. The zero DiscoveryOptions work.
-type DiscoveryOptions struct {
-	// MaxAge is how old an answer may be. Defaults to 10 minutes.
-	MaxAge time.Duration
-	// MinAge is how old an answer must be before the server is asked anew because a
-	// resource is not in it: a custom resource may just have been defined. Defaults
-	// to 5 s.
-	MinAge time.Duration
-}
+const (
+	// discoveryMaxAge is the age after which the cached resources are fetched again.
+	discoveryMaxAge = 10 * time.Minute
+	// discoveryMinAge is the age after which they are fetched again to find a resource that
+	// is missing in them: its CustomResourceDefinition may be new.
+	discoveryMinAge = 5 * time.Second
+)
 
-// Discovery asks a server which resources it has, and remembers the answer. All
-// methods may be called from any goroutine; one of them asks, the others wait for
-// its answer or for the end of their context.
+// Discovery fetches the resources of a server and caches them for ten minutes. All methods are
+// safe for concurrent use. Concurrent calls share one fetch.
 type Discovery struct {
 	client *Client
-	opts   DiscoveryOptions
 
-	turn chan struct{} // holds one token: whoever has it reads and writes what follows
+	turn chan struct{} // has one token; its owner may use the fields below
 
 	all     []Discovered
-	skipped error // the groups that did not answer
+	skipped error // the groups that could not be fetched
 	at      time.Time
 }
 
-// NewDiscovery returns the discovery of a server. It asks nothing yet.
-func NewDiscovery(c *Client, opts DiscoveryOptions) *Discovery {
-	if opts.MaxAge <= 0 {
-		opts.MaxAge = 10 * time.Minute
-	}
-	if opts.MinAge <= 0 {
-		opts.MinAge = 5 * time.Second
-	}
-	d := &Discovery{client: c, opts: opts, turn: make(chan struct{}, 1)}
+// NewDiscovery returns the discovery of a server. It sends no request.
+func NewDiscovery(c *Client) *Discovery {
+	d := &Discovery{client: c, turn: make(chan struct{}, 1)}
 	d.turn <- struct{}{}
 	return d
 }
 
-// Invalidate forgets the answer, so that the next call asks the server. It waits
-// for a call that is asking at the moment.
+// Invalidate drops the cached resources. It blocks while another call fetches them.
 func (d *Discovery) Invalidate() {
 	<-d.turn
 	d.at = time.Time{}
 	d.turn <- struct{}{}
 }
 
-// All returns all resources in all versions, in the server's order of groups, the
-// preferred version of each first. Groups whose own server did not answer are left
-// out, and are told of by the error together with what there is; it is a
-// [*SkippedGroupsError] then.
+// All returns all resources in all versions, in the server's order of groups, the preferred
+// version of each group first. If groups of aggregated API servers could not be fetched, it
+// returns the other resources and a [*SkippedGroupsError].
 func (d *Discovery) All(ctx context.Context) ([]Discovered, error) {
-	all, skipped, err := d.get(ctx, d.opts.MaxAge)
+	all, skipped, err := d.get(ctx, discoveryMaxAge)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Clone(all), skipped
 }
 
-// get returns an answer that is not older than maxAge.
+// get returns resources that were fetched within maxAge.
 func (d *Discovery) get(ctx context.Context, maxAge time.Duration) (all []Discovered, skipped, err error) {
 	select {
 	case <-d.turn:
@@ -105,14 +92,13 @@ func (d *Discovery) get(ctx context.Context, maxAge time.Duration) (all []Discov
 	return d.all, d.skipped, nil
 }
 
-// SkippedGroupsError says that some groups of the API could not be asked; the others
-// were.
+// SkippedGroupsError means that the resources of some API groups could not be fetched.
 type SkippedGroupsError struct {
-	// Groups are errors by "group/version".
+	// Groups has the errors by "group/version".
 	Groups map[string]error
 }
 
-// Error names the groups, in order.
+// Error lists the groups in order.
 func (e *SkippedGroupsError) Error() string {
 	names := make([]string, 0, len(e.Groups))
 	for name := range e.Groups {
@@ -120,7 +106,7 @@ func (e *SkippedGroupsError) Error() string {
 	}
 	slices.Sort(names)
 	var b strings.Builder
-	b.WriteString("the resources of some API groups are not known:")
+	b.WriteString("cannot discover the resources of some API groups:")
 	for i, name := range names {
 		if i > 0 {
 			b.WriteByte(';')
@@ -130,17 +116,17 @@ func (e *SkippedGroupsError) Error() string {
 	return b.String()
 }
 
-// UnknownResourceError says that a server has no resource of that name.
+// UnknownResourceError means that the server has no resource of that name.
 type UnknownResourceError struct {
-	// Name is what was asked for.
+	// Name is the requested name.
 	Name string
-	// Suggestions are names that are close to it, the closest first.
+	// Suggestions are similar names, the closest first.
 	Suggestions []string
-	// Skipped says which groups were not asked; nil when all were.
+	// Skipped is a [*SkippedGroupsError] if groups could not be searched, else nil.
 	Skipped error
 }
 
-// Error gives the name and what may have been meant.
+// Error returns the name and the suggestions.
 func (e *UnknownResourceError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "no resource %q", e.Name)
@@ -158,20 +144,19 @@ func (e *UnknownResourceError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what is known of the groups that were not asked.
+// Unwrap returns Skipped.
 func (e *UnknownResourceError) Unwrap() error { return e.Skipped }
 
-// Find returns the resource of a name as people write it: the plural, the singular,
-// a short name or the kind, in any case, alone or followed by the group
-// ("deployments.apps") or by version and group ("deployments.v1.apps"). Where
-// several groups have the name, the core group wins, then the first in the server's
-// order; without a version, the preferred one. The error is an
-// [*UnknownResourceError] when there is none.
+// Find returns a resource by name, as kubectl accepts it: plural, singular, short name or kind,
+// in any case, alone or followed by the group ("deployments.apps") or by version and group
+// ("deployments.v1.apps"). If several groups match, the core group wins, then the first in the
+// server's order. Without a version, the preferred one wins. The error is an
+// [*UnknownResourceError] if there is none.
 func (d *Discovery) Find(ctx context.Context, name string) (Discovered, error) {
 	return d.find(ctx, name, name, func(all []Discovered) (Discovered, bool) { return find(all, name) })
 }
 
-// FindKind returns the resource of a kind, in that version.
+// FindKind returns the resource of an apiVersion and kind.
 func (d *Discovery) FindKind(ctx context.Context, apiVersion, kind string) (Discovered, error) {
 	return d.find(ctx, kind+" of "+apiVersion, kind, func(all []Discovered) (Discovered, bool) {
 		for _, r := range all {
@@ -183,16 +168,16 @@ func (d *Discovery) FindKind(ctx context.Context, apiVersion, kind string) (Disc
 	})
 }
 
-// find looks in what is remembered, and then in what the server says now.
+// find searches the cached resources and, if there is no match, fetches them again.
 func (d *Discovery) find(ctx context.Context, name, like string, look func([]Discovered) (Discovered, bool)) (Discovered, error) {
-	all, _, err := d.get(ctx, d.opts.MaxAge)
+	all, _, err := d.get(ctx, discoveryMaxAge)
 	if err != nil {
 		return Discovered{}, err
 	}
 	if found, ok := look(all); ok {
 		return found, nil
 	}
-	all, skipped, err := d.get(ctx, d.opts.MinAge)
+	all, skipped, err := d.get(ctx, discoveryMinAge)
 	if err != nil {
 		return Discovered{}, err
 	}
@@ -202,21 +187,21 @@ func (d *Discovery) find(ctx context.Context, name, like string, look func([]Dis
 	return Discovered{}, &UnknownResourceError{Name: name, Suggestions: suggest(all, like), Skipped: skipped}
 }
 
-// fetch asks the server: for everything at once, or group by group where the server
-// does not know that.
+// fetch requests the resources: all at once, or group by group if the server does not support
+// that.
 func (d *Discovery) fetch(ctx context.Context) ([]Discovered, error, error) {
 	f := fetcher{client: d.client, skipped: map[string]error{}}
 	for _, root := range []string{"/api", "/apis"} {
 		if err := f.root(ctx, root); err != nil {
-			// A server may have no core group, or nothing but it.
+			// A server may have only the core group, or not have it.
 			if apierrors.IsNotFound(err) {
 				continue
 			}
-			return nil, nil, fmt.Errorf("discovering the server's resources: %w", err)
+			return nil, nil, fmt.Errorf("discover resources: %w", err)
 		}
 	}
 	if f.found == 0 && len(f.skipped) == 0 {
-		return nil, nil, errors.New("discovering the server's resources: the server has none; check its address")
+		return nil, nil, errors.New("discover resources: the server has none; check its address")
 	}
 	if len(f.skipped) > 0 {
 		return f.all, &SkippedGroupsError{Groups: f.skipped}, nil
@@ -224,7 +209,7 @@ func (d *Discovery) fetch(ctx context.Context) ([]Discovered, error, error) {
 	return f.all, nil, nil
 }
 
-// find returns the best resource of a name.
+// find returns the best match for a name.
 func find(all []Discovered, name string) (best Discovered, ok bool) {
 	word, rest, _ := strings.Cut(strings.ToLower(name), ".")
 	for _, r := range all {
@@ -243,8 +228,8 @@ func (r *Discovered) isCalled(word string) bool {
 	return word != "" && (word == r.Resource.Resource || word == r.Singular || word == strings.ToLower(r.Kind) || slices.Contains(r.ShortNames, word))
 }
 
-// isIn reports whether the qualifier behind a name fits: nothing, the group, or
-// version and group; the version alone stands for the core group.
+// isIn reports whether the qualifier after a name matches: nothing, the group, version and group,
+// or only a version of the core group.
 func (r *Discovered) isIn(qualifier string) bool {
 	if qualifier == "" || qualifier == r.Group {
 		return true
@@ -253,8 +238,8 @@ func (r *Discovered) isIn(qualifier string) bool {
 	return version == r.Version && group == r.Group
 }
 
-// before reports whether r is a better answer than other for the same name, of which
-// other came first in the server's order.
+// before reports whether r is a better match than other, which precedes it in the server's
+// order.
 func (r *Discovered) before(other Discovered) bool {
 	if r.Group != other.Group {
 		return r.Group == "" && other.Group != ""

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,13 +13,13 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// acceptDiscovery asks for all groups in one answer, which servers since 1.27 have;
-// v2beta1 has the same fields.
+// acceptDiscovery requests all groups in one response, which servers support since 1.27. v2beta1
+// has the same fields.
 const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList," +
 	"application/json"
 
-// fetcher collects one answer to the question which resources there are.
+// fetcher collects the resources of a server.
 type fetcher struct {
 	client  *Client
 	all     []Discovered
@@ -26,7 +27,7 @@ type fetcher struct {
 	skipped map[string]error
 }
 
-// root asks at /api or /apis.
+// root reads /api or /apis.
 func (f *fetcher) root(ctx context.Context, path string) error {
 	res, err := f.client.Request(VerbGet).AbsPath(path).Accept(acceptDiscovery).Do(ctx)
 	if err != nil {
@@ -70,14 +71,13 @@ func (f *fetcher) root(ctx context.Context, path string) error {
 	}
 }
 
-// group takes a group of the aggregated answer, whose first version is the
-// preferred one.
+// group adds a group of the aggregated response. Its first version is the preferred one.
 func (f *fetcher) group(g apidiscovery.APIGroupDiscovery) {
 	for i, v := range g.Versions {
 		f.found++
 		if v.Freshness == apidiscovery.DiscoveryFreshnessStale {
 			f.skipped[g.Name+"/"+v.Version] = errStale
-			// What the server remembers of the group is better than nothing.
+			// The server's last known resources of the group are still used.
 		}
 		for _, r := range v.Resources {
 			d := Discovered{
@@ -93,7 +93,7 @@ func (f *fetcher) group(g apidiscovery.APIGroupDiscovery) {
 			for _, sub := range r.Subresources {
 				d.Subresources = append(d.Subresources, sub.Subresource)
 			}
-			// A group of subresources only has an entry without a kind.
+			// A group with only subresources has an entry without a kind.
 			if d.Kind != "" && len(d.Verbs) > 0 {
 				f.all = append(f.all, d)
 			}
@@ -101,13 +101,9 @@ func (f *fetcher) group(g apidiscovery.APIGroupDiscovery) {
 	}
 }
 
-type staleError struct{}
+var errStale = errors.New("the aggregated API server does not respond")
 
-func (staleError) Error() string { return "the server behind this group does not answer" }
-
-var errStale error = staleError{}
-
-// legacy asks for each version of a group by itself, the preferred one first.
+// legacy requests each version of a group separately, the preferred one first.
 func (f *fetcher) legacy(ctx context.Context, group string, versions []string, preferred string) error {
 	if preferred == "" && len(versions) > 0 {
 		preferred = versions[0]
@@ -130,7 +126,7 @@ func (f *fetcher) legacy(ctx context.Context, group string, versions []string, p
 		if group == "" {
 			path = "/api/" + version
 		}
-		// A broken aggregated server must not hold up the others for long.
+		// A broken aggregated API server must not delay the others for long.
 		res, err := f.client.Request(VerbGet).AbsPath(path).Retries(1).Do(ctx)
 		if ctx.Err() != nil {
 			return err

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func groups(kind string, items ...apidiscovery.APIGroupDiscovery) *apidiscovery.APIGroupDiscoveryList {
@@ -42,7 +44,7 @@ var (
 			{Resource: "deployments", SingularResource: "deployment", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Group: "apps", Version: v, Kind: "Deployment"}, Verbs: []string{"get"}},
 		}}
 	}
-	// legacyAPI is the same server as servers were before.
+	// legacyAPI is the same server without aggregated discovery.
 	legacyAPI = map[string]string{
 		"/api":            `{"kind":"APIVersions","versions":["v1"]}`,
 		"/apis":           `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1beta1","version":"v1beta1"},{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
@@ -52,7 +54,7 @@ var (
 	}
 )
 
-// discoverable answers from a table of paths.
+// discoverable serves the responses by path.
 func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) *Client {
 	return serve(t, Options{Retry: Retry{Max: -1}}, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -66,9 +68,9 @@ func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) 
 	})
 }
 
-func asJSON(t *testing.T, v any) string { return string(must(json.Marshal(v))(t)) }
+func asJSON(t *testing.T, v any) string { return string(wiretest.Must(json.Marshal(v))(t)) }
 
-func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
+func TestDiscoveryReadsEveryFormat(t *testing.T) {
 	legacy := map[string]string{}
 	for k, v := range legacyAPI {
 		legacy[k] = v
@@ -93,7 +95,7 @@ func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 		"group by group": {legacy, 5},
 	} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, c.answers), DiscoveryOptions{})
+		d := NewDiscovery(discoverable(t, &requests, c.answers))
 		got, err := d.All(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -104,9 +106,9 @@ func TestDiscoveryReadsEveryFormAlike(t *testing.T) {
 	}
 }
 
-func TestAnUnknownResourceIsAClearError(t *testing.T) {
+func TestAnUnknownResourceHasSuggestions(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}))
 	_, err := d.Find(t.Context(), "podz")
 	var unknown *UnknownResourceError
 	if !errors.As(err, &unknown) || err.Error() != `no resource "podz"; did you mean pods?` {
@@ -136,13 +138,13 @@ func TestAnUnknownResourceIsAClearError(t *testing.T) {
 	}
 }
 
-func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
+func TestDiscoveryIsCachedUntilItExpiresOrIsInvalidated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		lamps := false
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/apis" {
-				return answer(r, 404, ""), nil
+				return wiretest.Response(r, 404, ""), nil
 			}
 			requests++
 			list := groups("v2", coreGroup)
@@ -150,9 +152,9 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 				list = groups("v2", coreGroup, group("home.example", apidiscovery.APIVersionDiscovery{Version: "v1", Resources: []apidiscovery.APIResourceDiscovery{
 					{Resource: "lamps", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Kind: "Lamp"}, Verbs: []string{"get"}}}}))
 			}
-			return answer(r, 200, asJSON(t, list)), nil
+			return wiretest.Response(r, 200, asJSON(t, list)), nil
 		})
-		d := NewDiscovery(c, DiscoveryOptions{})
+		d := NewDiscovery(c)
 		find := func(name string, ok bool, wantRequests int) {
 			t.Helper()
 			if _, err := d.Find(t.Context(), name); (err == nil) != ok || requests != wantRequests {
@@ -167,12 +169,12 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 		}
 		find("pods", true, 1)
 		find("nodes", true, 1)
-		find("lamps", false, 1) // just asked
+		find("lamps", false, 1) // just fetched
 		lamps = true
 		find("lamps", false, 1)
 		wait(5 * time.Second)
 		find("pods", true, 1)
-		find("lamps", true, 2) // not known, and old enough to ask again
+		find("lamps", true, 2) // unknown, and old enough to fetch again
 		wait(10*time.Minute - 1)
 		find("pods", true, 2)
 		wait(1)
@@ -181,13 +183,13 @@ func TestDiscoveryIsRememberedUntilItIsOldOrInvalid(t *testing.T) {
 		find("pods", true, 4)
 		all, _ := d.All(t.Context())
 		all[0] = Discovered{}
-		find("pods", true, 4) // nobody changes what is remembered
+		find("pods", true, 4) // callers cannot change the cache
 	})
 }
 
-func TestDiscoveryAsksOnceForAll(t *testing.T) {
+func TestConcurrentDiscoveryFetchesOnce(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2"))}))
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
@@ -207,9 +209,9 @@ func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
 		release := make(chan struct{})
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			<-release
-			return answer(r, 404, ""), nil
+			return wiretest.Response(r, 404, ""), nil
 		})
-		d := NewDiscovery(c, DiscoveryOptions{})
+		d := NewDiscovery(c)
 		done := make(chan struct{})
 		go func() { d.All(context.Background()); close(done) }()
 		synctest.Wait()
@@ -223,13 +225,13 @@ func TestWaitingForDiscoveryEndsWithTheContext(t *testing.T) {
 	})
 }
 
-func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
+func TestABrokenGroupIsSkippedAndReported(t *testing.T) {
 	stale := appsVersion("v1")
 	stale.Freshness = apidiscovery.DiscoveryFreshnessStale
 	aggregated := map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", stale)))}
 	for name, answers := range map[string]map[string]string{"aggregated": aggregated, "group by group": legacyAPI} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
+		d := NewDiscovery(discoverable(t, &requests, answers))
 		all, err := d.All(t.Context())
 		var skipped *SkippedGroupsError
 		if !errors.As(err, &skipped) || len(skipped.Groups) != 1 || !strings.Contains(err.Error(), "apps/v1") || len(all) < 3 {
@@ -244,7 +246,7 @@ func TestABrokenGroupIsLeftOutAndToldOf(t *testing.T) {
 	}
 }
 
-func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
+func TestFailedDiscoveryIsNotCached(t *testing.T) {
 	broken := atomic.Bool{}
 	broken.Store(true)
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -257,8 +259,8 @@ func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	d := NewDiscovery(c, DiscoveryOptions{})
-	if _, err := d.Find(t.Context(), "pods"); err == nil || !strings.HasPrefix(err.Error(), "discovering the server's resources: get /api: ") {
+	d := NewDiscovery(c)
+	if _, err := d.Find(t.Context(), "pods"); err == nil || !strings.HasPrefix(err.Error(), "discover resources: get /api: ") {
 		t.Errorf("the error is %v", err)
 	}
 	broken.Store(false)
@@ -267,7 +269,7 @@ func TestDiscoveryThatFailsIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
+func TestAServerWithoutResourcesIsAnError(t *testing.T) {
 	for name, answers := range map[string]map[string]string{
 		"nothing there":       {},
 		"something else":      {"/api": `{"hello":"world"}`},
@@ -275,8 +277,8 @@ func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
 		"a Status for a list": {"/api": `{"kind":"Status","apiVersion":"v1"}`},
 	} {
 		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, answers), DiscoveryOptions{})
-		if _, err := d.All(t.Context()); err == nil || !strings.Contains(err.Error(), "discovering") {
+		d := NewDiscovery(discoverable(t, &requests, answers))
+		if _, err := d.All(t.Context()); err == nil || !strings.Contains(err.Error(), "discover resources") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,7 +286,7 @@ func TestAServerWithoutResourcesIsProbablyTheWrongOne(t *testing.T) {
 
 func TestDiscoveredResourcesCanBeUsed(t *testing.T) {
 	var requests atomic.Int32
-	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}), DiscoveryOptions{})
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{"/api": asJSON(t, groups("v2", coreGroup))}))
 	pods, err := d.Find(t.Context(), "pods")
 	if err != nil {
 		t.Fatal(err)

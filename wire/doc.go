@@ -1,42 +1,44 @@
-// Package wire speaks HTTP with a Kubernetes API server: bytes at one end, typed
-// values at the other.
+// Package wire is a REST client for a Kubernetes API server.
 //
-// The nouns, in the order in which a reader meets them:
+//	client, err := wire.New(config, wire.Options{}) // config is client-go's *rest.Config
+//	pods := wire.For(client, wire.MustOf[*corev1.Pod]())
+//	pod, err := pods.Get(ctx, object.Key{Namespace: "shop", Name: "web"}, wire.GetOptions{})
 //
-//   - [Client] knows a server: its address, its transport, its retry rules. [New]
-//     makes one from client-go's rest.Config, [NewWithTransport] from a URL and an
-//     http.RoundTripper.
-//   - [Resource] says what a resource is called, where it is served and which Go
-//     type its objects have. [Of] knows the built-in kinds by their Go type;
-//     [Custom], [Unstructured] and [Metadata] describe any other; [Discovery] asks
-//     the server.
-//   - [API] is a client and a resource: Get, List, Watch, Create, Update, Patch,
-//     Apply, Delete and the rest, with the resource's own type. [For] makes one.
-//     [Subresource] is a part with a type of its own: scale, eviction, token.
-//   - [Source] lists and watches a selection for a mirror of it: bodies are decoded
-//     while they arrive, and what the mirror holds already is not decoded.
-//   - [Request] is one request by verb and path, for whatever the verbs do not
-//     cover. [Result] is its answer.
-//   - [Error] is a refusal by the server, [TransportError] says that there was no
-//     answer. Both name the [Call] that failed.
+// The types:
 //
-// # What is retried
+//   - [Client] sends requests to one server. [New] creates one from client-go's rest.Config,
+//     [NewWithTransport] from a URL and an http.RoundTripper.
+//   - [Resource] describes a resource: its group, version, plural and kind, the Go type of its
+//     objects, and their encoding. [Of] knows the built-in kinds by their Go type. [Custom],
+//     [Unstructured] and [Metadata] describe any other resource. [Discovery] finds resources by
+//     name.
+//   - [API] has the verbs of one resource on single objects, with the resource's Go type: Get,
+//     Create, Update, Patch, Apply, Delete and DeleteCollection. [For] returns one.
+//     [Subresource] has the verbs of a subresource with its own type: scale, eviction, token.
+//   - [Request] is one request, for everything that API does not cover. [Result] is its
+//     response.
+//   - [Error] is an error response of the server. [TransportError] means that there was no
+//     usable response. Both name the [Call].
 //
-// A request that the server refused before it looked at it (429 with Retry-After),
-// or that never reached the server (connection refused), is sent again. A request
-// that may have been carried out (503 with Retry-After, a connection that broke) is
-// sent again only when doing it twice is doing it once: reads, updates, server-side
-// apply, and deletes with a precondition. [Retry] bounds how often and how long. A
-// [Source] leaves retries to its user, unless told otherwise.
+// Lists and watches are in package wire/stream, which decodes objects while they arrive:
 //
-// Across requests, a [Limiter] spaces them and a [BackoffManager] holds them back
-// while a server is overloaded. Both are off by default, and may be shared by
-// several clients.
+//	list, page, err := stream.List(ctx, pods, object.ListOptions{})
 //
-// # What is not shown
+// # Retries
 //
-// Errors, warnings and logs hold neither query strings nor headers. The client's own
-// credentials are blotted out of every text, in whatever form a server or a proxy repeats
-// them: those of the rest.Config and those that the transport sends. So is what looks like
-// a credential. Bodies that are not a Status are cut short.
+// The client retries a request that the server rejected before it processed it (429 with
+// Retry-After) and a request that never reached the server (connection refused). If the
+// server may have processed the request (503 with Retry-After, a lost connection), the client
+// retries it only if it is idempotent: reads, updates, server-side apply, and deletes with a
+// precondition. [Retry] limits the number of retries and the delay.
+//
+// A [Limiter] limits the rate of requests, and a [BackoffManager] delays requests while the
+// server is overloaded. Both are off by default. Several clients can share one.
+//
+// # Credentials
+//
+// Errors, warnings and logs contain neither query strings nor headers. The client replaces its
+// own credentials, from the rest.Config or added by the transport, and everything that looks
+// like a credential by a placeholder. [Client.Redact] does the same for other texts. A
+// response that is not a Status is quoted only in part.
 package wire

@@ -18,20 +18,21 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Call names a request in errors and logs: what was to be done, to what.
+// Call names a request in errors and logs: the verb and what it applies to.
 type Call struct {
 	// Verb is the API's verb ("get", "deletecollection") or an HTTP method.
 	Verb string
-	// Resource is the zero Resource for a request by path.
-	Resource    object.Resource
+	// Resource is empty for a request by path.
+	Resource object.Resource
+	// Subresource is empty for a request without one.
 	Subresource string
-	// Key has an empty name for a list and the like.
+	// Key has an empty name for lists, watches and deletecollection.
 	Key object.Key
 	// Path is the path of a request by path, without its query.
 	Path string
 }
 
-// String returns the call as in "get pods/log shop/web".
+// String returns, for example, "get pods/log shop/web".
 func (c Call) String() string {
 	var b strings.Builder
 	b.WriteString(c.Verb)
@@ -53,24 +54,24 @@ func (c Call) String() string {
 	return b.String()
 }
 
-// Error says that the server answered, and what: it holds the server's Status, or
-// one made up from the HTTP status where a proxy or something else answered.
+// Error is an error response. It has the server's Status, or one that is derived from the HTTP
+// status if something else than an API server responded, such as a proxy.
 //
-// The functions of apimachinery's errors package work on it (apierrors.IsNotFound
-// and the others), and errors.As finds an *apierrors.StatusError in it.
+// The functions of apimachinery's errors package accept it (apierrors.IsNotFound and so on), and
+// it wraps an *apierrors.StatusError.
 type Error struct {
 	Call
 	// Code is the HTTP status.
 	Code int
-	// RetryAfter is how long the server asks to wait, 0 when it does not say.
+	// RetryAfter is the delay that the server asks for, 0 if it does not.
 	RetryAfter time.Duration
-	// Attempts is how often the request was sent.
+	// Attempts is the number of times that the request was sent.
 	Attempts int
 
 	status *apierrors.StatusError
 }
 
-// Error names the call and gives the server's message.
+// Error returns the call and the server's message.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Call, e.status.Error())
@@ -80,8 +81,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// String is Error. Without it an Error would have the String of its Call, and who prefers
-// that to Error, as klog does, would not tell what happened.
+// String returns the same as Error. Without it, Error would inherit the String of its Call, which
+// loggers such as klog prefer over Error, and the log would lack the cause.
 func (e *Error) String() string { return e.Error() }
 
 // Status returns the server's Status.
@@ -90,21 +91,20 @@ func (e *Error) Status() metav1.Status { return e.status.Status() }
 // Unwrap returns the *apierrors.StatusError.
 func (e *Error) Unwrap() error { return e.status }
 
-// TransportError says that a request got no answer, or none that could be read: it
-// was not built right and never sent, the network failed, the context ended, the
-// body was broken or longer than allowed.
+// TransportError means that there was no usable response: the request was invalid and not sent,
+// the network failed, the context was done, or the response was corrupt or too large.
 type TransportError struct {
 	Call
-	// Err is why. It is the context's error when the context ended.
+	// Err is the cause. It is the context's error if the context is done.
 	Err error
-	// Previous is how the attempt before the last one failed; nil when there was
-	// only one. errors.As and errors.Is look into it too.
+	// Previous is the error of the attempt before the last one; nil if there was only one.
+	// TransportError wraps it too.
 	Previous error
-	// Attempts is how often the request was sent.
+	// Attempts is the number of times that the request was sent.
 	Attempts int
 }
 
-// Error names the call and the cause.
+// Error returns the call and the cause.
 func (e *TransportError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v", e.Call, e.Err)
@@ -122,7 +122,7 @@ func (e *TransportError) Error() string {
 	return b.String()
 }
 
-// String is Error, as in [Error.String].
+// String returns the same as Error; see [Error.String].
 func (e *TransportError) String() string { return e.Error() }
 
 // Unwrap returns the causes.
@@ -133,46 +133,53 @@ func (e *TransportError) Unwrap() []error {
 	return []error{e.Err, e.Previous}
 }
 
-// ErrBodyTooLarge says that an answer was longer than [Options].MaxBody.
-var ErrBodyTooLarge = errors.New("the answer is longer than allowed")
+// ErrBodyTooLarge means that a response exceeds [Options].MaxBody.
+var ErrBodyTooLarge = errors.New("response too large")
 
-// maxErrorBody bounds what is read of an answer that is an error. A Status is
-// smaller by far, except for one that lists every invalid field.
+// maxErrorBody is the part of an error response that is read. A Status is much smaller, unless
+// it lists many invalid fields.
 const maxErrorBody = 1 << 20
 
-// errorBodyTimeout bounds how long such an answer may take, also where a stream has
-// no other bound.
+// errorBodyTimeout limits the time to read an error response, also that of a stream.
 const errorBodyTimeout = 10 * time.Second
 
-// maxErrorText bounds what an error shows of a body that is no Status.
+// maxErrorText is the maximum length of the quote from a response that is not a Status.
 const maxErrorText = 256
 
-// statusError makes the error of an answer other than 2xx, from what there is of
-// its body.
-func statusError(call Call, attempts int, resp *http.Response, data []byte, known *secrets) *Error {
-	e := &Error{Call: call, Code: resp.StatusCode, Attempts: attempts}
+// StatusError returns the error for a Status that the server sent inside a response with HTTP
+// status 200, such as the object of a watch's ERROR event. It redacts credentials in st.
+func (c *Client) StatusError(call Call, st *metav1.Status) *Error {
+	c.secrets.status(st)
+	return &Error{
+		Call: call, Code: int(st.Code), Attempts: 1, RetryAfter: retryAfter(nil, st),
+		status: &apierrors.StatusError{ErrStatus: *st},
+	}
+}
+
+// errorResponse returns the error for a response other than 2xx. data is its body, or the first
+// part of it.
+func (c *Client) errorResponse(call Call, attempts int, resp *http.Response, data []byte) *Error {
 	if status, ok := decodeStatus(data); ok {
 		if status.Code == 0 {
 			status.Code = int32(resp.StatusCode)
 		}
-		known.status(status)
-		e.status = &apierrors.StatusError{ErrStatus: *status}
-		e.RetryAfter = retryAfter(resp.Header, status)
+		e := c.StatusError(call, status)
+		e.Code, e.Attempts, e.RetryAfter = resp.StatusCode, attempts, retryAfter(resp.Header, status)
 		return e
 	}
-	e.RetryAfter = retryAfter(resp.Header, nil)
+	e := &Error{Call: call, Code: resp.StatusCode, Attempts: attempts, RetryAfter: retryAfter(resp.Header, nil)}
 	e.status = apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, call.Resource.GVR().GroupResource(),
 		call.Key.Name, "", int(e.RetryAfter/time.Second), true)
 	e.status.ErrStatus.Message = foreignMessage(resp, data)
 	e.status.ErrStatus.Details.Causes[0].Message = e.status.ErrStatus.Message
-	known.status(&e.status.ErrStatus)
+	c.secrets.status(&e.status.ErrStatus)
 	return e
 }
 
-// foreignMessage says in one line what answered in the place of an API server.
+// foreignMessage describes in one line a response that is not from an API server.
 func foreignMessage(resp *http.Response, data []byte) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the server answered %d", resp.StatusCode)
+	fmt.Fprintf(&b, "the server returned %d", resp.StatusCode)
 	if t := http.StatusText(resp.StatusCode); t != "" {
 		b.WriteString(" " + t)
 	}
@@ -185,7 +192,7 @@ func foreignMessage(resp *http.Response, data []byte) string {
 	}
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if strings.EqualFold(strings.TrimSpace(media), "text/html") {
-		b.WriteString(" with an HTML page, as a proxy does; check the server's address")
+		b.WriteString(" with an HTML page, probably from a proxy; check the server's address")
 		data = []byte(plainText(string(data[:min(len(data), 16<<10)])))
 	}
 	if text := oneLine(data); text != "" {
@@ -200,7 +207,7 @@ var (
 	htmlTitle      = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 )
 
-// plainText takes the words out of an HTML page: its title, or else its text.
+// plainText returns the title of an HTML page, or else its text.
 func plainText(page string) string {
 	if m := htmlTitle.FindStringSubmatch(page); m != nil && strings.TrimSpace(m[1]) != "" {
 		return m[1]
@@ -208,7 +215,7 @@ func plainText(page string) string {
 	return htmlTags.ReplaceAllString(hiddenElements.ReplaceAllString(page, " "), " ")
 }
 
-// oneLine makes a short line of printable text out of any bytes.
+// oneLine returns the start of data as one line of printable text, without credentials.
 func oneLine(data []byte) string {
 	cut := len(data) > 4*maxErrorText
 	text := strings.ToValidUTF8(string(data[:min(len(data), 4*maxErrorText)]), "·")
@@ -223,13 +230,13 @@ func oneLine(data []byte) string {
 	return text
 }
 
-// connectionClosed tells the errors of a connection that the other side, or the
-// transport itself, closed while a request was on it.
+// connectionClosed reports whether err means that the server or the transport closed the
+// connection during a request.
 func connectionClosed(err error) bool {
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) {
 		return true
 	}
-	// net/http keeps the types of these to itself.
+	// net/http does not export the types of these.
 	text := err.Error()
 	for _, known := range []string{
 		"http: server closed idle connection",

@@ -20,13 +20,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// getPod asks for a pod and returns the error of the given answer.
+// getPod gets a pod and returns the error for the given response.
 func getPod(t testing.TB, code int, body string, headers ...string) error {
 	t.Helper()
 	c := inMemory(t, Options{Retry: Retry{Max: -1}}, func(r *http.Request) (*http.Response, error) {
-		return answer(r, code, body, headers...), nil
+		return wiretest.Response(r, code, body, headers...), nil
 	})
 	_, err := c.Request(VerbGet).Resource(podResource).Key(webKey).Do(t.Context())
 	if err == nil {
@@ -35,7 +36,7 @@ func getPod(t testing.TB, code int, body string, headers ...string) error {
 	return err
 }
 
-func TestARefusalIsAnAPIStatus(t *testing.T) {
+func TestAnErrorResponseIsAnAPIStatus(t *testing.T) {
 	gr := schema.GroupResource{Resource: "pods"}
 	for name, c := range map[string]struct {
 		err *apierrors.StatusError
@@ -55,8 +56,8 @@ func TestARefusalIsAnAPIStatus(t *testing.T) {
 	} {
 		status := c.err.Status()
 		status.Kind, status.APIVersion = "Status", "v1"
-		asJSON := must(json.Marshal(status))(t)
-		asProtobuf := must(runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), &status))(t)
+		asJSON := wiretest.Must(json.Marshal(status))(t)
+		asProtobuf := wiretest.Must(runtime.Encode(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), &status))(t)
 		for encoding, body := range map[string][]byte{"application/json": asJSON, "application/vnd.kubernetes.protobuf": asProtobuf} {
 			err := getPod(t, int(status.Code), string(body), "Content-Type", encoding)
 			if !c.is(err) || !c.is(fmt.Errorf("wrapped: %w", err)) {
@@ -87,8 +88,8 @@ func TestARefusalIsAnAPIStatus(t *testing.T) {
 	}
 }
 
-// klog prefers String to Error where there are both, and the embedded Call has one.
-func TestAnErrorIsTheSameTextForAll(t *testing.T) {
+// klog prefers String over Error, and the embedded Call has a String.
+func TestErrorAndStringReturnTheSameText(t *testing.T) {
 	refused := getPod(t, http.StatusNotFound, "nothing here")
 	for _, err := range []error{refused, &TransportError{Call: Call{Verb: "watch", Resource: podResource}, Err: errors.New("connection reset")}} {
 		if s, ok := err.(fmt.Stringer); ok && s.String() != err.Error() {
@@ -114,7 +115,7 @@ func TestRetryAfterComesFromTheHeaderFirst(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
+func TestAResponseThatIsNotAStatusIsReadable(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		code              int
@@ -124,15 +125,15 @@ func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
 	}{
 		{"a proxy's page", 502, "text/html; charset=utf-8",
 			"<html><head><title>502 Bad Gateway</title><script>var x = 1</script></head><body><h1>Oops</h1></body></html>",
-			`the server answered 502 Bad Gateway with an HTML page, as a proxy does; check the server's address: "502 Bad Gateway"`, "<", apierrors.IsInternalError},
+			`the server returned 502 Bad Gateway with an HTML page, probably from a proxy; check the server's address: "502 Bad Gateway"`, "<", apierrors.IsInternalError},
 		{"a page without a title", 403, "text/html", "<html><style>p{}</style><!-- hi --><p>Log <b>in</b>\n first</p></html>", `"Log in first"`, "p{}", apierrors.IsForbidden},
-		{"plain text", 404, "text/plain", "404 page not found\n", `get pods shop/web: the server answered 404 Not Found: "404 page not found"`, "", apierrors.IsNotFound},
-		{"nothing", 503, "", "", "the server answered 503 Service Unavailable", ":  ", apierrors.IsServiceUnavailable},
+		{"plain text", 404, "text/plain", "404 page not found\n", `get pods shop/web: the server returned 404 Not Found: "404 page not found"`, "", apierrors.IsNotFound},
+		{"nothing", 503, "", "", "the server returned 503 Service Unavailable", ":  ", apierrors.IsServiceUnavailable},
 		{"other JSON", 401, "application/json", `{"error":"login"}`, `{\"error\":\"login\"}`, "", apierrors.IsUnauthorized},
 		{"binary", 500, "application/octet-stream", "a\x00\x01\xff\xfeb\x1b[31m", "a", "\x1b", apierrors.IsInternalError},
 		{"a Status that is cut off", 500, "application/json", `{"kind":"Status","apiVersion":"v1","message":"x`, "Internal Server Error", "", apierrors.IsInternalError},
 		{"protobuf that is none", 500, "application/vnd.kubernetes.protobuf", "k8s\x00\xff\xff", "Internal Server Error", "", apierrors.IsInternalError},
-		{"a code nobody knows", 599, "", "", "the server answered 599", "", apierrors.IsInternalError},
+		{"an unknown code", 599, "", "", "the server returned 599", "", apierrors.IsInternalError},
 	} {
 		err := getPod(t, c.code, c.body, "Content-Type", c.contentType)
 		if !strings.Contains(err.Error(), c.want) || (c.not != "" && strings.Contains(err.Error(), c.not)) || strings.Contains(err.Error(), "\n") {
@@ -144,7 +145,7 @@ func TestAnAnswerThatIsNoStatusIsReadable(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsShortHoweverLongItsBody(t *testing.T) {
+func TestErrorTextsAreShort(t *testing.T) {
 	for _, contentType := range []string{"text/html", "text/plain", "application/json"} {
 		err := getPod(t, 500, strings.Repeat("<p>blah é</p>", 1<<20), "Content-Type", contentType)
 		if len(err.Error()) > 600 || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "…") {
@@ -153,7 +154,7 @@ func TestAnErrorIsShortHoweverLongItsBody(t *testing.T) {
 	}
 }
 
-func TestCallsAreNamedAsPeopleWould(t *testing.T) {
+func TestCallString(t *testing.T) {
 	deployments := object.Resource{Group: "apps", Version: "v1", Resource: "deployments"}
 	for want, c := range map[string]Call{
 		"get pods shop/web":       {Verb: "get", Resource: podResource, Key: webKey},
@@ -174,7 +175,7 @@ const (
 	opaque = "Zm9vYmFyLXNlY3JldC10b2tlbg"
 )
 
-func TestCredentialsAreBlottedOut(t *testing.T) {
+func TestCredentialsAreRedacted(t *testing.T) {
 	for _, text := range []string{
 		"Authorization: Bearer " + opaque,
 		"authorization: Basic " + opaque + "==",
@@ -193,13 +194,13 @@ func TestCredentialsAreBlottedOut(t *testing.T) {
 		"the password: 7" + opaque + ", is wrong",
 	} {
 		got := redact(text)
-		if strings.Contains(got, opaque) || strings.Contains(got, "c2lnbmF0dXJl") || !strings.Contains(got, blot) {
+		if strings.Contains(got, opaque) || strings.Contains(got, "c2lnbmF0dXJl") || !strings.Contains(got, redacted) {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	}
 }
 
-func TestOrdinaryTextsStayAsTheyAre(t *testing.T) {
+func TestOrdinaryTextsAreNotRedacted(t *testing.T) {
 	for _, text := range []string{
 		`secrets "web-token" not found`,
 		`pods is forbidden: User "system:serviceaccount:shop:web" cannot list resource "pods" in API group "" at the cluster scope`,
@@ -217,9 +218,9 @@ func TestOrdinaryTextsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestNoErrorShowsCredentials(t *testing.T) {
+func TestErrorsHaveNoCredentials(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"
-	leaky := map[string]roundTrip{
+	leaky := map[string]wiretest.RoundTrip{
 		"a URL error of the transport": func(r *http.Request) (*http.Response, error) {
 			return nil, &url.Error{Op: "Get", URL: r.URL.String(), Err: errors.New("strange")}
 		},
@@ -227,18 +228,18 @@ func TestNoErrorShowsCredentials(t *testing.T) {
 			return nil, fmt.Errorf("getting credentials: %w", &url.Error{Op: "Post", URL: "https://idp/token?client_secret=" + secret, Err: errors.New("strange")})
 		},
 		"a proxy that quotes the request": func(r *http.Request) (*http.Response, error) {
-			return answer(r, 400, "bad header: Authorization: Bearer "+secret), nil
+			return wiretest.Response(r, 400, "bad header: Authorization: Bearer "+secret), nil
 		},
 		"a Status that quotes the token": func(r *http.Request) (*http.Response, error) {
-			return answer(r, 401, `{"kind":"Status","apiVersion":"v1","code":401,"reason":"Unauthorized","message":"bearer `+secret+` is unknown"}`), nil
+			return wiretest.Response(r, 401, `{"kind":"Status","apiVersion":"v1","code":401,"reason":"Unauthorized","message":"bearer `+secret+` is unknown"}`), nil
 		},
 		"a redirect": func(r *http.Request) (*http.Response, error) {
-			return answer(r, 302, "", "Location", "https://jane:"+secret+"@elsewhere/?token="+secret), nil
+			return wiretest.Response(r, 302, "", "Location", "https://jane:"+secret+"@elsewhere/?token="+secret), nil
 		},
 	}
 	for name, f := range leaky {
 		base := &url.URL{Scheme: "https", Host: "server", User: url.UserPassword("jane", secret)}
-		c := must(NewWithTransport(base, f, Options{}))(t)
+		c := wiretest.Must(NewWithTransport(base, f, Options{}))(t)
 		_, err := c.Request(VerbGet).Resource(podResource).Key(webKey).Param("token", secret).Header("Authorization", "Bearer "+secret).Do(t.Context())
 		if err == nil {
 			t.Fatalf("%s: no error", name)
@@ -255,17 +256,18 @@ func TestNoErrorShowsCredentials(t *testing.T) {
 	}
 }
 
-func TestAHiddenErrorCanStillBeTold(t *testing.T) {
-	err := (*secrets)(nil).hide(fmt.Errorf("token=%s: %w", opaque, reset))
+func TestARedactedErrorKeepsItsCause(t *testing.T) {
+	err := (&secrets{}).hide(fmt.Errorf("token=%s: %w", opaque, reset))
 	if strings.Contains(err.Error(), opaque) || !errors.Is(err, reset) || outcomeOf(err) != lost {
 		t.Errorf("%v, %v", err, outcomeOf(err))
 	}
-	if (*secrets)(nil).hide(nil) != nil {
+	if (&secrets{}).hide(nil) != nil {
 		t.Error("no error becomes one")
 	}
 }
 
 func FuzzErrorBody(f *testing.F) {
+	c := inMemory(f, Options{}, nil)
 	f.Add(500, "text/html", []byte("<title>x</title>"))
 	f.Add(429, "application/json", []byte(tooMany))
 	f.Add(404, "application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\x02v1"))
@@ -274,7 +276,7 @@ func FuzzErrorBody(f *testing.F) {
 			t.Skip()
 		}
 		resp := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {contentType}}, Request: &http.Request{Method: "GET", URL: &url.URL{}}}
-		err := statusError(Call{Verb: "get"}, 1, resp, body, nil)
+		err := c.errorResponse(Call{Verb: "get"}, 1, resp, body)
 		if err.Error() == "" || err.Code != code {
 			t.Errorf("%d: %q", err.Code, err)
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// exampleServer prints each request and answers from a table: "GET /path" to a body,
-// which begins with a status code when it is not 200.
+// exampleServer serves responses from a table: "GET /path" to a body, which starts with a status
+// code if it is not 200.
 func exampleServer(answers map[string]string) (*wire.Client, func()) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, ok := answers[r.Method+" "+r.URL.Path]
@@ -65,7 +65,7 @@ func ExampleNew() {
 
 func ExampleNewWithTransport() {
 	base, _ := url.Parse("https://cluster.example/prefix")
-	c, err := wire.NewWithTransport(base, wire.NewTransport(nil, wire.Options{}), wire.Options{})
+	c, err := wire.NewWithTransport(base, wire.NewTransport(nil), wire.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -82,7 +82,7 @@ func ExampleOf() {
 	fmt.Println(err)
 	// Output:
 	// deployments.apps v1 protobuf <nil>
-	// wire: *wire_test.Lamp is not a built-in kind; describe it with wire.Custom, or with wire.Unstructured or wire.Metadata
+	// wire: *wire_test.Lamp is not a built-in kind; use wire.Custom, wire.Unstructured or wire.Metadata
 }
 
 // Lamp is a custom resource.
@@ -144,36 +144,6 @@ func ExampleAPI_Get() {
 	// Output:
 	// node-1 <nil>
 	// true get pods shop/shed: pods "shed" not found
-}
-
-func ExampleAPI_List() {
-	c, closeServer := exampleServer(map[string]string{
-		"GET /api/v1/namespaces/shop/pods": `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"9"},"items":[` + webPod + `]}`,
-	})
-	defer closeServer()
-	pods, page, err := wire.For(c, wire.MustOf[*corev1.Pod]()).List(context.Background(), object.ListOptions{Selection: object.Selection{Namespace: "shop"}})
-	fmt.Println(len(pods), pods[0].Name, page.Version, err)
-	// Output: 1 web 9 <nil>
-}
-
-func ExampleAPI_Watch() {
-	c, closeServer := exampleServer(map[string]string{
-		"GET /api/v1/pods": `{"type":"ADDED","object":` + webPod + "}\n",
-	})
-	defer closeServer()
-	stream, err := wire.For(c, wire.MustOf[*corev1.Pod]()).Watch(context.Background(), object.WatchOptions{Version: "6"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer stream.Close()
-	events, err := stream.Next()
-	fmt.Println(events[0].Kind, events[0].Item.Key, err)
-	_, err = stream.Next()
-	fmt.Println(err)
-	// Output:
-	// Added shop/web <nil>
-	// EOF
 }
 
 func ExampleAPI_Create() {
@@ -248,7 +218,7 @@ func ExampleDiscovery_Find() {
 		"GET /api/v1": `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"pods","singularName":"pod","shortNames":["po"],"namespaced":true,"kind":"Pod","verbs":["get"]}]}`,
 	})
 	defer closeServer()
-	d := wire.NewDiscovery(c, wire.DiscoveryOptions{})
+	d := wire.NewDiscovery(c)
 	pods, err := d.Find(context.Background(), "po")
 	fmt.Println(pods.Resource, pods.Kind, pods.Namespaced, err)
 	_, err = d.Find(context.Background(), "podz")
@@ -279,7 +249,7 @@ func ExampleRequest_Stream() {
 	c, closeServer := exampleServer(map[string]string{"GET /api/v1/nodes/n1/proxy/metrics": "up 1\n"})
 	defer closeServer()
 	nodes := wire.MustOf[*corev1.Node]()
-	resp, err := c.Request(wire.VerbGet).Resource(nodes.Resource).Name("n1").Subresource("proxy/metrics").Accept("text/plain").Stream(context.Background())
+	resp, err := c.Request(wire.VerbGet).Resource(nodes.Resource).Key(object.Key{Name: "n1"}).Subresource("proxy/metrics").Accept("text/plain").Stream(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -300,7 +270,7 @@ func ExampleError() {
 	fmt.Println(err)
 	// Output:
 	// get pods shop/web 404
-	// get pods shop/web: the server answered 404 Not Found: "404 page not found"
+	// get pods shop/web: the server returned 404 Not Found: "404 page not found"
 }
 
 func ExampleOptions_warnings() {
@@ -320,8 +290,8 @@ func ExampleOptions_warnings() {
 }
 
 func ExampleOptions_shared() {
-	// Both clients together send at most 20 requests a second, and both are quiet
-	// for a while after one of them met an overloaded server.
+	// Both clients together send at most 20 requests per second, and both wait after one of
+	// them has reached an overloaded server.
 	limiter, backoff := wire.NewLimiter(20, 40), &wire.Backoff{Base: time.Second, Cap: time.Minute}
 	for _, host := range []string{"one.example", "two.example"} {
 		c, err := wire.New(&rest.Config{Host: "https://" + host}, wire.Options{

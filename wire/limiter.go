@@ -9,29 +9,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// NewLimiter returns a token bucket: perSecond requests a second on average, and
-// burst of them at once. It may be given to several clients, which then share it.
+// NewLimiter returns a token bucket: perSecond requests per second on average, and bursts of up
+// to burst requests. Several clients can share it.
 func NewLimiter(perSecond float64, burst int) Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(burst, 1))
 }
 
-// BackoffManager holds requests to an overloaded server back, across requests and,
-// when shared, across clients. Implementations are safe for use by several
-// goroutines.
-//
-// It differs from [Retry], which spaces the attempts of one request: a manager
-// makes the next request wait for what the last one met.
+// BackoffManager delays requests to an overloaded server, across requests and, if shared,
+// across clients. [Retry], in contrast, delays the attempts of one request. Implementations
+// must be safe for concurrent use.
 type BackoffManager interface {
-	// Delay returns how long to wait before a request to this host is sent.
+	// Delay returns how long to wait before sending a request to this host.
 	Delay(host string) time.Duration
-	// Observe tells how an attempt went: overloaded is true for a 429, for a 5xx
-	// and for a server that could not be reached.
+	// Observe records the result of an attempt: overloaded is true for a 429, for a 5xx
+	// and if the server could not be reached.
 	Observe(host string, overloaded bool)
 }
 
-// Backoff is the exponential [BackoffManager]: each overloaded answer doubles a
-// host's delay from Base up to Cap, with jitter, and a good one ends it. The zero
-// value works. It must not be copied after first use.
+// Backoff is an exponential [BackoffManager]: each overloaded result doubles a host's delay from
+// Base up to Cap, with jitter, and a success resets it. The zero value works. It must not be
+// copied after first use.
 type Backoff struct {
 	// Base is the first delay. Defaults to 1 s.
 	Base time.Duration
@@ -47,7 +44,7 @@ type hostDelay struct {
 	until time.Time
 }
 
-// Delay returns what is left of the host's delay.
+// Delay returns the rest of the host's delay.
 func (b *Backoff) Delay(host string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,9 +55,8 @@ func (b *Backoff) Delay(host string) time.Duration {
 	return max(0, time.Until(h.until))
 }
 
-// Observe doubles the host's delay or ends it. Answers to requests that were under
-// way together double it once: while a delay runs, further bad answers are the same
-// news.
+// Observe doubles the host's delay or resets it. While a delay is running, further overloaded
+// results do not double it again, because they are those of requests in flight.
 func (b *Backoff) Observe(host string, overloaded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +84,7 @@ func (b *Backoff) Observe(host string, overloaded bool) {
 	b.hosts[host] = h
 }
 
-// sleep waits for d or until the context ends.
+// sleep blocks for d or until the context is done.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -8,13 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestALimiterIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := NewLimiter(10, 2)
 		sent := 0
-		ok := func(r *http.Request) (*http.Response, error) { sent++; return answer(r, 200, ""), nil }
+		ok := func(r *http.Request) (*http.Response, error) { sent++; return wiretest.Response(r, 200, ""), nil }
 		a, b := inMemory(t, Options{Limiter: limiter}, ok), inMemory(t, Options{Limiter: limiter}, ok)
 		start := time.Now()
 		for range 6 {
@@ -24,7 +26,7 @@ func TestALimiterIsSharedByClients(t *testing.T) {
 				}
 			}
 		}
-		// Two at once, ten more at ten a second.
+		// Two at once, then ten more at ten per second.
 		if d := time.Since(start); d != time.Second || sent != 12 {
 			t.Errorf("%d requests took %v", sent, d)
 		}
@@ -36,7 +38,7 @@ func TestALimiterEndsWithTheContext(t *testing.T) {
 		sent := 0
 		c := inMemory(t, Options{Limiter: NewLimiter(0.1, 1)}, func(r *http.Request) (*http.Response, error) {
 			sent++
-			return answer(r, 200, ""), nil
+			return wiretest.Response(r, 200, ""), nil
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(ctx); err != nil {
@@ -46,7 +48,7 @@ func TestALimiterEndsWithTheContext(t *testing.T) {
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(ctx); !errors.Is(err, context.Canceled) || sent != 1 {
 			t.Errorf("after %d requests: %v", sent, err)
 		}
-		// A deadline that the limiter cannot meet is told at once.
+		// A deadline that the limiter cannot meet is an error at once.
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -60,7 +62,7 @@ func TestABackoffIsSharedByClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backoff{Base: 8 * time.Second, Cap: time.Minute}
 		code := 503
-		f := func(r *http.Request) (*http.Response, error) { return answer(r, code, ""), nil }
+		f := func(r *http.Request) (*http.Response, error) { return wiretest.Response(r, code, ""), nil }
 		one, two := inMemory(t, Options{Backoff: b}, f), inMemory(t, Options{Backoff: b}, f)
 		if _, err := one.Request(VerbGet).AbsPath("/x").Do(t.Context()); err == nil {
 			t.Fatal("no error")
@@ -88,7 +90,7 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 		var b Backoff
 		for i := range 12 {
 			b.Observe("h", true)
-			b.Observe("h", true) // the same news
+			b.Observe("h", true) // does not double the delay again
 			full := min(time.Second<<i, time.Minute)
 			if d := b.Delay("h"); d < full/2 || d > full {
 				t.Errorf("failure %d: a delay of %v, want up to %v", i+1, d, full)
@@ -100,7 +102,7 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 		b.Observe("h", true)
 		c := inMemory(t, Options{Backoff: &hostBackoff{&b}}, func(r *http.Request) (*http.Response, error) {
 			t.Error("sent")
-			return answer(r, 200, ""), nil
+			return wiretest.Response(r, 200, ""), nil
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -110,12 +112,12 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// hostBackoff takes all hosts for one.
+// hostBackoff treats all hosts as one.
 type hostBackoff struct{ *Backoff }
 
 func (b *hostBackoff) Delay(string) time.Duration { return b.Backoff.Delay("h") }
 
-func TestABackoffMayBeUsedByManyAtOnce(t *testing.T) {
+func TestABackoffIsSafeForConcurrentUse(t *testing.T) {
 	var b Backoff
 	var wg sync.WaitGroup
 	for i := range 8 {

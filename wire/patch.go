@@ -11,42 +11,42 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Patch is a change to an object, in one of the API's languages for changes.
+// Patch is a patch in one of the formats of the API.
 type Patch struct {
 	contentType string
 	data        []byte
 	err         error
 }
 
-// JSONPatch is a list of operations as in RFC 6902.
+// JSONPatch returns a JSON patch (RFC 6902): a list of operations.
 func JSONPatch(data []byte) Patch {
 	return Patch{contentType: "application/json-patch+json", data: data}
 }
 
-// MergePatch is an object with what is to change, as in RFC 7386: null removes, and
-// a list replaces a list.
+// MergePatch returns a merge patch (RFC 7386): an object with the fields to change. null removes a
+// field, and a list replaces a list.
 func MergePatch(data []byte) Patch {
 	return Patch{contentType: "application/merge-patch+json", data: data}
 }
 
-// StrategicPatch is a merge patch that merges lists by their keys. Only built-in
-// kinds know it.
+// StrategicPatch returns a strategic merge patch, which merges lists by their keys. Only built-in
+// kinds support it.
 func StrategicPatch(data []byte) Patch {
 	return Patch{contentType: "application/strategic-merge-patch+json", data: data}
 }
 
-// MergePatchOf is the merge patch that a Go value becomes as JSON.
+// MergePatchOf returns a merge patch with the JSON encoding of v.
 func MergePatchOf(v any) Patch {
 	data, err := json.Marshal(v)
 	if err != nil {
-		err = fmt.Errorf("encoding the patch: %w", err)
+		err = fmt.Errorf("encode the patch: %w", err)
 	}
 	p := MergePatch(data)
 	p.err = err
 	return p
 }
 
-// Patch changes an object, or a part of it when a subresource is named.
+// Patch patches an object, or its subresource if one is given.
 func (a *API[T]) Patch(ctx context.Context, key object.Key, patch Patch, opts WriteOptions, subresource ...string) (T, error) {
 	return a.do(ctx, patchRequest(a.request(VerbPatch, key), patch, opts, subresource))
 }
@@ -56,41 +56,39 @@ func patchRequest(r *Request, patch Patch, opts WriteOptions, subresource []stri
 	case patch.err != nil:
 		r.fail("%w", patch.err)
 	case len(patch.data) == 0:
-		r.fail("the patch is empty; make it with wire.MergePatch or one of its kind")
+		r.fail("the patch is empty; use wire.MergePatch, wire.JSONPatch or wire.StrategicPatch")
 	case len(subresource) > 1:
-		r.fail("a patch goes to one subresource, not to %q", subresource)
+		r.fail("a patch takes at most one subresource, not %q", subresource)
 	case len(subresource) == 1:
 		r.Subresource(subresource[0])
 	}
 	return opts.params(r.Body(patch.contentType, patch.data))
 }
 
-// ApplyOptions are those of server-side apply.
+// ApplyOptions are the options of server-side apply.
 type ApplyOptions struct {
-	// FieldManager is who the fields belong to from now on. It is required.
+	// FieldManager is the field manager that owns the applied fields. It is required.
 	FieldManager string
-	// Force takes fields over from other managers. Defaults to false: the server
-	// refuses with a conflict that names them.
+	// Force takes ownership of fields from other managers. Defaults to false: the server
+	// returns a conflict that names them.
 	Force bool
-	// DryRun goes through everything but does not store. Defaults to false.
+	// DryRun validates the request without storing the result. Defaults to false.
 	DryRun bool
-	// Validation is how unknown fields are taken. Defaults to the server's choice.
+	// Validation says how the server treats unknown fields. Defaults to the server's default.
 	Validation FieldValidation
 }
 
-// Apply is server-side apply: the object comes to have the fields of config, and
-// loses those that this manager applied before and that config no longer has.
-// Config is anything that becomes JSON: one of client-go's apply configurations, a
-// map, an unstructured object. A Go API type works too, but says more than one
-// means: its fields without omitempty are applied as empty. Kind and name are
-// filled in where config leaves them out.
+// Apply is server-side apply: it sets the fields of config and removes those that this manager
+// applied before and that config no longer has. config is anything that encodes to JSON: one of
+// client-go's apply configurations, a map, an unstructured object. A Go API type also applies
+// its zero fields that lack omitempty. Kind and name are added if config lacks them.
 func (a *API[T]) Apply(ctx context.Context, key object.Key, config any, opts ApplyOptions, subresource ...string) (T, error) {
 	data, err := applyBody(config, key, a.resource.GVK())
 	patch := Patch{contentType: "application/apply-patch+yaml", data: data, err: err}
 	r := patchRequest(a.request(VerbPatch, key), patch,
 		WriteOptions{FieldManager: opts.FieldManager, DryRun: opts.DryRun, Validation: opts.Validation}, subresource)
 	if opts.FieldManager == "" {
-		r.fail("server-side apply needs ApplyOptions.FieldManager: who owns the fields")
+		r.fail("server-side apply needs ApplyOptions.FieldManager")
 	}
 	if opts.Force {
 		r.Param("force", "true")
@@ -98,12 +96,12 @@ func (a *API[T]) Apply(ctx context.Context, key object.Key, config any, opts App
 	return a.do(ctx, r.Idempotent())
 }
 
-// applyBody returns config as JSON with the kind and the name that it is to have.
-// JSON is YAML, which is what the content type promises.
+// applyBody returns config as JSON with kind and name. The content type is YAML, of which JSON is a
+// subset.
 func applyBody(config any, key object.Key, gvk schema.GroupVersionKind) ([]byte, error) {
 	data, err := json.Marshal(config)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the apply configuration: %w", err)
+		return nil, fmt.Errorf("encode the apply configuration: %w", err)
 	}
 	var top, meta map[string]json.RawMessage
 	if err := json.Unmarshal(data, &top); err != nil || top == nil {
@@ -117,7 +115,7 @@ func applyBody(config any, key object.Key, gvk schema.GroupVersionKind) ([]byte,
 	if meta == nil {
 		meta = map[string]json.RawMessage{}
 	}
-	// The server refuses it, and says so less clearly.
+	// The server rejects managed fields in an apply configuration.
 	delete(meta, "managedFields")
 	for _, f := range []struct {
 		in          map[string]json.RawMessage
@@ -137,7 +135,7 @@ func applyBody(config any, key object.Key, gvk schema.GroupVersionKind) ([]byte,
 		switch {
 		case have == f.value:
 		case have != "":
-			return nil, fmt.Errorf("%s of the apply configuration is %q, but %q is to be applied", f.name, have, f.value)
+			return nil, fmt.Errorf("%s of the apply configuration is %q, want %q", f.name, have, f.value)
 		default:
 			f.in[f.name], _ = json.Marshal(f.value)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestApplyFillsInKindAndName(t *testing.T) {
+func TestApplyAddsKindAndName(t *testing.T) {
 	for name, config := range map[string]any{
 		"a map":        map[string]any{"spec": map[string]any{"watts": 40}},
 		"with a kind":  map[string]any{"apiVersion": "home.example/v1", "kind": "Lamp", "spec": map[string]any{"watts": 40}, "metadata": map[string]any{"name": "desk", "managedFields": []any{1}}},
@@ -33,7 +33,7 @@ func TestApplyFillsInKindAndName(t *testing.T) {
 	}
 	for want, config := range map[string]any{
 		"not an object":          "text",
-		"encoding the apply":     func() {},
+		"encode the apply":       func() {},
 		`kind of the apply`:      map[string]any{"kind": "Chair"},
 		`name of the apply`:      map[string]any{"metadata": map[string]any{"name": "other"}},
 		"is not a string":        map[string]any{"kind": 1},

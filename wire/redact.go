@@ -2,34 +2,34 @@ package wire
 
 import "regexp"
 
-const blot = "<redacted>"
+const redacted = "<redacted>"
 
-// secretNames are what parameters and fields with credentials are called.
+// secretNames matches the names of parameters and fields that hold credentials.
 const secretNames = `(?:[a-z0-9]+[_-])?(?:token|passw(?:or)?d|secret|api[_-]?key|signature|credentials?)`
 
-// credentials are the forms in which credentials turn up in texts.
+// credentials matches credentials in texts.
 var credentials = []struct {
 	form *regexp.Regexp
 	with string
 }{
-	// A header, whatever its scheme.
-	{regexp.MustCompile(`(?i)\b(authorization["']?\s*[:=]\s*["'\[]?)(?:[a-z]+\s+)?[^\s"',;\]]+`), "${1}" + blot},
-	// A scheme and its token, without the header's name.
-	{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)\s+[a-z0-9\-._~+/]{16,}=*`), "${1} " + blot},
-	// A JSON web token by itself.
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`), blot},
-	// A URL's query, and what stands before its host.
-	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s"'?#]*\?)[^\s"']+`), "${1}" + blot},
-	{regexp.MustCompile(`(://)[^\s/@"'?#]+@`), "${1}" + blot + "@"},
+	// A header with any scheme.
+	{regexp.MustCompile(`(?i)\b(authorization["']?\s*[:=]\s*["'\[]?)(?:[a-z]+\s+)?[^\s"',;\]]+`), "${1}" + redacted},
+	// A scheme and its token without the header's name.
+	{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)\s+[a-z0-9\-._~+/]{16,}=*`), "${1} " + redacted},
+	// A JSON web token.
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?`), redacted},
+	// The query of a URL, and its user and password.
+	{regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s"'?#]*\?)[^\s"']+`), "${1}" + redacted},
+	{regexp.MustCompile(`(://)[^\s/@"'?#]+@`), "${1}" + redacted + "@"},
 	// A query or a form without its URL, and JSON.
-	{regexp.MustCompile(`(?i)\b(` + secretNames + `=)[^\s&"',;]+`), "${1}" + blot},
-	{regexp.MustCompile(`(?i)("` + secretNames + `"\s*:\s*")[^"]+`), "${1}" + blot},
-	// Prose: only values with a digit, since "invalid token: expired" is worth reading.
-	{regexp.MustCompile(`(?i)\b(` + secretNames + `:\s+)[^\s"',;]*[0-9][^\s"',;]*`), "${1}" + blot},
+	{regexp.MustCompile(`(?i)\b(` + secretNames + `=)[^\s&"',;]+`), "${1}" + redacted},
+	{regexp.MustCompile(`(?i)("` + secretNames + `"\s*:\s*")[^"]+`), "${1}" + redacted},
+	// Prose: only values with a digit, because "invalid token: expired" is no secret.
+	{regexp.MustCompile(`(?i)\b(` + secretNames + `:\s+)[^\s"',;]*[0-9][^\s"',;]*`), "${1}" + redacted},
 }
 
-// redact blots out what looks like a credential. It is the second net, for those of others;
-// the client's own are known: see [secrets].
+// redact replaces everything that looks like a credential. The client's own credentials are
+// known, so secrets replaces them in any form.
 func redact(s string) string {
 	for _, c := range credentials {
 		s = c.form.ReplaceAllString(s, c.with)

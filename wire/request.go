@@ -16,8 +16,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Verb is what a request does, in the API's words. Any HTTP method is a verb too,
-// for requests by path.
+// Verb is a verb of the Kubernetes API. For requests by path, it may also be an HTTP method.
 type Verb string
 
 // The verbs of the API.
@@ -49,9 +48,8 @@ func (v Verb) Method() string {
 	return strings.ToUpper(string(v))
 }
 
-// Request is one request, built step by step and sent by Do or Stream. A mistake in
-// a step is reported when the request is sent. A Request is used by one goroutine;
-// it may be sent more than once.
+// Request is one request. Its methods build it; Do or Stream send it and report the first
+// mistake in it. A Request may be sent more than once. It is not safe for concurrent use.
 type Request struct {
 	client      *Client
 	verb        Verb
@@ -65,12 +63,11 @@ type Request struct {
 	idempotent  bool
 	retry       Retry
 	timeout     time.Duration
-	idle        time.Duration
 	err         error // the first mistake
 }
 
-// Request begins a request with a verb of the API or an HTTP method. Resource or
-// AbsPath has to follow.
+// Request returns a request with a verb of the API or an HTTP method. It needs a Resource or an
+// AbsPath.
 func (c *Client) Request(verb Verb) *Request {
 	r := &Request{
 		client:  c,
@@ -96,40 +93,28 @@ func (r *Request) fail(format string, args ...any) {
 	}
 }
 
-// Resource says of which resource.
+// Resource sets the resource.
 func (r *Request) Resource(res object.Resource) *Request {
 	r.resource = res
 	return r
 }
 
-// Namespace says in which namespace. Without it a list and a watch go to all
-// namespaces; no other verb does.
-func (r *Request) Namespace(namespace string) *Request {
-	r.key.Namespace = namespace
-	return r
-}
-
-// Name says which object.
-func (r *Request) Name(name string) *Request {
-	r.key.Name = name
-	return r
-}
-
-// Key says which object, with its namespace.
+// Key sets the object's namespace and name. A list or a watch without a namespace covers all of
+// them.
 func (r *Request) Key(key object.Key) *Request {
 	r.key = key
 	return r
 }
 
-// Subresource says which part of the object, such as "status"; slashes lead further
-// down, as in "proxy/healthz".
+// Subresource sets the subresource, such as "status". It may have slashes, as in
+// "proxy/healthz".
 func (r *Request) Subresource(subresource string) *Request {
 	r.subresource = subresource
 	return r
 }
 
-// AbsPath asks for a path of the server, in the place of a resource. It is not
-// escaped, starts with a slash, and has no query; see Param.
+// AbsPath sets the path of the request, instead of a resource. It starts with a slash, is not
+// escaped, and has no query; see Param.
 func (r *Request) AbsPath(path string) *Request {
 	if !strings.HasPrefix(path, "/") {
 		r.fail("the path %q does not start with a slash", path)
@@ -138,7 +123,7 @@ func (r *Request) AbsPath(path string) *Request {
 	return r
 }
 
-// Param adds a parameter to the query. An empty value is left out.
+// Param adds a query parameter. An empty value is omitted.
 func (r *Request) Param(name, value string) *Request {
 	if value != "" {
 		r.params.Add(name, value)
@@ -146,7 +131,17 @@ func (r *Request) Param(name, value string) *Request {
 	return r
 }
 
-// Accept says which content types the answer may have, best first.
+// Params adds all of the query parameters.
+func (r *Request) Params(query url.Values) *Request {
+	for name, values := range query {
+		for _, v := range values {
+			r.Param(name, v)
+		}
+	}
+	return r
+}
+
+// Accept sets the content types that the response may have, best first.
 func (r *Request) Accept(types string) *Request { return r.Header("Accept", types) }
 
 // Header sets a header.
@@ -155,22 +150,21 @@ func (r *Request) Header(name, value string) *Request {
 	return r
 }
 
-// Body is what to send, with its content type. The bytes must not change until the
-// request has been answered.
+// Body sets the request body and its content type. The caller must not change the bytes until
+// Do or Stream has returned.
 func (r *Request) Body(contentType string, data []byte) *Request {
 	r.body = data
 	return r.Header("Content-Type", contentType)
 }
 
-// Idempotent says that the request may be carried out twice without harm, so that
-// it is sent again when its connection breaks. Reads and updates are so anyway.
+// Idempotent allows a retry after a lost connection, when the server may have processed the
+// request. Reads and updates are always idempotent.
 func (r *Request) Idempotent() *Request {
 	r.idempotent = true
 	return r
 }
 
-// Retries says how often this request is sent again at most; 0 is never. It
-// defaults to the client's [Retry].
+// Retries sets the maximum number of retries. Defaults to the client's [Retry].
 func (r *Request) Retries(n int) *Request {
 	r.retry.Max = n
 	if n <= 0 {
@@ -179,26 +173,19 @@ func (r *Request) Retries(n int) *Request {
 	return r
 }
 
-// Timeout bounds one attempt of this request, or for a stream the time until its
-// headers arrive; 0 is no bound. It defaults to the client's.
+// Timeout limits one attempt of this request; for a stream, the time until its headers arrive. 0
+// means no limit. Defaults to the client's.
 func (r *Request) Timeout(d time.Duration) *Request {
 	r.timeout = d
 	return r
 }
 
-// Idle ends the body of the answer with object.ErrIdle when nothing of it arrives
-// for so long. It defaults to no bound.
-func (r *Request) Idle(d time.Duration) *Request {
-	r.idle = d
-	return r
-}
-
-// Call returns how errors name the request.
+// Call returns the name of the request in errors.
 func (r *Request) Call() Call {
 	return Call{Verb: string(r.verb), Resource: r.resource, Subresource: r.subresource, Key: r.key, Path: r.path}
 }
 
-// URL returns where the request goes, or the first mistake in how it was built.
+// URL returns the URL of the request, or the first mistake in it.
 func (r *Request) URL() (*url.URL, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -210,15 +197,15 @@ func (r *Request) URL() (*url.URL, error) {
 			return nil, err
 		}
 	} else if r.resource != (object.Resource{}) || !r.key.IsZero() || r.subresource != "" {
-		return nil, errors.New("a request goes either to a path or to a resource, not to both")
+		return nil, errors.New("the request has both a path and a resource; use one")
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return nil, fmt.Errorf("the path %q leads out of itself", path)
+			return nil, fmt.Errorf("the path %q has a segment %q", path, segment)
 		}
 	}
 	u := *r.client.base
-	if u.RawPath != "" { // the server's own path has escaped slashes
+	if u.RawPath != "" { // the path of the server URL has escaped slashes
 		u.RawPath += (&url.URL{Path: path}).EscapedPath()
 	}
 	u.Path += path
@@ -230,7 +217,7 @@ func (r *Request) URL() (*url.URL, error) {
 func (r *Request) resourcePath() (string, error) {
 	res := r.resource
 	if res.Resource == "" || res.Version == "" {
-		return "", errors.New("the request has neither a resource with its version nor a path")
+		return "", errors.New("the request has neither a path nor a resource with a version")
 	}
 	if err := r.checkKey(); err != nil {
 		return "", err
@@ -255,8 +242,8 @@ func (r *Request) resourcePath() (string, error) {
 	return b.String(), nil
 }
 
-// checkKey finds the mistakes that the server would answer with a baffling 404 or
-// 405, or worse, with something else than was meant.
+// checkKey finds mistakes for which the server would return a misleading 404 or 405, or process
+// another request than the intended one.
 func (r *Request) checkKey() error {
 	res := r.resource
 	if res.Namespaced {
@@ -264,24 +251,24 @@ func (r *Request) checkKey() error {
 		case VerbList, VerbWatch:
 		default:
 			if r.key.Namespace == "" {
-				return fmt.Errorf("%s live in namespaces; say in which", res)
+				return fmt.Errorf("%s are namespaced; set the namespace", res)
 			}
 		}
 	} else if r.key.Namespace != "" {
-		return fmt.Errorf("%s do not live in namespaces; leave %q out", res, r.key.Namespace)
+		return fmt.Errorf("%s are cluster-scoped; remove the namespace %q", res, r.key.Namespace)
 	}
 	switch r.verb {
 	case VerbGet, VerbUpdate, VerbPatch, VerbDelete:
 		if r.key.Name == "" {
-			return errors.New("the name of the object is missing")
+			return errNoName
 		}
 	case VerbDeleteCollection:
 		if r.key.Name != "" {
-			return errors.New("a collection has no name; use the verb delete for one object")
+			return errors.New("deletecollection takes no name; use delete for one object")
 		}
 	}
 	if r.subresource != "" && r.key.Name == "" {
-		return fmt.Errorf("the subresource %s needs the name of an object", r.subresource)
+		return fmt.Errorf("subresource %s: %w", r.subresource, errNoName)
 	}
 	for _, s := range []string{r.key.Namespace, r.key.Name, res.Group, res.Version, res.Resource} {
 		if problems := content.IsPathSegmentName(s); len(problems) > 0 {
@@ -291,9 +278,11 @@ func (r *Request) checkKey() error {
 	return nil
 }
 
-// Do sends the request, again where that is allowed and of use, and reads the
-// answer. The error is an [*Error] when the server refused and a [*TransportError]
-// when there was no answer.
+// errNoName is the error of a request that lacks the object's name.
+var errNoName = errors.New("the name of the object is missing")
+
+// Do sends the request, with retries, and reads the response. The error is an [*Error] for an
+// error response and a [*TransportError] if there was no usable response.
 func (r *Request) Do(ctx context.Context) (*Result, error) {
 	res := &Result{call: r.Call(), secrets: r.client.secrets}
 	err := r.send(ctx, false, func(resp *http.Response) error {
@@ -308,9 +297,9 @@ func (r *Request) Do(ctx context.Context) (*Result, error) {
 	return res, nil
 }
 
-// Stream sends the request, again where that is allowed and of use, and returns the
-// answer once its headers are there. Its body is decompressed and has to be closed,
-// which ends everything that belongs to the request. The errors are those of Do.
+// Stream sends the request, with retries, and returns the response when its headers have
+// arrived. The body is decompressed. The caller must close it, which ends the request. The
+// errors are those of Do.
 func (r *Request) Stream(ctx context.Context) (*http.Response, error) {
 	var out *http.Response
 	err := r.send(ctx, true, func(resp *http.Response) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func zipped(t testing.TB, text string) string {
@@ -36,13 +37,13 @@ func TestRequestsGoToTheirPaths(t *testing.T) {
 	roles := object.Resource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles", Kind: "ClusterRole"}
 	for want, r := range map[string]*Request{
 		"/api/v1/namespaces/shop/pods/web":                                  c.Request(VerbGet).Resource(podResource).Key(webKey),
-		"/api/v1/namespaces/shop/pods/web/log":                              c.Request(VerbGet).Resource(podResource).Namespace("shop").Name("web").Subresource("log"),
+		"/api/v1/namespaces/shop/pods/web/log":                              c.Request(VerbGet).Resource(podResource).Key(object.Key{Namespace: "shop", Name: "web"}).Subresource("log"),
 		"/api/v1/pods":                                                      c.Request(VerbList).Resource(podResource),
 		"/api/v1/pods?watch=true":                                           c.Request(VerbWatch).Resource(podResource).Param("watch", "true").Param("labelSelector", ""),
-		"/api/v1/namespaces/shop/pods":                                      c.Request(VerbCreate).Resource(podResource).Namespace("shop"),
-		"/api/v1/nodes/n1/proxy/metrics":                                    c.Request("get").Resource(nodeResource).Name("n1").Subresource("proxy/metrics"),
-		"/apis/apps/v1/namespaces/shop/deployments?labelSelector=a%3Db%2Cc": c.Request(VerbDeleteCollection).Resource(deployments).Namespace("shop").Param("labelSelector", "a=b,c"),
-		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%3F":    c.Request(VerbGet).Resource(roles).Name("system:node?"),
+		"/api/v1/namespaces/shop/pods":                                      c.Request(VerbCreate).Resource(podResource).Key(object.Key{Namespace: "shop"}),
+		"/api/v1/nodes/n1/proxy/metrics":                                    c.Request("get").Resource(nodeResource).Key(object.Key{Name: "n1"}).Subresource("proxy/metrics"),
+		"/apis/apps/v1/namespaces/shop/deployments?labelSelector=a%3Db%2Cc": c.Request(VerbDeleteCollection).Resource(deployments).Key(object.Key{Namespace: "shop"}).Param("labelSelector", "a=b,c"),
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%3F":    c.Request(VerbGet).Resource(roles).Key(object.Key{Name: "system:node?"}),
 		"/healthz": c.Request("GET").AbsPath("/healthz"),
 	} {
 		u, err := r.URL()
@@ -56,35 +57,35 @@ func TestRequestsGoToTheirPaths(t *testing.T) {
 	}
 }
 
-func TestAMistakeIsReportedAndNothingIsSent(t *testing.T) {
+func TestAnInvalidRequestIsNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s was sent", r.URL)
 		return nil, errors.New("sent")
 	})
 	pods := func(v Verb) *Request { return c.Request(v).Resource(podResource) }
 	for want, r := range map[string]*Request{
-		"neither a verb":            c.Request("fetch").AbsPath("/x"),
-		"start with a slash":        c.Request(VerbGet).AbsPath("healthz"),
-		"neither a resource":        c.Request(VerbGet),
-		"not to both":               pods(VerbGet).Key(webKey).AbsPath("/x"),
-		"say in which":              pods(VerbGet).Name("web"),
-		"pods live in namespaces":   pods(VerbDeleteCollection),
-		"do not live in namespaces": c.Request(VerbGet).Resource(nodeResource).Key(webKey),
-		"name of the object":        pods(VerbGet).Namespace("shop"),
-		"has no name":               pods(VerbDeleteCollection).Key(webKey),
-		"needs the name":            pods(VerbCreate).Namespace("shop").Subresource("eviction"),
-		`"a/b" cannot be part`:      pods(VerbGet).Namespace("shop").Name("a/b"),
-		`".." cannot be part`:       pods(VerbGet).Namespace("..").Name("web"),
-		`"a%2fb" cannot be part`:    pods(VerbDelete).Namespace("shop").Name("a%2fb"),
-		"leads out of itself":       pods(VerbGet).Key(webKey).Subresource("proxy/../../x"),
-		"out of itself":             c.Request(VerbGet).AbsPath("/api/../secret"),
+		"neither a verb":                 c.Request("fetch").AbsPath("/x"),
+		"start with a slash":             c.Request(VerbGet).AbsPath("healthz"),
+		"neither a path":                 c.Request(VerbGet),
+		"both a path and":                pods(VerbGet).Key(webKey).AbsPath("/x"),
+		"set the namespace":              pods(VerbGet).Key(object.Key{Name: "web"}),
+		"pods are namespaced":            pods(VerbDeleteCollection),
+		"cluster-scoped":                 c.Request(VerbGet).Resource(nodeResource).Key(webKey),
+		"name of the object":             pods(VerbGet).Key(object.Key{Namespace: "shop"}),
+		"takes no name":                  pods(VerbDeleteCollection).Key(webKey),
+		"subresource eviction: the name": pods(VerbCreate).Key(object.Key{Namespace: "shop"}).Subresource("eviction"),
+		`"a/b" cannot be part`:           pods(VerbGet).Key(object.Key{Namespace: "shop", Name: "a/b"}),
+		`".." cannot be part`:            pods(VerbGet).Key(object.Key{Namespace: "..", Name: "web"}),
+		`"a%2fb" cannot be part`:         pods(VerbDelete).Key(object.Key{Namespace: "shop", Name: "a%2fb"}),
+		`has a segment ".."`:             pods(VerbGet).Key(webKey).Subresource("proxy/../../x"),
+		`segment ".."`:                   c.Request(VerbGet).AbsPath("/api/../secret"),
 	} {
 		var failed *TransportError
 		if _, err := r.Do(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Do: %v; want %q in it", err, want)
 		}
 		if _, err := r.Stream(t.Context()); err == nil {
-			t.Errorf("Stream accepts what Do refuses: %q", want)
+			t.Errorf("Stream accepts what Do rejects: %q", want)
 		}
 	}
 }
@@ -100,7 +101,7 @@ func TestVerbsHaveTheirMethods(t *testing.T) {
 	}
 }
 
-func TestDoSendsBodyAndHeadersAndReadsTheAnswer(t *testing.T) {
+func TestDoSendsBodyAndHeadersAndReadsTheResponse(t *testing.T) {
 	c := serve(t, Options{UserAgent: "shopkeeper"}, func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
 		if r.Method != "POST" || string(data) != "ping" || r.Header.Get("Content-Type") != "text/plain" ||
@@ -120,7 +121,7 @@ func TestDoSendsBodyAndHeadersAndReadsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestGzipIsAskedForAndUndone(t *testing.T) {
+func TestGzipIsRequestedAndDecompressed(t *testing.T) {
 	text := strings.Repeat("compress me. ", 1000)
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
@@ -134,7 +135,7 @@ func TestGzipIsAskedForAndUndone(t *testing.T) {
 		}
 		io.WriteString(w, zipped(t, text))
 	})
-	for range 3 { // a decompressor is used again
+	for range 3 { // decompressors are reused
 		res, err := c.Request(VerbGet).AbsPath("/text").Do(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +174,7 @@ func TestBrokenGzipIsCorrupt(t *testing.T) {
 	flipped[len(flipped)-6] ^= 0xff // in the checksum
 	for name, body := range map[string]string{"no gzip at all": "plain text", "wrong checksum": string(flipped)} {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
-			return answer(r, 200, body, "Content-Encoding", "gzip"), nil
+			return wiretest.Response(r, 200, body, "Content-Encoding", "gzip"), nil
 		})
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
@@ -182,7 +183,7 @@ func TestBrokenGzipIsCorrupt(t *testing.T) {
 	attempts := 0
 	c := inMemory(t, Options{Retry: Retry{Max: 1, Base: 1}}, func(r *http.Request) (*http.Response, error) {
 		attempts++
-		return answer(r, 200, good[:len(good)/2], "Content-Encoding", "gzip"), nil
+		return wiretest.Response(r, 200, good[:len(good)/2], "Content-Encoding", "gzip"), nil
 	})
 	if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) || attempts != 2 {
 		t.Errorf("cut off, after %d attempts: %v", attempts, err)
@@ -211,7 +212,7 @@ func TestABodyIsReadUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatTakesTooLongEnds(t *testing.T) {
+func TestAnAttemptTimesOut(t *testing.T) {
 	for name, inBody := range map[string]bool{"before the headers": false, "in the body": true} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
@@ -235,11 +236,11 @@ func TestAnAttemptThatTakesTooLongEnds(t *testing.T) {
 	}
 }
 
-// pipe is a body that others write while it is read; ending the request ends it.
+// pipe returns a response whose body the test writes. It ends with the request.
 func pipe(r *http.Request) (*http.Response, *io.PipeWriter) {
 	pr, pw := io.Pipe()
 	context.AfterFunc(r.Context(), func() { pw.CloseWithError(r.Context().Err()) })
-	resp := answer(r, 200, "")
+	resp := wiretest.Response(r, 200, "")
 	resp.Body, resp.ContentLength = pr, -1
 	return resp, pw
 }
@@ -263,33 +264,7 @@ func TestAStreamOutlivesTheTimeoutOfAnAttempt(t *testing.T) {
 	})
 }
 
-func TestAStreamThatGoesSilentEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var pw *io.PipeWriter
-		c := inMemory(t, Options{}, func(r *http.Request) (resp *http.Response, _ error) {
-			resp, pw = pipe(r)
-			return resp, nil
-		})
-		start := time.Now()
-		resp, err := c.Request(VerbWatch).AbsPath("/stream").Idle(time.Minute).Stream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		for i := range 3 {
-			time.AfterFunc(time.Duration(i+1)*50*time.Second, func() { io.WriteString(pw, "x") })
-		}
-		data, err := io.ReadAll(resp.Body)
-		if string(data) != "xxx" || !errors.Is(err, object.ErrIdle) {
-			t.Errorf("read %q, %v", data, err)
-		}
-		if d := time.Since(start); d != 210*time.Second {
-			t.Errorf("it ended after %v", d)
-		}
-	})
-}
-
-func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
+func TestClosingAStreamUnblocksRead(t *testing.T) {
 	gone := make(chan struct{})
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "begin")
@@ -297,7 +272,7 @@ func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 		<-r.Context().Done()
 		close(gone)
 	})
-	resp, err := c.Request(VerbWatch).AbsPath("/stream").Idle(time.Hour).Stream(t.Context())
+	resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +290,7 @@ func TestClosingAStreamEndsAWaitingRead(t *testing.T) {
 		t.Error("the read returned without an error")
 	}
 	<-gone
-	resp.Body.Close() // twice is harmless
+	resp.Body.Close() // closing twice is allowed
 	if _, err := resp.Body.Read(make([]byte, 1)); err == nil {
 		t.Error("a closed body can be read")
 	}
@@ -341,7 +316,7 @@ func TestTheContextEndsAStream(t *testing.T) {
 func TestADeadlineEndsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done() // no answer comes
+			<-r.Context().Done() // no response
 			return nil, r.Context().Err()
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -353,7 +328,7 @@ func TestADeadlineEndsARequest(t *testing.T) {
 	})
 }
 
-func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {
+func TestAnEndlessErrorResponseIsTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			resp, pw := pipe(r)
@@ -368,10 +343,10 @@ func TestAnErrorThatNeverEndsIsCutShort(t *testing.T) {
 	})
 }
 
-func TestTheServersEscapedPathIsKept(t *testing.T) {
-	base := must(url.Parse("https://server/clusters/a%2Fb/"))(t)
-	c := must(NewWithTransport(base, nil, Options{}))(t)
-	u := must(c.Request(VerbGet).AbsPath("/x y").URL())(t)
+func TestEscapedSlashesOfTheServerURLAreKept(t *testing.T) {
+	base := wiretest.Must(url.Parse("https://server/clusters/a%2Fb/"))(t)
+	c := wiretest.Must(NewWithTransport(base, nil, Options{}))(t)
+	u := wiretest.Must(c.Request(VerbGet).AbsPath("/x y").URL())(t)
 	if u.String() != "https://server/clusters/a%2Fb/x%20y" {
 		t.Errorf("the request goes to %s", u)
 	}

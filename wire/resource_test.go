@@ -11,16 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// Lamp is a custom resource with a Go type of its own.
+// Lamp is a custom resource with its own Go type.
 type Lamp struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              LampSpec `json:"spec"`
 }
 
-// LampSpec says how a lamp shines.
+// LampSpec is the spec of a lamp.
 type LampSpec struct {
 	Watts int64 `json:"watts,omitempty"`
 }
@@ -28,7 +29,7 @@ type LampSpec struct {
 var lampResource = object.Resource{Group: "home.example", Version: "v1", Resource: "lamps", Kind: "Lamp", Namespaced: true}
 
 func TestOfKnowsBuiltInKindsByTheirType(t *testing.T) {
-	pods := must(Of[*corev1.Pod]())(t)
+	pods := wiretest.Must(Of[*corev1.Pod]())(t)
 	if pods.Resource != podResource || pods.Encoding() != Protobuf || pods.Valid() != nil || pods.New() == nil {
 		t.Errorf("pods are %+v, %s", pods.Resource, pods.Encoding())
 	}
@@ -52,8 +53,8 @@ func failsWith[T any](t *testing.T, want string) {
 	}
 }
 
-func TestOfSaysWhatToUseInstead(t *testing.T) {
-	failsWith[corev1.Pod](t, "wire.Of[*corev1.Pod]")
+func TestOfRejectsOtherTypes(t *testing.T) {
+	failsWith[corev1.Pod](t, "such as *corev1.Pod")
 	failsWith[*string](t, "not a pointer to an API type")
 	failsWith[metav1.Object](t, "not a pointer to an API type")
 	failsWith[*Lamp](t, "wire.Custom")
@@ -71,7 +72,7 @@ func TestOfSaysWhatToUseInstead(t *testing.T) {
 // naked has neither kind nor metadata.
 type naked struct{ Watts int }
 
-func TestAResourceSaysWhatIsWrongWithIt(t *testing.T) {
+func TestResourceValid(t *testing.T) {
 	for _, err := range []error{
 		Custom[*Lamp](lampResource).Valid(), Unstructured(lampResource).Valid(), Metadata(lampResource).Valid(),
 		MustOf[*corev1.Pod]().Encoded(JSON).Valid(), Metadata(lampResource).Encoded(JSON).Valid(),
@@ -81,14 +82,14 @@ func TestAResourceSaysWhatIsWrongWithIt(t *testing.T) {
 		}
 	}
 	for want, err := range map[string]error{
-		"is empty":             Resource[*Lamp]{}.Valid(),
-		"pointers to structs":  Custom[Lamp](lampResource).Valid(),
-		"no protobuf form":     Custom[*Lamp](lampResource).Encoded(Protobuf).Valid(),
-		"unknown encoding":     Custom[*Lamp](lampResource).Encoded("cbor").Valid(),
-		"metav1.ObjectMeta":    Custom[*naked](lampResource).Valid(),
-		`plural ""`:            Custom[*Lamp](object.Resource{Version: "v1", Kind: "Lamp"}).Valid(),
-		`kind ""`:              Unstructured(object.Resource{Version: "v1", Resource: "lamps"}).Valid(),
-		"needs a version, a p": Metadata(object.Resource{Resource: "lamps", Kind: "Lamp"}).Valid(),
+		"is empty":                  Resource[*Lamp]{}.Valid(),
+		"pointer to a struct":       Custom[Lamp](lampResource).Valid(),
+		"does not support protobuf": Custom[*Lamp](lampResource).Encoded(Protobuf).Valid(),
+		"unknown encoding":          Custom[*Lamp](lampResource).Encoded("cbor").Valid(),
+		"metav1.ObjectMeta":         Custom[*naked](lampResource).Valid(),
+		`plural ""`:                 Custom[*Lamp](object.Resource{Version: "v1", Kind: "Lamp"}).Valid(),
+		`kind ""`:                   Unstructured(object.Resource{Version: "v1", Resource: "lamps"}).Valid(),
+		"needs version, p":          Metadata(object.Resource{Resource: "lamps", Kind: "Lamp"}).Valid(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q in it", err, want)

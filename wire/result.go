@@ -2,28 +2,27 @@ package wire
 
 import (
 	"net/http"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Result is the answer to a request, read whole.
+// Result is the response to a request, read as a whole.
 type Result struct {
 	// Code is the HTTP status: 2xx.
-	Code   int
+	Code int
+	// Header are the headers of the response.
 	Header http.Header
 
 	call    Call
 	data    []byte
-	secrets *secrets // what errors must not show
+	secrets *secrets // removed from errors
 }
 
-// Raw returns the body, decompressed.
+// Raw returns the decompressed body.
 func (r *Result) Raw() []byte { return r.data }
 
-// Into decodes the body into an object: protobuf into what has it, JSON into
-// anything, with int64 for whole numbers in untyped values. An object of another
-// kind than into says it is, where it says one, is an [object.ErrWrongKind].
+// Into decodes the body into an object. Whole numbers in untyped values become int64. If into
+// has a kind and the body another, the error is an [object.ErrWrongKind].
 func (r *Result) Into(into any) error {
 	if k, ok := into.(kinded); ok {
 		if gvk := k.GetObjectKind().GroupVersionKind(); !gvk.Empty() {
@@ -40,21 +39,20 @@ func (r *Result) into(into any, want ...schema.GroupVersionKind) error {
 	return nil
 }
 
-// kinded is what metav1.TypeMeta makes of a struct that embeds it.
+// kinded is implemented by structs that embed metav1.TypeMeta.
 type kinded interface{ GetObjectKind() schema.ObjectKind }
 
-// accept returns the content types to ask for, best first. JSON always comes last:
-// an aggregated server may know nothing else, and whole objects have metadata too.
-func accept(e Encoding, metadataOnly bool) string {
-	types := []string{typeJSON}
-	if b := singleOf(e); b.mediaType() != typeJSON {
-		types = []string{b.mediaType(), typeJSON}
+// accept returns the content types to request, best first: objects as they are, or converted to
+// the kind as of meta.k8s.io. Plain JSON comes last, because an aggregated API server may support
+// nothing else, and whole objects have metadata too.
+func accept(e Encoding, as string) string {
+	types := typeJSON
+	if as != "" {
+		as = ";as=" + as + ";g=meta.k8s.io;v=v1"
+		types = typeJSON + as + "," + typeJSON
 	}
-	if metadataOnly {
-		for i := range types {
-			types[i] += ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-		}
-		types = append(types, typeJSON)
+	if e == Protobuf {
+		types = typeProtobuf + as + "," + types
 	}
-	return strings.Join(types, ",")
+	return types
 }

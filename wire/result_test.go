@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
+func TestResultInto(t *testing.T) {
 	for _, contentType := range []string{typeJSON, typeProtobuf} {
-		res := &Result{data: []byte(asServed(t, contentType, kindOf(webPod())))}
-		// What was there before is gone, in both encodings.
+		res := &Result{secrets: &secrets{}, data: wiretest.Encode(contentType, webPod())}
+		// Old contents are removed in both encodings.
 		pod := webPod()
 		pod.Labels = map[string]string{"old": "label"}
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "old"})
@@ -27,25 +28,25 @@ func TestAResultIsDecodedIntoWhatIsAskedFor(t *testing.T) {
 			t.Errorf("%s: a pod becomes a node: %v", contentType, err)
 		}
 	}
-	res := &Result{data: []byte(`{"major":"1","minor":"35"}`)}
+	res := &Result{secrets: &secrets{}, data: []byte(`{"major":"1","minor":"35"}`)}
 	var version struct{ Minor string }
 	var u unstructured.Unstructured
-	if err := res.Into(&version); err != nil || version.Minor != "" { // names count with their case
+	if err := res.Into(&version); err != nil || version.Minor != "" { // names are case-sensitive
 		t.Errorf("%+v, %v", version, err)
 	}
 	if err := res.Into(&u); err != nil || u.Object["minor"] != "35" {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if err := (&Result{data: []byte("ok"), call: Call{Verb: "GET", Path: "/healthz"}}).Into(&u); err == nil || !strings.HasPrefix(err.Error(), "GET /healthz: ") {
+	if err := (&Result{secrets: &secrets{}, data: []byte("ok"), call: Call{Verb: "GET", Path: "/healthz"}}).Into(&u); err == nil || !strings.HasPrefix(err.Error(), "GET /healthz: ") {
 		t.Errorf("text becomes an object: %v", err)
 	}
 }
 
-// FuzzDecodeObject looks for input that breaks the reading of a single object.
+// FuzzDecodeObject checks that no input makes decoding panic.
 func FuzzDecodeObject(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`))
 	f.Add([]byte("k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\xff\xff"))
-	f.Add([]byte(asServed(f, typeProtobuf, kindOf(webPod()))))
+	f.Add([]byte(string(wiretest.Encode(typeProtobuf, webPod()))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var pod corev1.Pod
 		if err := decodeObject(data, &pod, podResource.GVK()); err != nil {
@@ -62,12 +63,12 @@ func FuzzDecodeObject(f *testing.F) {
 	})
 }
 
-func TestProtobufIsWrittenAsApimachineryDoes(t *testing.T) {
+func TestProtobufIsEncodedAsByApimachinery(t *testing.T) {
 	_, data, err := encodeObject(webPod(), podResource.GVK(), Protobuf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := asServed(t, typeProtobuf, kindOf(webPod())); string(data) != want {
+	if want := string(wiretest.Encode(typeProtobuf, webPod())); string(data) != want {
 		t.Errorf("%q\nwant %q", data, want)
 	}
 	if _, _, err := encodeObject(&Lamp{}, lampResource.GVK(), Protobuf); err == nil {

@@ -12,18 +12,16 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Retry bounds how often one request is sent again, and after which time. The zero
-// Retry works. Which failures are worth it is not a setting; see the package
-// comment.
+// Retry limits the retries of one request and their delay. The zero Retry works. Which failures
+// are retried is not configurable; see the package comment.
 type Retry struct {
-	// Max is how often a request is sent again. Negative means never. Defaults to 5.
+	// Max is the number of retries. Negative means none. Defaults to 5.
 	Max int
-	// Base is the delay before the second attempt after a failed connection; it
-	// doubles with each attempt, with jitter. Defaults to 100 ms.
+	// Base is the delay before the first retry after a failed connection. It doubles with
+	// each attempt, with jitter. Defaults to 100 ms.
 	Base time.Duration
-	// Cap is the longest delay, whether ours or the server's Retry-After. A server
-	// that asks for more gets no further attempt: the error tells the caller how
-	// long to wait. Defaults to 30 s.
+	// Cap is the maximum delay. If the server's Retry-After is longer, the request is not
+	// retried, and the error has the Retry-After. Defaults to 30 s.
 	Cap time.Duration
 }
 
@@ -52,16 +50,16 @@ func (r Retry) valid() error {
 	return nil
 }
 
-// after decides whether a request is sent again once its nth attempt (from 1) has
-// failed with err, and after which delay.
+// after decides whether to retry a request whose nth attempt (from 1) failed with err, and
+// after which delay.
 func (r Retry) after(ctx context.Context, n int, idempotent bool, err error) (time.Duration, bool) {
 	if n > r.Max || ctx.Err() != nil {
 		return 0, false
 	}
 	var delay time.Duration
 	switch outcome := outcomeOf(err); {
-	case outcome == refused && asked(err) > 0, outcome == doubtful && asked(err) > 0 && idempotent:
-		// Not before the server's time, and not all at the same moment after it.
+	case outcome == throttled && asked(err) > 0, outcome == doubtful && asked(err) > 0 && idempotent:
+		// Jitter spreads the clients that the server asked to wait.
 		delay = asked(err)
 		delay += rand.N(delay/5 + 1)
 		if asked(err) > r.Cap {
@@ -72,14 +70,14 @@ func (r Retry) after(ctx context.Context, n int, idempotent bool, err error) (ti
 	default:
 		return 0, false
 	}
-	// Whoever set a deadline gains nothing from waiting for it: the reason is known.
+	// No retry after the context's deadline: returning the cause now is more useful.
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= delay {
 		return 0, false
 	}
 	return delay, true
 }
 
-// exponential returns Base·2ⁿ⁻¹, at most Cap, of which a random half is taken off.
+// exponential returns Base·2ⁿ⁻¹, at most Cap, reduced by up to half at random.
 func (r Retry) exponential(n int) time.Duration {
 	delay := r.Cap
 	if r.Base <= r.Cap>>(n-1) {
@@ -88,26 +86,26 @@ func (r Retry) exponential(n int) time.Duration {
 	return delay/2 + rand.N(delay/2+1)
 }
 
-// outcome is what a failed attempt says about whether the request was carried out.
+// outcome says whether the server may have processed a failed attempt.
 type outcome uint8
 
 const (
-	final    outcome = iota // an answer, or a failure that another attempt meets too
-	refused                 // 429: turned away before it was looked at
-	doubtful                // 503: probably turned away, but a proxy may not know
-	unsent                  // there was no connection to send it on
-	lost                    // the connection broke, or the attempt took too long
+	final     outcome = iota // a response, or a failure that a retry would repeat
+	throttled                // 429: not processed
+	doubtful                 // 503: probably not processed, but a proxy may not know
+	unsent                   // connection refused: not sent
+	lost                     // the connection was lost or timed out: perhaps processed
 )
 
 func outcomeOf(err error) outcome {
-	if no := (*forbidden)(nil); errors.As(err, &no) {
+	if prevented := (*checkError)(nil); errors.As(err, &prevented) {
 		return final
 	}
 	var status *Error
 	if errors.As(err, &status) {
 		switch {
 		case status.Code == http.StatusTooManyRequests && !disruptionBudget(status):
-			return refused
+			return throttled
 		case status.Code == http.StatusServiceUnavailable:
 			return doubtful
 		}
@@ -123,8 +121,8 @@ func outcomeOf(err error) outcome {
 	return final
 }
 
-// disruptionBudget tells a 429 by which an eviction is refused: the pod's budget
-// does not allow it now. The caller has to know, not wait here.
+// disruptionBudget reports whether a 429 rejects an eviction because of a PodDisruptionBudget.
+// The caller handles that; it is not retried.
 func disruptionBudget(e *Error) bool {
 	if e.status.ErrStatus.Details == nil {
 		return false
@@ -146,7 +144,7 @@ func asked(err error) time.Duration {
 	return 0
 }
 
-// retryAfter reads the header, in either of its forms, or else the Status.
+// retryAfter returns the delay of the Retry-After header, in either format, or of the Status.
 func retryAfter(h http.Header, status *metav1.Status) time.Duration {
 	if v := h.Get("Retry-After"); v != "" {
 		if s, err := strconv.ParseInt(v, 10, 32); err == nil {

@@ -19,6 +19,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"pgregory.net/rapid"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 const (
@@ -32,8 +34,8 @@ var (
 	connRefuse = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 )
 
-// failing answers with one failure n times, then with 200.
-func failing(n int, code int, body, after string, err error) (roundTrip, *int) {
+// failing fails n times in the same way and then returns 200.
+func failing(n int, code int, body, after string, err error) (wiretest.RoundTrip, *int) {
 	attempts := 0
 	return func(r *http.Request) (*http.Response, error) {
 		attempts++
@@ -43,19 +45,19 @@ func failing(n int, code int, body, after string, err error) (roundTrip, *int) {
 			}
 		}
 		if attempts > n {
-			return answer(r, 200, "{}"), nil
+			return wiretest.Response(r, 200, "{}"), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		if after == "" {
-			return answer(r, code, body), nil
+			return wiretest.Response(r, code, body), nil
 		}
-		return answer(r, code, body, "Retry-After", after), nil
+		return wiretest.Response(r, code, body, "Retry-After", after), nil
 	}, &attempts
 }
 
-func TestWhatIsSentAgainAndWhatIsNot(t *testing.T) {
+func TestWhichFailuresAreRetried(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		verb        Verb
@@ -90,7 +92,7 @@ func TestWhatIsSentAgainAndWhatIsNot(t *testing.T) {
 		{"connection refused, read", VerbGet, 0, "", "", connRefuse, true},
 		{"connection refused, create: it was not sent", VerbCreate, 0, "", "", connRefuse, true},
 		{"no such host", VerbGet, 0, "", "", &net.DNSError{Err: "no such host", Name: "server", IsNotFound: true}, false},
-		{"an error nobody knows", VerbGet, 0, "", "", errors.New("strange"), false},
+		{"an unknown error", VerbGet, 0, "", "", errors.New("strange"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -111,7 +113,7 @@ func TestWhatIsSentAgainAndWhatIsNot(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
+func TestRetryAfterIsHonoured(t *testing.T) {
 	now := func() string { return time.Now().UTC().Add(5 * time.Second).Format(http.TimeFormat) }
 	for name, header := range map[string]func() string{"seconds": func() string { return "5" }, "date": now} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +131,7 @@ func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreBounded(t *testing.T) {
+func TestAttemptsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, attempts := failing(1000, 429, tooMany, "1", nil)
 		_, err := inMemory(t, Options{}, f).Request(VerbGet).AbsPath("/x").Do(t.Context())
@@ -153,7 +155,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	})
 }
 
-func TestADeadlineIsNotWaitedForInVain(t *testing.T) {
+func TestNoRetryAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, attempts := failing(1000, 429, tooMany, "20", nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -166,7 +168,7 @@ func TestADeadlineIsNotWaitedForInVain(t *testing.T) {
 	})
 }
 
-func TestCancellingEndsTheWaitAndTellsWhatWasWaitedFor(t *testing.T) {
+func TestCancellingADelayReturnsTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := failing(1000, 429, tooMany, "20", nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -182,7 +184,7 @@ func TestCancellingEndsTheWaitAndTellsWhatWasWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAttemptTimeoutsOfReadsAreTriedAgain(t *testing.T) {
+func TestAttemptTimeoutsOfReadsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
 		c := inMemory(t, Options{Timeout: time.Second}, func(r *http.Request) (*http.Response, error) {
@@ -190,7 +192,7 @@ func TestAttemptTimeoutsOfReadsAreTriedAgain(t *testing.T) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
-			return answer(r, 200, "ok"), nil
+			return wiretest.Response(r, 200, "ok"), nil
 		})
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil || attempts != 2 {
 			t.Errorf("a read after %d attempts: %v", attempts, err)
@@ -202,14 +204,14 @@ func TestAttemptTimeoutsOfReadsAreTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnEarlierRefusalDoesNotExcuseALostAttempt(t *testing.T) {
+func TestALostAttemptIsNotRetriedBecauseOfAnEarlier429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0
 		c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 			if attempts++; attempts == 1 {
-				return answer(r, 429, tooMany, "Retry-After", "1"), nil
+				return wiretest.Response(r, 429, tooMany, "Retry-After", "1"), nil
 			}
-			return nil, reset // it may have been carried out
+			return nil, reset // the server may have processed it
 		})
 		_, err := c.Request(VerbCreate).AbsPath("/x").Do(t.Context())
 		var failed *TransportError
@@ -217,12 +219,12 @@ func TestAnEarlierRefusalDoesNotExcuseALostAttempt(t *testing.T) {
 			t.Errorf("after %d attempts: %v", attempts, err)
 		}
 		if !apierrors.IsTooManyRequests(failed.Previous) || !strings.Contains(err.Error(), "before that: slow down") {
-			t.Errorf("the attempt before is not told of: %v", err)
+			t.Errorf("the previous attempt is missing: %v", err)
 		}
 	})
 }
 
-func TestARequestMayBeDeclaredIdempotent(t *testing.T) {
+func TestAnIdempotentRequestIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, attempts := failing(1, 0, "", "", reset)
 		if _, err := inMemory(t, Options{}, f).Request(VerbCreate).AbsPath("/x").Idempotent().Do(t.Context()); err != nil || *attempts != 2 {
@@ -231,8 +233,8 @@ func TestARequestMayBeDeclaredIdempotent(t *testing.T) {
 	})
 }
 
-// A real connection that a real server cuts, in the middle of an answer and before it.
-func TestAConnectionCutByTheServerIsReplaced(t *testing.T) {
+// A real server closes a real connection, before the response and in the middle of it.
+func TestAConnectionClosedByTheServerIsReplaced(t *testing.T) {
 	for name, begin := range map[string]string{"before the answer": "", "in the answer": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"} {
 		t.Run(name, func(t *testing.T) {
 			var attempts atomic.Int32
@@ -261,10 +263,10 @@ func TestAConnectionCutByTheServerIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsTriedAFewTimes(t *testing.T) {
-	// A port that was free a moment ago may be another test's by now; this one is not given out.
+func TestARefusedConnectionIsRetried(t *testing.T) {
+	// A free port could be taken by another test in the meantime; this one is never assigned.
 	nowhere := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-	c := must(NewWithTransport(nowhere, nil, Options{Retry: Retry{Max: 2, Base: time.Millisecond}}))(t)
+	c := wiretest.Must(NewWithTransport(nowhere, nil, Options{Retry: Retry{Max: 2, Base: time.Millisecond}}))(t)
 	_, err := c.Request(VerbCreate).AbsPath("/x").Do(t.Context())
 	var failed *TransportError
 	if !errors.As(err, &failed) || failed.Attempts != 3 || !errors.Is(err, syscall.ECONNREFUSED) {
@@ -272,7 +274,7 @@ func TestAServerThatIsNotThereIsTriedAFewTimes(t *testing.T) {
 	}
 }
 
-func TestRetriesAreLoggedForWhoDebugs(t *testing.T) {
+func TestRetriesAreLoggedAtDebugLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		f, _ := failing(1, 0, "", "", fmt.Errorf("proxy https://jane:hunter2@proxy said: %w", reset))
@@ -280,7 +282,7 @@ func TestRetriesAreLoggedForWhoDebugs(t *testing.T) {
 		if _, err := inMemory(t, opts, f).Request(VerbGet).AbsPath("/x").Param("token", "hunter2").Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(log.String(), "sending it again") || !strings.Contains(log.String(), "GET /x") && !strings.Contains(log.String(), "get /x") {
+		if !strings.Contains(log.String(), "retrying") || !strings.Contains(log.String(), "GET /x") && !strings.Contains(log.String(), "get /x") {
 			t.Errorf("the log is %q", log.String())
 		}
 		if strings.Contains(log.String(), "hunter2") {

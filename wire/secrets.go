@@ -13,26 +13,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// secrets are the credentials of a client, which are blotted out of every text that its
-// errors, warnings and logs show, whatever form the text has. They are those of the
-// rest.Config and of the server URL, and those that its transport was seen to send: tokens
-// from files, from credential plugins, or added by the caller's transport. A nil one
-// knows none.
-//
-// All methods may be called from any goroutine.
+// secrets are the credentials of a client, which are removed from the texts of errors, warnings
+// and logs: those of the rest.Config and of the server URL, and those that the transport has
+// sent, such as tokens from files and credential plugins. All methods are safe for concurrent
+// use.
 type secrets struct {
-	mu      sync.RWMutex // guards all below
-	fixed   []string
-	sent    []string // values of Authorization headers, the newest last
-	known   []string // of sent: what is secret in them
-	blotter *strings.Replacer
+	mu       sync.RWMutex // guards all below
+	fixed    []string
+	sent     []string // Authorization headers, the newest last
+	known    []string // the secrets in sent
+	replacer *strings.Replacer
 }
 
 const (
-	// minSecret is the length of the shortest text that is blotted out. A shorter one
-	// occurs in any sentence.
+	// minSecret is the minimum length of a secret. Shorter ones occur in any sentence.
 	minSecret = 3
-	// maxSent is how many Authorization headers are remembered.
+	// maxSent is the number of Authorization headers that are kept.
 	maxSent = 4
 )
 
@@ -50,12 +46,12 @@ func configured(cfg *rest.Config) []string {
 	return out
 }
 
-// basic returns what is secret in basic authentication.
+// basic returns the secrets of basic authentication.
 func basic(user, password string) []string {
 	return []string{password, base64.StdEncoding.EncodeToString([]byte(user + ":" + password))}
 }
 
-// add adds secrets that stay known as long as the client.
+// add adds secrets that are never removed.
 func (k *secrets) add(texts ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,8 +59,8 @@ func (k *secrets) add(texts ...string) {
 	k.build()
 }
 
-// observe notes with which credentials a request was sent: req is the one that the
-// innermost transport got.
+// observe adds the credentials of a request: req is the one that the innermost transport
+// received.
 func (k *secrets) observe(req *http.Request) {
 	if req == nil {
 		return
@@ -100,7 +96,7 @@ func (k *secrets) observe(req *http.Request) {
 	k.build()
 }
 
-// build makes the blotter. The caller holds mu.
+// build creates the replacer. The caller holds mu.
 func (k *secrets) build() {
 	var all []string
 	for _, text := range slices.Concat(k.fixed, k.known) {
@@ -108,48 +104,47 @@ func (k *secrets) build() {
 			all = append(all, text, url.QueryEscape(text))
 		}
 	}
-	// The longest first: one may be part of another.
+	// The longest first, because one may be part of another.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, text := range slices.Compact(all) {
-		pairs = append(pairs, text, blot)
+		pairs = append(pairs, text, redacted)
 	}
-	k.blotter = strings.NewReplacer(pairs...)
+	k.replacer = strings.NewReplacer(pairs...)
 }
 
-// blot returns the text without the credentials.
-func (k *secrets) blot(text string) string {
-	if k == nil {
-		return text
-	}
+// mask returns the text without the client's credentials.
+func (k *secrets) mask(text string) string {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	if k.blotter == nil {
+	if k.replacer == nil {
 		return text
 	}
-	return k.blotter.Replace(text)
+	return k.replacer.Replace(text)
 }
 
-// redact returns the text without the credentials and without what looks like one.
-func (k *secrets) redact(text string) string { return redact(k.blot(text)) }
+// Redact returns the text without the client's credentials and without everything that looks
+// like a credential.
+func (c *Client) Redact(text string) string { return c.secrets.redact(text) }
 
-// status takes the credentials out of a Status.
+func (k *secrets) redact(text string) string { return redact(k.mask(text)) }
+
+// status removes the credentials from a Status.
 func (k *secrets) status(st *metav1.Status) {
 	st.Message = k.redact(st.Message)
-	st.Reason = metav1.StatusReason(k.blot(string(st.Reason)))
+	st.Reason = metav1.StatusReason(k.mask(string(st.Reason)))
 	if st.Details == nil {
 		return
 	}
-	st.Details.Name, st.Details.Kind = k.blot(st.Details.Name), k.blot(st.Details.Kind)
+	st.Details.Name, st.Details.Kind = k.mask(st.Details.Name), k.mask(st.Details.Kind)
 	for i := range st.Details.Causes {
 		cause := &st.Details.Causes[i]
-		cause.Message, cause.Field = k.redact(cause.Message), k.blot(cause.Field)
+		cause.Message, cause.Field = k.redact(cause.Message), k.mask(cause.Field)
 	}
 }
 
-// hide returns err without the URL that net/http puts around its errors, and with a
-// text from which credentials are blotted out. errors.Is and errors.As still find
-// what is inside.
+// hide returns err without the URL that net/http adds and without credentials in its text.
+// errors.Is and errors.As still find the cause.
 func (k *secrets) hide(err error) error {
 	for {
 		withURL, ok := err.(*url.Error)
@@ -167,8 +162,8 @@ func (k *secrets) hide(err error) error {
 	return err
 }
 
-// hidden is an error whose own text must not be seen. It has no Unwrap, so that code
-// that prints a chain does not print it.
+// hidden is an error with a redacted text. It has no Unwrap, so that code that prints every error
+// of a chain does not print the original text.
 type hidden struct {
 	text string
 	err  error

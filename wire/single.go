@@ -4,6 +4,7 @@ import (
 	"bytes"
 	stdjson "encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,58 +22,26 @@ const (
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// single is an encoding in which single objects travel; [codec] is the same for lists and
-// watches. A third needs a value of this type and a line in singles.
-type single interface {
-	mediaType() string
-	// begins reports whether data looks like it.
-	begins(data []byte) bool
-	// decode reads one object of one of the kinds, or of any when there are none.
-	decode(data []byte, into any, want []schema.GroupVersionKind) error
-	// encode writes an object, whose own kind, if any, this is, as one of another kind.
-	encode(obj any, own, gvk schema.GroupVersionKind) ([]byte, error)
-}
+// magic is the prefix of every protobuf body. A runtime.Unknown follows it.
+var magic = []byte("k8s\x00")
 
-// singles are the encodings; the last one takes whatever no other begins with.
-var singles = []struct {
-	Encoding
-	single
-}{{Protobuf, singleProtobuf{}}, {JSON, singleJSON{}}}
-
-// singleOf returns that of an encoding. That it is a known one has been checked.
-func singleOf(e Encoding) single {
-	for _, b := range singles {
-		if b.Encoding == e {
-			return b.single
-		}
-	}
-	return singleJSON{}
-}
-
-// decodeObject reads one object of one of the kinds, or of any when there are none, in
-// whatever encoding it is.
+// decodeObject decodes one object in any encoding. If kinds are given, the object must have one
+// of them.
 func decodeObject(data []byte, into any, want ...schema.GroupVersionKind) error {
-	for _, b := range singles {
-		if b.begins(data) {
-			return b.decode(data, into, want)
-		}
+	if bytes.HasPrefix(data, magic) {
+		return decodeProtobuf(data[len(magic):], into, want)
 	}
-	return fmt.Errorf("%w: the answer is in no known encoding", object.ErrCorrupt)
+	return decodeJSON(data, into, want)
 }
 
-type singleJSON struct{}
-
-func (singleJSON) mediaType() string  { return typeJSON }
-func (singleJSON) begins([]byte) bool { return true }
-
-func (singleJSON) decode(data []byte, into any, want []schema.GroupVersionKind) error {
+func decodeJSON(data []byte, into any, want []schema.GroupVersionKind) error {
 	var got metav1.TypeMeta
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, &got); err != nil {
 		if text := bytes.TrimSpace(data); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
-			// It may be half a Secret.
-			return fmt.Errorf("%w: %d bytes of JSON that is cut off or broken", object.ErrCorrupt, len(data))
+			// Not quoted, because it may be a Secret.
+			return fmt.Errorf("%w: %d bytes of truncated or invalid JSON", object.ErrCorrupt, len(data))
 		}
-		return fmt.Errorf("%w: the answer is not JSON: %q", object.ErrCorrupt, oneLine(data))
+		return fmt.Errorf("%w: the response is not JSON: %q", object.ErrCorrupt, oneLine(data))
 	}
 	if err := checkKind(got, want); err != nil {
 		return err
@@ -82,52 +51,22 @@ func (singleJSON) decode(data []byte, into any, want []schema.GroupVersionKind) 
 		into = &u.Object
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
-		return fmt.Errorf("decoding %T: %w", into, err)
+		return fmt.Errorf("decode %T: %w", into, err)
 	}
 	return nil
 }
 
-func (singleJSON) encode(obj any, own, gvk schema.GroupVersionKind) ([]byte, error) {
-	if own != gvk {
-		if u, ok := obj.(*unstructured.Unstructured); ok {
-			shallow := make(map[string]any, len(u.Object)+2)
-			for k, v := range u.Object {
-				shallow[k] = v
-			}
-			obj = &unstructured.Unstructured{Object: shallow}
-		} else {
-			shallow := reflect.New(reflect.TypeOf(obj).Elem())
-			shallow.Elem().Set(reflect.ValueOf(obj).Elem())
-			obj = shallow.Interface()
-		}
-		obj.(kinded).GetObjectKind().SetGroupVersionKind(gvk)
-	}
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		obj = u.Object // its own MarshalJSON adds a line feed and a copy
-	}
-	data, err := stdjson.Marshal(obj)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %T: %w", obj, err)
-	}
-	return data, nil
-}
-
-type singleProtobuf struct{}
-
-func (singleProtobuf) mediaType() string       { return typeProtobuf }
-func (singleProtobuf) begins(data []byte) bool { return bytes.HasPrefix(data, magic) }
-
-func (singleProtobuf) decode(data []byte, into any, want []schema.GroupVersionKind) error {
+func decodeProtobuf(data []byte, into any, want []schema.GroupVersionKind) error {
 	var unknown runtime.Unknown
-	if err := unknown.Unmarshal(data[len(magic):]); err != nil {
-		return fmt.Errorf("%w: the protobuf envelope: %w", object.ErrCorrupt, err)
+	if err := unknown.Unmarshal(data); err != nil {
+		return fmt.Errorf("%w: protobuf envelope: %w", object.ErrCorrupt, err)
 	}
 	if err := checkKind(metav1.TypeMeta{Kind: unknown.Kind, APIVersion: unknown.APIVersion}, want); err != nil {
 		return err
 	}
-	m, ok := into.(interface{ Unmarshal([]byte) error })
+	m, ok := into.(unmarshaler)
 	if !ok {
-		return fmt.Errorf("the server sent protobuf, which %T cannot be read from", into)
+		return fmt.Errorf("the server sent protobuf, which %T does not support", into)
 	}
 	empty(into)
 	if err := m.Unmarshal(unknown.Raw); err != nil {
@@ -136,29 +75,16 @@ func (singleProtobuf) decode(data []byte, into any, want []schema.GroupVersionKi
 	return nil
 }
 
-func (singleProtobuf) encode(obj any, _, gvk schema.GroupVersionKind) ([]byte, error) {
-	m, ok := obj.(interface{ Marshal() ([]byte, error) })
-	if !ok {
-		return nil, fmt.Errorf("%T has no protobuf form", obj)
+// empty resets an object, because decoders merge into existing fields.
+func empty(into any) {
+	if !isNil(into) {
+		reflect.ValueOf(into).Elem().SetZero()
 	}
-	raw, err := m.Marshal()
-	if err != nil {
-		return nil, fmt.Errorf("encoding %T: %w", obj, err)
-	}
-	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}, Raw: raw}
-	data := make([]byte, len(magic)+unknown.Size())
-	copy(data, magic)
-	if _, err := unknown.MarshalTo(data[len(magic):]); err != nil {
-		return nil, fmt.Errorf("encoding %T: %w", obj, err)
-	}
-	return data, nil
 }
 
-// empty makes an object what it was when it was new: decoders add to what there is.
-func empty(into any) {
-	if v := reflect.ValueOf(into); v.Kind() == reflect.Pointer && !v.IsNil() {
-		v.Elem().SetZero()
-	}
+func isNil(obj any) bool {
+	v := reflect.ValueOf(obj)
+	return v.Kind() != reflect.Pointer || v.IsNil()
 }
 
 func checkKind(got metav1.TypeMeta, want []schema.GroupVersionKind) error {
@@ -176,12 +102,11 @@ func checkKind(got metav1.TypeMeta, want []schema.GroupVersionKind) error {
 	}
 }
 
-// encodeObject writes one object with its kind, which the object itself need not
-// have. The object is not changed.
+// encodeObject encodes one object with its kind, which the object itself may lack. It does not
+// change the object.
 func encodeObject(obj any, gvk schema.GroupVersionKind, e Encoding) (contentType string, data []byte, err error) {
-	v := reflect.ValueOf(obj)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return "", nil, fmt.Errorf("no object to send: %T is nil", obj)
+	if isNil(obj) {
+		return "", nil, errNilObject(obj)
 	}
 	k, ok := obj.(kinded)
 	if !ok {
@@ -190,13 +115,59 @@ func encodeObject(obj any, gvk schema.GroupVersionKind, e Encoding) (contentType
 	own := k.GetObjectKind().GroupVersionKind()
 	switch {
 	case own.Empty() && gvk.Empty():
-		return "", nil, fmt.Errorf("the kind of %T is not known here; set its apiVersion and kind", obj)
+		return "", nil, fmt.Errorf("the kind of %T is not known; set its apiVersion and kind", obj)
 	case gvk.Empty():
 		gvk = own
 	case !own.Empty() && own != gvk:
-		return "", nil, fmt.Errorf("the object says that it is %s, but %s is to be sent", own, gvk)
+		return "", nil, fmt.Errorf("the object is a %s, want %s", own, gvk)
 	}
-	b := singleOf(e)
-	data, err = b.encode(obj, own, gvk)
-	return b.mediaType(), data, err
+	if e == Protobuf {
+		data, err = encodeProtobuf(obj, gvk)
+		return typeProtobuf, data, err
+	}
+	if own != gvk {
+		obj = withKind(obj, gvk)
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		obj = u.Object // its own MarshalJSON adds a line feed and a copy
+	}
+	if data, err = stdjson.Marshal(obj); err != nil {
+		return "", nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return typeJSON, data, nil
+}
+
+func errNilObject(obj any) error { return fmt.Errorf("no object to send: %T is nil", obj) }
+
+// withKind returns a shallow copy of an object with another kind.
+func withKind(obj any, gvk schema.GroupVersionKind) any {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		shallow := make(map[string]any, len(u.Object)+2)
+		maps.Copy(shallow, u.Object)
+		obj = &unstructured.Unstructured{Object: shallow}
+	} else {
+		shallow := reflect.New(reflect.TypeOf(obj).Elem())
+		shallow.Elem().Set(reflect.ValueOf(obj).Elem())
+		obj = shallow.Interface()
+	}
+	obj.(kinded).GetObjectKind().SetGroupVersionKind(gvk)
+	return obj
+}
+
+func encodeProtobuf(obj any, gvk schema.GroupVersionKind) ([]byte, error) {
+	m, ok := obj.(interface{ Marshal() ([]byte, error) })
+	if !ok {
+		return nil, fmt.Errorf("%T does not support protobuf", obj)
+	}
+	raw, err := m.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}, Raw: raw}
+	data := make([]byte, len(magic)+unknown.Size())
+	copy(data, magic)
+	if _, err := unknown.MarshalTo(data[len(magic):]); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	return data, nil
 }

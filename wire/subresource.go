@@ -13,24 +13,24 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Subresource is a part of a resource's objects that has a type S of its own: "scale"
-// of deployments, "eviction" and "binding" of pods, "token" of service accounts.
-// All methods may be called from any goroutine.
+// Subresource has the verbs of a subresource with its own type S: "scale" of deployments,
+// "eviction" and "binding" of pods, "token" of service accounts. All methods are safe for
+// concurrent use.
 type Subresource[S any] struct {
 	client   *Client
 	parent   object.Resource
 	name     string
 	encoding Encoding
-	kind     schema.GroupVersionKind // empty when objects have to say it
+	kind     schema.GroupVersionKind // empty if objects must have it
 	make     func() S
 	err      error
 }
 
-// SubresourceOf returns a subresource of a's resource, with the Go type that it has:
+// SubresourceOf returns a subresource of a's resource with the Go type S:
 //
 //	scale := wire.SubresourceOf[*autoscalingv1.Scale](deployments, "scale")
 //
-// For a type outside k8s.io/api the objects themselves must say their kind.
+// Objects of a type outside k8s.io/api must have their kind set.
 func SubresourceOf[S, T any](a *API[T], name string) *Subresource[S] {
 	t := reflect.TypeFor[S]()
 	s := &Subresource[S]{client: a.client, parent: a.resource.Resource, name: name, encoding: JSON, make: maker[S](t), err: a.resource.Valid()}
@@ -45,13 +45,13 @@ func SubresourceOf[S, T any](a *API[T], name string) *Subresource[S] {
 		return s
 	}
 	s.kind = builtinPart(t.Elem())
-	if _, ok := any(s.make()).(interface{ Unmarshal([]byte) error }); ok && !s.kind.Empty() {
-		s.encoding = a.resource.encoding // a server of custom resources speaks JSON here too
+	if _, ok := any(s.make()).(unmarshaler); ok && !s.kind.Empty() {
+		s.encoding = a.resource.encoding // subresources of custom resources are JSON too
 	}
 	return s
 }
 
-// builtinParts are the kinds of k8s.io/api that exist as a subresource only.
+// builtinParts are the groups of the kinds of k8s.io/api that exist only as a subresource.
 var builtinParts = map[string]string{
 	"apps/v1beta1.Scale":             "apps",
 	"apps/v1beta2.Scale":             "apps",
@@ -62,7 +62,7 @@ var builtinParts = map[string]string{
 	"policy/v1beta1.Eviction":        "policy",
 }
 
-// builtinPart returns the kind of a Go type of k8s.io/api, empty for another.
+// builtinPart returns the kind of a Go type of k8s.io/api, or an empty one.
 func builtinPart(t reflect.Type) schema.GroupVersionKind {
 	if res, ok := builtin(t); ok {
 		return res.GVK()
@@ -79,12 +79,12 @@ func builtinPart(t reflect.Type) schema.GroupVersionKind {
 }
 
 func (s *Subresource[S]) request(verb Verb, key object.Key) *Request {
-	r := s.client.Request(verb).Resource(s.parent).Key(key).Subresource(s.name).Accept(accept(s.encoding, false))
+	r := s.client.Request(verb).Resource(s.parent).Key(key).Subresource(s.name).Accept(accept(s.encoding, ""))
 	if s.err != nil {
 		r.fail("%w", s.err)
 	}
 	if key.Name == "" {
-		r.fail("the name of the object is missing")
+		r.fail("%w", errNoName)
 	}
 	return r
 }
@@ -95,7 +95,7 @@ func (s *Subresource[S]) do(ctx context.Context, r *Request) (S, error) {
 	if err != nil {
 		return none, err
 	}
-	// The answer to an eviction or a binding is a Status: it says no more than 201.
+	// The response to an eviction or a binding is a Status.
 	if status, ok := decodeStatus(res.data); ok && status.Status == metav1.StatusSuccess {
 		return none, nil
 	}
@@ -103,7 +103,7 @@ func (s *Subresource[S]) do(ctx context.Context, r *Request) (S, error) {
 	if s.kind.Empty() {
 		err = res.into(obj)
 	} else if err = res.into(obj, s.kind); err == nil {
-		clearKind(obj, typed)
+		clearKind(obj)
 	}
 	if err != nil {
 		return none, err
@@ -115,23 +115,23 @@ func (s *Subresource[S]) write(ctx context.Context, verb Verb, key object.Key, o
 	return s.do(ctx, opts.params(s.request(verb, key)).object(obj, s.kind, s.encoding))
 }
 
-// Get returns the part of an object.
+// Get returns the subresource of an object.
 func (s *Subresource[S]) Get(ctx context.Context, key object.Key, opts GetOptions) (S, error) {
 	return s.do(ctx, s.request(VerbGet, key).Param("resourceVersion", string(opts.Version)))
 }
 
-// Create posts to the part of an object: it evicts, binds, asks for a token. Where
-// the server only says that it did so, the result is the zero S.
+// Create posts to the subresource of an object: an eviction, a binding, a token request. If the
+// server returns only a Status, the result is the zero S.
 func (s *Subresource[S]) Create(ctx context.Context, key object.Key, obj S, opts WriteOptions) (S, error) {
 	return s.write(ctx, VerbCreate, key, obj, opts)
 }
 
-// Update replaces the part of an object.
+// Update replaces the subresource of an object.
 func (s *Subresource[S]) Update(ctx context.Context, key object.Key, obj S, opts WriteOptions) (S, error) {
 	return s.write(ctx, VerbUpdate, key, obj, opts)
 }
 
-// Patch changes the part of an object.
+// Patch patches the subresource of an object.
 func (s *Subresource[S]) Patch(ctx context.Context, key object.Key, patch Patch, opts WriteOptions) (S, error) {
 	return s.do(ctx, patchRequest(s.request(VerbPatch, key), patch, opts, nil))
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
 func TestScaleIsReadAndWritten(t *testing.T) {
@@ -32,7 +33,7 @@ func TestScaleIsReadAndWritten(t *testing.T) {
 	bareScale.TypeMeta = metav1.TypeMeta{}
 	for _, e := range []Encoding{Protobuf, JSON} {
 		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
-		c, last := oneAnswer(t, contentType, asServed(t, contentType, scale))
+		c, last := oneAnswer(t, contentType, string(wiretest.Encode(contentType, scale)))
 		scales := SubresourceOf[*autoscalingv1.Scale](For(c, MustOf[*appsv1.Deployment]().Encoded(e)), "scale")
 		got, err := scales.Get(t.Context(), webKey, GetOptions{Version: "0"})
 		if err != nil || !cmp.Equal(got, bareScale) {
@@ -74,18 +75,18 @@ func TestEvictionBindingAndTokenAreCreated(t *testing.T) {
 		t.Errorf("sent %T", last.decode(t))
 	}
 	token := &authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}, Status: authenticationv1.TokenRequestStatus{Token: "t"}}
-	c, _ = oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, token))
+	c, _ = oneAnswer(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, token)))
 	made, err := SubresourceOf[*authenticationv1.TokenRequest](For(c, MustOf[*corev1.ServiceAccount]()), "token").Create(t.Context(), webKey, &authenticationv1.TokenRequest{}, WriteOptions{})
 	if err != nil || made.Status.Token != "t" {
 		t.Errorf("made %v, %v", made, err)
 	}
 }
 
-func TestAnEvictionThatTheBudgetForbidsIsToldAtOnce(t *testing.T) {
+func TestAnEvictionAgainstTheBudgetIsNotRetried(t *testing.T) {
 	attempts := 0
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		attempts++
-		return answer(r, 429, budget, "Retry-After", "10"), nil
+		return wiretest.Response(r, 429, budget, "Retry-After", "10"), nil
 	})
 	_, err := SubresourceOf[*policyv1.Eviction](For(c, MustOf[*corev1.Pod]()), "eviction").Create(t.Context(), webKey, &policyv1.Eviction{}, WriteOptions{})
 	if !apierrors.IsTooManyRequests(err) || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || attempts != 1 {
@@ -93,7 +94,7 @@ func TestAnEvictionThatTheBudgetForbidsIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestSubresourcesOfOtherTypesSayTheirKind(t *testing.T) {
+func TestSubresourcesOfOtherTypesNeedTheirKind(t *testing.T) {
 	const answered = `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"desk"},"spec":{"replicas":2}}`
 	c, last := oneAnswer(t, typeJSON, answered)
 	lamps := For(c, Custom[*Lamp](lampResource))
@@ -111,7 +112,7 @@ func TestSubresourcesOfOtherTypesSayTheirKind(t *testing.T) {
 	}
 }
 
-func TestSubresourcesSayWhatIsWrongAndSendNothing(t *testing.T) {
+func TestInvalidSubresourceRequestsAreNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s %s was sent", r.Method, r.URL)
 		return nil, errors.New("sent")
@@ -149,7 +150,7 @@ func TestSubresourcesSayWhatIsWrongAndSendNothing(t *testing.T) {
 	}
 }
 
-func TestBuiltInPartsAreOfTheKindsTheSchemeKnows(t *testing.T) {
+func TestBuiltinPartsMatchTheScheme(t *testing.T) {
 	var parts []string
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		if pkg, ok := strings.CutPrefix(typ.PkgPath(), builtinRoot); ok && builtinParts[pkg+"."+typ.Name()] != "" {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// maxSuggestions bounds how many names an error offers.
+// maxSuggestions is the maximum number of suggestions in an error.
 const maxSuggestions = 3
 
-// suggest returns the names of resources that are closest to a name nobody knows,
-// the closest first. A qualified name is compared with qualified names, and its
-// first word with unqualified ones: the group may be the mistake.
+// suggest returns the resource names that are closest to an unknown one, the closest first. A
+// qualified name is compared with qualified names, and its first part with unqualified ones,
+// because the group may be wrong.
 func suggest(all []Discovered, name string) []string {
 	name = strings.ToLower(name)
 	word, _, qualified := strings.Cut(name, ".")
 	limit := min(max(1, len(word)/3), 3)
 
-	groups := map[string]map[string]bool{} // by plural: whether the plural alone is enough
+	groups := map[string]map[string]bool{} // by plural; with one group, the plural is unambiguous
 	for _, r := range all {
 		if groups[r.Resource.Resource] == nil {
 			groups[r.Resource.Resource] = map[string]bool{}
@@ -34,7 +34,7 @@ func suggest(all []Discovered, name string) []string {
 		distance := limit + 1
 		names := append([]string{r.Resource.Resource, r.Singular, strings.ToLower(r.Kind)}, r.ShortNames...)
 		for i, n := range names {
-			// Two letters are close to any other two.
+			// Short names of two letters are similar to any other two letters.
 			if n == "" || (i > 2 && len(n) < 3) {
 				continue
 			}
@@ -64,7 +64,7 @@ func suggest(all []Discovered, name string) []string {
 	})
 	var out []string
 	for _, c := range found {
-		// What is as close as the closest, or nearly, is worth offering.
+		// Only names that are almost as close as the closest.
 		if len(out) == maxSuggestions || c.distance > found[0].distance+1 {
 			break
 		}
@@ -73,13 +73,13 @@ func suggest(all []Discovered, name string) []string {
 	return out
 }
 
-// editDistance returns how many letters to insert, delete, replace or swap with
-// their neighbour to make b of a; limit+1 stands for every larger number.
+// editDistance returns the number of insertions, deletions, replacements and swaps of adjacent
+// letters that turn a into b, or limit+1 if it is larger than limit.
 func editDistance(a, b string, limit int) int {
 	if d := len(a) - len(b); d > limit || -d > limit {
 		return limit + 1
 	}
-	// Three rows of the table, since a swap looks two back.
+	// Three rows of the table, because a swap needs the row before the last.
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -9,7 +9,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// someResources are what a cluster with a few additions has.
+// someResources are built-in and custom resources.
 var someResources = []Discovered{
 	{Resource: podResource, Singular: "pod", ShortNames: []string{"po"}, Preferred: true},
 	{Resource: nodeResource, Singular: "node", ShortNames: []string{"no"}, Preferred: true},
@@ -22,7 +22,7 @@ var someResources = []Discovered{
 	{Resource: lampResource, Singular: "lamp", Preferred: true},
 }
 
-func TestNamesAreFoundAsPeopleWriteThem(t *testing.T) {
+func TestFindAcceptsTheNamesOfKubectl(t *testing.T) {
 	for name, want := range map[string]string{
 		"pods": "pods/v1", "pod": "pods/v1", "po": "pods/v1", "Pod": "pods/v1", "PODS": "pods/v1", "pods.v1": "pods/v1",
 		"podmetrics": "pods.metrics.k8s.io/v1beta1", "pods.metrics.k8s.io": "pods.metrics.k8s.io/v1beta1",
@@ -57,7 +57,7 @@ func TestSuggestionsAreCloseAndFew(t *testing.T) {
 		"noeds":                  {"nodes"},
 		"deploymnet":             {"deployments"},
 		"deployments.app":        {"deployments.apps"},
-		"deployment.extensions":  {"deployments.apps"}, // the group is the mistake
+		"deployment.extensions":  {"deployments.apps"}, // the group is wrong
 		"persistantvolumeclaims": {"persistentvolumeclaims"},
 		"PersistentVolumeClam":   {"persistentvolumeclaims"},
 		"lmap":                   {"lamps"},
@@ -73,7 +73,7 @@ func TestSuggestionsAreCloseAndFew(t *testing.T) {
 	}
 }
 
-// slowDistance is the definition, by recursion.
+// slowDistance is the recursive definition.
 func slowDistance(a, b string) int {
 	switch {
 	case a == "":

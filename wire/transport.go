@@ -19,30 +19,26 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// NewTransport returns a transport as a client wants it: HTTP/2 where the server
-// speaks it over TLS, pings on silent connections, proxies from the environment, and
-// bounds on all that may hang. A nil TLS config stands for the system's authorities.
-func NewTransport(tlsConfig *tls.Config, opts Options) *http.Transport {
-	opts = opts.withDefaults()
-	t := &http.Transport{
+// NewTransport returns a transport for [NewWithTransport]: HTTP/2 over TLS if the server
+// supports it, pings after 30 s of silence, proxies from the environment, and a timeout for
+// every phase that may hang. A nil TLS config trusts the system's CAs.
+func NewTransport(tlsConfig *tls.Config) *http.Transport {
+	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		TLSClientConfig:       tlsConfig,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		IdleConnTimeout:       opts.IdleConnTimeout,
+		IdleConnTimeout:       90 * time.Second,
 		MaxIdleConnsPerHost:   25,
 		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // done by the client, with a faster decompressor
+		DisableCompression:    true, // the client has a faster decompressor
+		HTTP2:                 &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
-	if opts.PingInterval > 0 {
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: opts.PingInterval, PingTimeout: opts.PingTimeout}
-	}
-	return t
 }
 
-// usesDefaultTransport reports whether client-go would send the config's requests
-// through http.DefaultTransport.
+// usesDefaultTransport reports whether client-go would use http.DefaultTransport for the
+// config.
 func usesDefaultTransport(cfg *rest.Config) (bool, error) {
 	if cfg.Transport != nil || cfg.Dial != nil || cfg.Proxy != nil {
 		return false, nil
@@ -55,11 +51,11 @@ func usesDefaultTransport(cfg *rest.Config) (bool, error) {
 	return tlsConfig == nil && tc.DialHolder == nil, err
 }
 
-// readRefusedTokensAgain makes a config's token file be read again after a 401, so that a
-// token that was replaced because it had ended is not missed for most of a minute. A file
-// that cannot be read is left for client-go to complain about, or to do without. It returns
-// the token that is in the file now.
-func readRefusedTokensAgain(cfg *rest.Config) string {
+// rereadRejectedToken changes a config so that its token file is read again after a 401.
+// Otherwise client-go would send an expired token for up to a minute after it was replaced. It
+// returns the current token. It leaves the config unchanged if the file cannot be read;
+// client-go handles that error.
+func rereadRejectedToken(cfg *rest.Config) string {
 	if cfg.BearerTokenFile == "" || cfg.Username != "" || cfg.Password != "" {
 		return ""
 	}
@@ -73,7 +69,7 @@ func readRefusedTokensAgain(cfg *rest.Config) string {
 	return token.AccessToken
 }
 
-// gzipPool keeps decompressors, which are large, for the next answer.
+// gzipPool reuses decompressors, which are large.
 type gzipPool struct{ pool sync.Pool }
 
 func (p *gzipPool) get(r io.Reader) (*gzip.Reader, error) {
@@ -89,51 +85,36 @@ func (p *gzipPool) get(r io.Reader) (*gzip.Reader, error) {
 
 func (p *gzipPool) put(z *gzip.Reader) { p.pool.Put(z) }
 
-// errAttemptTimeout is why an attempt's context ended when the attempt took too
-// long. It is a timeout as net.Error and os.ErrDeadlineExceeded callers know it.
+// errAttemptTimeout is the cause of an attempt's context if the attempt took too long. It
+// implements net.Error.
 var errAttemptTimeout error = &attemptTimeout{}
 
 type attemptTimeout struct{}
 
-func (*attemptTimeout) Error() string   { return "no answer within the timeout of one attempt" }
+func (*attemptTimeout) Error() string   { return "no response within the timeout of one attempt" }
 func (*attemptTimeout) Timeout() bool   { return true }
 func (*attemptTimeout) Temporary() bool { return true }
 
-// body is the body of an answer: decompressed, with an idle deadline, and tied to
-// the attempt's context, which ends when it is closed. One goroutine reads; any may
-// close.
+// body is the decompressed body of a response. Closing it cancels the attempt's context. Only
+// one goroutine may read; any may close.
 type body struct {
 	raw    io.ReadCloser
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	stop   func() bool // of the attempt's timer; nil when there is none
+	stop   func() bool // of the attempt's timer; nil if there is none
 
-	idle      time.Duration
-	idleTimer *time.Timer // nil without idle deadline
-
-	gzips   *gzipPool // nil for a body that is not compressed
-	secrets *secrets  // what the text of an error must not show
+	gzips   *gzipPool // nil if the body is not compressed
+	secrets *secrets  // removed from errors
 
 	mu     sync.Mutex // held while reading; guards gz and closed
 	gz     *gzip.Reader
 	closed bool
 }
 
-// errClosed is the cause of a context that ended because the body was closed.
-var errClosed = errors.New("the answer was closed")
+// errClosed is the cause of the attempt's context after Close.
+var errClosed = errors.New("the response body was closed")
 
-func (b *body) setIdle(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	b.idle = d
-	b.idleTimer = time.AfterFunc(d, func() {
-		b.cancel(fmt.Errorf("%w: nothing for %v", object.ErrIdle, d))
-	})
-}
-
-// Read reads decompressed bytes. Its error is io.EOF at the end, object.ErrIdle
-// after a silence that was too long, and otherwise what the network said.
+// Read implements io.Reader. The error has no credentials.
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,9 +122,6 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, errClosed
 	}
 	n, err := b.read(p)
-	if b.idleTimer != nil && n > 0 && b.ctx.Err() == nil {
-		b.idleTimer.Reset(b.idle)
-	}
 	if err != nil && err != io.EOF {
 		if cause := context.Cause(b.ctx); cause != nil {
 			err = cause
@@ -159,7 +137,7 @@ func (b *body) read(p []byte) (int, error) {
 		return b.raw.Read(p)
 	}
 	if b.gz == nil {
-		// Made at the first read: its header may be long in coming.
+		// Not before the first read, because reading the header may block.
 		gz, err := b.gzips.get(b.raw)
 		if err != nil {
 			return 0, gzipError(err)
@@ -170,8 +148,7 @@ func (b *body) read(p []byte) (int, error) {
 	return n, gzipError(err)
 }
 
-// gzipError marks what the decompressor objects to, as opposed to what the network
-// does.
+// gzipError marks errors of the decompressor, as opposed to those of the network.
 func gzipError(err error) error {
 	var flaw flate.CorruptInputError
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &flaw) {
@@ -180,14 +157,11 @@ func gzipError(err error) error {
 	return err
 }
 
-// Close ends the attempt and makes a waiting Read return.
+// Close ends the attempt and unblocks Read.
 func (b *body) Close() error {
 	b.cancel(errClosed)
 	if b.stop != nil {
 		b.stop()
-	}
-	if b.idleTimer != nil {
-		b.idleTimer.Stop()
 	}
 	err := b.raw.Close()
 	b.mu.Lock()

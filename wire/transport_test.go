@@ -14,9 +14,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// tlsServer is a TLS server, with HTTP/2 or without, and a client for it.
+// tlsServer starts a TLS server, with or without HTTP/2, and returns a client for it.
 func tlsServer(t *testing.T, http2 bool, opts Options, h http.HandlerFunc) (*httptest.Server, *http.Transport, *Client) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -25,9 +27,9 @@ func tlsServer(t *testing.T, http2 bool, opts Options, h http.HandlerFunc) (*htt
 	t.Cleanup(s.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
+	tr := NewTransport(&tls.Config{RootCAs: roots})
 	t.Cleanup(tr.CloseIdleConnections)
-	return s, tr, must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+	return s, tr, wiretest.Must(NewWithTransport(wiretest.Must(url.Parse(s.URL))(t), tr, opts))(t)
 }
 
 func TestTheSameRequestsWorkOverEveryProtocol(t *testing.T) {
@@ -55,8 +57,8 @@ func TestTheSameRequestsWorkOverEveryProtocol(t *testing.T) {
 	}
 }
 
-// gate is a listener's connection whose traffic can be stopped, as by a firewall
-// that forgot it: nothing arrives, and nobody is told.
+// gate is a server's connection whose traffic can be stopped, as by a firewall that drops its
+// packets: nothing arrives, and neither side gets an error.
 type gate struct {
 	net.Conn
 	shut chan struct{}
@@ -66,7 +68,7 @@ func (g *gate) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	select {
 	case <-g.shut:
-		return 0, errors.New("the gate is shut") // the server reads no more
+		return 0, errors.New("the gate is shut") // the server stops reading
 	default:
 		return n, err
 	}
@@ -75,13 +77,13 @@ func (g *gate) Read(p []byte) (int, error) {
 func (g *gate) Write(p []byte) (int, error) {
 	select {
 	case <-g.shut:
-		return len(p), nil // lost on the way
+		return len(p), nil // dropped
 	default:
 		return g.Conn.Write(p)
 	}
 }
 
-// Close leaves the connection open, so that the client hears nothing.
+// Close leaves the connection open, so that the client does not notice.
 func (g *gate) Close() error {
 	select {
 	case <-g.shut:
@@ -91,13 +93,13 @@ func (g *gate) Close() error {
 	}
 }
 
-// gates is a listener without a network, whose connections are gates.
+// gates is a listener in memory whose connections are gates.
 type gates struct {
 	shut  chan struct{}
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
-	last  net.Conn // behind the gate; the dialling goroutine's, and the test's once it has an answer
+	last  net.Conn // behind the gate; owned by the dialling goroutine until the test has a response
 }
 
 func (g *gates) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -127,8 +129,8 @@ func (g *gates) Close() error {
 
 func (g *gates) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
 
-// In virtual time, since a busy machine may take longer than any deadline to answer a ping.
-func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
+// In virtual time, because a busy machine may answer a ping later than any deadline.
+func TestPingsDetectADeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
@@ -138,16 +140,15 @@ func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
 		g := &gates{shut: make(chan struct{}), conns: make(chan net.Conn), done: make(chan struct{})}
 		s.Listener = g
 		s.EnableHTTP2 = true
-		s.TLS = &tls.Config{SessionTicketsDisabled: true} // a pipe has no room for what is not read at once
+		s.TLS = &tls.Config{SessionTicketsDisabled: true} // a pipe does not buffer, and nobody reads the tickets
 		s.StartTLS()
 		defer s.Close()
 		roots := x509.NewCertPool()
 		roots.AddCert(s.Certificate())
-		opts := Options{PingInterval: time.Minute, PingTimeout: 20 * time.Second}
-		tr := NewTransport(&tls.Config{RootCAs: roots}, opts)
+		tr := NewTransport(&tls.Config{RootCAs: roots})
 		tr.DialContext = g.dial
 		defer tr.CloseIdleConnections()
-		c := must(NewWithTransport(must(url.Parse(s.URL))(t), tr, opts))(t)
+		c := wiretest.Must(NewWithTransport(wiretest.Must(url.Parse(s.URL))(t), tr, Options{}))(t)
 
 		resp, err := c.Request(VerbWatch).AbsPath("/stream").Stream(t.Context())
 		if err != nil {
@@ -155,43 +156,16 @@ func TestPingsNoticeAConnectionThatWentDead(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		if resp.ProtoMajor != 2 {
-			t.Fatalf("the server was asked by %s", resp.Proto)
+			t.Fatalf("the request used %s", resp.Proto)
 		}
 		close(g.shut)
 		began := time.Now()
-		_, err = resp.Body.Read(make([]byte, 1)) // without pings: for ever
-		if err == nil || outcomeOf(err) != lost || time.Since(began) != 80*time.Second {
+		_, err = resp.Body.Read(make([]byte, 1)) // blocks forever without pings
+		if err == nil || outcomeOf(err) != lost || time.Since(began) != 45*time.Second {
 			t.Errorf("after %v the read ended with %v", time.Since(began), err)
 		}
-		g.last.Close() // which the gate does not do
+		g.last.Close() // because the gate does not
 	})
-}
-
-func TestPingsCanBeTurnedOff(t *testing.T) {
-	if tr := NewTransport(nil, Options{PingInterval: -1}); tr.HTTP2 != nil {
-		t.Errorf("HTTP/2 is configured as %+v", tr.HTTP2)
-	}
-	tr := NewTransport(nil, Options{})
-	if tr.HTTP2.SendPingTimeout != 30*time.Second || tr.HTTP2.PingTimeout != 15*time.Second || tr.IdleConnTimeout != 90*time.Second {
-		t.Errorf("the defaults are %+v and %v", tr.HTTP2, tr.IdleConnTimeout)
-	}
-}
-
-func TestUnusedConnectionsAreGivenUp(t *testing.T) {
-	closed := make(chan struct{}, 1)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateClosed {
-			closed <- struct{}{}
-		}
-	}
-	s.Start()
-	defer s.Close()
-	c := must(NewWithTransport(must(url.Parse(s.URL))(t), nil, Options{IdleConnTimeout: time.Millisecond}))(t)
-	if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	<-closed // by nobody else than the client
 }
 
 func TestManyStreamsShareOneHTTP2Connection(t *testing.T) {

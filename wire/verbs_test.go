@@ -16,14 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-// seen is a request as the server saw it.
+// seen is a request as the server received it.
 type seen struct {
 	method, path string
 	query        url.Values
@@ -31,7 +30,7 @@ type seen struct {
 	body         []byte
 }
 
-// decode reads the body as the API server does, and fails the test when it cannot.
+// decode decodes the body as the API server does.
 func (a *seen) decode(t *testing.T) runtime.Object {
 	t.Helper()
 	obj, _, err := serializer.NewCodecFactory(scheme.Scheme).UniversalDeserializer().Decode(a.body, nil, nil)
@@ -41,17 +40,8 @@ func (a *seen) decode(t *testing.T) runtime.Object {
 	return obj
 }
 
-// asServed writes an object as apimachinery does, with its kind.
-func asServed(t testing.TB, contentType string, obj runtime.Object) string {
-	t.Helper()
-	var s runtime.Serializer = kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, kjson.SerializerOptions{})
-	if contentType == typeProtobuf {
-		s = protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
-	}
-	return string(must(runtime.Encode(s, obj))(t))
-}
-
-// oneAnswer is a real server that answers everything alike and keeps the last request.
+// oneAnswer starts a real server that sends the same response to every request, and records the
+// last request.
 func oneAnswer(t *testing.T, contentType, body string) (*Client, *seen) {
 	t.Helper()
 	last := &seen{}
@@ -80,7 +70,7 @@ func kindOf(obj *corev1.Pod) *corev1.Pod {
 func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
 		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
-		c, last := oneAnswer(t, contentType, asServed(t, contentType, kindOf(webPod())))
+		c, last := oneAnswer(t, contentType, string(wiretest.Encode(contentType, webPod())))
 		pods := For(c, MustOf[*corev1.Pod]().Encoded(e))
 		ctx := t.Context()
 		write := WriteOptions{FieldManager: "me", DryRun: true, Validation: ValidateStrict}
@@ -171,18 +161,18 @@ func TestWritingDoesNotChangeTheObject(t *testing.T) {
 	}
 }
 
-func TestMetadataIsAskedForAndReadInEveryForm(t *testing.T) {
+func TestMetadataIsRequestedAndDecodedInEveryFormat(t *testing.T) {
 	meta := &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-1"},
 	}
-	wrapped := must(json.Marshal(meta))(t)
-	pb := must(meta.Marshal())(t)
+	wrapped := wiretest.Must(json.Marshal(meta))(t)
+	pb := wiretest.Must(meta.Marshal())(t)
 	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, Raw: pb}
 	for name, answer := range map[string][2]string{
-		"protobuf":                       {typeProtobuf, "k8s\x00" + string(must(unknown.Marshal())(t))},
+		"protobuf":                       {typeProtobuf, "k8s\x00" + string(wiretest.Must(unknown.Marshal())(t))},
 		"JSON":                           {typeJSON, string(wrapped)},
-		"whole, from a server of before": {typeJSON, asServed(t, typeJSON, kindOf(webPod()))},
+		"whole, from a server of before": {typeJSON, string(wiretest.Encode(typeJSON, webPod()))},
 	} {
 		c, last := oneAnswer(t, answer[0], answer[1])
 		pods := For(c, Metadata(podResource))
@@ -206,7 +196,7 @@ func TestMetadataIsAskedForAndReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
+func TestInvalidVerbsAreNotSent(t *testing.T) {
 	c := inMemory(t, Options{}, func(r *http.Request) (*http.Response, error) {
 		t.Errorf("%s %s was sent", r.Method, r.URL)
 		return nil, errors.New("sent")
@@ -220,13 +210,13 @@ func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
 		"is nil":             func() error { _, err := pods.Update(ctx, (*corev1.Pod)(nil), WriteOptions{}); return err },
 		"Kind=Node":          func() error { _, err := pods.Update(ctx, other, WriteOptions{}); return err },
 		"the patch is empty": func() error { _, err := pods.Patch(ctx, webKey, Patch{}, WriteOptions{}); return err },
-		"encoding the patch": func() error { _, err := pods.Patch(ctx, webKey, MergePatchOf(func() {}), WriteOptions{}); return err },
+		"encode the patch":   func() error { _, err := pods.Patch(ctx, webKey, MergePatchOf(func() {}), WriteOptions{}); return err },
 		"one subresource": func() error {
 			_, err := pods.Patch(ctx, webKey, MergePatch([]byte("{}")), WriteOptions{}, "a", "b")
 			return err
 		},
 		"needs ApplyOptions.Fie": func() error { _, err := pods.Apply(ctx, webKey, map[string]any{}, ApplyOptions{}); return err },
-		"say in which": func() error {
+		"set the namespace": func() error {
 			_, err := pods.Create(ctx, &corev1.Pod{}, WriteOptions{})
 			return err
 		},
@@ -238,10 +228,10 @@ func TestVerbsSayWhatIsWrongAndSendNothing(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
+func TestAResponseOfAnotherKindIsAnError(t *testing.T) {
 	for name, body := range map[string]string{
-		"another kind":         asServed(t, typeJSON, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}),
-		"another, in protobuf": asServed(t, typeProtobuf, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}),
+		"another kind":         string(wiretest.Encode(typeJSON, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}})),
+		"another, in protobuf": string(wiretest.Encode(typeProtobuf, &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}})),
 		"a Status":             `{"kind":"Status","apiVersion":"v1","status":"Success"}`,
 		"no kind":              `{"metadata":{}}`,
 	} {
@@ -260,13 +250,13 @@ func TestAnAnswerOfAnotherKindIsAnError(t *testing.T) {
 	if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); err == nil {
 		t.Error("a field of the wrong type is accepted")
 	}
-	c, _ = oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, kindOf(webPod())))
+	c, _ = oneAnswer(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, webPod())))
 	if _, err := For(c, Unstructured(podResource)).Get(t.Context(), webKey, GetOptions{}); err == nil || !strings.Contains(err.Error(), "protobuf") {
 		t.Errorf("protobuf for an unstructured object: %v", err)
 	}
 }
 
-func TestJSONIsReadAsTheServerMeansIt(t *testing.T) {
+func TestJSONFieldNamesAreCaseSensitive(t *testing.T) {
 	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk"},"Spec":{"watts":1},"spec":{"watts":40,"WATTS":2}}`)
 	lamp, err := For(c, Custom[*Lamp](lampResource)).Get(t.Context(), webKey, GetOptions{})
 	if err != nil || lamp.Spec.Watts != 40 {
@@ -274,7 +264,7 @@ func TestJSONIsReadAsTheServerMeansIt(t *testing.T) {
 	}
 }
 
-func TestARefusedVerbKeepsTheCall(t *testing.T) {
+func TestTheErrorOfAVerbNamesTheCall(t *testing.T) {
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
 		io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified"}`)
@@ -285,44 +275,7 @@ func TestARefusedVerbKeepsTheCall(t *testing.T) {
 	}
 }
 
-func TestListAndWatchGoThroughASource(t *testing.T) {
-	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []corev1.Pod{*webPod()}}
-	c, last := oneAnswer(t, typeProtobuf, asServed(t, typeProtobuf, list))
-	pods, page, err := For(c, MustOf[*corev1.Pod]()).List(t.Context(), object.ListOptions{Selection: object.Selection{Namespace: "shop", Labels: "app=web"}})
-	if err != nil || page.Version != "9" || len(pods) != 1 || !cmp.Equal(pods[0], webPod()) {
-		t.Errorf("listed %v, %+v, %v", pods, page, err)
-	}
-	if last.path != "/api/v1/namespaces/shop/pods" || last.query.Get("labelSelector") != "app=web" {
-		t.Errorf("asked for %s?%s", last.path, last.query.Encode())
-	}
-	event := `{"type":"ADDED","object":` + strings.TrimSpace(asServed(t, typeJSON, kindOf(webPod()))) + "}\n"
-	c, _ = oneAnswer(t, typeJSON, event)
-	stream, err := For(c, MustOf[*corev1.Pod]().Encoded(JSON)).Watch(t.Context(), object.WatchOptions{Version: "7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close()
-	events, err := stream.Next()
-	if err != nil || len(events) != 1 || events[0].Kind != object.Added || !cmp.Equal(events[0].Item.Object, webPod()) {
-		t.Errorf("watched %v, %v", events, err)
-	}
-	if _, _, err := For(c, Resource[*Lamp]{}).List(t.Context(), object.ListOptions{}); err == nil {
-		t.Error("an empty resource is listed")
-	}
-	if _, err := For(c, Resource[*Lamp]{}).Watch(t.Context(), object.WatchOptions{}); err == nil {
-		t.Error("an empty resource is watched")
-	}
-}
-
-func TestAnUndecodableObjectFailsAList(t *testing.T) {
-	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"namespace":"shop","name":"web"},"spec":{"nodeName":7}}]}`)
-	_, _, err := For(c, MustOf[*corev1.Pod]()).List(t.Context(), object.ListOptions{})
-	if err == nil || !strings.Contains(err.Error(), "list pods shop/web") {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
+func TestWritesFallBackToJSON(t *testing.T) {
 	var types []string
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		types = append(types, r.Header.Get("Content-Type"))
@@ -330,7 +283,7 @@ func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
 			w.WriteHeader(http.StatusUnsupportedMediaType)
 			return
 		}
-		io.WriteString(w, asServed(t, typeJSON, kindOf(webPod())))
+		io.WriteString(w, string(wiretest.Encode(typeJSON, webPod())))
 	})
 	pod, err := For(c, MustOf[*corev1.Pod]()).Update(t.Context(), webPod(), WriteOptions{})
 	if err != nil || !cmp.Equal(pod, webPod()) || !cmp.Equal(types, []string{typeProtobuf, typeJSON}) {
@@ -338,7 +291,7 @@ func TestAServerThatKnowsOnlyJSONGetsJSON(t *testing.T) {
 	}
 }
 
-func TestHalfASecretIsNotShown(t *testing.T) {
+func TestATruncatedSecretIsNotQuoted(t *testing.T) {
 	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Secret","data":{"key":"aHVudGVyMg=="},"metad`)
 	_, err := For(c, MustOf[*corev1.Secret]()).Get(t.Context(), webKey, GetOptions{})
 	if !errors.Is(err, object.ErrCorrupt) || strings.Contains(err.Error(), "aHVudGVyMg") {

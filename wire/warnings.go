@@ -7,22 +7,22 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Warning is what a server says beside an answer: a deprecated API, an object that
-// it took but thinks unwise.
+// Warning is a Warning header of the server, for example about a deprecated API or about a
+// dubious field of an accepted object.
 type Warning struct {
-	// Code is 299 in all that the API server sends.
+	// Code is 299 in all warnings of the API server.
 	Code int
-	// Agent names who warns; "-" when it does not say.
+	// Agent is the component that warns; "-" if it is not named.
 	Agent string
-	// Text is for people.
+	// Text is the message.
 	Text string
 }
 
-// warnings hands each text to the handler once. It remembers a bounded number of
-// texts; when there are more, the older half is forgotten and may be told again.
+// warnings calls the handler once per text. It remembers a limited number of texts; if there are
+// more, it forgets the older half, which may then be reported again.
 type warnings struct {
 	handle  func(Warning)
-	secrets *secrets // what a text must not show
+	secrets *secrets // removed from texts
 
 	mu       sync.Mutex // guards young and old
 	young    map[string]struct{}
@@ -32,24 +32,24 @@ type warnings struct {
 
 const (
 	warningTexts  = 512  // remembered in each of two generations
-	warningLength = 1024 // bytes of one text; servers cut theirs at 256
+	warningLength = 1024 // bytes of one text; API servers truncate theirs at 256
 )
 
 func newWarnings(opts Options, known *secrets) *warnings {
 	w := &warnings{handle: opts.Warnings, capacity: warningTexts, secrets: known}
 	if w.handle == nil {
 		log := opts.Logger
-		w.handle = func(w Warning) { log.Warn("the API server warns", "warning", w.Text, "agent", w.Agent) }
+		w.handle = func(w Warning) { log.Warn("warning from the API server", "warning", w.Text, "agent", w.Agent) }
 	}
 	return w
 }
 
-// receive takes the Warning headers of one answer.
+// receive handles the Warning headers of one response.
 func (w *warnings) receive(headers []string) {
 	if len(headers) == 0 {
 		return
 	}
-	// Headers that cannot be read are worth no error: the answer itself is good.
+	// Invalid headers are ignored, because the response itself is valid.
 	parsed, _ := utilnet.ParseWarningHeaders(headers)
 	for _, p := range parsed {
 		if p.Code != 299 || p.Text == "" {
@@ -65,7 +65,7 @@ func (w *warnings) receive(headers []string) {
 	}
 }
 
-// first reports whether the text is not remembered, and remembers it.
+// first remembers the text and reports whether it is new.
 func (w *warnings) first(text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
-func TestWarningsReachTheHandlerOnceEach(t *testing.T) {
+func TestTheHandlerReceivesEachWarningOnce(t *testing.T) {
 	var mu sync.Mutex
 	var got []Warning
 	c := serve(t, Options{Warnings: func(w Warning) {
@@ -43,10 +45,10 @@ func TestWarningsReachTheHandlerOnceEach(t *testing.T) {
 	}
 }
 
-func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
+func TestWarningsAreLoggedByDefault(t *testing.T) {
 	var log bytes.Buffer
 	c := inMemory(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(r *http.Request) (*http.Response, error) {
-		return answer(r, 200, "", "Warning", `299 - "mind the gap, Bearer `+opaque+`"`), nil
+		return wiretest.Response(r, 200, "", "Warning", `299 - "mind the gap, Bearer `+opaque+`"`), nil
 	})
 	for range 2 {
 		if _, err := c.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil {
@@ -58,21 +60,21 @@ func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
 	}
 }
 
-func TestTheMemoryOfWarningsIsBounded(t *testing.T) {
-	told := map[string]int{}
-	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }}, nil)
+func TestWarningsUseBoundedMemory(t *testing.T) {
+	reported := map[string]int{}
+	w := newWarnings(Options{Warnings: func(w Warning) { reported[w.Text]++ }}, &secrets{})
 	for i := range 10 * warningTexts {
-		// One that keeps coming is never told again, however many others come.
+		// A text that keeps coming is reported only once, however many others come.
 		w.receive([]string{`299 - "always"`, fmt.Sprintf(`299 - "text %d"`, i)})
 		if n := len(w.young) + len(w.old); n > 2*warningTexts {
 			t.Fatalf("%d texts are held", n)
 		}
 	}
-	if told["always"] != 1 || told["text 3"] != 1 {
-		t.Errorf("told %d and %d times", told["always"], told["text 3"])
+	if reported["always"] != 1 || reported["text 3"] != 1 {
+		t.Errorf("reported %d and %d times", reported["always"], reported["text 3"])
 	}
 	w.receive([]string{`299 - "` + strings.Repeat("é", 3000) + `"`})
-	for text := range told {
+	for text := range reported {
 		if len(text) > warningLength+len("…") {
 			t.Errorf("a text has %d bytes", len(text))
 		}

@@ -22,7 +22,7 @@ func (body answering) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func TestDeleteReturningUIDReadsBothKindsOfAnswer(t *testing.T) {
+func TestDeleteReturningUIDReadsStatusAndObject(t *testing.T) {
 	for body, want := range map[string]object.UID{
 		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`: "u1",
 		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2"}}`:                      "u2",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // completionTime limits how long a completion waits for the cluster.
@@ -83,7 +84,8 @@ func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) 
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, _, err := wire.For(client, wire.Metadata(wire.MustOf[*corev1.Namespace]().Resource)).List(ctx, object.ListOptions{Version: "0"})
+	namespaces := wire.For(client, wire.Metadata(wire.MustOf[*corev1.Namespace]().Resource))
+	all, _, err := stream.List(ctx, namespaces, object.ListOptions{Version: "0"})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -122,7 +124,7 @@ func (e *env) watchable(cmd *cobra.Command) []string {
 	if err != nil {
 		return slices.Clone(commonResources)
 	}
-	all, _ := wire.NewDiscovery(client, wire.DiscoveryOptions{}).All(ctx)
+	all, _ := wire.NewDiscovery(client).All(ctx)
 	if len(all) == 0 {
 		return slices.Clone(commonResources)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 type doctorFlags struct {
@@ -158,7 +159,7 @@ func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, 
 	if p.client, err = newClient(metered, e); err != nil {
 		return nil, err
 	}
-	p.source, err = wire.For(p.client, wire.Unstructured(d.Resource)).Source(p.sel, wire.SourceOptions{Lazy: true})
+	p.source, err = stream.NewSource(wire.For(p.client, wire.Unstructured(d.Resource)), p.sel, stream.Options{Lazy: true})
 	return p, err
 }
 

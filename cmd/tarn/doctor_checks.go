@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 const (
@@ -69,7 +70,7 @@ func (c *chart) broken() bool {
 type examination struct {
 	chart
 	client *wire.Client
-	source *wire.Source[*unstructured.Unstructured]
+	source *stream.Source[*unstructured.Unstructured]
 	meter  *meter
 	sel    object.Selection
 	res    object.Resource
@@ -125,7 +126,7 @@ func (p *examination) roundTrips(ctx context.Context) bool {
 	for range roundTrips {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(ctx, p.limit)
-		_, err := p.client.Request(wire.VerbList).Resource(p.res).Namespace(p.sel.Namespace).Param("limit", "1").Do(ctx)
+		_, err := p.client.Request(wire.VerbList).Resource(p.res).Key(object.Key{Namespace: p.sel.Namespace}).Param("limit", "1").Do(ctx)
 		cancel()
 		if err != nil {
 			p.fail("list", err)

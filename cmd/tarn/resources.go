@@ -12,6 +12,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // resourceArgs requires at least one resource argument. An argument may list several,
@@ -40,7 +41,7 @@ func split(args []string) (names []string) {
 // or by version and group.
 func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
 	defer e.busy("waiting for discovery on %s", client.Host())()
-	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
+	discovery := wire.NewDiscovery(client)
 	var found []wire.Discovered
 	for _, name := range split(args) {
 		if resource, object, ok := strings.Cut(name, "/"); ok {
@@ -66,7 +67,7 @@ type objectMirror = informer.Informer[*unstructured.Unstructured]
 
 // newMirror returns a mirror of a resource. Dropped fields are never decoded.
 func newMirror(client *wire.Client, res object.Resource, sel object.Selection, drop []object.FieldPath, opts informer.Options[*unstructured.Unstructured]) (*objectMirror, error) {
-	source, err := wire.For(client, wire.Unstructured(res)).Source(sel, wire.SourceOptions{Drop: drop})
+	source, err := stream.NewSource(wire.For(client, wire.Unstructured(res)), sel, stream.Options{Drop: drop})
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -120,7 +121,7 @@ func newPods(t *testing.T, server *apiserver.Server, opts informer.Options[*core
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := wire.For(client, wire.MustOf[*corev1.Pod]()).Source(object.Selection{}, wire.SourceOptions{})
+	src, err := stream.NewSource(wire.For(client, wire.MustOf[*corev1.Pod]()), object.Selection{}, stream.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -144,7 +145,7 @@ func (e *ensemble) cluster(config *rest.Config, streaming reflector.Mode) (*tarn
 // add adds a form that is an informer by itself. Its log is short, so that slow subscribers
 // fall off it, and its watches give up early on a connection that is held back.
 func add[T metav1.Object](e *ensemble, client *wire.Client, res wire.Resource[T], streaming reflector.Mode, in []string, name string, encode func(T) ([]byte, error), list lister) error {
-	source, err := wire.For(client, res).Source(object.Selection{}, wire.SourceOptions{})
+	source, err := stream.NewSource(wire.For(client, res), object.Selection{}, stream.Options{})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // What is here can be asked of the real control plane alone.
@@ -44,15 +45,15 @@ func TestW08_CompactedVersionsAreGone(t *testing.T) {
 	defer client.CloseIdleConnections()
 	api := wire.For(client, configMaps)
 	all := object.Selection{Namespace: s.namespace}
-	if _, _, err := api.List(patience.Context(t), object.ListOptions{Selection: all, Version: first, Match: object.Exact}); !apierrors.IsResourceExpired(err) {
+	if _, _, err := stream.List(patience.Context(t), api, object.ListOptions{Selection: all, Version: first, Match: object.Exact}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("the list: %v", err)
 	}
-	stream, err := api.Watch(patience.Context(t), object.WatchOptions{Selection: all, Version: first})
+	watch, err := stream.Watch(patience.Context(t), api, object.WatchOptions{Selection: all, Version: first})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
-	events, err := stream.Next()
+	defer watch.Close()
+	events, err := watch.Next()
 	if err != nil || len(events) != 1 || events[0].Err == nil || !apierrors.IsResourceExpired(events[0].Err) && !apierrors.IsGone(events[0].Err) {
 		t.Errorf("the watch: %v, %v", events, err)
 	}

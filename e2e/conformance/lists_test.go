@@ -18,6 +18,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -241,7 +242,7 @@ func TestL09_ListsAreNotHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(client.CloseIdleConnections)
-				source, err := wire.For(client, configMaps.Encoded(encoding)).Source(object.Selection{Namespace: s.namespace}, wire.SourceOptions{})
+				source, err := stream.NewSource(wire.For(client, configMaps.Encoded(encoding)), object.Selection{Namespace: s.namespace}, stream.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

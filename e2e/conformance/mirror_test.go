@@ -15,6 +15,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -82,7 +83,7 @@ type mirror[T metav1.Object] struct {
 // mirrorOptions say how a mirror is made.
 type mirrorOptions[T metav1.Object] struct {
 	selection object.Selection
-	source    wire.SourceOptions
+	source    stream.Options
 	reflector reflector.Options[T]
 	transform func(T) (T, error)
 	unsynced  bool         // do not wait for the first list
@@ -100,7 +101,7 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 		}
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	source, err := wire.For(client, res).Source(object.Selection{}, opts.source)
+	source, err := stream.NewSource(wire.For(client, res), object.Selection{}, opts.source)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -162,7 +163,7 @@ func TestW23_CertificatesAreReplaced(t *testing.T) {
 	transport := wire.NewTransport(&tls.Config{
 		RootCAs: roots, MinVersion: tls.VersionTLS12,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return current.Load(), nil },
-	}, wire.Options{})
+	})
 	base, err := url.Parse(proxy.Config(s.config).Host)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	source, err := wire.For(client, configMaps).Source(object.Selection{Namespace: s.namespace}, wire.SourceOptions{})
+	source, err := stream.NewSource(wire.For(client, configMaps), object.Selection{Namespace: s.namespace}, stream.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

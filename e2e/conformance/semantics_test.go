@@ -14,6 +14,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +81,7 @@ func TestGap(t *testing.T) {
 		seen := m.reflector().Mark.Version
 
 		api := wire.For(newClient(t, s), configMaps)
-		first, page, err := api.List(patience.Context(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2})
+		first, page, err := stream.List(patience.Context(t), api, object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2})
 		if err != nil || len(first) != 2 || page.Continue == "" {
 			t.Fatalf("a page of %d, %v", len(first), err)
 		}
@@ -120,7 +121,7 @@ func TestGap(t *testing.T) {
 			}
 		})
 		t.Run("L06 an expired token is refused", func(t *testing.T) {
-			_, _, err := api.List(patience.Context(t), object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
+			_, _, err := stream.List(patience.Context(t), api, object.ListOptions{Selection: object.Selection{Namespace: s.namespace}, Limit: 2, Continue: page.Continue})
 			if !apierrors.IsResourceExpired(err) {
 				t.Errorf("got %v", err)
 			}
@@ -198,7 +199,7 @@ func TestLists(t *testing.T) {
 		count := func(opts object.ListOptions) (int, object.Page) {
 			t.Helper()
 			opts.Namespace = s.namespace
-			items, page, err := api.List(patience.Context(t), opts)
+			items, page, err := stream.List(patience.Context(t), api, opts)
 			if err != nil {
 				t.Error(err)
 			}
@@ -236,7 +237,7 @@ func TestLists(t *testing.T) {
 		t.Run("L12", func(t *testing.T) {
 			wrong := configMaps.Resource
 			wrong.Kind = "Pebble"
-			source, err := wire.For(newClient(t, s), wire.Unstructured(wrong)).Source(here, wire.SourceOptions{})
+			source, err := stream.NewSource(wire.For(newClient(t, s), wire.Unstructured(wrong)), here, stream.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +246,7 @@ func TestLists(t *testing.T) {
 			}
 		})
 		t.Run("L13", func(t *testing.T) {
-			_, _, err := api.List(patience.Context(t), object.ListOptions{Selection: here, Version: "999999999"})
+			_, _, err := stream.List(patience.Context(t), api, object.ListOptions{Selection: here, Version: "999999999"})
 			status := apierrors.APIStatus(nil)
 			if !errors.As(err, &status) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) || status.Status().Code != 504 {
 				t.Errorf("got %v", err)
@@ -266,7 +267,7 @@ func TestWatches(t *testing.T) {
 		w.create("a", "x")
 		here := object.Selection{Namespace: s.namespace}
 		t.Run("W06 a refused streaming list", func(t *testing.T) {
-			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: here, source: wire.SourceOptions{
+			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: here, source: stream.Options{
 				Hook: func(_ wire.Verb, query url.Values) {
 					if query.Has("sendInitialEvents") {
 						query.Del("resourceVersionMatch") // which it needs

@@ -16,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -55,14 +56,14 @@ func TestW01_WhereWatchesBegin(t *testing.T) {
 		api := wire.For(newClient(t, s), configMaps)
 		begins := func(version object.Version, want ...string) {
 			t.Helper()
-			stream, err := api.Watch(patience.Context(t), object.WatchOptions{Selection: object.Selection{Namespace: s.namespace}, Version: version})
+			watch, err := stream.Watch(patience.Context(t), api, object.WatchOptions{Selection: object.Selection{Namespace: s.namespace}, Version: version})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer stream.Close()
+			defer watch.Close()
 			var got []string
 			for len(got) < len(want) {
-				events, err := stream.Next()
+				events, err := watch.Next()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,6 +15,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -249,7 +250,7 @@ func TestH07_StoppingAtAnyMoment(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(client.CloseIdleConnections)
-				source, err := wire.For(client, configMaps).Source(object.Selection{}, wire.SourceOptions{})
+				source, err := stream.NewSource(wire.For(client, configMaps), object.Selection{}, stream.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

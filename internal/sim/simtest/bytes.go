@@ -22,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // Via is how the objects of a server reach a reader.
@@ -59,7 +60,7 @@ func (s *Server[T]) Source(via Via) reflector.Source[T] {
 	if err != nil {
 		panic(err)
 	}
-	src, err := wire.For(client, wire.MustOf[T]()).Source(object.Selection{}, wire.SourceOptions{})
+	src, err := stream.NewSource(wire.For(client, wire.MustOf[T]()), object.Selection{}, stream.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -121,7 +121,7 @@ func (g generic) Lister() cache.GenericLister { return g.lister() }
 // byWire reads resources with Tarn's client. It asks the server for the kind of a resource
 // before the first list, because the name does not contain it.
 func byWire[T runtime.Object](client *wire.Client, describe func(object.Resource) wire.Resource[T], namespace string, tweak func(*metav1.ListOptions)) func(schema.GroupVersionResource) cache.ListerWatcher {
-	discovery := wire.NewDiscovery(client, wire.DiscoveryOptions{})
+	discovery := wire.NewDiscovery(client)
 	return func(gvr schema.GroupVersionResource) cache.ListerWatcher {
 		return clientgo.NewLazyListWatch(func(ctx context.Context) (cache.ListerWatcher, error) {
 			res, err := find(ctx, discovery, gvr)

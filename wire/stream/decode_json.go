@@ -1,0 +1,129 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/jsondec"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// jsonCodec reads JSON.
+type jsonCodec[T any] struct {
+	// The items of a list may omit their kind; the objects of a watch may not. The two
+	// differ for unstructured objects only.
+	items, objects decoder[T]
+}
+
+func newJSONCodec[T any](res wire.Resource[T], opts Options, strings *intern.Strings) (codec[T], error) {
+	jo := jsondec.Options{Drop: opts.Drop, Strings: strings}
+	if !opts.DisableSharing {
+		jo.Share = intern.NewParts(0)
+	}
+	objects, err := jsondec.For[T](jo)
+	if err != nil {
+		return nil, fmt.Errorf("stream: decoding %s: %w", res.Resource, err)
+	}
+	if _, ok := any(res.New()).(*unstructured.Unstructured); !ok {
+		return jsonCodec[T]{items: objects, objects: objects}, nil
+	}
+	jo.Kind, jo.APIVersion = res.Kind, res.GVK().GroupVersion().String()
+	items, err := jsondec.For[T](jo)
+	if err != nil {
+		return nil, fmt.Errorf("stream: decoding %s: %w", res.Resource, err)
+	}
+	return jsonCodec[T]{items: items, objects: objects}, nil
+}
+
+func (c jsonCodec[T]) list(body io.Reader, limit int, kind kindCheck) listReader {
+	return newJSONList(body, limit, kind)
+}
+
+func (c jsonCodec[T]) frames(body io.Reader, limit int) frameReader {
+	return jsondec.NewFrames(body, limit)
+}
+
+func (c jsonCodec[T]) selfNamed() bool { return true }
+
+func (c jsonCodec[T]) event(frame []byte) (event, error) {
+	typ, raw, err := jsondec.SplitEvent(frame)
+	if err == nil && len(typ) == 0 {
+		err = errNoType
+	}
+	e := eventOf(typ)
+	e.raw = raw
+	return e, err
+}
+
+// glance recognises the layout that a server in Go writes: the type, then the object, and
+// nothing else. It does not scan for the end of the object, because peeking and decoding do.
+func (c jsonCodec[T]) glance(frame []byte) (event, bool) {
+	rest, ok := bytes.CutPrefix(frame, []byte(`{"type":"`))
+	if !ok {
+		return event{}, false
+	}
+	typ, _, ok := bytes.Cut(rest[:min(len(rest), 32)], []byte(`","object":{`))
+	if !ok {
+		return event{}, false
+	}
+	e := eventOf(typ)
+	if e.kind == 0 {
+		return event{}, false
+	}
+	from := len(`{"type":"`) + len(typ) + len(`","object":`)
+	e.raw = bytes.TrimRight(frame[from:len(frame)-1], " \t\r\n")
+	return e, true
+}
+
+func (c jsonCodec[T]) peek(raw []byte) (identity, error) {
+	id, err := jsondec.Peek(raw)
+	return fromJSON(id), err
+}
+
+func fromJSON(id jsondec.Identity) identity {
+	return identity{
+		namespace: id.Namespace, name: id.Name, uid: id.UID, version: id.Version,
+		kind: kindBytes{apiVersion: id.APIVersion, kind: id.Kind},
+	}
+}
+
+func (c jsonCodec[T]) decoder(inList bool) decoder[T] {
+	if inList {
+		return c.items
+	}
+	return c.objects
+}
+
+func (c jsonCodec[T]) bookmark(raw []byte) (*metav1.PartialObjectMetadata, error) {
+	var m metav1.PartialObjectMetadata
+	if err := readJSON(raw, &m); err != nil {
+		return nil, corrupt("bookmark: %w", err)
+	}
+	return &m, nil
+}
+
+func (c jsonCodec[T]) status(raw []byte) (*metav1.Status, error) {
+	var st metav1.Status
+	if err := readJSON(raw, &st); err != nil {
+		return nil, corrupt("Status: %w", err)
+	}
+	return &st, nil
+}
+
+// errForm replaces the errors of the JSON decoder, which may quote the bytes.
+var errForm = errors.New("not valid JSON of the expected type")
+
+// readJSON decodes list metadata, bookmarks and Statuses as apimachinery does.
+func readJSON(raw []byte, into any) error {
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, into) != nil {
+		return errForm
+	}
+	return nil
+}

@@ -161,9 +161,9 @@ measure:
 # only compile them.
 .PHONY: test-386
 test-386:
-	$(step) 'GOARCH=386 go test -short ./wire ./internal/...'
+	$(step) 'GOARCH=386 go test -short ./wire/... ./internal/...'
 	@if [ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" = linux/amd64 ]; then exec=; else exec='-exec true'; fi; \
-	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -short $$exec ./wire ./internal/...
+	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -short $$exec ./wire/... ./internal/...
 
 .PHONY: modules
 modules:

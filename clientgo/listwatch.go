@@ -31,9 +31,9 @@ type ListWatchOptions struct {
 	// Tweak may change the options of each request before it is sent, as the
 	// tweakListOptions of generated informers do. Defaults to none.
 	Tweak func(*metav1.ListOptions)
-	// Source says how the wire asks and decodes. Its Hook runs after Tweak. Objects share
-	// parts only in an informer with [Behaviour].ShareParts. Defaults to the zero
-	// SourceOptions.
+	// Source says how objects are requested and decoded. Its Hook runs after Tweak. Objects
+	// share parts only in an informer with [Behaviour].ShareParts. Defaults to the zero
+	// Options.
 	Source stream.Options
 }
 

@@ -68,7 +68,7 @@
 // too, and decodes them when they are read; with store.Encoded, as all their bytes. The
 // objects of a list are put into the form as they come, so that the initial list takes
 // hardly more memory than what it leaves. For typed objects in protobuf their own Marshal
-// and the Decode of the wire.Source go together well. What should never become objects at all (managedFields, say) is for the Source
+// and the Decode of the stream.Source go together well. What should never become objects at all (managedFields, say) is for the Source
 // to leave out; an informer of metadata only is one whose Source yields
 // metav1.PartialObjectMetadata. Options.Transform changes objects before they are held. It
 // owns each object until it returns; afterwards nothing writes to the object, which readers,

@@ -40,7 +40,7 @@ type Options[T any] struct {
 	// Transform runs once per object before it is stored, including the last state of a
 	// deleted object. It owns the object it is given and may write to any part of it
 	// until it returns: no other object shares one. The source must yield such objects
-	// when asked to (object.Intake.Owned); a wire.Source does.
+	// when asked to (object.Intake.Owned); a stream.Source does.
 	// An error, a panic, a nil object and another key, UID or version put the object in
 	// quarantine, where Status shows it, and the last good state stays. Defaults to none.
 	Transform func(T) (T, error)

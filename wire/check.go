@@ -30,6 +30,12 @@ func WithAttemptCheck(ctx context.Context, check func() error) context.Context {
 	return context.WithValue(ctx, attemptCheckKey{}, check)
 }
 
+// CheckAttempts is [WithAttemptCheck] as a method, for callers that use an API through an
+// interface.
+func (a *API[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
+	return WithAttemptCheck(ctx, check)
+}
+
 // attemptCheck returns the check of a context, or nil.
 func attemptCheck(ctx context.Context) func() error {
 	check, _ := ctx.Value(attemptCheckKey{}).(func() error)

@@ -102,3 +102,18 @@ func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 		})
 	}
 }
+
+func TestDeleteReturningUIDReadsStatusAndObject(t *testing.T) {
+	for body, want := range map[string]object.UID{
+		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`: "u1",
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2"}}`:                      "u2",
+		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                     "",
+		`not JSON`: "",
+	} {
+		c, _ := oneAnswer(t, typeJSON, body)
+		uid, err := For(c, MustOf[*corev1.Pod]()).DeleteReturningUID(t.Context(), webKey, DeleteOptions{})
+		if uid != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", body, uid, err, want)
+		}
+	}
+}

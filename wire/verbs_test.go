@@ -283,7 +283,7 @@ func TestWritesFallBackToJSON(t *testing.T) {
 			w.WriteHeader(http.StatusUnsupportedMediaType)
 			return
 		}
-		io.WriteString(w, string(wiretest.Encode(typeJSON, webPod())))
+		w.Write(wiretest.Encode(typeJSON, webPod()))
 	})
 	pod, err := For(c, MustOf[*corev1.Pod]()).Update(t.Context(), webPod(), WriteOptions{})
 	if err != nil || !cmp.Equal(pod, webPod()) || !cmp.Equal(types, []string{typeProtobuf, typeJSON}) {

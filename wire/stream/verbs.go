@@ -9,7 +9,8 @@ import (
 
 // List returns one page of a list: everything, unless opts has a Limit. The caller owns the
 // objects. An object that cannot be decoded is an error. Requests are retried as the client's
-// [wire.Retry] says.
+// [wire.Retry] says. A program that lists often should keep a [Source], because List compiles its
+// decoder with each call.
 func List[T any](ctx context.Context, api *wire.API[T], opts object.ListOptions) ([]T, object.Page, error) {
 	s, err := unshared(api)
 	if err != nil {

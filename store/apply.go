@@ -35,14 +35,11 @@ func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]obje
 	t.begin()
 	t.changes = changes
 	t.follow = len(b.Marks) > 0
-	for some := range slices.Chunk(b.Changes, mvcc.Ahead) {
-		t.glance(some)
-		for i := range some {
-			if d := &some[i]; d.List != nil {
-				t.list(d.List, d.List.Epoch)
-			} else {
-				t.event(d, i)
-			}
+	for i := range b.Changes {
+		if d := &b.Changes[i]; d.List != nil {
+			t.list(d.List, d.List.Epoch)
+		} else {
+			t.event(d)
 		}
 	}
 	for _, m := range b.Marks {
@@ -61,13 +58,10 @@ func (t *txn[T]) changed(kind object.Kind, unknown bool, key object.Key, id *ide
 		Value: value, Prior: prior})
 }
 
-// event applies one delta of one key, of which glance has seen what it says at i, some events
-// ago. An id does not change within a transaction; it may have come to be.
-func (t *txn[T]) event(d *object.Change[T], i int) {
-	s, r := t.store, t.ahead.refs[i]
-	if !r.Known() {
-		r = s.objects.Lookup(d.Key)
-	}
+// event applies one change of one key.
+func (t *txn[T]) event(d *object.Change[T]) {
+	s := t.store
+	r := s.objects.Lookup(d.Key)
 	live := s.objects.Live(r)
 	if d.Kind == object.Deleted && d.Unknown {
 		if live != nil {
@@ -77,23 +71,23 @@ func (t *txn[T]) event(d *object.Change[T], i int) {
 		}
 		return
 	}
-	id := &t.ahead.identities[i]
+	id := identityFrom(d.UID, d.Version)
 	var held identity
 	if live != nil {
-		held = s.identityOf(r, id)
+		held = s.identityOf(r, &id)
 	}
 	switch d.Kind {
 	case object.Deleted:
-		order, other := t.follows(d.Key, id), live != nil && held.otherLife(id)
+		order, other := t.follows(d.Key, &id), live != nil && held.otherLife(&id)
 		switch {
-		case live == nil || !held.deletedBy(id) || other && order < 0:
+		case live == nil || !held.deletedBy(&id) || other && order < 0:
 			s.stale++
 		case other:
 			t.vanished(d.Key, r)
 		default:
 			was := s.value(live)
 			t.remove(d.Key, r)
-			t.changed(object.Deleted, false, d.Key, id, was, d.Value)
+			t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -102,23 +96,23 @@ func (t *txn[T]) event(d *object.Change[T], i int) {
 			t.deleted[d.Key] = id.version
 		}
 	case object.Synced:
-		if live != nil && (!id.version.Known() || held.same(id)) {
+		if live != nil && (!id.version.Known() || held.same(&id)) {
 			is, value := s.identity(live), s.value(live)
 			t.changed(object.Synced, false, d.Key, &is, value, value)
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
 	case object.Added, object.Updated:
-		if t.follows(d.Key, id) <= 0 || live != nil && held.notBefore(id) {
+		if t.follows(d.Key, &id) <= 0 || live != nil && held.notBefore(&id) {
 			s.stale++
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
 	case object.Replaced:
-		if live != nil && held.same(id) {
+		if live != nil && held.same(&id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
 	}
 }
 
@@ -157,12 +151,12 @@ func (t *txn[T]) follows(k object.Key, id *identity) int {
 	return +1
 }
 
-// upsert stores an object that is news. other says that another object has its name now.
-// seen is what write takes.
-func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], seen int, id *identity, other bool) ref {
+// upsert stores an object that is news. other means that it is another object of the same name
+// than the one held.
+func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], id *identity, other bool) ref {
 	s := t.store
 	live := s.objects.Live(r)
-	r, err := t.put(key, r, v, seen, id, lenient)
+	r, err := t.put(key, r, v, id, lenient)
 	if err != nil {
 		t.problems = append(t.problems, err)
 		return r
@@ -194,18 +188,25 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	}
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
-	ahead := s.lookahead(l.Items)
 	seen, nameless := 0, false
+	var next uint32
 	for i := range l.Items {
 		item := &l.Items[i]
-		r := ahead.lookup(i, item.Key)
+		// Lists come in the order of their keys, so objects of one list have consecutive ids.
+		// Comparing the next id first saves the hash lookup of nearly every unchanged item.
+		r := mvcc.RefTo(next)
+		if !s.objects.Is(next, item.Key) {
+			r = s.objects.Lookup(item.Key)
+		}
+		if r.Known() {
+			next = r.ID + 1
+		}
 		nameless = nameless || item.Err != nil && item.Key.IsZero()
 		r = t.item(item, r)
 		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 			seen++
 		}
 	}
-	t.flush()
 	if !nameless {
 		t.vanish(l.Scope, seen)
 	} else if t.afresh {
@@ -246,7 +247,7 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	return t.upsert(item.Key, r, item.Value, unseen, &id, live != nil && held.otherLife(&id))
+	return t.upsert(item.Key, r, item.Value, &id, live != nil && held.otherLife(&id))
 }
 
 // vanish deletes what is in the scope and was not seen.
@@ -256,6 +257,8 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 		return
 	}
 	t.unseen(scope, func(id uint32) { t.gone = append(t.gone, id) })
+	// The changes come in the order of their keys, whatever the ids.
+	slices.SortFunc(t.gone, func(a, b uint32) int { return objects.Key(a).Compare(objects.Key(b)) })
 	for _, id := range t.gone {
 		r := mvcc.RefTo(id)
 		t.vanished(t.store.keep(objects.Key(id), objects.Live(r)), r)
@@ -263,21 +266,21 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	t.gone = t.gone[:0]
 }
 
-// unseen calls f for what lives in the scope and was not seen.
+// unseen calls f for the objects of the scope that were not seen.
 func (t *txn[T]) unseen(scope object.Scope, f func(id uint32)) {
 	objects := t.store.objects
-	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		for i, c := range cells {
-			id := c.Elem
-			if mvcc.Gone(marks, i) {
-				continue
-			}
-			if !scope.Covers(objects.Key(id)) {
-				return false
-			}
-			if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
+	if scope == object.Everything {
+		objects.Lives(func(id uint32, _ mvcc.Value) bool {
+			if !t.seen.has(id) {
 				f(id)
 			}
+			return true
+		})
+		return
+	}
+	objects.Namespace(string(scope), func(id uint32) bool {
+		if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
+			f(id)
 		}
 		return true
 	})

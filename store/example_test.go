@@ -98,8 +98,12 @@ func ExampleStore_Replace() {
 
 	snap := s.Snapshot()
 	defer snap.Release()
-	fmt.Println(slices.Collect(snap.Keys()), "at version", snap.Version())
-	// Output: [node-2 node-3] at version 20
+	for node := range snap.Sorted() {
+		fmt.Println(node.Name, "at version", snap.Version())
+	}
+	// Output:
+	// node-2 at version 20
+	// node-3 at version 20
 }
 
 // Held tells whether an object has to be decoded at all.
@@ -182,12 +186,12 @@ func ExampleSnapshot_Namespace() {
 	for pod := range snap.Namespace("shop") {
 		fmt.Println(pod.Name)
 	}
-	// Output:
+	// Unordered output:
 	// db
 	// web
 }
 
-// All, Keys and Namespace are iterators: nothing is copied, and a loop may end early.
+// All, Keys and Namespace are iterators without order: nothing is copied or sorted.
 func ExampleSnapshot_All() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	for _, name := range []string{"node-2", "node-1", "node-3"} {
@@ -197,6 +201,24 @@ func ExampleSnapshot_All() {
 	defer snap.Release()
 
 	for node := range snap.All() {
+		fmt.Println(node.Name)
+	}
+	// Unordered output:
+	// node-1
+	// node-2
+	// node-3
+}
+
+// Sorted yields the objects in the order of their keys. A loop may end early.
+func ExampleSnapshot_Sorted() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	for _, name := range []string{"node-2", "node-1", "node-3"} {
+		_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+
+	for node := range snap.Sorted() {
 		fmt.Println(node.Name)
 		if node.Name == "node-2" {
 			break

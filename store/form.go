@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 	"weak"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/internal/packing"
 	"github.com/tarnproject/tarn/object"
 )
@@ -156,9 +156,6 @@ type loner[T any] interface {
 // detects marks the form as one that the mutation detector knows.
 func (f *encoded[X]) detects() {}
 
-// What the map holds is a pointer: the object itself, where objects are pointers and rest as
-// they are; else a cell.
-
 // cell is an object as the store holds it, with the identity that it would otherwise have to
 // decode. [Store.Encode] makes one ahead of time, which the writer completes before it
 // publishes it; nothing writes to it after that.
@@ -258,32 +255,10 @@ func decoded[T any](v object.Value[T]) (obj T, err error) {
 	return v.Get(), nil
 }
 
-// pointerOf returns the pointer that an object of pointer type is.
-func pointerOf[T any](obj T) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&obj)) }
-
-// fromPointer is the inverse of pointerOf.
-func fromPointer[T any](p unsafe.Pointer) T { return *(*T)(unsafe.Pointer(&p)) }
-
-// load returns the object that is held at p.
-func (s *Store[T]) load(p unsafe.Pointer) T {
-	if s.direct {
-		return fromPointer[T](p)
-	}
-	return (*cell[T])(p).Get()
-}
-
-// value returns what is held at p.
-func (s *Store[T]) value(p unsafe.Pointer) object.Value[T] {
-	if s.direct {
-		return object.Decoded(fromPointer[T](p))
-	}
-	return object.Value[T]{Encoded: (*cell[T])(p)}
-}
-
 var errNil = errors.New("store: a nil object")
 
 // hold makes of an object what the store holds. A panic of the form is an error.
-func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
+func (s *Store[T]) hold(obj T, id *identity) (p mvcc.Value, err error) {
 	if s.direct {
 		if p = pointerOf(obj); p == nil {
 			return nil, errNil
@@ -293,12 +268,12 @@ func (s *Store[T]) hold(obj T, id *identity) (p unsafe.Pointer, err error) {
 	c := newCell[T](id)
 	if s.form == nil {
 		c.object = obj
-		return unsafe.Pointer(c), nil
+		return heldCell(c), nil
 	}
 	if c.held, err = formed(s.form.Hold, obj); err != nil {
 		return nil, err
 	}
-	return unsafe.Pointer(c), nil
+	return heldCell(c), nil
 }
 
 // formed has a form's function hold an object. A panic is an error.

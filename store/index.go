@@ -6,7 +6,6 @@ import (
 	"iter"
 	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -131,7 +130,7 @@ func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
 		return
 	}
 	var few fetch[T]
-	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool { return !few.add(id) || few.flush(n, yield) })
+	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool { return few.add(id) || few.flush(n, yield) })
 	if more {
 		few.flush(n, yield)
 	}
@@ -257,7 +256,7 @@ func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 func (x *Index[T, K]) scan(n Snapshot[T], yield func(obj T, values []K) bool) {
 	var values []K
 	add := func(k K) { values = append(values, k) }
-	n.each(func(_ object.Key, p unsafe.Pointer) bool {
+	n.each(func(_ object.Key, p mvcc.Value) bool {
 		obj := n.store.load(p)
 		values = values[:0]
 		if x.guarded(obj, add) != nil {

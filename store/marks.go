@@ -2,8 +2,8 @@ package store
 
 import (
 	"iter"
-	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -56,7 +56,7 @@ func (t *txn[T]) setMark(m object.Mark) *place {
 	case !t.root.marked && !s.marks.Lookup(key).Known():
 		t.root.mark, t.root.marked = m, true
 	default:
-		s.marks.Put(key, s.marks.Lookup(key), unsafe.Pointer(&m))
+		s.marks.Put(key, s.marks.Lookup(key), heldMark(&m))
 	}
 	return p
 }
@@ -87,7 +87,7 @@ func (t *txn[T]) dropMark(scope object.Scope) {
 		t.root.mark, t.root.marked = object.Mark{}, false
 		return
 	}
-	s.marks.Kill(s.marks.Lookup(object.Key{Name: string(scope)}))
+	s.marks.Delete(s.marks.Lookup(object.Key{Name: string(scope)}))
 }
 
 // marksAt yields the marks of a state that is pinned, or the current one for the writer.
@@ -96,6 +96,6 @@ func (s *Store[T]) marksAt(st *state) iter.Seq[object.Mark] {
 		if st.Payload.marked && !yield(st.Payload.mark) {
 			return
 		}
-		s.marks.All(st.Revision, func(p unsafe.Pointer) bool { return yield(*(*object.Mark)(p)) })
+		s.marks.IDs(st.Revision, func(_ uint32, p mvcc.Value) bool { return yield(*markAt(p)) })
 	}
 }

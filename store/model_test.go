@@ -385,14 +385,18 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	st := m.store.Stats()
 	if len(m.held) == 0 && (st.Retained != 0 || len(st.Pins) != 0) {
-		t.Fatalf("nobody holds anything, yet retained: %+v", st)
+		t.Fatalf("no snapshot is held, yet retained: %+v", st)
 	}
 }
 
 func (m *machine) check(t *rapid.T, h held) {
 	want := h.want.sorted()
-	if got := slices.Collect(h.snap.All()); !slices.Equal(got, want) {
+	byKey := func(a, b *thing) int { return a.key.Compare(b.key) }
+	if got := slices.SortedFunc(h.snap.All(), byKey); !slices.Equal(got, want) {
 		t.Fatalf("All\n got %v\nwant %v", got, want)
+	}
+	if got := slices.Collect(h.snap.Sorted()); !slices.Equal(got, want) {
+		t.Fatalf("Sorted\n got %v\nwant %v", got, want)
 	}
 	if h.snap.Len() != len(want) {
 		t.Fatalf("Len %d, want %d", h.snap.Len(), len(want))
@@ -416,7 +420,7 @@ func (m *machine) check(t *rapid.T, h held) {
 	}
 	for _, ns := range []string{"", "a", "a-b", "b", "c"} {
 		mine := slices.DeleteFunc(slices.Clone(want), func(x *thing) bool { return x.key.Namespace != ns })
-		if got := slices.Collect(h.snap.Namespace(ns)); !slices.Equal(got, mine) {
+		if got := slices.SortedFunc(h.snap.Namespace(ns), byKey); !slices.Equal(got, mine) {
 			t.Fatalf("Namespace(%q)\n got %v\nwant %v", ns, got, mine)
 		}
 	}

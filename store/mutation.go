@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
-	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -87,11 +87,11 @@ func (h guardedObject[T]) mutation() (path, was, is string) {
 }
 
 // checkMutation looks at an object that is about to be superseded.
-func (s *Store[T]) checkMutation(k object.Key, p unsafe.Pointer) {
+func (s *Store[T]) checkMutation(k object.Key, p mvcc.Value) {
 	if s.onMutation == nil {
 		return
 	}
-	held, ok := (*cell[T])(p).held.(mutable)
+	held, ok := cellAt[T](p).held.(mutable)
 	if !ok {
 		return
 	}
@@ -122,7 +122,7 @@ func (s *Store[T]) CheckMutations() {
 	defer s.mu.Unlock()
 	snap := s.Pin()
 	defer snap.state.Unpin() // it is the current state: nothing to sweep
-	snap.each(func(k object.Key, p unsafe.Pointer) bool {
+	snap.each(func(k object.Key, p mvcc.Value) bool {
 		s.checkMutation(k, p)
 		return true
 	})

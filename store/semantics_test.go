@@ -278,6 +278,7 @@ func TestS08_UseAfterReleasePanics(t *testing.T) {
 		"Get":        func() { copied.Get(object.RawKey("a/1")) },
 		"All":        func() { podTexts(copied.All()) },
 		"Keys":       func() { drain(copied.Keys()) },
+		"Sorted":     func() { podTexts(copied.Sorted()) },
 		"Namespace":  func() { podTexts(copied.Namespace("a")) },
 		"After":      func() { podTexts(copied.After(object.Key{}, 1)) },
 		"Diff from":  func() { drain(store.Diff(copied, live)) },
@@ -348,7 +349,7 @@ func TestS08_ValueThatShrinksStaysRight(t *testing.T) {
 			defer snap.Release()
 			for _, where := range []string{"x", "y", "same"} {
 				var all []string
-				for p := range snap.All() {
+				for p := range snap.Sorted() {
 					if p.Spec.NodeName == where || where == "same" {
 						all = append(all, fmt.Sprintf("a/%s@%s", p.Name, p.ResourceVersion))
 					}

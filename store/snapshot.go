@@ -3,8 +3,8 @@ package store
 import (
 	"iter"
 	"runtime"
+	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -128,7 +128,7 @@ func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if p == nil {
 		return object.Mark{Scope: scope}
 	}
-	return *(*object.Mark)(p)
+	return *markAt(p)
 }
 
 // Marks yields the mark of every scope, in no particular order.
@@ -157,7 +157,8 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
-// All yields every object, in the order of their keys.
+// All yields every object, without order. It is the fastest way to see all of them; see
+// [Snapshot.Sorted] for those in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }
 }
@@ -167,112 +168,126 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 		return
 	}
 	n.check()
-	n.store.order.Leaves(func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		var few fetch[T]
-		if marks == 0 {
-			few.n = len(cells)
-			for i, c := range cells {
-				few.ids[i] = c.Elem
-			}
-		} else {
-			for i, c := range cells {
-				if !mvcc.Gone(marks, i) {
-					few.add(c.Elem)
-				}
-			}
+	objects := n.store.objects
+	var some [mvcc.SpanSize]mvcc.Value
+	for span := range objects.Spans() {
+		if found := objects.Span(span, n.state.Revision, &some); !n.store.yieldAll(some[:found], yield) {
+			break
 		}
-		return few.flush(n, yield)
-	})
+	}
 	runtime.KeepAlive(n.lease)
 }
 
-// fetch gets objects a few at a time: each is somewhere else in memory, and a call between one
-// and the next would make the processor wait for each by itself.
-type fetch[T any] struct {
-	n   int
-	ids [mvcc.MaxLeaf]uint32
-}
-
-// add notes an id and reports whether there is no more room.
-func (f *fetch[T]) add(id uint32) (full bool) {
-	f.ids[f.n] = id
-	f.n++
-	return f.n == len(f.ids)
-}
-
-// flush yields the objects of the ids that were noted.
-func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
-	var pointers [len(f.ids)]unsafe.Pointer
-	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
-	f.n = 0
-	if n.store.direct {
-		for _, p := range pointers[:found] {
+// yieldAll calls yield with what is held at some pointers.
+func (s *Store[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
+	if s.direct {
+		for _, p := range some {
 			if !yield(fromPointer[T](p)) {
 				return false
 			}
 		}
 		return true
 	}
-	for _, p := range pointers[:found] {
-		if !yield((*cell[T])(p).Get()) {
+	for _, p := range some {
+		if !yield(cellAt[T](p).Get()) {
 			return false
 		}
 	}
 	return true
 }
 
-// each yields every key and what is held there, in order. The key is not to be kept.
-func (n Snapshot[T]) each(yield func(object.Key, unsafe.Pointer) bool) { n.from(object.Key{}, yield) }
+// fetch collects ids, to read their objects some at a time: [mvcc.Map.Gather] is much faster than
+// one read after the other.
+type fetch[T any] struct {
+	n   int
+	ids [64]uint32
+}
 
-// from is each for the keys that are not before k.
-func (n Snapshot[T]) from(k object.Key, yield func(object.Key, unsafe.Pointer) bool) {
+// add adds an id and reports whether there is room for more.
+func (f *fetch[T]) add(id uint32) (room bool) {
+	f.ids[f.n] = id
+	f.n++
+	return f.n < len(f.ids)
+}
+
+// flush yields the objects of the ids that were added.
+func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
+	var pointers [len(f.ids)]mvcc.Value
+	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
+	f.n = 0
+	return n.store.yieldAll(pointers[:found], yield)
+}
+
+// each yields every key and what is held there, without order. The key must not be kept.
+func (n Snapshot[T]) each(yield func(object.Key, mvcc.Value) bool) {
 	if n.store == nil {
 		return
 	}
 	n.check()
-	objects, revision := n.store.objects, n.state.Revision
-	n.store.order.From(k, func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		for i, c := range cells {
-			if mvcc.Gone(marks, i) {
-				continue
-			}
-			if p := objects.At(c.Elem, revision); p != nil && !yield(objects.Key(c.Elem), p) {
-				return false
-			}
-		}
-		return true
-	})
+	objects := n.store.objects
+	objects.IDs(n.state.Revision, func(id uint32, p mvcc.Value) bool { return yield(objects.Key(id), p) })
 	runtime.KeepAlive(n.lease)
 }
 
-// Keys yields every key, in order. With an encoded form nothing is decoded.
+// Keys yields every key, without order. It decodes no object.
 func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		n.each(func(k object.Key, p unsafe.Pointer) bool { return yield(n.store.keep(k, p)) })
+		n.each(func(k object.Key, p mvcc.Value) bool { return yield(n.store.keep(k, p)) })
 	}
 }
 
-// Namespace yields the objects of one namespace, in the order of their names.
+// Namespace yields the objects of one namespace, without order. Its cost follows the number of
+// objects in the namespace.
 func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		n.from(object.Key{Namespace: namespace}, func(k object.Key, p unsafe.Pointer) bool {
-			return k.Namespace == namespace && yield(n.store.load(p))
+		if n.store == nil {
+			return
+		}
+		n.check()
+		var few fetch[T]
+		more := true
+		n.store.objects.Namespace(namespace, func(id uint32) bool {
+			more = few.add(id) || few.flush(n, yield)
+			return more
 		})
+		if more {
+			few.flush(n, yield)
+		}
+		runtime.KeepAlive(n.lease)
 	}
 }
+
+// Sorted yields every object in the order of their keys: by namespace, then by name.
+//
+// The store does not keep its objects in order. The first call of Sorted or [Snapshot.After] on a
+// revision sorts the keys, in O(n log n): some 40 ms for 100,000 objects. All snapshots of that
+// revision share the result, four bytes for each object, for as long as one of them is held or
+// the revision is the current one.
+func (n Snapshot[T]) Sorted() iter.Seq[T] { return n.After(object.Key{}, 0) }
 
 // After yields, in order, up to limit objects whose keys come after k, all of them for a
 // limit of 0 or less. Since a snapshot never changes, pages taken this way have no gaps
-// and no repeats. The first page starts after the zero Key.
+// and no repeats. The first page starts after the zero Key. See [Snapshot.Sorted] for the cost.
 func (n Snapshot[T]) After(k object.Key, limit int) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		left := limit
-		n.from(k, func(found object.Key, p unsafe.Pointer) bool {
-			if found == k {
-				return true
+		if n.store == nil {
+			return
+		}
+		n.check()
+		objects := n.store.objects
+		ids := n.state.Sorted(objects)
+		at, found := slices.BinarySearchFunc(ids, k, func(id uint32, k object.Key) int { return objects.Key(id).Compare(k) })
+		if found {
+			at++
+		}
+		if ids = ids[at:]; limit > 0 && limit < len(ids) {
+			ids = ids[:limit]
+		}
+		for _, id := range ids {
+			if !yield(n.store.load(objects.At(id, n.state.Revision))) {
+				break
 			}
-			left--
-			return yield(n.store.load(p)) && left != 0
-		})
+		}
+		runtime.KeepAlive(n.lease)
 	}
 }

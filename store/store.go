@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -45,7 +44,6 @@ type Store[T any] struct {
 	acc     object.Accessor[T]
 	form    Form[T]
 	objects *mvcc.Map
-	order   *mvcc.Order[uint32, object.Key]
 	marks   *mvcc.Map // of all scopes but the first, by their names; see setMark
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
@@ -99,13 +97,10 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 		}
 	}
 	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
-	s.objects = mvcc.NewMap(s.history, s.removed)
+	s.objects = mvcc.NewMap(s.history)
 	s.objects.Widen(identWords)
-	s.marks = mvcc.NewMap(s.history, nil)
+	s.marks = mvcc.NewMap(s.history)
 	s.rows.objects = s.objects
-	s.order = mvcc.NewOrder(keySorting(), mvcc.Keys[uint32, object.Key]{
-		Of: s.objects.Key, View: s.objects.View, In: s.objects.KeyIn, Shifts: s.objects.Shifts,
-	})
 	s.tx.store = s
 	s.indexes.Store(new([]bound[T]))
 	for _, x := range opts.Indexes {
@@ -145,14 +140,14 @@ func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bo
 	asked := identityFrom(uid, version)
 	for {
 		now := s.history.Current()
-		var held identity
-		p, sure := s.objects.FindNote(k, now.Revision, (*[identWords]uint64)(&held.brief))
+		p, note, sure := s.objects.FindNote(k, now.Revision)
 		if !sure && s.history.Current() != now {
 			continue
 		}
 		if p == nil {
 			return false
 		}
+		held := identity{brief: note}
 		if !held.both(&asked) {
 			held = s.identity(p)
 		}
@@ -163,7 +158,7 @@ func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bo
 // Len returns the number of objects.
 func (s *Store[T]) Len() int { return s.history.Current().Payload.objects }
 
-// Keys yields the key of every object, in order, of one moment.
+// Keys yields the key of every object of one revision, without order.
 func (s *Store[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
 		snap := s.Pin()
@@ -183,7 +178,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), unseen, &d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()
@@ -249,9 +244,9 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 }
 
 // identity returns the identity of what is held. It is empty where the accessor panics.
-func (s *Store[T]) identity(p unsafe.Pointer) (id identity) {
+func (s *Store[T]) identity(p mvcc.Value) (id identity) {
 	if !s.direct {
-		return (*cell[T])(p).identity()
+		return cellAt[T](p).identity()
 	}
 	defer func() { _ = recover() }()
 	obj := fromPointer[T](p)

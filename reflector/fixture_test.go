@@ -157,7 +157,7 @@ func (r *fixture) lastErr() *reflector.Error {
 func (r *fixture) state() string {
 	snap := r.store.Snapshot()
 	defer snap.Release()
-	return describe(slices.Collect(snap.All()))
+	return describe(slices.Collect(snap.Sorted()))
 }
 
 // mirrors checks that the store is what the server is, at its version.

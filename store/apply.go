@@ -8,12 +8,11 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// ErrNotHeld is wrapped by the error for a list item that was left undecoded because it
-// was held, and is not any more. Whoever listed must list again.
+// ErrNotHeld is wrapped by the error for a list item that was not decoded because the store held
+// it, and that was deleted meanwhile. The caller must list again.
 var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 
-// Apply makes a batch one transaction, and appends to changes what it changed,
-// in order. Afterwards the store is the server's state at the batch's marks; see
+// Apply applies a batch as one transaction, and appends to changes what it changed, in order. Afterwards the store is the server's state at the batch's marks; see
 // [Snapshot.Version].
 //
 // Events that are not news change nothing (W14): an addition or update of the UID held that is
@@ -35,11 +34,19 @@ func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]obje
 	t.begin()
 	t.changes = changes
 	t.follow = len(b.Marks) > 0
-	for i := range b.Changes {
-		if d := &b.Changes[i]; d.List != nil {
-			t.list(d.List, d.List.Epoch)
-		} else {
-			t.event(d)
+	var keys [mvcc.Ahead]object.Key
+	var refs [mvcc.Ahead]ref
+	for some := range slices.Chunk(b.Changes, mvcc.Ahead) {
+		for i := range some {
+			keys[i] = some[i].Key
+		}
+		s.objects.LookupAll(keys[:len(some)], refs[:])
+		for i := range some {
+			if d := &some[i]; d.List != nil {
+				t.list(d.List, d.List.Epoch)
+			} else {
+				t.event(d, t.again(d.Key, refs[i]))
+			}
 		}
 	}
 	for _, m := range b.Marks {
@@ -58,10 +65,18 @@ func (t *txn[T]) changed(kind object.Kind, unknown bool, key object.Key, id *ide
 		Value: value, Prior: prior})
 }
 
-// event applies one change of one key.
-func (t *txn[T]) event(d *object.Change[T]) {
+// again returns the ref of a key that was at r earlier in the transaction. A known key keeps its
+// id for the whole transaction; an unknown one may have been created since.
+func (t *txn[T]) again(k object.Key, r ref) ref {
+	if r.Known() {
+		return r
+	}
+	return t.store.objects.Lookup(k)
+}
+
+// event applies one change of one key, which is at r.
+func (t *txn[T]) event(d *object.Change[T], r ref) {
 	s := t.store
-	r := s.objects.Lookup(d.Key)
 	live := s.objects.Live(r)
 	if d.Kind == object.Deleted && d.Unknown {
 		if live != nil {
@@ -174,7 +189,7 @@ func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], id *identity, 
 		return r
 	}
 	t.changed(object.Updated, false, key, id, was, is)
-	t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
+	t.changes[len(t.changes)-1].Rewound = t.afresh || t.wasForeign
 	return r
 }
 
@@ -189,28 +204,27 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
 	seen, nameless := 0, false
-	var next uint32
-	for i := range l.Items {
-		item := &l.Items[i]
-		// Lists come in the order of their keys, so objects of one list have consecutive ids.
-		// Comparing the next id first saves the hash lookup of nearly every unchanged item.
-		r := mvcc.RefTo(next)
-		if !s.objects.Is(next, item.Key) {
-			r = s.objects.Lookup(item.Key)
+	var keys [mvcc.Ahead]object.Key
+	var identities [mvcc.Ahead]identity
+	var refs [mvcc.Ahead]ref
+	for some := range slices.Chunk(l.Items, mvcc.Ahead) {
+		for i := range some {
+			keys[i], identities[i] = some[i].Key, identityFrom(some[i].UID, some[i].Version)
 		}
-		if r.Known() {
-			next = r.ID + 1
-		}
-		nameless = nameless || item.Err != nil && item.Key.IsZero()
-		r = t.item(item, r)
-		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
-			seen++
+		s.objects.LookupAll(keys[:len(some)], refs[:])
+		for i := range some {
+			item := &some[i]
+			nameless = nameless || item.Err != nil && item.Key.IsZero()
+			r := t.item(item, t.again(item.Key, refs[i]), &identities[i])
+			if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
+				seen++
+			}
 		}
 	}
 	if !nameless {
 		t.vanish(l.Scope, seen)
 	} else if t.afresh {
-		t.unseen(l.Scope, s.estrange)
+		t.unseen(l.Scope, s.markForeign)
 	}
 	t.afresh = false
 	if len(l.Items) == 0 && !l.Version.Known() {
@@ -222,24 +236,23 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 }
 
 // item applies one item of a list, whose key is at r.
-func (t *txn[T]) item(item *object.Item[T], r ref) ref {
+func (t *txn[T]) item(item *object.Item[T], r ref, id *identity) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
-		// It is there, but nobody can read it: the last good state stays.
+		// The server has it, but it cannot be decoded: the last good state stays.
 		if t.afresh && live != nil {
-			s.estrange(r.ID)
+			s.markForeign(r.ID)
 		}
 		return r
 	}
 	if live != nil && !t.afresh && !item.Held && s.direct && item.Encoded == nil && live == pointerOf(item.Object) {
-		return r // the very object that is held
+		return r // the same pointer
 	}
-	id := identityFrom(item.UID, item.Version)
 	var held identity
 	if live != nil {
-		held = s.identityOf(r, &id)
-		if !t.afresh && held.same(&id) {
+		held = s.identityOf(r, id)
+		if !t.afresh && held.same(id) {
 			return r
 		}
 	}
@@ -247,10 +260,10 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	return t.upsert(item.Key, r, item.Value, &id, live != nil && held.otherLife(&id))
+	return t.upsert(item.Key, r, item.Value, id, live != nil && held.otherLife(id))
 }
 
-// vanish deletes what is in the scope and was not seen.
+// vanish deletes the objects of the scope that the list did not have.
 func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	objects := t.store.objects
 	if scope == object.Everything && seen == t.root.objects {
@@ -266,7 +279,7 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	t.gone = t.gone[:0]
 }
 
-// unseen calls f for the objects of the scope that were not seen.
+// unseen calls f for the objects of the scope that the list did not have.
 func (t *txn[T]) unseen(scope object.Scope, f func(id uint32)) {
 	objects := t.store.objects
 	if scope == object.Everything {
@@ -286,8 +299,8 @@ func (t *txn[T]) unseen(scope object.Scope, f func(id uint32)) {
 	})
 }
 
-// estrange notes that the object of an id is of an earlier epoch.
-func (s *Store[T]) estrange(id uint32) {
+// markForeign notes that the object of an id is of an earlier epoch.
+func (s *Store[T]) markForeign(id uint32) {
 	s.foreign[id] = true
 	s.note(id, &brief{})
 }

@@ -13,10 +13,10 @@ import (
 // marked Unknown: their object is the one that a saw. Either snapshot may be the zero
 // one; otherwise both must be of one store.
 //
-// Updates are marked Rewound, all of them, if the server's history began anew in between.
+// If the server's history began again in between, all updates are marked Rewound.
 //
-// It is one pass over the newest versions, which leaves out stretches where nothing changed.
-// An object that was written again as the very same pointer has not changed.
+// The changes have no order. Diff is one pass over the newest versions and skips spans in which
+// nothing changed. An object that was written again as the same pointer has not changed.
 func Diff[T any](a, b Snapshot[T]) iter.Seq[object.Change[T]] {
 	return func(yield func(object.Change[T]) bool) { diff(a, b, yield) }
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Snapshot is a store at one moment. It is a small value: copies are the same snapshot.
-// The zero Snapshot is that of a store that never held anything.
+// The zero Snapshot is that of an empty store.
 //
 // A snapshot keeps what it can see from being reclaimed. Release it when done; one that
 // [Store.Snapshot] took and that is forgotten is released by the garbage collector.
@@ -22,9 +22,9 @@ type Snapshot[T any] struct {
 	lease *lease
 }
 
-// lease is what all copies of a snapshot share. The garbage collector releases the
-// snapshot when the lease is no longer reachable, which may be in the middle of a method:
-// each one that reads chains of versions keeps the lease alive until it is done.
+// lease is shared by all copies of a snapshot. The garbage collector releases the snapshot when
+// the lease is unreachable, which may be in the middle of a method: each method that reads
+// versions keeps the lease alive until it returns.
 type lease struct {
 	released atomic.Bool
 	cleanup  runtime.Cleanup
@@ -35,8 +35,8 @@ type lease struct {
 // Snapshot returns the store as it is now, in constant time.
 func (s *Store[T]) Snapshot() Snapshot[T] { return s.snapshot("") }
 
-// SnapshotFor is [Store.Snapshot] for somebody with a name, which [Store.Stats] tells
-// beside what is retained for the snapshot.
+// SnapshotFor is [Store.Snapshot] with the name of its owner, which [Store.Stats] reports with
+// what is retained for the snapshot.
 func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
 	snap := s.snapshot(owner)
 	s.leases.add(snap.lease)
@@ -46,15 +46,15 @@ func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
 func (s *Store[T]) snapshot(owner string) Snapshot[T] {
 	st := s.history.Pin()
 	l := &lease{owner: owner, revision: st.Revision}
-	// The cleanup runs wherever the runtime likes, so it only touches an atomic; the
-	// next write, or Stats, reclaims.
+	// The cleanup runs on a goroutine of the runtime, so it only changes an atomic; the next
+	// write, or Stats, reclaims.
 	l.cleanup = runtime.AddCleanup(l, func(st *state) { st.Unpin() }, st)
 	return Snapshot[T]{store: s, state: st, lease: l}
 }
 
-// Pin returns a snapshot for a short read: it costs a few nanoseconds and no
-// allocation, but it must be released, once, by whoever took it; a forgotten one holds
-// memory for ever, and use after release is not noticed.
+// Pin returns a snapshot for a short read: it costs a few nanoseconds and no allocation. The
+// caller must release it exactly once: one that is never released retains memory for ever, and
+// use after release is not detected.
 //
 //	snap := s.Pin()
 //	defer snap.Release()
@@ -62,7 +62,7 @@ func (s *Store[T]) Pin() Snapshot[T] {
 	return Snapshot[T]{store: s, state: s.history.Pin()}
 }
 
-// Release lets go of what the snapshot holds. Releasing a snapshot of
+// Release ends the snapshot, so that the store can drop what only it could see. Releasing a snapshot of
 // [Store.Snapshot] again, or the zero Snapshot, does nothing.
 func (n Snapshot[T]) Release() {
 	if n.store == nil {
@@ -113,8 +113,8 @@ func (n Snapshot[T]) Revision() uint64 {
 // [Snapshot.Mark].
 func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
 
-// Mark returns where a scope stands: its epoch and the version up to which it is complete. It is
-// the zero Mark of that scope when nothing is known of it.
+// Mark returns the mark of a scope: its epoch and the version up to which it is complete. It has
+// neither when the store has not listed the scope.
 func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if n.store == nil {
 		return object.Mark{Scope: scope}

@@ -11,21 +11,20 @@ import (
 // transaction, so that a write allocates the version and the published state and
 // nothing else.
 //
-// All functions of the user (accessor, form, index functions) run before anything is
-// touched for the object at hand, and their panics are caught: a transaction is never
-// left half done.
+// The user's functions (accessor, form, index functions) run before the store is changed for an
+// object, and their panics are caught: a transaction is never left half done.
 type txn[T any] struct {
 	store    *Store[T]
 	root     root
 	changes  []object.Change[T]
 	problems []error
 	// afresh: what is held is of an earlier epoch than the list that is being applied.
-	// estranged: so was what the last write superseded, though no list is.
-	afresh, estranged bool
+	// wasForeign: the last write superseded an object of an earlier epoch.
+	afresh, wasForeign bool
 
-	follow bool // places follow the events, because the batch tells where it ends
-	// deleted are the versions of the deletions in the batch, for the same purpose where
-	// no mark is known.
+	follow bool // events move the places of their scopes, because the batch has marks
+	// deleted has the versions of the batch's deletions, to find late events of scopes without
+	// a mark.
 	deleted map[object.Key]object.Version
 	seen    bitset
 	gone    []uint32
@@ -35,8 +34,8 @@ type txn[T any] struct {
 type strictness bool
 
 const (
-	strict  strictness = true  // refuses the object
-	lenient strictness = false // costs it the place in that index
+	strict  strictness = true  // the object is not stored
+	lenient strictness = false // the object is stored without values in that index
 )
 
 func (t *txn[T]) begin() { t.root = t.store.history.Current().Payload }
@@ -107,10 +106,10 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
-	t.estranged = false
+	t.wasForeign = false
 	if len(s.foreign) > 0 && s.foreign[r.ID] {
 		delete(s.foreign, r.ID)
-		t.estranged = true
+		t.wasForeign = true
 		t.root.rewinds++
 	}
 	return r, nil
@@ -149,7 +148,7 @@ func (t *txn[T]) remove(key object.Key, r ref) {
 	}
 }
 
-// takeProblems returns what went wrong since the last call.
+// takeProblems returns the errors since the last call.
 func (t *txn[T]) takeProblems() []error {
 	p := t.problems
 	t.problems = nil

@@ -222,13 +222,14 @@ func (m *Map) Namespace(name string, yield func(id uint32) bool) {
 			}
 		}
 	}
-	overflow := m.spaces.overflow.ids.load()
+	// dir first, as in seek: the key of an id that is reused meanwhile is written to another block.
+	dir, overflow := *m.dir.Load(), m.spaces.overflow.ids.load()
 	for i := range overflow {
 		c := overflow[i].Load()
 		if c == 0 {
 			continue
 		}
-		if b, at, ok := locate(*m.dir.Load(), c-1); ok && b.records[at].size == elsewhere {
+		if b, at, ok := locate(dir, c-1); ok && b.records[at].size == elsewhere {
 			if key := (*b.long.Load())[at]; key != nil && key.Namespace == name && !yield(c-1) {
 				return
 			}

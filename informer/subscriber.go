@@ -273,8 +273,7 @@ func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
 func (s *subscriber[T]) alarm(period time.Duration) *time.Timer {
 	var t *time.Timer
 	t = time.AfterFunc(math.MaxInt64, func() {
-		s.sub.due.Store(true)
-		s.sub.ring()
+		s.sub.Resync()
 		if !s.sub.over.Load() {
 			t.Reset(period)
 		}

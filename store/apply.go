@@ -24,6 +24,13 @@ var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 // deletion and an addition. A list deletes what it does not name in its scope; one of a new epoch
 // replaces everything; one with neither items nor a version also removes the mark of its scope.
 //
+// With [Options.Verbatim] none of this is checked: the last event wins. An addition or update is an
+// addition if the key is not held, and otherwise one update, also where UID or version are
+// those held, or the UID is another. A deletion is reported even if its key is not held, with its
+// own object as the prior one, unless only the key is known. A list reports what it deletes first,
+// and then an addition or an update for each item in the order of the list; an item with Held set
+// is an update from the object held to itself.
+//
 // The error names the objects that could not be stored ([*ObjectError], [ErrNotHeld]);
 // everything else has been applied. An index function that fails is not an error here:
 // see [Store.Stats].
@@ -42,9 +49,12 @@ func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]obje
 		}
 		s.objects.LookupAll(keys[:len(some)], refs[:])
 		for i := range some {
-			if d := &some[i]; d.List != nil {
+			switch d := &some[i]; {
+			case d.List != nil:
 				t.list(d.List, d.List.Epoch)
-			} else {
+			case s.verbatim && d.Kind != object.Synced:
+				t.verbatim(d, t.again(d.Key, refs[i]))
+			default:
 				t.event(d, t.again(d.Key, refs[i]))
 			}
 		}
@@ -131,6 +141,26 @@ func (t *txn[T]) event(d *object.Change[T], r ref) {
 	}
 }
 
+// verbatim is event for a store that applies everything it is sent; see Options.Verbatim.
+func (t *txn[T]) verbatim(d *object.Change[T], r ref) {
+	s := t.store
+	live, id := s.objects.Live(r), identityFrom(d.UID, d.Version)
+	switch {
+	case d.Kind != object.Deleted:
+		t.upsert(d.Key, r, d.Value, &id, false)
+	case live == nil && d.Unknown:
+		s.stale++
+	case live == nil:
+		t.changed(object.Deleted, false, d.Key, &id, d.Value, d.Value)
+	case d.Unknown:
+		t.vanished(d.Key, r)
+	default:
+		was := s.value(live)
+		t.remove(d.Key, r)
+		t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
+	}
+}
+
 // vanished deletes what is held at r, whose deletion was not observed.
 func (t *txn[T]) vanished(key object.Key, r ref) {
 	s := t.store
@@ -201,6 +231,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	if t.afresh {
 		t.root.rewinds++
 	}
+	first := len(t.changes)
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
 	seen, nameless := 0, false
@@ -221,8 +252,11 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 			}
 		}
 	}
-	if !nameless {
+	if items := len(t.changes); !nameless {
 		t.vanish(l.Scope, seen)
+		if s.verbatim {
+			deletionsFirst(t.changes[first:], items-first)
+		}
 	} else if t.afresh {
 		t.unseen(l.Scope, s.markForeign)
 	}
@@ -246,6 +280,9 @@ func (t *txn[T]) item(item *object.Item[T], r ref, id *identity) ref {
 		}
 		return r
 	}
+	if s.verbatim {
+		return t.verbatimItem(item, r, id)
+	}
 	if live != nil && !t.afresh && !item.Held && s.direct && item.Encoded == nil && live == pointerOf(item.Object) {
 		return r // the same pointer
 	}
@@ -261,6 +298,32 @@ func (t *txn[T]) item(item *object.Item[T], r ref, id *identity) ref {
 		return r
 	}
 	return t.upsert(item.Key, r, item.Value, id, live != nil && held.otherLife(id))
+}
+
+// verbatimItem is item for a store that applies everything it is sent.
+func (t *txn[T]) verbatimItem(item *object.Item[T], r ref, id *identity) ref {
+	s := t.store
+	if !item.Held {
+		return t.upsert(item.Key, r, item.Value, id, false)
+	}
+	if live := s.objects.Live(r); live != nil {
+		if held := s.identityOf(r, id); !t.afresh && held.same(id) {
+			is := s.value(live)
+			t.changed(object.Updated, false, item.Key, id, is, is)
+			return r
+		}
+	}
+	t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
+	return r
+}
+
+// deletionsFirst moves the changes after the first n before them.
+func deletionsFirst[T any](changes []object.Change[T], n int) {
+	if n == 0 || n == len(changes) {
+		return
+	}
+	items := slices.Clone(changes[:n])
+	copy(changes[copy(changes, changes[n:]):], items)
 }
 
 // vanish deletes the objects of the scope that the list did not have.

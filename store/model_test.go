@@ -59,16 +59,18 @@ type model struct {
 	marks   map[object.Scope]object.Mark
 	seen    map[object.Scope]int // the newest version of each scope; its mark's, or of a deletion after that
 	deleted map[object.Key]int   // in this batch, at which version
+	// verbatim: every change counts, see Options.Verbatim.
+	verbatim bool
 }
 
 // uids are of both forms: those that are noted in brief and others.
 var uids = []string{"u1", "u2", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e"}
 
 func newModel() model {
-	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}}
+	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}, false}
 }
 
-func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil} }
+func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil, m.verbatim} }
 
 // move is what a model says has happened.
 type move struct {
@@ -94,7 +96,7 @@ func (m model) upsert(t *thing) []move {
 	switch {
 	case old == nil:
 		return []move{{object.Added, false, t.key, nil, t}}
-	case old.uid != t.uid:
+	case old.uid != t.uid && !m.verbatim:
 		return []move{{object.Deleted, true, t.key, old, old}, {object.Added, false, t.key, nil, t}}
 	}
 	return []move{{object.Updated, false, t.key, old, t}}
@@ -114,6 +116,17 @@ func (m model) event(kind object.Kind, t *thing) []move {
 			}
 			m.marks[mark.Scope], m.seen[mark.Scope] = mark, number(t.version)
 		}
+	}
+	switch {
+	case m.verbatim && kind != object.Deleted:
+		return m.upsert(t)
+	case m.verbatim:
+		prior := t
+		if held != nil {
+			prior = held
+		}
+		delete(m.objects, t.key)
+		return []move{{object.Deleted, false, t.key, prior, t}}
 	}
 	if kind == object.Deleted {
 		m.deleted[t.key] = number(t.version)
@@ -144,12 +157,20 @@ func (m model) list(l object.List[*thing]) []move {
 	for _, item := range l.Items {
 		listed[item.Key] = true
 		held := m.objects[item.Key]
-		if held != nil && !afresh && held.uid == item.UID && held.version == item.Version {
+		switch same := held != nil && !afresh && held.uid == item.UID && held.version == item.Version; {
+		case same && !m.verbatim:
+			continue
+		case same && item.Held:
+			moves = append(moves, move{object.Updated, false, item.Key, held, held})
 			continue
 		}
 		moves = append(moves, m.upsert(item.Object)...)
 	}
 	var gone []*thing
+	items := moves
+	if m.verbatim {
+		moves = nil
+	}
 	for k, t := range m.objects {
 		if l.Scope.Covers(k) && !listed[k] {
 			gone = append(gone, t)
@@ -159,6 +180,9 @@ func (m model) list(l object.List[*thing]) []move {
 	for _, t := range gone {
 		delete(m.objects, t.key)
 		moves = append(moves, move{object.Deleted, true, t.key, t, t})
+	}
+	if m.verbatim {
+		moves = append(moves, items...)
 	}
 	m.marks[l.Scope], m.seen[l.Scope] = l.Mark, number(l.Version)
 	if len(l.Items) == 0 && l.Version == "" {
@@ -193,7 +217,8 @@ func newMachine(t *rapid.T) *machine {
 	m := &machine{model: newModel()}
 	m.byColor, m.byTag, m.byInitial = modelIndexes()
 	var err error
-	m.store, err = New(things, Options[*thing]{Indexes: []AnyIndex[*thing]{m.byColor, m.byTag, m.byInitial}})
+	m.model.verbatim = rapid.Bool().Draw(t, "verbatim")
+	m.store, err = New(things, Options[*thing]{Verbatim: m.model.verbatim, Indexes: []AnyIndex[*thing]{m.byColor, m.byTag, m.byInitial}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,9 +314,19 @@ func (m *machine) list(t *rapid.T) object.List[*thing] {
 		if rapid.IntRange(0, 3).Draw(t, "kept") > 0 {
 			again := *obj // the same object, decoded once more
 			add(&again)
+			if n := len(l.Items) - 1; n >= 0 && l.Items[n].Object == &again && rapid.Bool().Draw(t, "held") {
+				m.hold(&l.Items[n], l.Mark)
+			}
 		}
 	}
 	return l
+}
+
+// hold leaves an item undecoded, if the list is of the epoch of what is held.
+func (m *machine) hold(item *object.Item[*thing], mark object.Mark) {
+	if at, ok := m.model.marks[mark.Scope]; !ok || at.Epoch == mark.Epoch {
+		item.Object, item.Held = nil, true
+	}
 }
 
 func (m *machine) Set(t *rapid.T) {

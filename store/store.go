@@ -20,6 +20,10 @@ type Options[T any] struct {
 	Indexes []AnyIndex[T]
 	// Form is how objects rest. Defaults to decoded.
 	Form Form[T]
+	// Verbatim makes Apply and Replace apply every change as the source sends it, and report it,
+	// whatever its UID and version: see [Store.Apply]. Defaults to false: what is not news
+	// changes nothing.
+	Verbatim bool
 	// OnMutation turns the mutation detector on: it is called when an object that the
 	// store handed out is found written to. The store then keeps a copy of every
 	// object and compares when the object is replaced or deleted, and on
@@ -49,6 +53,8 @@ type Store[T any] struct {
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
 	direct  bool // objects are pointers, not nil, and rest as they are
+	// verbatim: see Options.Verbatim.
+	verbatim bool
 	// onMutation is nil unless mutations are looked for.
 	onMutation func(Mutation)
 
@@ -90,7 +96,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
+	s := &Store[T]{acc: acc, form: opts.Form, verbatim: opts.Verbatim, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err
@@ -200,7 +206,8 @@ func (s *Store[T]) Delete(k object.Key) bool {
 }
 
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
-// at a version that may be empty. What is here with the same UID and version is kept.
+// at a version that may be empty. What is here with the same UID and version is kept, unless the
+// store is verbatim.
 // As in [Store.Apply], an index that fails, or is not unique, refuses nothing.
 // Objects that cannot be stored are named in the error and left out; the rest is done.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {

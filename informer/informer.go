@@ -93,7 +93,8 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
 	var err error
 	inf.store, err = store.New(acc, store.Options[T]{
-		Indexes: opts.Indexes, Form: opts.Form, Verbatim: opts.Verbatim, OnMutation: opts.OnMutation, Copy: opts.Copy,
+		Indexes: opts.Indexes, Form: opts.Form, Verbatim: opts.Verbatim,
+		OnIndexError: opts.OnIndexError, OnMutation: opts.OnMutation, Copy: opts.Copy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
@@ -163,6 +164,9 @@ type Handler[T any] struct {
 	// OnUpdate is told of another version of an object, and of the same when a resync
 	// replays it.
 	OnUpdate func(old, new T)
+	// OnResync is called instead of OnUpdate when a resync replays an object. Defaults to
+	// OnUpdate.
+	OnResync func(obj T)
 	// OnDelete is told of an object that is gone. Unless finalStateUnknown is set, obj is
 	// the final state; otherwise it is the last one known.
 	OnDelete func(obj T, finalStateUnknown bool)
@@ -172,6 +176,9 @@ type Handler[T any] struct {
 // change, by one goroutine, which Run starts and waits for. The error is [ErrStopped],
 // or says which option cannot be met.
 func (inf *Informer[T]) Subscribe(h Handler[T], opts SubOptions[T]) (*Subscription, error) {
+	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
+		h.OnResync = func(obj T) { onUpdate(obj, obj) }
+	}
 	return inf.subscribe(opts, func(s *subscriber[T]) { s.toHandler(h) })
 }
 

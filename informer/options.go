@@ -66,6 +66,11 @@ type Options[T any] struct {
 	// has to wait. Defaults to 1024.
 	Pending int
 
+	// OnIndexError is called when an index function fails or panics on an object, which is
+	// mirrored without values in that index. It is called with the writer's lock held: it may
+	// read the mirror, but not ask for its Status. Defaults to none.
+	OnIndexError func(*store.IndexError)
+
 	// OnMutation turns on the mutation detector: it is called when somebody wrote to an
 	// object of the mirror, which is shared. Objects are compared when they change,
 	// every 5 seconds, and when Run ends. It is called with the writer's lock held: it

@@ -70,7 +70,9 @@ func newModel() model {
 	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}, false}
 }
 
-func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil, m.verbatim} }
+func (m model) clone() model {
+	return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil, m.verbatim}
+}
 
 // move is what a model says has happened.
 type move struct {

@@ -305,7 +305,7 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	s.tx.begin()
 	s.objects.Lives(func(id uint32, p mvcc.Value) bool {
 		if _, err := prepare([]bound[T]{b}, 0, s.load(p), ref{}, lenient); err != nil {
-			b.fail(&IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
+			s.failed(b, &IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)
 		return true

@@ -24,6 +24,11 @@ type Options[T any] struct {
 	// whatever its UID and version: see [Store.Apply]. Defaults to false: what is not news
 	// changes nothing.
 	Verbatim bool
+	// OnIndexError is called when an index function fails or panics on an object that is stored
+	// all the same, without values in that index. It is called with the writer's lock held: it
+	// may read, but neither write to the store nor ask for Stats. Defaults to none; [Store.Stats]
+	// counts failures in any case.
+	OnIndexError func(*IndexError)
 	// OnMutation turns the mutation detector on: it is called when an object that the
 	// store handed out is found written to. The store then keeps a copy of every
 	// object and compares when the object is replaced or deleted, and on
@@ -54,7 +59,8 @@ type Store[T any] struct {
 	leases  registry
 	direct  bool // objects are pointers, not nil, and rest as they are
 	// verbatim: see Options.Verbatim.
-	verbatim bool
+	verbatim     bool
+	onIndexError func(*IndexError) // or nil
 	// onMutation is nil unless mutations are looked for.
 	onMutation func(Mutation)
 
@@ -96,7 +102,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{acc: acc, form: opts.Form, verbatim: opts.Verbatim, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
+	s := &Store[T]{acc: acc, form: opts.Form, verbatim: opts.Verbatim, onIndexError: opts.OnIndexError, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err

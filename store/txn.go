@@ -88,11 +88,11 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	for i := len(values); i < len(indexes); i++ {
 		var err error
 		if i, err = prepare(indexes, i, obj, r, how); err != nil {
-			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
+			failed := &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {
-				return r, err
+				return r, failed
 			}
-			indexes[i].fail(err)
+			s.failed(indexes[i], failed)
 		}
 	}
 	if held != nil {
@@ -113,6 +113,14 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 		t.root.rewinds++
 	}
 	return r, nil
+}
+
+// failed counts and reports that an object has no values in an index.
+func (s *Store[T]) failed(x bound[T], err *IndexError) {
+	x.fail(err)
+	if s.onIndexError != nil {
+		s.onIndexError(err)
+	}
 }
 
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns

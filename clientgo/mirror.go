@@ -43,10 +43,12 @@ type mirrorIndexes struct {
 	byName map[string]*store.Index[record, string]
 }
 
-// listing is everything at one revision of the store. It never changes.
+// listing is everything at one revision of the store, in the store's chunks. It never changes; a
+// later one shares the chunks that are the same.
 type listing struct {
 	revision uint64
-	objs     []any
+	size     int
+	chunks   [][]any
 }
 
 // indexFailed notes that an index function failed.
@@ -224,17 +226,38 @@ func (m *mirror) get(key object.Key) (item any, exists bool) {
 
 // List implements cache.Store. What it returns belongs to the caller.
 func (m *mirror) List() []any {
+	l := m.present()
+	all := make([]any, 0, l.size)
+	for _, chunk := range l.chunks {
+		all = append(all, chunk...)
+	}
+	return all
+}
+
+// present returns everything, brought up to date.
+func (m *mirror) present() *listing {
 	snap := m.core.Pin()
 	defer snap.Release()
-	l := m.listed.Load()
-	if l == nil || l.revision != snap.Revision() {
-		l = &listing{snap.Revision(), make([]any, 0, snap.Len())}
-		for r := range snap.All() {
-			l.objs = append(l.objs, r.obj)
-		}
-		m.listed.Store(l)
+	was := m.listed.Load()
+	if was != nil && was.revision >= snap.Revision() {
+		return was
 	}
-	return slices.Clone(l.objs)
+	is := &listing{revision: snap.Revision(), size: snap.Len(), chunks: make([][]any, snap.Chunks())}
+	var some []record
+	for i := range is.chunks {
+		if was != nil && i < len(was.chunks) && !snap.Changed(i, was.revision) {
+			is.chunks[i] = was.chunks[i]
+			continue
+		}
+		some = snap.Chunk(i, some[:0])
+		objs := make([]any, len(some))
+		for j, r := range some {
+			objs[j] = r.obj
+		}
+		is.chunks[i] = objs
+	}
+	m.listed.CompareAndSwap(was, is) // or another reader was faster
+	return is
 }
 
 // ListKeys implements cache.Store.
@@ -307,7 +330,7 @@ func (m *mirror) ByIndex(indexName, indexedValue string) ([]any, error) {
 	}
 	snap := m.core.Pin()
 	defer snap.Release()
-	found := []any{}
+	found := make([]any, 0, x.Size(snap, indexedValue))
 	for r := range x.Get(snap, indexedValue) {
 		found = append(found, r.obj)
 	}

@@ -162,6 +162,18 @@ func (x *Index[T, K]) Count(n Snapshot[T], k K) int {
 	return count
 }
 
+// Size returns about how many objects have the value k, at once: it may count changes that the
+// snapshot does not see. It is for readers that make room for a result.
+func (x *Index[T, K]) Size(n Snapshot[T], k K) int {
+	if n.store == nil {
+		return 0
+	}
+	if p := x.in(n); p != nil {
+		return p.Find(k).Count()
+	}
+	return 0
+}
+
 // Keys yields every value that some object has, in order if the index is [Ordered].
 func (x *Index[T, K]) Keys(n Snapshot[T]) iter.Seq[K] {
 	return func(yield func(K) bool) { x.walkKeys(n, nil, nil, yield) }

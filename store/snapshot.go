@@ -178,6 +178,35 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	runtime.KeepAlive(n.lease)
 }
 
+// Chunks returns the number of chunks in which the objects are held. All chunks together are all
+// objects, and an object stays in its chunk for as long as it is held. They are for readers that
+// keep a list of everything and bring it up to date, chunk by chunk; see [Snapshot.Changed].
+func (n Snapshot[T]) Chunks() int {
+	if n.store == nil {
+		return 0
+	}
+	n.check()
+	return n.store.objects.Spans()
+}
+
+// Chunk appends the objects of a chunk to dst, without order.
+func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
+	n.check()
+	var some [mvcc.SpanSize]mvcc.Value
+	found := n.store.objects.Span(chunk, n.state.Revision, &some)
+	for _, p := range some[:found] {
+		dst = append(dst, n.store.load(p))
+	}
+	runtime.KeepAlive(n.lease)
+	return dst
+}
+
+// Changed reports whether a chunk may differ from what it was at an earlier revision of the store.
+func (n Snapshot[T]) Changed(chunk int, since uint64) bool {
+	n.check()
+	return n.store.objects.SpanChanged(chunk, since)
+}
+
 // yieldAll calls yield with what is held at some pointers.
 func (s *Store[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
 	if s.direct {

@@ -198,6 +198,18 @@ func (m *Map) Span(span int, revision uint64, out *[SpanSize]Value) int {
 	return n
 }
 
+// SpanChanged reports whether a span may have another content at the reader's revision, which is
+// pinned, than at an earlier one, which need not be.
+func (m *Map) SpanChanged(span int, since uint64) bool {
+	b := (*m.dir.Load())[span>>(blockBits-spanBits)]
+	span &= 1<<(blockBits-spanBits) - 1
+	if span >= len(b.last) {
+		return true
+	}
+	last := b.last[span].Load()
+	return last == 0 || last>>1 > since // 0: nothing was ever written here, or all of it was removed
+}
+
 // IDs calls yield with every id that a revision sees, and its value, without order, until yield
 // returns false.
 func (m *Map) IDs(revision uint64, yield func(id uint32, v Value) bool) {

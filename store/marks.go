@@ -15,6 +15,9 @@ type place struct {
 	seen object.Version
 }
 
+// isMarkOf reports whether the mark in the root is that of a scope.
+func (r *root) isMarkOf(scope object.Scope) bool { return r.mark != nil && r.mark.Scope == scope }
+
 // markOf returns the mark of a scope in the revision in preparation; ok is false if there is
 // none. It is for the writer.
 func (s *Store[T]) markOf(scope object.Scope) (m object.Mark, ok bool) {
@@ -39,9 +42,9 @@ func (s *Store[T]) covering(k object.Key) *place {
 	return s.places[object.Everything]
 }
 
-// setMark moves the mark of a scope. The first scope's is in the root, so that moving it
-// allocates nothing: most stores have just one. Those of others have chains of versions, as
-// objects have, so that moving one costs the same however many there are.
+// setMark moves the mark of a scope. The first scope's is in the root; most stores have no other.
+// Those of others have chains of versions, as objects have, so that moving one costs the same
+// however many there are.
 func (t *txn[T]) setMark(m object.Mark) *place {
 	s := t.store
 	p := s.places[m.Scope]
@@ -51,10 +54,8 @@ func (t *txn[T]) setMark(m object.Mark) *place {
 	}
 	p.mark = m
 	switch key := (object.Key{Name: string(m.Scope)}); {
-	case t.root.marked && t.root.mark.Scope == m.Scope:
-		t.root.mark = m
-	case !t.root.marked && !s.marks.Lookup(key).Known():
-		t.root.mark, t.root.marked = m, true
+	case t.root.isMarkOf(m.Scope), t.root.mark == nil && !s.marks.Lookup(key).Known():
+		t.root.mark = &m
 	default:
 		s.marks.Put(key, s.marks.Lookup(key), heldMark(&m))
 	}
@@ -83,8 +84,8 @@ func (t *txn[T]) dropMark(scope object.Scope) {
 	for _, s.place = range s.places {
 		break
 	}
-	if t.root.marked && t.root.mark.Scope == scope {
-		t.root.mark, t.root.marked = object.Mark{}, false
+	if t.root.isMarkOf(scope) {
+		t.root.mark = nil
 		return
 	}
 	s.marks.Delete(s.marks.Lookup(object.Key{Name: string(scope)}))
@@ -93,7 +94,7 @@ func (t *txn[T]) dropMark(scope object.Scope) {
 // marksAt yields the marks of a state that is pinned, or the current one for the writer.
 func (s *Store[T]) marksAt(st *state) iter.Seq[object.Mark] {
 	return func(yield func(object.Mark) bool) {
-		if st.Payload.marked && !yield(st.Payload.mark) {
+		if m := st.Payload.mark; m != nil && !yield(*m) {
 			return
 		}
 		s.marks.IDs(st.Revision, func(_ uint32, p mvcc.Value) bool { return yield(*markAt(p)) })

@@ -119,8 +119,8 @@ func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if n.store == nil {
 		return object.Mark{Scope: scope}
 	}
-	if r := &n.state.Payload; r.marked && r.mark.Scope == scope {
-		return r.mark
+	if r := &n.state.Payload; r.isMarkOf(scope) {
+		return *r.mark
 	}
 	n.check()
 	p, _ := n.store.marks.Find(object.Key{Name: string(scope)}, n.state.Revision)

@@ -71,13 +71,16 @@ func (s *Store[T]) Stats() Stats {
 	}
 	st.Marks = slices.AppendSeq(st.Marks, s.marksAt(now))
 	s.history.Older(func(old *state, retired int) {
-		st.Pins = append(st.Pins, PinStats{
+		pin := PinStats{
 			Revision:  old.Revision,
-			Version:   old.Payload.mark.Version,
 			Snapshots: old.Pins(),
 			Owners:    s.leases.owners(old.Revision),
 			Retained:  retired,
-		})
+		}
+		if m := old.Payload.mark; m != nil {
+			pin.Version = m.Version
+		}
+		st.Pins = append(st.Pins, pin)
 	})
 	for _, x := range *s.indexes.Load() {
 		st.Indexes = append(st.Indexes, x.stats())

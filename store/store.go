@@ -74,9 +74,9 @@ type root struct {
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
 	// between two revisions with the same number no object crossed into another epoch.
 	rewinds uint64
-	// The mark of the first scope; Store.marks has those of others.
-	mark   object.Mark
-	marked bool
+	// mark is that of the first scope, nil if there is none; Store.marks has those of others.
+	// It is not written to once it is here.
+	mark *object.Mark
 }
 
 // A ref is a key as the writer finds it; a state is one published revision.

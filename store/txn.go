@@ -43,7 +43,6 @@ func (t *txn[T]) begin() { t.root = t.store.history.Current().Payload }
 func (t *txn[T]) commit() {
 	t.store.history.Publish(t.root)
 	t.store.settle()
-	t.root = root{}
 	clear(t.deleted)
 	t.store.report()
 }

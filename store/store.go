@@ -125,12 +125,13 @@ func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
 	for {
 		now := s.history.Current()
 		p, sure := s.objects.Find(k, now.Revision)
-		switch {
-		case p != nil && (sure || s.history.Current() == now):
-			return s.load(p), true
-		case p == nil && (sure || s.history.Current() == now):
+		if !sure && s.history.Current() != now {
+			continue
+		}
+		if p == nil {
 			return obj, false
 		}
+		return s.load(p), true
 	}
 }
 

@@ -157,8 +157,8 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
-// All yields every object, without order. It is the fastest way to see all of them; see
-// [Snapshot.Sorted] for those in order.
+// All yields every object, without order. [Snapshot.AppendTo] makes a slice of them, and
+// [Snapshot.Sorted] yields them in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }
 }
@@ -176,6 +176,32 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 		}
 	}
 	runtime.KeepAlive(n.lease)
+}
+
+// AppendTo appends every object to dst, without order, and returns the extended slice. It makes a
+// list faster than a loop over [Snapshot.All] does.
+func (n Snapshot[T]) AppendTo(dst []T) []T {
+	if n.store == nil {
+		return dst
+	}
+	n.check()
+	dst = slices.Grow(dst, n.Len())
+	objects := n.store.objects
+	var some [mvcc.SpanSize]mvcc.Value
+	for span := range objects.Spans() {
+		found := objects.Span(span, n.state.Revision, &some)
+		if n.store.direct {
+			for _, p := range some[:found] {
+				dst = append(dst, fromPointer[T](p))
+			}
+			continue
+		}
+		for _, p := range some[:found] {
+			dst = append(dst, cellAt[T](p).Get())
+		}
+	}
+	runtime.KeepAlive(n.lease)
+	return dst
 }
 
 // yieldAll calls yield with what is held at some pointers.
@@ -260,7 +286,7 @@ func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 // Sorted yields every object in the order of their keys: by namespace, then by name.
 //
 // The store does not keep its objects in order. The first call of Sorted or [Snapshot.After] on a
-// revision sorts the keys, in O(n log n): some 40 ms for 100,000 objects. All snapshots of that
+// revision sorts the keys, in O(n log n): about 0.1 s for 100,000 objects. All snapshots of that
 // revision share the result, four bytes for each object, for as long as one of them is held or
 // the revision is the current one.
 func (n Snapshot[T]) Sorted() iter.Seq[T] { return n.After(object.Key{}, 0) }

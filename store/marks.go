@@ -7,11 +7,11 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// place is where a scope stands, for the writer.
+// place is the progress of one scope. Writer only.
 type place struct {
 	mark object.Mark // as the revision in preparation has it
-	// seen is the newest version that was applied: that of the mark, or of deletions after it,
-	// of which more may come ([object.Reach]). What is not after it is late.
+	// seen is the newest version that was applied: that of the mark, or of deletions after it, of
+	// which there may be more ([object.Reach]). Events that are not after it are stale.
 	seen object.Version
 }
 
@@ -62,10 +62,10 @@ func (t *txn[T]) setMark(m object.Mark) *place {
 	return p
 }
 
-// advance moves the mark of a scope to where a batch says.
+// advance moves the mark of a scope to a mark of the batch.
 func (t *txn[T]) advance(m object.Mark) {
 	if !m.Version.Known() {
-		return // nothing is complete; what a list says has been done
+		return // no version is complete; a list has set its own mark
 	}
 	old, _ := t.store.markOf(m.Scope)
 	if p := t.setMark(m); m.Epoch != old.Epoch || !m.Version.NotAfter(p.seen) {
@@ -73,7 +73,7 @@ func (t *txn[T]) advance(m object.Mark) {
 	}
 }
 
-// dropMark forgets a scope.
+// dropMark removes the mark of a scope.
 func (t *txn[T]) dropMark(scope object.Scope) {
 	s := t.store
 	if s.places[scope] == nil {

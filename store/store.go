@@ -18,24 +18,23 @@ type Options[T any] struct {
 	// Indexes are kept from the start; [Store.AddIndex] adds more later. Defaults to
 	// none.
 	Indexes []AnyIndex[T]
-	// Form is how objects rest. Defaults to decoded.
+	// Form is how objects are held. Defaults to decoded.
 	Form Form[T]
-	// OnMutation turns the mutation detector on: it is called when an object that the
-	// store handed out is found written to. The store then keeps a copy of every
-	// object and compares when the object is replaced or deleted, and on
-	// [Store.CheckMutations]. It is called with the writer's lock held: it may read,
-	// but neither write to the store nor ask for Stats. A Form of the user's own does
-	// not go with it. Defaults to nil: no detection and no cost.
+	// OnMutation enables the mutation detector: it is called when a caller wrote to an
+	// object of the store. The store then keeps a copy of every object and compares it
+	// when the object is replaced or deleted, and on [Store.CheckMutations]. The function
+	// runs with the writer's lock held: it may read the store, but must not write to it or
+	// call Stats. It cannot be combined with a custom Form. Defaults to nil: no detection.
 	OnMutation func(Mutation)
-	// Copy makes the deep copies for OnMutation. Defaults to the object's own
-	// DeepCopyObject; New fails where there is neither.
+	// Copy makes deep copies for OnMutation. Defaults to the object's own
+	// DeepCopyObject; New fails if there is neither.
 	Copy func(T) T
 }
 
 // Store holds the objects of one resource and their indexes.
 //
 // Any method may be called from any goroutine. Methods that write take turns on one
-// lock; methods that read take none and see the state of the last finished write.
+// lock; methods that read take none and see the last complete write.
 //
 // Rejected: a map under a RWMutex (a reader waits for a whole Replace, and a consistent
 // list is a copy), and persistent trees of objects (a path is copied for every update).
@@ -48,23 +47,23 @@ type Store[T any] struct {
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
-	direct  bool // objects are pointers, not nil, and rest as they are
-	// onMutation is nil unless mutations are looked for.
+	direct  bool // objects are pointers, not nil, and are held decoded
+	// onMutation is nil if the mutation detector is off.
 	onMutation func(Mutation)
 
-	rows rows // of the writer
-	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
-	// but nobody could read: their versions compare with none. Of the writer.
+	// Writer only:
+	rows rows
+	// foreign are the ids of objects of an earlier epoch that a list of the current epoch had but
+	// could not be decoded. Their versions do not compare with others.
 	foreign map[uint32]bool
-	stale   uint64 // events that were not news. Of the writer.
-	// places are where the scopes stand, and place is one of them: the only one, mostly. Of
-	// the writer.
+	stale   uint64 // events that changed nothing
+	// places has the progress of each scope, and place is one of them: mostly the only one.
 	places map[object.Scope]*place
 	place  *place
-	// reports are the mutations that the transaction found. Of the writer.
+	// reports are the mutations that the transaction found.
 	reports []Mutation
 
-	mu sync.Mutex // guards tx, and whatever only a writer may touch in the fields above
+	mu sync.Mutex // guards tx and the writer-only fields
 	tx txn[T]
 }
 
@@ -72,7 +71,7 @@ type Store[T any] struct {
 type root struct {
 	objects int
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
-	// between two revisions with the same number no object crossed into another epoch.
+	// between two revisions with the same number no object changed its epoch.
 	rewinds uint64
 	// mark is that of the first scope, nil if there is none; Store.marks has those of others.
 	// It is not written to once it is here.
@@ -120,8 +119,8 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object of a key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
-	// Without a pin the value that the revision saw may be unlinked while we look; then
-	// the revision is no longer current.
+	// Without a pin, the value that the revision sees may be unlinked during the search. Then
+	// the revision is no longer the current one.
 	for {
 		now := s.history.Current()
 		p, sure := s.objects.Find(k, now.Revision)
@@ -135,8 +134,8 @@ func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
 	}
 }
 
-// Held reports whether the object of the key is here with just this UID and version. Without
-// a UID or a version it is not: nothing tells then that it is the same.
+// Held reports whether the store has the object of the key with exactly this UID and version. It
+// returns false without a UID or a version.
 func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
 	asked := identityFrom(uid, version)
 	for {
@@ -201,9 +200,9 @@ func (s *Store[T]) Delete(k object.Key) bool {
 }
 
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
-// at a version that may be empty. What is here with the same UID and version is kept.
-// As in [Store.Apply], an index that fails, or is not unique, refuses nothing.
-// Objects that cannot be stored are named in the error and left out; the rest is done.
+// at a version that may be empty. Objects with the same UID and version are kept.
+// As in [Store.Apply], an object is stored even if an index fails or is not unique.
+// Objects that cannot be stored are named in the error and left out; the others are stored.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
 	var problems []error
@@ -221,7 +220,7 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	mark, _ := s.markOf(list.Scope)
 	s.tx.list(&list, mark.Epoch)
 	s.tx.commit()
-	s.tx.changes = nil // nobody asked for them
+	s.tx.changes = nil // Replace does not return them
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 

@@ -28,7 +28,7 @@ type Map struct {
 	ids   ids
 	freed [][]uint32 // by block: ids that can be reused once the block was copied
 	width int        // words of notes for each id
-	blank *block     // stands for every block without an id in use
+	blank *block     // shared by all positions of dir without an id in use
 	spare []version
 }
 

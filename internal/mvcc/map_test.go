@@ -193,7 +193,7 @@ func (x *mapModel) nothingLeft(t *rapid.T) {
 	})
 }
 
-// TestKeysOfAnyLength has keys that fit their records just so, or do not.
+// TestKeysOfAnyLength has keys that just fit their records, and keys that do not.
 func TestKeysOfAnyLength(t *testing.T) {
 	h := NewHistory(0)
 	m := NewMap(h)
@@ -209,7 +209,7 @@ func TestKeysOfAnyLength(t *testing.T) {
 		m.Put(k, m.Lookup(k), Value(&values[i]))
 		h.Publish(0)
 	}
-	m.Reserve(10000) // and once more, by way of another table
+	m.Reserve(10000) // and again, after the table was rebuilt
 	for i, k := range keys {
 		v, _ := m.Find(k, h.Current().Revision)
 		if v != Value(&values[i]) || m.Key(m.Lookup(k).ID) != k {
@@ -218,7 +218,7 @@ func TestKeysOfAnyLength(t *testing.T) {
 	}
 }
 
-// TestIdsAreUsedAgain churns through many keys: the memory must follow those that are there.
+// TestIdsAreUsedAgain churns through many keys: memory must follow the number of live keys.
 func TestIdsAreUsedAgain(t *testing.T) {
 	soak.Measures(t)
 	h := NewHistory(0)
@@ -276,6 +276,6 @@ func TestFindIsNotSureForASupersededRevision(t *testing.T) {
 		t.Errorf("Find at the current revision: %v, sure %v", v, sure)
 	}
 	if _, sure := m.Find(object.Key{Name: "none"}, h.Current().Revision); sure {
-		t.Error("a key that is not there may be one that was removed just now")
+		t.Error("Find is sure that a key is missing, which may have been removed just now")
 	}
 }

@@ -182,7 +182,8 @@ func compare(t *testing.T, snap Snapshot[*thing], want map[object.Key]*thing, by
 	}
 }
 
-// TestReplaceKeepsNoChanges: nobody is told of them, so nobody may keep what was replaced.
+// TestReplaceKeepsNoChanges: Replace returns no changes, so the store must not keep the replaced
+// objects in them.
 func TestReplaceKeepsNoChanges(t *testing.T) {
 	s := Must(New(things, Options[*thing]{}))
 	for i := range 3 {

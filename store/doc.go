@@ -12,7 +12,7 @@
 //   - [Index] finds the objects of a snapshot by a value that a function computes from them:
 //     node, owner, label. An index is a typed Go value, not a name: asking it for a value of
 //     the wrong type does not compile.
-//   - [Change] is what happened to one object: the result of Apply, and of [Diff]
+//   - [object.Change] is what happened to one object: the result of Apply, and of [Diff]
 //     between two snapshots.
 //   - [Form] is how objects are held: decoded (the default), or [Encoded] or [Packed] and
 //     decoded again when read.
@@ -21,7 +21,7 @@
 //
 //   - A reader sees whole transactions only: objects and every index together.
 //   - Readers take no locks. A [Store.Get] costs a hash lookup.
-//   - Objects handed out are shared. No caller may write to one; [Options.OnMutation] detects
+//   - Objects are shared with all readers. No caller may write to one; [Options.OnMutation] detects
 //     writes.
 //   - The store keeps the versions that a snapshot can see until the snapshot is released or
 //     garbage-collected, and no others. [Store.Stats] shows what is retained for which snapshot.

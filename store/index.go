@@ -249,7 +249,7 @@ func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, obj T) 
 	return more
 }
 
-// sees returns the function that tells, by the object itself, whether an id has the value k
+// sees returns a function that reports, from the object itself, whether an id has the value k
 // in the snapshot.
 func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 	return func(id uint32) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// keep returns a key like k, which belongs to what is held at p and is part of something
-// large, that may be kept: usually that of the object.
+// keep returns a copy of k, the key of what is held at p, that does not keep a block of records
+// alive. Usually it is the object's own key, which costs nothing.
 func (s *Store[T]) keep(k object.Key, p mvcc.Value) object.Key {
 	if s.direct {
 		if own, err := s.acc.Key(fromPointer[T](p)); err == nil && own == k {

@@ -429,6 +429,9 @@ func (m *machine) Check(t *rapid.T) {
 func (m *machine) check(t *rapid.T, h held) {
 	want := h.want.sorted()
 	byKey := func(a, b *thing) int { return a.key.Compare(b.key) }
+	if got := slices.SortedFunc(slices.Values(h.snap.AppendTo(nil)), byKey); !slices.Equal(got, want) {
+		t.Fatalf("AppendTo\n got %v\nwant %v", got, want)
+	}
 	if got := slices.SortedFunc(h.snap.All(), byKey); !slices.Equal(got, want) {
 		t.Fatalf("All\n got %v\nwant %v", got, want)
 	}

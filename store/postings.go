@@ -8,26 +8,25 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// bound is an index as one store keeps it, whatever the type of its values. All of it is
-// the writer's.
+// bound is an index in one store, for any type of values. Writer only, except extract.
 type bound[T any] interface {
 	name() string
 	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
 	// returns an error when the index is unique and another object has one of them. It may
 	// panic as the index function does.
 	prepare(obj T, r ref, how strictness) error
-	// extract computes the values of obj for prepareValues, to be called later. It touches
-	// nothing of the writer's, and keeps nothing of obj alive if the type of the values is
-	// one that can be copied. It may panic as the index function does.
+	// extract computes the values of obj for prepareValues, to be called later. It does
+	// not use the writer's fields, and does not keep obj alive if values of the type can be
+	// copied. It may panic as the index function does.
 	extract(obj T) (values any, err error)
 	// prepareValues is prepare for values that extract computed.
 	prepareValues(values any, r ref, how strictness) error
-	// prepareNone stands for an object without values.
+	// prepareNone prepares an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
 	fail(err error)
-	// commit makes the prepared values those of the object with that id. created says
-	// that it came to be in this revision.
+	// commit makes the prepared values those of the object with that id. created means
+	// that it was created in this revision.
 	commit(id uint32, created bool)
 	// settle cleans up behind a publication.
 	settle()
@@ -36,22 +35,22 @@ type bound[T any] interface {
 
 // postings is an [Index] in one store: for every value the ids that have it.
 //
-// Where each id stands at present is kept beside, for the writer alone, so that an update
-// whose values did not change compares them and touches nothing.
+// The writer knows the place of each id, so that an update with unchanged values compares them
+// and writes nothing.
 type postings[T any, K comparable] struct {
 	*mvcc.Postings[K]
 	def   *Index[T, K]
 	since uint64 // the first revision that the index knows
 
-	// Of the writer. Where the index has one value for each object, its place is in a
-	// column of the store's rows; otherwise all places are in many.
+	// Writer only. An index with one value for each object has the places in a column of the
+	// store's rows; another has them in many.
 	rows   *rows
 	column int
 	many   [][]mvcc.Place
 	next   []K
-	same   bool      // nothing is to be done: the value is what it was
+	same   bool      // the value is unchanged
 	add    func(K)   // appends to next
-	own    func(K) K // copies a value that is to be kept; nil if it need not, or cannot
+	own    func(K) K // copies a value that is kept; nil if there is no need or no way to
 
 	failures  uint64
 	conflicts uint64
@@ -74,17 +73,16 @@ func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
 	return p
 }
 
-// mustEqual panics, in time for that to be a failure of the index function, if a value cannot
-// be found again: because its type, behind an interface, cannot be compared, or because it
-// is not equal to itself.
+// mustEqual panics if a value cannot be found again: the type behind an interface is not
+// comparable, or the value is not equal to itself. The panic counts as one of the index function.
 func mustEqual[K comparable](k, same K) {
 	if k != same {
 		panic("a value that is not equal to itself")
 	}
 }
 
-// ownValue returns the function that copies values which would else keep alive the object
-// they are a part of; nil for types that it does not know.
+// ownValue returns a function that copies values of type K, so that they do not keep the object
+// alive; nil for types it does not know.
 func ownValue[K comparable]() func(K) K {
 	switch f := any(new(func(K) K)).(type) {
 	case *func(string) string:
@@ -193,7 +191,7 @@ func (p *postings[T, K]) holds(r ref, k K) bool {
 	return slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool { return p.Value(at.Members()) == k })
 }
 
-// places returns where an id stands, in an index of several values.
+// places returns the places of an id in an index of several values.
 func (p *postings[T, K]) places(id uint32) []mvcc.Place {
 	if int(id) < len(p.many) {
 		return p.many[id]

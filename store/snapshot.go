@@ -119,8 +119,8 @@ func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if n.store == nil {
 		return object.Mark{Scope: scope}
 	}
-	if r := &n.state.Payload; r.marked && r.mark.Scope == scope {
-		return r.mark
+	if r := &n.state.Payload; r.isMarkOf(scope) {
+		return *r.mark
 	}
 	n.check()
 	p, _ := n.store.marks.Find(object.Key{Name: string(scope)}, n.state.Revision)
@@ -157,8 +157,8 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
-// All yields every object, without order. It is the fastest way to see all of them; see
-// [Snapshot.Sorted] for those in order.
+// All yields every object, without order. [Snapshot.AppendTo] makes a slice of them, and
+// [Snapshot.Sorted] yields them in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }
 }
@@ -178,6 +178,16 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	runtime.KeepAlive(n.lease)
 }
 
+// AppendTo appends every object to dst, without order, and returns the extended slice. It makes a
+// list faster than a loop over [Snapshot.All] does.
+func (n Snapshot[T]) AppendTo(dst []T) []T {
+	dst = slices.Grow(dst, n.Len())
+	for chunk := range n.Chunks() {
+		dst = n.Chunk(chunk, dst)
+	}
+	return dst
+}
+
 // Chunks returns the number of chunks in which the objects are held. All chunks together are all
 // objects, and an object stays in its chunk for as long as it is held. They are for readers that
 // keep a list of everything and bring it up to date, chunk by chunk; see [Snapshot.Changed].
@@ -194,8 +204,14 @@ func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
 	n.check()
 	var some [mvcc.SpanSize]mvcc.Value
 	found := n.store.objects.Span(chunk, n.state.Revision, &some)
-	for _, p := range some[:found] {
-		dst = append(dst, n.store.load(p))
+	if n.store.direct {
+		for _, p := range some[:found] {
+			dst = append(dst, fromPointer[T](p))
+		}
+	} else {
+		for _, p := range some[:found] {
+			dst = append(dst, cellAt[T](p).Get())
+		}
 	}
 	runtime.KeepAlive(n.lease)
 	return dst
@@ -289,7 +305,7 @@ func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 // Sorted yields every object in the order of their keys: by namespace, then by name.
 //
 // The store does not keep its objects in order. The first call of Sorted or [Snapshot.After] on a
-// revision sorts the keys, in O(n log n): some 40 ms for 100,000 objects. All snapshots of that
+// revision sorts the keys, in O(n log n): about 0.1 s for 100,000 objects. All snapshots of that
 // revision share the result, four bytes for each object, for as long as one of them is held or
 // the revision is the current one.
 func (n Snapshot[T]) Sorted() iter.Seq[T] { return n.After(object.Key{}, 0) }

@@ -18,6 +18,7 @@ func seen(snap podSnapshot, node *store.Index[*corev1.Pod, string]) []string {
 	out := []string{fmt.Sprintf("%d %q %d", snap.Len(), snap.Version(), snap.Revision())}
 	out = append(out, podTexts(snap.Sorted())...)
 	out = append(out, sorted(snap.All())...)
+	out = append(out, sorted(slices.Values(snap.AppendTo(nil)))...)
 	for _, k := range slices.SortedFunc(snap.Keys(), object.Key.Compare) {
 		p, ok := snap.Get(k)
 		out = append(out, fmt.Sprint(k, ok, p.ResourceVersion))
@@ -259,7 +260,7 @@ func TestS03_ReadersDoNotWaitForTheWriter(t *testing.T) {
 	older := s.SnapshotFor("older")
 	set(t, s, pod("a/1", 11, onNode("y")))
 
-	// The writer stands still inside its transaction until all of these have returned.
+	// The writer waits inside its transaction until all of these have returned.
 	g.during(func() { set(t, s, pod("a/1", 12, onNode("z"))) }, func() {
 		want(t, "Get", get(t, s, "a/1").ResourceVersion, "11")
 		want(t, "Len", s.Len(), 2)

@@ -18,7 +18,7 @@ type Options[T any] struct {
 	// Indexes are kept from the start; [Store.AddIndex] adds more later. Defaults to
 	// none.
 	Indexes []AnyIndex[T]
-	// Form is how objects rest. Defaults to decoded.
+	// Form is how objects are held. Defaults to decoded.
 	Form Form[T]
 	// Verbatim makes Apply and Replace apply every change as the source sends it, and report it,
 	// whatever its UID and version: see [Store.Apply]. Defaults to false: what is not news
@@ -29,22 +29,21 @@ type Options[T any] struct {
 	// may read, but neither write to the store nor ask for Stats. Defaults to none; [Store.Stats]
 	// counts failures in any case.
 	OnIndexError func(*IndexError)
-	// OnMutation turns the mutation detector on: it is called when an object that the
-	// store handed out is found written to. The store then keeps a copy of every
-	// object and compares when the object is replaced or deleted, and on
-	// [Store.CheckMutations]. It is called with the writer's lock held: it may read,
-	// but neither write to the store nor ask for Stats. A Form of the user's own does
-	// not go with it. Defaults to nil: no detection and no cost.
+	// OnMutation enables the mutation detector: it is called when a caller wrote to an
+	// object of the store. The store then keeps a copy of every object and compares it
+	// when the object is replaced or deleted, and on [Store.CheckMutations]. The function
+	// runs with the writer's lock held: it may read the store, but must not write to it or
+	// call Stats. It cannot be combined with a custom Form. Defaults to nil: no detection.
 	OnMutation func(Mutation)
-	// Copy makes the deep copies for OnMutation. Defaults to the object's own
-	// DeepCopyObject; New fails where there is neither.
+	// Copy makes deep copies for OnMutation. Defaults to the object's own
+	// DeepCopyObject; New fails if there is neither.
 	Copy func(T) T
 }
 
 // Store holds the objects of one resource and their indexes.
 //
 // Any method may be called from any goroutine. Methods that write take turns on one
-// lock; methods that read take none and see the state of the last finished write.
+// lock; methods that read take none and see the last complete write.
 //
 // Rejected: a map under a RWMutex (a reader waits for a whole Replace, and a consistent
 // list is a copy), and persistent trees of objects (a path is copied for every update).
@@ -57,26 +56,26 @@ type Store[T any] struct {
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
-	direct  bool // objects are pointers, not nil, and rest as they are
+	direct  bool // objects are pointers, not nil, and are held decoded
 	// verbatim: see Options.Verbatim.
 	verbatim     bool
 	onIndexError func(*IndexError) // or nil
-	// onMutation is nil unless mutations are looked for.
+	// onMutation is nil if the mutation detector is off.
 	onMutation func(Mutation)
 
-	rows rows // of the writer
-	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
-	// but nobody could read: their versions compare with none. Of the writer.
+	// Writer only:
+	rows rows
+	// foreign are the ids of objects of an earlier epoch that a list of the current epoch had but
+	// could not be decoded. Their versions do not compare with others.
 	foreign map[uint32]bool
-	stale   uint64 // events that were not news. Of the writer.
-	// places are where the scopes stand, and place is one of them: the only one, mostly. Of
-	// the writer.
+	stale   uint64 // events that changed nothing
+	// places has the progress of each scope, and place is one of them: mostly the only one.
 	places map[object.Scope]*place
 	place  *place
-	// reports are the mutations that the transaction found. Of the writer.
+	// reports are the mutations that the transaction found.
 	reports []Mutation
 
-	mu sync.Mutex // guards tx, and whatever only a writer may touch in the fields above
+	mu sync.Mutex // guards tx and the writer-only fields
 	tx txn[T]
 }
 
@@ -84,11 +83,11 @@ type Store[T any] struct {
 type root struct {
 	objects int
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
-	// between two revisions with the same number no object crossed into another epoch.
+	// between two revisions with the same number no object changed its epoch.
 	rewinds uint64
-	// The mark of the first scope; Store.marks has those of others.
-	mark   object.Mark
-	marked bool
+	// mark is that of the first scope, nil if there is none; Store.marks has those of others.
+	// It is not written to once it is here.
+	mark *object.Mark
 }
 
 // A ref is a key as the writer finds it; a state is one published revision.
@@ -132,22 +131,23 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object of a key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
-	// Without a pin the value that the revision saw may be unlinked while we look; then
-	// the revision is no longer current.
+	// Without a pin, the value that the revision sees may be unlinked during the search. Then
+	// the revision is no longer the current one.
 	for {
 		now := s.history.Current()
 		p, sure := s.objects.Find(k, now.Revision)
-		switch {
-		case p != nil && (sure || s.history.Current() == now):
-			return s.load(p), true
-		case p == nil && (sure || s.history.Current() == now):
+		if !sure && s.history.Current() != now {
+			continue
+		}
+		if p == nil {
 			return obj, false
 		}
+		return s.load(p), true
 	}
 }
 
-// Held reports whether the object of the key is here with just this UID and version. Without
-// a UID or a version it is not: nothing tells then that it is the same.
+// Held reports whether the store has the object of the key with exactly this UID and version. It
+// returns false without a UID or a version.
 func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
 	asked := identityFrom(uid, version)
 	for {
@@ -212,10 +212,10 @@ func (s *Store[T]) Delete(k object.Key) bool {
 }
 
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
-// at a version that may be empty. What is here with the same UID and version is kept, unless the
+// at a version that may be empty. Objects with the same UID and version are kept, unless the
 // store is verbatim.
-// As in [Store.Apply], an index that fails, or is not unique, refuses nothing.
-// Objects that cannot be stored are named in the error and left out; the rest is done.
+// As in [Store.Apply], an object is stored even if an index fails or is not unique.
+// Objects that cannot be stored are named in the error and left out; the others are stored.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
 	var problems []error
@@ -233,7 +233,7 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	mark, _ := s.markOf(list.Scope)
 	s.tx.list(&list, mark.Epoch)
 	s.tx.commit()
-	s.tx.changes = nil // nobody asked for them
+	s.tx.changes = nil // Replace does not return them
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 

@@ -7,19 +7,18 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// txn is the revision in preparation. The store has one and uses it again for every
-// transaction, so that a write allocates the version and the published state and
-// nothing else.
+// txn is the revision in preparation. The store has one and reuses it for every transaction, so
+// that a write allocates only a version and the published state. Writer only.
 //
 // The user's functions (accessor, form, index functions) run before the store is changed for an
-// object, and their panics are caught: a transaction is never left half done.
+// object, and their panics are caught: a transaction is never left incomplete.
 type txn[T any] struct {
 	store    *Store[T]
 	root     root
 	changes  []object.Change[T]
 	problems []error
-	// afresh: what is held is of an earlier epoch than the list that is being applied.
-	// wasForeign: the last write superseded an object of an earlier epoch.
+	// afresh means that the objects held are of an earlier epoch than the list being applied.
+	// wasForeign means that the last write superseded an object of an earlier epoch.
 	afresh, wasForeign bool
 
 	follow bool // events move the places of their scopes, because the batch has marks
@@ -43,12 +42,11 @@ func (t *txn[T]) begin() { t.root = t.store.history.Current().Payload }
 func (t *txn[T]) commit() {
 	t.store.history.Publish(t.root)
 	t.store.settle()
-	t.root = root{}
 	clear(t.deleted)
 	t.store.report()
 }
 
-// settle has the indexes clean up behind a publication or a sweep.
+// settle lets the indexes clean up after a publication or a sweep.
 func (s *Store[T]) settle() {
 	for _, x := range *s.indexes.Load() {
 		x.settle()
@@ -63,7 +61,7 @@ func (t *txn[T]) put(key object.Key, r ref, v object.Value[T], id *identity, how
 			return t.write(key, r, heldCell(c), none, values, id, how)
 		}
 	}
-	// It is decoded, or in another store's form, or an index was added since, or one fails.
+	// It is decoded, or encoded by another store, or an index was added since.
 	obj, err := decoded(v)
 	if err == nil {
 		var val mvcc.Value

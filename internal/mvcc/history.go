@@ -10,10 +10,16 @@ type History[P any] struct {
 	current atomic.Pointer[State[P]]
 
 	// Writer only:
-	older   []*State[P] // superseded states that are pinned, oldest first
-	garbage []retiree   // superseded by the revision in preparation
-	waiting int         // retirees on the lists of all older states
-	dropped []dropped[P]
+	older   []older[P] // superseded states that are pinned, oldest first
+	garbage []retiree  // superseded by the revision in preparation
+	waiting int        // retirees on the lists of all older states
+	dropped []dropped
+}
+
+// older is a superseded state that is pinned, and what no newer state can see.
+type older[P any] struct {
+	*State[P]
+	retired []retiree
 }
 
 // State is one published revision. Its exported fields do not change.
@@ -23,9 +29,8 @@ type State[P any] struct {
 	// Payload is what was published.
 	Payload P
 
-	pins    atomic.Int64
-	sorted  atomic.Pointer[[]uint32]
-	retired []retiree // writer only: what no newer state can see
+	pins   atomic.Int64
+	sorted atomic.Pointer[[]uint32]
 }
 
 // Sorted returns the ids of m that the state, which must be pinned, sees, in the order of their
@@ -129,7 +134,7 @@ func (h *History[P]) Publish(p P) {
 	h.current.Store(&State[P]{Revision: old.Revision + 1, Payload: p})
 	// After the store: a pin that comes later finds that old is not the current state.
 	if old.pins.Load() > 0 {
-		h.older = append(h.older, old)
+		h.older = append(h.older, older[P]{State: old})
 	}
 	h.Sweep()
 }
@@ -163,34 +168,34 @@ func (h *History[P]) sweepOlder() {
 		if s.pins.Load() > 0 {
 			kept = append(kept, s)
 		} else {
-			h.dropped = append(h.dropped, dropped[P]{s, len(kept)})
+			h.dropped = append(h.dropped, dropped{s.retired, len(kept)})
 		}
 	}
 	clear(h.older[len(kept):])
 	h.older = kept
 	// After older is complete: cutters call Seen.
 	for _, d := range h.dropped {
-		for _, r := range d.state.retired {
+		for _, r := range d.retired {
 			h.waiting--
 			h.release(r, d.before)
 		}
-		d.state.retired = nil
 	}
 	clear(h.dropped)
 	h.dropped = h.dropped[:0]
 }
 
-// dropped is a state that lost its last pin, and the number of older states that are pinned.
-type dropped[P any] struct {
-	state  *State[P]
-	before int
+// dropped is what was retired on a state that lost its last pin, and the number of older states
+// that are pinned.
+type dropped struct {
+	retired []retiree
+	before  int
 }
 
 // Older calls f for every superseded state that is pinned, oldest first, with the number of
 // superseded things on its list.
 func (h *History[P]) Older(f func(s *State[P], retired int)) {
 	for _, s := range h.older {
-		f(s, len(s.retired))
+		f(s.State, len(s.retired))
 	}
 }
 

@@ -28,7 +28,7 @@ type Map struct {
 	ids   ids
 	freed [][]uint32 // by block: ids that can be reused once the block was copied
 	width int        // words of notes for each id
-	blank *block     // stands for every block without an id in use
+	blank *block     // shared by all positions of dir without an id in use
 	spare []version
 }
 
@@ -55,23 +55,21 @@ func NewMap[P any](h *History[P]) *Map {
 	return m
 }
 
-// hash returns the hash of a name in a namespace of that hash.
-func (m *Map) hash(space uint64, name string) uint64 {
-	// The factor makes a difference between a/b and b/a.
-	return space*0x9e3779b97f4a7c15 + maphash.String(m.seed, name)
+// hash returns the hash of a key. The factor makes a difference between a/b and b/a.
+func (m *Map) hash(k object.Key) uint64 {
+	return maphash.String(m.seed, k.Namespace)*0x9e3779b97f4a7c15 + maphash.String(m.seed, k.Name)
 }
 
 // seek returns the block of k and the index of its record there; no block if k has no record.
 func (m *Map) seek(k object.Key) (*block, uint32) {
 	// A reader loads dir first: ids that are newer than dir are not in its revision.
 	dir, t := *m.dir.Load(), m.table.Load()
-	n, hash := m.spaces.find(k.Namespace)
-	hash = m.hash(hash, k.Name)
+	hash := m.hash(k)
 	tag := tagOf(hash)
 	for at := t.home(hash); ; at = t.after(at) {
 		g := &t.groups[at]
 		for f := g.matches(tag); f != 0; f &= f - 1 {
-			if b, i, ok := locate(dir, g.ids[slotOf(f)].Load()); ok && b.is(i, n, k) {
+			if b, i, ok := locate(dir, g.ids[slotOf(f)].Load()); ok && b.is(i, k, m.spaces) {
 				return b, i
 			}
 		}
@@ -226,7 +224,7 @@ func (m *Map) IDs(revision uint64, yield func(id uint32, v Value) bool) {
 // until yield returns false. The reader asks [Map.At] or [Map.Gather] which of them its own
 // revision sees.
 func (m *Map) Namespace(name string, yield func(id uint32) bool) {
-	if n, _ := m.spaces.find(name); n != nil {
+	if n := m.spaces.find(name, maphash.String(m.seed, name)); n != nil {
 		array := n.ids.load()
 		for i := range array {
 			if c := array[i].Load(); c != 0 && !yield(c-1) {

@@ -42,14 +42,13 @@ func newNamespaces(seed maphash.Seed) *namespaces {
 	return s
 }
 
-// find returns a namespace, nil if it has no number, and the hash of its name.
-func (s *namespaces) find(name string) (found *namespace, hash uint64) {
-	hash = maphash.String(s.seed, name)
+// find returns the namespace of a name with that hash, nil if it has no number.
+func (s *namespaces) find(name string, hash uint64) *namespace {
 	table := *s.table.Load()
 	for i := hash; ; i++ {
-		found = table[i&uint64(len(table)-1)].Load()
+		found := table[i&uint64(len(table)-1)].Load()
 		if found == nil || found.hash == hash && found.name == name {
-			return found, hash
+			return found
 		}
 	}
 }
@@ -67,8 +66,8 @@ func (s *namespaces) at(number uint16) *namespace {
 
 // enter returns the namespace to which a new key of that namespace is added.
 func (s *namespaces) enter(name string) *namespace {
-	found, hash := s.find(name)
-	if found != nil {
+	hash := maphash.String(s.seed, name)
+	if found := s.find(name, hash); found != nil {
 		if found.ids.used == 0 {
 			s.empty--
 		}

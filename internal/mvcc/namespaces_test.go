@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
 // TestMoreNamespacesThanNumbers has more namespaces than there are numbers: first a few at a
 // time, then all at once.
 func TestMoreNamespacesThanNumbers(t *testing.T) {
+	soak.Measures(t)
 	h := NewHistory(0)
 	m := NewMap(h)
 	value := Value(new(int))

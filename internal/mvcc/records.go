@@ -116,15 +116,21 @@ func (b *block) widened(from, to int) *block {
 	return &c
 }
 
-// is reports whether the record at i is that of k in the namespace n, which is nil if it has no
-// number. A key outside the record is compared in full: its namespace may have got a number
-// after the key was written.
-func (b *block) is(i uint32, n *namespace, k object.Key) bool {
+// is reports whether the record at i is that of k.
+//
+// A reader may see the record of a key that was removed meanwhile, and whose namespace's number
+// another namespace got since. It then finds no value there, which is right: the reader's revision
+// has no key of a namespace that was created after the reader began.
+func (b *block) is(i uint32, k object.Key, all *namespaces) bool {
 	r := &b.records[i]
 	if r.size == elsewhere {
 		return *(*b.long.Load())[i] == k
 	}
-	return n != nil && r.space == n.number && int(r.size) == len(k.Name) && string(r.text[:len(k.Name)]) == k.Name
+	if int(r.size) != len(k.Name) || string(r.text[:len(k.Name)]) != k.Name {
+		return false
+	}
+	in := all.at(r.space)
+	return in != nil && in.name == k.Namespace
 }
 
 // setKey writes a key, of which it keeps a copy, into the record at i.

@@ -9,19 +9,16 @@ import (
 // The methods of Map in this file are for the writer.
 
 // Lookup returns the ref of a key.
-func (m *Map) Lookup(k object.Key) Ref {
-	n, hash := m.spaces.find(k.Namespace)
-	return m.lookup(k, n, m.hash(hash, k.Name))
-}
+func (m *Map) Lookup(k object.Key) Ref { return m.lookup(k, m.hash(k)) }
 
-func (m *Map) lookup(k object.Key, n *namespace, hash uint64) Ref {
+func (m *Map) lookup(k object.Key, hash uint64) Ref {
 	dir, t := *m.dir.Load(), m.table.Load()
 	tag := tagOf(hash)
 	for at := t.home(hash); ; at = t.after(at) {
 		g := &t.groups[at]
 		for f := g.matches(tag); f != 0; f &= f - 1 {
 			id := g.ids[slotOf(f)].Load()
-			if dir[id>>blockBits].is(id&(blockSize-1), n, k) {
+			if dir[id>>blockBits].is(id&(blockSize-1), k, m.spaces) {
 				return Ref{ID: id, known: true}
 			}
 		}
@@ -42,8 +39,7 @@ func (m *Map) LookupAll(keys []object.Key, refs []Ref) {
 	t, dir := m.table.Load(), *m.dir.Load()
 	var hashes [Ahead]uint64
 	for i, k := range keys {
-		_, hash := m.spaces.find(k.Namespace)
-		hashes[i] = m.hash(hash, k.Name)
+		hashes[i] = m.hash(k)
 		t.groups[t.home(hashes[i])].tags[0].Load()
 	}
 	for i := range keys {
@@ -58,8 +54,7 @@ func (m *Map) LookupAll(keys []object.Key, refs []Ref) {
 		}
 	}
 	for i, k := range keys {
-		n, _ := m.spaces.find(k.Namespace)
-		refs[i] = m.lookup(k, n, hashes[i])
+		refs[i] = m.lookup(k, hashes[i])
 	}
 }
 
@@ -178,11 +173,7 @@ func (m *Map) Reserve(n int) {
 	}
 }
 
-func (m *Map) hashOf(id uint32) uint64 {
-	k := m.Key(id)
-	_, hash := m.spaces.find(k.Namespace)
-	return m.hash(hash, k.Name)
-}
+func (m *Map) hashOf(id uint32) uint64 { return m.hash(m.Key(id)) }
 
 // takeID returns an id that has a record and no key.
 func (m *Map) takeID() uint32 {

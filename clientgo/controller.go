@@ -40,13 +40,13 @@ func NewInformerWithOptions(options cache.InformerOptions) (cache.Store, cache.C
 }
 
 func newController(options cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	inf := newSharedIndexInformer(options.ListerWatcher, options.ObjectType, cache.SharedIndexInformerOptions{
+	inf := newInformer(options.ListerWatcher, options.ObjectType, cache.SharedIndexInformerOptions{
 		ResyncPeriod: options.ResyncPeriod, Indexers: options.Indexers,
 		Identifier: options.Identifier, InformerMetricsProvider: options.InformerMetricsProvider,
-	}, Behaviour{})
-	inf.transform, inf.minWatchTimeout, inf.everySync = options.Transform, options.MinWatchTimeout, true
+	}, Behaviour{}, max(options.MinWatchTimeout, minWatchTimeout))
+	inf.transform, inf.everySync = options.Transform, true
 	reg := must(inf.AddEventHandlerWithOptions(options.Handler, cache.HandlerOptions{Logger: options.Logger}))
-	return inf.indexer, soleController{controller{inf}, reg}
+	return inf.mirror, soleController{controller{inf}, reg}
 }
 
 // soleController is the cache.Controller of an informer with one handler, which it runs.

@@ -26,7 +26,7 @@ func NewDeltaFIFOWithOptions(opts cache.DeltaFIFOOptions) *DeltaFIFO {
 	if f.name == "" {
 		f.name = "DeltaFIFO"
 	}
-	do := delta.Options[record]{ReplacedAsSync: !opts.EmitDeltaTypeReplaced}
+	do := delta.Options[keyed]{ReplacedAsSync: !opts.EmitDeltaTypeReplaced}
 	if opts.KnownObjects != nil {
 		do.Known = listerGetter{opts.KnownObjects}
 	}
@@ -40,7 +40,7 @@ func NewDeltaFIFOWithOptions(opts cache.DeltaFIFOOptions) *DeltaFIFO {
 // A process function runs without a lock, one at a time, and may call every method but
 // Pop. KnownObjects are asked with the FIFO locked, as in client-go.
 type DeltaFIFO struct {
-	fifo      *delta.FIFO[record]
+	fifo      *delta.FIFO[keyed]
 	keyFunc   cache.KeyFunc
 	name      string
 	transform cache.TransformFunc
@@ -62,15 +62,15 @@ func (l listerGetter) Keys() iter.Seq[object.Key] {
 
 // Get implements delta.Known. A key that cannot be looked up exists all the same, without
 // its object.
-func (l listerGetter) Get(key object.Key) (record, bool) {
+func (l listerGetter) Get(key object.Key) (keyed, bool) {
 	obj, exists, err := l.GetByKey(key.String())
 	switch {
 	case err != nil:
-		return record{key: key}, true
+		return keyed{key: key}, true
 	case !exists:
-		return record{}, false
+		return keyed{}, false
 	}
-	return record{key, obj}, true
+	return keyed{key, obj}, true
 }
 
 // Held implements delta.Known.
@@ -91,17 +91,17 @@ func (f *DeltaFIFO) KeyOf(obj any) (string, error) {
 }
 
 // recordOf returns an object, transformed, under its key. A tombstone is not transformed.
-func (f *DeltaFIFO) recordOf(obj any) (record, error) {
+func (f *DeltaFIFO) recordOf(obj any) (keyed, error) {
 	key, err := f.KeyOf(obj)
 	if err != nil {
-		return record{}, cache.KeyError{Obj: obj, Err: err}
+		return keyed{}, cache.KeyError{Obj: obj, Err: err}
 	}
 	if _, tombstone := obj.(cache.DeletedFinalStateUnknown); f.transform != nil && !tombstone {
 		if obj, err = f.transform(obj); err != nil {
-			return record{}, err
+			return keyed{}, err
 		}
 	}
-	return record{object.RawKey(key), obj}, nil
+	return keyed{object.RawKey(key), obj}, nil
 }
 
 // Add implements cache.ReflectorStore.
@@ -110,7 +110,7 @@ func (f *DeltaFIFO) Add(obj any) error { return f.tell(f.fifo.Add, obj) }
 // Update implements cache.ReflectorStore.
 func (f *DeltaFIFO) Update(obj any) error { return f.tell(f.fifo.Update, obj) }
 
-func (f *DeltaFIFO) tell(tell func(record) error, obj any) error {
+func (f *DeltaFIFO) tell(tell func(keyed) error, obj any) error {
 	r, err := f.recordOf(obj)
 	if err != nil {
 		return err
@@ -133,14 +133,14 @@ func (f *DeltaFIFO) Delete(obj any) error {
 		return err
 	}
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return closedError(f.fifo.DeleteUnknown(object.Tombstone[record]{Key: r.key, Object: record{r.key, t.Obj}}))
+		return closedError(f.fifo.DeleteUnknown(object.Tombstone[keyed]{Key: r.key, Object: keyed{r.key, t.Obj}}))
 	}
 	return closedError(f.fifo.Delete(r))
 }
 
 // Replace implements cache.ReflectorStore. An error changes nothing.
 func (f *DeltaFIFO) Replace(list []any, version string) error {
-	l := object.List[record]{Mark: object.Mark{Version: object.Version(version)}, Items: make([]object.Item[record], 0, len(list))}
+	l := object.List[keyed]{Mark: object.Mark{Version: object.Version(version)}, Items: make([]object.Item[keyed], 0, len(list))}
 	for _, obj := range list {
 		r, err := f.recordOf(obj)
 		if key := (cache.KeyError{}); err != nil && !errors.As(err, &key) {
@@ -149,7 +149,7 @@ func (f *DeltaFIFO) Replace(list []any, version string) error {
 		if err != nil {
 			return err
 		}
-		l.Items = append(l.Items, object.Item[record]{Key: r.key, Value: object.Decoded(r)})
+		l.Items = append(l.Items, object.Item[keyed]{Key: r.key, Value: object.Decoded(r)})
 	}
 	return closedError(f.fifo.Replace(l))
 }
@@ -163,7 +163,7 @@ func (f *DeltaFIFO) Transformer() cache.TransformFunc { return f.transform }
 // Pop implements cache.Queue.
 func (f *DeltaFIFO) Pop(process cache.PopProcessFunc) (any, error) {
 	var popped cache.Deltas
-	err := f.fifo.Pop(context.Background(), func(deltas delta.Deltas[record], initial bool) error {
+	err := f.fifo.Pop(context.Background(), func(deltas delta.Deltas[keyed], initial bool) error {
 		popped = deltasOf(deltas)
 		return process(popped, initial)
 	})
@@ -178,7 +178,7 @@ var deltaTypes = [...]cache.DeltaType{
 	object.Replaced: cache.Replaced, object.Synced: cache.Sync,
 }
 
-func deltasOf(deltas delta.Deltas[record]) cache.Deltas {
+func deltasOf(deltas delta.Deltas[keyed]) cache.Deltas {
 	out := make(cache.Deltas, len(deltas))
 	for i := range deltas {
 		d := &deltas[i]

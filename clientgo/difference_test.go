@@ -355,35 +355,3 @@ func TestD19_TheLengthOfAQueueIsThatOfABatch(t *testing.T) {
 		})
 	}
 }
-
-// An index function holds up what comes behind it: in client-go in the informer's queue, and
-// here in the watch, which is not read meanwhile.
-func TestD23_AWatchIsNotReadWhileAnIndexFunctionRuns(t *testing.T) {
-	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
-		synctest.Test(t, func(t *testing.T) {
-			w, holding := newWorld(false), make(chan struct{})
-			inf := create(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"x": func(obj any) ([]string, error) {
-				if obj.(*corev1.Pod).Name == "held1" {
-					<-holding
-				}
-				return nil, nil
-			}}})
-			h := listen(t, inf)
-			start(t, inf)
-			w.put("held1", false)
-			synctest.Wait()
-			for _, pod := range []string{"a1", "a2", "a3"} {
-				w.put(pod, false)
-			}
-			synctest.Wait()
-			waiting := 0
-			w.locked(func() { waiting = len(w.watches[0].results) })
-			close(holding)
-			synctest.Wait()
-			want := map[string]int{"client-go": 0, "ours": 3}[name]
-			if told := len(h.take()); waiting != want || told != 4 {
-				t.Errorf("%s: %d events wait in the watch; then %d are told", name, waiting, told)
-			}
-		})
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -81,22 +83,47 @@ func NewSharedIndexInformerWithBehaviour(lw cache.ListerWatcher, exampleObject r
 	return newSharedIndexInformer(lw, exampleObject, options, behaviour)
 }
 
-func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) *informer {
-	inf := &informer{
-		indexer:     newIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, options.Indexers),
+func newSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour) *sharedInformer {
+	return newInformer(lw, exampleObject, options, behaviour, minWatchTimeout)
+}
+
+// newInformer makes an informer whose watches last at least as long as a timeout says.
+func newInformer(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions, behaviour Behaviour, timeout time.Duration) *sharedInformer {
+	inf := &sharedInformer{
 		lw:          lw,
 		example:     exampleObject,
 		description: options.ObjectDescription,
 		behaviour:   behaviour,
 		detector:    cache.NewCacheMutationDetector(fmt.Sprintf("%T", exampleObject)),
 		metrics:     metricsFor(options.Identifier, options.InformerMetricsProvider),
-		synced:      make(chan struct{}),
 		watched:     make(chan struct{}),
 		checkPeriod: options.ResyncPeriod,
 		period:      options.ResyncPeriod,
 	}
+	src := recordsOf(lw, exampleObject)
+	if !behaviour.ShareParts {
+		src = owned{src}
+	}
+	src = answered{transformed{src, func() cache.TransformFunc { return inf.transform }}, inf.noteWatch}
+	refl := reflectorOptions(lw, "")
+	inf.name, refl.Name = refl.Name, ""
+	refl.MinWatchTimeout = timeout
+	refl.OnError = func(err error) { inf.report(err) }
+	mirror := &mirror{}
+	inf.core = must(informer.New(src, boxed, informer.Options[record]{
+		Name:         inf.name,
+		Verbatim:     true,
+		Pending:      math.MaxInt,
+		Around:       inf.process,
+		OnIndexError: mirror.indexFailed,
+		Reflector:    refl,
+	}))
+	mirror.core, inf.mirror = inf.core, mirror
 	if options.Identifier.Reserved() {
-		inf.indexer.gauge = cache.NewStore(cache.MetaNamespaceKeyFunc, cache.WithStoreMetrics(options.Identifier, options.InformerMetricsProvider))
+		mirror.gauge = cache.NewStore(cache.MetaNamespaceKeyFunc, cache.WithStoreMetrics(options.Identifier, options.InformerMetricsProvider))
+	}
+	if err := mirror.AddIndexers(options.Indexers); err != nil {
+		panic(err) // there were none to be in conflict with
 	}
 	return inf
 }
@@ -109,55 +136,46 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// informer is a cache.SharedIndexInformer. Its reflector feeds the store without a queue
-// in between, see [feed], and appends what it says to that of every handler, which has a
-// goroutine of its own.
-//
-// informer.Informer is not under it. Its store reports what changed, while client-go's handlers
-// are called for every delta: for what a list has at the version held, and for the deletion of
-// what is not held. Its store also lists and updates more slowly than client-go's.
-type informer struct {
-	indexer     *indexer
+// sharedInformer is a cache.SharedIndexInformer: an informer.Informer that applies every change
+// as the source sends it, whose subscribers are client-go's handlers and whose store is read
+// through a [mirror].
+type sharedInformer struct {
+	core        *informer.Informer[record]
+	mirror      *mirror
+	name        string
 	lw          cache.ListerWatcher
 	example     runtime.Object
 	description string
 	behaviour   Behaviour
 	detector    cache.MutationDetector
 	metrics     *queueMetrics
-	synced      chan struct{} // closed when the first list has been processed
 	watched     chan struct{} // closed when the first watch has been answered, or it has stopped
 	watchedOnce sync.Once
 	// everySync makes handlers hear of every object that a list or an event has at the version
 	// held, whether or not they are due for a resync. Written before it runs.
-	everySync       bool
-	minWatchTimeout time.Duration // of watches; 0 for the default. Written before it runs
+	everySync bool
 
-	mu               sync.Mutex // guards what follows; taken before deltas
-	started, stopped bool
-	transform        cache.TransformFunc
-	onError          cache.WatchErrorHandlerWithContext
-	reflector        *reflector.Reflector[record]
-	checkPeriod      time.Duration // how often to look whether a handler wants a resync
-	period           time.Duration // of handlers that do not say
+	mu        sync.Mutex // guards what follows; transform and report do not change once it has started
+	started   bool
+	transform cache.TransformFunc
+	onError   cache.WatchErrorHandlerWithContext
+	report    func(error)     // of the reflector's errors
+	run       context.Context // of the run, once it has started
+	listeners []*listener
 
-	// deltas is held while a batch is applied and told, and while handlers come and go:
-	// a handler that comes is told the store's state, and then what happens after it.
-	deltas    sync.Mutex
-	running   bool        // listeners have goroutines; guarded by deltas
-	listeners []*listener // guarded by deltas
-	batch     batch       // what a batch says; guarded by deltas
-	handlers  sync.WaitGroup
+	checkPeriod time.Duration // how often to look whether a handler wants a resync
+	period      time.Duration // of handlers that do not say
 }
 
 // SetWatchErrorHandler implements cache.SharedInformer.
-func (inf *informer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
+func (inf *sharedInformer) SetWatchErrorHandler(handler cache.WatchErrorHandler) error {
 	return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, r *cache.Reflector, err error) { handler(r, err) })
 }
 
 var errStarted = errors.New("informer has already started")
 
 // SetWatchErrorHandlerWithContext implements cache.SharedInformer.
-func (inf *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
+func (inf *sharedInformer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHandlerWithContext) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.started {
@@ -168,7 +186,7 @@ func (inf *informer) SetWatchErrorHandlerWithContext(handler cache.WatchErrorHan
 }
 
 // SetTransform implements cache.SharedInformer.
-func (inf *informer) SetTransform(handler cache.TransformFunc) error {
+func (inf *sharedInformer) SetTransform(handler cache.TransformFunc) error {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.started {
@@ -179,99 +197,89 @@ func (inf *informer) SetTransform(handler cache.TransformFunc) error {
 }
 
 // Run implements cache.SharedInformer.
-func (inf *informer) Run(stopCh <-chan struct{}) { inf.RunWithContext(wait.ContextForChannel(stopCh)) }
+func (inf *sharedInformer) Run(stopCh <-chan struct{}) {
+	inf.RunWithContext(wait.ContextForChannel(stopCh))
+}
 
 // RunWithContext implements cache.SharedInformer. All goroutines have ended when it
 // returns.
-func (inf *informer) RunWithContext(ctx context.Context) {
+func (inf *sharedInformer) RunWithContext(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
-	r, period, ok := inf.start(ctx)
+	period, ok := inf.start(ctx)
 	if !ok {
 		klog.FromContext(ctx).Info("Warning: the sharedIndexInformer has started, run more than once is not allowed")
 		return
 	}
 	defer inf.noteWatch()
-
 	var workers, detecting sync.WaitGroup
 	stopDetecting := make(chan struct{})
 	detecting.Go(func() { inf.detector.Run(stopDetecting) })
-	workers.Go(func() { runReflector(ctx, r) })
 	if period > 0 {
-		workers.Go(func() { inf.resyncEvery(ctx, r, period) })
+		workers.Go(func() { inf.resyncEvery(ctx, period) })
 	}
+	runUntil(ctx, inf.core.Run)
 	workers.Wait()
-	inf.mu.Lock()
-	inf.stopped = true // no more handlers
-	inf.mu.Unlock()
-	inf.stopHandlers()
-	inf.handlers.Wait()
 	close(stopDetecting)
 	detecting.Wait()
 }
 
-// start makes the reflector and gives the handlers their goroutines. It returns how often
-// to look for resyncs; ok is false if the informer was started before.
-func (inf *informer) start(ctx context.Context) (r *reflector.Reflector[record], period time.Duration, ok bool) {
+// start returns how often to look for resyncs; ok is false if the informer was started before.
+func (inf *sharedInformer) start(ctx context.Context) (period time.Duration, ok bool) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.started {
-		return nil, 0, false
+		return 0, false
 	}
-	inf.started = true
-	opts := reflectorOptions(inf.lw, "")
-	opts.OnError = errorHandler(ctx, inf.lw, inf.example, opts.Name, inf.description, inf.onError)
-	opts.Transform = transforming(inf.transform)
-	opts.MinWatchTimeout = max(inf.minWatchTimeout, minWatchTimeout)
-	src := recordsOf(inf.lw, inf.example)
-	if !inf.behaviour.ShareParts {
-		src = owned{src}
-	}
-	src = answered{src, inf.noteWatch}
-	inf.reflector = must(reflector.New(src, &feed{inf: inf, ctx: ctx}, opts))
-
-	inf.deltas.Lock()
-	defer inf.deltas.Unlock()
-	inf.running = true
-	for _, l := range inf.listeners {
-		inf.serve(l)
-	}
-	return inf.reflector, inf.checkPeriod, true
+	inf.started, inf.run = true, ctx
+	inf.report = errorHandler(ctx, inf.lw, inf.example, inf.name, inf.description, inf.onError)
+	return inf.checkPeriod, true
 }
 
-// serve gives a handler its goroutines.
-func (inf *informer) serve(l *listener) {
-	inf.handlers.Go(l.run)
-	inf.handlers.Go(func() {
-		select {
-		case <-inf.synced:
-			l.tracker.UpstreamHasSynced()
-		case <-l.quit:
-		}
-	})
-}
-
-// runReflector runs a reflector until the context is done. A source that panics is a crash,
-// as in client-go; if the program survives it, nothing more comes.
-func runReflector(ctx context.Context, r *reflector.Reflector[record]) {
+// runUntil runs an informer or a reflector until the context is done. A source that panics is a
+// crash, as in client-go; if the program survives it, nothing more comes.
+func runUntil(ctx context.Context, run func(context.Context) error) {
 	func() {
 		defer utilruntime.HandleCrashWithContext(ctx)
-		if thrown := (*object.PanicError)(nil); errors.As(r.Run(ctx), &thrown) {
+		if thrown := (*object.PanicError)(nil); errors.As(run(ctx), &thrown) {
 			panic(thrown.Value)
 		}
 	}()
 	<-ctx.Done()
 }
 
+// process has the core apply a batch, and does what client-go does around that.
+func (inf *sharedInformer) process(b *object.Batch[record], apply func(*object.Batch[record])) {
+	n := 0
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		n++
+		switch {
+		case c.List != nil:
+			for j := range c.List.Items {
+				if r := c.List.Items[j].Object; r != nil {
+					inf.detector.AddObject(r.obj)
+				}
+			}
+		case c.Kind != object.Deleted:
+			inf.detector.AddObject(c.Object.obj)
+		}
+	}
+	done := inf.metrics.processing(n)
+	apply(b)
+	done()
+	inf.mirror.applied(inf.run, b)
+}
+
 // WatchStarted returns a channel that is closed when the server, or a fake, has answered the first
 // request for a watch, for better or worse, or the informer has stopped. A factory's WaitForCacheSync
 // waits for it: a fake client has no history, so what a program deletes between the list and the
 // watch would never be reported.
-func (inf *informer) WatchStarted() <-chan struct{} { return inf.watched }
+func (inf *sharedInformer) WatchStarted() <-chan struct{} { return inf.watched }
 
-func (inf *informer) noteWatch() { inf.watchedOnce.Do(func() { close(inf.watched) }) }
+func (inf *sharedInformer) noteWatch() { inf.watchedOnce.Do(func() { close(inf.watched) }) }
 
 // HasSynced implements cache.SharedInformer.
-func (inf *informer) HasSynced() bool { return isClosed(inf.synced) }
+func (inf *sharedInformer) HasSynced() bool { return isClosed(inf.core.Synced()) }
 
 func isClosed(c <-chan struct{}) bool {
 	select {
@@ -283,8 +291,8 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // HasSyncedChecker implements cache.SharedInformer.
-func (inf *informer) HasSyncedChecker() cache.DoneChecker {
-	return done{fmt.Sprintf("SharedIndexInformer %T", inf.example), inf.synced}
+func (inf *sharedInformer) HasSyncedChecker() cache.DoneChecker {
+	return done{fmt.Sprintf("SharedIndexInformer %T", inf.example), inf.core.Synced()}
 }
 
 // done is a cache.DoneChecker.
@@ -300,43 +308,40 @@ func (d done) Name() string { return d.name }
 func (d done) Done() <-chan struct{} { return d.done }
 
 // LastSyncResourceVersion implements cache.SharedInformer.
-func (inf *informer) LastSyncResourceVersion() string {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if inf.reflector == nil {
-		return ""
-	}
-	return string(inf.reflector.Status().Mark.Version)
+func (inf *sharedInformer) LastSyncResourceVersion() string {
+	return string(inf.Status().Mark.Version)
 }
 
+// Status returns the state of the informer's list and watch.
+func (inf *sharedInformer) Status() reflector.Status { return inf.core.Sources()[0].Reflector }
+
 // GetStore implements cache.SharedInformer.
-func (inf *informer) GetStore() cache.Store { return inf.indexer }
+func (inf *sharedInformer) GetStore() cache.Store { return inf.mirror }
 
 // GetIndexer implements cache.SharedIndexInformer.
-func (inf *informer) GetIndexer() cache.Indexer { return inf.indexer }
+func (inf *sharedInformer) GetIndexer() cache.Indexer { return inf.mirror }
 
 // AddIndexers implements cache.SharedIndexInformer.
-func (inf *informer) AddIndexers(indexers cache.Indexers) error {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if inf.stopped {
+func (inf *sharedInformer) AddIndexers(indexers cache.Indexers) error {
+	if inf.IsStopped() {
 		return errors.New("indexer was not added because it has stopped already")
 	}
-	return inf.indexer.AddIndexers(indexers)
+	return inf.mirror.AddIndexers(indexers)
 }
 
 // IsStopped implements cache.SharedInformer.
-func (inf *informer) IsStopped() bool {
+func (inf *sharedInformer) IsStopped() bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	return inf.stopped
+	// The core also stops when the source panics.
+	return isClosed(inf.core.Stopped()) && inf.run.Err() != nil
 }
 
 // GetController implements cache.SharedInformer. As in client-go, what it returns can be
 // asked and not run.
-func (inf *informer) GetController() cache.Controller { return controller{inf} }
+func (inf *sharedInformer) GetController() cache.Controller { return controller{inf} }
 
-type controller struct{ inf *informer }
+type controller struct{ inf *sharedInformer }
 
 // Run implements cache.Controller and does nothing.
 func (c controller) Run(<-chan struct{}) {}

@@ -5,223 +5,154 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/cache/synctrack"
 	"k8s.io/klog/v2"
+
+	"github.com/tarnproject/tarn/informer"
 )
 
-// note is what a handler is told once.
-type note struct {
-	kind    noteKind
-	initial bool // of the informer's first list, or of the state that a handler found
-	sync    bool // for handlers that are due for a resync, and no others
-	old     any
-	new     any
-}
-
-type noteKind uint8
-
-const (
-	added noteKind = iota + 1
-	updated
-	deleted
-)
-
-// listener is a handler with its queue, and the registration that the program has of it.
-//
-// The queue is as long as what the handler has not been told: nothing is folded, unless
-// asked for, and nobody waits. One goroutine calls the handler; it takes what there is and gives its emptied
-// memory in exchange, so that a handler that keeps up costs no allocation.
+// listener is a handler, its subscription, and the registration that the program has of it.
 type listener struct {
+	inf     *sharedInformer
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
-	tracker *synctrack.SingleFileTracker
-	survive bool // see Behaviour.SurvivePanics
+	sub     *informer.Subscription
+	name    string
+	synced  chan struct{} // closed when the handler has been called for the initial state
+	quit    chan struct{} // closed when the handler is removed; the informer's lock guards that
 
-	quit     chan struct{} // closed when it is to end
-	quitting atomic.Bool   // says the same, cheaply
-	finished chan struct{} // closed when the handler will not be called again
+	// syncing: the handler hears of updates that leave the version as it was, until the next
+	// look at resyncs.
+	syncing atomic.Bool
 
-	mu     sync.Mutex // guards queue and folded
-	queue  []note
-	folded *backlog  // in place of queue, see Behaviour.FoldBacklog; nil without it
-	filled sync.Cond // there is something queued, or it is to end
+	// Of the goroutine that calls the handler:
+	initial bool // it is called for an object of the initial state
+	lost    bool // it panicked on one of these
 
-	// Of resyncs, guarded by the informer's deltas.
-	syncing       bool // told of syncs until the next look
+	// Guarded by the informer's lock:
 	wanted, every time.Duration
 	next          time.Time
 }
 
 // HasSynced implements cache.ResourceEventHandlerRegistration.
-func (l *listener) HasSynced() bool { return l.tracker.HasSynced() }
+func (l *listener) HasSynced() bool { return isClosed(l.synced) }
 
 // HasSyncedChecker implements cache.ResourceEventHandlerRegistration.
-func (l *listener) HasSyncedChecker() cache.DoneChecker { return l.tracker }
+func (l *listener) HasSyncedChecker() cache.DoneChecker { return done{l.name, l.synced} }
 
 // ShutdownChan is what cache.ShutDownEventHandler waits for.
-func (l *listener) ShutdownChan() <-chan struct{} { return l.finished }
+func (l *listener) ShutdownChan() <-chan struct{} { return l.sub.Done() }
 
-// add queues notes; where some are syncs, only those that are for this handler.
-func (l *listener) add(notes []note, syncs bool) {
-	filter := syncs && !l.syncing
-	l.mu.Lock()
-	if l.folded != nil {
-		l.fold(notes, filter)
-		l.mu.Unlock()
-		l.filled.Signal()
-		return
-	}
-	if !filter {
-		l.queue = append(l.queue, notes...)
-	}
-	for i := range notes {
-		if notes[i].initial {
-			l.tracker.Start() // before the handler can finish it
-		}
-		if filter && !notes[i].sync {
-			l.queue = append(l.queue, notes[i])
-		}
-	}
-	l.mu.Unlock()
-	l.filled.Signal()
+// subscribe has the handler called. Where the informer has not started, the handler hears of no
+// object that the program has put into the store, as in client-go.
+func (l *listener) subscribe(started bool) (err error) {
+	l.sub, err = l.inf.core.Subscribe(informer.Handler[record]{
+		OnAdd: func(r record, initial bool) {
+			l.initial = initial
+			l.handler.OnAdd(r.obj, initial)
+		},
+		OnUpdate: func(old, new record) { l.update(old.obj, new.obj) },
+		OnResync: func(r record) { l.handler.OnUpdate(r.obj, r.obj) },
+		OnDelete: func(r record, unknown bool) {
+			if unknown {
+				l.gone(r.obj)
+			} else {
+				l.handler.OnDelete(r.obj)
+			}
+		},
+	}, informer.SubOptions[record]{
+		Name:        l.name,
+		EveryChange: !l.inf.behaviour.FoldBacklog,
+		FromNow:     !started,
+		OnPanic:     l.panicked,
+		OnSynced: func() {
+			if !l.lost {
+				close(l.synced)
+			}
+		},
+	})
+	return err
 }
 
-// fold queues notes in a backlog that folds them, without the syncs where filter says so.
-func (l *listener) fold(notes []note, filter bool) {
-	for i := range notes {
-		if filter && notes[i].sync {
-			continue
-		}
-		switch l.folded.add(notes[i]) {
-		case 1:
-			l.tracker.Start()
-		case -1:
-			l.tracker.Finished() // it will not be told
-		}
+// gone calls the handler for a deletion that was not observed.
+func (l *listener) gone(last any) {
+	key, err := keyOf(last)
+	if err != nil {
+		panic(err) // it was held under its key
 	}
+	l.handler.OnDelete(cache.DeletedFinalStateUnknown{Key: key.String(), Obj: last})
 }
 
-// take returns what is queued, and goes on in the memory it is given. The caller has the
-// lock.
-func (l *listener) take(memory []note) (notes []note) {
-	if l.folded != nil {
-		return l.folded.take(memory)
-	}
-	notes, l.queue = l.queue, memory
-	return notes
-}
-
-// idle reports whether nothing is queued. The caller has the lock.
-func (l *listener) idle() bool {
-	return len(l.queue) == 0 && (l.folded == nil || len(l.folded.notes) == 0)
-}
-
-// run calls the handler until it is told to end; what is queued then is dropped.
-func (l *listener) run() {
-	defer close(l.finished)
-	var notes []note
-	for {
-		l.mu.Lock()
-		for l.idle() && !l.quitting.Load() {
-			l.filled.Wait()
-		}
-		if l.quitting.Load() {
-			l.mu.Unlock()
-			return
-		}
-		notes = l.take(notes)
-		l.mu.Unlock()
-		for from := 0; from < len(notes); {
-			crashed := false
-			if from, crashed = l.deliver(notes, from); from < 0 {
+func (l *listener) update(old, new any) {
+	l.initial = false
+	if b := &l.inf.behaviour; b.OnlyChanges || b.SplitLives {
+		was, err1 := meta.Accessor(old)
+		is, err2 := meta.Accessor(new)
+		if err1 == nil && err2 == nil && was.GetUID() != "" && is.GetUID() != "" {
+			switch same := was.GetUID() == is.GetUID(); {
+			case b.SplitLives && !same:
+				l.gone(old)
+				l.handler.OnAdd(new, false)
+				return
+			case b.OnlyChanges && same && is.GetResourceVersion() == was.GetResourceVersion():
 				return
 			}
-			if crashed && !l.survive { // and the program lives on
-				select {
-				case <-time.After(time.Second):
-				case <-l.quit:
-				}
-			}
 		}
-		notes = recycle(notes)
+	}
+	if l.syncing.Load() || !sameText(old, new) {
+		l.handler.OnUpdate(old, new)
 	}
 }
 
-// deliver calls the handler for notes[from:], up to one on which it panics. It returns
-// which is next, or less than 0 when it is to end.
-func (l *listener) deliver(notes []note, from int) (next int, crashed bool) {
-	next, crashed = from, true
-	if l.survive {
-		defer l.survivePanic(notes, &next)
-	} else {
-		defer utilruntime.HandleCrashWithLogger(l.logger)
-	}
-	for next < len(notes) {
-		if l.quitting.Load() {
-			return -1, false
-		}
-		n := &notes[next]
-		next++
-		switch n.kind {
-		case added:
-			l.handler.OnAdd(n.new, n.initial)
-			if n.initial {
-				l.tracker.Finished()
-			}
-		case updated:
-			l.handler.OnUpdate(n.old, n.new)
-		case deleted:
-			l.handler.OnDelete(n.old)
-		}
-	}
-	return next, false
+// sameText reports whether two objects have the same version, which makes an update one
+// that only handlers hear of that are due for a resync.
+func sameText(old, new any) bool {
+	was, ok1 := old.(metav1.Object)
+	is, ok2 := new.(metav1.Object)
+	return ok1 && ok2 && was.GetResourceVersion() == is.GetResourceVersion()
 }
 
-func (l *listener) survivePanic(notes []note, next *int) {
-	thrown := recover()
-	if thrown == nil {
+// panicked is called when the handler has panicked. As in client-go that is a crash; if the
+// program survives it, the handler pauses for a second.
+func (l *listener) panicked(e *informer.PanicError) {
+	if l.inf.behaviour.SurvivePanics {
+		for _, handle := range utilruntime.PanicHandlers {
+			handle(klog.NewContext(context.Background(), l.logger), e.Value)
+		}
 		return
 	}
-	for _, handle := range utilruntime.PanicHandlers {
-		handle(klog.NewContext(context.Background(), l.logger), thrown)
+	l.lost = l.lost || l.initial
+	func() {
+		defer utilruntime.HandleCrashWithLogger(l.logger)
+		panic(e.Value)
+	}()
+	select {
+	case <-time.After(time.Second):
+	case <-l.quit:
+	case <-l.inf.run.Done():
 	}
-	if n := &notes[*next-1]; n.initial {
-		l.tracker.Finished()
-	}
-}
-
-// end has the handler called no more; whoever waits for that waits for finished.
-func (l *listener) end() {
-	l.mu.Lock()
-	l.quitting.Store(true)
-	l.mu.Unlock()
-	close(l.quit)
-	l.filled.Signal()
 }
 
 // AddEventHandler implements cache.SharedInformer.
-func (inf *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (inf *sharedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return inf.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements cache.SharedInformer.
-func (inf *informer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (inf *sharedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resyncPeriod time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return inf.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
 // AddEventHandlerWithOptions implements cache.SharedInformer.
-func (inf *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (inf *sharedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
-	if inf.stopped {
-		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", handler)
-	}
 	logger := klog.Background()
 	if options.Logger != nil {
 		logger = *options.Logger
@@ -231,73 +162,40 @@ func (inf *informer) AddEventHandlerWithOptions(handler cache.ResourceEventHandl
 		period = *options.ResyncPeriod
 	}
 	l := &listener{
-		logger:   logger,
-		handler:  handler,
-		tracker:  synctrack.NewSingleFileTracker(inf.HasSyncedChecker().Name() + " + event handler " + handlerName(handler)),
-		survive:  inf.behaviour.SurvivePanics,
-		quit:     make(chan struct{}),
-		finished: make(chan struct{}),
-		syncing:  true,
+		inf:     inf,
+		logger:  logger,
+		handler: handler,
+		name:    inf.HasSyncedChecker().Name() + " + event handler " + handlerName(handler),
+		synced:  make(chan struct{}),
+		quit:    make(chan struct{}),
 	}
-	l.filled.L = &l.mu
-	if inf.behaviour.FoldBacklog {
-		l.folded = &backlog{}
+	l.syncing.Store(true)
+	if l.subscribe(inf.started) != nil {
+		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", handler)
 	}
-
-	inf.deltas.Lock()
-	defer inf.deltas.Unlock()
 	l.wanted = inf.negotiate(logger, period)
 	l.every = granted(logger, l.wanted, inf.checkPeriod)
 	l.next = time.Now().Add(l.every)
 	inf.listeners = append(inf.listeners, l)
-	if inf.started {
-		l.add(inf.present(), false)
-		inf.serve(l)
-	}
 	return l, nil
-}
-
-// present returns the store's state as what a new handler is told.
-func (inf *informer) present() []note {
-	var notes []note
-	for _, c := range inf.indexer.everythingOnce() {
-		for _, obj := range c.objs {
-			notes = append(notes, note{kind: added, initial: true, new: obj})
-		}
-	}
-	return notes
 }
 
 var errForeign = errors.New("invalid key type: the registration is not one of this package's")
 
 // RemoveEventHandler implements cache.SharedInformer.
-func (inf *informer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	inf.deltas.Lock()
-	defer inf.deltas.Unlock()
+func (inf *sharedInformer) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	l, ok := handle.(*listener)
 	if !ok {
 		return errForeign
 	}
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
 	at := slices.Index(inf.listeners, l)
 	if at < 0 {
-		return nil // gone, or another informer's
+		return nil // removed before, or another informer's
 	}
 	inf.listeners = slices.Delete(inf.listeners, at, at+1)
-	l.end()
-	if !inf.running {
-		close(l.finished)
-	}
+	close(l.quit)
+	l.sub.Remove()
 	return nil
-}
-
-// stopHandlers ends all of them.
-func (inf *informer) stopHandlers() {
-	inf.deltas.Lock()
-	defer inf.deltas.Unlock()
-	for _, l := range inf.listeners {
-		l.end()
-	}
-	inf.listeners, inf.running = nil, false
 }

@@ -265,7 +265,7 @@ func (s wireRecords[T]) Watch(ctx context.Context, opts object.WatchOptions, in 
 }
 
 // under returns the intake of the wire's source. It has the objects that a transform will
-// write to decoded without shared parts; the reflector calls the transform, with records.
+// write to decoded without shared parts; see transformed.
 func under[T runtime.Object](in *object.Intake[record]) *object.Intake[T] {
 	if in == nil {
 		return nil
@@ -278,7 +278,7 @@ func recordItem[T runtime.Object](item *object.Item[T]) object.Item[record] {
 		Key: item.Key, UID: item.UID, Version: item.Version, Held: item.Held, Err: item.Err, Raw: item.Raw,
 	}
 	if !item.Held && item.Err == nil {
-		out.Value = object.Decoded(record{item.Key, item.Object})
+		out.Value = object.Decoded(&box{item.Object})
 	}
 	return out
 }
@@ -314,7 +314,7 @@ func (s *recordStream[T]) Next() ([]object.Event[record], error) {
 		}
 		s.initial = s.initial && !ev.InitialEnd
 		if ev.Kind == 0 {
-			out.Item.Object = record{}
+			out.Item.Object = nil
 		}
 		s.events = append(s.events, out)
 	}

@@ -8,17 +8,38 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// record is an object under its key, and what travels from a source to a store. client-go
-// lets a program choose both freely, so that the key need not be found in the object.
-type record struct {
+// record is what travels from a source to a store: a pointer, so that a store.Store holds it
+// directly. Only the source that makes a record writes to it, before it passes the record on.
+type record = *box
+
+// box holds an object, which client-go allows to be of any type.
+type box struct{ obj any }
+
+// boxed reads keys, UIDs and versions of records.
+var boxed = object.Accessor[record]{
+	Key: func(r record) (object.Key, error) { return keyOf(r.obj) },
+	UID: func(r record) object.UID {
+		if m, err := meta.Accessor(r.obj); err == nil {
+			return m.GetUID()
+		}
+		return ""
+	},
+	Version: func(r record) object.Version {
+		version, _ := versionFrom(r.obj)
+		return object.Version(version)
+	},
+}
+
+// keyed is an object under its key, for stores and queues whose key function the program chooses.
+type keyed struct {
 	key object.Key
 	obj any
 }
 
 // The accessor of a DeltaFIFO has neither UID nor version: in client-go every write counts,
 // whatever its version, and an object with another UID is just another state.
-var plain = object.Accessor[record]{
-	Key: func(r record) (object.Key, error) { return r.key, nil },
+var plain = object.Accessor[keyed]{
+	Key: func(r keyed) (object.Key, error) { return r.key, nil },
 }
 
 // versionFrom returns the resource version of an object, if it is one that has any.
@@ -30,16 +51,17 @@ func versionFrom(obj any) (version string, ok bool) {
 	return m.GetResourceVersion(), true
 }
 
-// keyOf returns the key that client-go's MetaNamespaceKeyFunc gives an object, without
-// putting it together.
+// keyOf returns the key that client-go's DeletionHandlingMetaNamespaceKeyFunc gives an object.
+// That of an object with metadata is not put together first.
 func keyOf(obj any) (object.Key, error) {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		// The words are client-go's.
-		_, err := cache.MetaNamespaceKeyFunc(obj)
-		return object.Key{}, err
+	if m, ok := obj.(metav1.Object); ok {
+		return metaKey(m), nil
 	}
-	return metaKey(m), nil
+	text, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return object.Key{}, cache.KeyError{Obj: obj, Err: err}
+	}
+	return object.RawKey(text), nil
 }
 
 // metaKey returns the key of an object by its metadata. It is the one that the text
@@ -50,4 +72,15 @@ func metaKey(m metav1.Object) object.Key {
 		return object.RawKey(name)
 	}
 	return object.Key{Namespace: namespace, Name: name}
+}
+
+// seen returns a batch's mark as client-go counts: at the version of the last event, even if
+// other deletions may share it (object.Reach).
+func seen(b *object.Batch[record], m object.Mark) object.Mark {
+	if n := len(b.Changes); n > 0 {
+		if v := b.Changes[n-1].Version; v.Known() && !v.NotAfter(m.Version) {
+			m.Version = v
+		}
+	}
+	return m
 }

@@ -183,7 +183,7 @@ func (r *Reflector) run(ctx context.Context, end *ending, onError func(error)) {
 	if r.resync > 0 {
 		workers.Go(func() { r.resyncEvery(ctx, f.listed, inner, end) })
 	}
-	runReflector(ctx, inner)
+	runUntil(ctx, inner.Run)
 	workers.Wait()
 }
 

@@ -33,25 +33,6 @@ func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[rec
 	return opts
 }
 
-// transforming makes a transform of records of one of objects.
-func transforming(f cache.TransformFunc) func(record) (record, error) {
-	if f == nil {
-		return nil
-	}
-	return func(r record) (record, error) {
-		obj, err := f(r.obj)
-		if err != nil {
-			return record{}, err
-		}
-		key, err := keyOf(obj) // it may be another
-		if err != nil {
-			return record{}, err
-		}
-		r.key, r.obj = key, obj
-		return r, nil
-	}
-}
-
 // errorHandler returns what tells a reflector's failures to a watch error handler, or to
 // client-go's default one. That is given a *cache.Reflector, which has the names of ours
 // and does nothing.

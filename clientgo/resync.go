@@ -14,8 +14,8 @@ import (
 const minimumResyncPeriod = time.Second
 
 // negotiate returns the resync period of a new handler, and has the informer look more
-// often where it has to and still can. The caller has the informer's locks.
-func (inf *informer) negotiate(logger klog.Logger, period time.Duration) time.Duration {
+// often where it has to and still can. The caller has the informer's lock.
+func (inf *sharedInformer) negotiate(logger klog.Logger, period time.Duration) time.Duration {
 	if period <= 0 {
 		return period
 	}
@@ -54,23 +54,19 @@ func granted(logger klog.Logger, wanted, check time.Duration) time.Duration {
 }
 
 // resyncEvery looks at the handlers every so often, from when the first list is there, and
-// tells those that are due the state again.
-func (inf *informer) resyncEvery(ctx context.Context, r *reflector.Reflector[record], period time.Duration) {
+// replays the state to those that are due.
+func (inf *sharedInformer) resyncEvery(ctx context.Context, period time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-inf.synced:
+	case <-inf.core.Synced():
 	}
-	everyPeriod(ctx, r, period, func() {
-		if inf.due() {
-			inf.resync()
-		}
-	})
+	everyPeriod(ctx, inf, period, inf.resync)
 }
 
 // everyPeriod calls a function in client-go's rhythm: a period after each list and after
 // each call, and not while there is a list to be made.
-func everyPeriod(ctx context.Context, r *reflector.Reflector[record], period time.Duration, f func()) {
+func everyPeriod(ctx context.Context, r interface{ Status() reflector.Status }, period time.Duration, f func()) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	for {
@@ -105,18 +101,17 @@ func listAhead(s reflector.Status) bool {
 	return false
 }
 
-// due finds out which handlers are to be resynced now, and reports whether any is.
-func (inf *informer) due() bool {
-	inf.deltas.Lock()
-	defer inf.deltas.Unlock()
-	now, any := time.Now(), false
+// resync replays the state to the handlers that are due.
+func (inf *sharedInformer) resync() {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	now := time.Now()
 	for _, l := range inf.listeners {
-		resync := l.every != 0 && !now.Before(l.next)
-		l.syncing = resync || inf.everySync
-		if resync {
-			any = true
+		due := l.every != 0 && !now.Before(l.next)
+		l.syncing.Store(due || inf.everySync)
+		if due {
 			l.next = now.Add(l.every)
+			l.sub.Resync()
 		}
 	}
-	return any
 }

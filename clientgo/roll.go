@@ -57,14 +57,6 @@ func (r *roll) share() []chunk {
 	return view
 }
 
-// look returns what share does, and keeps nothing for it. The caller has the writers' lock.
-func (r *roll) look() []chunk {
-	if r.kept == nil && r.view.Load() == nil {
-		return r.gather()
-	}
-	return r.share()
-}
-
 // gather makes the chunks of a roll of which none are kept.
 func (r *roll) gather() (list []chunk) {
 	for who := range slices.Chunk(r.who, chunkLen) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -35,7 +36,7 @@ import (
 func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
 	return &lwSource[runtime.Object]{
 		lw:   cache.ToListerWatcherWithContext(lw),
-		wrap: func(_ object.Key, obj runtime.Object) runtime.Object { return obj },
+		wrap: func(obj runtime.Object) runtime.Object { return obj },
 		uids: true,
 	}
 }
@@ -50,7 +51,7 @@ func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	}
 	s := &lwSource[record]{
 		lw:   cache.ToListerWatcherWithContext(lw),
-		wrap: func(key object.Key, obj runtime.Object) record { return record{key, obj} },
+		wrap: func(obj runtime.Object) record { return &box{obj} },
 	}
 	if expected != nil {
 		s.want = reflect.TypeOf(expected)
@@ -73,6 +74,77 @@ func (s owned) List(ctx context.Context, opts object.ListOptions, in *object.Int
 // Watch implements reflector.Source.
 func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
 	return s.Source.Watch(ctx, opts, unshared(in))
+}
+
+// transformed is a source whose objects go through a program's transform, which may rename them.
+// What the transform fails on is an item that cannot be read.
+type transformed struct {
+	reflector.Source[record]
+	transform func() cache.TransformFunc // returns nil for none
+}
+
+// List implements reflector.Source.
+func (s transformed) List(ctx context.Context, opts object.ListOptions, in *object.Intake[record], sink func(object.Item[record]) error) (object.Page, error) {
+	f := s.transform()
+	if f == nil {
+		return s.Source.List(ctx, opts, in, sink)
+	}
+	return s.Source.List(ctx, opts, unshared(in), func(item object.Item[record]) error {
+		transformItem(f, &item)
+		return sink(item)
+	})
+}
+
+// Watch implements reflector.Source.
+func (s transformed) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[record]) (object.Stream[record], error) {
+	f := s.transform()
+	if f == nil {
+		return s.Source.Watch(ctx, opts, in)
+	}
+	stream, err := s.Source.Watch(ctx, opts, unshared(in))
+	if err != nil {
+		return nil, err
+	}
+	return transformedStream{stream, f}, nil
+}
+
+// transformedStream is the stream of a transformed source.
+type transformedStream struct {
+	object.Stream[record]
+	transform cache.TransformFunc
+}
+
+// Next implements object.Stream.
+func (s transformedStream) Next() ([]object.Event[record], error) {
+	events, err := s.Stream.Next()
+	for i := range events {
+		if events[i].Kind != 0 {
+			transformItem(s.transform, &events[i].Item)
+		}
+	}
+	return events, err
+}
+
+// transformItem transforms an item that is decoded. A panic of the transform is an error.
+func transformItem(f cache.TransformFunc, item *object.Item[record]) {
+	if item.Held || item.Err != nil {
+		return
+	}
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			item.Object, item.Err = nil, fmt.Errorf("transform: %w", &object.PanicError{Value: thrown, Stack: debug.Stack()})
+		}
+	}()
+	var key object.Key
+	obj, err := f(item.Object.obj)
+	if err == nil {
+		key, err = keyOf(obj)
+	}
+	if err != nil {
+		item.Object, item.Err = nil, fmt.Errorf("transform: %w", err)
+		return
+	}
+	item.Key, item.Object.obj = key, obj
 }
 
 // answered is a source that calls note when a watch has been answered. A streaming list that was
@@ -104,7 +176,7 @@ func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
 // lwSource is a reflector.Source by way of a ListerWatcher.
 type lwSource[T any] struct {
 	lw   cache.ListerWatcherWithContext
-	wrap func(object.Key, runtime.Object) T
+	wrap func(runtime.Object) T
 	// uids tells to say the UIDs of objects. Without them nobody takes an event for an old
 	// one, nor an object for the same or for another one: in client-go everything counts,
 	// and fakes send what they like.
@@ -139,8 +211,7 @@ func (s *lwSource[T]) List(ctx context.Context, opts object.ListOptions, _ *obje
 		if err != nil {
 			return fmt.Errorf("object has no meta: %w", err)
 		}
-		key := metaKey(om)
-		item := object.Item[T]{Key: key, Version: object.Version(om.GetResourceVersion()), Value: object.Decoded(s.wrap(key, obj))}
+		item := object.Item[T]{Key: metaKey(om), Version: object.Version(om.GetResourceVersion()), Value: object.Decoded(s.wrap(obj))}
 		if s.uids {
 			item.UID = om.GetUID()
 		}
@@ -299,7 +370,7 @@ func (s *lwStream[T]) add(ev watch.Event) {
 	if s.source.uids {
 		out.Item.UID = m.GetUID()
 	}
-	out.Item.Value = object.Decoded(s.source.wrap(out.Item.Key, ev.Object))
+	out.Item.Value = object.Decoded(s.source.wrap(ev.Object))
 	s.events = append(s.events, out)
 }
 

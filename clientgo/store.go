@@ -144,7 +144,7 @@ func (c *indexer) GetByKey(key string) (item any, exists bool, err error) {
 
 // Replace implements cache.Store.
 func (c *indexer) Replace(list []any, version string) error {
-	records := make([]record, 0, len(list))
+	records := make([]keyed, 0, len(list))
 	for _, obj := range list {
 		key, err := c.key(obj)
 		if err != nil {
@@ -153,7 +153,7 @@ func (c *indexer) Replace(list []any, version string) error {
 		if obj, err = c.transformed(obj); err != nil {
 			return err
 		}
-		records = append(records, record{key, obj})
+		records = append(records, keyed{key, obj})
 	}
 	c.replace(len(records), version, func(yield func(string, any) bool) {
 		for i := range records {

@@ -268,14 +268,6 @@ func (s *threadSafe) view(r *roll) []chunk {
 // everything returns all objects, which the caller may read and not change.
 func (s *threadSafe) everything() []chunk { return s.view(s.contents.Load().all) }
 
-// everythingOnce is everything for the informer itself, which would have a store keep slices
-// that its program never asks for.
-func (s *threadSafe) everythingOnce() []chunk {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.contents.Load().all.look()
-}
-
 // List implements cache.ThreadSafeStore.
 func (s *threadSafe) List() []any { return objectsOf(s.everything()) }
 

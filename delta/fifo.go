@@ -14,7 +14,8 @@ import (
 // Guarantees:
 //
 //   - The deltas of one key are handed over in order of arrival, and keys in the order in
-//     which they first became pending. Only two consecutive Deleted are merged.
+//     which they first became pending. Only two consecutive Deleted are merged, and none with
+//     Options.Verbatim.
 //   - One process function runs at a time, however many goroutines call Pop and PopBatch,
 //     so that the order holds until processing ends.
 //   - Deltas in processing count as known until they are processed or put back, so a list
@@ -174,8 +175,13 @@ func (f *FIFO[T]) apply(change *object.Change[T]) {
 
 // delete queues a deletion unless it is stale: the key does not exist (Q05), the newest known
 // state has the same UID and a later version, or it has another UID and is not older than the
-// deletion (W14). A deletion without a UID or an ordered version always applies.
+// deletion (W14). A deletion without a UID or an ordered version always applies, and every one
+// with Options.Verbatim.
 func (f *FIFO[T]) delete(d *object.Change[T]) {
+	if f.opts.Verbatim {
+		f.enqueue(d, false)
+		return
+	}
 	switch ft := f.pending.fate(d.Key); {
 	case ft.deleted():
 	case ft.delta != nil && before(d, ft.delta.UID, ft.delta.Version),
@@ -316,8 +322,17 @@ func (f *FIFO[T]) admit() error {
 }
 
 func (f *FIFO[T]) enqueue(d *object.Change[T], initial bool) {
-	f.pending.add(d, initial)
+	f.add(f.pending, d, initial)
 	f.pending.stamp(f.born)
+}
+
+// add appends a delta to a log or, for a Deleted right after a Deleted of the same key, keeps the
+// one with more information.
+func (f *FIFO[T]) add(l *log[T], d *object.Change[T], initial bool) {
+	if d.Kind == object.Deleted && !f.opts.Verbatim && l.merge(d) {
+		return
+	}
+	l.add(d, initial)
 }
 
 // populate records a change. Before the first Replace it means that there is no initial list

@@ -97,12 +97,8 @@ func (l *log[T]) link(i int) *link {
 	return &l.links[i]
 }
 
-// add appends a delta or, for a Deleted right after a Deleted of the same key,
-// keeps the one with more information.
+// add appends a delta.
 func (l *log[T]) add(d *object.Change[T], initial bool) {
-	if d.Kind == object.Deleted && l.merge(d) {
-		return
-	}
 	*l.extend() = *d
 	i := len(l.deltas) - 1
 	if initial {

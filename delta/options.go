@@ -17,6 +17,11 @@ type Options[T any] struct {
 	// versions of client-go's DeltaFIFO do. Batches always have Replaced. Defaults to false.
 	ReplacedAsSync bool
 
+	// Verbatim keeps every change as the producer sends it: a deletion is queued whatever is
+	// known of its key, and two deletions in a row are two. Defaults to false: deletions of
+	// unknown keys and stale ones are dropped, and consecutive ones merged.
+	Verbatim bool
+
 	// Limit bounds the pending deltas. When it is reached, a producer blocks until the
 	// consumer has taken some, or until Close, after which it gets ErrClosed. A Replace or
 	// Resync is admitted as a whole, as one delta; a Replace counts as one until Pop expands

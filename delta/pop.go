@@ -151,7 +151,7 @@ func (f *FIFO[T]) putBatchBack() {
 	}
 	for i := newer.head; i < len(newer.deltas); i++ {
 		if newer.deltas[i].Kind != 0 {
-			back.add(&newer.deltas[i], newer.isInitial(i))
+			f.add(back, &newer.deltas[i], newer.isInitial(i))
 		}
 	}
 	// Lists that came meanwhile come after the flight now, not during it.

@@ -75,7 +75,7 @@ func (f *FIFO[T]) exploded() *log[T] {
 		}
 		initial := f.pending.isInitial(i)
 		if d.List == nil {
-			out.add(&d, initial)
+			f.add(out, &d, initial)
 			continue
 		}
 		f.explodeList(n, initial, out)
@@ -107,10 +107,10 @@ func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 			}
 			d.Value = state.Value
 		}
-		out.add(&d, initial)
+		f.add(out, &d, initial)
 	}
 	for i := range vanished {
-		out.add(&vanished[i], initial)
+		f.add(out, &vanished[i], initial)
 	}
 }
 

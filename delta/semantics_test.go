@@ -237,3 +237,41 @@ func TestQ05_DeleteOfSomethingUnknownIsDropped(t *testing.T) {
 	_, marks = batch(t, f)
 	want(t, "marks", marks, []object.Mark{{Version: "7"}})
 }
+
+func TestQ05_VerbatimKeepsEveryChange(t *testing.T) {
+	changes := func(f *delta.FIFO[*thing]) {
+		must(t, f.Delete(at("x", 1)), f.Add(at("a", 5)), f.Delete(at("a", 4)), f.Delete(at("a", 3)), f.Update(at("a", 2)))
+		must(t, f.Replace(list(9, at("b", 9))), f.Delete(at("a", 10)))
+	}
+	for _, verbatim := range []bool{false, true} {
+		f := newFIFO(t, delta.Options[*thing]{Verbatim: verbatim})
+		changes(f)
+		want := []string{"Added a@5", "Updated a@2", "Replaced 1 at 9", "Deleted a@10"}
+		if verbatim {
+			want = []string{"Deleted x@1", "Added a@5", "Deleted a@4", "Deleted a@3", "Updated a@2", "Replaced 1 at 9", "Deleted a@10"}
+		}
+		err := f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
+			if diff := cmp.Diff(want, text(b.Changes)); diff != "" {
+				t.Errorf("verbatim %v (-want +got):\n%s", verbatim, diff)
+			}
+			return delta.Requeue(errors.New("once more"))
+		})
+		if !errors.Is(err, delta.ErrRequeue) {
+			t.Error(err)
+		}
+		if !verbatim {
+			continue
+		}
+		// Key by key, after the batch was put back behind another deletion.
+		must(t, f.Delete(at("x", 11)))
+		for _, want := range [][]string{
+			{"Deleted x@1", "Deleted x@11"},
+			{"Added a@5", "Deleted a@4", "Deleted a@3", "Updated a@2", "Deleted? a@2", "Deleted a@10"},
+			{"Replaced b@9"},
+		} {
+			if diff := cmp.Diff(want, pop(t, f)); diff != "" {
+				t.Errorf("popped (-want +got):\n%s", diff)
+			}
+		}
+	}
+}

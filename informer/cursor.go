@@ -20,6 +20,8 @@ type cursor[T any] struct {
 	log   *log[T]
 	sub   *Subscription
 	every bool // it reads every change and is never caught up; see SubOptions.EveryChange
+	// fromNow: it begins with what comes after it has joined; see SubOptions.FromNow.
+	fromNow bool
 
 	// Guarded by log.mu:
 	seg    *segment[T] // nil: no place
@@ -57,14 +59,21 @@ type portion[T any] struct {
 	from, to store.Snapshot[T]
 }
 
-// begin makes the cursor join the log at its end, knowing nothing.
+// begin makes the cursor join the log at its end, knowing nothing, or, from now on, what is there.
 func (c *cursor[T]) begin() {
 	l := c.log
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	l.cursors = append(l.cursors, c)
 	c.initial = true
-	c.to = l.join(c)
+	present := l.join(c)
+	if c.fromNow {
+		c.at = present.snap.Revision()
+		c.sub.seq.Store(c.joined)
+		l.unpin(present)
+		return
+	}
+	c.to = present
 	// What it has not been told counts as lag from the start.
 	c.sub.seq.Store(c.joined - int64(c.to.snap.Len()))
 	c.sub.since.Store(time.Now().UnixNano())

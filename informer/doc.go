@@ -44,6 +44,17 @@
 // A subscriber that panics loses the one event (or, in batches, the one call), is
 // reported by its name, and goes on.
 //
+// # Verbatim
+//
+// By default a subscriber is called for changes: what a list has at the UID and version held, an
+// event that is not newer, and the deletion of an object that is not held are dropped, and another
+// UID under the same name is a deletion and an addition. With Options.Verbatim the informer mirrors
+// and reports every event and every item of a list as the source sends it, and the last one wins;
+// see [store.Store.Apply] for the rules. Together with SubOptions.EveryChange these are the
+// semantics of client-go's informers, which package clientgo is built on. Two limits remain: the
+// reflector does not pass on events that a server repeats or sends late, and a subscriber without
+// EveryChange that falls behind is still caught up with the outcome.
+//
 // # Reading what one wrote
 //
 // The mirror follows the server, so it may not have a write that this process just made.

@@ -253,7 +253,7 @@ func ExampleInformer_SetNamespaces() {
 		}
 		snap := pods.Snapshot()
 		defer snap.Release()
-		fmt.Println(slices.Collect(snap.Keys()))
+		fmt.Println(slices.SortedFunc(snap.Keys(), object.Key.Compare))
 	}
 	print()
 	if err := pods.SetNamespaces("blue", "green", "red"); err != nil {

@@ -121,7 +121,7 @@ func TestH10_TheVersionOfADeletionIsReachedWhenItIsComplete(t *testing.T) {
 // held returns the keys of a snapshot, which it releases.
 func held(snap store.Snapshot[*corev1.Pod]) (keys []string) {
 	defer snap.Release()
-	for k := range snap.Keys() {
+	for _, k := range slices.SortedFunc(snap.Keys(), object.Key.Compare) {
 		keys = append(keys, k.String())
 	}
 	return keys

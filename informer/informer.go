@@ -93,12 +93,13 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
 	var err error
 	inf.store, err = store.New(acc, store.Options[T]{
-		Indexes: opts.Indexes, Form: opts.Form, OnMutation: opts.OnMutation, Copy: opts.Copy,
+		Indexes: opts.Indexes, Form: opts.Form, Verbatim: opts.Verbatim,
+		OnIndexError: opts.OnIndexError, OnMutation: opts.OnMutation, Copy: opts.Copy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
-	if inf.fifo, err = delta.New(acc, delta.Options[T]{Known: inf.store, Limit: inf.opts.Pending}); err != nil {
+	if inf.fifo, err = delta.New(acc, delta.Options[T]{Known: inf.store, Verbatim: opts.Verbatim, Limit: inf.opts.Pending}); err != nil {
 		return nil, fmt.Errorf("informer %s: %w", inf.opts.Name, err)
 	}
 	inf.log = newLog(inf.store, inf.opts.Log)
@@ -133,10 +134,18 @@ func (inf *Informer[T]) Pin() store.Snapshot[T] { return inf.store.Pin() }
 // twice does nothing. With an encoded form this decodes every object once. It waits for
 // a batch that is being applied.
 func (inf *Informer[T]) AddIndex(x store.AnyIndex[T]) {
+	inf.Edit(func(s *store.Store[T]) { s.AddIndex(x) })
+}
+
+// Edit calls f with the informer's store, to which only f may write until it returns. Subscribers
+// are not called for what f writes, but later changes are reported against it. What the server
+// sends later replaces it. It waits for a batch that is being applied.
+func (inf *Informer[T]) Edit(f func(*store.Store[T])) {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
-	inf.store.AddIndex(x)
-	inf.log.commit(inf.log.begin(), revisionOf(inf.store), false)
+	changes := inf.log.begin()
+	defer func() { inf.log.commit(changes, revisionOf(inf.store), false) }()
+	f(inf.store)
 }
 
 // CheckMutations has the mutation detector look at every object now. It does nothing
@@ -155,6 +164,9 @@ type Handler[T any] struct {
 	// OnUpdate is told of another version of an object, and of the same when a resync
 	// replays it.
 	OnUpdate func(old, new T)
+	// OnResync is called instead of OnUpdate when a resync replays an object. Defaults to
+	// OnUpdate.
+	OnResync func(obj T)
 	// OnDelete is told of an object that is gone. Unless finalStateUnknown is set, obj is
 	// the final state; otherwise it is the last one known.
 	OnDelete func(obj T, finalStateUnknown bool)
@@ -164,6 +176,9 @@ type Handler[T any] struct {
 // change, by one goroutine, which Run starts and waits for. The error is [ErrStopped],
 // or says which option cannot be met.
 func (inf *Informer[T]) Subscribe(h Handler[T], opts SubOptions[T]) (*Subscription, error) {
+	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
+		h.OnResync = func(obj T) { onUpdate(obj, obj) }
+	}
 	return inf.subscribe(opts, func(s *subscriber[T]) { s.toHandler(h) })
 }
 
@@ -213,10 +228,13 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 		onSynced: opts.OnSynced,
 		report:   inf.opts.OnPanic,
 	}
+	if opts.OnPanic != nil {
+		s.report = opts.OnPanic
+	}
 	form(s)
 	sub := newSubscription(opts.Name, &inf.log.seq)
 	sub.abandon = func() { inf.abandon(s) }
-	s.cursor = &cursor[T]{log: inf.log, sub: sub, every: opts.EveryChange}
+	s.cursor = &cursor[T]{log: inf.log, sub: sub, every: opts.EveryChange, fromNow: opts.FromNow}
 	return s, nil
 }
 

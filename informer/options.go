@@ -45,6 +45,14 @@ type Options[T any] struct {
 	// quarantine, where Status shows it, and the last good state stays. Defaults to none.
 	Transform func(T) (T, error)
 
+	// Verbatim mirrors and reports every change as the source sends it, as client-go's informers
+	// do: an unchanged object of a list is an update, another UID under the same name is one
+	// update, a version that is not newer counts, and the deletion of an unknown object is
+	// reported. The last event wins. It is for sources whose versions do not order changes, such
+	// as fake clientsets, and for subscribers that count deltas; with SubOptions.EveryChange a
+	// subscriber receives each of them. Defaults to false: subscribers are called for changes only.
+	Verbatim bool
+
 	// Resync is the period after which subscribers that do not say otherwise are told
 	// the state again. Nothing is listed for it. Defaults to 0: never.
 	Resync time.Duration
@@ -58,6 +66,11 @@ type Options[T any] struct {
 	// has to wait. Defaults to 1024.
 	Pending int
 
+	// OnIndexError is called when an index function fails or panics on an object, which is
+	// mirrored without values in that index. It is called with the writer's lock held: it may
+	// read the mirror, but not ask for its Status. Defaults to none.
+	OnIndexError func(*store.IndexError)
+
 	// OnMutation turns on the mutation detector: it is called when somebody wrote to an
 	// object of the mirror, which is shared. Objects are compared when they change,
 	// every 5 seconds, and when Run ends. It is called with the writer's lock held: it
@@ -68,9 +81,14 @@ type Options[T any] struct {
 	// DeepCopyObject.
 	Copy func(T) T
 
-	// OnPanic is told when a subscriber's function panicked. It is called by the goroutine
-	// of that subscriber. Defaults to an error in the log.
+	// OnPanic is told when a subscriber's function panicked, unless SubOptions.OnPanic is. It is
+	// called by the goroutine of that subscriber. Defaults to an error in the log.
 	OnPanic func(*PanicError)
+
+	// Around is called for each batch instead of applying it, and must call apply once with
+	// that batch, which it may read but not change. It is for metrics: it sees what is applied,
+	// when, and how long that takes. It runs in the goroutine that applies. Defaults to none.
+	Around func(batch *object.Batch[T], apply func(*object.Batch[T]))
 
 	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
 	// Accessor and Encode must be empty: the informer sets them. It also sets
@@ -155,6 +173,15 @@ type SubOptions[T any] struct {
 	// interrupted and followed by a list, is still one change.
 	// Defaults to false: a subscriber that falls behind is caught up with the outcome.
 	EveryChange bool
+
+	// FromNow leaves out the objects that are there when the subscription begins: the first
+	// call for one of them is its next change. Defaults to false: the subscriber is first called
+	// for each of them.
+	FromNow bool
+
+	// OnPanic is called instead of Options.OnPanic when a function of this subscriber panicked.
+	// Defaults to none.
+	OnPanic func(*PanicError)
 
 	// OnSynced is called once, in turn with the changes, when the initial state has been
 	// told. Defaults to none.

@@ -26,6 +26,12 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		inf.apply(b)
 		return nil
 	}
+	if around := inf.opts.Around; around != nil {
+		apply = func(b *object.Batch[T], _ bool) error {
+			around(b, inf.apply)
+			return nil
+		}
+	}
 	// The only error is the cause of run.
 	for inf.fifo.PopBatch(run, apply) == nil {
 	}

@@ -78,6 +78,19 @@ func (s Status) String() string {
 	return b.String()
 }
 
+// Sources returns the state of each list and watch, in the order of their namespaces. It waits for
+// no batch.
+func (inf *Informer[T]) Sources() []SourceStatus {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	sources := make([]SourceStatus, 0, len(inf.sources))
+	for _, src := range inf.sources {
+		sources = append(sources, inf.sourceStatus(src))
+	}
+	slices.SortFunc(sources, byScope)
+	return sources
+}
+
 // Status returns the present figures. It waits for a batch that is being applied.
 func (inf *Informer[T]) Status() Status {
 	st := Status{
@@ -100,17 +113,16 @@ func (inf *Informer[T]) Status() Status {
 	}
 	inf.log.mu.Unlock()
 
+	st.Sources = inf.Sources()
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	st.Running, st.Stopped = inf.phase == running, inf.phase == stopped
 	st.Synced = inf.phase != fresh && len(inf.unlisted()) == 0
 	for _, src := range inf.sources {
-		st.Sources = append(st.Sources, inf.sourceStatus(src))
 		if src.refl != nil {
 			st.Quarantine = append(st.Quarantine, src.refl.Quarantine()...)
 		}
 	}
-	slices.SortFunc(st.Sources, byScope)
 	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
 	return st
 }

@@ -195,9 +195,8 @@ func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
 			h.OnDelete(c.New(), c.Unknown)
 		}
 	default:
-		if h.OnUpdate != nil {
-			obj := c.New()
-			h.OnUpdate(obj, obj)
+		if h.OnResync != nil {
+			h.OnResync(c.New())
 		}
 	}
 }
@@ -212,6 +211,10 @@ func (h *Handler[T]) tellEvent(e *Event[T]) {
 	case object.Deleted:
 		if h.OnDelete != nil {
 			h.OnDelete(e.New(), e.Unknown)
+		}
+	case object.Synced:
+		if h.OnResync != nil {
+			h.OnResync(e.New())
 		}
 	default:
 		if h.OnUpdate != nil {
@@ -273,8 +276,7 @@ func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
 func (s *subscriber[T]) alarm(period time.Duration) *time.Timer {
 	var t *time.Timer
 	t = time.AfterFunc(math.MaxInt64, func() {
-		s.sub.due.Store(true)
-		s.sub.ring()
+		s.sub.Resync()
 		if !s.sub.over.Load() {
 			t.Reset(period)
 		}

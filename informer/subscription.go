@@ -78,6 +78,15 @@ func (s *Subscription) Remove() {
 	s.abandon()
 }
 
+// Resync replays the present state to this subscriber, as updates from a state to itself (Kind
+// Resynced), after the changes that it has yet to handle. It does not wait. A replay that has not
+// begun serves for all calls before it, and one that is due before the subscriber has synced
+// follows then.
+func (s *Subscription) Resync() {
+	s.due.Store(true)
+	s.ring()
+}
+
 // Done returns a channel that is closed after the subscriber's last call: when it has
 // been removed, or the informer has stopped.
 func (s *Subscription) Done() <-chan struct{} { return s.done }

@@ -12,6 +12,10 @@ import (
 // every namespace it began with.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
+// Stopped returns a channel that is closed when Run ends: the mirror does not change any more, and
+// nothing can be subscribed. Calls to subscribers may still be going on.
+func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.ended }
+
 // WaitSynced waits until the mirror has the state of all it is to cover, including
 // namespaces that were added since. When the context is done, or the informer stops,
 // before that, the error is a [*NotSyncedError], which tells for each part that is

@@ -176,7 +176,7 @@ func (r *fixture) lastErr() *reflector.Error {
 func (r *fixture) state() string {
 	snap := r.store.Snapshot()
 	defer snap.Release()
-	return describe(slices.Collect(snap.All()))
+	return describe(slices.Collect(snap.Sorted()))
 }
 
 // describe returns objects as "key=value@version".

@@ -8,12 +8,11 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// ErrNotHeld is wrapped by the error for a list item that was left undecoded because it
-// was held, and is not any more. Whoever listed must list again.
+// ErrNotHeld is wrapped by the error for a list item that was not decoded because the store held
+// it, and that was deleted meanwhile. The caller must list again.
 var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 
-// Apply makes a batch one transaction, and appends to changes what it changed,
-// in order. Afterwards the store is the server's state at the batch's marks; see
+// Apply applies a batch as one transaction, and appends to changes what it changed, in order. Afterwards the store is the server's state at the batch's marks; see
 // [Snapshot.Version].
 //
 // Events that are not news change nothing (W14): an addition or update of the UID held that is
@@ -25,6 +24,13 @@ var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 // deletion and an addition. A list deletes what it does not name in its scope; one of a new epoch
 // replaces everything; one with neither items nor a version also removes the mark of its scope.
 //
+// With [Options.Verbatim] none of this is checked: the last event wins. An addition or update is an
+// addition if the key is not held, and otherwise one update, also where UID or version are
+// those held, or the UID is another. A deletion is reported even if its key is not held, with its
+// own object as the prior one, unless only the key is known. A list reports what it deletes first,
+// and then an addition or an update for each item in the order of the list; an item with Held set
+// is an update from the object held to itself.
+//
 // The error names the objects that could not be stored ([*ObjectError], [ErrNotHeld]);
 // everything else has been applied. An index function that fails is not an error here:
 // see [Store.Stats].
@@ -35,13 +41,21 @@ func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]obje
 	t.begin()
 	t.changes = changes
 	t.follow = len(b.Marks) > 0
+	var keys [mvcc.Ahead]object.Key
+	var refs [mvcc.Ahead]ref
 	for some := range slices.Chunk(b.Changes, mvcc.Ahead) {
-		t.glance(some)
 		for i := range some {
-			if d := &some[i]; d.List != nil {
+			keys[i] = some[i].Key
+		}
+		s.objects.LookupAll(keys[:len(some)], refs[:])
+		for i := range some {
+			switch d := &some[i]; {
+			case d.List != nil:
 				t.list(d.List, d.List.Epoch)
-			} else {
-				t.event(d, i)
+			case s.verbatim && d.Kind != object.Synced:
+				t.verbatim(d, t.again(d.Key, refs[i]))
+			default:
+				t.event(d, t.again(d.Key, refs[i]))
 			}
 		}
 	}
@@ -61,13 +75,18 @@ func (t *txn[T]) changed(kind object.Kind, unknown bool, key object.Key, id *ide
 		Value: value, Prior: prior})
 }
 
-// event applies one delta of one key, of which glance has seen what it says at i, some events
-// ago. An id does not change within a transaction; it may have come to be.
-func (t *txn[T]) event(d *object.Change[T], i int) {
-	s, r := t.store, t.ahead.refs[i]
-	if !r.Known() {
-		r = s.objects.Lookup(d.Key)
+// again returns the ref of a key that was at r earlier in the transaction. A known key keeps its
+// id for the whole transaction; an unknown one may have been created since.
+func (t *txn[T]) again(k object.Key, r ref) ref {
+	if r.Known() {
+		return r
 	}
+	return t.store.objects.Lookup(k)
+}
+
+// event applies one change of one key, which is at r.
+func (t *txn[T]) event(d *object.Change[T], r ref) {
+	s := t.store
 	live := s.objects.Live(r)
 	if d.Kind == object.Deleted && d.Unknown {
 		if live != nil {
@@ -77,23 +96,23 @@ func (t *txn[T]) event(d *object.Change[T], i int) {
 		}
 		return
 	}
-	id := &t.ahead.identities[i]
+	id := identityFrom(d.UID, d.Version)
 	var held identity
 	if live != nil {
-		held = s.identityOf(r, id)
+		held = s.identityOf(r, &id)
 	}
 	switch d.Kind {
 	case object.Deleted:
-		order, other := t.follows(d.Key, id), live != nil && held.otherLife(id)
+		order, other := t.follows(d.Key, &id), live != nil && held.otherLife(&id)
 		switch {
-		case live == nil || !held.deletedBy(id) || other && order < 0:
+		case live == nil || !held.deletedBy(&id) || other && order < 0:
 			s.stale++
 		case other:
 			t.vanished(d.Key, r)
 		default:
 			was := s.value(live)
 			t.remove(d.Key, r)
-			t.changed(object.Deleted, false, d.Key, id, was, d.Value)
+			t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -102,23 +121,43 @@ func (t *txn[T]) event(d *object.Change[T], i int) {
 			t.deleted[d.Key] = id.version
 		}
 	case object.Synced:
-		if live != nil && (!id.version.Known() || held.same(id)) {
+		if live != nil && (!id.version.Known() || held.same(&id)) {
 			is, value := s.identity(live), s.value(live)
 			t.changed(object.Synced, false, d.Key, &is, value, value)
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
 	case object.Added, object.Updated:
-		if t.follows(d.Key, id) <= 0 || live != nil && held.notBefore(id) {
+		if t.follows(d.Key, &id) <= 0 || live != nil && held.notBefore(&id) {
 			s.stale++
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
 	case object.Replaced:
-		if live != nil && held.same(id) {
+		if live != nil && held.same(&id) {
 			return
 		}
-		t.upsert(d.Key, r, d.Value, i, id, live != nil && held.otherLife(id))
+		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherLife(&id))
+	}
+}
+
+// verbatim is event for a store that applies everything it is sent; see Options.Verbatim.
+func (t *txn[T]) verbatim(d *object.Change[T], r ref) {
+	s := t.store
+	live, id := s.objects.Live(r), identityFrom(d.UID, d.Version)
+	switch {
+	case d.Kind != object.Deleted:
+		t.upsert(d.Key, r, d.Value, &id, false)
+	case live == nil && d.Unknown:
+		s.stale++
+	case live == nil:
+		t.changed(object.Deleted, false, d.Key, &id, d.Value, d.Value)
+	case d.Unknown:
+		t.vanished(d.Key, r)
+	default:
+		was := s.value(live)
+		t.remove(d.Key, r)
+		t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
 	}
 }
 
@@ -157,12 +196,12 @@ func (t *txn[T]) follows(k object.Key, id *identity) int {
 	return +1
 }
 
-// upsert stores an object that is news. other says that another object has its name now.
-// seen is what write takes.
-func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], seen int, id *identity, other bool) ref {
+// upsert stores an object that is news. other means that it is another object of the same name
+// than the one held.
+func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], id *identity, other bool) ref {
 	s := t.store
 	live := s.objects.Live(r)
-	r, err := t.put(key, r, v, seen, id, lenient)
+	r, err := t.put(key, r, v, id, lenient)
 	if err != nil {
 		t.problems = append(t.problems, err)
 		return r
@@ -180,7 +219,7 @@ func (t *txn[T]) upsert(key object.Key, r ref, v object.Value[T], seen int, id *
 		return r
 	}
 	t.changed(object.Updated, false, key, id, was, is)
-	t.changes[len(t.changes)-1].Rewound = t.afresh || t.estranged
+	t.changes[len(t.changes)-1].Rewound = t.afresh || t.wasForeign
 	return r
 }
 
@@ -192,24 +231,34 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	if t.afresh {
 		t.root.rewinds++
 	}
+	first := len(t.changes)
 	t.seen.reset(s.objects.Limit())
 	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
-	ahead := s.lookahead(l.Items)
 	seen, nameless := 0, false
-	for i := range l.Items {
-		item := &l.Items[i]
-		r := ahead.lookup(i, item.Key)
-		nameless = nameless || item.Err != nil && item.Key.IsZero()
-		r = t.item(item, r)
-		if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
-			seen++
+	var keys [mvcc.Ahead]object.Key
+	var identities [mvcc.Ahead]identity
+	var refs [mvcc.Ahead]ref
+	for some := range slices.Chunk(l.Items, mvcc.Ahead) {
+		for i := range some {
+			keys[i], identities[i] = some[i].Key, identityFrom(some[i].UID, some[i].Version)
+		}
+		s.objects.LookupAll(keys[:len(some)], refs[:])
+		for i := range some {
+			item := &some[i]
+			nameless = nameless || item.Err != nil && item.Key.IsZero()
+			r := t.item(item, t.again(item.Key, refs[i]), &identities[i])
+			if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
+				seen++
+			}
 		}
 	}
-	t.flush()
-	if !nameless {
+	if items := len(t.changes); !nameless {
 		t.vanish(l.Scope, seen)
+		if s.verbatim {
+			deletionsFirst(t.changes[first:], items-first)
+		}
 	} else if t.afresh {
-		t.unseen(l.Scope, s.estrange)
+		t.unseen(l.Scope, s.markForeign)
 	}
 	t.afresh = false
 	if len(l.Items) == 0 && !l.Version.Known() {
@@ -221,24 +270,26 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 }
 
 // item applies one item of a list, whose key is at r.
-func (t *txn[T]) item(item *object.Item[T], r ref) ref {
+func (t *txn[T]) item(item *object.Item[T], r ref, id *identity) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
-		// It is there, but nobody can read it: the last good state stays.
+		// The server has it, but it cannot be decoded: the last good state stays.
 		if t.afresh && live != nil {
-			s.estrange(r.ID)
+			s.markForeign(r.ID)
 		}
 		return r
 	}
-	if live != nil && !t.afresh && !item.Held && s.direct && item.Encoded == nil && live == pointerOf(item.Object) {
-		return r // the very object that is held
+	if s.verbatim {
+		return t.verbatimItem(item, r, id)
 	}
-	id := identityFrom(item.UID, item.Version)
+	if live != nil && !t.afresh && !item.Held && s.direct && item.Encoded == nil && live == pointerOf(item.Object) {
+		return r // the same pointer
+	}
 	var held identity
 	if live != nil {
-		held = s.identityOf(r, &id)
-		if !t.afresh && held.same(&id) {
+		held = s.identityOf(r, id)
+		if !t.afresh && held.same(id) {
 			return r
 		}
 	}
@@ -246,16 +297,44 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 		t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
 		return r
 	}
-	return t.upsert(item.Key, r, item.Value, unseen, &id, live != nil && held.otherLife(&id))
+	return t.upsert(item.Key, r, item.Value, id, live != nil && held.otherLife(id))
 }
 
-// vanish deletes what is in the scope and was not seen.
+// verbatimItem is item for a store that applies everything it is sent.
+func (t *txn[T]) verbatimItem(item *object.Item[T], r ref, id *identity) ref {
+	s := t.store
+	if !item.Held {
+		return t.upsert(item.Key, r, item.Value, id, false)
+	}
+	if live := s.objects.Live(r); live != nil {
+		if held := s.identityOf(r, id); !t.afresh && held.same(id) {
+			is := s.value(live)
+			t.changed(object.Updated, false, item.Key, id, is, is)
+			return r
+		}
+	}
+	t.problems = append(t.problems, &ObjectError{Key: item.Key, Cause: ErrNotHeld})
+	return r
+}
+
+// deletionsFirst moves the changes after the first n before them.
+func deletionsFirst[T any](changes []object.Change[T], n int) {
+	if n == 0 || n == len(changes) {
+		return
+	}
+	items := slices.Clone(changes[:n])
+	copy(changes[copy(changes, changes[n:]):], items)
+}
+
+// vanish deletes the objects of the scope that the list did not have.
 func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	objects := t.store.objects
 	if scope == object.Everything && seen == t.root.objects {
 		return
 	}
 	t.unseen(scope, func(id uint32) { t.gone = append(t.gone, id) })
+	// The changes come in the order of their keys, whatever the ids.
+	slices.SortFunc(t.gone, func(a, b uint32) int { return objects.Key(a).Compare(objects.Key(b)) })
 	for _, id := range t.gone {
 		r := mvcc.RefTo(id)
 		t.vanished(t.store.keep(objects.Key(id), objects.Live(r)), r)
@@ -263,28 +342,28 @@ func (t *txn[T]) vanish(scope object.Scope, seen int) {
 	t.gone = t.gone[:0]
 }
 
-// unseen calls f for what lives in the scope and was not seen.
+// unseen calls f for the objects of the scope that the list did not have.
 func (t *txn[T]) unseen(scope object.Scope, f func(id uint32)) {
 	objects := t.store.objects
-	t.store.order.From(object.Key{Namespace: string(scope)}, func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		for i, c := range cells {
-			id := c.Elem
-			if mvcc.Gone(marks, i) {
-				continue
-			}
-			if !scope.Covers(objects.Key(id)) {
-				return false
-			}
-			if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
+	if scope == object.Everything {
+		objects.Lives(func(id uint32, _ mvcc.Value) bool {
+			if !t.seen.has(id) {
 				f(id)
 			}
+			return true
+		})
+		return
+	}
+	objects.Namespace(string(scope), func(id uint32) bool {
+		if !t.seen.has(id) && objects.Live(mvcc.RefTo(id)) != nil {
+			f(id)
 		}
 		return true
 	})
 }
 
-// estrange notes that the object of an id is of an earlier epoch.
-func (s *Store[T]) estrange(id uint32) {
+// markForeign notes that the object of an id is of an earlier epoch.
+func (s *Store[T]) markForeign(id uint32) {
 	s.foreign[id] = true
 	s.note(id, &brief{})
 }

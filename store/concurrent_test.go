@@ -115,9 +115,17 @@ func read(t *testing.T, s *Store[*thing], history *committed, byColor, byTag *In
 }
 
 func compare(t *testing.T, snap Snapshot[*thing], want map[object.Key]*thing, byColor, byTag *Index[*thing, string], r *rand.Rand) {
+	seen := map[object.Key]bool{}
+	for obj := range snap.All() {
+		if want[obj.key] != obj || seen[obj.key] {
+			t.Errorf("revision %d: %v, seen before: %v, want %v", snap.Revision(), obj, seen[obj.key], want[obj.key])
+			return
+		}
+		seen[obj.key] = true
+	}
 	n := 0
 	last := object.Key{}
-	for obj := range snap.All() {
+	for obj := range snap.Sorted() {
 		n++
 		if want[obj.key] != obj || n > 1 && last.Compare(obj.key) >= 0 {
 			t.Errorf("revision %d: %v after %v, want %v", snap.Revision(), obj, last, want[obj.key])
@@ -125,7 +133,7 @@ func compare(t *testing.T, snap Snapshot[*thing], want map[object.Key]*thing, by
 		}
 		last = obj.key
 	}
-	if n != len(want) || snap.Len() != n {
+	if n != len(want) || len(seen) != n || snap.Len() != n {
 		t.Errorf("revision %d: %d objects, Len %d, want %d", snap.Revision(), n, snap.Len(), len(want))
 		return
 	}
@@ -174,7 +182,8 @@ func compare(t *testing.T, snap Snapshot[*thing], want map[object.Key]*thing, by
 	}
 }
 
-// TestReplaceKeepsNoChanges: nobody is told of them, so nobody may keep what was replaced.
+// TestReplaceKeepsNoChanges: Replace returns no changes, so the store must not keep the replaced
+// objects in them.
 func TestReplaceKeepsNoChanges(t *testing.T) {
 	s := Must(New(things, Options[*thing]{}))
 	for i := range 3 {

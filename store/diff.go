@@ -3,8 +3,8 @@ package store
 import (
 	"iter"
 	"runtime"
-	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -13,10 +13,10 @@ import (
 // marked Unknown: their object is the one that a saw. Either snapshot may be the zero
 // one; otherwise both must be of one store.
 //
-// Updates are marked Rewound, all of them, if the server's history began anew in between.
+// If the server's history began again in between, all updates are marked Rewound.
 //
-// It is one pass over the newest versions, which leaves out stretches where nothing changed.
-// An object that was written again as the very same pointer has not changed.
+// The changes have no order. Diff is one pass over the newest versions and skips spans in which
+// nothing changed. An object that was written again as the same pointer has not changed.
 func Diff[T any](a, b Snapshot[T]) iter.Seq[object.Change[T]] {
 	return func(yield func(object.Change[T]) bool) { diff(a, b, yield) }
 }
@@ -26,10 +26,10 @@ func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 	case a.store == nil && b.store == nil:
 		return
 	case a.store == nil:
-		b.each(func(k object.Key, p unsafe.Pointer) bool { return yield(b.store.added(k, p)) })
+		b.each(func(k object.Key, p mvcc.Value) bool { return yield(b.store.added(k, p)) })
 		return
 	case b.store == nil:
-		a.each(func(k object.Key, p unsafe.Pointer) bool { return yield(a.store.deleted(k, p)) })
+		a.each(func(k object.Key, p mvcc.Value) bool { return yield(a.store.deleted(k, p)) })
 		return
 	case a.store != b.store:
 		panic("store: Diff of snapshots of two stores")
@@ -64,13 +64,13 @@ func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 }
 
 // added returns the addition of what is held at p.
-func (s *Store[T]) added(k object.Key, p unsafe.Pointer) object.Change[T] {
+func (s *Store[T]) added(k object.Key, p mvcc.Value) object.Change[T] {
 	id := s.identity(p)
 	return object.Change[T]{Kind: object.Added, Key: s.keep(k, p), UID: id.uid, Version: id.version, Value: s.value(p)}
 }
 
 // deleted returns the unobserved deletion of what is held at p.
-func (s *Store[T]) deleted(k object.Key, p unsafe.Pointer) object.Change[T] {
+func (s *Store[T]) deleted(k object.Key, p mvcc.Value) object.Change[T] {
 	id, was := s.identity(p), s.value(p)
 	return object.Change[T]{Kind: object.Deleted, Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
 }

@@ -8,32 +8,34 @@
 //     changes. Each is one transaction over objects and indexes.
 //   - [Snapshot] is the store at one moment. It is taken in constant time, never
 //     changes, and knows the resource version at which it is the server's state.
-//     Reads through it wait for nobody and nobody waits for them.
-//   - [Index] is a typed way into a snapshot: by node, by owner, by label, by
-//     whatever a function of the object gives. An index is a value, not a name; asking
-//     it for a key of the wrong type does not compile.
-//   - [Change] is what happened to one object: the result of Apply, and of [Diff]
+//     Its readers never wait for the writer, nor the writer for them.
+//   - [Index] finds the objects of a snapshot by a value that a function computes from them:
+//     node, owner, label. An index is a typed Go value, not a name: asking it for a value of
+//     the wrong type does not compile.
+//   - [object.Change] is what happened to one object: the result of Apply, and of [Diff]
 //     between two snapshots.
-//   - [Form] is how objects rest: decoded (the default), or [Encoded] or [Packed] and
+//   - [Form] is how objects are held: decoded (the default), or [Encoded] or [Packed] and
 //     decoded again when read.
 //
-// # What holds
+// # Guarantees
 //
 //   - A reader sees whole transactions only: objects and every index together.
 //   - Readers take no locks. A [Store.Get] costs a hash lookup.
-//   - Objects handed out are shared and must not be written to. [Options] has a
-//     detector that finds who does.
-//   - What a snapshot can see stays until it is released, or forgotten and collected;
-//     nothing else does. [Store.Stats] shows who holds how much.
-//   - An index function that fails or panics costs its object the place in that index,
-//     is counted, and stops nothing.
+//   - Objects are shared with all readers. No caller may write to one; [Options.OnMutation] detects
+//     writes.
+//   - The store keeps the versions that a snapshot can see until the snapshot is released or
+//     garbage-collected, and no others. [Store.Stats] shows what is retained for which snapshot.
+//   - If an index function fails or panics, the object is stored without values in that index,
+//     and the failure is counted.
+//   - Nothing is kept in order. [Snapshot.Sorted], [Snapshot.After] and the ordered methods of an
+//     [Index] sort when they are called, and keep the result for later calls.
 //
-// # How
+// # Structure
 //
-// Every key has one chain of versions, newest first; the writer adds to the chains and
-// publishes the lot by advancing one revision, and a reader takes the newest version
-// not after the revision it holds. The ordered key set and the postings of an index exist
-// once for all revisions: they hold the small integer ids of every object that some revision
-// sees, and a reader leaves out what its own does not. Package internal/mvcc has the details
-// and what was tried before.
+// Every key has a record with its newest version and a chain of older ones. The writer adds
+// versions and publishes them together by advancing one revision. A reader takes the newest
+// version that is not after its own revision. Namespaces and index values have sets of small
+// integer ids, shared by all revisions; a reader leaves out the ids that its revision does not
+// see. Package internal/mvcc has these structures; this package is the policy on top: which
+// events are news, what an index holds, and in which form objects are held.
 package store

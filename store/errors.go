@@ -7,7 +7,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// ObjectError says that an object could not be stored.
+// ObjectError is the error for an object that could not be stored.
 type ObjectError struct {
 	Key   object.Key
 	Cause error
@@ -19,7 +19,8 @@ func (e *ObjectError) Error() string { return fmt.Sprintf("store: object %q: %v"
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Cause }
 
-// IndexError says that an index has no place for an object.
+// IndexError is the error for an object that an index function failed on, or that a unique index
+// refuses.
 type IndexError struct {
 	Key   object.Key
 	Index string

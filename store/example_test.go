@@ -46,7 +46,7 @@ func ExampleNew() {
 	// Output: ada
 }
 
-// Apply makes a batch of deltas one transaction and tells what changed.
+// Apply makes a batch of deltas one transaction and returns what changed.
 func ExampleStore_Apply() {
 	meta := object.Meta[*corev1.Pod]()
 	s := store.Must(store.New(meta, store.Options[*corev1.Pod]{}))
@@ -64,7 +64,7 @@ func ExampleStore_Apply() {
 		panic(err)
 	}
 
-	// Then what a watch told since: one change, one that is not news, one new life.
+	// Then the events of a watch: an update, a stale event, and a pod created again.
 	changes, err = s.Apply(&object.Batch[*corev1.Pod]{
 		Changes: []object.Change[*corev1.Pod]{
 			{Kind: object.Updated, Key: object.Key{Name: "db"}, UID: "u1", Version: "11", Value: object.Decoded(pod("db", "u1", "11"))},
@@ -98,11 +98,15 @@ func ExampleStore_Replace() {
 
 	snap := s.Snapshot()
 	defer snap.Release()
-	fmt.Println(slices.Collect(snap.Keys()), "at version", snap.Version())
-	// Output: [node-2 node-3] at version 20
+	for node := range snap.Sorted() {
+		fmt.Println(node.Name, "at version", snap.Version())
+	}
+	// Output:
+	// node-2 at version 20
+	// node-3 at version 20
 }
 
-// Held tells whether an object has to be decoded at all.
+// Held reports whether an object has to be decoded at all.
 func ExampleStore_Held() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u1", ResourceVersion: "7"}})
@@ -112,7 +116,7 @@ func ExampleStore_Held() {
 	// Output: true false false
 }
 
-// Diff catches somebody up who has been away.
+// Diff returns what a reader missed between two snapshots.
 func ExampleDiff() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	node := func(name, version string) *corev1.Node {
@@ -182,12 +186,12 @@ func ExampleSnapshot_Namespace() {
 	for pod := range snap.Namespace("shop") {
 		fmt.Println(pod.Name)
 	}
-	// Output:
+	// Unordered output:
 	// db
 	// web
 }
 
-// All, Keys and Namespace are iterators: nothing is copied, and a loop may end early.
+// All, Keys and Namespace are iterators without order: nothing is copied or sorted.
 func ExampleSnapshot_All() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	for _, name := range []string{"node-2", "node-1", "node-3"} {
@@ -198,6 +202,24 @@ func ExampleSnapshot_All() {
 
 	for node := range snap.All() {
 		fmt.Println(node.Name)
+	}
+	// Unordered output:
+	// node-1
+	// node-2
+	// node-3
+}
+
+// Sorted yields the objects in the order of their keys. A loop may end early.
+func ExampleSnapshot_Sorted() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	for _, name := range []string{"node-2", "node-1", "node-3"} {
+		_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+
+	for node := range snap.Sorted() {
+		fmt.Println(node.Name)
 		if node.Name == "node-2" {
 			break
 		}
@@ -207,7 +229,7 @@ func ExampleSnapshot_All() {
 	// node-2
 }
 
-// A store that is fed from several namespaces knows where each of them stands.
+// A store of several namespaces has a mark for each.
 func ExampleSnapshot_Mark() {
 	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
 	_, _ = s.Apply(&object.Batch[*corev1.Pod]{Marks: []object.Mark{
@@ -241,7 +263,7 @@ func ExampleStore_Pin() {
 	// Output: 1
 }
 
-// Stats tells who keeps old versions alive.
+// Stats reports which snapshots keep old versions alive.
 func ExampleStore_SnapshotFor() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}

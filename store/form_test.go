@@ -36,7 +36,7 @@ func newEncodedStore(t testing.TB, indexes ...podIndex) (s *podStore, encodes, d
 	return newPodStoreWith(t, podOptions{Form: countedForm(encodes, decodes), Indexes: indexes}), encodes, decodes
 }
 
-// setGone stores a pod and makes sure that nobody holds it any more.
+// setGone stores a pod whose decoded form is unreachable afterwards.
 func setGone(t testing.TB, s *podStore, p func() *corev1.Pod) {
 	t.Helper()
 	gone := setAndForget(t, s, p())

@@ -6,18 +6,17 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// identity is what tells one version of an object from another.
+// identity distinguishes one version of an object from another.
 type identity struct {
 	uid     object.UID
 	version object.Version
-	// brief says the same, if it is not zero; uid and version may then be missing.
+	// brief is the same in numbers. If it is not zero, uid and version may be empty.
 	brief brief
 }
 
-// brief is an identity in three words, which are noted for each object so that nobody need
-// look at the object itself: the UID as a number, where it is a UUID in the form in which the
-// API server writes it, and the version, where that is a decimal of 64 bits. It is zero for
-// anything else.
+// brief is an identity in three words: the UID as a number, if it is a UUID as the API server
+// writes it, and the version, if it is a decimal of 64 bits. It is zero otherwise. The store
+// notes it for each object, so that comparing identities does not read the object.
 type brief [identWords]uint64
 
 const identWords = 3
@@ -53,7 +52,7 @@ func (b *brief) texts() identity {
 	return identity{uid: object.UID(s[:]), version: object.Version(strconv.FormatUint(b[2], 10)), brief: *b}
 }
 
-// digits is the inverse of hex: n has, in its lower 32 bits, what eight digits stand for.
+// digits is the inverse of hex: n has, in its lower 32 bits, the value of eight digits.
 func digits(first, second []byte, n uint64) {
 	const hex = "0123456789abcdef"
 	for i, to := range [...][]byte{first, second} {
@@ -69,8 +68,8 @@ func four(s string) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24
 }
 
-// hex returns what eight lower-case hexadecimal digits, one in each byte of x, stand for, in
-// 32 bits of no particular order, all at once. bad is not zero if one of them is none.
+// hex returns the value of eight lower-case hexadecimal digits, one in each byte of x, as 32
+// bits in no particular order. bad is not zero if one of them is not a digit.
 func hex(x uint64) (n, bad uint64) {
 	const each = 0x0101010101010101
 	letter := x >> 6 & each    // set in the letters, and not in the digits
@@ -104,8 +103,8 @@ func (a *identity) both(b *identity) bool { return a.brief[2] != 0 && b.brief[2]
 // sameLife reports whether both have the same UID.
 func (b *brief) sameLife(c *brief) bool { return b[0] == c[0] && b[1] == c[1] }
 
-// same reports whether both are certainly the same version of the same object. Without a UID
-// or a version nothing tells.
+// same reports whether both are certainly the same version of the same object. It is false if
+// the UID or the version is unknown.
 func (a *identity) same(b *identity) bool {
 	if a.both(b) {
 		return a.brief == b.brief
@@ -121,10 +120,9 @@ func (a *identity) otherLife(b *identity) bool {
 	return a.uid != "" && b.uid != "" && a.uid != b.uid
 }
 
-// deletedBy reports whether a deletion with identity d says that the object held as h is gone.
-// An old server sends the object's own version with it, so an equal version will do. The
-// deletion of another object of that name does so too, if it is later: that one was never
-// seen here, and came when this one had gone.
+// deletedBy reports whether a deletion with identity d means that the object held as h does not
+// exist any more. An old server sends the object's own version, so an equal version counts. A
+// later deletion of another UID counts too: that object was created after h was deleted.
 func (h *identity) deletedBy(d *identity) bool {
 	if h.otherLife(d) {
 		if h.both(d) {

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"runtime"
 	"slices"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -131,7 +130,7 @@ func (x *Index[T, K]) visit(n Snapshot[T], k K, yield func(T) bool) {
 		return
 	}
 	var few fetch[T]
-	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool { return !few.add(id) || few.flush(n, yield) })
+	more := p.Find(k).Visit(p.sees(n, k), func(id uint32) bool { return few.add(id) || few.flush(n, yield) })
 	if more {
 		few.flush(n, yield)
 	}
@@ -161,6 +160,18 @@ func (x *Index[T, K]) Count(n Snapshot[T], k K) int {
 	}
 	x.visit(n, k, func(T) bool { count++; return true })
 	return count
+}
+
+// Size returns about how many objects have the value k, at once: it may count changes that the
+// snapshot does not see. It is for readers that make room for a result.
+func (x *Index[T, K]) Size(n Snapshot[T], k K) int {
+	if n.store == nil {
+		return 0
+	}
+	if p := x.in(n); p != nil {
+		return p.Find(k).Count()
+	}
+	return 0
 }
 
 // Keys yields every value that some object has, in order if the index is [Ordered].
@@ -238,7 +249,7 @@ func (p *postings[T, K]) visit(n Snapshot[T], k K, yield func(id uint32, obj T) 
 	return more
 }
 
-// sees returns the function that tells, by the object itself, whether an id has the value k
+// sees returns a function that reports, from the object itself, whether an id has the value k
 // in the snapshot.
 func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 	return func(id uint32) bool {
@@ -257,7 +268,7 @@ func (p *postings[T, K]) sees(n Snapshot[T], k K) func(id uint32) bool {
 func (x *Index[T, K]) scan(n Snapshot[T], yield func(obj T, values []K) bool) {
 	var values []K
 	add := func(k K) { values = append(values, k) }
-	n.each(func(_ object.Key, p unsafe.Pointer) bool {
+	n.each(func(_ object.Key, p mvcc.Value) bool {
 		obj := n.store.load(p)
 		values = values[:0]
 		if x.guarded(obj, add) != nil {

@@ -39,7 +39,7 @@ func NewLabelIndex[T any](of func(T) map[string]string) *LabelIndex[T] {
 // Select yields the objects that the selector matches.
 //
 // It starts from the requirement that fewest objects meet, intersects them with the sets
-// of the others, and looks at the labels only for what sets cannot tell. The cost follows
+// of the others, and reads labels only for what the sets cannot decide. The cost follows
 // that smallest number. A selector of nothing but negative requirements has to look at
 // everything.
 func (x *LabelIndex[T]) Select(n Snapshot[T], selector labels.Selector) iter.Seq[T] {

@@ -210,7 +210,7 @@ func sorted(pods iter.Seq[*corev1.Pod]) []string {
 func content(s *podStore) []string {
 	snap := s.Pin()
 	defer snap.Release()
-	return podTexts(snap.All())
+	return podTexts(snap.Sorted())
 }
 
 func want[V any](t testing.TB, what string, got, want V) {

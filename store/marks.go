@@ -2,18 +2,21 @@ package store
 
 import (
 	"iter"
-	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
-// place is where a scope stands, for the writer.
+// place is the progress of one scope. Writer only.
 type place struct {
 	mark object.Mark // as the revision in preparation has it
-	// seen is the newest version that was applied: that of the mark, or of deletions after it,
-	// of which more may come ([object.Reach]). What is not after it is late.
+	// seen is the newest version that was applied: that of the mark, or of deletions after it, of
+	// which there may be more ([object.Reach]). Events that are not after it are stale.
 	seen object.Version
 }
+
+// isMarkOf reports whether the mark in the root is that of a scope.
+func (r *root) isMarkOf(scope object.Scope) bool { return r.mark != nil && r.mark.Scope == scope }
 
 // markOf returns the mark of a scope in the revision in preparation; ok is false if there is
 // none. It is for the writer.
@@ -39,9 +42,9 @@ func (s *Store[T]) covering(k object.Key) *place {
 	return s.places[object.Everything]
 }
 
-// setMark moves the mark of a scope. The first scope's is in the root, so that moving it
-// allocates nothing: most stores have just one. Those of others have chains of versions, as
-// objects have, so that moving one costs the same however many there are.
+// setMark moves the mark of a scope. The first scope's is in the root; most stores have no other.
+// Those of others have chains of versions, as objects have, so that moving one costs the same
+// however many there are.
 func (t *txn[T]) setMark(m object.Mark) *place {
 	s := t.store
 	p := s.places[m.Scope]
@@ -51,20 +54,18 @@ func (t *txn[T]) setMark(m object.Mark) *place {
 	}
 	p.mark = m
 	switch key := (object.Key{Name: string(m.Scope)}); {
-	case t.root.marked && t.root.mark.Scope == m.Scope:
-		t.root.mark = m
-	case !t.root.marked && !s.marks.Lookup(key).Known():
-		t.root.mark, t.root.marked = m, true
+	case t.root.isMarkOf(m.Scope), t.root.mark == nil && !s.marks.Lookup(key).Known():
+		t.root.mark = &m
 	default:
-		s.marks.Put(key, s.marks.Lookup(key), unsafe.Pointer(&m))
+		s.marks.Put(key, s.marks.Lookup(key), heldMark(&m))
 	}
 	return p
 }
 
-// advance moves the mark of a scope to where a batch says.
+// advance moves the mark of a scope to a mark of the batch.
 func (t *txn[T]) advance(m object.Mark) {
 	if !m.Version.Known() {
-		return // nothing is complete; what a list says has been done
+		return // no version is complete; a list has set its own mark
 	}
 	old, _ := t.store.markOf(m.Scope)
 	if p := t.setMark(m); m.Epoch != old.Epoch || !m.Version.NotAfter(p.seen) {
@@ -72,7 +73,7 @@ func (t *txn[T]) advance(m object.Mark) {
 	}
 }
 
-// dropMark forgets a scope.
+// dropMark removes the mark of a scope.
 func (t *txn[T]) dropMark(scope object.Scope) {
 	s := t.store
 	if s.places[scope] == nil {
@@ -83,19 +84,19 @@ func (t *txn[T]) dropMark(scope object.Scope) {
 	for _, s.place = range s.places {
 		break
 	}
-	if t.root.marked && t.root.mark.Scope == scope {
-		t.root.mark, t.root.marked = object.Mark{}, false
+	if t.root.isMarkOf(scope) {
+		t.root.mark = nil
 		return
 	}
-	s.marks.Kill(s.marks.Lookup(object.Key{Name: string(scope)}))
+	s.marks.Delete(s.marks.Lookup(object.Key{Name: string(scope)}))
 }
 
 // marksAt yields the marks of a state that is pinned, or the current one for the writer.
 func (s *Store[T]) marksAt(st *state) iter.Seq[object.Mark] {
 	return func(yield func(object.Mark) bool) {
-		if st.Payload.marked && !yield(st.Payload.mark) {
+		if m := st.Payload.mark; m != nil && !yield(*m) {
 			return
 		}
-		s.marks.All(st.Revision, func(p unsafe.Pointer) bool { return yield(*(*object.Mark)(p)) })
+		s.marks.IDs(st.Revision, func(_ uint32, p mvcc.Value) bool { return yield(*markAt(p)) })
 	}
 }

@@ -59,16 +59,20 @@ type model struct {
 	marks   map[object.Scope]object.Mark
 	seen    map[object.Scope]int // the newest version of each scope; its mark's, or of a deletion after that
 	deleted map[object.Key]int   // in this batch, at which version
+	// verbatim: every change counts, see Options.Verbatim.
+	verbatim bool
 }
 
 // uids are of both forms: those that are noted in brief and others.
 var uids = []string{"u1", "u2", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4d", "0c6a1ee2-6a0f-4b43-9f07-57a0be1b1f4e"}
 
 func newModel() model {
-	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}}
+	return model{map[object.Key]*thing{}, map[object.Scope]object.Mark{}, map[object.Scope]int{}, map[object.Key]int{}, false}
 }
 
-func (m model) clone() model { return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil} }
+func (m model) clone() model {
+	return model{maps.Clone(m.objects), maps.Clone(m.marks), nil, nil, m.verbatim}
+}
 
 // move is what a model says has happened.
 type move struct {
@@ -94,7 +98,7 @@ func (m model) upsert(t *thing) []move {
 	switch {
 	case old == nil:
 		return []move{{object.Added, false, t.key, nil, t}}
-	case old.uid != t.uid:
+	case old.uid != t.uid && !m.verbatim:
 		return []move{{object.Deleted, true, t.key, old, old}, {object.Added, false, t.key, nil, t}}
 	}
 	return []move{{object.Updated, false, t.key, old, t}}
@@ -114,6 +118,17 @@ func (m model) event(kind object.Kind, t *thing) []move {
 			}
 			m.marks[mark.Scope], m.seen[mark.Scope] = mark, number(t.version)
 		}
+	}
+	switch {
+	case m.verbatim && kind != object.Deleted:
+		return m.upsert(t)
+	case m.verbatim:
+		prior := t
+		if held != nil {
+			prior = held
+		}
+		delete(m.objects, t.key)
+		return []move{{object.Deleted, false, t.key, prior, t}}
 	}
 	if kind == object.Deleted {
 		m.deleted[t.key] = number(t.version)
@@ -144,12 +159,20 @@ func (m model) list(l object.List[*thing]) []move {
 	for _, item := range l.Items {
 		listed[item.Key] = true
 		held := m.objects[item.Key]
-		if held != nil && !afresh && held.uid == item.UID && held.version == item.Version {
+		switch same := held != nil && !afresh && held.uid == item.UID && held.version == item.Version; {
+		case same && !m.verbatim:
+			continue
+		case same && item.Held:
+			moves = append(moves, move{object.Updated, false, item.Key, held, held})
 			continue
 		}
 		moves = append(moves, m.upsert(item.Object)...)
 	}
 	var gone []*thing
+	items := moves
+	if m.verbatim {
+		moves = nil
+	}
 	for k, t := range m.objects {
 		if l.Scope.Covers(k) && !listed[k] {
 			gone = append(gone, t)
@@ -159,6 +182,9 @@ func (m model) list(l object.List[*thing]) []move {
 	for _, t := range gone {
 		delete(m.objects, t.key)
 		moves = append(moves, move{object.Deleted, true, t.key, t, t})
+	}
+	if m.verbatim {
+		moves = append(moves, items...)
 	}
 	m.marks[l.Scope], m.seen[l.Scope] = l.Mark, number(l.Version)
 	if len(l.Items) == 0 && l.Version == "" {
@@ -193,7 +219,8 @@ func newMachine(t *rapid.T) *machine {
 	m := &machine{model: newModel()}
 	m.byColor, m.byTag, m.byInitial = modelIndexes()
 	var err error
-	m.store, err = New(things, Options[*thing]{Indexes: []AnyIndex[*thing]{m.byColor, m.byTag, m.byInitial}})
+	m.model.verbatim = rapid.Bool().Draw(t, "verbatim")
+	m.store, err = New(things, Options[*thing]{Verbatim: m.model.verbatim, Indexes: []AnyIndex[*thing]{m.byColor, m.byTag, m.byInitial}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,9 +316,19 @@ func (m *machine) list(t *rapid.T) object.List[*thing] {
 		if rapid.IntRange(0, 3).Draw(t, "kept") > 0 {
 			again := *obj // the same object, decoded once more
 			add(&again)
+			if n := len(l.Items) - 1; n >= 0 && l.Items[n].Object == &again && rapid.Bool().Draw(t, "held") {
+				m.hold(&l.Items[n], l.Mark)
+			}
 		}
 	}
 	return l
+}
+
+// hold leaves an item undecoded, if the list is of the epoch of what is held.
+func (m *machine) hold(item *object.Item[*thing], mark object.Mark) {
+	if at, ok := m.model.marks[mark.Scope]; !ok || at.Epoch == mark.Epoch {
+		item.Object, item.Held = nil, true
+	}
 }
 
 func (m *machine) Set(t *rapid.T) {
@@ -385,14 +422,21 @@ func (m *machine) Check(t *rapid.T) {
 	}
 	st := m.store.Stats()
 	if len(m.held) == 0 && (st.Retained != 0 || len(st.Pins) != 0) {
-		t.Fatalf("nobody holds anything, yet retained: %+v", st)
+		t.Fatalf("no snapshot is held, yet retained: %+v", st)
 	}
 }
 
 func (m *machine) check(t *rapid.T, h held) {
 	want := h.want.sorted()
-	if got := slices.Collect(h.snap.All()); !slices.Equal(got, want) {
+	byKey := func(a, b *thing) int { return a.key.Compare(b.key) }
+	if got := slices.SortedFunc(slices.Values(h.snap.AppendTo(nil)), byKey); !slices.Equal(got, want) {
+		t.Fatalf("AppendTo\n got %v\nwant %v", got, want)
+	}
+	if got := slices.SortedFunc(h.snap.All(), byKey); !slices.Equal(got, want) {
 		t.Fatalf("All\n got %v\nwant %v", got, want)
+	}
+	if got := slices.Collect(h.snap.Sorted()); !slices.Equal(got, want) {
+		t.Fatalf("Sorted\n got %v\nwant %v", got, want)
 	}
 	if h.snap.Len() != len(want) {
 		t.Fatalf("Len %d, want %d", h.snap.Len(), len(want))
@@ -416,7 +460,7 @@ func (m *machine) check(t *rapid.T, h held) {
 	}
 	for _, ns := range []string{"", "a", "a-b", "b", "c"} {
 		mine := slices.DeleteFunc(slices.Clone(want), func(x *thing) bool { return x.key.Namespace != ns })
-		if got := slices.Collect(h.snap.Namespace(ns)); !slices.Equal(got, mine) {
+		if got := slices.SortedFunc(h.snap.Namespace(ns), byKey); !slices.Equal(got, mine) {
 			t.Fatalf("Namespace(%q)\n got %v\nwant %v", ns, got, mine)
 		}
 	}

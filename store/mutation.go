@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"time"
-	"unsafe"
 
+	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
-// Mutation says that an object which the store had handed out was written to, though it
-// is shared and read-only.
+// Mutation reports that a caller wrote to an object of the store. Objects are shared and
+// read-only.
 type Mutation struct {
 	Key object.Key
 	// Path is the first field that differs, such as "Spec.Containers[0].Image".
@@ -21,19 +21,19 @@ type Mutation struct {
 	Was, Is string
 }
 
-// String tells the whole story in one line.
+// String returns the mutation in one line.
 func (m Mutation) String() string {
 	return fmt.Sprintf("object %q was written to by a reader: %s was %s, is %s", m.Key, m.Path, m.Was, m.Is)
 }
 
-// ErrNoCopy says that the mutation detector cannot copy objects of a type.
+// ErrNoCopy is returned by [New] when the mutation detector cannot copy objects of the type.
 var ErrNoCopy = errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
 
-// ErrNoDetection says that a form of the user's does not go with the mutation detector.
-var ErrNoDetection = errors.New("store: the mutation detector knows decoded objects and the Encoded form only")
+// ErrNoDetection is returned by [New] when the mutation detector does not support the form.
+var ErrNoDetection = errors.New("store: the mutation detector supports decoded objects, Encoded and Packed only")
 
-// mutable is an [object.Encoded] that can tell whether its object was written to; path is empty if
-// not.
+// mutable is an [object.Encoded] that detects writes to its object; path is empty if there were
+// none.
 type mutable interface {
 	mutation() (path, was, is string)
 }
@@ -86,12 +86,12 @@ func (h guardedObject[T]) mutation() (path, was, is string) {
 	return firstDifference(h.copy, h.object)
 }
 
-// checkMutation looks at an object that is about to be superseded.
-func (s *Store[T]) checkMutation(k object.Key, p unsafe.Pointer) {
+// checkMutation checks an object that is about to be superseded.
+func (s *Store[T]) checkMutation(k object.Key, p mvcc.Value) {
 	if s.onMutation == nil {
 		return
 	}
-	held, ok := (*cell[T])(p).held.(mutable)
+	held, ok := cellAt[T](p).held.(mutable)
 	if !ok {
 		return
 	}
@@ -100,8 +100,8 @@ func (s *Store[T]) checkMutation(k object.Key, p unsafe.Pointer) {
 	}
 }
 
-// report tells what was found. It comes last, when nothing is half done: the user's function
-// may panic.
+// report calls OnMutation for each mutation found. It runs last, because that function may panic
+// and the transaction must be complete.
 func (s *Store[T]) report() {
 	for len(s.reports) > 0 {
 		m := s.reports[0]
@@ -111,7 +111,7 @@ func (s *Store[T]) report() {
 	s.reports = nil
 }
 
-// CheckMutations looks at every object and reports those that were written to, to
+// CheckMutations checks every object and reports those that were written to, to
 // [Options.OnMutation]. It does nothing when the detector is off. A mutated object is
 // reported by every check until it is replaced.
 func (s *Store[T]) CheckMutations() {
@@ -122,7 +122,7 @@ func (s *Store[T]) CheckMutations() {
 	defer s.mu.Unlock()
 	snap := s.Pin()
 	defer snap.state.Unpin() // it is the current state: nothing to sweep
-	snap.each(func(k object.Key, p unsafe.Pointer) bool {
+	snap.each(func(k object.Key, p mvcc.Value) bool {
 		s.checkMutation(k, p)
 		return true
 	})
@@ -146,7 +146,7 @@ func firstDifference(was, is any) (path, wasText, isText string) {
 	return w.path, w.was, w.is
 }
 
-// isSecret reports whether v is a Secret, typed or not, whose values nobody should read.
+// isSecret reports whether v is a Secret, typed or not. Its values must not be reported.
 func isSecret(v reflect.Value) bool {
 	if u, ok := v.Interface().(content); ok {
 		return u.UnstructuredContent()["kind"] == "Secret"
@@ -269,7 +269,7 @@ func (w *walker) sameMap(a, b reflect.Value, path string) bool {
 	return true
 }
 
-// timeOf returns a time, whose representation has more than what it means.
+// timeOf returns v as a time. Equal times may have different fields.
 func timeOf(v reflect.Value) (time.Time, bool) {
 	if v.Type() != reflect.TypeFor[time.Time]() || !v.CanInterface() {
 		return time.Time{}, false

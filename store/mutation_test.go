@@ -18,8 +18,8 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// S06: objects handed out are shared and read-only; the detector names the object and shows
-// the difference when somebody wrote to one.
+// S06: objects are shared and read-only; the detector names an object that was written to and
+// shows the difference.
 
 // watched makes a store with the detector on, and returns what it reports as text.
 func watched[T any](t testing.TB, acc object.Accessor[T], opts store.Options[T]) (*store.Store[T], func() []string) {
@@ -166,7 +166,7 @@ func TestS06_DetectorIsQuietWhenNobodyWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, found := watched(t, podMeta, podOptions{Form: form, Indexes: []podIndex{nodeIndex()}})
 			full := fullPod()
-			// What JSON does not tell apart: an empty list and none, and other ways to
+			// What JSON does not distinguish: an empty list and none, and other ways to
 			// write the same quantity.
 			full.Annotations, full.Spec.Tolerations = map[string]string{}, []corev1.Toleration{}
 			full.Spec.Containers[1].Resources.Limits = corev1.ResourceList{

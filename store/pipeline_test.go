@@ -19,7 +19,7 @@ import (
 var _ delta.Known[*corev1.Pod] = (*store.Store[*corev1.Pod])(nil)
 
 // TestQ09_StoreIsTheServersStateAtTheBatchsVersion runs a FIFO and a store together: a
-// producer tells what a server does, by events, relists and bookmarks, a consumer applies
+// producer reports what a server does, by events, relists and bookmarks, a consumer applies
 // batches, and after every batch the store is just what the server was at its version.
 func TestQ09_StoreIsTheServersStateAtTheBatchsVersion(t *testing.T) {
 	acc := object.Meta[*corev1.Pod]()
@@ -73,7 +73,7 @@ func TestQ09_StoreIsTheServersStateAtTheBatchsVersion(t *testing.T) {
 	}
 }
 
-// produce plays a server: what it tells the FIFO is noted before it is told.
+// produce acts as a server: it notes every change before it passes it to the FIFO.
 func produce(t *testing.T, fifo *delta.FIFO[*corev1.Pod], note func(object.Version, map[object.Key]*corev1.Pod)) {
 	r := rand.New(rand.NewPCG(4, 2))
 	now := map[object.Key]*corev1.Pod{}

@@ -3,37 +3,31 @@ package store
 import (
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
-// bound is an index as one store keeps it, whatever the type of its values. All of it is
-// the writer's.
+// bound is an index in one store, for any type of values. Writer only, except extract.
 type bound[T any] interface {
 	name() string
-	// foresee computes the values of some objects that are likely to be prepared, at refs, and
-	// looks at what they are to be compared with: one object after the other is waiting for
-	// memory, all together it is waiting once.
-	foresee(changes []object.Change[T], refs []ref)
-	// prepare computes the values of obj, which commit will give to the object at r. seen
-	// is the place among those that were foreseen, or unseen. If strict, it returns an error when the index is unique and another object has one of
-	// them. It may panic as the index function does.
-	prepare(obj T, seen int, r ref, how strictness) error
-	// extract computes the values of obj for prepareValues, to be called later. It touches
-	// nothing of the writer's, and keeps nothing of obj alive if the type of the values is
-	// one that can be copied. It may panic as the index function does.
+	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
+	// returns an error when the index is unique and another object has one of them. It may
+	// panic as the index function does.
+	prepare(obj T, r ref, how strictness) error
+	// extract computes the values of obj for prepareValues, to be called later. It does
+	// not use the writer's fields, and does not keep obj alive if values of the type can be
+	// copied. It may panic as the index function does.
 	extract(obj T) (values any, err error)
 	// prepareValues is prepare for values that extract computed.
 	prepareValues(values any, r ref, how strictness) error
-	// prepareNone stands for an object without values.
+	// prepareNone prepares an object without values.
 	prepareNone()
 	// fail counts an index function that failed and leaves no values prepared.
 	fail(err error)
-	// commit makes the prepared values those of the object with that id. newborn says
-	// that it came to be in this revision.
-	commit(id uint32, newborn bool)
+	// commit makes the prepared values those of the object with that id. created means
+	// that it was created in this revision.
+	commit(id uint32, created bool)
 	// settle cleans up behind a publication.
 	settle()
 	stats() IndexStats
@@ -41,27 +35,22 @@ type bound[T any] interface {
 
 // postings is an [Index] in one store: for every value the ids that have it.
 //
-// Where each id stands at present is kept beside, for the writer alone, so that an update
-// whose values did not change compares them and touches nothing.
+// The writer knows the place of each id, so that an update with unchanged values compares them
+// and writes nothing.
 type postings[T any, K comparable] struct {
 	*mvcc.Postings[K]
 	def   *Index[T, K]
 	since uint64 // the first revision that the index knows
 
-	// Of the writer. Where the index has one value for each object, its place is in a
-	// column of the store's rows; otherwise all places are in many.
+	// Writer only. An index with one value for each object has the places in a column of the
+	// store's rows; another has them in many.
 	rows   *rows
 	column int
 	many   [][]mvcc.Place
 	next   []K
-	same   bool      // nothing is to be done: the value is what it was
+	same   bool      // the value is unchanged
 	add    func(K)   // appends to next
-	own    func(K) K // copies a value that is to be kept; nil if it need not, or cannot
-
-	// early are the values of the objects that were foreseen: those whose bit is set.
-	early    [mvcc.Ahead]K
-	foreseen uint
-	warm     bool // takes what was looked at for nothing but to have it in the cache
+	own    func(K) K // copies a value that is kept; nil if there is no need or no way to
 
 	failures  uint64
 	conflicts uint64
@@ -74,7 +63,7 @@ func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
 	if x.one != nil {
 		p.column = s.rows.addColumn()
 	}
-	p.Postings = mvcc.NewPostings(s.history, p.own, mvcc.Sorting[K]{Compare: x.order}, p.moved)
+	p.Postings = mvcc.NewPostings(s.history, p.own, x.order, p.moved)
 	p.add = func(k K) {
 		mustEqual(k, k)
 		if !slices.Contains(p.next, k) {
@@ -84,17 +73,16 @@ func (x *Index[T, K]) bind(s *Store[T]) bound[T] {
 	return p
 }
 
-// mustEqual panics, in time for that to be a failure of the index function, if a value cannot
-// be found again: because its type, behind an interface, cannot be compared, or because it
-// is not equal to itself.
+// mustEqual panics if a value cannot be found again: the type behind an interface is not
+// comparable, or the value is not equal to itself. The panic counts as one of the index function.
 func mustEqual[K comparable](k, same K) {
 	if k != same {
 		panic("a value that is not equal to itself")
 	}
 }
 
-// ownValue returns the function that copies values which would else keep alive the object
-// they are a part of; nil for types that it does not know.
+// ownValue returns a function that copies values of type K, so that they do not keep the object
+// alive; nil for types it does not know.
 func ownValue[K comparable]() func(K) K {
 	switch f := any(new(func(K) K)).(type) {
 	case *func(string) string:
@@ -118,15 +106,10 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 
 func (p *postings[T, K]) name() string { return p.def.label }
 
-func (p *postings[T, K]) prepare(obj T, seen int, r ref, how strictness) error {
+func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
 	p.prepareNone()
 	if p.def.one != nil {
-		var k K
-		if p.foreseen&(1<<seen) != 0 {
-			k = p.early[seen]
-		} else {
-			k = p.def.one(obj)
-		}
+		k := p.def.one(obj)
 		mustEqual(k, k)
 		return p.prepareOne(k, r, how)
 	}
@@ -136,32 +119,10 @@ func (p *postings[T, K]) prepare(obj T, seen int, r ref, how strictness) error {
 	return p.check(r, how)
 }
 
-func (p *postings[T, K]) foresee(changes []object.Change[T], refs []ref) {
-	p.foreseen = 0
-	if p.def.one == nil {
-		return
-	}
-	// If the index function panics, prepare will find out, and the rest is not foreseen.
-	defer func() { _ = recover() }()
-	for i := range changes {
-		if c := &changes[i]; c.List == nil && c.Encoded == nil && c.Kind != object.Deleted {
-			p.early[i] = p.def.one(c.Object)
-			p.foreseen |= 1 << i
-		}
-	}
-	for i, r := range refs {
-		if r.Known() && p.foreseen&(1<<i) != 0 {
-			if at := p.rows.at(r.ID, p.column); !at.Nowhere() {
-				p.warm = p.Value(at.Members()) == p.early[i]
-			}
-		}
-	}
-}
-
 func (p *postings[T, K]) prepareOne(k K, r ref, how strictness) error {
 	// By far the most common case: nothing has changed.
 	if r.Known() {
-		if at := p.rows.at(r.ID, p.column); !at.Nowhere() && p.Value(at.Members()) == k {
+		if at := p.rows.at(r.ID, p.column); !at.IsZero() && p.Value(at.Members()) == k {
 			p.same = true
 			return nil
 		}
@@ -225,12 +186,12 @@ func (p *postings[T, K]) holds(r ref, k K) bool {
 	}
 	if p.def.one != nil {
 		at := p.rows.at(r.ID, p.column)
-		return !at.Nowhere() && p.Value(at.Members()) == k
+		return !at.IsZero() && p.Value(at.Members()) == k
 	}
 	return slices.ContainsFunc(p.places(r.ID), func(at mvcc.Place) bool { return p.Value(at.Members()) == k })
 }
 
-// places returns where an id stands, in an index of several values.
+// places returns the places of an id in an index of several values.
 func (p *postings[T, K]) places(id uint32) []mvcc.Place {
 	if int(id) < len(p.many) {
 		return p.many[id]
@@ -259,19 +220,19 @@ func (p *postings[T, K]) moved(id uint32, to mvcc.Place) {
 	}
 }
 
-func (p *postings[T, K]) commit(id uint32, newborn bool) {
+func (p *postings[T, K]) commit(id uint32, created bool) {
 	switch {
 	case p.same:
 	case p.def.one != nil:
-		p.commitOne(id, newborn)
+		p.commitOne(id, created)
 	default:
-		p.commitMany(id, newborn)
+		p.commitMany(id, created)
 	}
 }
 
-func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
-	if at := p.rows.at(id, p.column); !at.Nowhere() {
-		p.Remove(at, id, newborn)
+func (p *postings[T, K]) commitOne(id uint32, created bool) {
+	if at := p.rows.at(id, p.column); !at.IsZero() {
+		p.Remove(at, id, created)
 		p.rows.set(id, p.column, mvcc.Place{})
 	}
 	if len(p.next) == 1 {
@@ -279,7 +240,7 @@ func (p *postings[T, K]) commitOne(id uint32, newborn bool) {
 	}
 }
 
-func (p *postings[T, K]) commitMany(id uint32, newborn bool) {
+func (p *postings[T, K]) commitMany(id uint32, created bool) {
 	for int(id) >= len(p.many) {
 		p.many = append(p.many, nil)
 	}
@@ -289,7 +250,7 @@ func (p *postings[T, K]) commitMany(id uint32, newborn bool) {
 			p.next = slices.Delete(p.next, i, i+1)
 			kept = append(kept, at)
 		} else {
-			p.Remove(at, id, newborn)
+			p.Remove(at, id, created)
 		}
 	}
 	for _, k := range p.next {
@@ -308,13 +269,7 @@ func (p *postings[T, K]) insert(k K, id uint32) mvcc.Place {
 	return p.Add(k, id)
 }
 
-func (p *postings[T, K]) settle() {
-	if p.foreseen != 0 {
-		p.foreseen = 0
-		clear(p.early[:])
-	}
-	p.Settle()
-}
+func (p *postings[T, K]) settle() { p.Settle() }
 
 func (p *postings[T, K]) stats() IndexStats {
 	st := IndexStats{
@@ -346,9 +301,9 @@ func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	// earlier ones.
 	b := x.bind(s)
 	s.tx.begin()
-	s.objects.Lives(func(id uint32, p unsafe.Pointer) bool {
-		if _, err := prepare([]bound[T]{b}, 0, s.load(p), unseen, ref{}, lenient); err != nil {
-			b.fail(&IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
+	s.objects.Lives(func(id uint32, p mvcc.Value) bool {
+		if _, err := prepare([]bound[T]{b}, 0, s.load(p), ref{}, lenient); err != nil {
+			s.failed(b, &IndexError{Key: cloneKey(s.objects.Key(id)), Index: b.name(), Cause: err})
 		}
 		b.commit(id, false)
 		return true

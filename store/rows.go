@@ -6,9 +6,9 @@ import (
 	"github.com/tarnproject/tarn/internal/mvcc"
 )
 
-// rows has, for every id, its place in each index that has one value for each object. They
-// stand in the notes of the map behind the identity, so that a write which changes none of
-// them touches one or two cache lines for all. It is the writer's.
+// rows has, for every id, its place in each index with one value for each object. The places
+// follow the identity in the notes of the map, so that an update that changes none of them reads one
+// or two cache lines. Writer only.
 type rows struct {
 	objects *mvcc.Map
 	columns int
@@ -28,5 +28,5 @@ func (r *rows) word(id uint32, column int) *atomic.Uint64 {
 // at returns the place of an id in a column.
 func (r *rows) at(id uint32, column int) mvcc.Place { return mvcc.Unpack(r.word(id, column).Load()) }
 
-// set changes it.
+// set changes the place of an id in a column.
 func (r *rows) set(id uint32, column int, to mvcc.Place) { r.word(id, column).Store(to.Pack()) }

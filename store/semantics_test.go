@@ -14,7 +14,7 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// S08: memory held for old snapshots is bounded by what they can still see, goes when they
+// S08: memory held for old snapshots is bounded by what they can still see, is freed when they
 // are released or collected, and is visible.
 
 // setAndForget stores a pod and returns how to see whether it was collected.
@@ -144,7 +144,7 @@ func TestS08_NothingIsLeftOfSnapshotsTakenWhileWriting(t *testing.T) {
 	}
 }
 
-// Sweep is for a store that nobody writes to.
+// Sweep is for a store that is not written to.
 func TestS08_SweepReclaimsInAnIdleStore(t *testing.T) {
 	s := newPodStore(t)
 	gone := setAndForget(t, s, pod("a/1", 1))
@@ -270,7 +270,7 @@ func TestS08_UseAfterReleasePanics(t *testing.T) {
 	defer live.Release()
 	copied := snap
 	snap.Release()
-	snap.Release() // does nothing, also by way of a copy
+	snap.Release() // does nothing, also through a copy
 	copied.Release()
 	want(t, "pins", s.Stats().Retained, 0)
 
@@ -278,6 +278,7 @@ func TestS08_UseAfterReleasePanics(t *testing.T) {
 		"Get":        func() { copied.Get(object.RawKey("a/1")) },
 		"All":        func() { podTexts(copied.All()) },
 		"Keys":       func() { drain(copied.Keys()) },
+		"Sorted":     func() { podTexts(copied.Sorted()) },
 		"Namespace":  func() { podTexts(copied.Namespace("a")) },
 		"After":      func() { podTexts(copied.After(object.Key{}, 1)) },
 		"Diff from":  func() { drain(store.Diff(copied, live)) },
@@ -301,7 +302,7 @@ func drain[V any](seq iter.Seq[V]) {
 	}
 }
 
-// What is pinned in the middle of an iteration stays, even if nobody else holds the
+// What is pinned in the middle of an iteration stays, even if nothing else holds the
 // snapshot.
 func TestS08_IterationKeepsItsSnapshot(t *testing.T) {
 	s := newPodStore(t)
@@ -348,7 +349,7 @@ func TestS08_ValueThatShrinksStaysRight(t *testing.T) {
 			defer snap.Release()
 			for _, where := range []string{"x", "y", "same"} {
 				var all []string
-				for p := range snap.All() {
+				for p := range snap.Sorted() {
 					if p.Spec.NodeName == where || where == "same" {
 						all = append(all, fmt.Sprintf("a/%s@%s", p.Name, p.ResourceVersion))
 					}

@@ -3,15 +3,15 @@ package store
 import (
 	"iter"
 	"runtime"
+	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
 // Snapshot is a store at one moment. It is a small value: copies are the same snapshot.
-// The zero Snapshot is that of a store that never held anything.
+// The zero Snapshot is that of an empty store.
 //
 // A snapshot keeps what it can see from being reclaimed. Release it when done; one that
 // [Store.Snapshot] took and that is forgotten is released by the garbage collector.
@@ -22,9 +22,9 @@ type Snapshot[T any] struct {
 	lease *lease
 }
 
-// lease is what all copies of a snapshot share. The garbage collector releases the
-// snapshot when the lease is no longer reachable, which may be in the middle of a method:
-// each one that reads chains of versions keeps the lease alive until it is done.
+// lease is shared by all copies of a snapshot. The garbage collector releases the snapshot when
+// the lease is unreachable, which may be in the middle of a method: each method that reads
+// versions keeps the lease alive until it returns.
 type lease struct {
 	released atomic.Bool
 	cleanup  runtime.Cleanup
@@ -35,8 +35,8 @@ type lease struct {
 // Snapshot returns the store as it is now, in constant time.
 func (s *Store[T]) Snapshot() Snapshot[T] { return s.snapshot("") }
 
-// SnapshotFor is [Store.Snapshot] for somebody with a name, which [Store.Stats] tells
-// beside what is retained for the snapshot.
+// SnapshotFor is [Store.Snapshot] with the name of its owner, which [Store.Stats] reports with
+// what is retained for the snapshot.
 func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
 	snap := s.snapshot(owner)
 	s.leases.add(snap.lease)
@@ -46,15 +46,15 @@ func (s *Store[T]) SnapshotFor(owner string) Snapshot[T] {
 func (s *Store[T]) snapshot(owner string) Snapshot[T] {
 	st := s.history.Pin()
 	l := &lease{owner: owner, revision: st.Revision}
-	// The cleanup runs wherever the runtime likes, so it only touches an atomic; the
-	// next write, or Stats, reclaims.
+	// The cleanup runs on a goroutine of the runtime, so it only changes an atomic; the next
+	// write, or Stats, reclaims.
 	l.cleanup = runtime.AddCleanup(l, func(st *state) { st.Unpin() }, st)
 	return Snapshot[T]{store: s, state: st, lease: l}
 }
 
-// Pin returns a snapshot for a short read: it costs a few nanoseconds and no
-// allocation, but it must be released, once, by whoever took it; a forgotten one holds
-// memory for ever, and use after release is not noticed.
+// Pin returns a snapshot for a short read: it costs a few nanoseconds and no allocation. The
+// caller must release it exactly once: one that is never released retains memory for ever, and
+// use after release is not detected.
 //
 //	snap := s.Pin()
 //	defer snap.Release()
@@ -62,7 +62,7 @@ func (s *Store[T]) Pin() Snapshot[T] {
 	return Snapshot[T]{store: s, state: s.history.Pin()}
 }
 
-// Release lets go of what the snapshot holds. Releasing a snapshot of
+// Release ends the snapshot, so that the store can drop what only it could see. Releasing a snapshot of
 // [Store.Snapshot] again, or the zero Snapshot, does nothing.
 func (n Snapshot[T]) Release() {
 	if n.store == nil {
@@ -113,14 +113,14 @@ func (n Snapshot[T]) Revision() uint64 {
 // [Snapshot.Mark].
 func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
 
-// Mark returns where a scope stands: its epoch and the version up to which it is complete. It is
-// the zero Mark of that scope when nothing is known of it.
+// Mark returns the mark of a scope: its epoch and the version up to which it is complete. It has
+// neither when the store has not listed the scope.
 func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if n.store == nil {
 		return object.Mark{Scope: scope}
 	}
-	if r := &n.state.Payload; r.marked && r.mark.Scope == scope {
-		return r.mark
+	if r := &n.state.Payload; r.isMarkOf(scope) {
+		return *r.mark
 	}
 	n.check()
 	p, _ := n.store.marks.Find(object.Key{Name: string(scope)}, n.state.Revision)
@@ -128,7 +128,7 @@ func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	if p == nil {
 		return object.Mark{Scope: scope}
 	}
-	return *(*object.Mark)(p)
+	return *markAt(p)
 }
 
 // Marks yields the mark of every scope, in no particular order.
@@ -157,7 +157,8 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
-// All yields every object, in the order of their keys.
+// All yields every object, without order. [Snapshot.AppendTo] makes a slice of them, and
+// [Snapshot.Sorted] yields them in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }
 }
@@ -167,112 +168,171 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 		return
 	}
 	n.check()
-	n.store.order.Leaves(func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		var few fetch[T]
-		if marks == 0 {
-			few.n = len(cells)
-			for i, c := range cells {
-				few.ids[i] = c.Elem
-			}
-		} else {
-			for i, c := range cells {
-				if !mvcc.Gone(marks, i) {
-					few.add(c.Elem)
-				}
-			}
+	objects := n.store.objects
+	var some [mvcc.SpanSize]mvcc.Value
+	for span := range objects.Spans() {
+		if found := objects.Span(span, n.state.Revision, &some); !n.store.yieldAll(some[:found], yield) {
+			break
 		}
-		return few.flush(n, yield)
-	})
+	}
 	runtime.KeepAlive(n.lease)
 }
 
-// fetch gets objects a few at a time: each is somewhere else in memory, and a call between one
-// and the next would make the processor wait for each by itself.
-type fetch[T any] struct {
-	n   int
-	ids [mvcc.MaxLeaf]uint32
+// AppendTo appends every object to dst, without order, and returns the extended slice. It makes a
+// list faster than a loop over [Snapshot.All] does.
+func (n Snapshot[T]) AppendTo(dst []T) []T {
+	dst = slices.Grow(dst, n.Len())
+	for chunk := range n.Chunks() {
+		dst = n.Chunk(chunk, dst)
+	}
+	return dst
 }
 
-// add notes an id and reports whether there is no more room.
-func (f *fetch[T]) add(id uint32) (full bool) {
-	f.ids[f.n] = id
-	f.n++
-	return f.n == len(f.ids)
+// Chunks returns the number of chunks in which the objects are held. All chunks together are all
+// objects, and an object stays in its chunk for as long as it is held. They are for readers that
+// keep a list of everything and bring it up to date, chunk by chunk; see [Snapshot.Changed].
+func (n Snapshot[T]) Chunks() int {
+	if n.store == nil {
+		return 0
+	}
+	n.check()
+	return n.store.objects.Spans()
 }
 
-// flush yields the objects of the ids that were noted.
-func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
-	var pointers [len(f.ids)]unsafe.Pointer
-	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
-	f.n = 0
+// Chunk appends the objects of a chunk to dst, without order.
+func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
+	n.check()
+	var some [mvcc.SpanSize]mvcc.Value
+	found := n.store.objects.Span(chunk, n.state.Revision, &some)
 	if n.store.direct {
-		for _, p := range pointers[:found] {
+		for _, p := range some[:found] {
+			dst = append(dst, fromPointer[T](p))
+		}
+	} else {
+		for _, p := range some[:found] {
+			dst = append(dst, cellAt[T](p).Get())
+		}
+	}
+	runtime.KeepAlive(n.lease)
+	return dst
+}
+
+// Changed reports whether a chunk may differ from what it was at an earlier revision of the store.
+func (n Snapshot[T]) Changed(chunk int, since uint64) bool {
+	n.check()
+	return n.store.objects.SpanChanged(chunk, since)
+}
+
+// yieldAll calls yield with what is held at some pointers.
+func (s *Store[T]) yieldAll(some []mvcc.Value, yield func(T) bool) bool {
+	if s.direct {
+		for _, p := range some {
 			if !yield(fromPointer[T](p)) {
 				return false
 			}
 		}
 		return true
 	}
-	for _, p := range pointers[:found] {
-		if !yield((*cell[T])(p).Get()) {
+	for _, p := range some {
+		if !yield(cellAt[T](p).Get()) {
 			return false
 		}
 	}
 	return true
 }
 
-// each yields every key and what is held there, in order. The key is not to be kept.
-func (n Snapshot[T]) each(yield func(object.Key, unsafe.Pointer) bool) { n.from(object.Key{}, yield) }
+// fetch collects ids, to read their objects some at a time: [mvcc.Map.Gather] is much faster than
+// one read after the other.
+type fetch[T any] struct {
+	n   int
+	ids [64]uint32
+}
 
-// from is each for the keys that are not before k.
-func (n Snapshot[T]) from(k object.Key, yield func(object.Key, unsafe.Pointer) bool) {
+// add adds an id and reports whether there is room for more.
+func (f *fetch[T]) add(id uint32) (room bool) {
+	f.ids[f.n] = id
+	f.n++
+	return f.n < len(f.ids)
+}
+
+// flush yields the objects of the ids that were added.
+func (f *fetch[T]) flush(n Snapshot[T], yield func(T) bool) bool {
+	var pointers [len(f.ids)]mvcc.Value
+	found := n.store.objects.Gather(f.ids[:f.n], n.state.Revision, pointers[:])
+	f.n = 0
+	return n.store.yieldAll(pointers[:found], yield)
+}
+
+// each yields every key and what is held there, without order. The key must not be kept.
+func (n Snapshot[T]) each(yield func(object.Key, mvcc.Value) bool) {
 	if n.store == nil {
 		return
 	}
 	n.check()
-	objects, revision := n.store.objects, n.state.Revision
-	n.store.order.From(k, func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		for i, c := range cells {
-			if mvcc.Gone(marks, i) {
-				continue
-			}
-			if p := objects.At(c.Elem, revision); p != nil && !yield(objects.Key(c.Elem), p) {
-				return false
-			}
-		}
-		return true
-	})
+	objects := n.store.objects
+	objects.IDs(n.state.Revision, func(id uint32, p mvcc.Value) bool { return yield(objects.Key(id), p) })
 	runtime.KeepAlive(n.lease)
 }
 
-// Keys yields every key, in order. With an encoded form nothing is decoded.
+// Keys yields every key, without order. It decodes no object.
 func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		n.each(func(k object.Key, p unsafe.Pointer) bool { return yield(n.store.keep(k, p)) })
+		n.each(func(k object.Key, p mvcc.Value) bool { return yield(n.store.keep(k, p)) })
 	}
 }
 
-// Namespace yields the objects of one namespace, in the order of their names.
+// Namespace yields the objects of one namespace, without order. Its cost follows the number of
+// objects in the namespace.
 func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		n.from(object.Key{Namespace: namespace}, func(k object.Key, p unsafe.Pointer) bool {
-			return k.Namespace == namespace && yield(n.store.load(p))
+		if n.store == nil {
+			return
+		}
+		n.check()
+		var few fetch[T]
+		more := true
+		n.store.objects.Namespace(namespace, func(id uint32) bool {
+			more = few.add(id) || few.flush(n, yield)
+			return more
 		})
+		if more {
+			few.flush(n, yield)
+		}
+		runtime.KeepAlive(n.lease)
 	}
 }
+
+// Sorted yields every object in the order of their keys: by namespace, then by name.
+//
+// The store does not keep its objects in order. The first call of Sorted or [Snapshot.After] on a
+// revision sorts the keys, in O(n log n): about 0.1 s for 100,000 objects. All snapshots of that
+// revision share the result, four bytes for each object, for as long as one of them is held or
+// the revision is the current one.
+func (n Snapshot[T]) Sorted() iter.Seq[T] { return n.After(object.Key{}, 0) }
 
 // After yields, in order, up to limit objects whose keys come after k, all of them for a
 // limit of 0 or less. Since a snapshot never changes, pages taken this way have no gaps
-// and no repeats. The first page starts after the zero Key.
+// and no repeats. The first page starts after the zero Key. See [Snapshot.Sorted] for the cost.
 func (n Snapshot[T]) After(k object.Key, limit int) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		left := limit
-		n.from(k, func(found object.Key, p unsafe.Pointer) bool {
-			if found == k {
-				return true
+		if n.store == nil {
+			return
+		}
+		n.check()
+		objects := n.store.objects
+		ids := n.state.Sorted(objects)
+		at, found := slices.BinarySearchFunc(ids, k, func(id uint32, k object.Key) int { return objects.Key(id).Compare(k) })
+		if found {
+			at++
+		}
+		if ids = ids[at:]; limit > 0 && limit < len(ids) {
+			ids = ids[:limit]
+		}
+		for _, id := range ids {
+			if !yield(n.store.load(objects.At(id, n.state.Revision))) {
+				break
 			}
-			left--
-			return yield(n.store.load(p)) && left != 0
-		})
+		}
+		runtime.KeepAlive(n.lease)
 	}
 }

@@ -16,14 +16,16 @@ import (
 // seen is all that a snapshot shows, as text.
 func seen(snap podSnapshot, node *store.Index[*corev1.Pod, string]) []string {
 	out := []string{fmt.Sprintf("%d %q %d", snap.Len(), snap.Version(), snap.Revision())}
-	out = append(out, podTexts(snap.All())...)
-	for k := range snap.Keys() {
+	out = append(out, podTexts(snap.Sorted())...)
+	out = append(out, sorted(snap.All())...)
+	out = append(out, sorted(slices.Values(snap.AppendTo(nil)))...)
+	for _, k := range slices.SortedFunc(snap.Keys(), object.Key.Compare) {
 		p, ok := snap.Get(k)
 		out = append(out, fmt.Sprint(k, ok, p.ResourceVersion))
 	}
 	for _, ns := range []string{"", "a", "b", "c"} {
 		out = append(out, ns+":")
-		out = append(out, podTexts(snap.Namespace(ns))...)
+		out = append(out, sorted(snap.Namespace(ns))...)
 	}
 	for _, n := range slices.Sorted(node.Keys(snap)) {
 		out = append(out, fmt.Sprint(n, node.Count(snap, n)))
@@ -98,7 +100,7 @@ func TestS01_PagesHaveNoGapsAndNoRepeatsWhileTheStoreChanges(t *testing.T) {
 	apply(t, s, 10, listed(10, manyPods(50)...))
 	snap := s.Snapshot()
 	defer snap.Release()
-	all := podTexts(snap.All())
+	all := podTexts(snap.Sorted())
 	for _, limit := range []int{1, 7, 50, 51, 0, -1} {
 		var paged []string
 		var last object.Key
@@ -127,10 +129,10 @@ func TestS01_NamespaceIsExactlyThat(t *testing.T) {
 	set(t, s, pod("b/2", 1), pod("b/1", 1), pod("a/9", 1), pod("b-c/1", 1), pod("node", 1), pod("ba/1", 1))
 	snap := s.Snapshot()
 	defer snap.Release()
-	want(t, "b", podTexts(snap.Namespace("b")), []string{"b/1@1", "b/2@1"})
+	want(t, "b", sorted(snap.Namespace("b")), []string{"b/1@1", "b/2@1"})
 	want(t, "cluster-scoped", podTexts(snap.Namespace("")), []string{"node@1"})
 	want(t, "none", podTexts(snap.Namespace("c")), nil)
-	want(t, "all, in order", podTexts(snap.All()), []string{"node@1", "a/9@1", "b/1@1", "b/2@1", "b-c/1@1", "ba/1@1"})
+	want(t, "all, in order", podTexts(snap.Sorted()), []string{"node@1", "a/9@1", "b/1@1", "b/2@1", "b-c/1@1", "ba/1@1"})
 }
 
 func TestS01_IterationsStopWhenAsked(t *testing.T) {
@@ -258,7 +260,7 @@ func TestS03_ReadersDoNotWaitForTheWriter(t *testing.T) {
 	older := s.SnapshotFor("older")
 	set(t, s, pod("a/1", 11, onNode("y")))
 
-	// The writer stands still inside its transaction until all of these have returned.
+	// The writer waits inside its transaction until all of these have returned.
 	g.during(func() { set(t, s, pod("a/1", 12, onNode("z"))) }, func() {
 		want(t, "Get", get(t, s, "a/1").ResourceVersion, "11")
 		want(t, "Len", s.Len(), 2)

@@ -8,28 +8,27 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Stats is what a store holds at one moment, and for whom.
+// Stats is what a store holds at one moment, and for which snapshots.
 type Stats struct {
 	// Objects is the number of objects.
 	Objects int
 	// Revision counts the transactions.
 	Revision uint64
-	// Marks tell where each scope stands.
+	// Marks are the marks of all scopes.
 	Marks []object.Mark
 	// Stale counts the events that changed nothing: duplicates, events that came after
-	// later ones, deletions of what was not there.
+	// later ones, deletions of unknown objects.
 	Stale uint64
 	// Retained is the number of superseded versions, of objects and of index values,
 	// that are kept because a snapshot can still see them.
 	Retained int
-	// Pins tell which older revisions are held, oldest first.
+	// Pins are the older revisions that snapshots hold, oldest first.
 	Pins []PinStats
-	// Indexes tell of each index.
+	// Indexes has an entry for each index.
 	Indexes []IndexStats
 }
 
-// PinStats tells what is kept for the snapshots of one revision that is no longer the
-// current one.
+// PinStats is what is retained for the snapshots of one superseded revision.
 type PinStats struct {
 	Revision uint64
 	// Version is the resource version of that revision, of the first scope.
@@ -38,12 +37,12 @@ type PinStats struct {
 	Snapshots int
 	// Owners are the names given to [Store.SnapshotFor].
 	Owners []string
-	// Retained is the number of superseded versions that go when these snapshots go,
-	// unless an older one still sees them.
+	// Retained is the number of superseded versions that are dropped when these
+	// snapshots are released, unless an older one still sees them.
 	Retained int
 }
 
-// IndexStats tells how an index does.
+// IndexStats is the state of one index.
 type IndexStats struct {
 	Name string
 	// Values is the number of different values.
@@ -56,8 +55,8 @@ type IndexStats struct {
 	Conflicts uint64
 }
 
-// Stats returns what the store holds. It waits for a write that is going on, and
-// reclaims what forgotten snapshots have left.
+// Stats returns what the store holds. It waits for a write in progress, and
+// reclaims what garbage-collected snapshots retained.
 func (s *Store[T]) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,13 +70,16 @@ func (s *Store[T]) Stats() Stats {
 	}
 	st.Marks = slices.AppendSeq(st.Marks, s.marksAt(now))
 	s.history.Older(func(old *state, retired int) {
-		st.Pins = append(st.Pins, PinStats{
+		pin := PinStats{
 			Revision:  old.Revision,
-			Version:   old.Payload.mark.Version,
 			Snapshots: old.Pins(),
 			Owners:    s.leases.owners(old.Revision),
 			Retained:  retired,
-		})
+		}
+		if m := old.Payload.mark; m != nil {
+			pin.Version = m.Version
+		}
+		st.Pins = append(st.Pins, pin)
 	})
 	for _, x := range *s.indexes.Load() {
 		st.Indexes = append(st.Indexes, x.stats())
@@ -85,8 +87,8 @@ func (s *Store[T]) Stats() Stats {
 	return st
 }
 
-// Sweep reclaims what released and forgotten snapshots have left, unless a write is going
-// on, which will do it. Every write does it too: Sweep is for a store that is idle.
+// Sweep reclaims what released and garbage-collected snapshots retained. Every write does that
+// too; Sweep is for a store that is idle. It does nothing while a write is in progress.
 func (s *Store[T]) Sweep() { s.trySweep() }
 
 func (s *Store[T]) trySweep() {
@@ -121,7 +123,7 @@ func (r *registry) prune() {
 	})
 }
 
-// owners returns the names of those who hold a revision.
+// owners returns the owners of the snapshots of a revision.
 func (r *registry) owners(revision uint64) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

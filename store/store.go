@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
@@ -19,24 +18,32 @@ type Options[T any] struct {
 	// Indexes are kept from the start; [Store.AddIndex] adds more later. Defaults to
 	// none.
 	Indexes []AnyIndex[T]
-	// Form is how objects rest. Defaults to decoded.
+	// Form is how objects are held. Defaults to decoded.
 	Form Form[T]
-	// OnMutation turns the mutation detector on: it is called when an object that the
-	// store handed out is found written to. The store then keeps a copy of every
-	// object and compares when the object is replaced or deleted, and on
-	// [Store.CheckMutations]. It is called with the writer's lock held: it may read,
-	// but neither write to the store nor ask for Stats. A Form of the user's own does
-	// not go with it. Defaults to nil: no detection and no cost.
+	// Verbatim makes Apply and Replace apply every change as the source sends it, and report it,
+	// whatever its UID and version: see [Store.Apply]. Defaults to false: what is not news
+	// changes nothing.
+	Verbatim bool
+	// OnIndexError is called when an index function fails or panics on an object that is stored
+	// all the same, without values in that index. It is called with the writer's lock held: it
+	// may read, but neither write to the store nor ask for Stats. Defaults to none; [Store.Stats]
+	// counts failures in any case.
+	OnIndexError func(*IndexError)
+	// OnMutation enables the mutation detector: it is called when a caller wrote to an
+	// object of the store. The store then keeps a copy of every object and compares it
+	// when the object is replaced or deleted, and on [Store.CheckMutations]. The function
+	// runs with the writer's lock held: it may read the store, but must not write to it or
+	// call Stats. It cannot be combined with a custom Form. Defaults to nil: no detection.
 	OnMutation func(Mutation)
-	// Copy makes the deep copies for OnMutation. Defaults to the object's own
-	// DeepCopyObject; New fails where there is neither.
+	// Copy makes deep copies for OnMutation. Defaults to the object's own
+	// DeepCopyObject; New fails if there is neither.
 	Copy func(T) T
 }
 
 // Store holds the objects of one resource and their indexes.
 //
 // Any method may be called from any goroutine. Methods that write take turns on one
-// lock; methods that read take none and see the state of the last finished write.
+// lock; methods that read take none and see the last complete write.
 //
 // Rejected: a map under a RWMutex (a reader waits for a whole Replace, and a consistent
 // list is a copy), and persistent trees of objects (a path is copied for every update).
@@ -45,28 +52,30 @@ type Store[T any] struct {
 	acc     object.Accessor[T]
 	form    Form[T]
 	objects *mvcc.Map
-	order   *mvcc.Order[uint32, object.Key]
 	marks   *mvcc.Map // of all scopes but the first, by their names; see setMark
 	history *mvcc.History[root]
 	indexes atomic.Pointer[[]bound[T]]
 	leases  registry
-	direct  bool // objects are pointers, not nil, and rest as they are
-	// onMutation is nil unless mutations are looked for.
+	direct  bool // objects are pointers, not nil, and are held decoded
+	// verbatim: see Options.Verbatim.
+	verbatim     bool
+	onIndexError func(*IndexError) // or nil
+	// onMutation is nil if the mutation detector is off.
 	onMutation func(Mutation)
 
-	rows rows // of the writer
-	// foreign are the ids of objects of an earlier epoch that a list of the present one had,
-	// but nobody could read: their versions compare with none. Of the writer.
+	// Writer only:
+	rows rows
+	// foreign are the ids of objects of an earlier epoch that a list of the current epoch had but
+	// could not be decoded. Their versions do not compare with others.
 	foreign map[uint32]bool
-	stale   uint64 // events that were not news. Of the writer.
-	// places are where the scopes stand, and place is one of them: the only one, mostly. Of
-	// the writer.
+	stale   uint64 // events that changed nothing
+	// places has the progress of each scope, and place is one of them: mostly the only one.
 	places map[object.Scope]*place
 	place  *place
-	// reports are the mutations that the transaction found. Of the writer.
+	// reports are the mutations that the transaction found.
 	reports []Mutation
 
-	mu sync.Mutex // guards tx, and whatever only a writer may touch in the fields above
+	mu sync.Mutex // guards tx and the writer-only fields
 	tx txn[T]
 }
 
@@ -74,11 +83,11 @@ type Store[T any] struct {
 type root struct {
 	objects int
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
-	// between two revisions with the same number no object crossed into another epoch.
+	// between two revisions with the same number no object changed its epoch.
 	rewinds uint64
-	// The mark of the first scope; Store.marks has those of others.
-	mark   object.Mark
-	marked bool
+	// mark is that of the first scope, nil if there is none; Store.marks has those of others.
+	// It is not written to once it is here.
+	mark *object.Mark
 }
 
 // A ref is a key as the writer finds it; a state is one published revision.
@@ -92,20 +101,17 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	if err := acc.Valid(); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{acc: acc, form: opts.Form, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
+	s := &Store[T]{acc: acc, form: opts.Form, verbatim: opts.Verbatim, onIndexError: opts.OnIndexError, history: mvcc.NewHistory(root{}), foreign: map[uint32]bool{}, places: map[object.Scope]*place{}}
 	if opts.OnMutation != nil {
 		if err := s.detect(opts.OnMutation, opts.Copy); err != nil {
 			return nil, err
 		}
 	}
 	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
-	s.objects = mvcc.NewMap(s.history, s.removed)
+	s.objects = mvcc.NewMap(s.history)
 	s.objects.Widen(identWords)
-	s.marks = mvcc.NewMap(s.history, nil)
+	s.marks = mvcc.NewMap(s.history)
 	s.rows.objects = s.objects
-	s.order = mvcc.NewOrder(keySorting(), mvcc.Keys[uint32, object.Key]{
-		Of: s.objects.Key, View: s.objects.View, In: s.objects.KeyIn, Shifts: s.objects.Shifts,
-	})
 	s.tx.store = s
 	s.indexes.Store(new([]bound[T]))
 	for _, x := range opts.Indexes {
@@ -125,34 +131,35 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object of a key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
-	// Without a pin the value that the revision saw may be unlinked while we look; then
-	// the revision is no longer current.
+	// Without a pin, the value that the revision sees may be unlinked during the search. Then
+	// the revision is no longer the current one.
 	for {
 		now := s.history.Current()
 		p, sure := s.objects.Find(k, now.Revision)
-		switch {
-		case p != nil && (sure || s.history.Current() == now):
-			return s.load(p), true
-		case p == nil && (sure || s.history.Current() == now):
+		if !sure && s.history.Current() != now {
+			continue
+		}
+		if p == nil {
 			return obj, false
 		}
+		return s.load(p), true
 	}
 }
 
-// Held reports whether the object of the key is here with just this UID and version. Without
-// a UID or a version it is not: nothing tells then that it is the same.
+// Held reports whether the store has the object of the key with exactly this UID and version. It
+// returns false without a UID or a version.
 func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bool {
 	asked := identityFrom(uid, version)
 	for {
 		now := s.history.Current()
-		var held identity
-		p, sure := s.objects.FindNote(k, now.Revision, (*[identWords]uint64)(&held.brief))
+		p, note, sure := s.objects.FindNote(k, now.Revision)
 		if !sure && s.history.Current() != now {
 			continue
 		}
 		if p == nil {
 			return false
 		}
+		held := identity{brief: note}
 		if !held.both(&asked) {
 			held = s.identity(p)
 		}
@@ -163,7 +170,7 @@ func (s *Store[T]) Held(k object.Key, uid object.UID, version object.Version) bo
 // Len returns the number of objects.
 func (s *Store[T]) Len() int { return s.history.Current().Payload.objects }
 
-// Keys yields the key of every object, in order, of one moment.
+// Keys yields the key of every object of one revision, without order.
 func (s *Store[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
 		snap := s.Pin()
@@ -183,7 +190,7 @@ func (s *Store[T]) Set(obj T) error {
 		return err
 	}
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), unseen, &d.identity, strict); err != nil {
+	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), &d.identity, strict); err != nil {
 		return err
 	}
 	s.tx.commit()
@@ -205,9 +212,10 @@ func (s *Store[T]) Delete(k object.Key) bool {
 }
 
 // Replace makes objs, and nothing else, the content of the store, as one transaction,
-// at a version that may be empty. What is here with the same UID and version is kept.
-// As in [Store.Apply], an index that fails, or is not unique, refuses nothing.
-// Objects that cannot be stored are named in the error and left out; the rest is done.
+// at a version that may be empty. Objects with the same UID and version are kept, unless the
+// store is verbatim.
+// As in [Store.Apply], an object is stored even if an index fails or is not unique.
+// Objects that cannot be stored are named in the error and left out; the others are stored.
 func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
 	var problems []error
@@ -225,7 +233,7 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	mark, _ := s.markOf(list.Scope)
 	s.tx.list(&list, mark.Epoch)
 	s.tx.commit()
-	s.tx.changes = nil // nobody asked for them
+	s.tx.changes = nil // Replace does not return them
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 
@@ -249,9 +257,9 @@ func (s *Store[T]) describe(obj T) (d description, err error) {
 }
 
 // identity returns the identity of what is held. It is empty where the accessor panics.
-func (s *Store[T]) identity(p unsafe.Pointer) (id identity) {
+func (s *Store[T]) identity(p mvcc.Value) (id identity) {
 	if !s.direct {
-		return (*cell[T])(p).identity()
+		return cellAt[T](p).identity()
 	}
 	defer func() { _ = recover() }()
 	obj := fromPointer[T](p)

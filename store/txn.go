@@ -2,93 +2,79 @@ package store
 
 import (
 	"fmt"
-	"slices"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
 	"github.com/tarnproject/tarn/object"
 )
 
-// txn is the revision in preparation. The store has one and uses it again for every
-// transaction, so that a write allocates the version and the published state and
-// nothing else.
+// txn is the revision in preparation. The store has one and reuses it for every transaction, so
+// that a write allocates only a version and the published state. Writer only.
 //
-// All functions of the user (accessor, form, index functions) run before anything is
-// touched for the object at hand, and their panics are caught: a transaction is never
-// left half done.
+// The user's functions (accessor, form, index functions) run before the store is changed for an
+// object, and their panics are caught: a transaction is never left incomplete.
 type txn[T any] struct {
-	store *Store[T]
-	root  root
-	// fresh are ids that are not in the store's order yet; many are merged in at once.
-	fresh    []uint32
+	store    *Store[T]
+	root     root
 	changes  []object.Change[T]
 	problems []error
-	// afresh: what is held is of an earlier epoch than the list that is being applied.
-	// estranged: so was what the last write superseded, though no list is.
-	afresh, estranged bool
+	// afresh means that the objects held are of an earlier epoch than the list being applied.
+	// wasForeign means that the last write superseded an object of an earlier epoch.
+	afresh, wasForeign bool
 
-	follow bool // places follow the events, because the batch tells where it ends
-	// deleted are the versions of the deletions in the batch, for the same purpose where
-	// no mark is known.
+	follow bool // events move the places of their scopes, because the batch has marks
+	// deleted has the versions of the batch's deletions, to find late events of scopes without
+	// a mark.
 	deleted map[object.Key]object.Version
 	seen    bitset
 	gone    []uint32
-	ahead   ahead
 }
 
 // strictness says what a failing index function does.
 type strictness bool
 
 const (
-	strict  strictness = true  // refuses the object
-	lenient strictness = false // costs it the place in that index
+	strict  strictness = true  // the object is not stored
+	lenient strictness = false // the object is stored without values in that index
 )
 
 func (t *txn[T]) begin() { t.root = t.store.history.Current().Payload }
 
 func (t *txn[T]) commit() {
-	t.flush()
 	t.store.history.Publish(t.root)
 	t.store.settle()
-	t.root = root{}
-	t.ahead.forget()
 	clear(t.deleted)
 	t.store.report()
 }
 
-// settle has the indexes clean up behind a publication or a sweep.
+// settle lets the indexes clean up after a publication or a sweep.
 func (s *Store[T]) settle() {
 	for _, x := range *s.indexes.Load() {
 		x.settle()
 	}
 }
 
-// removed is told when a key has left the map for good.
-func (s *Store[T]) removed(id uint32, k object.Key) { s.order.Remove(id, k) }
-
 // put writes v as the newest version of key, which is at r.
-func (t *txn[T]) put(key object.Key, r ref, v object.Value[T], seen int, id *identity, how strictness) (ref, error) {
+func (t *txn[T]) put(key object.Key, r ref, v object.Value[T], id *identity, how strictness) (ref, error) {
 	if c, ok := v.Encoded.(*cell[T]); ok {
 		if values, ok := t.store.adopt(c, id); ok {
 			var none T
-			return t.write(key, r, unsafe.Pointer(c), none, unseen, values, id, how)
+			return t.write(key, r, heldCell(c), none, values, id, how)
 		}
 	}
-	// It is decoded, or in another store's form, or an index was added since, or one fails.
+	// It is decoded, or encoded by another store, or an index was added since.
 	obj, err := decoded(v)
 	if err == nil {
-		var val unsafe.Pointer
+		var val mvcc.Value
 		if val, err = t.store.hold(obj, id); err == nil {
-			return t.write(key, r, val, obj, seen, nil, id, how)
+			return t.write(key, r, val, obj, nil, id, how)
 		}
 	}
 	return r, &ObjectError{Key: key, Cause: err}
 }
 
 // write makes val, which is how the store holds obj, the newest version of key. If the values
-// that the indexes have for it were computed before, obj is not needed. seen is where the
-// indexes have seen it already, by foresee, or unseen.
-func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, seen int, values []any, id *identity, how strictness) (ref, error) {
+// that the indexes have for it were computed before, obj is not needed.
+func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []any, id *identity, how strictness) (ref, error) {
 	s := t.store
 	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
@@ -99,22 +85,18 @@ func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, seen in
 	}
 	for i := len(values); i < len(indexes); i++ {
 		var err error
-		if i, err = prepare(indexes, i, obj, seen, r, how); err != nil {
-			err = &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
+		if i, err = prepare(indexes, i, obj, r, how); err != nil {
+			failed := &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {
-				return r, err
+				return r, failed
 			}
-			indexes[i].fail(err)
+			s.failed(indexes[i], failed)
 		}
 	}
 	if held != nil {
 		s.checkMutation(key, held)
 	}
-	isNew := !r.Known() // otherwise the key is in the order already
 	r = s.objects.Put(key, r, val)
-	if isNew {
-		t.fresh = append(t.fresh, r.ID)
-	}
 	if held == nil {
 		t.root.objects++
 	}
@@ -122,18 +104,26 @@ func (t *txn[T]) write(key object.Key, r ref, val unsafe.Pointer, obj T, seen in
 	for _, x := range indexes {
 		x.commit(r.ID, false)
 	}
-	t.estranged = false
+	t.wasForeign = false
 	if len(s.foreign) > 0 && s.foreign[r.ID] {
 		delete(s.foreign, r.ID)
-		t.estranged = true
+		t.wasForeign = true
 		t.root.rewinds++
 	}
 	return r, nil
 }
 
+// failed counts and reports that an object has no values in an index.
+func (s *Store[T]) failed(x bound[T], err *IndexError) {
+	x.fail(err)
+	if s.onIndexError != nil {
+		s.onIndexError(err)
+	}
+}
+
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns
 // that one with the error. A panic of an index function is an error.
-func prepare[T any](indexes []bound[T], i int, obj T, seen int, r ref, how strictness) (at int, err error) {
+func prepare[T any](indexes []bound[T], i int, obj T, r ref, how strictness) (at int, err error) {
 	at = i
 	defer func() {
 		if p := recover(); p != nil {
@@ -141,7 +131,7 @@ func prepare[T any](indexes []bound[T], i int, obj T, seen int, r ref, how stric
 		}
 	}()
 	for ; at < len(indexes); at++ {
-		if err := indexes[at].prepare(obj, seen, r, how); err != nil {
+		if err := indexes[at].prepare(obj, r, how); err != nil {
 			return at, err
 		}
 	}
@@ -152,55 +142,19 @@ func prepare[T any](indexes []bound[T], i int, obj T, seen int, r ref, how stric
 func (t *txn[T]) remove(key object.Key, r ref) {
 	s := t.store
 	s.checkMutation(key, s.objects.Live(r))
-	newborn := s.objects.Newborn(r)
-	s.objects.Kill(r)
+	created := s.objects.Created(r)
+	s.objects.Delete(r)
 	t.root.objects--
 	for _, x := range *s.indexes.Load() {
 		x.prepareNone()
-		x.commit(r.ID, newborn)
+		x.commit(r.ID, created)
 	}
 	if len(s.foreign) > 0 {
 		delete(s.foreign, r.ID)
 	}
 }
 
-// flush brings the fresh ids into the order: one by one, or, when they are many, by
-// merging all into a new one.
-func (t *txn[T]) flush() {
-	if len(t.fresh) == 0 {
-		return
-	}
-	s := t.store
-	if len(t.fresh) < 64 || len(t.fresh)*8 < s.objects.Len() {
-		for _, id := range t.fresh {
-			s.order.Insert(id, s.objects.Key(id))
-		}
-		t.fresh = t.fresh[:0]
-		return
-	}
-	byKey := func(a, b uint32) int { return s.objects.Key(a).Compare(s.objects.Key(b)) }
-	if !slices.IsSortedFunc(t.fresh, byKey) {
-		slices.SortFunc(t.fresh, byKey)
-	}
-	fresh, merged := t.fresh, make([]uint32, 0, s.objects.Len())
-	s.order.Leaves(func(cells []mvcc.Cell[uint32], marks uint64) bool {
-		for i, c := range cells {
-			id := c.Elem
-			if mvcc.Gone(marks, i) {
-				continue
-			}
-			for len(fresh) > 0 && byKey(fresh[0], id) < 0 {
-				merged, fresh = append(merged, fresh[0]), fresh[1:]
-			}
-			merged = append(merged, id)
-		}
-		return true
-	})
-	s.order.Build(append(merged, fresh...))
-	t.fresh = nil
-}
-
-// takeProblems returns what went wrong since the last call.
+// takeProblems returns the errors since the last call.
 func (t *txn[T]) takeProblems() []error {
 	p := t.problems
 	t.problems = nil

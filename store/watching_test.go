@@ -35,7 +35,7 @@ func TestW14_DuplicatesAndStaleEventsChangeNothing(t *testing.T) {
 }
 
 // The object that is deleted was never seen here, since it could not be read, say: the one that
-// had its name before must have gone first.
+// had its name before must have been deleted first.
 func TestW18_DeletionOfALifeNeverSeenEndsTheOneBefore(t *testing.T) {
 	s := newPodStore(t)
 	apply(t, s, 10, listed(10, pod("shop/web", 5)))
@@ -44,7 +44,7 @@ func TestW18_DeletionOfALifeNeverSeenEndsTheOneBefore(t *testing.T) {
 	want(t, "content", content(s), nil)
 }
 
-// A list of a new epoch with an item that nobody can even name deletes nothing. What it leaves
+// A list of a new epoch with an item whose key cannot be read deletes nothing. What it leaves
 // there is of the old epoch: its versions are not those of the new one.
 func TestW19_AfterANamelessItemWhatIsLeftIsForeign(t *testing.T) {
 	s := newPodStore(t)
@@ -85,7 +85,7 @@ func TestW14_LateModifiedDoesNotReviveInsideOneBatch(t *testing.T) {
 	want(t, "content", content(s), []string{"shop/db@13"})
 }
 
-// Before anything was listed there is no mark, but the batch itself tells what is late.
+// Before anything was listed there is no mark, but the batch itself shows what is stale.
 func TestW14_LateModifiedDoesNotReviveInTheFirstBatch(t *testing.T) {
 	s := newPodStore(t)
 	got := apply(t, s, 9,
@@ -245,7 +245,7 @@ func TestW19_NewEpochReplacesEverything(t *testing.T) {
 	want(t, "rewound after it", rewound(slices.Collect(store.Diff(after, last))), []bool{false})
 }
 
-// rewound tells of each change whether it is marked so.
+// rewound reports for each change whether it is marked Rewound.
 func rewound(changes []podChange) (marked []bool) {
 	for _, c := range changes {
 		marked = append(marked, c.Rewound)

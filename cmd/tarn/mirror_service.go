@@ -327,7 +327,7 @@ func (m *mirrored) choose(snap store.Snapshot[*unstructured.Unstructured], names
 	case !match.Empty():
 		objs = ordered(m.labels.Select(snap, match))
 	case namespace != "":
-		objs = snap.Namespace(namespace)
+		objs = ordered(snap.Namespace(namespace))
 	default:
 		return snap.After(after, 0), nil
 	}
@@ -343,7 +343,7 @@ func (m *mirrored) choose(snap store.Snapshot[*unstructured.Unstructured], names
 	}, nil
 }
 
-// ordered sorts objects by key, since index lookups are unordered.
+// ordered sorts objects by key, since index and namespace lookups are unordered.
 func ordered(objs iter.Seq[*unstructured.Unstructured]) iter.Seq[*unstructured.Unstructured] {
 	return slices.Values(slices.SortedFunc(objs, func(a, b *unstructured.Unstructured) int { return keyOf(a).Compare(keyOf(b)) }))
 }

@@ -300,7 +300,7 @@ func (v *view) once(ctx context.Context) error {
 			return fmt.Errorf("%v timeout: %s", v.flags.timeout, errorText(err))
 		}
 		snapshot := s.mirror.Snapshot()
-		for obj := range snapshot.All() {
+		for obj := range snapshot.Sorted() {
 			key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 			all = append(all, objectChange{res: s.res, key: key, kind: object.Added, initial: true, obj: obj})
 		}

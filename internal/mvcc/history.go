@@ -2,44 +2,64 @@ package mvcc
 
 import "sync/atomic"
 
-// History is the sequence of published states. P is what a state carries besides its
-// revision.
+// History is the sequence of published revisions, of which readers can pin any while it is the
+// current one. P is what a revision carries besides its number.
+//
+// Current and Pin are for any goroutine. All other methods are for the writer.
 type History[P any] struct {
 	current atomic.Pointer[State[P]]
 
-	// Of the writer:
-	older   []*State[P] // superseded states that are pinned, oldest first
-	garbage []retiree   // superseded by the revision in preparation
-	waiting int         // retirees on all lists
-	dropped []dropped[P]
+	// Writer only:
+	older   []older[P] // superseded states that are pinned, oldest first
+	garbage []retiree  // superseded by the revision in preparation
+	waiting int        // retirees on the lists of all older states
+	dropped []dropped
 }
 
-// State is one published revision.
+// older is a superseded state that is pinned, and what no newer state can see.
+type older[P any] struct {
+	*State[P]
+	retired []retiree
+}
+
+// State is one published revision. Its exported fields do not change.
 type State[P any] struct {
 	// Revision counts publications, from 1.
 	Revision uint64
 	// Payload is what was published.
 	Payload P
 
-	pins    atomic.Int64
-	retired []retiree // of the writer: what this is the newest state to see
+	pins   atomic.Int64
+	sorted atomic.Pointer[[]uint32]
 }
 
-// retiree is something superseded: where it is, its id and its stamp, which tells from
-// which revision on it could be seen.
+// Sorted returns the ids of m that the state, which must be pinned, sees, in the order of their
+// keys. The first call takes O(n log n). The state keeps the result, four bytes for each id, for
+// later calls.
+func (s *State[P]) Sorted(m *Map) []uint32 {
+	if ids := s.sorted.Load(); ids != nil {
+		return *ids
+	}
+	ids := m.Sort(s.Revision)
+	s.sorted.Store(&ids)
+	return ids
+}
+
+// retiree is something that was superseded: where it is, its id, and its stamp, which says
+// since which revision it could be seen.
 type retiree struct {
 	in    cutter
 	stamp uint64
 	id    uint32
 }
 
-// cutter drops something that nobody can see any more. alone says that nobody holds any
-// superseded state at all.
+// cutter drops something that no revision sees any more. alone means that no superseded
+// revision is pinned at all.
 type cutter interface {
 	cut(id uint32, stamp uint64, alone bool)
 }
 
-// retirer is the part of a History, whatever its payload, that other structures use.
+// retirer is the part of a History, of any payload, that the other structures use.
 type retirer interface {
 	Next() uint64
 	Oldest() uint64
@@ -57,17 +77,17 @@ func NewHistory[P any](p P) *History[P] {
 	return h
 }
 
-// Current returns the newest published state, unpinned.
+// Current returns the newest published state, without pinning it.
 func (h *History[P]) Current() *State[P] { return h.current.Load() }
 
-// Pin returns the current state, pinned: what it can see stays until Unpin. It does
-// not allocate.
+// Pin returns the current state, pinned: what it can see is kept until Unpin. It does not
+// allocate.
 func (h *History[P]) Pin() *State[P] {
 	for {
 		s := h.current.Load()
 		s.pins.Add(1)
-		// Between the load and the pin the writer may have superseded s, seen no
-		// pin and unlinked what s could see. Then s is no longer current.
+		// Between the load and the pin the writer may have superseded s, found no pin and
+		// unlinked what s could see. Then s is no longer the current state.
 		if h.current.Load() == s {
 			return s
 		}
@@ -75,7 +95,7 @@ func (h *History[P]) Pin() *State[P] {
 	}
 }
 
-// Unpin takes one pin back and reports whether it was the last.
+// Unpin takes one pin back and reports whether it was the last. Any goroutine may call it.
 func (s *State[P]) Unpin() (last bool) { return s.pins.Add(-1) == 0 }
 
 // Pins returns the number of pins.
@@ -84,7 +104,7 @@ func (s *State[P]) Pins() int { return int(s.pins.Load()) }
 // Next returns the revision in preparation.
 func (h *History[P]) Next() uint64 { return h.current.Load().Revision + 1 }
 
-// Oldest returns the oldest revision that somebody can see.
+// Oldest returns the oldest revision that a reader can see.
 func (h *History[P]) Oldest() uint64 {
 	if len(h.older) > 0 {
 		return h.older[0].Revision
@@ -92,8 +112,7 @@ func (h *History[P]) Oldest() uint64 {
 	return h.current.Load().Revision
 }
 
-// Seen reports whether somebody holds a superseded state with a revision from from up to,
-// not including, to.
+// Seen reports whether a superseded revision from from up to, not including, to is pinned.
 func (h *History[P]) Seen(from, to uint64) bool {
 	for _, s := range h.older {
 		if s.Revision >= from && s.Revision < to {
@@ -103,26 +122,25 @@ func (h *History[P]) Seen(from, to uint64) bool {
 	return false
 }
 
-// retire notes that something of that stamp was superseded by the revision in
-// preparation.
+// retire notes that something of that stamp is superseded by the revision in preparation.
 func (h *History[P]) retire(in cutter, id uint32, stamp uint64) {
 	h.garbage = append(h.garbage, retiree{in: in, id: id, stamp: stamp})
 }
 
-// Publish makes the revision in preparation the current state, and drops what nobody can
-// see any more.
+// Publish makes the revision in preparation the current state, and drops what no reader can see
+// any more.
 func (h *History[P]) Publish(p P) {
 	old := h.current.Load()
 	h.current.Store(&State[P]{Revision: old.Revision + 1, Payload: p})
-	// Only after the store: a pin that comes later finds that old is not current.
+	// After the store: a pin that comes later finds that old is not the current state.
 	if old.pins.Load() > 0 {
-		h.older = append(h.older, old)
+		h.older = append(h.older, older[P]{State: old})
 	}
 	h.Sweep()
 }
 
-// release puts r on the retire list of the newest of the first n older states if that
-// one can see it, else drops it.
+// release puts r on the list of the newest of the first n older states if that one can see it.
+// Otherwise it drops r.
 func (h *History[P]) release(r retiree, n int) {
 	if n > 0 && h.older[n-1].Revision >= r.stamp>>1 {
 		h.older[n-1].retired = append(h.older[n-1].retired, r)
@@ -132,9 +150,8 @@ func (h *History[P]) release(r retiree, n int) {
 	r.in.cut(r.id, r.stamp, len(h.older) == 0)
 }
 
-// Sweep drops what only states could see that are no longer pinned. Publish does it too;
-// Sweep is for when nothing is published. It must not be called while a revision is in
-// preparation.
+// Sweep drops what only states that are no longer pinned could see. Publish does that too; Sweep
+// is for a store that is idle. It must not be called while a revision is in preparation.
 func (h *History[P]) Sweep() {
 	if len(h.older) > 0 {
 		h.sweepOlder()
@@ -151,36 +168,45 @@ func (h *History[P]) sweepOlder() {
 		if s.pins.Load() > 0 {
 			kept = append(kept, s)
 		} else {
-			h.dropped = append(h.dropped, dropped[P]{s, len(kept)})
+			h.dropped = append(h.dropped, dropped{s.retired, len(kept)})
 		}
 	}
 	clear(h.older[len(kept):])
 	h.older = kept
-	// Only now: a cutter may ask who is left.
+	// After older is complete: cutters call Seen.
 	for _, d := range h.dropped {
-		for _, r := range d.state.retired {
+		for _, r := range d.retired {
 			h.waiting--
 			h.release(r, d.before)
 		}
-		d.state.retired = nil
 	}
 	clear(h.dropped)
 	h.dropped = h.dropped[:0]
 }
 
-// dropped is a state that lost its last pin, and how many that are older did not.
-type dropped[P any] struct {
-	state  *State[P]
-	before int
+// dropped is what was retired on a state that lost its last pin, and the number of older states
+// that are pinned.
+type dropped struct {
+	retired []retiree
+	before  int
 }
 
-// Older calls f for every superseded state that is still held, oldest first, with the
-// number of superseded things that wait for it to go.
+// Older calls f for every superseded state that is pinned, oldest first, with the number of
+// superseded things on its list.
 func (h *History[P]) Older(f func(s *State[P], retired int)) {
 	for _, s := range h.older {
-		f(s, len(s.retired))
+		f(s.State, len(s.retired))
 	}
 }
 
 // Retained returns how many superseded things are kept for older states.
 func (h *History[P]) Retained() int { return h.waiting }
+
+// emptied returns s without its elements. It lets go of an array that a large transaction grew.
+func emptied[E any](s []E) []E {
+	if cap(s) > 4096 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}

@@ -6,127 +6,161 @@ import (
 	"sync/atomic"
 )
 
-// Postings map values of type K to the ids that have them: what an index is made of.
+// Postings maps values of type K to the ids that have them: the structure of an index.
 //
-// The ids of a value stand in cells that are changed in place. A cell that some revision
-// sees and another does not is loose: it has a mark, and a reader who meets the mark asks
-// the object itself whether it has the value in his revision. All others, which is nearly
-// all of them nearly all of the time, are just ids.
+// There is one set of ids for each value, not one for each revision. An id that some revision
+// sees there and another does not is in a loose cell. A reader that finds a loose cell asks the
+// object whether it has the value in the reader's revision. Nearly all cells are not loose, and
+// a reader takes their ids as they are.
+//
+// Find and Values are for any goroutine. All other methods are for the writer.
 type Postings[K comparable] struct {
 	history retirer
-	table   atomic.Pointer[values[K]]
-	order   *Order[*Members[K], K] // nil if the values have no order
+	seed    maphash.Seed
+	compare func(a, b K) int // nil if the values have no order
 	own     func(K) K
 	moved   func(id uint32, to Place)
+	table   atomic.Pointer[table]                        // from values to their numbers
+	all     atomic.Pointer[[]atomic.Pointer[Members[K]]] // by number
+	created atomic.Uint64                                // values created so far
+	sorted  atomic.Pointer[sortedValues[K]]
 
-	// Of the writer:
-	ids    ids
-	all    []*Members[K] // by number
-	vals   []K           // their values, side by side
-	loose  map[member[K]]life
-	coming []coming[K]
+	// Writer only:
+	numbers ids
+	values  []K // by number, side by side, so that comparing one touches no Members
+	loose   map[member[K]]life
+	coming  []coming[K]
 	// In the revision in preparation:
 	fresh []standing[K]     // added
-	left  []standing[K]     // taken away, and not loose before; without members if added again
-	where map[member[K]]int // in left, once there are many
+	left  []standing[K]     // removed, and not loose before; of is nil if it was added again
+	where map[member[K]]int // the index in left, once there are many
 }
 
-// Place is where an id stands: in which members, and in which of their cells. The zero
-// Place is nowhere.
+// sortedValues are the values that existed when that many had been created, in order.
+type sortedValues[K comparable] struct {
+	created uint64
+	members []*Members[K]
+}
+
+// Place is the cell of an id: the number of the value and that of the cell. The zero Place is no
+// cell.
 type Place struct{ members, cell uint32 } // members are counted from 1
 
-// Pack returns the place as one word, 0 if it is nowhere.
+// Pack returns the place as one word, 0 for no cell.
 func (p Place) Pack() uint64 { return uint64(p.members)<<32 | uint64(p.cell) }
 
 // Unpack is the inverse of [Place.Pack].
 func Unpack(word uint64) Place { return Place{members: uint32(word >> 32), cell: uint32(word)} }
 
-// Nowhere reports whether p is the zero Place.
-func (p Place) Nowhere() bool { return p.members == 0 }
+// IsZero reports whether p is no cell.
+func (p Place) IsZero() bool { return p.members == 0 }
 
-// Members returns the number of the members that the place is in.
+// Members returns the number of the value.
 func (p Place) Members() uint32 { return p.members - 1 }
-
-// A cell is 0, or an id plus 1, and marked while it is loose.
-const looseMark = 1 << 31
 
 type member[K comparable] struct {
 	of *Members[K]
 	id uint32
 }
 
-// life is the span of revisions in which a loose cell may count: from born, 0 if everybody
-// sees it, up to died, 0 if it lives. An id that left and came back has had two lives; they
-// are taken for one, and added is when the second began.
+// life is the span of revisions in which a loose cell may count: from born, 0 if every revision
+// may see it, up to died, 0 if it still has the value. An id that lost the value and got it again
+// has one life, and added is when it got the value last.
 type life struct {
 	born, added, died uint64
 	cell              uint32
-	retired           bool // a retire list has it, so that it need not be there twice
+	retired           bool // it is on a retire list
 }
 
-// standing is an id in a cell: with the mark of a loose one, or not.
+// standing is an id in a cell. mark is looseMark or 0.
 type standing[K comparable] struct {
 	member[K]
 	cell uint32
 	mark uint32
 }
 
-// coming is a loose cell that is to become an ordinary one when no revision before added
-// is seen any more.
+// coming is a loose cell that becomes an ordinary one when no revision before added is pinned.
 type coming[K comparable] struct {
 	member[K]
 	added uint64
 }
 
-// NewPostings returns postings without values, whose revisions h publishes. own makes the
-// copy of a value that is kept; nil stands for keeping it as it is. sort orders the
-// values; its zero value leaves them without order. moved is told when an id gets another
-// place than [Postings.Add] returned for it.
-func NewPostings[K comparable, P any](h *History[P], own func(K) K, sort Sorting[K], moved func(id uint32, to Place)) *Postings[K] {
-	p := &Postings[K]{history: h, own: own, moved: moved, loose: map[member[K]]life{}}
-	p.table.Store(newValues[K](maphash.MakeSeed(), 0))
-	if sort.Compare != nil {
-		p.order = NewOrder(sort, Keys[*Members[K], K]{Of: func(m *Members[K]) K { return m.value }})
-	}
+// NewPostings returns postings without values, whose revisions h publishes. own copies a value
+// that is kept; nil keeps it as it is. compare orders the values for [Postings.Values]; it may be
+// nil. moved is called when an id gets another place than [Postings.Add] returned for it.
+func NewPostings[K comparable, P any](h *History[P], own func(K) K, compare func(a, b K) int, moved func(id uint32, to Place)) *Postings[K] {
+	p := &Postings[K]{history: h, seed: maphash.MakeSeed(), compare: compare, own: own, moved: moved, loose: map[member[K]]life{}}
+	p.table.Store(newTable(0))
+	p.all.Store(new([]atomic.Pointer[Members[K]]))
 	return p
 }
 
-// Value returns the value of members by their number, for the writer.
-func (p *Postings[K]) Value(members uint32) K { return p.vals[members] }
+// Value returns the value of a number.
+func (p *Postings[K]) Value(number uint32) K { return p.values[number] }
 
-// Find returns the members of a value, nil if it has none.
+// Find returns the members of a value, nil if it has none in any revision.
 func (p *Postings[K]) Find(k K) *Members[K] {
-	return p.table.Load().lookup(k)
+	t, hash := p.table.Load(), maphash.Comparable(p.seed, k)
+	tag := tagOf(hash)
+	for at := t.home(hash); ; at = t.after(at) {
+		g := &t.groups[at]
+		for f := g.matches(tag); f != 0; f &= f - 1 {
+			number := g.ids[slotOf(f)].Load()
+			// After the number: all has every number that the table has.
+			if m := (*p.all.Load())[number].Load(); m != nil && m.value == k {
+				return m
+			}
+		}
+		if g.empty() {
+			return nil
+		}
+	}
 }
 
-// Values calls yield for every value that some revision may see, until it returns false:
-// in order, where there is one, and from *from on, if it is not nil.
+// Values calls yield for every value that some revision may see, until yield returns false: in
+// order if they have one, and then from *from on if from is not nil.
 func (p *Postings[K]) Values(from *K, yield func(K, *Members[K]) bool) {
-	t := p.table.Load()
-	if p.order == nil {
-		for i := range t.each {
-			if m := t.members[i].Load(); !yield(m.value, m) {
+	if p.compare == nil {
+		all := *p.all.Load()
+		for i := range all {
+			if m := all[i].Load(); m != nil && !yield(m.value, m) {
 				return
 			}
 		}
 		return
 	}
-	each := func(cells []Cell[*Members[K]], marks uint64) bool {
-		for i, c := range cells {
-			if !Gone(marks, i) && !yield(c.Elem.value, c.Elem) {
-				return false
-			}
-		}
-		return true
+	members := p.inOrder()
+	if from != nil {
+		at, _ := slices.BinarySearchFunc(members, *from, func(m *Members[K], k K) int { return p.compare(m.value, k) })
+		members = members[at:]
 	}
-	if from == nil {
-		p.order.Leaves(each)
-	} else {
-		p.order.From(*from, each)
+	for _, m := range members {
+		if !yield(m.value, m) {
+			return
+		}
 	}
 }
 
-// Add gives id, which does not have it, the value k in the revision in preparation.
+// inOrder returns the values in order, and perhaps some that no revision sees any more. The
+// result is kept until a value is created. The next call then takes O(v log v) for v values.
+func (p *Postings[K]) inOrder() []*Members[K] {
+	created := p.created.Load() // before all: a value that comes meanwhile makes the result stale
+	if s := p.sorted.Load(); s != nil && s.created == created {
+		return s.members
+	}
+	s := &sortedValues[K]{created: created}
+	all := *p.all.Load()
+	for i := range all {
+		if m := all[i].Load(); m != nil {
+			s.members = append(s.members, m)
+		}
+	}
+	slices.SortFunc(s.members, func(a, b *Members[K]) int { return p.compare(a.value, b.value) })
+	p.sorted.Store(s)
+	return s.members
+}
+
+// Add gives id the value k, which it does not have, in the revision in preparation.
 func (p *Postings[K]) Add(k K, id uint32) Place {
 	m := p.Find(k)
 	if m == nil {
@@ -138,14 +172,13 @@ func (p *Postings[K]) Add(k K, id uint32) Place {
 		return Place{m.id + 1, cell}
 	}
 	if l, ok := p.loose[at]; ok {
-		// It had the value and somebody still sees that: the cell lives again.
+		// It had the value before, and a pinned revision sees that: it keeps the cell.
 		l.added, l.died = p.history.Next(), 0
 		p.loose[at] = l
 		p.coming = append(p.coming, coming[K]{at, l.added})
 		return Place{m.id + 1, l.cell}
 	}
-	cell := m.takeCell()
-	(*m.cells.Load())[cell].Store(id + 1 | looseMark)
+	cell := m.ids.add(id + 1 | looseMark)
 	p.fresh = append(p.fresh, standing[K]{at, cell, looseMark})
 	return Place{m.id + 1, cell}
 }
@@ -155,39 +188,66 @@ func (p *Postings[K]) create(k K) *Members[K] {
 		k = p.own(k)
 	}
 	m := &Members[K]{in: p, value: k}
-	m.cells.Store(new([]atomic.Uint32))
-	var again bool
-	if m.id, again = p.ids.take(); again {
-		p.all[m.id], p.vals[m.id] = m, k
-	} else {
-		p.all, p.vals = append(p.all, m), append(p.vals, k)
+	var reused bool
+	m.id, reused = p.numbers.take()
+	all := *p.all.Load()
+	if !reused {
+		if len(all) == cap(all) {
+			grown := make([]atomic.Pointer[Members[K]], len(all), len(all)+len(all)/4+4)
+			for i := range all {
+				grown[i].Store(all[i].Load())
+			}
+			all = grown
+		}
+		all = all[:len(all)+1] // readers of the shorter slice do not see it
+		p.all.Store(&all)
+		p.values = append(p.values, k)
 	}
-	t := p.table.Load()
-	if t.full(1) {
-		t = t.grown(1)
-		p.table.Store(t)
-	}
-	t.insert(m)
-	if p.order != nil {
-		p.order.Insert(m, k)
-	}
+	all[m.id].Store(m)
+	p.values[m.id] = k
+	p.reserve(1)
+	p.table.Load().insert(maphash.Comparable(p.seed, k), m.id)
+	p.created.Add(1)
 	return m
 }
 
-// Remove takes the value at a place from id in the revision in preparation. newborn says
-// that id had no value before this revision.
-func (p *Postings[K]) Remove(from Place, id uint32, newborn bool) {
-	m := p.all[from.Members()]
+// drop removes a value that no revision sees.
+func (p *Postings[K]) drop(m *Members[K]) {
+	t := p.table.Load()
+	t.remove(maphash.Comparable(p.seed, m.value), m.id)
+	(*p.all.Load())[m.id].Store(nil)
+	var none K
+	p.values[m.id] = none
+	p.numbers.give(m.id)
+	if t.sparse() {
+		p.table.Store(t.rebuilt(0, p.hashOf))
+	}
+}
+
+func (p *Postings[K]) reserve(n int) {
+	if t := p.table.Load(); t.full(n) {
+		p.table.Store(t.rebuilt(n, p.hashOf))
+	}
+}
+
+func (p *Postings[K]) hashOf(number uint32) uint64 {
+	return maphash.Comparable(p.seed, p.values[number])
+}
+
+// Remove takes the value at a place from id in the revision in preparation. created means that
+// the id was created in this revision.
+func (p *Postings[K]) Remove(from Place, id uint32, created bool) {
+	m := (*p.all.Load())[from.Members()].Load()
 	m.count.Add(-1)
 	at := member[K]{m, id}
 	l, ok := p.loose[at]
-	if !ok && newborn {
-		m.clear(from.cell) // nobody ever saw it
+	if !ok && created {
+		m.clear(from.cell) // no revision ever saw it
 		return
 	}
-	was := (*m.cells.Load())[from.cell].Swap(id + 1 | looseMark)
+	was := m.ids.at(from.cell).Swap(id + 1 | looseMark)
 	if !ok {
-		// Most likely nobody will see it, once this revision is published.
+		// Settle knows whether a revision sees it after this one is published. Mostly none does.
 		p.leave(standing[K]{at, from.cell, was & looseMark})
 		return
 	}
@@ -199,7 +259,7 @@ func (p *Postings[K]) Remove(from Place, id uint32, newborn bool) {
 	p.loose[at] = l
 }
 
-// fewLeft is up to how many are found faster by looking at all.
+// fewLeft is how many are searched faster one by one than through a map.
 const fewLeft = 16
 
 func (p *Postings[K]) leave(s standing[K]) {
@@ -214,8 +274,8 @@ func (p *Postings[K]) leave(s standing[K]) {
 	}
 }
 
-// unleave gives an id its cell back that it left in the revision in preparation, as it was:
-// to everybody else it never left.
+// unleave gives an id back the cell that it left in the revision in preparation. No published
+// revision sees a difference.
 func (p *Postings[K]) unleave(at member[K]) (cell uint32, ok bool) {
 	i := -1
 	if len(p.left) <= fewLeft {
@@ -229,11 +289,11 @@ func (p *Postings[K]) unleave(at member[K]) (cell uint32, ok bool) {
 	}
 	s := p.left[i]
 	p.left[i] = standing[K]{}
-	(*at.of.cells.Load())[s.cell].Store(at.id + 1 | s.mark)
+	at.of.ids.at(s.cell).Store(at.id + 1 | s.mark)
 	return s.cell, true
 }
 
-// Settle takes the marks from the cells that every revision sees alike. It is to be called
+// Settle takes the marks off the cells that all pinned revisions see alike. The writer calls it
 // after each publication and sweep.
 func (p *Postings[K]) Settle() {
 	if len(p.fresh) == 0 && len(p.left) == 0 && len(p.coming) == 0 {
@@ -242,7 +302,7 @@ func (p *Postings[K]) Settle() {
 	oldest, now := p.history.Oldest(), p.history.Next()-1
 	for _, s := range p.left {
 		switch {
-		case s.of == nil: // it came back
+		case s.of == nil: // it was added again
 		case oldest == now:
 			s.of.clear(s.cell)
 		default:
@@ -252,15 +312,15 @@ func (p *Postings[K]) Settle() {
 	}
 	p.left, p.where = emptied(p.left), nil
 	for _, f := range p.fresh {
-		cells := *f.of.cells.Load()
-		if int(f.cell) >= len(cells) || cells[f.cell].Load() != f.id+1|looseMark {
-			continue // it has left again
+		array := f.of.ids.load()
+		if int(f.cell) >= len(array) || array[f.cell].Load() != f.id+1|looseMark {
+			continue // it was removed again
 		}
 		if _, ok := p.loose[f.member]; ok {
-			continue // likewise, or come back since
+			continue // likewise, or added once more
 		}
 		if oldest == now {
-			cells[f.cell].Store(f.id + 1)
+			array[f.cell].Store(f.id + 1)
 		} else {
 			p.loose[f.member] = life{born: now, added: now, cell: f.cell}
 			p.coming = append(p.coming, coming[K]{f.member, now})
@@ -271,7 +331,7 @@ func (p *Postings[K]) Settle() {
 	for ; done < len(p.coming) && p.coming[done].added <= oldest; done++ {
 		c := p.coming[done]
 		if l, ok := p.loose[c.member]; ok && l.died == 0 && l.added == c.added {
-			(*c.of.cells.Load())[l.cell].Store(c.id + 1)
+			c.of.ids.at(l.cell).Store(c.id + 1)
 			delete(p.loose, c.member)
 		}
 	}
@@ -282,14 +342,4 @@ func (p *Postings[K]) Settle() {
 			return !ok || l.died != 0 || l.added != c.added
 		})
 	}
-}
-
-// emptied returns s without its elements, and lets go of what an exceptional batch has made
-// large.
-func emptied[E any](s []E) []E {
-	if cap(s) > 4096 {
-		return nil
-	}
-	clear(s)
-	return s[:0]
 }

@@ -1,92 +1,104 @@
 package mvcc
 
 import (
+	"strings"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// record is just one cache line: all that a lookup has to touch of a key of usual length.
-// Its key is not changed once a reader can find it. What is in stamp and value is that of
-// the newest version, published or not. The writer sets older before stamp before value,
-// and a reader who finds the same stamp before and after looking at the value has a value
-// of that stamp, if the stamp is not after his revision.
+// record is a key and its newest version, published or not, in one cache line: all that a Get
+// has to touch.
+//
+// The key does not change once a reader can find the record. The writer sets older, then stamp,
+// then value. So a reader that loads the same stamp before and after the value, and whose
+// revision is not before that stamp, has the value of that stamp.
 type record struct {
-	stamp atomic.Uint64  // revision<<1, plus 1 where the key was deleted; 0 if there is no key
-	value unsafe.Pointer // nil where the key was deleted
+	stamp atomic.Uint64 // revision<<1, plus 1 if the key was deleted; 0 if there is no key
+	value Value         // nil if the key was deleted
 	older atomic.Pointer[version]
-	space uint16 // the number of the namespace
-	// The length of the name, and its text; or elsewhere, with the key in the block's long
-	// ones.
-	size uint8
-	text [maxName]byte
+	space uint16        // the number of the namespace
+	size  uint8         // the length of the name, or elsewhere
+	text  [maxName]byte // the name
 }
 
 const (
 	maxName   = 37
-	elsewhere = 255
+	elsewhere = 255 // the key is in the block's long keys
 )
 
-// version is what a key had before; somebody may still see it.
+// version is a superseded value that some revision may still see.
 type version struct {
 	stamp uint64
-	value unsafe.Pointer // nil once it was cut
+	value Value // nil once no revision sees it
 	older atomic.Pointer[version]
 }
 
-// at returns the value that revision sees, nil if there is none.
-func (r *record) at(revision uint64) unsafe.Pointer {
-	stamp := r.stamp.Load()
-	if p := atomic.LoadPointer(&r.value); stamp>>1 <= revision && r.stamp.Load() == stamp {
-		return p
-	}
-	for v := r.older.Load(); v != nil; v = v.older.Load() {
-		if v.stamp>>1 <= revision {
-			return atomic.LoadPointer(&v.value)
-		}
-	}
-	return nil
+// at returns the value that a revision sees, nil if there is none.
+func (r *record) at(revision uint64) Value {
+	v, _ := r.look(revision)
+	return v
 }
 
-// block has the records of consecutive ids, and what else there is for each.
+// look is at that also reports whether it found the value in the record itself, not in the chain
+// of older versions. Then the answer is right even if the revision is not pinned.
+func (r *record) look(revision uint64) (v Value, newest bool) {
+	stamp := r.stamp.Load()
+	if v := loadValue(&r.value); stamp>>1 <= revision && r.stamp.Load() == stamp {
+		return v, true
+	}
+	for old := r.older.Load(); old != nil; old = old.older.Load() {
+		if old.stamp>>1 <= revision {
+			return loadValue(&old.value), false
+		}
+	}
+	return nil, false
+}
+
+// block holds the records of consecutive ids, and what else is kept for each id.
 //
-// Keys are written once in the life of a block. When many of its ids are free, a copy
-// takes its place, in which they can stand for other keys. A reader who still has the old
-// block sees there what was true when it was replaced, and that is all he can ask for.
+// A record's key is written once in the life of a block. To reuse ids, the writer copies the
+// block and publishes the copy. A reader that still has the old block finds there what was true
+// when it was replaced, which includes everything its revision can see.
 type block struct {
 	records []record
-	// values repeats those of the records side by side, for whoever visits many. No value is
-	// newer than the last stamp of its span, which is set before the value is.
-	values []unsafe.Pointer
+	// values repeats the records' values side by side, for reading many. No value is newer
+	// than the stamp in last of its span of ids, which the writer sets first.
+	values []Value
 	last   []atomic.Uint64
-	// notes are some words for each id that whoever uses the map writes there.
+	// notes are words that the map's user keeps for each id.
 	notes []atomic.Uint64
 	long  *atomic.Pointer[[]*object.Key] // keys that do not fit their records; nil if none
+	cells []uint32                       // where each id is in its namespace; writer only
 }
 
 const (
 	blockBits = 12
-	blockSize = 1 << blockBits // so large that the allocator wastes nothing
+	blockSize = 1 << blockBits // large enough that the allocator wastes nothing
 	spanBits  = 8
 )
+
+// SpanSize is the number of ids in a span; see [Map.Span].
+const SpanSize = 1 << spanBits
 
 func newBlock(size, width int) *block {
 	return &block{
 		records: make([]record, size),
-		values:  make([]unsafe.Pointer, size),
+		values:  make([]Value, size),
 		last:    make([]atomic.Uint64, (size-1)>>spanBits+1),
 		notes:   make([]atomic.Uint64, size*width),
 		long:    new(atomic.Pointer[[]*object.Key]),
+		cells:   make([]uint32, size),
 	}
 }
 
-// copyTo copies what is in b, which is not larger, into c, which nobody else can see yet.
+// copyTo copies b into c, which is not smaller and which no reader can see yet.
 func (b *block) copyTo(c *block) {
 	copy(c.records, b.records)
 	copy(c.values, b.values)
 	copy(c.last, b.last)
 	copy(c.notes, b.notes)
+	copy(c.cells, b.cells)
 	if keys := b.long.Load(); keys != nil {
 		long := make([]*object.Key, len(c.records))
 		copy(long, *keys)
@@ -94,7 +106,7 @@ func (b *block) copyTo(c *block) {
 	}
 }
 
-// widened returns a block that shares all of b but the notes, which have more words.
+// widened returns a block that shares everything with b except the notes, which have more words.
 func (b *block) widened(from, to int) *block {
 	c := *b
 	c.notes = make([]atomic.Uint64, len(b.records)*to)
@@ -104,33 +116,28 @@ func (b *block) widened(from, to int) *block {
 	return &c
 }
 
-// touch has the processor fetch all that a write to the record at i will want, at once. Atomic
-// stores make it wait for one after the other.
-func (b *block) touch(i uint32, width int) {
-	atomic.LoadPointer(&b.values[i])
-	b.last[i>>spanBits].Load()
-	if width > 0 {
-		b.notes[int(i)*width].Load()
-		b.notes[int(i+1)*width-1].Load()
-	}
-}
-
-// is reports whether the record at i is that of k, whose namespace has that number. A key that
-// is kept elsewhere is compared in full: its namespace may have had no number when the key came,
-// and one now.
-func (b *block) is(i uint32, space uint16, k object.Key) bool {
+// is reports whether the record at i is that of k.
+//
+// A reader may see the record of a key that was removed meanwhile, and whose namespace's number
+// another namespace got since. It then finds no value there, which is right: the reader's revision
+// has no key of a namespace that was created after the reader began.
+func (b *block) is(i uint32, k object.Key, all *namespaces) bool {
 	r := &b.records[i]
 	if r.size == elsewhere {
 		return *(*b.long.Load())[i] == k
 	}
-	return r.space == space && int(r.size) == len(k.Name) && string(r.text[:len(k.Name)]) == k.Name
+	if int(r.size) != len(k.Name) || string(r.text[:len(k.Name)]) != k.Name {
+		return false
+	}
+	in := all.at(r.space)
+	return in != nil && in.name == k.Namespace
 }
 
 // setKey writes a key, of which it keeps a copy, into the record at i.
-func (b *block) setKey(i uint32, space uint16, k object.Key) {
+func (b *block) setKey(i uint32, n *namespace, k object.Key) {
 	r := &b.records[i]
-	r.space = space
-	if len(k.Name) <= maxName && space != noSpace {
+	r.space = n.number
+	if len(k.Name) <= maxName && n.number != noNumber {
 		r.size = uint8(copy(r.text[:], k.Name))
 		return
 	}
@@ -140,19 +147,32 @@ func (b *block) setKey(i uint32, space uint16, k object.Key) {
 		keys := make([]*object.Key, len(b.records))
 		long = &keys
 	}
-	(*long)[i] = &object.Key{Namespace: string([]byte(k.Namespace)), Name: string([]byte(k.Name))}
+	(*long)[i] = &object.Key{Namespace: strings.Clone(k.Namespace), Name: strings.Clone(k.Name)}
 	b.long.Store(long)
 }
 
-// keyOf returns the key of the record at i, as a view that keeps the whole block alive.
-func (b *block) keyOf(i uint32, spaces *spaces) object.Key {
+// keyOf returns the key of the record at i. The strings share the block's memory.
+func (b *block) keyOf(i uint32, all *namespaces) object.Key {
 	r := &b.records[i]
 	if r.size == elsewhere {
 		return *(*b.long.Load())[i]
 	}
-	in := spaces.at(r.space)
-	if in == nil { // the key is gone, and its namespace too, or there was none
+	in := all.at(r.space)
+	if in == nil { // the key was removed, and then its namespace
 		return object.Key{}
 	}
-	return object.Key{Namespace: in.name, Name: unsafe.String(&r.text[0], r.size)}
+	return object.Key{Namespace: in.name, Name: view(&r.text, r.size)}
+}
+
+// forget clears the record at i, which has no key, for another key. No reader can see the block
+// yet.
+func (b *block) forget(i uint32) {
+	b.records[i].size = 0
+	if keys := b.long.Load(); keys != nil {
+		(*keys)[i] = nil
+	}
+	width := len(b.notes) / len(b.records)
+	for w := range width {
+		b.notes[int(i)*width+w].Store(0)
+	}
 }

@@ -5,139 +5,160 @@ import (
 	"sync/atomic"
 )
 
-// slots is what an open-addressing hash table is made of, whatever its slots hold: groups
-// of eight slots, with one byte of the hash for each slot packed into a word, so that a
-// lookup compares eight at once and touches a slot only where the byte agrees.
+// table is a hash table from 64-bit hashes to ids, with open addressing. It does not know the
+// keys: it returns every id that may have a hash, and the caller compares the key of the id.
 //
-// One writer and any number of readers. What a slot holds is written before its byte and
-// not changed afterwards, since a reader may be looking: a slot whose key is gone is not
-// used again. When slots run out there is another table. Readers of the old one still
-// find what was there when they loaded it.
-type slots struct {
-	groups uint64
-	tags   []atomic.Uint64
+// One writer changes it while any number of readers search it. An id that some revision sees
+// keeps its slot. The slot of a removed id is reused. When no slot is left, the writer makes
+// a larger table and publishes that.
+//
+// A search touches one cache line of the table in nearly all cases.
+type table struct {
+	groups []group
 
-	// Of the writer:
-	keys int // slots in use
-	gone int // slots whose key is gone
+	// Writer only:
+	ids  int // slots in use
+	gone int // slots that were in use and that probes must pass
+}
+
+// group is one cache line with ten slots. Each slot has a tag of sixteen bits; tags are packed
+// into words so that a search compares four at once.
+type group struct {
+	tags [3]atomic.Uint64
+	ids  [groupSlots]atomic.Uint32
 }
 
 const (
-	groupSize = 8
-	tagEmpty  = 0x00
-	tagGone   = 0x01
-	tagUsed   = 0x80 // plus seven bits of the hash
+	groupSlots = 10
 
-	lows  = 0x0101010101010101
-	highs = 0x8080808080808080
+	tagEmpty = 0      // no probe ever went past a group with an empty slot
+	tagGone  = 1      // free, but probes may have gone past it
+	tagNone  = 2      // pads the last word, which has two lanes without a slot
+	tagUsed  = 0x8000 // plus fifteen bits of the hash
+
+	lows      = 0x0001000100010001
+	highs     = 0x8000800080008000
+	lastEmpty = tagNone<<48 | tagNone<<32
 )
 
-// newSlots returns slots for that many keys, with some room to grow.
-func newSlots(keys int) slots {
-	groups := keys*4/3/groupSize + 1
-	return slots{
-		groups: uint64(groups),
-		tags:   make([]atomic.Uint64, groups),
+// newTable returns a table with room for n ids.
+func newTable(n int) *table {
+	t := &table{groups: make([]group, n*6/5/groupSlots+1)}
+	for i := range t.groups {
+		t.groups[i].tags[2].Store(lastEmpty)
 	}
+	return t
 }
 
-// size returns the number of slots.
-func (t *slots) size() int { return len(t.tags) * groupSize }
+// full reports whether there is no room for n more ids. One slot in eight stays empty to keep
+// probes short.
+func (t *table) full(n int) bool { return (t.ids+t.gone+n)*8 > len(t.groups)*groupSlots*7 }
 
-// full reports whether there is no room for n more keys. One slot in eight stays empty, or
-// probes for what is not there would not end.
-func (t *slots) full(n int) bool { return (t.keys+t.gone+n)*8 > t.size()*7 }
+// sparse reports whether most of a large table is empty.
+func (t *table) sparse() bool { return len(t.groups) > 100 && t.ids*8 < len(t.groups)*groupSlots }
 
-// sparse reports whether there are far too many slots.
-func (t *slots) sparse() bool { return t.size() > 1024 && t.keys*8 < t.size() }
+// rebuilt returns a table with the same ids and room for n more. hash returns the hash of an id.
+func (t *table) rebuilt(n int, hash func(id uint32) uint64) *table {
+	if n == 1 {
+		n = t.ids/8 + 1 // ids that come one by one must not rebuild it each time
+	}
+	c := newTable(t.ids + n)
+	for i := range t.groups {
+		g := &t.groups[i]
+		for slot := range g.ids {
+			if g.tag(slot)&tagUsed != 0 {
+				id := g.ids[slot].Load()
+				c.insert(hash(id), id)
+			}
+		}
+	}
+	return c
+}
 
-// matching returns the high bit of every byte of word that equals tag. Above a byte that
-// does it may also return one that does not; the key tells.
-func matching(word uint64, tag uint8) uint64 {
+// equal returns the high bit of every lane of word that equals tag. It may also return the lane
+// above such a one, which is why callers compare keys.
+func equal(word uint64, tag uint16) uint64 {
 	x := word ^ lows*uint64(tag)
 	return (x - lows) &^ x & highs
 }
 
-// fold makes a table's hash of one of 64 bits.
-func fold(h uint64) uint32 { return uint32(h >> 32) }
+// matches returns a bit for each slot that may have the tag, for slotOf. It compares all slots
+// without a branch: the matching slot is random, and a mispredicted branch costs as much as the
+// rest of the search.
+func (g *group) matches(tag uint16) uint64 {
+	return equal(g.tags[0].Load(), tag)>>15 | equal(g.tags[1].Load(), tag)>>14 | equal(g.tags[2].Load(), tag)>>13
+}
 
-func tagOf(h uint32) uint8 { return tagUsed | uint8(h)&0x7f }
+// slotOf returns the slot of the lowest bit that matches returned.
+func slotOf(found uint64) int {
+	bit := bits.TrailingZeros64(found)
+	return bit%16*4 + bit/16
+}
 
-// home returns the group where probing begins. It takes the upper bits of the hash, the
-// tag the lower ones.
-func (t *slots) home(h uint32) uint64 { return uint64(h) * t.groups >> 32 }
+func tagOf(hash uint64) uint16 { return tagUsed | uint16(hash) }
+
+// home returns the group where probing begins: by the upper bits of the hash, while the tag is
+// made of the lower ones.
+func (t *table) home(hash uint64) int { return int((hash >> 32) * uint64(len(t.groups)) >> 32) }
 
 // after returns the group to probe after g.
-func (t *slots) after(g uint64) uint64 {
-	if g++; g == t.groups {
+func (t *table) after(g int) int {
+	if g++; g == len(t.groups) {
 		return 0
 	}
 	return g
 }
 
-// slotIn returns the slot of group g that the lowest bit of m stands for.
-func slotIn(g, m uint64) uint64 { return g*groupSize + uint64(bits.TrailingZeros64(m))/8 }
-
-// vacant returns an empty slot for a key of that hash.
-func (t *slots) vacant(h uint32) uint64 {
-	for g := t.home(h); ; g = t.after(g) {
-		// The lowest match is always a true one.
-		if empty := matching(t.tags[g].Load(), tagEmpty); empty != 0 {
-			return slotIn(g, empty)
-		}
-	}
-}
-
-// use shows a slot, which was vacant and is now filled, to readers.
-func (t *slots) use(i uint64, h uint32) {
-	t.keys++
-	t.setTag(i, tagOf(h))
-}
-
-// drop hides a slot from readers. It keeps its content for those that are there already.
-func (t *slots) drop(i uint64) {
-	t.keys--
-	t.gone++
-	t.setTag(i, tagGone)
-}
-
-func (t *slots) setTag(i uint64, tag uint8) {
-	g, shift := i/groupSize, i%groupSize*8
-	t.tags[g].Store(t.tags[g].Load()&^(0xff<<shift) | uint64(tag)<<shift)
-}
-
-// each calls yield for every slot in use, until it returns false.
-func (t *slots) each(yield func(i uint64) bool) {
-	for g := range t.tags {
-		for m := t.tags[g].Load() & highs; m != 0; m &= m - 1 {
-			if !yield(slotIn(uint64(g), m)) {
-				return
+// insert adds an id. The table must not be full.
+func (t *table) insert(hash uint64, id uint32) {
+	t.ids++
+	for at := t.home(hash); ; at = t.after(at) {
+		g := &t.groups[at]
+		for slot := range groupSlots {
+			tag := g.tag(slot)
+			if tag != tagEmpty && tag != tagGone {
+				continue
 			}
+			if tag == tagGone {
+				t.gone--
+			}
+			g.ids[slot].Store(id) // before a reader can see the tag
+			g.setTag(slot, tagOf(hash))
+			return
 		}
 	}
 }
 
-// ids gives out small integers, those given back first.
-type ids struct {
-	free []uint32
-	next uint32 // the first never given out
+// remove takes out an id that was inserted with that hash.
+func (t *table) remove(hash uint64, id uint32) {
+	tag := tagOf(hash)
+	for at := t.home(hash); ; at = t.after(at) {
+		g := &t.groups[at]
+		for f := g.matches(tag); f != 0; f &= f - 1 {
+			slot := slotOf(f)
+			if g.ids[slot].Load() != id || g.tag(slot) != tag {
+				continue
+			}
+			t.ids--
+			if g.empty() { // then no probe ever went past this group
+				g.setTag(slot, tagEmpty)
+			} else {
+				g.setTag(slot, tagGone)
+				t.gone++
+			}
+			return
+		}
+		if g.empty() {
+			panic("mvcc: an id is missing from its table")
+		}
+	}
 }
 
-// maxID leaves a bit for the cells of [Members] and a number for their holes.
-const maxID = 1<<31 - 2
+func (g *group) empty() bool { return g.matches(tagEmpty) != 0 }
 
-// take returns an id, and whether it was in use before.
-func (x *ids) take() (id uint32, again bool) {
-	if n := len(x.free); n > 0 {
-		id = x.free[n-1]
-		x.free = x.free[:n-1]
-		return id, true
-	}
-	if x.next > maxID {
-		panic("mvcc: more than two thousand million keys")
-	}
-	x.next++
-	return x.next - 1, false
+func (g *group) tag(slot int) uint16 { return uint16(g.tags[slot/4].Load() >> (slot % 4 * 16)) }
+
+func (g *group) setTag(slot int, tag uint16) {
+	w, shift := &g.tags[slot/4], slot%4*16
+	w.Store(w.Load()&^(0xffff<<shift) | uint64(tag)<<shift)
 }
-
-func (x *ids) give(id uint32) { x.free = append(x.free, id) }

@@ -1,0 +1,138 @@
+package clientgo_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/clientgo"
+)
+
+// gated is a handler that can be held up. It keeps a journal, and checks that what it is
+// told makes a history: nothing comes twice, and each update goes on from what it saw.
+type gated struct {
+	handler
+	t     *testing.T
+	gate  chan struct{} // nil: open
+	known map[string]string
+	calls int
+}
+
+func (g *gated) wait() {
+	if g.gate != nil {
+		<-g.gate
+	}
+	g.calls++
+}
+
+// OnAdd implements cache.ResourceEventHandler.
+func (g *gated) OnAdd(obj any, initial bool) {
+	g.wait()
+	key, text := podLine(obj)
+	if was, ok := g.known[key]; ok {
+		g.t.Errorf("add %s of %s, which is known as %s", text, key, was)
+	}
+	g.known[key] = text
+	g.handler.OnAdd(obj, initial)
+}
+
+// OnUpdate implements cache.ResourceEventHandler.
+func (g *gated) OnUpdate(old, new any) {
+	g.wait()
+	key, text := podLine(new)
+	if _, was := podLine(old); g.known[key] != was {
+		g.t.Errorf("update of %s from %s, which is known as %q", key, was, g.known[key])
+	}
+	g.known[key] = text
+	g.handler.OnUpdate(old, new)
+}
+
+// OnDelete implements cache.ResourceEventHandler.
+func (g *gated) OnDelete(obj any) {
+	g.wait()
+	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = t.Obj
+	}
+	key, text := podLine(obj)
+	if g.known[key] == "" {
+		g.t.Errorf("delete %s of %s, which is not known", text, key)
+	}
+	delete(g.known, key)
+	g.handler.OnDelete(obj)
+}
+
+// hold has the handler wait in its next call; the function it returns ends that.
+func (g *gated) hold() (release func()) {
+	g.gate = make(chan struct{})
+	return func() {
+		close(g.gate)
+		synctest.Wait()
+		g.gate = nil
+	}
+}
+
+func folding(t *testing.T, w *world) (cache.SharedIndexInformer, *gated) {
+	inf := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
+	g := &gated{t: t, known: map[string]string{}}
+	var err error
+	if g.reg, err = inf.AddEventHandler(g); err != nil {
+		t.Fatal(err)
+	}
+	return inf, g
+}
+
+// H02, H03: a handler that is held up is called for the outcome of what it missed, and knows in the
+// end what the store holds.
+func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 13))
+			w := newWorld(rnd.IntN(2) == 0)
+			inf, g := folding(t, w)
+			start(t, inf)
+			for range 2 {
+				release := g.hold()
+				w.put("held-0", false)
+				synctest.Wait() // it has taken what there was
+				before := g.calls
+				const changes = 20_000
+				for i := range changes {
+					name := fmt.Sprintf("pod-%d", rnd.IntN(5))
+					switch n := rnd.IntN(4000); {
+					case n == 0:
+						w.forget(true)
+						<-time.After(time.Minute)
+					case n < 1400 && w.pods[name] != nil:
+						w.delete(name)
+					default:
+						w.put(name, n < 2000)
+					}
+					if i%100 == 0 {
+						synctest.Wait()
+					}
+				}
+				synctest.Wait()
+				release()
+				if told := g.calls - before; told > changes/4 {
+					t.Errorf("seed %d: it was called %d times for %d changes", seed, told, changes)
+				}
+				state := map[string]string{}
+				for _, obj := range inf.GetStore().List() {
+					key, text := podLine(obj)
+					state[key] = text
+				}
+				if fmt.Sprint(state) != fmt.Sprint(g.known) {
+					t.Errorf("seed %d: it knows %v\nheld is %v", seed, g.known, state)
+				}
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}

@@ -144,8 +144,6 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 		churn = newDemoChurn(world, flags.churn)
 	}
 	cfg := server.Config()
-	address := reachable(flags.listen, server.Addr())
-	cfg.Host = strings.TrimSuffix(cfg.Host, server.Addr().String()) + address
 	file, err := writeKubeconfig(cfg, flags.out, flags.overwrite)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -161,7 +160,7 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 	if err != nil {
 		return listenError(flags.listen, err)
 	}
-	address := reachable(flags.listen, listener.Addr())
+	address := hostcheck.Reachable(flags.listen, listener.Addr())
 	fmt.Fprintf(e.out, "Serving %s on http://%s. Press Ctrl-C to stop. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n%s",
 		strings.Join(service.names(), ", "), address, service.names()[0], remoteHint("http://"+address, flags.remote, flags.hosts))
 	if err := e.out.err(); err != nil {
@@ -192,22 +191,6 @@ func remoteHint(base string, remote bool, hosts []string) (text string) {
 		text += fmt.Sprintf("Other machines can use %s://%s if that name resolves to this machine.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
 	}
 	return text
-}
-
-// reachable returns an address by which this machine can reach the listener, with a host
-// that the service accepts.
-func reachable(asked string, got net.Addr) string {
-	host, _, err := net.SplitHostPort(asked)
-	tcp, ok := got.(*net.TCPAddr)
-	switch {
-	case err != nil || !ok:
-		return got.String()
-	case tcp.IP.IsUnspecified():
-		host = "127.0.0.1"
-	case host == "" || net.ParseIP(host) != nil:
-		host = tcp.IP.String()
-	}
-	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // newMirrorService returns a service without mirrors.

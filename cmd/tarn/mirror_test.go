@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
 // mirrorOf runs tarn mirror and returns its address.
@@ -221,7 +222,7 @@ func TestTheAddressOfAMirrorIsReachable(t *testing.T) {
 		{"192.0.2.1:0", "192.0.2.1", "192.0.2.1:80"},
 		{"mirror.example:0", "192.0.2.1", "mirror.example:80"},
 	} {
-		if got := reachable(c.asked, &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 80}); got != c.want {
+		if got := hostcheck.Reachable(c.asked, &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 80}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.asked, got, c.want)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
-func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
+func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
@@ -44,7 +44,7 @@ func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
 			_, err = client.Update(ctx, pod, simtest.None{})
 			return result{}, err
 		}, options{}, controller.For(pods), controller.Channel("kicks", kicks))
-		srv.Hold(true) // it lists, and tells nothing afterwards
+		srv.Hold(true) // it lists, and sends no events afterwards
 		start(t, pods, c)
 		synctest.Wait()
 		simtest.Want(t, "first", d.Take(), []string{`saw ""`})
@@ -71,7 +71,7 @@ func TestH10_AKeyIsNotReconciledBeforeItsOwnWriteShows(t *testing.T) {
 
 // Every reconcile creates an object that it does not find. With a stale cache it would create
 // more and more.
-func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
+func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsCreates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
@@ -102,7 +102,7 @@ func TestH10_AControllerIsNotCalledBeforeItSeesWhatItCreated(t *testing.T) {
 	})
 }
 
-func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
+func TestH10_ADeletionIsSeenOnceTheObjectIsMarkedForDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const f = controller.Finalizer("example.com/f")
 		srv := simtest.Pods("shop/web")
@@ -120,7 +120,7 @@ func TestH10_ADeletionShowsWhenTheObjectIsMarked(t *testing.T) {
 				t.Errorf("Get of %s: %v", key, err)
 			}
 		}
-		// Created, and deleted before the mirror shows either.
+		// Created and deleted before the cache has either change.
 		brief, err := client.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "brief"}}, simtest.None{})
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *contro
 	return controller.NewClient(api, pods)
 }
 
-func TestTheClientPassesEveryVerbOn(t *testing.T) {
+func TestTheClientForwardsEveryVerb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
@@ -173,7 +173,7 @@ func TestTheClientPassesEveryVerbOn(t *testing.T) {
 	})
 }
 
-func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
+func TestWritesAreForgottenOnceTheCacheHasThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
@@ -192,7 +192,7 @@ func TestWritesAreForgottenOnceTheyShow(t *testing.T) {
 	})
 }
 
-func TestR03_AKeyWhoseWriteNeverShowsIsReported(t *testing.T) {
+func TestR03_AKeyWhoseWriteNeverReachesTheCacheIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		srv := simtest.Pods("shop/web")

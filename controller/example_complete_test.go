@@ -18,7 +18,7 @@ var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "N
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
 	configMaps *controller.Client[*corev1.ConfigMap, simtest.None, func(*corev1.ConfigMap), simtest.None, simtest.None]
-	greeted    chan string // for this example; never full
+	greeted    chan string // for this example; has room for every key
 }
 
 func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Result, error) {
@@ -63,11 +63,11 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- controller.Run(ctx, nss, cms, c) }()
 
-	nsServer.Set("shop") // somebody creates a namespace,
+	nsServer.Set("shop") // a user creates a namespace,
 	fmt.Println(<-w.greeted)
-	cmServer.Set("shop/welcome", func(cm *corev1.ConfigMap) { cm.Data = nil }) // spoils the greeting,
+	cmServer.Set("shop/welcome", func(cm *corev1.ConfigMap) { cm.Data = nil }) // removes the greeting,
 	fmt.Println(<-w.greeted)
-	deleteAsUser(cmServer, "shop/welcome") // and deletes it.
+	deleteAsUser(cmServer, "shop/welcome") // and deletes the config map.
 	fmt.Println(<-w.greeted)
 
 	stop()

@@ -172,7 +172,7 @@ func ExampleClient() {
 	go func() { done <- pods.Run(ctx) }()
 	_ = pods.WaitSynced(ctx)
 
-	srv.Hold(true) // the mirror lags
+	srv.Hold(true) // the cache becomes stale
 	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), simtest.None{})
 	fmt.Println(err)
 	_, _, err = client.Get(web)
@@ -267,7 +267,7 @@ func ExampleLogger() {
 
 // Informers run outside Led and stay synced; the controller runs only while the process leads.
 func ExampleLed() {
-	leadership := newGate() // package leader has the one with Leases
+	leadership := newGate() // package leader has an implementation with Leases
 	pods := newInformer("pods", simtest.Pods("shop/web"))
 	done := make(chan object.Key)
 	c, _ := controller.New("example", func(ctx context.Context, key object.Key) (controller.Result, error) {

@@ -77,7 +77,7 @@ func (g *gate) Run(ctx context.Context, lead func(context.Context, controller.Fe
 	}
 }
 
-func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
+func TestNoReconcileOrWriteStartsWhileTheFenceIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		srv := simtest.Pods("shop/web")
@@ -113,11 +113,11 @@ func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
 		simtest.Advance(time.Minute)
 		simtest.Want(t, "still closed", d.Take(), nil)
 		if c.Status().Fenced == nil {
-			t.Error("the status does not tell")
+			t.Error("the status does not report it")
 		}
 		simtest.Want(t, "failures", c.Status().Failed, 0)
 
-		g.set(false) // it was renewed after all
+		g.set(false) // it was renewed
 		simtest.Advance(time.Second)
 		simtest.Want(t, "open", d.Take(), []string{"begin"})
 		close(step)
@@ -128,7 +128,7 @@ func TestNoReconcileAndNoWriteBeginsWhileTheFenceIsClosed(t *testing.T) {
 	})
 }
 
-func TestLostLeadershipCancelsAtOnceAndTheNextTermBeginsWithTheState(t *testing.T) {
+func TestLostLeadershipCancelsReconcilesAndTheNextTermStartsWithAllKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		srv := simtest.Pods("shop/a", "shop/b")
@@ -164,7 +164,7 @@ func TestLostLeadershipCancelsAtOnceAndTheNextTermBeginsWithTheState(t *testing.
 	})
 }
 
-func TestLeadershipLostWhileDrainingCutsItShort(t *testing.T) {
+func TestLosingLeadershipEndsADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		pods := newInformer("pods", simtest.Pods("shop/a"))
@@ -182,7 +182,7 @@ func TestLeadershipLostWhileDrainingCutsItShort(t *testing.T) {
 	})
 }
 
-func TestAStuckReconcileEndsTheProcessThatLost(t *testing.T) {
+func TestAStuckReconcileEndsAProcessThatLostLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		pods := newInformer("pods", simtest.Pods("shop/a"))
@@ -204,7 +204,7 @@ func TestAStuckReconcileEndsTheProcessThatLost(t *testing.T) {
 	})
 }
 
-func TestLedNeedsALeadership(t *testing.T) {
+func TestLedRequiresALeadership(t *testing.T) {
 	if err := controller.Led(nil).Run(t.Context()); err == nil {
 		t.Error("no error")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func TestAFinalizerIsAddedAndRemovedAloneAndOnce(t *testing.T) {
+func TestAFinalizerIsAddedAndRemovedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := controller.Finalizer("example.com/f")
 		others := rapid.SliceOfDistinct(rapid.StringMatching(`[a-z]{1,3}/x`), rapid.ID[string]).Draw(t, "others")
@@ -34,7 +34,7 @@ func TestAFinalizerIsAddedAndRemovedAloneAndOnce(t *testing.T) {
 	})
 }
 
-func TestFinalizeAddsThenCleansUpThenLetsGo(t *testing.T) {
+func TestFinalizeAddsCleansUpAndRemoves(t *testing.T) {
 	const f = controller.Finalizer("example.com/f")
 	srv := simtest.Pods("shop/web")
 	var cleaned int
@@ -117,7 +117,7 @@ func TestSetOwner(t *testing.T) {
 	}
 }
 
-func TestTheRecorderSpeaksToClientGo(t *testing.T) {
+func TestTheRecorderCallsClientGos(t *testing.T) {
 	fake := events.NewFakeRecorder(4)
 	r := controller.NewRecorder[*corev1.Pod](fake)
 	pod := &corev1.Pod{}

@@ -38,7 +38,7 @@ func one(t testing.TB, reconcile controller.Func[string], opts controller.Option
 	return c, keys
 }
 
-func TestResultsDecideWhenAKeyComesAgain(t *testing.T) {
+func TestResultsDecideWhenAKeyIsReconciledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d simtest.Recorder
 		begin := time.Now()
@@ -76,7 +76,7 @@ func TestResultsDecideWhenAKeyComesAgain(t *testing.T) {
 	})
 }
 
-func TestBackOffBeginsAnewAfterSuccess(t *testing.T) {
+func TestBackOffIsResetAfterSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d simtest.Recorder
 		begin := time.Now()
@@ -168,7 +168,7 @@ func TestAPanicIsReportedWithKeyAndStackAndRetried(t *testing.T) {
 	})
 }
 
-func TestAReconcileThatEndsItsGoroutineCostsNoWorkerAndNoKey(t *testing.T) {
+func TestAReconcileThatCallsGoexitLosesNoWorkerAndNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c, keys := one(t, func(context.Context, string) (result, error) {
@@ -202,7 +202,7 @@ func TestTheTimeoutCancelsAReconcile(t *testing.T) {
 	})
 }
 
-func TestAConflictIsRetriedWithoutNoise(t *testing.T) {
+func TestAConflictIsRetriedWithoutAnErrorLog(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "web", nil)
 	for name, tt := range map[string]struct {
 		err   error
@@ -261,7 +261,7 @@ func TestNothingIsLoggedAboveDebugInTheNormalCase(t *testing.T) {
 	})
 }
 
-func TestK05_ChangesOvertakeTheInitialState(t *testing.T) {
+func TestK05_ChangesAreReconciledBeforeTheInitialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		for i := range 50 {
@@ -310,7 +310,7 @@ func TestTheInitialStateIsNotStarvedByChanges(t *testing.T) {
 	})
 }
 
-func TestTheRateIsKept(t *testing.T) {
+func TestTheRateLimitIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
 		begin := time.Now()
@@ -325,7 +325,7 @@ func TestTheRateIsKept(t *testing.T) {
 		simtest.Advance(time.Minute)
 		ms := time.Millisecond
 		simtest.Want(t, "starts", starts, []time.Duration{0, 0, 0, 500 * ms, 1000 * ms, 1500 * ms})
-		// A key that waits for the rate is not lost, but left.
+		// A key that waits for the rate limit is reported as left.
 		begin = time.Now()
 		for i := range 4 {
 			keys <- fmt.Sprint("k", i)

@@ -24,7 +24,7 @@ func leftOf(t *testing.T, err error) *controller.LeftError[string] {
 	return left
 }
 
-func TestWhatRunsMayFinishWithinGrace(t *testing.T) {
+func TestRunningReconcilesMayFinishWithinTheGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d simtest.Recorder
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
@@ -43,7 +43,7 @@ func TestWhatRunsMayFinishWithinGrace(t *testing.T) {
 	})
 }
 
-func TestWhatIsLeftIsReportedByKey(t *testing.T) {
+func TestKeysThatAreLeftAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
 			switch key {
@@ -69,7 +69,7 @@ func TestWhatIsLeftIsReportedByKey(t *testing.T) {
 		err := stop()
 		left := leftOf(t, err)
 		slices.Sort(left.Waiting)
-		// "later" had been done for then.
+		// "later" was complete until its next period.
 		simtest.Want(t, "waiting", left.Waiting, []string{"fails", "runs", "waits", "waits too"})
 		simtest.Want(t, "running", left.Running, nil)
 		simtest.Want(t, "that it was stopped is no failure", c.Status().Failed, failed)
@@ -79,7 +79,7 @@ func TestWhatIsLeftIsReportedByKey(t *testing.T) {
 	})
 }
 
-func TestAReconcileThatHeedsNothingIsNamed(t *testing.T) {
+func TestAReconcileThatIgnoresItsContextIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		c, keys := one(t, func(context.Context, string) (result, error) {
@@ -91,7 +91,7 @@ func TestAReconcileThatHeedsNothingIsNamed(t *testing.T) {
 		synctest.Wait()
 		left := leftOf(t, stop())
 		simtest.Want(t, "running", left.Running, []string{"stuck"})
-		// The key may still be at work: nobody may begin it a second time.
+		// The key may still be processed, so no other worker may start it.
 		if err := c.Run(t.Context()); !errors.Is(err, controller.ErrRunning) {
 			t.Errorf("Run again: %v", err)
 		}
@@ -162,7 +162,7 @@ func TestInformersOutliveControllers(t *testing.T) {
 		pods := newInformer("pods", srv)
 		var live bool
 		c := newController(t, func(ctx context.Context, _ object.Key) (result, error) {
-			<-time.After(10 * time.Second) // Run is to end meanwhile
+			<-time.After(10 * time.Second) // Run must return before that
 			srv.Set("shop/late")
 			synctestSettle()
 			_, live = pods.Get(object.Key{Namespace: "shop", Name: "late"})
@@ -180,7 +180,7 @@ func synctestSettle() { <-time.After(time.Millisecond) }
 
 func TestH06_SourcesThatAreNotReadySayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pods := newInformer("pods", simtest.Pods()) // and nobody runs it
+		pods := newInformer("pods", simtest.Pods()) // which is not running
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods),
 			controller.Source[object.Key]{Name: "disk", Run: wait, Ready: func(ctx context.Context) error { <-ctx.Done(); return errOops }})
 		begin := time.Now()
@@ -199,7 +199,7 @@ func wait(ctx context.Context, _ *controller.Intake[object.Key]) error {
 	return nil
 }
 
-func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
+func TestStoppingBeforeTheSourcesAreReadyIsNotAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := newInformer("pods", simtest.Pods())
 		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
@@ -211,7 +211,7 @@ func TestStoppingBeforeTheSourcesAreReadyIsNoError(t *testing.T) {
 }
 
 // When the program's context ends, informers and controllers stop in any order.
-func TestAnInformerThatEndsAMomentEarlierIsNoFailure(t *testing.T) {
+func TestAnInformerThatStopsSlightlyEarlierIsNotAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, synced := range []bool{true, false} {
 			pods := newInformer("pods", simtest.Pods())
@@ -246,7 +246,7 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// An informer that stops is one.
+		// An informer that stops on its own is a failure.
 		pods := newInformer("pods", simtest.Pods())
 		stop := start(t, pods)
 		simtest.Advance(time.Second)

@@ -275,7 +275,7 @@ func (s *sim) quiet() {
 		}
 	}
 	if lead == nil {
-		s.t.Fatal("nobody leads")
+		s.t.Fatal("no process leads")
 	}
 	for _, pod := range s.pods.Objects() {
 		key := simtest.KeyOf(pod)

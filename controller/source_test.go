@@ -18,9 +18,9 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// told runs a controller of a source. The function it returns calls happens and returns the
+// enqueued runs a controller of a source. The function it returns calls happens and returns the
 // reconciled keys.
-func told[K comparable](t *testing.T, src controller.Source[K], parts ...controller.Runner) (after func(happens func()) []K) {
+func enqueued[K comparable](t *testing.T, src controller.Source[K], parts ...controller.Runner) (after func(happens func()) []K) {
 	t.Helper()
 	var mu sync.Mutex
 	var keys []K
@@ -45,11 +45,11 @@ func told[K comparable](t *testing.T, src controller.Source[K], parts ...control
 	}
 }
 
-func TestForTellsOfEveryChange(t *testing.T) {
+func TestForEnqueuesEveryChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/db", "shop/web")
 		pods := newInformer("pods", srv)
-		after := told(t, controller.For(pods), pods)
+		after := enqueued(t, controller.For(pods), pods)
 		simtest.Want(t, "start", after(func() {}), []object.Key{object.RawKey("shop/db"), web})
 		simtest.Want(t, "update", after(func() { srv.Set("shop/web", label[*corev1.Pod]("a", "b")) }), []object.Key{web})
 		simtest.Want(t, "delete", after(func() { deleteAsUser(srv, "shop/web") }), []object.Key{web})
@@ -57,14 +57,14 @@ func TestForTellsOfEveryChange(t *testing.T) {
 	})
 }
 
-func TestPredicatesLeaveChangesOut(t *testing.T) {
+func TestPredicatesSkipChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		has := func(name string) controller.Predicate[*corev1.Pod] {
 			return controller.Where(func(p *corev1.Pod) bool { return p.Labels[name] != "" })
 		}
-		after := told(t, controller.For(pods, controller.AnyOf(has("a"), has("b")), has("c")), pods)
+		after := enqueued(t, controller.For(pods, controller.AnyOf(has("a"), has("b")), has("c")), pods)
 		simtest.Want(t, "no label", len(after(func() { srv.Set("shop/web") })), 0)
 		simtest.Want(t, "only c", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("c", "1")) })), 0)
 		simtest.Want(t, "enters", len(after(func() { srv.Set("shop/web", label[*corev1.Pod]("b", "1")) })), 1)
@@ -87,7 +87,7 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
-		after := told(t, controller.For(pods, controller.SpecChanged[*corev1.Pod]()), pods)
+		after := enqueued(t, controller.For(pods, controller.SpecChanged[*corev1.Pod]()), pods)
 		yes := true
 		for what, tt := range map[string]struct {
 			edit func(*corev1.Pod)
@@ -113,13 +113,13 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 
 var namespaceType = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
 
-func TestOwnedTellsTheOwnerByKindAndUID(t *testing.T) {
+func TestOwnedEnqueuesTheOwnerByKindAndUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners, children := simtest.New[*corev1.ConfigMap](100), simtest.Pods()
 		owner := owners.Set("shop/owner")
 		resource := object.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}
 		cms, pods := newInformer("configmaps", owners), newInformer("pods", children)
-		after := told(t, controller.Owned(pods, cms, resource), cms, pods)
+		after := enqueued(t, controller.Owned(pods, cms, resource), cms, pods)
 		ref := func(apiVersion, kind, name string, uid object.UID) func(*corev1.Pod) {
 			return func(p *corev1.Pod) {
 				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid}}
@@ -143,7 +143,7 @@ func TestOwnedByClusterScopedObjects(t *testing.T) {
 		owners, children := simtest.New[*corev1.Namespace](100), simtest.Pods()
 		owner := owners.Set("team")
 		nss, pods := newInformer("namespaces", owners), newInformer("pods", children)
-		after := told(t, controller.Owned(pods, nss, namespaceType), nss, pods)
+		after := enqueued(t, controller.Owned(pods, nss, namespaceType), nss, pods)
 		got := after(func() {
 			children.Set("shop/p", func(p *corev1.Pod) {
 				if err := controller.SetOwner(p, owner, namespaceType); err != nil {
@@ -155,14 +155,14 @@ func TestOwnedByClusterScopedObjects(t *testing.T) {
 	})
 }
 
-func TestMappedTellsKeysOfAnyType(t *testing.T) {
+func TestMappedEnqueuesKeysOfAnyType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		node := func(name string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) { p.Spec.NodeName = name }
 		}
-		after := told(t, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) {
+		after := enqueued(t, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) {
 			if p.Spec.NodeName == "bad" {
 				panic("bad node")
 			}
@@ -170,7 +170,7 @@ func TestMappedTellsKeysOfAnyType(t *testing.T) {
 		}), pods)
 		simtest.Want(t, "create", after(func() { srv.Set("shop/web", node("n1")) }), []string{"n1"})
 		simtest.Want(t, "move", after(func() { srv.Set("shop/web", node("n2")) }), []string{"n1", "n2"})
-		// A panic costs that object's keys and nobody else's.
+		// A panic loses only that object's keys.
 		got := after(func() {
 			srv.Hold(true)
 			srv.Set("shop/x", node("n3"))
@@ -201,7 +201,7 @@ func TestAPanicInASourceIsCountedAndReported(t *testing.T) {
 func TestEveryAddsOnceInAPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		after := told(t, controller.Every(time.Minute, func(add func(string)) {
+		after := enqueued(t, controller.Every(time.Minute, func(add func(string)) {
 			if n++; n == 2 {
 				panic("once") // later calls succeed
 			}
@@ -228,7 +228,7 @@ func TestAClosedChannelEndsItsSourceOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := make(chan string, 2)
 		keys <- "a"
-		after := told(t, controller.Channel("keys", keys))
+		after := enqueued(t, controller.Channel("keys", keys))
 		simtest.Want(t, "told", after(func() { close(keys) }), []string{"a"})
 		simtest.Want(t, "then", len(after(func() { simtest.Advance(time.Hour) })), 0)
 	})
@@ -242,7 +242,7 @@ func TestManyKeysArriveOnceEach(t *testing.T) {
 			all = append(all, simtest.KeyOf(srv.Set("shop/"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())))
 		}
 		pods := newInformer("pods", srv)
-		after := told(t, controller.For(pods), pods)
+		after := enqueued(t, controller.For(pods), pods)
 		got := after(func() {})
 		slices.SortFunc(got, object.Key.Compare)
 		slices.SortFunc(all, object.Key.Compare)

@@ -64,7 +64,7 @@ func TestR03_AHeldKeyIsVisibleAndWarnedOfAfter30sThenRarely(t *testing.T) {
 	})
 }
 
-func TestR03_AReconcileThatDoesNotMeetAStaleCacheEndsTheHold(t *testing.T) {
+func TestR03_AReconcileWithoutAStaleCacheEndsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Duration
 		begin := time.Now()

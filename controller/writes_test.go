@@ -97,7 +97,7 @@ func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
 	})
 }
 
-func TestR01_AKeyIsNotReconciledBeforeADeletionFromElsewhereShows(t *testing.T) {
+func TestR01_AKeyIsNotReconciledBeforeTheCacheHasADeletionByAnotherPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
@@ -127,7 +127,7 @@ func TestR01_AKeyIsNotReconciledBeforeADeletionFromElsewhereShows(t *testing.T) 
 	})
 }
 
-func TestR02_ReadsOfWhatTheCacheWillNotShowSayWhy(t *testing.T) {
+func TestR02_ReadsOfObjectsThatTheCacheWillNeverHaveReturnTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods, err := informer.New(srv, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{

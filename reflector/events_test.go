@@ -24,8 +24,8 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 		r.changes.Take()
 		srv.Stream().Send(
 			event{Kind: object.Updated, Item: simtest.ItemOf(x)}, // twice
-			event{Kind: object.Added, Item: late},                // would revive
-			event{Kind: object.Updated, Item: late},              // would revive
+			event{Kind: object.Added, Item: late},                // stale: would restore a deleted object
+			event{Kind: object.Updated, Item: late},              // stale: would restore a deleted object
 			event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/y", late.UID, "14", ""))},
 		)
 		simtest.Advance(0)
@@ -34,7 +34,7 @@ func TestW14_StaleEventsChangeNothing(t *testing.T) {
 		if s := r.live(); s.Counts.Stale != 4 || s.Mark.Version != "14" {
 			t.Errorf("%+v", s)
 		}
-		// Across a reconnect too.
+		// Also after a reconnect.
 		srv.Cut(io.ErrUnexpectedEOF)
 		simtest.Advance(time.Second)
 		srv.Stream().Send(event{Kind: object.Updated, Item: late})
@@ -68,7 +68,7 @@ func TestW14_DeletionsOfOneVersionAllApply(t *testing.T) {
 	})
 }
 
-func TestW14_ObjectsWithoutUIDAreNotJudged(t *testing.T) {
+func TestW14_ObjectsWithoutUIDAreNotFiltered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
 		r := start(t, srv, plain(options{}))
@@ -111,7 +111,7 @@ func TestW15_UndecodableDeletedWithTheObjectsOwnVersionApplies(t *testing.T) {
 			return event{Kind: object.Deleted, Item: item{Key: x.Key, UID: uid, Version: version, Err: errors.New("unreadable")}}
 		}
 		x := simtest.ItemOf(srv.Get("a/x"))
-		srv.Stream().Send(bad("another", x.Version), bad(x.UID, "10")) // of something that went before
+		srv.Stream().Send(bad("another", x.Version), bad(x.UID, "10")) // of an earlier object
 		simtest.Advance(2 * time.Second)
 		r.changesAre()
 		srv.Stream().Send(bad(x.UID, x.Version))
@@ -161,7 +161,7 @@ func TestW17_NewUIDIsADeletionAndAnAddition(t *testing.T) {
 		srv.Stream().Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "another", "13", ""))})
 		simtest.Advance(0)
 		r.changesAre("Deleted a/x@11 unknown", "Added a/x@13")
-		// Across a gap.
+		// After a gap in the watch.
 		srv.SetVersion(13)
 		srv.Cut(io.ErrUnexpectedEOF)
 		srv.Delete("a/y")

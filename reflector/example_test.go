@@ -4,71 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
-type (
-	pod      = *corev1.Pod
-	podItem  = object.Item[pod]
-	podEvent = object.Event[pod]
-)
-
-var pods = object.Meta[pod]()
-
-func newPod(name, version string) pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: name, UID: object.UID("uid-" + name), ResourceVersion: version}}
-}
-
-func podItemOf(p pod) podItem {
-	it, err := object.ItemOf(pods, p)
-	if err != nil {
-		panic(err)
-	}
-	return it
-}
-
-// fixed is a source with a list of pods and one watch, which sends events and ends.
-func fixed(listed []pod, version object.Version, events ...podEvent) reflector.SourceFuncs[pod] {
-	return reflector.SourceFuncs[pod]{
-		ListFunc: func(_ context.Context, _ object.ListOptions, _ *object.Intake[pod], sink func(podItem) error) (object.Page, error) {
-			for _, p := range listed {
-				if err := sink(podItemOf(p)); err != nil {
-					return object.Page{}, err
-				}
-			}
-			return object.Page{Version: version}, nil
-		},
-		WatchFunc: func(ctx context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {
-			if opts.InitialEvents {
-				return nil, apierrors.NewBadRequest("streaming lists are not supported")
-			}
-			rest := slices.Clone(events)
-			return reflector.StreamFuncs[pod]{NextFunc: func() ([]podEvent, error) {
-				if len(rest) > 0 {
-					all := rest
-					rest = nil
-					return all, nil
-				}
-				<-ctx.Done()
-				return nil, io.ErrUnexpectedEOF
-			}}, nil
-		},
-	}
-}
+type pod = *corev1.Pod
 
 func podQueue() *delta.FIFO[pod] {
-	fifo, err := delta.New(pods, delta.Options[pod]{})
+	fifo, err := delta.New(things, delta.Options[pod]{})
 	if err != nil {
 		panic(err)
 	}
@@ -98,8 +48,7 @@ func printUntil(ctx context.Context, fifo *delta.FIFO[pod], version object.Versi
 
 // A reflector feeds a FIFO until its context ends.
 func Example() {
-	src := fixed([]pod{newPod("web", "4"), newPod("db", "7")}, "9",
-		podEvent{Kind: object.Updated, Item: podItemOf(newPod("web", "10"))})
+	src := simtest.Pods("shop/db", "shop/web") // versions 101 and 102
 	fifo := podQueue()
 	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
@@ -110,7 +59,9 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- r.Run(ctx) }()
 
-	printUntil(ctx, fifo, "10")
+	printUntil(ctx, fifo, "102")
+	src.Set("shop/web")
+	printUntil(ctx, fifo, "103")
 	cancel()
 	fmt.Println("stopped:", <-done)
 	// Output:
@@ -121,7 +72,7 @@ func Example() {
 
 // Step does one thing at a time: a page, a batch, a request, a wait.
 func ExampleReflector_Step() {
-	src := fixed([]pod{newPod("web", "4")}, "9", podEvent{Kind: object.Added, Item: podItemOf(newPod("db", "10"))})
+	src := simtest.Pods("shop/web") // version 101
 	fifo := podQueue()
 	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
 	if err != nil {
@@ -130,7 +81,10 @@ func ExampleReflector_Step() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for range 5 {
+	for i := range 5 {
+		if i == 4 {
+			src.Set("shop/db")
+		}
 		if err := r.Step(ctx); err != nil {
 			fmt.Println(err)
 			return
@@ -143,18 +97,16 @@ func ExampleReflector_Step() {
 	// Output:
 	// Streaming, connected false, at ""
 	// Listing, connected false, at ""
-	// Watching, connected false, at "9"
-	// Watching, connected true, at "9"
-	// Watching, connected true, at "10"
+	// Watching, connected false, at "101"
+	// Watching, connected true, at "101"
+	// Watching, connected true, at "102"
 	// context canceled Stopped
 }
 
 // Status has the cause why the mirror is not live.
 func ExampleReflector_Status() {
-	src := fixed(nil, "9")
-	src.ListFunc = func(context.Context, object.ListOptions, *object.Intake[pod], func(podItem) error) (object.Page, error) {
-		return object.Page{}, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no list for you"))
-	}
+	src := simtest.Pods()
+	src.Refuse("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no list for you")))
 	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{Name: "pods", Streaming: reflector.StreamingOff,
 		Rand: func() float64 { return 0 }})
 	if err != nil {
@@ -174,7 +126,7 @@ func ExampleReflector_Status() {
 
 // Objects that cannot be decoded or transformed are quarantined; the others are delivered.
 func ExampleReflector_Quarantine() {
-	src := fixed([]pod{newPod("web", "4"), newPod("db", "7")}, "9")
+	src := simtest.Pods("shop/db", "shop/web")
 	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{
 		Transform: func(p pod) (pod, error) {
 			if p.Name == "db" {
@@ -198,17 +150,14 @@ func ExampleReflector_Quarantine() {
 	cancel()
 	r.Step(ctx)
 	// Output:
-	// shop/db 7 transform: annotation of 3 MB
+	// shop/db 101 transform: annotation of 3 MB
 }
 
 // OnError receives every failure and its reason, for example for a metric.
 func ExampleOptions_onError() {
-	src := fixed(nil, "9")
-	src.WatchFunc = func(_ context.Context, opts object.WatchOptions, _ *object.Intake[pod]) (object.Stream[pod], error) {
-		if opts.InitialEvents {
-			return nil, apierrors.NewBadRequest("streaming lists are not supported")
-		}
-		return nil, apierrors.NewTooManyRequests("the server is busy", 5)
+	src := simtest.Pods()
+	src.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[pod], error, bool) {
+		return nil, apierrors.NewTooManyRequests("the server is busy", 5), !opts.InitialEvents
 	}
 	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{
 		Name: "pods",
@@ -240,7 +189,7 @@ func ExampleOptions_onError() {
 func ExampleNewBudget() {
 	budget := reflector.NewBudget(4)
 	for _, name := range []string{"pods", "services"} {
-		r, err := reflector.New[pod](fixed(nil, "9"), podQueue(), reflector.Options[pod]{Name: name, Budget: budget})
+		r, err := reflector.New[pod](simtest.Pods(), podQueue(), reflector.Options[pod]{Name: name, Budget: budget})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -158,7 +158,7 @@ func TestL05_TheFirstPagesVersionCounts(t *testing.T) {
 		}
 		r := start(t, srv, plain(options{PageSize: 2}))
 		r.requests(`LIST "0" limit=2`, `LIST continue=c2 limit=2`, `WATCH "13"`)
-		r.mirrors() // the watch tells of the change
+		r.mirrors() // the watch delivers the change
 	})
 }
 
@@ -297,7 +297,7 @@ func TestL10_CutListChangesNothing(t *testing.T) {
 	}
 }
 
-func TestL10_LostPageIsAskedForAgain(t *testing.T) {
+func TestL10_LostPageIsRequestedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		srv.Unlimited = "none"
@@ -387,7 +387,7 @@ func TestL13_TooLargeVersionIsReset(t *testing.T) {
 	}
 }
 
-func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
+func TestL13_PlainTimeoutDoesNotReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
@@ -406,7 +406,7 @@ func TestL13_PlainTimeoutIsNoReasonToReset(t *testing.T) {
 	})
 }
 
-func TestL14_UnorderedVersionsAreTakenAsTheyCome(t *testing.T) {
+func TestL14_IncomparableVersionsAreAcceptedInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer()
 		srv.OnList = func(_ int, _ object.ListOptions, sink func(item) error) (object.Page, error, bool) {

@@ -41,7 +41,7 @@ func TestL11_UndecodableObjectIsPutInQuarantine(t *testing.T) {
 			t.Errorf("%d: %+v", s.Quarantined, q)
 		}
 
-		// A bad version of another object leaves its last good state, and the version moves on.
+		// A bad version of another object keeps its last good state, and the version advances.
 		srv.Stream().Send(event{Kind: object.Updated, Item: bad("a/z", srv.Get("a/z").UID, "14")})
 		simtest.Advance(0)
 		srv.SetVersion(14)
@@ -104,7 +104,7 @@ func TestL11_UndecodableObjectIsNotTakenForDeleted(t *testing.T) {
 		if got := r.state(); got != "a/x=first@11" {
 			t.Error(got)
 		}
-		// But not by an event from before the version held.
+		// Unless the event is older than the version held.
 		srv.Stream().Send(event{Kind: object.Deleted, Item: bad("a/x", x.UID, "10")})
 		simtest.Advance(0)
 		if got := r.state(); got != "a/x=first@11" {
@@ -183,12 +183,12 @@ func TestH08_TransformRunsOnceAndItsErrorIsQuarantine(t *testing.T) {
 		if q := r.Quarantine(); len(q) != 2 || !strings.Contains(q[0].Cause.Error(), "thrown") || !strings.Contains(q[1].Cause.Error(), "transform: cannot") {
 			t.Errorf("%+v", q)
 		}
-		// Of a deletion too; if that fails the object is gone all the same.
+		// Also for a deletion; if that fails, the object is still deleted.
 		srv.Delete("a/z")
 		srv.Delete("a/x")
 		simtest.Advance(0)
 		r.changesAre("Added a/x@11", "Added a/z@13", "Updated a/z@15", "Deleted a/z@16", "Deleted a/x@11 unknown")
-		// What is held is not transformed again.
+		// Objects already held are not transformed again.
 		srv.Cut(apierrors.NewResourceExpired("gone"))
 		simtest.Advance(0)
 		for what, n := range calls {

@@ -57,7 +57,7 @@ func survive(t *testing.T, seed uint64, via simtest.Via) {
 		case !fails():
 			return nil, nil, false
 		case rnd.n(3) == 0:
-			return newStream().Fail(io.EOF), nil, true // 200 and nothing in it
+			return newStream().Fail(io.EOF), nil, true // 200 with an empty body
 		case opts.InitialEvents && rnd.n(2) == 0:
 			return newStream(event{Kind: object.Added, Item: simtest.ItemOf(newThing("a/half", "h", "1", ""))}), nil, true
 		}
@@ -69,7 +69,7 @@ func survive(t *testing.T, seed uint64, via simtest.Via) {
 		disturb(srv, rnd, keys[rnd.n(len(keys))])
 		simtest.Advance(time.Duration(rnd.n(2000)) * time.Millisecond)
 		if s := r.Status(); s.Synced && rnd.n(60) == 0 {
-			// A new history that passed the old one unseen could not be detected.
+			// A restored history that has overtaken the old one could not be detected.
 			v, _ := strconv.Atoi(string(srv.Version()))
 			srv.SetVersion(v + 100)
 			srv.Set("a/a", value("far"))

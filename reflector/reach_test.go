@@ -63,7 +63,7 @@ func TestW14_DeletionsOfOneVersionSurviveACutBetweenThem(t *testing.T) {
 					r.live()
 					r.reaches("14", "13")
 
-					// And again, when all is known: the next event tells that it is.
+					// And again with every deletion known: the next event completes the version.
 					simtest.Advance(2 * time.Second)
 					end(srv)
 					srv.Set("a/x", value("again")) // 15
@@ -124,7 +124,7 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 				simtest.Advance(2 * time.Second)
 				seen := r.Status().Mark.Version
 				r.reaches(seen, c.from)
-				// A watch is resumed as soon as the stream is cut.
+				// The watch is resumed as soon as the stream is cut.
 				if !srv.Version().After("20") {
 					srv.SetVersion(20)
 				}
@@ -138,7 +138,7 @@ func TestW14_AVersionIsResumedFromWhenItIsComplete(t *testing.T) {
 }
 
 // Events replayed from before the version reached must not restore a deleted object.
-func TestW14_AResumedWatchRevivesNothing(t *testing.T) {
+func TestW14_AResumedWatchRestoresNoDeletedObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y") // 11, 12
 		r := start(t, srv, plain(options{}))
@@ -189,7 +189,7 @@ func TestL02_AListInsteadOfAResumedWatchIsNotOlder(t *testing.T) {
 }
 
 // The deletions of a removed resource have the version seen, not the earlier one.
-func TestW23_ARemovedResourceIsGoneAtTheVersionSeen(t *testing.T) {
+func TestW23_ARemovedResourceIsDeletedAtTheVersionSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y", "a/z")
 		r := start(t, srv, plain(options{}))
@@ -238,7 +238,7 @@ func TestW14_WithoutAnEarlierVersionADeletionIsFollowedByAList(t *testing.T) {
 
 // Objects without a UID come from fake clients, for example, which need not replay events. Replayed
 // events are delivered once.
-func TestW14_DeletionsWithoutUIDAreToldOnceAndNotJudged(t *testing.T) {
+func TestW14_DeletionsWithoutUIDAreDeliveredOnceAndNotFiltered(t *testing.T) {
 	for name, again := range map[string]bool{"repeated": true, "not repeated": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestW19_ARestoreBetweenTwoVersionsIsNoticed(t *testing.T) {
 }
 
 // A bookmark older than the version seen comes from an API server that lags behind another.
-func TestW14_ABookmarkOfAServerThatLagsBehindIsNoNews(t *testing.T) {
+func TestW14_ABookmarkOfALaggingServerIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x", "a/y")
 		srv.SetVersion(19)
@@ -342,7 +342,7 @@ func (everything) Get(object.Key) (*thing, bool)                    { return &th
 func (everything) Held(object.Key, object.UID, object.Version) bool { return false }
 
 // Wherever watches end, each event is delivered once and in order.
-func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
+func TestW14_EveryDeletionIsDeliveredOnceWhereverWatchesEnd(t *testing.T) {
 	for seed := range uint64(soak.Rounds(20)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
@@ -390,8 +390,8 @@ func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
 	}
 }
 
-// groups makes a history up, from version 2 on, in which some deletions share a version, and
-// says what the sink must receive of it. The last change is none of them.
+// groups generates a history from version 2 in which some deletions share a version, and returns
+// what the sink must receive. The last change is not a shared deletion.
 func groups(rnd *rand.Rand) (history []event, sent []string) {
 	version := 1
 	add := func(t object.Kind, name int) {

@@ -145,7 +145,7 @@ func TestOnlyOneRuns(t *testing.T) {
 	})
 }
 
-func TestPanicOfASourceComesOutOfRun(t *testing.T) {
+func TestRunReturnsThePanicOfASource(t *testing.T) {
 	thrown := errors.New("a bug in the source")
 	for name, at := range map[string]func(*server){
 		"List": func(s *server) {
@@ -203,7 +203,7 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 		simtest.Advance(time.Minute)
 		r.live()
 		r.mirrors()
-		// One that is asked for while waiting follows the wait.
+		// A relist requested during a wait follows it.
 		srv.Cut(io.ErrUnexpectedEOF)
 		simtest.Advance(0)
 		srv.Requests()
@@ -214,7 +214,7 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 	})
 }
 
-func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
+func TestWakeEndsOnlyAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		fails := true
@@ -240,7 +240,7 @@ func TestWakeEndsAWaitAndOnlyThat(t *testing.T) {
 	})
 }
 
-func TestChangedTellsOfEveryState(t *testing.T) {
+func TestChangedReportsEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := prepare(t, srv, plain(options{}))
@@ -298,7 +298,7 @@ func TestSeveralScopesFeedOneFIFO(t *testing.T) {
 		if s.Len() != 5 {
 			t.Errorf("%d objects", s.Len())
 		}
-		// A relist of one leaves the other alone.
+		// A relist of one scope does not affect the other.
 		servers["b"].Delete("b/x")
 		servers["b"].Cut(apierrors.NewResourceExpired("gone"))
 		for range 4 {

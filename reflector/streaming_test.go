@@ -113,7 +113,7 @@ func TestW03_ResumeVersionStaysUntilTheBookmark(t *testing.T) {
 	})
 }
 
-func TestW04_PartialStreamingListIsThrownAway(t *testing.T) {
+func TestW04_PartialStreamingListIsDiscarded(t *testing.T) {
 	for name, end := range map[string]error{"closed": io.EOF, "cut": io.ErrUnexpectedEOF, "corrupt": object.ErrCorrupt,
 		"error event": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 			simtest.Advance(0)
 			r.in(reflector.Streaming)
 		}
-		// Events of a busy resource do not prolong it.
+		// Other events do not extend the deadline.
 		simtest.Advance(5 * time.Second)
 		p.Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "u", "50", ""))})
 		simtest.Advance(4 * time.Second)
@@ -215,7 +215,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 }
 
 // Servers get upgraded: streaming lists are tried again at the first list after an hour.
-func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
+func TestW05_AFallbackExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newStreamer("a/x")
 		refuses := true
@@ -226,7 +226,7 @@ func TestW05_AFallBackIsNotRememberedForEver(t *testing.T) {
 		expire := func(after time.Duration) {
 			simtest.Advance(after)
 			srv.Cut(apierrors.NewResourceExpired("gone"))
-			simtest.Advance(time.Minute) // it backs off if the list before did not help
+			simtest.Advance(time.Minute) // it backs off if the previous list did not help
 		}
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
 		expire(50 * time.Minute)

@@ -52,7 +52,7 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 				simtest.Advance(0)
 				srv.Requests()
 				r.changes.Take()
-				// x is back at version 11, with the same UID and other contents.
+				// x is at version 11 again, with the same UID and different contents.
 				srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
 					return nil, simtest.TooLarge(17, 11), opts.Version == "17"
 				}
@@ -74,7 +74,7 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 				if m := slices.Collect(snap.Marks()); len(m) != 1 || m[0].Epoch != 1 {
 					t.Errorf("the store is at %v", m)
 				}
-				// Low versions are news in the new epoch.
+				// Low versions are current in the new epoch.
 				srv.Do(func() { srv.OnWatch = nil })
 				srv.Set("a/y", value("again")) // 12
 				r.mirrors()
@@ -125,7 +125,7 @@ func TestW19_ANewEpochOutlastsFailures(t *testing.T) {
 		}
 		restore(srv, 10, "a/x")
 		srv.OnList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
-			return object.Page{}, io.ErrUnexpectedEOF, n == 3 || n == 4 // those that are to begin the epoch
+			return object.Page{}, io.ErrUnexpectedEOF, n == 3 || n == 4 // the lists that would start the epoch
 		}
 		srv.Requests()
 		simtest.Advance(time.Second)
@@ -183,7 +183,7 @@ func TestW20_GoodEventsBeforeTheBrokenFrameCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
-		for range 8 { // each at another version
+		for range 8 { // each at a different version
 			srv.Set("a/x", value("v"))
 			srv.Cut(object.ErrCorrupt)
 			simtest.Advance(0)
@@ -203,7 +203,7 @@ func TestW20_ConnectionThatAlwaysBreaksAtTheSamePlaceIsListed(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
 		srv.OnWatch = func(_ int, opts object.WatchOptions) (object.Stream[*thing], error, bool) {
-			// A proxy that cannot pass the next frame.
+			// A proxy that cannot forward the next frame.
 			return newStream().Fail(io.ErrUnexpectedEOF), nil, opts.Version == "11"
 		}
 		srv.Cut(io.ErrUnexpectedEOF)
@@ -232,7 +232,7 @@ func TestW20_UnwatchableResourceIsPolled(t *testing.T) {
 	})
 }
 
-func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
+func TestW22_WaitsDoubleAreRandomAndReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		down := true
@@ -258,7 +258,7 @@ func TestW22_WaitsDoubleAreRandomAndStartAnew(t *testing.T) {
 		srv.Do(func() { down = false })
 		wait()
 		r.live()
-		simtest.Advance(time.Minute) // not quiet for long enough
+		simtest.Advance(time.Minute) // too short to reset the back-off
 		srv.Cut(io.ErrUnexpectedEOF)
 		simtest.Advance(0)
 		if d := wait(); d != 37500*ms {
@@ -343,7 +343,7 @@ func TestW22_BudgetBoundsConcurrentLists(t *testing.T) {
 	})
 }
 
-func TestW22_FailedListGivesItsPartOfTheBudgetBack(t *testing.T) {
+func TestW22_FailedListReleasesItsBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := reflector.NewBudget(0) // at least one
 		broken := newServer()
@@ -426,7 +426,7 @@ func TestW23_RemovedResourceDeletesItsObjects(t *testing.T) {
 	})
 }
 
-func TestW23_PassingNotFoundDeletesNothing(t *testing.T) {
+func TestW23_TemporaryNotFoundDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{}))
@@ -435,7 +435,7 @@ func TestW23_PassingNotFoundDeletesNothing(t *testing.T) {
 		answer := notFound
 		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, answer, answer != nil }
 		srv.OnList = func(n int, _ object.ListOptions, _ func(item) error) (object.Page, error, bool) {
-			if n%3 == 0 { // every third answer is another
+			if n%3 == 0 { // every third response differs
 				return object.Page{}, status(http.StatusForbidden, metav1.StatusReasonForbidden), answer != nil
 			}
 			return object.Page{}, answer, answer != nil

@@ -41,7 +41,7 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 		var p *stream
 		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
 			p = newStream()
-			for _, k := range []string{"a/y", "a/x"} { // in no order
+			for _, k := range []string{"a/y", "a/x"} { // not sorted
 				p.Send(event{Kind: object.Added, Item: simtest.ItemOf(srv.Get(k))})
 			}
 			return p, nil, true
@@ -53,7 +53,7 @@ func TestW01_WatchFromNoVersionBeginsWithTheState(t *testing.T) {
 		if s := r.live(); s.Mark.Version != "" || s.Counts.Stale != 2 {
 			t.Errorf("synthetic events moved the version: %+v", s)
 		}
-		// A first real event ends that.
+		// The first comparable version ends that.
 		p.Send(event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/x", "u11", "13", "v"))})
 		simtest.Advance(2 * time.Second)
 		if s := r.live(); s.Mark.Version != "13" {
@@ -73,7 +73,7 @@ func TestW01_UnorderedStateThatIsNotHeldNeedsAnotherList(t *testing.T) {
 			return object.Page{}, nil, true
 		}
 		srv.OnWatch = func(n int, _ object.WatchOptions) (object.Stream[*thing], error, bool) {
-			if n == 1 { // two come to be between the list and the watch
+			if n == 1 { // two objects are created between the list and the watch
 				srv.Set("a/y", value("new"))
 				srv.Set("a/z", value("new"))
 			}
@@ -131,7 +131,7 @@ func TestW07_BookmarkMovesTheVersionAndNothingElse(t *testing.T) {
 		if snap.Version() != "20" {
 			t.Errorf("the store is at %s", snap.Version())
 		}
-		srv.Stream().Send(bookmark("15")) // never back
+		srv.Stream().Send(bookmark("15")) // must not move back
 		srv.Cut(io.EOF)
 		simtest.Advance(0)
 		r.requests(`LIST "0" limit=500`, `WATCH "11"`, `WATCH "20"`)
@@ -159,7 +159,7 @@ func TestW08_ExpiredLeadsToARelist(t *testing.T) {
 					srv.Set("a/x", value("v")) // 12
 					simtest.Advance(2 * time.Second)
 					srv.Requests()
-					// The list follows at once, so what it is to find is there before.
+					// The list follows immediately, so the change is made before.
 					dead := srv.Stream()
 					srv.Mute()
 					srv.Set("a/y", value("missed")) // 13
@@ -273,7 +273,7 @@ func TestW09_RetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-func TestW10_ServerErrorsAreTriedAgainThenListed(t *testing.T) {
+func TestW10_ServerErrorsAreRetriedThenListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
 		r := start(t, srv, plain(options{ServerErrorsFor: 10 * time.Second}))
@@ -334,7 +334,7 @@ func TestW12_WatchClosedAtOnceIsAnErrorAndThenAList(t *testing.T) {
 		srv := newServer("a/x")
 		empty := true
 		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) {
-			return newStream().Fail(io.EOF), nil, empty // 200 and nothing in it
+			return newStream().Fail(io.EOF), nil, empty // 200 with an empty body
 		}
 		r := start(t, srv, plain(options{}))
 		s := r.in(reflector.BackingOff)
@@ -436,7 +436,7 @@ func TestW13_RequestThatIsNeverAnsweredIsEnded(t *testing.T) {
 		done := make(chan error)
 		go func() { r.Step(t.Context()); done <- r.Step(t.Context()) }()
 		simtest.Advance(150*time.Second + time.Minute)
-		close(release) // the server does not know of contexts; a real one returns by itself
+		close(release) // this server ignores contexts; a real one would return
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func (c *candidate) leads() bool {
 	return c.fence != nil && c.fence.Check() == nil
 }
 
-func TestOneOfManyLeads(t *testing.T) {
+func TestExactlyOneCandidateLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		var all []*candidate
@@ -115,7 +115,7 @@ func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
 	})
 }
 
-func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
+func TestADisconnectedLeaderLosesBeforeAnotherWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := campaign(t, s, "a", 0, leader.Options{})
@@ -145,7 +145,7 @@ func TestWhoIsCutOffLosesBeforeAnybodyElseWinsAndComesBack(t *testing.T) {
 }
 
 // The elector hangs in a request, so it cannot notice that the lease has expired.
-func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
+func TestTheFenceClosesEvenIfTheElectorHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := campaign(t, s, "a", 0, leader.Options{})
@@ -173,7 +173,7 @@ func TestTheFenceClosesByItselfWhenNobodyNotices(t *testing.T) {
 	})
 }
 
-func TestALeaseCountsFromBeforeItsRequest(t *testing.T) {
+func TestALeaseStartsBeforeItsRequestIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		a := &candidate{lock: s.lock("a")}
@@ -222,7 +222,7 @@ func TestRunEndsWhileItDoesNotLead(t *testing.T) {
 	})
 }
 
-func TestNewLeadersAreTold(t *testing.T) {
+func TestOnNewLeaderIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		var told []string

@@ -71,7 +71,7 @@ func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 
 // Records have whole seconds: other processes do not see a second renewal within one second, so
 // the lease must end when the first one says.
-func TestRenewalsOfOneSecondCountFromTheFirst(t *testing.T) {
+func TestRenewalsWithinOneSecondCountFromTheFirst(t *testing.T) {
 	origin := time.Unix(1e9, 0)
 	now := moment{wall: origin}
 	failing := false
@@ -147,7 +147,7 @@ func (l sometimes) Update(context.Context, resourcelock.LeaderElectionRecord) er
 	return nil
 }
 
-func TestTheClocksAreBothRead(t *testing.T) {
+func TestBothClocksAreRead(t *testing.T) {
 	c := clock{time.Now()}
 	a := c.now()
 	if a.mono < 0 || a.wall.String() != a.wall.Round(0).String() {

@@ -22,6 +22,8 @@
 // fixes what the writers and the faults do, and a trace records the rest. Both run in a
 // bubble of testing/synctest: hours pass in milliseconds.
 //
+// Package simtest, below this one, has a server for tests that make each change themselves.
+//
 // At every quiet point, when writers and faults have stopped and the readers have caught
 // up, the mirror is held against the server, each view against the mirror, and each index
 // against a scan; in the stepped simulation every batch is held against the server's

@@ -136,31 +136,27 @@ func (s *Server[T]) Load(version int, objs ...T) {
 }
 
 // Get returns an object, or nil if there is none.
-func (s *Server[T]) Get(key string) T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.objects[object.RawKey(key)]
+func (s *Server[T]) Get(key string) (v T) {
+	s.Do(func() { v = s.objects[object.RawKey(key)] })
+	return v
 }
 
 // Objects returns all objects in the order of their keys.
-func (s *Server[T]) Objects() []T {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sorted()
+func (s *Server[T]) Objects() (v []T) {
+	s.Do(func() { v = s.sorted() })
+	return v
 }
 
 // History returns the events since the last compaction.
-func (s *Server[T]) History() []object.Event[T] {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.history)
+func (s *Server[T]) History() (v []object.Event[T]) {
+	s.Do(func() { v = slices.Clone(s.history) })
+	return v
 }
 
 // Version returns the newest version.
-func (s *Server[T]) Version() object.Version {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now()
+func (s *Server[T]) Version() (v object.Version) {
+	s.Do(func() { v = s.now() })
+	return v
 }
 
 // SetVersion makes a version the newest one, as changes of other resources do.
@@ -184,11 +180,7 @@ func (s *Server[T]) Bookmark() object.Version {
 }
 
 // Compact forgets the history: watches from before the present version get 410.
-func (s *Server[T]) Compact() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.compacted, s.history = s.version, nil
-}
+func (s *Server[T]) Compact() { s.Do(func() { s.compacted, s.history = s.version, nil }) }
 
 // Expire compacts the history and cuts all watches, at a new version, so that every reader
 // has to list.
@@ -202,11 +194,7 @@ func (s *Server[T]) Expire() {
 
 // Cut ends all watches with an error, io.EOF for the regular end. Each first delivers what
 // it was sent.
-func (s *Server[T]) Cut(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cut(err)
-}
+func (s *Server[T]) Cut(err error) { s.Do(func() { s.cut(err) }) }
 
 // Mute leaves the open watches open and sends them nothing more.
 func (s *Server[T]) Mute() {
@@ -230,8 +218,8 @@ func (s *Server[T]) Hold(on bool) {
 	}
 }
 
-// Refuse answers lists of a namespace, "" for lists of everything, with an error, or as ever
-// if it is nil.
+// Refuse answers lists of a namespace, or of everything for "", with an error. A nil error
+// ends that.
 func (s *Server[T]) Refuse(namespace string, err error) { s.Do(func() { s.refused[namespace] = err }) }
 
 // Stream returns the watch that was opened last.
@@ -246,19 +234,15 @@ func (s *Server[T]) Stream() *Stream[T] {
 
 // Requests returns the requests since the last call: `LIST "0" limit=500`, `WATCH "101"`,
 // `STREAM "101" NotOlderThan` for a streaming list.
-func (s *Server[T]) Requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.requests
-	s.requests = nil
-	return r
+func (s *Server[T]) Requests() (v []string) {
+	s.Do(func() { v, s.requests = s.requests, nil })
+	return v
 }
 
 // Counts returns how much the server was asked for.
-func (s *Server[T]) Counts() Counts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts
+func (s *Server[T]) Counts() (v Counts) {
+	s.Do(func() { v = s.counts })
+	return v
 }
 
 func (s *Server[T]) now() object.Version   { return object.Version(strconv.Itoa(s.version)) }

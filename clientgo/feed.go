@@ -31,7 +31,7 @@ type feed struct {
 func (f *feed) Apply(b *object.Batch[record]) error {
 	for i := range b.Changes {
 		c := &b.Changes[i]
-		queued := change{record: c.Object, deleted: c.Kind == object.Deleted, list: c.List}
+		queued := change{record: c.Value.Object, deleted: c.Kind == object.Deleted, list: c.List}
 		if c.Unknown {
 			queued.record = record{key: c.Key}
 		}

@@ -144,8 +144,8 @@ func (p *postings[T, K]) foresee(changes []object.Change[T], refs []ref) {
 	// If the index function panics, prepare will find out, and the rest is not foreseen.
 	defer func() { _ = recover() }()
 	for i := range changes {
-		if c := &changes[i]; c.List == nil && c.Encoded == nil && c.Kind != object.Deleted {
-			p.early[i] = p.def.one(c.Object)
+		if c := &changes[i]; c.List == nil && c.Value.Encoded == nil && c.Kind != object.Deleted {
+			p.early[i] = p.def.one(c.Value.Object)
 			p.foreseen |= 1 << i
 		}
 	}

@@ -29,11 +29,11 @@ func processTime() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// queue tells how long a thread had to wait for a processor.
+// queue reads how long a thread has waited for a processor.
 type queue struct{ file *os.File }
 
 // ownQueue returns that of the calling thread, to which the goroutine must be locked. Where
-// the kernel does not tell, the waiting time is always 0.
+// the kernel does not report it, the waiting time is always 0.
 func ownQueue() queue {
 	file, err := os.Open("/proc/thread-self/schedstat")
 	if err != nil {

@@ -9,7 +9,7 @@ func threadTime() int64 { return now() }
 // processTime returns the time on the wall too.
 func processTime() int64 { return now() }
 
-// queue tells how long a thread had to wait for a processor: never, as far as is known.
+// queue reports no waiting: it is not known here.
 type queue struct{}
 
 func ownQueue() queue { return queue{} }

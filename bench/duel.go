@@ -23,8 +23,8 @@ type duel struct {
 	ops int
 	// prepare runs before every round, untimed, followed by a garbage collection.
 	prepare func()
-	// least makes the figure the least of the rounds, for paths that only use the
-	// processor and the memory: whatever comes on top is somebody else's doing.
+	// least makes the figure the minimum of the rounds, for paths that only use the
+	// processor and the memory: other programs cause what exceeds it.
 	// Defaults to the median.
 	least bool
 }

@@ -83,8 +83,8 @@ func timed(n int, get func(i int), timer int64) *histogram {
 // while to come back.
 type watcher struct {
 	all *histogram
-	// longest is the longest call; own is the longest when the time is taken off that
-	// the thread was ready to run but the kernel ran somebody else.
+	// longest is the longest call; own is the longest without the time for which
+	// the thread was ready to run but the kernel ran another.
 	longest, own int64
 }
 

@@ -5,10 +5,9 @@ import "runtime"
 // longestGet measures the longest Get of a reader that does nothing else, while everything
 // is replaced: by new versions, and by the same ones.
 //
-// A longest call is at the mercy of whoever else wants a processor. So the time is also
-// told that remains when the kernel's own account of the thread's waiting is taken off, and
-// there is a control: the same reader looks into a map of its own, that nobody else touches,
-// while Tarn does the same work.
+// The longest call depends on what else wants a processor. So the time is also reported
+// without the thread's waiting, as the kernel counts it, and there is a control: the same
+// reader reads a map of its own while Tarn does the same work.
 func longestGet(l *lab) []Row {
 	own := make(map[string]pod, l.objects)
 	for _, p := range l.pods {

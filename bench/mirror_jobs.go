@@ -56,13 +56,13 @@ func informerEvents(j job) sample {
 	m := newMirror(j, f)
 	var ends sync.WaitGroup
 	ends.Add(j.Handlers)
-	told := make([]struct {
+	handled := make([]struct {
 		n atomic.Int64
 		_ [56]byte // handlers run on several processors
 	}, j.Handlers)
 	for h := range j.Handlers {
 		m.handle(nothing, func(p pod) {
-			told[h].n.Add(1)
+			handled[h].n.Add(1)
 			if p.ResourceVersion == last {
 				ends.Done()
 			}
@@ -76,12 +76,12 @@ func informerEvents(j job) sample {
 	s := meter.end(len(events))
 	s.Digest = mirrored(m, initial)
 	s.Values = map[string]float64{}
-	for h := range told {
-		n := told[h].n.Load()
+	for h := range handled {
+		n := handled[h].n.Load()
 		if j.Side == sideClientGo && n != int64(len(events)) {
-			fail("handler %d was told of %d changes; want %d", h, n, len(events))
+			fail("handler %d received %d changes; want %d", h, n, len(events))
 		}
-		s.Values["told"] += float64(n)
+		s.Values["handled"] += float64(n)
 	}
 	m.stop()
 	return s
@@ -160,7 +160,7 @@ func informerBlocked(j job) sample {
 	m.stop()
 	for _, p := range current {
 		if got := seen[keyOf(p)]; got != p.ResourceVersion {
-			fail("the handler was last told of version %q of %s; want %s", got, p.Name, p.ResourceVersion)
+			fail("the handler last received version %q of %s; want %s", got, p.Name, p.ResourceVersion)
 		}
 	}
 	return s
@@ -300,7 +300,7 @@ func informerQuiet(j job) sample {
 	return sample{Ops: 1, Values: map[string]float64{"p50": float64(h.quantile(0.5)), "p99": float64(h.quantile(0.99))}}
 }
 
-// quietServer has one pod, and sends a change of it when told to.
+// quietServer has one pod, and sends a change of it on request.
 type quietServer struct {
 	url     string
 	encoded [][]byte

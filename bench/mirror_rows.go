@@ -13,8 +13,8 @@ func informerEventRows(l *lab) []Row {
 	}{{"31", "1 handler", 1, 3}, {"32", "10 handlers", 10, 6}} {
 		s := l.turns(l.someRounds(), job{Measure: "informer-events", Handlers: m.n}, sideClientGo, sideTarn)
 		c, t := cpuEach(s[0]), cpuEach(s[1])
-		told := perOp(s[1], Count, func(s sample) float64 { return s.Values["told"] / float64(m.n) })
-		t.Note = fmt.Sprintf("%s %% of the changes told singly", number(100*told.Value))
+		calls := perOp(s[1], Count, func(s sample) float64 { return s.Values["handled"] / float64(m.n) })
+		t.Note = fmt.Sprintf("%s %% of the changes delivered singly", number(100*calls.Value))
 		rows = append(rows, newRow(m.number+" informer: event, decoded, 3 indexes, "+m.handlers+", CPU", c, t, better(m.less, "less CPU")))
 		if m.n == 1 {
 			rows = append(rows, newRow("33 informer: allocations per event", allocsEach(s[0]), allocsEach(s[1]), better(4, "fewer")))

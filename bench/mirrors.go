@@ -22,7 +22,7 @@ import (
 type mirror interface {
 	// handle adds a handler that is called for additions and updates, before start.
 	handle(add, update func(pod))
-	// start runs the informer, and returns when every handler was told the initial state.
+	// start runs the informer, and returns when every handler has received the initial state.
 	start()
 	// get looks an object up.
 	get(key object.Key, name string) pod
@@ -218,7 +218,7 @@ func (f *feed) clientGo() *cache.ListWatch {
 	}
 }
 
-// openWatch is a watch that nobody ends but its context.
+// openWatch is a watch that only its context ends.
 type openWatch chan apiwatch.Event
 
 func (w openWatch) ResultChan() <-chan apiwatch.Event { return w }

@@ -45,7 +45,7 @@ type arrived struct {
 	object  metav1.Object
 }
 
-// arrivedObject is what a decoded object tells of itself.
+// arrivedObject describes a decoded object.
 func arrivedObject(o metav1.Object) arrived {
 	return arrived{
 		key:     object.Key{Namespace: o.GetNamespace(), Name: o.GetName()},

@@ -76,10 +76,10 @@ func newClientGo(r replay) *clientGo {
 
 func (c *clientGo) early() bool { return c.replay.Way == byStream }
 
-// listOnly makes a reflector list, which would else begin with a streaming list.
+// listOnly makes a reflector list, which would otherwise begin with a streaming list.
 type listOnly struct{ *cache.ListWatch }
 
-// IsWatchListSemanticsUnSupported tells the reflector so.
+// IsWatchListSemanticsUnSupported makes the reflector list.
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (c *clientGo) all(ctx context.Context, got func(arrived)) error {

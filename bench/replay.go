@@ -33,7 +33,7 @@ type replay struct {
 	TLS bool `json:"tls,omitempty"`
 	// Drop drops managed fields: client-go after decoding, Tarn before.
 	Drop bool `json:"drop,omitempty"`
-	// Held has Tarn told that it holds every object already, so that none is decoded.
+	// Held reports every object to Tarn as already held, so that none is decoded.
 	// It means nothing to client-go.
 	Held bool `json:"held,omitempty"`
 }
@@ -127,7 +127,7 @@ func (l *lab) close() {
 	}
 }
 
-// prepare has the server encode an answer before anybody is measured on it. It keeps one
+// prepare has the server encode an answer before a side is measured on it. It keeps one
 // at a time.
 func (l *lab) prepare(r replay) replay {
 	s := l.replayServer()

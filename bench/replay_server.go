@@ -35,13 +35,13 @@ const (
 	preparePath = "/prepare"
 	// expirePath ends all streaming lists with a 410, after which clients list again.
 	expirePath = "/expire"
-	// sentPath tells how many streaming lists have been sent to their end.
+	// sentPath returns how many streaming lists have been sent to their end.
 	sentPath = "/sent"
 	// block is how much is written at a time.
 	block = 64 << 10
 )
 
-// serve is the replay server: it tells its addresses on stdout and runs until stdin ends.
+// serve is the replay server: it prints its addresses to stdout and runs until stdin ends.
 func serve(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := func() (err error) {
 		defer recovered(&err)
@@ -97,7 +97,7 @@ func listen(srv *http.Server) (address, error) {
 	}, nil
 }
 
-// certificate makes one for the loopback address that nobody else has signed.
+// certificate returns a self-signed certificate for the loopback address.
 func certificate() (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -261,7 +261,7 @@ func (inf *sharedInformer) process(b *object.Batch[record], apply func(*object.B
 				}
 			}
 		case c.Kind != object.Deleted:
-			inf.detector.AddObject(c.Object.obj)
+			inf.detector.AddObject(c.Value.Object.obj)
 		}
 	}
 	done := inf.metrics.processing(n)

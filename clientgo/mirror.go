@@ -189,7 +189,7 @@ func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError 
 	m.edit(func(s *store.Store[record]) {
 		_, _ = s.Apply(&batch, nil) // all have keys
 		if n := len(batch.Changes); n > 0 {
-			if version, ok := versionFrom(batch.Changes[n-1].Object.obj); ok {
+			if version, ok := versionFrom(batch.Changes[n-1].Value.Object.obj); ok {
 				m.Bookmark(version)
 			}
 		}

@@ -205,13 +205,13 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 		case c.List != nil:
 			f.replace(c.List)
 		case c.Kind == object.Added:
-			f.told(f.r.store.Add(c.Object.obj), watch.Added)
+			f.told(f.r.store.Add(c.Value.Object.obj), watch.Added)
 		case c.Kind == object.Updated:
-			f.told(f.r.store.Update(c.Object.obj), watch.Modified)
+			f.told(f.r.store.Update(c.Value.Object.obj), watch.Modified)
 		case c.Unknown:
 			f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: c.Key.String()}), watch.Deleted)
 		default:
-			f.told(f.r.store.Delete(c.Object.obj), watch.Deleted)
+			f.told(f.r.store.Delete(c.Value.Object.obj), watch.Deleted)
 		}
 	}
 	listed := len(b.Changes) > 0 && b.Changes[0].List != nil

@@ -83,7 +83,7 @@ func (c *cache) apply(deltas []object.Change[*thing]) {
 		case d.Kind == object.Deleted:
 			delete(c.m, d.Key)
 		default:
-			c.m[d.Key] = d.Object
+			c.m[d.Key] = d.Value.Object
 		}
 	}
 }

@@ -98,8 +98,8 @@ func consumeOne(f *delta.FIFO[*thing], held *cache, r *rand.Rand, busy *atomic.I
 		}
 		for _, d := range deltas {
 			old, ok := held.Get(d.Key)
-			if ok && !d.Object.version.After(old.version) {
-				return fmt.Errorf("%v after %v", d.Object, old)
+			if ok && !d.Value.Object.version.After(old.version) {
+				return fmt.Errorf("%v after %v", d.Value.Object, old)
 			}
 			held.apply([]object.Change[*thing]{d})
 		}

@@ -255,7 +255,7 @@ func (d *driver) look() {
 	var newest []*thing
 	for _, key := range keys {
 		e, _ := last(d.m.flat, key)
-		newest = append(newest, e.Object)
+		newest = append(newest, e.Value.Object)
 	}
 	if got := d.f.List(); !slices.Equal(got, newest) {
 		d.fail("List is %v, want %v", got, newest)
@@ -272,8 +272,8 @@ func (d *driver) look() {
 			d.fail("Get(%v) is\n%swant\n%s", key, show(got), show(want))
 		}
 		for _, e := range slices.Concat(d.m.flat, d.m.flightFlat) {
-			if e.Object != nil && e.Key == key {
-				d.heldAgrees(e.Object)
+			if e.Value.Object != nil && e.Key == key {
+				d.heldAgrees(e.Value.Object)
 			}
 		}
 		if o, ok := d.held.Get(key); ok {

@@ -56,7 +56,7 @@ func podList(version object.Version, listed ...pod) object.List[pod] {
 
 func printDeltas(deltas delta.Deltas[pod], _ bool) error {
 	for _, d := range deltas {
-		fmt.Println(d.Kind, d.Object.Name, d.Object.Version)
+		fmt.Println(d.Kind, d.New().Name, d.New().Version)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func ExampleFIFO_Pop() {
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], _ bool) error {
 			newest, _ := deltas.Newest()
-			fmt.Println(newest.Key, "at", newest.Object.Version)
+			fmt.Println(newest.Key, "at", newest.New().Version)
 			return printDeltas(deltas, false)
 		})
 	}
@@ -110,7 +110,7 @@ func ExampleFIFO_Replace() {
 
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], _ bool) error {
-			fmt.Println(deltas[0].Kind, deltas[0].Object, "final state unknown:", deltas[0].Unknown)
+			fmt.Println(deltas[0].Kind, deltas[0].New(), "final state unknown:", deltas[0].Unknown)
 			return nil
 		})
 	}
@@ -132,7 +132,7 @@ func ExampleFIFO_Replace_batch() {
 				fmt.Println(d.Kind, "by", len(d.List.Items), "items at version", d.List.Version)
 				continue
 			}
-			fmt.Println(d.Kind, d.Object)
+			fmt.Println(d.Kind, d.New())
 		}
 		return nil
 	})
@@ -191,7 +191,7 @@ func ExampleFIFO_Synced() {
 	_ = f.Replace(podList("9", pod{"web", "1"}, pod{"mail", "7"}))
 	for f.Len() > 0 {
 		_ = f.Pop(context.Background(), func(deltas delta.Deltas[pod], initial bool) error {
-			fmt.Println(deltas[0].Object, "initial:", initial, "synced:", f.HasSynced())
+			fmt.Println(deltas[0].New(), "initial:", initial, "synced:", f.HasSynced())
 			return nil
 		})
 	}

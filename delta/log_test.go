@@ -59,8 +59,8 @@ func TestLogPositionsWrap(t *testing.T) {
 		}
 		out.reset()
 		l.takeFirst(out)
-		if len(out.deltas) != 2 || *out.deltas[0].Object != next {
-			t.Fatalf("took %d of %v, want 2 of %d", len(out.deltas), *out.deltas[0].Object, next)
+		if len(out.deltas) != 2 || *out.deltas[0].Value.Object != next {
+			t.Fatalf("took %d of %v, want 2 of %d", len(out.deltas), *out.deltas[0].Value.Object, next)
 		}
 		next++
 		if i%50 == 0 {

@@ -93,13 +93,13 @@ func (m *model) exists(key object.Key) (*thing, bool) {
 	for _, e := range slices.Backward(m.flightWhole) {
 		switch {
 		case e.List == nil && e.Key == key:
-			return e.Object, e.Kind != object.Deleted
+			return e.Value.Object, e.Kind != object.Deleted
 		case e.List == nil || !e.List.Scope.Covers(key):
 		case !lists(*e.List, key):
 			return nil, false
 		case slices.ContainsFunc(e.List.Items, func(i object.Item[*thing]) bool { return i.Key == key && i.Err == nil }):
 			e, ok := last(m.flightFlat, key)
-			return e.Object, ok
+			return e.Value.Object, ok
 		}
 	}
 	if m.known == nil {
@@ -129,7 +129,7 @@ func (m *model) deletable(d object.Change[*thing]) bool {
 	}
 	o, exists := m.exists(d.Key)
 	if pending {
-		o, exists = e.Object, true
+		o, exists = e.Value.Object, true
 	}
 	if !exists || o == nil || d.UID == "" || o.uid == "" {
 		return exists
@@ -195,7 +195,7 @@ func (m *model) replace(list object.List[*thing]) {
 		}
 		if e, ok := last(m.flat, key); ok {
 			if e.Kind != object.Deleted {
-				exist[key] = e.Object
+				exist[key] = e.Value.Object
 			}
 			continue
 		}
@@ -234,7 +234,7 @@ func (m *model) replace(list object.List[*thing]) {
 func (m *model) held(key object.Key) *thing {
 	for _, e := range slices.Backward(slices.Concat(m.flightFlat, m.flat)) {
 		if e.Key == key && e.Kind != object.Deleted {
-			return e.Object
+			return e.Value.Object
 		}
 	}
 	if m.known != nil {
@@ -285,7 +285,7 @@ func (m *model) isHeld(key object.Key, uid object.UID, version object.Version) b
 	for _, e := range slices.Backward(slices.Concat(m.flightWhole, m.whole)) {
 		if e.List == nil {
 			if e.Key == key {
-				return e.Kind != object.Deleted && e.Object.uid == uid && e.Object.version == version
+				return e.Kind != object.Deleted && e.Value.Object.uid == uid && e.Value.Object.version == version
 			}
 			continue
 		}
@@ -408,7 +408,7 @@ func show(deltas []object.Change[*thing]) string {
 			s += "]\n"
 			continue
 		}
-		s += fmt.Sprintf("[%v unknown=%v %s %v]\n", d.Kind, d.Unknown, d.Key, d.Object)
+		s += fmt.Sprintf("[%v unknown=%v %s %v]\n", d.Kind, d.Unknown, d.Key, d.Value.Object)
 	}
 	return s
 }

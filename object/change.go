@@ -24,7 +24,7 @@ type Change[T any] struct {
 
 	// Value is the new state, or the last one for Deleted. It is zero for a List, and for
 	// a deletion of which only the key is known.
-	Value[T]
+	Value Value[T]
 	// Prior is the previous state in the store. It is zero before the store has applied the
 	// change, and for Added.
 	Prior Value[T]

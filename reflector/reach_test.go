@@ -428,7 +428,7 @@ func drain(ctx context.Context, fifo *delta.FIFO[*thing]) (sent []string) {
 		err := fifo.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
 			for _, d := range b.Changes {
 				if d.List == nil {
-					sent = append(sent, fmt.Sprintf("%s@%s %v", d.Key, d.Object.ResourceVersion, d.Kind == object.Deleted))
+					sent = append(sent, fmt.Sprintf("%s@%s %v", d.Key, d.Value.Object.ResourceVersion, d.Kind == object.Deleted))
 				}
 			}
 			return nil

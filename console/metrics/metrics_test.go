@@ -295,15 +295,15 @@ func TestControllersAreShownByResult(t *testing.T) {
 	})
 }
 
-// told is a controller whose status is whatever the test says.
-type told struct{ status controller.Status }
+// fixed is a controller with the status that a test gives it.
+type fixed struct{ status controller.Status }
 
-func (c *told) Name() string              { return c.status.Name }
-func (c *told) Status() controller.Status { return c.status }
+func (c *fixed) Name() string              { return c.status.Name }
+func (c *fixed) Status() controller.Status { return c.status }
 
 func TestSuccessesNeverFall(t *testing.T) {
 	m, reg := newExporter(t)
-	c := &told{controller.Status{Name: "web", Reconciles: 10}}
+	c := &fixed{controller.Status{Name: "web", Reconciles: 10}}
 	if err := m.AddController(c); err != nil {
 		t.Fatal(err)
 	}
@@ -331,13 +331,13 @@ func TestSuccessesNeverFall(t *testing.T) {
 func TestANameIsShownOnce(t *testing.T) {
 	m, reg := newExporter(t)
 	q := workqueue.New(workqueue.Options[string]{})
-	c := &told{controller.Status{Name: "web"}}
-	if err := errors.Join(m.AddQueue("web", q), m.AddController(&told{controller.Status{Name: "db"}})); err != nil {
+	c := &fixed{controller.Status{Name: "web"}}
+	if err := errors.Join(m.AddQueue("web", q), m.AddController(&fixed{controller.Status{Name: "db"}})); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
 		"queue":                   m.AddQueue("web", q),
-		"controller":              m.AddController(&told{controller.Status{Name: "db"}}),
+		"controller":              m.AddController(&fixed{controller.Status{Name: "db"}}),
 		"a controller as a queue": m.AddController(c),
 	} {
 		if !errors.Is(err, metrics.ErrTaken) {
@@ -368,7 +368,7 @@ func TestOneExporterForARegistryUntilItIsClosed(t *testing.T) {
 func TestTheNamesAreAsPrometheusAdvises(t *testing.T) {
 	m, reg := newExporter(t)
 	m.Queue("web").Waited(time.Second)
-	if err := m.AddController(&told{controller.Status{Name: "web"}}); err != nil {
+	if err := m.AddController(&fixed{controller.Status{Name: "web"}}); err != nil {
 		t.Fatal(err)
 	}
 	problems, err := testutil.GatherAndLint(reg)

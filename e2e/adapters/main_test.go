@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 // server is what a test runs on. It serves the sample's custom resource.
 type server struct {
-	config *rest.Config // an administrator's, by way of the proxy
+	config *rest.Config // an administrator's, through the proxy
 	direct *rest.Config // the same without it
 	proxy  *controlplane.Proxy
 	end    func() error // ends it, and its history
@@ -119,8 +119,8 @@ func (s server) newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// missed lets something happen that nobody who goes through the proxy sees, and that the
-// server, which they then see starting anew, has forgotten.
+// missed makes a change that no client behind the proxy sees, and that the server, which
+// restarts, has compacted.
 func (s server) missed(t *testing.T, happen func()) {
 	t.Helper()
 	if err := s.proxy.Refuse(true); err != nil {

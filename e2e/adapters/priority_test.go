@@ -87,7 +87,7 @@ func take(q priorities) string {
 	return fmt.Sprintf("%s %d, ", item, priority)
 }
 
-// later tells how much waits when all delays have passed.
+// later returns how many items wait when all delays have passed.
 func later(q priorities) string {
 	<-time.After(2 * time.Hour)
 	synctest.Wait()

@@ -83,7 +83,7 @@ func runPrograms(t *testing.T, s server) {
 
 	until(t, sites, "caches that are up to date", func(ctx context.Context, s *site) (string, error) { return s.behind(ctx) })
 	for _, site := range sites {
-		tombstones, reborn := site.told.names()
+		tombstones, reborn := site.observed.names()
 		if !slices.Equal(tombstones, []string{"burst-0", "burst-1", "burst-2"}) || !slices.Equal(reborn, []string{"burst-3", "burst-4"}) {
 			t.Errorf("%s: deleted unseen %v, made again unseen %v", site.name, tombstones, reborn)
 		}
@@ -179,7 +179,7 @@ func (l *life) available(names ...string) {
 	}
 }
 
-// drift changes a Deployment to what nobody asked for.
+// drift changes a Deployment away from its spec.
 func (l *life) drift(name string, replicas int32) {
 	l.t.Helper()
 	l.each(func(ctx context.Context, s *site) error {
@@ -219,5 +219,5 @@ func numbered(prefix string, from, to int) []string {
 	return names
 }
 
-// onConflict tries again when somebody else has written meanwhile.
+// onConflict retries after a conflicting write.
 func onConflict(write func() error) error { return retry.RetryOnConflict(retry.DefaultRetry, write) }

@@ -34,7 +34,7 @@ type lines struct {
 
 	// What has to be found under the program afterwards.
 	informers, queues string // packages
-	wired             bool   // informers read by way of the wire
+	wired             bool   // informers read through wire
 }
 
 // The packages that informers and queues are from.
@@ -149,8 +149,8 @@ func (p *sampleProgram) cached(context.Context) (versions, error) {
 
 func (p *sampleProgram) check(t *testing.T) {
 	t.Helper()
-	// A generated informer of a built-in kind is wrapped once more by client-go, so that it
-	// is the indexer that tells.
+	// A generated informer of a built-in kind is wrapped once more by client-go, so
+	// only the indexer shows its package.
 	for kind, informer := range map[string]cache.SharedIndexInformer{"Foos": p.foos.Informer(), "Deployments": p.deployments.Informer()} {
 		if got := packageOf(informer.GetIndexer()); got != p.informers {
 			t.Errorf("the cache of %s is of %s; want %s", kind, got, p.informers)

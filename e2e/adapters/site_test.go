@@ -46,23 +46,25 @@ type site struct {
 	program     program
 	foos        sample.FooInterface
 	deployments appsclient.DeploymentInterface
-	told        *told
+	observed    *observed
 }
 
-// told is what the program's informer said that is worth comparing.
-type told struct {
+// observed is what the program's informer delivered that is worth comparing.
+type observed struct {
 	mu         sync.Mutex      // guards what follows
-	tombstones map[string]bool // Foos that were deleted while nobody looked
+	tombstones map[string]bool // Foos whose deletion was not observed
 	reborn     map[string]bool // Foos that an update has given another UID
 }
 
-func newTold() *told { return &told{tombstones: map[string]bool{}, reborn: map[string]bool{}} }
+func newObserved() *observed {
+	return &observed{tombstones: map[string]bool{}, reborn: map[string]bool{}}
+}
 
 // OnAdd implements cache.ResourceEventHandler.
-func (l *told) OnAdd(any, bool) {}
+func (l *observed) OnAdd(any, bool) {}
 
 // OnUpdate implements cache.ResourceEventHandler.
-func (l *told) OnUpdate(before, after any) {
+func (l *observed) OnUpdate(before, after any) {
 	if after := after.(*sample.Foo); before.(*sample.Foo).UID != after.UID {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -71,16 +73,16 @@ func (l *told) OnUpdate(before, after any) {
 }
 
 // OnDelete implements cache.ResourceEventHandler.
-func (l *told) OnDelete(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+func (l *observed) OnDelete(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.tombstones[gone.Obj.(*sample.Foo).Name] = true
+		l.tombstones[tombstone.Obj.(*sample.Foo).Name] = true
 	}
 }
 
 // names returns both sets in order.
-func (l *told) names() (tombstones, reborn []string) {
+func (l *observed) names() (tombstones, reborn []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Sorted(maps.Keys(l.tombstones)), slices.Sorted(maps.Keys(l.reborn))
@@ -90,7 +92,7 @@ func newSite(t *testing.T, s server, name string, make func(*testing.T, server, 
 	t.Helper()
 	namespace := s.newNamespace(t)
 	return &site{
-		name: name, namespace: namespace, program: make(t, s, namespace), told: newTold(),
+		name: name, namespace: namespace, program: make(t, s, namespace), observed: newObserved(),
 		foos: s.sample(t).SamplecontrollerV1alpha1().Foos(namespace), deployments: s.kube(t).AppsV1().Deployments(namespace),
 	}
 }
@@ -98,7 +100,7 @@ func newSite(t *testing.T, s server, name string, make func(*testing.T, server, 
 // run runs the program until the returned function is called.
 func (s *site) run(t *testing.T) (stop func()) {
 	t.Helper()
-	if err := s.program.listen(t.Context(), s.told); err != nil {
+	if err := s.program.listen(t.Context(), s.observed); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

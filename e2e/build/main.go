@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return err
 }
 
-// ldflags are what the linker is told: no debugging information, and the version that
+// ldflags are the linker's flags: no debugging information, and the version that
 // /version and kubectl show.
 func ldflags(version string) string {
 	flags := "-s -w"
@@ -125,8 +125,8 @@ func complete(dir string) bool {
 	return true
 }
 
-// build makes the programs in a folder beside dir and renames it, so that dir is whole
-// or not there, whoever else builds at the same time.
+// build makes the programs in a folder beside dir and renames it, so that dir is complete
+// or absent, even with concurrent builds.
 func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
@@ -142,7 +142,7 @@ func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) erro
 	}
 	began := time.Now()
 	fmt.Fprintln(stderr, "building etcd, kube-apiserver and kubectl; the first time takes some minutes")
-	progress := &progress{out: stderr, every: 10 * time.Second, began: began, told: began}
+	progress := &progress{out: stderr, every: 10 * time.Second, began: began, reported: began}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = progress, progress
@@ -162,9 +162,9 @@ func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) erro
 	}
 	if err := os.Rename(tmp, dir); err != nil {
 		if complete(dir) {
-			return nil // somebody else was faster
+			return nil // another build was faster
 		}
-		// What is there is a part of it: somebody has deleted the rest.
+		// dir is incomplete: part of it was deleted.
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
@@ -176,15 +176,15 @@ func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) erro
 	return nil
 }
 
-// progress reads what go build -v says, a package a line, and tells of it now and then.
+// progress reads the output of go build -v, a package a line, and reports it periodically.
 // It is written to by one goroutine.
 type progress struct {
-	out         io.Writer
-	every       time.Duration
-	began, told time.Time
-	packages    int
-	part        []byte   // a line that has not ended
-	tail        [][]byte // the last lines, for when it fails
+	out             io.Writer
+	every           time.Duration
+	began, reported time.Time
+	packages        int
+	part            []byte   // a line that has not ended
+	tail            [][]byte // the last lines, for when it fails
 }
 
 func (p *progress) Write(b []byte) (int, error) {
@@ -206,8 +206,8 @@ func (p *progress) line(line []byte) {
 		p.tail = p.tail[1:]
 	}
 	p.packages++
-	if now := time.Now(); now.Sub(p.told) >= p.every {
-		p.told = now
+	if now := time.Now(); now.Sub(p.reported) >= p.every {
+		p.reported = now
 		fmt.Fprintf(p.out, "  %4s  %4d packages, now %s\n", now.Sub(p.began).Round(time.Second), p.packages, line)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// adapter is the form for programs that are written for client-go. There is no way to tell
-// it to back off for less than client-go would, so it is slow to come back. A rewind that it
-// slept through until the server has passed what it knew it could not notice, nobody could:
-// so with each rewind it is made anew, as a program that is restarted.
+// adapter is the form for programs that are written for client-go. It backs off for as long
+// as client-go, so it is slow to recover. It cannot notice a rewind if the server has passed
+// the versions that it knew before it lists again; no client can. So it is recreated with
+// each rewind, like a program that is restarted.
 type adapter struct {
 	make   func() (*adapted, error)
 	list   lister
@@ -56,18 +56,18 @@ func newAdapter(client *wire.Client, list lister) (*adapter, error) {
 }
 
 func handlerOf(v *view[*corev1.ConfigMap]) cache.ResourceEventHandler {
-	type told = change[*corev1.ConfigMap]
+	type event = change[*corev1.ConfigMap]
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { v.take(told{kind: object.Added, now: obj.(*corev1.ConfigMap)}) },
+		AddFunc: func(obj any) { v.take(event{kind: object.Added, now: obj.(*corev1.ConfigMap)}) },
 		UpdateFunc: func(old, now any) {
-			v.take(told{kind: object.Updated, old: old.(*corev1.ConfigMap), now: now.(*corev1.ConfigMap)})
+			v.take(event{kind: object.Updated, old: old.(*corev1.ConfigMap), now: now.(*corev1.ConfigMap)})
 		},
 		DeleteFunc: func(obj any) {
-			gone, unknown := obj.(cache.DeletedFinalStateUnknown)
+			tombstone, unknown := obj.(cache.DeletedFinalStateUnknown)
 			if unknown {
-				obj = gone.Obj
+				obj = tombstone.Obj
 			}
-			v.take(told{kind: object.Deleted, unknown: unknown, now: obj.(*corev1.ConfigMap)})
+			v.take(event{kind: object.Deleted, unknown: unknown, now: obj.(*corev1.ConfigMap)})
 		},
 	}
 }
@@ -151,18 +151,18 @@ func (a *adapter) compare(name string, all []*corev1.ConfigMap, want contents) e
 	return nil
 }
 
-// found is what was told in all lives, and what was wrong with it.
-func (a *adapter) found() (told int, wrong []string) {
+// found returns how many changes all lives have delivered, and what was wrong with them.
+func (a *adapter) found() (delivered int, wrong []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, life := range append([]*adapted{a.now}, a.before...) {
 		n, some := life.view.found()
-		told += n
+		delivered += n
 		for _, w := range some {
 			wrong = append(wrong, a.title()+": "+w)
 		}
 	}
-	return told, wrong
+	return delivered, wrong
 }
 
 func (a *adapter) wrong() []string {
@@ -171,6 +171,6 @@ func (a *adapter) wrong() []string {
 }
 
 func (a *adapter) figures() figures {
-	told, _ := a.found()
-	return figures{form: a.title(), objects: len(a.life().GetStore().ListKeys()), told: told, failed: a.failed.Load()}
+	delivered, _ := a.found()
+	return figures{form: a.title(), objects: len(a.life().GetStore().ListKeys()), delivered: delivered, failed: a.failed.Load()}
 }

@@ -292,7 +292,7 @@ func (r *run) quiet(leaveOut bool) error {
 	return errors.Join(append(errs, r.noMore())...)
 }
 
-// same waits until every form is what a fresh list has, while nobody writes.
+// same waits until every form is what a fresh list has, while the writers are paused.
 func (r *run) same(leaveOut bool, compare func(form, contents) error) error {
 	for _, f := range r.forms {
 		if f.slow() && leaveOut {
@@ -321,8 +321,8 @@ func (r *run) same(leaveOut bool, compare func(form, contents) error) error {
 	return nil
 }
 
-// noMore checks that there are not more goroutines and connections than there were when it
-// was first asked, but for what comes and goes.
+// noMore checks that there are not more goroutines and connections than when it was first
+// called, apart from short-lived ones.
 func (r *run) noMore() error {
 	// A connection has two goroutines here, and two or three in a proxy.
 	const few, some = 4, 20
@@ -344,7 +344,7 @@ func (r *run) noMore() error {
 	})
 }
 
-// nothingIsLeft checks that with the forms all connections have gone.
+// nothingIsLeft checks that all connections are closed after the forms have ended.
 func (r *run) nothingIsLeft() {
 	err := patience.For(r.ctx, "connections to be closed", func() error {
 		for _, c := range r.clients {

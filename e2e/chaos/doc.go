@@ -5,11 +5,11 @@
 // strike, one at a time or several at once, in an order that a seed decides: connections are
 // cut, cut off in the middle, slowed, stalled, held back, reordered and refused; the API
 // server and etcd are killed, paused and restarted; etcd forgets its history, and is restored
-// from a backup. What must hold all the while:
+// from a backup. These must hold throughout:
 //
-//   - A subscriber is told a sequence of changes that makes sense: nothing twice, nothing
-//     of what it does not know, and of no key a version that is not after the last, but for
-//     once after each restore.
+//   - A subscriber receives a consistent sequence of changes: none twice, none of an object
+//     that it does not know, and for each key only increasing versions, except once after
+//     each restore.
 //   - The marks of snapshots never go back, and their epoch is the number of restores.
 //   - A snapshot at any moment is, byte for byte, what the server lists at its version.
 //   - Whenever the writers pause, every mirror and what every subscriber has made of the
@@ -18,8 +18,8 @@
 //   - In the end no goroutine and no connection is left.
 //
 // How long recovery takes is printed, and is no condition. After a restore the run provokes
-// a list, see rewind: a real server takes a watch from a version that it has not reached and
-// is silent, so that no client can notice by watching alone.
+// a list, see rewind: a real server accepts a watch from a version that it has not reached and
+// sends nothing, so that no client can notice by watching alone.
 //
 // The seed fixes faults and writes, not how they meet: that is up to the machine. Longer
 // runs, of ten times as many faults and of an hour:

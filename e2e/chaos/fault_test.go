@@ -111,7 +111,7 @@ var faults = []fault{
 		return p.Refuse(false)
 	})},
 	{"etcd compacted", 8, network, func(ctx context.Context, s *site, rng *rand.Rand) error {
-		// Whoever is cut off now, and has no watch cache to help, cannot resume.
+		// A watch that is cut now and has no watch cache behind it cannot resume.
 		for _, p := range s.proxies {
 			if err := p.Refuse(true); err != nil {
 				return err

@@ -20,10 +20,10 @@ type figures struct {
 	relists, reconnects int64
 	rewinds             int64 // that were noticed, by all sources
 	streamed            int64 // lists, the first included
-	told                int   // changes, by all subscribers
+	delivered           int   // changes, to all subscribers
 	caughtUp            uint64
 	ended               map[reflector.Reason]int64
-	failed              int64 // requests, where nobody counts why
+	failed              int64 // requests, whose reasons are not counted
 }
 
 // recoveries are how long it took after faults of one kind until everything was current.
@@ -70,11 +70,11 @@ func table(kinds map[string]*recoveries, several *recoveries, forms []figures) s
 	fmt.Fprintln(w, "form\tobjects\treceived\tno news\trelists\trewinds\tstreamed lists\treconnects\ttold\tcaught up\twhy requests ended")
 	for _, f := range forms {
 		if f.ended == nil {
-			fmt.Fprintf(w, "%s\t%d\t–\t–\t–\t–\t–\t–\t%d\t–\tfailed %d\n", f.form, f.objects, f.told, f.failed)
+			fmt.Fprintf(w, "%s\t%d\t–\t–\t–\t–\t–\t–\t%d\t–\tfailed %d\n", f.form, f.objects, f.delivered, f.failed)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", f.form, f.objects, f.received, f.stale,
-			f.relists, f.rewinds, f.streamed, f.reconnects, f.told, f.caughtUp, reasons(f.ended))
+			f.relists, f.rewinds, f.streamed, f.reconnects, f.delivered, f.caughtUp, reasons(f.ended))
 	}
 	_ = w.Flush()
 	return b.String()

@@ -42,7 +42,7 @@ type ensemble struct {
 	clusters []*tarn.Cluster
 	clients  []*wire.Client
 	gate     sync.RWMutex // locked while slow subscribers are to wait
-	rewinds  atomic.Int64 // how often the server's history began anew
+	rewinds  atomic.Int64 // how often the server's history was restored
 }
 
 // assemble makes the forms. The first config leads through a proxy by HTTP/2, where all

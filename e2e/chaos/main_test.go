@@ -16,8 +16,8 @@ var (
 	writers    = flag.Int("chaos.writers", 3, "how many writers there are")
 )
 
-// shared is the control plane. Pods have no watch cache in the API server, so that what
-// etcd forgets is gone for their watches at once. Events live so long that those of one
+// shared is the control plane. Pods have no watch cache in the API server, so a
+// compaction of etcd expires their watches at once. Events live so long that those of one
 // second have one lease. A server that is to end ends watches soon, and then itself.
 var shared = controlplane.Shared{Options: controlplane.Options{APIServerArgs: []string{
 	"--watch-cache-sizes=pods#0", "--event-ttl=20s", "--shutdown-watch-termination-grace-period=2s",

@@ -32,7 +32,7 @@ type lister func(ctx context.Context, in object.Scope, opts metav1.ListOptions) 
 
 // form is one way to mirror a resource, with its subscribers.
 type form interface {
-	// title tells it from the others.
+	// title identifies it.
 	title() string
 	// resource is what is written to change it.
 	resource() string
@@ -42,23 +42,23 @@ type form interface {
 	reaches(ctx context.Context, key object.Key, version object.Version) error
 	// look notes where it stands, which must not be behind where it stood.
 	look()
-	// slow tells that it cannot be expected to be back at once.
+	// slow reports whether it may take long to recover.
 	slow() bool
 	// unaware counts the sources that have not noticed so many rewinds, and those of them
 	// that watch.
 	unaware(rewinds int64) (sources, watching int)
-	// renew begins anew what cannot be made to notice a rewind soon enough.
+	// renew recreates what cannot be made to notice a rewind soon enough.
 	renew() error
-	// holds tells in what it differs from what the server has.
+	// holds returns how it differs from what the server has.
 	holds(want contents) error
-	// equals tells the same of it and of its subscribers.
+	// equals returns the same for it and its subscribers.
 	equals(want contents) error
 	// fresh is what the server has.
 	fresh(ctx context.Context) (contents, error)
 	// moment compares the mirror as it is now with what the server had at that version.
 	// It reports whether there was anything to compare.
 	moment(ctx context.Context) (bool, error)
-	// wrong is what cannot be.
+	// wrong lists violations.
 	wrong() []string
 	// figures are what happened.
 	figures() figures
@@ -74,7 +74,7 @@ type mirror[T metav1.Object] struct {
 	list   lister
 	// scopes are what it covers: everything, or namespaces.
 	scopes []object.Scope
-	// rewinds is how often the server's history began anew.
+	// rewinds is how often the server's history was restored.
 	rewinds *atomic.Int64
 
 	views []*view[T]
@@ -86,7 +86,7 @@ type mirror[T metav1.Object] struct {
 }
 
 // newMirror adds subscribers to an informer. The ensemble's gate stops the slow one while
-// somebody has it locked.
+// it is locked.
 func newMirror[T metav1.Object](e *ensemble, of, name string, inf *informer.Informer[T], in []string, encode func(T) ([]byte, error), list lister) (*mirror[T], error) {
 	m := &mirror[T]{
 		Informer: inf, name: name, of: of, encode: encode, list: list, rewinds: &e.rewinds, marks: map[object.Scope]object.Mark{},
@@ -101,7 +101,7 @@ func newMirror[T metav1.Object](e *ensemble, of, name string, inf *informer.Info
 		m.views = append(m.views, newView[T](name, &e.rewinds))
 	}
 	handler, slow, loop := m.views[0], m.views[1], m.views[2]
-	slow.flagged, loop.flagged = true, true // a handler is not told of rewinds
+	slow.flagged, loop.flagged = true, true // a Handler has no parameter for rewinds
 	m.loop = loop
 	_, err := inf.Subscribe(informer.Handler[T]{
 		OnAdd:    func(obj T, _ bool) { handler.take(change[T]{kind: object.Added, now: obj}) },
@@ -323,7 +323,7 @@ func (m *mirror[T]) figures() figures {
 	}
 	for _, v := range m.views {
 		n, _ := v.found()
-		f.told += n
+		f.delivered += n
 	}
 	for _, sub := range s.Subscribers {
 		f.caughtUp += sub.CaughtUp

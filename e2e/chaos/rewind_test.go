@@ -26,10 +26,10 @@ func (r *run) backUp(ctx context.Context) error {
 // rewind restores the backup, so that versions are given out a second time, and waits until
 // every mirror has noticed and has what the server has now.
 //
-// The server takes a watch from a version that it has not reached and says nothing, so that
-// only a list can tell that versions went back. If nobody lists until the server has passed
-// what was seen before, what happened in between cannot be told (W19). So nobody writes
-// meanwhile, and watches are cut off at the same version until their reflectors list.
+// The server accepts a watch from a version that it has not reached and sends nothing, so
+// only a list shows that versions went back. If no client lists until the server has passed
+// the versions seen before, the changes in between cannot be detected (W19). So the writers
+// are paused, and watches are cut off at the same version until their reflectors list.
 func (r *run) rewind(ctx context.Context) error {
 	if err := r.site.moveTo(ctx, r.backup.Revision+lost); err != nil {
 		return err

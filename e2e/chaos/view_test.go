@@ -13,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// view is what one subscriber makes of the changes that it is told, and what about them
-// cannot be.
+// view is the state that one subscriber derives from its changes, and what is invalid about
+// them.
 type view[T metav1.Object] struct {
 	name string
-	// clientGo allows what client-go's handlers are told beyond Tarn's: an update to the
+	// clientGo allows what client-go's handlers receive beyond Tarn's: an update to the
 	// very same version, and one to another object of the same name.
 	clientGo bool
 	// flagged: an update across a rewind says that it is one.
 	flagged bool
-	// rewinds is how often the server's history began anew: so often, and no more, the
-	// versions of a key may go back.
+	// rewinds is how often the server's history was restored: the versions of a key
+	// may go back at most as often.
 	rewinds *atomic.Int64
 
 	mu     sync.Mutex // guards what follows
@@ -38,7 +38,7 @@ func newView[T metav1.Object](name string, rewinds *atomic.Int64) *view[T] {
 	return &view[T]{name: name, rewinds: rewinds, held: map[object.Key]T{}, last: map[object.Key]uint64{}, backs: map[object.Key]int64{}}
 }
 
-// change is what a subscriber is told.
+// change is what a subscriber receives.
 type change[T any] struct {
 	kind             object.Kind
 	unknown, rewound bool
@@ -63,7 +63,7 @@ func (v *view[T]) take(c change[T]) {
 		return
 	}
 	same := known && before.GetResourceVersion() == now.GetResourceVersion()
-	// A deletion that nobody saw tells the last state again; all else is news.
+	// An unobserved deletion repeats the last state; everything else is new.
 	if news := version > v.last[key]; !news && !(kind == object.Deleted && unknown) && !(v.clientGo && same) {
 		v.back(key, c, version)
 	}
@@ -97,13 +97,13 @@ func (v *view[T]) take(c change[T]) {
 		}
 		delete(v.held, key)
 	default:
-		v.report(key, "told of a %s that nobody asked for", kind)
+		v.report(key, "received a %s that was not requested", kind)
 	}
 	v.last[key] = max(v.last[key], version)
 }
 
 // back notes a version that is not after the last. That may be once for each time that the
-// server's history began anew, and an update must say so. v.mu is held.
+// server's history was restored, and an update must say so. v.mu is held.
 func (v *view[T]) back(key object.Key, c change[T], version uint64) {
 	allowed := c.kind == object.Added || c.kind == object.Updated && (c.rewound || !v.flagged)
 	if !allowed || v.backs[key] == v.rewinds.Load() {
@@ -176,21 +176,21 @@ func TestAViewNoticesWhatCannotBe(t *testing.T) {
 		"deleted at its version":  {steps: []change[thing]{add("u", "1"), remove("u", "1", false)}, wrong: 1},
 		"another one deleted":     {steps: []change[thing]{add("u", "1"), remove("w", "2", false)}, wrong: 1},
 		"another last state":      {steps: []change[thing]{add("u", "1"), remove("u", "2", true)}, wrong: 1},
-		"a resync nobody wants":   {steps: []change[thing]{add("u", "1"), {kind: object.Synced, old: at("u", "1"), now: at("u", "2")}}, wrong: 1},
+		"an unrequested resync":   {steps: []change[thing]{add("u", "1"), {kind: object.Synced, old: at("u", "1"), now: at("u", "2")}}, wrong: 1},
 		"no version":              {steps: []change[thing]{add("u", "")}, wrong: 1},
 		"another UID as update":   {steps: []change[thing]{add("u", "1"), {kind: object.Updated, old: at("u", "1"), now: at("w", "2")}}, wrong: 1},
 		"another UID, client-go":  {steps: []change[thing]{add("u", "1"), {kind: object.Updated, old: at("u", "1"), now: at("w", "2")}}, clientGo: true},
 		"back in time, client-go": {steps: []change[thing]{add("u", "5"), update("5", "4")}, clientGo: true, wrong: 1},
 
-		"rewound":                     {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "3")}, rewinds: 1},
-		"revived by a rewind":         {steps: []change[thing]{add("u", "1"), remove("u", "4", false), add("u", "3")}, rewinds: 1},
-		"rewound, and nobody said so": {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, wrong: 1},
-		"rewound for a handler":       {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, unflagged: true},
-		"rewound without cause":       {steps: []change[thing]{add("u", "1"), rewound("1", "2")}, wrong: 1},
-		"back once too often":         {steps: []change[thing]{add("u", "5"), rewound("5", "2"), rewound("2", "1")}, rewinds: 1, wrong: 1},
-		"back in the new epoch":       {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "1")}, rewinds: 2, wrong: 1},
-		"deleted in the past":         {steps: []change[thing]{add("u", "5"), remove("u", "4", false)}, rewinds: 1, wrong: 1},
-		"rewound twice":               {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "6"), rewound("6", "3")}, rewinds: 2},
+		"rewound":                  {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "3")}, rewinds: 1},
+		"revived by a rewind":      {steps: []change[thing]{add("u", "1"), remove("u", "4", false), add("u", "3")}, rewinds: 1},
+		"rewound without the flag": {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, wrong: 1},
+		"rewound for a handler":    {steps: []change[thing]{add("u", "5"), update("5", "2")}, rewinds: 1, unflagged: true},
+		"rewound without cause":    {steps: []change[thing]{add("u", "1"), rewound("1", "2")}, wrong: 1},
+		"back once too often":      {steps: []change[thing]{add("u", "5"), rewound("5", "2"), rewound("2", "1")}, rewinds: 1, wrong: 1},
+		"back in the new epoch":    {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "1")}, rewinds: 2, wrong: 1},
+		"deleted in the past":      {steps: []change[thing]{add("u", "5"), remove("u", "4", false)}, rewinds: 1, wrong: 1},
+		"rewound twice":            {steps: []change[thing]{add("u", "5"), rewound("5", "2"), update("2", "6"), rewound("6", "3")}, rewinds: 2},
 	} {
 		var rewinds atomic.Int64
 		rewinds.Store(c.rewinds)

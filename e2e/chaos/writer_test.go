@@ -24,7 +24,7 @@ import (
 // scribe writes with client-go, so that what Tarn reads was not written by it.
 type scribe struct {
 	client *dynamic.DynamicClient
-	pause  sync.RWMutex // locked while nobody is to write
+	pause  sync.RWMutex // locked while writers must wait
 
 	writes, failures atomic.Int64
 }
@@ -122,7 +122,7 @@ func (s *scribe) patch(ctx context.Context, res object.Resource, key object.Key,
 	return s.client.Resource(res.GVR()).Namespace(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, data, metav1.PatchOptions{})
 }
 
-// canary writes an object of a resource that nobody else writes, however often it takes,
+// canary writes an object of a resource that has no other writer, retrying as often as needed,
 // and returns its version.
 func (s *scribe) canary(ctx context.Context, res object.Resource, value string) (key object.Key, version object.Version, err error) {
 	key = object.Key{Namespace: namespaces[0], Name: "canary"}

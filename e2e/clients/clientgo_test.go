@@ -49,7 +49,7 @@ func TestTheClientsetReadsAndWrites(t *testing.T) {
 			t.Errorf("an update of an older version: %v", err)
 		}
 		made.Status.Phase = corev1.PodRunning
-		made.Spec.Containers[0].Image = "example.com/other" // not by way of the status
+		made.Spec.Containers[0].Image = "example.com/other" // ignored by the status subresource
 		if made, err = pods.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -222,8 +222,8 @@ func TestClientGosInformersMirror(t *testing.T) {
 			AddFunc:    func(obj any) { seen <- "add " + obj.(*corev1.Pod).Name },
 			UpdateFunc: func(_, obj any) { seen <- "update " + obj.(*corev1.Pod).Labels["n"] },
 			DeleteFunc: func(obj any) {
-				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-					obj = gone.Obj
+				if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = tombstone.Obj
 				}
 				seen <- "delete " + obj.(*corev1.Pod).Name
 			},

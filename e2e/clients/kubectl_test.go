@@ -177,7 +177,7 @@ func TestKubectlWorks(t *testing.T) {
 	})
 	for i, step := range session {
 		if len(printed["embedded"]) <= i || len(printed["real"]) <= i {
-			break // one of them did not come so far, which has been told
+			break // one of them did not get this far, which has been reported
 		}
 		if diff := cmp.Diff(printed["real"][i], printed["embedded"][i]); diff != "" && step.differs == "" {
 			t.Errorf("kubectl %s: printed something else for the embedded server (+) than for the real one (-):\n%s", step.args, diff)
@@ -272,7 +272,7 @@ func TestKubectlWatches(t *testing.T) {
 		if out, ok := k.run("", "delete", "pod", "web", "--now"); !ok {
 			t.Fatal(out)
 		}
-		// A pod that nobody runs is gone at once.
+		// A pod that no kubelet runs is deleted at once.
 		expect(`^DELETED\s+web\s.*tier=back`)
 	})
 }

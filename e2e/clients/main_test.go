@@ -32,11 +32,11 @@ func TestMain(m *testing.M) {
 // server is what a test runs on.
 type server struct {
 	name      string
-	config    *rest.Config // an administrator's, by way of the proxy
+	config    *rest.Config // an administrator's, through the proxy
 	direct    *rest.Config // the same without it
 	namespace string       // of this test alone
 	proxy     *controlplane.Proxy
-	streamed  *atomic.Int32    // requests for streaming lists so far, by way of config
+	streamed  *atomic.Int32    // requests for streaming lists so far, through config
 	forget    func(*testing.T) // makes it forget its history
 }
 
@@ -105,8 +105,8 @@ func (s server) clientset(t *testing.T) *kubernetes.Clientset {
 	return clients
 }
 
-// missed lets something happen that nobody who goes through the proxy sees, and that the
-// server forgets before they come back.
+// missed makes a change that no client behind the proxy sees, and that the server has
+// compacted when they reconnect.
 func (s server) missed(t *testing.T, happen func(*kubernetes.Clientset)) {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(s.direct)

@@ -39,11 +39,11 @@ func TestAdapters(t *testing.T) {
 				w.t = t
 				w.create("a", "x")
 				inf := clientgo.NewSharedIndexInformer(lw, &corev1.ConfigMap{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-				told := make(chan string, 100)
+				calls := make(chan string, 100)
 				if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-					AddFunc:    func(obj any) { told <- "add " + obj.(*corev1.ConfigMap).Name },
-					UpdateFunc: func(_, obj any) { told <- "update " + obj.(*corev1.ConfigMap).Name },
-					DeleteFunc: func(obj any) { told <- "delete " + obj.(*corev1.ConfigMap).Name },
+					AddFunc:    func(obj any) { calls <- "add " + obj.(*corev1.ConfigMap).Name },
+					UpdateFunc: func(_, obj any) { calls <- "update " + obj.(*corev1.ConfigMap).Name },
+					DeleteFunc: func(obj any) { calls <- "delete " + obj.(*corev1.ConfigMap).Name },
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -59,12 +59,12 @@ func TestAdapters(t *testing.T) {
 				w.delete("a")
 				for _, want := range []string{"add a", "update a", "add b", "delete a"} {
 					select {
-					case got := <-told:
+					case got := <-calls:
 						if got != want {
-							t.Fatalf("told %s; want %s", got, want)
+							t.Fatalf("received %s; want %s", got, want)
 						}
 					case <-patience.Context(t).Done():
-						t.Fatalf("never told %s", want)
+						t.Fatalf("never received %s", want)
 					}
 				}
 				selector, err := labels.Parse("value=y")

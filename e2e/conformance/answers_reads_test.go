@@ -209,8 +209,8 @@ var forms = []exchange{
 	{name: "pretty", path: "a", query: "pretty=true"},
 	{name: "anything", path: "a", accept: "*/*"},
 	{name: "CBOR", path: "a", accept: "application/cbor"},
-	{name: "what nobody has", path: "a", accept: "text/plain"},
-	{name: "what nobody has of what is not there", path: "z", accept: "text/plain"},
+	{name: "an unknown media type", path: "a", accept: "text/plain"},
+	{name: "an unknown media type of a missing object", path: "z", accept: "text/plain"},
 }
 
 var discovery = []exchange{

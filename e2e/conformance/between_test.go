@@ -216,7 +216,7 @@ func (f frame) configMap(t *testing.T) *corev1.ConfigMap {
 	return cm
 }
 
-// failure returns an event that tells of an error.
+// failure returns an ERROR event.
 func failure(code int32, reason metav1.StatusReason) frame {
 	return frame{typ: "ERROR", obj: &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,

@@ -86,18 +86,18 @@ func byWire[T runtime.Object](t *testing.T, config *rest.Config, res wire.Resour
 }
 
 // startAdapter runs an informer until the test ends, with a handler that keeps the versions
-// of what it is told.
+// that it receives.
 func startAdapter(t *testing.T, lw cache.ListerWatcher, example runtime.Object) *adapter {
 	t.Helper()
 	a := &adapter{SharedIndexInformer: clientgo.NewSharedIndexInformer(lw, example, 0, cache.Indexers{}), view: map[string]string{}}
-	set := func(obj any, gone bool) {
+	set := func(obj any, deleted bool) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
 		}
 		o := obj.(metav1.Object)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.view[o.GetName()] = o.GetResourceVersion(); gone {
+		if a.view[o.GetName()] = o.GetResourceVersion(); deleted {
 			delete(a.view, o.GetName())
 		}
 	}
@@ -116,13 +116,13 @@ func startAdapter(t *testing.T, lw cache.ListerWatcher, example runtime.Object) 
 	return a
 }
 
-// has waits until the store, and what the handler was told, is so.
+// has waits until the store has the versions, and the handler has received them.
 func (a *adapter) has(t *testing.T, name string, want map[string]string) {
 	t.Helper()
-	var got, told map[string]string
+	var got, received map[string]string
 	defer func() {
 		if t.Failed() {
-			t.Logf("%s has %v and was told %v", name, got, told)
+			t.Logf("%s has %v and received %v", name, got, received)
 		}
 	}()
 	patience.Until(t, name+" to have the same", func() bool {
@@ -132,8 +132,8 @@ func (a *adapter) has(t *testing.T, name string, want map[string]string) {
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		told = maps.Clone(a.view)
-		return maps.Equal(got, want) && maps.Equal(told, want)
+		received = maps.Clone(a.view)
+		return maps.Equal(got, want) && maps.Equal(received, want)
 	})
 }
 
@@ -300,7 +300,7 @@ func TestControllersWrite(t *testing.T) {
 			patch(name, "1")
 			want[name], want[name+"-copy"] = "1", "1"
 		}
-		patience.Until(t, "a copy of each, and of none that is gone", func() bool {
+		patience.Until(t, "a copy of each, and of none that was deleted", func() bool {
 			list, err := api.List(patience.Context(t), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)

@@ -36,18 +36,18 @@ func TestHandlers(t *testing.T) {
 			m.reaches(t, w.create("b", "0"))
 			ctx, stop := context.WithCancel(patience.Context(t))
 			defer stop()
-			var told []string
+			var events []string
 			for e := range m.Events(ctx, informer.SubOptions[*corev1.ConfigMap]{}) {
-				told = append(told, fmt.Sprint(e.Kind, " ", e.New().Name, " ", e.Initial))
-				if len(told) == 2 {
+				events = append(events, fmt.Sprint(e.Kind, " ", e.New().Name, " ", e.Initial))
+				if len(events) == 2 {
 					w.create("c", "0")
 				}
-				if len(told) == 3 {
+				if len(events) == 3 {
 					break
 				}
 			}
-			if strings.Contains(told[2], "true") || !strings.Contains(told[2], " c ") || !strings.HasSuffix(told[0], "true") {
-				t.Errorf("told %q", told)
+			if strings.Contains(events[2], "true") || !strings.Contains(events[2], " c ") || !strings.HasSuffix(events[0], "true") {
+				t.Errorf("received %q", events)
 			}
 		})
 		t.Run("H06 what keeps a mirror", func(t *testing.T) {

@@ -74,8 +74,8 @@ func (s server) newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// forget makes the server forget its history. The real one starts anew for it, since its
-// watch cache remembers what etcd has forgotten.
+// forget makes the server discard its history. The real one restarts, because its watch
+// cache holds what etcd has compacted.
 func (s server) forget(t *testing.T) {
 	t.Helper()
 	if s.embedded != nil {

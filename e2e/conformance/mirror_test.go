@@ -24,7 +24,7 @@ import (
 // quick makes failures cost little time.
 var quick = reflector.Backoff{Min: 10 * time.Millisecond, Max: 100 * time.Millisecond}
 
-// requests remembers what was asked for, by way of a config.
+// requests records the URLs requested through a config.
 type requests struct {
 	mu   sync.Mutex // guards urls
 	urls []string
@@ -72,12 +72,12 @@ func (r *requests) lists(t *testing.T) (lists []url.Values) {
 	return lists
 }
 
-// mirror is an informer that runs until the test ends, and what its subscriber was told.
+// mirror is an informer that runs until the test ends, and what its subscriber received.
 type mirror[T metav1.Object] struct {
 	*informer.Informer[T]
 
-	mu   sync.Mutex // guards told
-	told []string
+	mu       sync.Mutex // guards received
+	received []string
 }
 
 // mirrorOptions say how a mirror is made.
@@ -138,7 +138,7 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("told: %q\n%s\n%v", m.told, m.Status(), m.reflector().LastError)
+			t.Logf("received: %q\n%s\n%v", m.received, m.Status(), m.reflector().LastError)
 		}
 	})
 	if !opts.unsynced {
@@ -152,14 +152,14 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 func (m *mirror[T]) tell(what string, obj T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = append(m.told, what+" "+obj.GetName())
+	m.received = append(m.received, what+" "+obj.GetName())
 }
 
-// times counts how often the subscriber was told something.
+// times counts how often the subscriber received a change.
 func (m *mirror[T]) times(what string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.told {
+	for _, s := range m.received {
 		if s == what {
 			n++
 		}
@@ -169,7 +169,7 @@ func (m *mirror[T]) times(what string) (n int) {
 
 func (m *mirror[T]) wasTold(t *testing.T, what string) {
 	t.Helper()
-	patience.Until(t, "to be told "+what, func() bool { return m.times(what) > 0 })
+	patience.Until(t, "to receive "+what, func() bool { return m.times(what) > 0 })
 }
 
 // reaches waits until the mirror has an object as it was written.

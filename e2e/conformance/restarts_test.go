@@ -35,9 +35,9 @@ func (s server) backup(t *testing.T) (restore func()) {
 	}
 }
 
-// W19: etcd comes back from a backup, and versions begin again where they were. Everybody
-// ends with what is there now. Neither server tells who watches on, so the watches are told
-// 410 once, as by a server that has forgotten what came before its start.
+// W19: etcd comes back from a backup, and versions begin again where they were. All clients
+// end with the restored state. Neither server notifies open watches, so each watch gets a 410
+// once, as from a server that has no history from before its start.
 func TestW19_Rewind(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		w := writer{t, s}
@@ -84,13 +84,13 @@ func TestW19_Rewind(t *testing.T) {
 			t.Errorf("the restored server is at %s, past %s: nothing was tested", again.ResourceVersion, last.ResourceVersion)
 		}
 		if err := <-waited; err != nil {
-			t.Errorf("who waited for a version of the old history was told %v", err)
+			t.Errorf("waiting for a version of the old history returned %v", err)
 		}
 	})
 }
 
 // crowd counts the lists that are on their way, and keeps them there from when it is closed
-// until the gate opens. Until then watches are told that their version is forgotten.
+// until the gate opens. Until then watches get a 410.
 type crowd struct {
 	gate      chan struct{}
 	closed    atomic.Bool
@@ -133,8 +133,8 @@ func (c *crowd) counts() (now, most int) {
 	return c.now, c.most
 }
 
-// W22: the server starts anew, and nobody's version is known to it. Many mirrors come back,
-// each after random waits that double, and only so many list at once.
+// W22: the server restarts without history, so all versions have expired. Many mirrors
+// reconnect, each after random waits that double, and a limited number lists at once.
 func TestW22_ManyComeBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		writer{t, s}.create("a", "0")

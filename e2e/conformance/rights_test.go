@@ -184,7 +184,7 @@ func TestW23_CertificatesAreReplaced(t *testing.T) {
 	m.same(t, s)
 }
 
-// W09: the server's own queues are full, and a mirror waits as it is told to.
+// W09: the server's own queues are full, and a mirror waits as the server asks.
 func TestW09_PriorityAndFairness(t *testing.T) {
 	t.Parallel()
 	s := genuine(t)
@@ -214,7 +214,7 @@ func TestW09_PriorityAndFairness(t *testing.T) {
 	if _, err := api.FlowSchemas().Create(patience.Context(t), flow, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // it may be gone already
+	t.Cleanup(func() { // it may be deleted already
 		_ = api.PriorityLevelConfigurations().Delete(context.Background(), "conformance-none", metav1.DeleteOptions{})
 	})
 	grant(t, s, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "crowded"})

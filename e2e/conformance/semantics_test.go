@@ -62,7 +62,7 @@ func follow[T metav1.Object](t *testing.T, w writer, res wire.Resource[T], mode 
 	}
 }
 
-// TestGap lets things happen while nobody watches, and the server forget them.
+// TestGap makes changes while the watch is cut, and has the server compact them.
 func TestGap(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		proxy := controlplane.StartProxy(t, s.address)
@@ -152,17 +152,17 @@ func TestGap(t *testing.T) {
 			for _, name := range []string{"kept", "changed", "replaced", "added"} {
 				m.wasTold(t, "add "+name)
 				if n := m.times("add " + name); n != 1 {
-					t.Errorf("told %d times of %s", n, name)
+					t.Errorf("received %d additions of %s", n, name)
 				}
 			}
 		})
 		t.Run("L15 what did not change stays", func(t *testing.T) {
 			after, _ := m.Get(object.Key{Namespace: s.namespace, Name: "kept"})
 			if before != after {
-				t.Error("the object was decoded anew")
+				t.Error("the object was decoded again")
 			}
 			if m.times("update kept") != 0 || kept.Name != "kept" {
-				t.Error("an update was told")
+				t.Error("an update was delivered")
 			}
 		})
 		t.Run("W08 the watch expired", func(t *testing.T) {
@@ -170,10 +170,10 @@ func TestGap(t *testing.T) {
 				t.Errorf("ended for %v, %d lists", c.Ended, c.Lists)
 			}
 		})
-		t.Run("W17 another life is told as one", func(t *testing.T) {
+		t.Run("W17 a recreated object is a deletion and an addition", func(t *testing.T) {
 			patience.Until(t, "both", func() bool { return m.times("delete unknown replaced") == 1 && m.times("add replaced") == 2 })
 		})
-		t.Run("W18 what went unseen is told", func(t *testing.T) { m.wasTold(t, "delete unknown gone") })
+		t.Run("W18 an unobserved deletion is delivered", func(t *testing.T) { m.wasTold(t, "delete unknown gone") })
 	})
 }
 
@@ -317,7 +317,7 @@ func TestWatches(t *testing.T) {
 					return st.State == reflector.BackingOff
 				})
 				if asked < time.Second {
-					t.Errorf("it was told to wait for a second, and waits for %s", asked)
+					t.Errorf("Retry-After is a second, but it waits for %s", asked)
 				}
 				m.reaches(t, writer{t, s}.create(fmt.Sprint("after-", code), "x"))
 				if c := m.reflector().Counts; c.Lists != 1 || c.Ended[reason] != 1 {

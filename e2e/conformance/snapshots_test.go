@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// S01, S02, S07: while somebody writes, each snapshot is what the server lists at exactly its
-// version; and so is what its indexes have, for a label selector too.
+// S01, S02, S07: during writes, each snapshot equals what the server lists at exactly its
+// version. So do its indexes, also for a label selector.
 func TestS01_S02_S07_SnapshotsAreTheServersStates(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		m := startMirror(t, s.config, configMaps, plain(s, nil))

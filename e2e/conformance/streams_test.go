@@ -93,7 +93,7 @@ func TestW01_WhereWatchesBegin(t *testing.T) {
 		patience.Until(t, "what was no news to be counted", func() bool { return m.reflector().Counts.Stale >= 2 })
 		m.same(t, s)
 		if m.times("add a") != 1 || m.times("add b") != 1 || m.times("update a") != 0 {
-			t.Error("it was told what it had")
+			t.Error("it received what it held")
 		}
 	})
 }
@@ -224,16 +224,16 @@ func TestW10_ServerErrorsInTheStream(t *testing.T) {
 			if c := m.reflector().Counts; c.Lists != 1 || c.Ended[reflector.ServerError] != 2 || c.Waits < 2 {
 				t.Errorf("%d lists, %d waits, ended for %v", c.Lists, c.Waits, c.Ended)
 			}
-			var mended atomic.Bool
+			var fixed atomic.Bool
 			lasting := &between{watch: func(int, url.Values) *edit {
-				if mended.Load() {
+				if fixed.Load() {
 					return nil
 				}
 				return broken
 			}}
 			m = startMirror(t, lasting.put(s.config), res, plain(s, func(o *reflector.Options[*corev1.ConfigMap]) { o.ServerErrorsFor = 50 * time.Millisecond }))
 			patience.Until(t, "another list", func() bool { return m.reflector().Counts.Lists >= 2 })
-			mended.Store(true)
+			fixed.Store(true)
 			m.reaches(t, w.create("after-"+w.unique(), "0"))
 			m.same(t, s)
 		})
@@ -252,9 +252,9 @@ func TestW12_ShortWatches(t *testing.T) {
 		w.create("a", "0")
 		inBoth(t, func(t *testing.T, res wire.Resource[*corev1.ConfigMap]) {
 			w.t = t
-			var mended atomic.Bool
+			var fixed atomic.Bool
 			b := &between{watch: func(int, url.Values) *edit {
-				if mended.Load() {
+				if fixed.Load() {
 					return nil
 				}
 				return &edit{end: true}
@@ -273,10 +273,10 @@ func TestW12_ShortWatches(t *testing.T) {
 			if n := int64(len(asked.with("watch="))); n > c.Waits+2 {
 				t.Errorf("%d watches and %d waits", n, c.Waits)
 			}
-			mended.Store(true)
+			fixed.Store(true)
 			m.reaches(t, w.create(w.unique(), "0"))
 			if m.times("add a") != 1 || m.times("update a") != 0 {
-				t.Error("what did not change was told")
+				t.Error("an unchanged object was delivered")
 			}
 		})
 	})
@@ -324,7 +324,7 @@ func TestW14_W15_DuplicatesAndDeletions(t *testing.T) {
 					m.wasTold(t, "add after")
 					for what, n := range map[string]int{"add twice": 1, "update twice": 1, "delete twice": 1, "add after": 1} {
 						if got := m.times(what); got != n {
-							t.Errorf("told %q %d times", what, got)
+							t.Errorf("received %q %d times", what, got)
 						}
 					}
 					cm := <-deleted
@@ -342,7 +342,7 @@ func TestW14_W15_DuplicatesAndDeletions(t *testing.T) {
 	})
 }
 
-// W20, W21: events that are none, of a type that nobody knows, or of another kind.
+// W20, W21: events that are invalid, of an unknown type, or of another kind.
 func TestW20_W21_StrangeEvents(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		w := writer{t, s}

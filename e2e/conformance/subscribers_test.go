@@ -19,13 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// sluggard is a subscriber that is stuck in its first call until it is let go, and keeps
-// what it was told since.
+// sluggard is a subscriber that blocks in its first call until it is released, and keeps
+// what it has received since.
 type sluggard struct {
 	*informer.Subscription
 	stuck, release chan struct{}
-	mu             sync.Mutex // guards told
-	told           []informer.Event[*corev1.ConfigMap]
+	mu             sync.Mutex // guards received
+	received       []informer.Event[*corev1.ConfigMap]
 }
 
 func subscribeSluggard(t *testing.T, m *mirror[*corev1.ConfigMap]) *sluggard {
@@ -37,7 +37,7 @@ func subscribeSluggard(t *testing.T, m *mirror[*corev1.ConfigMap]) *sluggard {
 		stick()
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.told = append(l.told, events...)
+		l.received = append(l.received, events...)
 	}, informer.SubOptions[*corev1.ConfigMap]{Name: "sluggard"})
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +46,11 @@ func subscribeSluggard(t *testing.T, m *mirror[*corev1.ConfigMap]) *sluggard {
 	return l
 }
 
-// about returns what was told of an object: kinds, and values before and after.
-func (l *sluggard) about(name string) (told []string) {
+// about returns the changes of an object: kinds, and values before and after.
+func (l *sluggard) about(name string) (changes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range l.told {
+	for _, e := range l.received {
 		if e.Key.Name != name {
 			continue
 		}
@@ -62,17 +62,17 @@ func (l *sluggard) about(name string) (told []string) {
 		if e.Unknown {
 			text += " unknown"
 		}
-		told = append(told, text)
+		changes = append(changes, text)
 	}
-	return told
+	return changes
 }
 
-// H02, H03: one subscriber is stuck while much happens, nobody waits for it, and it is told
-// the difference in the end.
+// H02, H03: one subscriber blocks during many changes. The others do not wait for it, and it
+// receives the difference in the end.
 func TestH02_H03_StuckSubscribers(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		w := writer{t, s}
-		for _, name := range []string{"changed", "gone", "replaced", "kept"} {
+		for _, name := range []string{"changed", "deleted", "replaced", "kept"} {
 			w.create(name, "0")
 		}
 		opts := plain(s, nil)
@@ -87,14 +87,14 @@ func TestH02_H03_StuckSubscribers(t *testing.T) {
 		w.update("new", "1")
 		w.create("brief", "0")
 		w.delete("brief")
-		w.update("gone", "1") // which it will not have seen
-		w.delete("gone")
+		w.update("deleted", "1") // which it will not have seen
+		w.delete("deleted")
 		w.delete("replaced")
 		last := w.create("replaced", "1")
-		t.Run("H02 nobody waits for it", func(t *testing.T) {
+		t.Run("H02 the others do not wait for it", func(t *testing.T) {
 			m.reaches(t, last)
-			// The mirror's own subscriber was told each of them, as it keeps up.
-			patience.Until(t, "the others to be told", func() bool { return m.times("add replaced") == 2 })
+			// The mirror's own subscriber keeps up and received each of them.
+			patience.Until(t, "the other subscriber to receive them", func() bool { return m.times("add replaced") == 2 })
 			status := stuck.Status()
 			if status.Lag == 0 || status.LagTime <= 0 {
 				t.Errorf("the lag does not show: %+v", status)
@@ -109,13 +109,13 @@ func TestH02_H03_StuckSubscribers(t *testing.T) {
 			"changed":  fmt.Sprintf("[added>0 updated 0>%d]", updates),
 			"new":      "[added>1]",
 			"brief":    "[]",
-			"gone":     "[added>0 deleted 0>0 unknown]",
+			"deleted":  "[added>0 deleted 0>0 unknown]",
 			"replaced": "[added>0 deleted 0>0 unknown added>1]",
 			"kept":     "[added>0]",
 		} {
 			t.Run("H03 "+name, func(t *testing.T) {
 				if got := fmt.Sprint(stuck.about(name)); got != want {
-					t.Errorf("told %s; want %s", got, want)
+					t.Errorf("received %s; want %s", got, want)
 				}
 			})
 		}
@@ -133,14 +133,14 @@ func TestH04_PanicsCostOneEvent(t *testing.T) {
 		opts.onPanic = func(p *informer.PanicError) { panics <- p }
 		m := startMirror(t, s.config, configMaps, opts)
 		var mu sync.Mutex
-		told := map[string]int{}
+		added := map[string]int{}
 		sub, err := m.Subscribe(informer.Handler[*corev1.ConfigMap]{OnAdd: func(cm *corev1.ConfigMap, _ bool) {
 			if cm.Name == "bad" {
 				panic(errors.New("cannot bear it"))
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told[cm.Name]++
+			added[cm.Name]++
 		}}, informer.SubOptions[*corev1.ConfigMap]{Name: "nervous"})
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +158,7 @@ func TestH04_PanicsCostOneEvent(t *testing.T) {
 		patience.Until(t, "the one that panicked to go on", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return told["good"] == 1 && told["later"] == 1
+			return added["good"] == 1 && added["later"] == 1
 		})
 		if st := sub.Status(); st.Panics != 1 || len(panics) != 0 {
 			t.Errorf("%d panics", st.Panics)
@@ -230,7 +230,7 @@ func TestH07_StoppingAtAnyMoment(t *testing.T) {
 		for _, moment := range []struct {
 			name   string
 			mode   reflector.Mode
-			suffer func(context.Context, url.Values)
+			during func(context.Context, url.Values)
 			until  func(*informer.Informer[*corev1.ConfigMap]) bool
 		}{
 			{"before it began", reflector.StreamingAuto, nothing, func(*informer.Informer[*corev1.ConfigMap]) bool { return true }},
@@ -245,7 +245,7 @@ func TestH07_StoppingAtAnyMoment(t *testing.T) {
 			t.Run(moment.name, func(t *testing.T) {
 				ctx, stop := context.WithCancel(patience.Context(t))
 				defer stop()
-				client, err := wire.New(asking(s.config, func(query url.Values) { moment.suffer(ctx, query) }), wire.Options{})
+				client, err := wire.New(asking(s.config, func(query url.Values) { moment.during(ctx, query) }), wire.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -281,7 +281,7 @@ func TestH07_StoppingAtAnyMoment(t *testing.T) {
 	})
 }
 
-// H09: who asked for it is told the state again, and nothing is asked of the server.
+// H09: a subscriber with a resync receives the state again, without a request to the server.
 func TestH09_ResyncListsNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		w := writer{t, s}
@@ -311,7 +311,7 @@ func TestH09_ResyncListsNothing(t *testing.T) {
 			t.Errorf("%d requests; there had been %d", n, before)
 		}
 		if sub.Status().Resyncs < 3 || m.times("update a") != 0 {
-			t.Error("who did not ask for it was told, or it is not counted")
+			t.Error("another subscriber received a resync, or it is not counted")
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestTruncated(t *testing.T) {
 				for _, name := range []string{"a", "b", "c"} {
 					m.wasTold(t, "add "+name)
 					if n := m.times("add " + name); n != 1 {
-						t.Errorf("told %d times of %s", n, name)
+						t.Errorf("received %d additions of %s", n, name)
 					}
 				}
 				if c := m.reflector().Counts; c.Lists != 1 || c.Waits == 0 {
@@ -89,7 +89,7 @@ func TestTruncated(t *testing.T) {
 				}
 				m.wasTold(t, "update a")
 				if n := m.times("update a"); n != 1 {
-					t.Errorf("told %d times", n)
+					t.Errorf("received %d updates", n)
 				}
 			})
 		}

@@ -25,9 +25,9 @@ func (p *Plane) Revision(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(answer.Header.Revision, 10, 64)
 }
 
-// Compact makes etcd forget its history but for the last revisions, and waits until it has.
-// What the API server has in its watch caches it still has: to see a 410, let it start
-// anew, or run it with --watch-cache=false.
+// Compact makes etcd discard its history except for the last revisions, and waits until it
+// has. The API server's watch caches are unaffected: to see a 410, restart it or run it with
+// --watch-cache=false.
 func (p *Plane) Compact(ctx context.Context, keep int64) error {
 	revision, err := p.Revision(ctx)
 	if err != nil {
@@ -76,8 +76,7 @@ func (p *Plane) Put(ctx context.Context, pairs ...Pair) error {
 	return err
 }
 
-// etcd calls etcd by way of its JSON gateway, which spares us its client and all that
-// comes with it.
+// etcd calls etcd through its JSON gateway, which avoids a dependency on its client.
 func (p *Plane) etcd(ctx context.Context, method string, request, answer any) error {
 	return p.call(ctx, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, method, request, answer)
 }

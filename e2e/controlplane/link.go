@@ -16,7 +16,7 @@ type link struct {
 
 	// Guarded by the proxy's mu.
 	held    bool
-	changed chan struct{} // closed and made anew when trouble or held change
+	changed chan struct{} // closed and replaced when trouble or held change
 	left    int64         // bytes from the server before it is cut, negative for no end
 }
 
@@ -60,7 +60,7 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 	p.mu.Unlock()
 }
 
-// pump copies one direction. When one side has ended in order the other is told so; an
+// pump copies one direction. When one side closes its direction, so does the other; an
 // error ends both.
 func (p *Proxy) pump(l *link, dst, src *net.TCPConn, fromServer bool) {
 	buf := make([]byte, 16<<10)

@@ -2,8 +2,8 @@ package controlplane
 
 import "syscall"
 
-// dieWithParent has the kernel kill the process when the test's process is gone, and keeps
-// a terminal's interrupt from it.
+// dieWithParent has the kernel kill the process when the test's process ends, and shields it
+// from a terminal's interrupt.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -81,8 +81,8 @@ func (p *Part) reap() {
 
 // Start starts the process and waits until it is ready. The error has the end of its log.
 //
-// A port that was free while nothing ran may be that of somebody's connection now. Such a
-// port is waited for, a few times.
+// A port that was free while nothing ran may be in use by a connection now. Start waits for
+// such a port, a few times.
 func (p *Part) Start(ctx context.Context) error {
 	const tries = 5
 	for try := 1; ; try++ {
@@ -214,8 +214,8 @@ func (p *Part) Stop(ctx context.Context) error {
 	return err
 }
 
-// Kill ends the process at once, as a crash would, and waits until it is gone. Killing what
-// is stopped does nothing.
+// Kill ends the process at once, as a crash would, and waits until it has ended. Killing a
+// stopped process does nothing.
 func (p *Part) Kill() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -89,7 +89,7 @@ func New(ctx context.Context, opts Options) (*Plane, error) {
 		}
 		opts.Binaries = dir
 	}
-	// Between the choice of a port and its use somebody else may take it.
+	// Another process may take a port between its choice and its use.
 	const tries = 3
 	for try := 1; ; try++ {
 		p, err := start(ctx, opts)
@@ -156,7 +156,7 @@ func etcdArgs(dataDir, client, peer string) []string {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=e2e=" + peer,
 		"--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=" + strconv.Itoa(8<<30),
-		"--heartbeat-interval=50", "--election-timeout=500", // there is nobody to wait for
+		"--heartbeat-interval=50", "--election-timeout=500", // there is no other member to wait for
 	}
 }
 
@@ -195,7 +195,7 @@ func (p *Plane) apiServerArgs(port string) ([]string, error) {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file("accounts.pub"), "--service-account-signing-key-file=" + file("accounts.key"),
 		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-		"--disable-admission-plugins=ServiceAccount", // nobody makes the accounts that it asks for
+		"--disable-admission-plugins=ServiceAccount", // there is no controller that creates the accounts
 		"--profiling=false",
 	}, nil
 }
@@ -264,7 +264,7 @@ func (p *Plane) Close() error {
 	return errors.Join(errs...)
 }
 
-// freePorts returns ports on loopback that nobody uses.
+// freePorts returns unused ports on loopback.
 func freePorts(n int) ([]string, error) {
 	var ports []string
 	for range n {

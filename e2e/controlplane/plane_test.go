@@ -66,7 +66,7 @@ func TestAPlaneIsMistreatedAndComesBack(t *testing.T) {
 		exists("before-"+part.Name(), true)
 	}
 
-	// A port that somebody else has for a moment is waited for.
+	// Start waits for a port that another process holds for a moment.
 	if err := p.Etcd.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -24,14 +24,14 @@ type Proxy struct {
 
 	mu       sync.Mutex // guards what follows
 	listener net.Listener
-	changed  chan struct{} // closed and made anew when listener changes
+	changed  chan struct{} // closed and replaced when listener changes
 	closed   bool
 	links    map[*link]struct{}
 	trouble  trouble
 	counts   ProxyCounts
 }
 
-// trouble is what connections suffer at the moment.
+// trouble is the faults that connections have at the moment.
 type trouble struct {
 	stalled  bool
 	rate     int           // bytes per second in each direction, 0 for no limit
@@ -80,7 +80,7 @@ func StartProxy(t TB, target string) *Proxy {
 }
 
 // Run passes connections on until the context ends, then cuts them all and returns when
-// the last is gone.
+// the last is closed.
 func (p *Proxy) Run(ctx context.Context) error {
 	var links sync.WaitGroup
 	defer links.Wait()
@@ -121,7 +121,7 @@ func (p *Proxy) close() {
 	p.Cut()
 }
 
-// wake tells Run that the listener is another one. p.mu is held.
+// wake makes Run use the new listener. p.mu is held.
 func (p *Proxy) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -239,8 +239,8 @@ func (p *Proxy) rouse() {
 	}
 }
 
-// Refuse refuses new connections, as a port on which nobody listens; or takes them again.
-// Open ones stay so.
+// Refuse refuses new connections, like a port without a listener, or accepts them again.
+// Open ones stay open.
 func (p *Proxy) Refuse(on bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,7 +4,7 @@
 //
 //   - No reconcile and no write begins after the lease's deadline as the process itself can
 //     know it: the time before the request was sent that renewed the lease, plus the
-//     lease's duration. What was begun before a pause and goes on after it is told apart by
+//     lease's duration. Work begun before a pause and continued after it is recognised by
 //     the times of the pause.
 //   - The times in which the replicas work do not overlap.
 //   - A write that was on its way when its process was paused, and arrives after another

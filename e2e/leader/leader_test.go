@@ -193,11 +193,11 @@ func (c *contest) launch() {
 	c.running = append(c.running, launch(c.t, c.plane, c.config, c.journal, fmt.Sprintf("replica-%d", c.launched), c.namespace))
 }
 
-// replace starts a replica in the place of one that is gone.
-func (c *contest) replace(gone *process) {
+// replace starts a replica in the place of one that has ended.
+func (c *contest) replace(ended *process) {
 	c.t.Helper()
 	for i, p := range c.running {
-		if p == gone {
+		if p == ended {
 			c.running = append(c.running[:i], c.running[i+1:]...)
 			break
 		}

@@ -54,7 +54,7 @@ func (l *ledger) follow(w watch.Interface, version string) (string, error) {
 
 func (l *ledger) take(key, number, by string) {
 	if number == "" {
-		return // nobody has worked on it
+		return // no replica has worked on it
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *ledger) take(key, number, by string) {
 	all[count] = by
 }
 
-// writer returns who made a write; empty if nobody has.
+// writer returns the replica that made a write; empty if there was none.
 func (l *ledger) writer(key string, count int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *ledger) found() (writes int, wrong []string) {
 // verdict is what the journal of all replicas comes to.
 type verdict struct {
 	reconciles, writes, terms int
-	conflicts, unheard        int // writes that were refused, and whose end nobody heard of
+	conflicts, unheard        int // writes that were refused, and whose result is unknown
 	inFlight                  int // begun before a pause, noted after it
 	wrong                     []string
 }
@@ -205,7 +205,7 @@ func TestTheLedgerFindsLostWrites(t *testing.T) {
 	l := &ledger{writers: map[string]map[int]string{}}
 	l.take("k", "", "")
 	l.take("k", "1", "a")
-	l.take("k", "1", "a") // somebody else changed something else
+	l.take("k", "1", "a") // another writer changed something else
 	l.take("k", "2", "b")
 	if n, wrong := l.found(); n != 2 || len(wrong) != 0 {
 		t.Errorf("%d writes, wrong: %q", n, wrong)

@@ -34,11 +34,11 @@ type process struct {
 // it went on.
 type span struct{ from, to time.Time }
 
-// journal is what all replicas told.
+// journal is the lines of all replicas.
 type journal struct {
 	mu      sync.Mutex // guards what follows
 	of      map[*process][]line
-	changed chan struct{} // closed and made anew with each line
+	changed chan struct{} // closed and replaced with each line
 }
 
 func newJournal() *journal {

@@ -36,8 +36,8 @@ type task struct {
 }
 
 // replica is the whole program of one replica: it sees to it that "done" is what "want" is
-// in each config map of a namespace. It ends when it is told to by a signal, or when the
-// process that started it is gone.
+// in each config map of a namespace. It ends on a signal, or when the process
+// that started it ends.
 func replica(stdin io.Reader, stdout io.Writer) error {
 	in := bufio.NewReader(stdin)
 	text, err := in.ReadBytes('\n')
@@ -90,7 +90,7 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 	return err
 }
 
-// worker does a replica's work and tells what it does.
+// worker does a replica's work and reports what it does.
 type worker struct {
 	identity string
 	trace    *trace
@@ -102,7 +102,7 @@ type worker struct {
 	known    time.Time  // the deadline as it was known after that
 }
 
-// began tells that something began that the fence has let happen.
+// began reports the start of work that the fence has permitted.
 func (w *worker) began(what whatDone, key object.Key, count int) {
 	at := time.Now()
 	w.mu.Lock()
@@ -141,7 +141,7 @@ func how(err error) string {
 	return err.Error()
 }
 
-// tracedAPI tells of writes that the fence has let through.
+// tracedAPI reports writes that the fence has permitted.
 type tracedAPI struct {
 	*wire.API[*corev1.ConfigMap]
 	w *worker

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// line is what a replica tells of itself: one thing that it did.
+// line is one thing that a replica reports to have done.
 type line struct {
 	What whatDone `json:"what"`
 	Key  string   `json:"key,omitempty"`
@@ -54,6 +54,6 @@ func (t *trace) tell(l line) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The reader is gone only if the test is; there is nobody to tell.
+	// The write fails only if the test has ended, and then there is no reader to report to.
 	_, _ = t.out.Write(append(data, '\n'))
 }

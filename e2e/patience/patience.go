@@ -20,7 +20,7 @@ func Context(t *testing.T) context.Context {
 	return ctx
 }
 
-// Until waits for something that nobody tells of.
+// Until polls until holds returns true.
 func Until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ctx := Context(t)
@@ -35,9 +35,8 @@ func Until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// For waits for something that nobody tells of, until check finds nothing amiss. If it
-// always does, what it found last is the error. It is for goroutines that are not the
-// test's own.
+// For polls until check returns nil, and returns its last error if it never does. It is for
+// goroutines other than the test's own.
 func For(ctx context.Context, what string, check func() error) error {
 	return ForUpTo(ctx, Limit, what, check)
 }

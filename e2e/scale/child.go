@@ -48,7 +48,7 @@ type command struct {
 type side interface {
 	// run runs the mirrors until the context is done.
 	run(ctx context.Context) error
-	// relisted waits until both have listed again and told their handlers.
+	// relisted waits until both have listed again and called their handlers.
 	relisted(ctx context.Context, before int64) error
 	// visit calls f with every object.
 	visit(f func(metav1.Object))
@@ -68,7 +68,7 @@ func (a *audience) hear(obj metav1.Object) {
 	if obj.GetName() == marker {
 		select {
 		case a.seen <- obj.GetAnnotations()[stepKey]:
-		default: // nobody waits: a relist tells of it again
+		default: // not waited for: a relist delivers it again
 		}
 	}
 }
@@ -88,15 +88,15 @@ func (a *audience) until(ctx context.Context, step string) error {
 	return nil
 }
 
-// child is the whole of a process that is one side: it mirrors, and measures what it is
-// told to, until its standard input ends.
+// child is the whole of a process that is one side: it mirrors, and measures on
+// request, until its standard input ends.
 func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	in, out := json.NewDecoder(bufio.NewReader(stdin)), json.NewEncoder(stdout)
 	var t task
 	if err := in.Decode(&t); err != nil {
 		return err
 	}
-	klog.SetLogger(logr.Discard()) // client-go tells of watches that were broken on purpose
+	klog.SetLogger(logr.Discard()) // client-go logs watches that were broken on purpose
 	saboteur := &saboteur{}
 	config := &rest.Config{
 		Host: t.Host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: t.CA, CertData: t.Cert, KeyData: t.Key},

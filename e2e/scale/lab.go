@@ -257,8 +257,7 @@ func (c *conversation) ask(v any) (result, error) {
 	return c.hear()
 }
 
-// eventually waits for something that nobody tells of, and that takes long with so many
-// objects.
+// eventually polls for something that takes long with so many objects.
 func eventually(ctx context.Context, what string, holds func() error) error {
 	return patience.ForUpTo(ctx, 5*time.Minute, what, holds)
 }

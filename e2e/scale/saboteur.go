@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// saboteur stands between a client and its transport, and has watches expire at a word. It
-// counts lists as well.
+// saboteur wraps a transport. It expires watches on request and counts lists.
 type saboteur struct {
 	mu      sync.Mutex // guards what follows
 	watches map[*watchBody]struct{}
@@ -28,7 +27,7 @@ func (s *saboteur) wrap(next http.RoundTripper) http.RoundTripper {
 		if list := !watches || query.Get("sendInitialEvents") == "true"; list {
 			s.listed(req.URL.Path, query.Get("continue") == "")
 		} else if s.refuses(req.URL.Path) {
-			return gone(req), nil
+			return expired(req), nil
 		}
 		if !watches {
 			return next.RoundTrip(req)
@@ -57,8 +56,8 @@ func (s *saboteur) expire() {
 	}
 }
 
-// listed notes a list. Whoever lists because his watch broke, as client-go does, need not
-// be told to do it again.
+// listed notes a list. A client that lists because its watch broke, as client-go does, need
+// not be made to list again.
 func (s *saboteur) listed(path string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +118,8 @@ func (w *watchBody) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// gone is what an API server answers that has forgotten a version.
-func gone(req *http.Request) *http.Response {
+// expired is the response of an API server that has compacted a version.
+func expired(req *http.Request) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}`
 	return &http.Response{
 		StatusCode: http.StatusGone, Status: "410 Gone", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,

@@ -56,7 +56,7 @@ func (w *writer) fill(ctx context.Context, pods, things int, progress func(done 
 	return w.mark(ctx, "fill")
 }
 
-// change writes the first n objects anew, two pods for each widget.
+// change writes the first n objects again, two pods for each widget.
 func (w *writer) change(ctx context.Context, step string, n int) error {
 	for i := 0; i < n; i += 900 {
 		size := min(900, n-i)

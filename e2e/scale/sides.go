@@ -21,7 +21,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// clientGo is client-go's side: shared informers as its users make them, pods by way of
+// clientGo is client-go's side: shared informers as its users make them, pods in
 // protobuf.
 type clientGo struct {
 	heard     *audience
@@ -65,7 +65,7 @@ func (c *clientGo) run(ctx context.Context) error {
 	return nil
 }
 
-// relisted: client-go tells handlers of every object of a relist, changed or not.
+// relisted: client-go calls handlers for every object of a relist, changed or not.
 func (c *clientGo) relisted(ctx context.Context, before int64) error {
 	want := before
 	for _, inf := range c.informers {
@@ -127,7 +127,7 @@ func listen[T metav1.Object](h *tarn.Handle[T], heard *audience) error {
 
 func (s *tarnSide) run(ctx context.Context) error { return s.cluster.Run(ctx) }
 
-// relisted: Tarn counts its lists, and tells handlers nothing where nothing has changed.
+// relisted: Tarn counts its lists, and does not call handlers for unchanged objects.
 func (s *tarnSide) relisted(ctx context.Context, _ int64) error {
 	return eventually(ctx, "a relist", func() error {
 		for _, m := range s.cluster.Status().Mirrors {

@@ -69,10 +69,10 @@ func within(p, root string) bool {
 	return p == root || strings.HasPrefix(p, root+"/")
 }
 
-// reached is an import, direct or by way of our internal packages.
+// reached is an import, direct or through our internal packages.
 type reached struct {
 	path string
-	via  string // " by way of …" for an indirect one
+	via  string // " through …" for an indirect one
 	file *file
 	pos  token.Pos
 }
@@ -101,7 +101,7 @@ func (s *source) follow(packages map[string][]*file, r reached, seen map[string]
 		return
 	}
 	if r.via == "" {
-		r.via = " by way of " + dir
+		r.via = " through " + dir
 	} else {
 		r.via += " and " + dir
 	}

@@ -133,7 +133,7 @@ func (c *compiler) structure(at site) codec {
 	if !c.addFields(k, at.t, 0, at.drop) || len(k.fields) > maxFields {
 		slow := newSlow(at.t, at.drop)
 		c.known[at] = slow
-		// Whoever met k in the meantime goes the slow way by it.
+		// Types that already refer to k take the slow path through it.
 		*k = structCodec{slow: slow}
 		return slow
 	}

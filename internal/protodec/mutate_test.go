@@ -108,7 +108,7 @@ func mutate(rng *rand.Rand, nodes []*node) []*node {
 	case 3: // elsewhere
 		other := rng.Intn(len(nodes))
 		nodes[at], nodes[other] = nodes[other], nodes[at]
-	case 4: // with somebody else's contents, in both places
+	case 4: // with another node's contents, in both places
 		other := nodes[rng.Intn(len(nodes))]
 		nodes[at] = &node{tag: n.tag, content: other.content, inner: other.inner, scalar: other.scalar}
 	case 5: // something unknown before it

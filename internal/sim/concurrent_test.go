@@ -268,7 +268,7 @@ func (p *pipeline) selections() []object.Selection {
 	return out
 }
 
-// settle waits until the mirror has everything and everybody has been told.
+// settle waits until the mirror holds everything and every subscriber has received it.
 func (p *pipeline) settle() error {
 	const most = 4 * time.Hour
 	began := time.Now()

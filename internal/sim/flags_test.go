@@ -39,7 +39,7 @@ func (c *tally) of(what string) int {
 	return c.counts[what]
 }
 
-// simulate runs a simulation for many seeds, each in a bubble of its own, and tells of the
+// simulate runs a simulation for many seeds, each in its own bubble, and reports the
 // first that fails with its trace and how to replay it. It reports whether the usual
 // number of seeds was run, so that there is something to tally.
 func simulate(t *testing.T, seeds int, run func(seed uint64, trace *sim.Trace) error) (usual bool) {

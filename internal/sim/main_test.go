@@ -38,8 +38,8 @@ func listed(t *testing.T, s sim.Source, opts object.ListOptions) (names []string
 	return names, page, err
 }
 
-// told is an event in a few words.
-func told(ev object.Event[*sim.Thing]) string {
+// brief describes an event in a few words.
+func brief(ev object.Event[*sim.Thing]) string {
 	switch {
 	case ev.Err != nil:
 		return fmt.Sprintf("ERROR %v", ev.Err)
@@ -65,7 +65,7 @@ func watched(t *testing.T, s sim.Source, opts object.WatchOptions, n int) (event
 			return events, err
 		}
 		for _, ev := range some {
-			events = append(events, told(ev))
+			events = append(events, brief(ev))
 		}
 	}
 	return events, nil

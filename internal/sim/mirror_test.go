@@ -128,7 +128,7 @@ func stateOf(snap store.Snapshot[*sim.Thing]) map[object.Key]*sim.Thing {
 	return state
 }
 
-// follow tells a view of changes.
+// follow applies changes to a view.
 func follow(v *sim.View, changes []object.Change[*sim.Thing]) {
 	for _, c := range changes {
 		switch c.Kind {

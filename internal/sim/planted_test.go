@@ -213,8 +213,8 @@ func TestPlantedBugsOfAStoreAreFound(t *testing.T) {
 	type changes = []object.Change[*sim.Thing]
 	for what, pass := range map[string]func(changes) changes{
 		"loses the last change":    func(c changes) changes { return c[:len(c)-1] },
-		"tells the first twice":    func(c changes) changes { return append(changes{c[0]}, c...) },
-		"tells in the wrong order": func(c changes) changes { c[0], c[len(c)-1] = c[len(c)-1], c[0]; return c },
+		"sends the first twice":    func(c changes) changes { return append(changes{c[0]}, c...) },
+		"sends in the wrong order": func(c changes) changes { c[0], c[len(c)-1] = c[len(c)-1], c[0]; return c },
 		"forgets that the final state is not known": func(c changes) changes {
 			for i := range c {
 				c[i].Unknown = !c[i].Unknown

@@ -50,8 +50,8 @@ type stepped struct {
 	fifo       *delta.FIFO[*sim.Thing]
 	mirror     *mirror
 	changes    []object.Change[*sim.Thing]
-	// follower is told every change; laggard now and then the difference since it last
-	// looked.
+	// follower receives every change; laggard receives, from time to time, the difference
+	// since it last looked.
 	follower, laggard *sim.View
 	last              store.Snapshot[*sim.Thing]
 	// pass, if set, stands between the store and the follower.
@@ -288,7 +288,7 @@ func (s *stepped) exact() error {
 	return nil
 }
 
-// catchUp tells the laggard the difference since it last looked.
+// catchUp sends the laggard the difference since it last looked.
 func (s *stepped) catchUp() {
 	next := s.mirror.store.Snapshot()
 	s.changes = s.changes[:0]
@@ -301,7 +301,7 @@ func (s *stepped) catchUp() {
 	s.seen.add("catch-ups", 1)
 }
 
-// settle steps until every reflector has a watch that has told everything.
+// settle steps until every reflector has a watch that has delivered everything.
 func (s *stepped) settle(ctx context.Context) error {
 	const most = 3000
 	s.drain(ctx)

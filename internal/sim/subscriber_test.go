@@ -30,7 +30,7 @@ const (
 
 var temperNames = [tempers]string{"fast", "slow", "blocked", "panicking", "selfless", "batching", "looping", "choosy", "aloof"}
 
-// subscriber is one of those whom the informer tells of changes.
+// subscriber receives changes from the informer.
 type subscriber struct {
 	temper temper
 	view   *sim.View
@@ -62,9 +62,9 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 		opts.Resync = time.Duration(1+r.IntN(10)) * time.Minute
 	}
 	handler := informer.Handler[*sim.Thing]{
-		OnAdd:    func(t *sim.Thing, _ bool) { s.told(func() { s.view.Add(t) }) },
-		OnUpdate: func(old, t *sim.Thing) { s.told(func() { s.view.Update(old, t, old == t) }) },
-		OnDelete: func(t *sim.Thing, unknown bool) { s.told(func() { s.view.Delete(t, unknown) }) },
+		OnAdd:    func(t *sim.Thing, _ bool) { s.called(func() { s.view.Add(t) }) },
+		OnUpdate: func(old, t *sim.Thing) { s.called(func() { s.view.Update(old, t, old == t) }) },
+		OnDelete: func(t *sim.Thing, unknown bool) { s.called(func() { s.view.Delete(t, unknown) }) },
 	}
 	var handle *informer.Subscription
 	var err error
@@ -72,7 +72,7 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 	case batching:
 		handle, err = inf.SubscribeBatch(func(_ context.Context, events []informer.Event[*sim.Thing]) {
 			for _, ev := range events {
-				s.told(func() { s.take(ev) })
+				s.called(func() { s.take(ev) })
 			}
 		}, opts)
 	case looping:
@@ -91,8 +91,8 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 // chosen is the filter of those who have one.
 func chosen(t *sim.Thing) bool { return t.Labels["tier"] == "a" }
 
-// told is around every call.
-func (s *subscriber) told(take func()) {
+// called wraps every call of a handler.
+func (s *subscriber) called(take func()) {
 	switch {
 	case s.done.Load():
 		s.view.Fail("a call after Done")
@@ -139,7 +139,7 @@ func (s *subscriber) loop(inf *informer.Informer[*sim.Thing], opts informer.SubO
 	go func() {
 		defer close(s.ended)
 		for ev := range inf.Events(ctx, opts) {
-			s.told(func() { s.take(ev) })
+			s.called(func() { s.take(ev) })
 			if s.few%2 == 0 && s.calls.Load() > int64(s.few) {
 				s.removed.Store(true)
 				break
@@ -175,7 +175,7 @@ func (s *subscriber) over() bool {
 	}
 }
 
-// check is what must hold at a quiet point, when the subscriber has been told everything.
+// check is what must hold at a quiet point, when the subscriber has received everything.
 func (s *subscriber) check(state map[object.Key]*sim.Thing) error {
 	if err := s.view.Err(); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *subscriber) check(state map[object.Key]*sim.Thing) error {
 			return fmt.Errorf("%s is not synced: %+v", st.Name, st)
 		}
 		if st.Lag != 0 {
-			return fmt.Errorf("%s has been told everything, but its lag is %d", st.Name, st.Lag)
+			return fmt.Errorf("%s has received everything, but its lag is %d", st.Name, st.Lag)
 		}
 	}
 	if s.temper != choosy {

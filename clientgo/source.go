@@ -209,7 +209,7 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 		}
 		return nil, err
 	}
-	return &lwStream[T]{source: s, watch: w, closed: make(chan struct{})}, nil
+	return &lwStream[T]{source: s, watch: w, initial: opts.InitialEvents, closed: make(chan struct{})}, nil
 }
 
 // noStatus reports whether an error is not one that the API has sent.
@@ -226,11 +226,12 @@ func (e *noStreamError) Is(target error) bool { return target == object.ErrCorru
 
 // lwStream is an object.Stream of a watch.Interface.
 type lwStream[T any] struct {
-	source *lwSource[T]
-	watch  watch.Interface
-	events []object.Event[T]
-	closed chan struct{}
-	once   sync.Once
+	source  *lwSource[T]
+	watch   watch.Interface
+	initial bool // the initial events are not over; the goroutine in Next writes to it
+	events  []object.Event[T]
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // maxEvents is how many events are taken together where so many have arrived.
@@ -247,7 +248,7 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 			return nil, context.Canceled
 		case ev, ok := <-results:
 			if !ok {
-				return nil, io.EOF
+				return nil, ended(s.initial)
 			}
 			s.add(ev)
 		}
@@ -266,6 +267,16 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 	return s.events, nil
 }
 
+// ended returns how a stream ended that its server has closed. The reflector asks for a streaming
+// list again that was cut, as client-go does; for one that is complete without a bookmark it would
+// ask for a LIST.
+func ended(initial bool) error {
+	if initial {
+		return &streamError{io.ErrUnexpectedEOF}
+	}
+	return io.EOF
+}
+
 // add takes an event, or says why not: as in client-go, what nobody can make sense of is
 // reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
@@ -273,6 +284,9 @@ func (s *lwStream[T]) add(ev watch.Event) {
 		err := apierrors.FromObject(ev.Object)
 		if apierrors.IsStoreReadError(err) {
 			err = &unreadError{err}
+		}
+		if s.initial && noStatus(err) {
+			err = &noStreamError{err}
 		}
 		s.events = append(s.events, object.Event[T]{Err: &streamError{err}})
 		return
@@ -293,6 +307,7 @@ func (s *lwStream[T]) add(ev watch.Event) {
 	case watch.Bookmark:
 		out.Bookmark = true
 		out.InitialEnd = m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+		s.initial = s.initial && !out.InitialEnd
 		s.events = append(s.events, out)
 		return
 	default:

@@ -181,6 +181,7 @@ func TestAStoreIsGivenTheVersionOfEachEvent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) {
 				return []watch.Event{
+					{Type: watch.Added, Object: podAt("d", 10)}, // the version of the list
 					{Type: watch.Added, Object: podAt("e", 11)}, {Type: watch.Modified, Object: podAt("e", 12)},
 					{Type: watch.Bookmark, Object: podAt("", 13)}, {Type: watch.Deleted, Object: podAt("e", 14)},
 				}, nil
@@ -200,7 +201,7 @@ func TestAStoreIsGivenTheVersionOfEachEvent(t *testing.T) {
 		})
 	}
 	wantSame(t, "versions", given)
-	if !slices.Equal(given[1], []string{"11", "12", "13", "14"}) {
+	if !slices.Equal(given[1], []string{"10", "11", "12", "13", "14"}) {
 		t.Errorf("given %q", given[1])
 	}
 }

@@ -258,18 +258,17 @@ func (f *storeFeed) bookmark(mark object.Mark) {
 	}
 }
 
-// flush notes that the store has been told everything up to the mark, unless it did not take the
-// list. As in client-go, a list's version is an argument of Replace and of nothing else.
+// flush notes that the store has everything up to the mark, unless it did not take the list. As in
+// client-go, a list's version is an argument of Replace only, and that of every event is passed on.
 func (f *storeFeed) flush(mark object.Mark, listed bool) {
 	if f.losing {
 		f.losing = false
 		return
 	}
 	f.r.mu.Lock()
-	moved := mark != f.r.last
 	f.r.last = mark
 	f.r.mu.Unlock()
-	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && moved && !listed {
+	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && !listed {
 		u.UpdateResourceVersion(string(mark.Version))
 	}
 }

@@ -234,37 +234,40 @@ func TestAnErrorOfAnObjectThatCannotBeReadIsFollowedByAListAtOnce(t *testing.T) 
 	})
 }
 
-// All fields of a back-off count, as in client-go.
+// All fields of a back-off count, as in client-go, for watches and for streaming lists.
 func TestAReflectorWaitsAsItsBackoffSays(t *testing.T) {
 	withoutErrorHandlers(t)
-	var waits [2][]string
-	for i := range 2 {
-		synctest.Test(t, func(t *testing.T) {
-			began, n := time.Now(), 0
-			s := &script{
-				list: func(metav1.ListOptions) (*corev1.PodList, error) { return podsAt(10), nil },
-				watch: func(metav1.ListOptions) ([]watch.Event, error) {
-					waits[i] = append(waits[i], time.Since(began).String())
-					began = time.Now()
-					if n++; n > 6 {
-						return nil, nil
-					}
-					return nil, syscall.ECONNREFUSED
-				},
-			}
-			options := cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 10 * time.Second, Cap: time.Minute, Factor: 1.5, Steps: 100}}
-			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-			var r anyReflector = cache.NewReflectorWithOptions(s, &corev1.Pod{}, store, options)
-			if i == 1 {
-				r = clientgo.NewReflectorWithOptions(s, &corev1.Pod{}, store, options)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			r.RunWithContext(ctx)
-		})
-	}
-	wantSame(t, "waits", waits)
-	if want := []string{"0s", "10s", "15s", "22.5s", "33.75s", "50.625s"}; !slices.Equal(waits[1][:6], want) {
-		t.Errorf("waited %q", waits[1])
+	for _, streams := range []bool{false, true} {
+		var waits [2][]string
+		for i := range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				last := time.Now()
+				s := &script{
+					list: func(metav1.ListOptions) (*corev1.PodList, error) { return podsAt(10), nil },
+					watch: func(metav1.ListOptions) ([]watch.Event, error) {
+						waits[i] = append(waits[i], time.Since(last).String())
+						last = time.Now()
+						return nil, syscall.ECONNREFUSED
+					},
+				}
+				var lw cache.ListerWatcher = s
+				if streams {
+					lw = &streamer{script: s}
+				}
+				options := cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 10 * time.Second, Cap: time.Minute, Factor: 1.5, Steps: 100}}
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				var r anyReflector = cache.NewReflectorWithOptions(lw, &corev1.Pod{}, store, options)
+				if i == 1 {
+					r = clientgo.NewReflectorWithOptions(lw, &corev1.Pod{}, store, options)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				r.RunWithContext(ctx)
+			})
+		}
+		wantSame(t, "waits", waits)
+		if want := []string{"0s", "10s", "15s", "22.5s", "33.75s", "50.625s"}; !slices.Equal(waits[1][:6], want) {
+			t.Errorf("waited %q", waits[1])
+		}
 	}
 }

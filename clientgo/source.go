@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -204,7 +205,7 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 	}
 	w, err := s.lw.WatchWithContext(ctx, lo)
 	if err != nil {
-		if opts.InitialEvents && noStatus(err) {
+		if opts.InitialEvents && noStatus(err) && !utilnet.IsConnectionRefused(err) {
 			err = &noStreamError{err}
 		}
 		return nil, err
@@ -216,8 +217,8 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 func noStatus(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
 
 // noStreamError says that a streaming list could not be had, for no reason that the API
-// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go;
-// it fails as well if it is the network.
+// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go,
+// except where the connection was refused; it fails as well if it is the network.
 type noStreamError struct{ cause error }
 
 func (e *noStreamError) Error() string        { return e.cause.Error() }

@@ -107,6 +107,7 @@ func run(ctx context.Context, args []string) error {
 			if err := b.add(ctx, sel, tests); err != nil {
 				return err
 			}
+			counts.dropped += sel.removed
 		}
 	}
 	if *left {
@@ -149,8 +150,8 @@ func run(ctx context.Context, args []string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d passed in %s; left out: %d private, %d no adapter\n",
-		counts.passed, len(results), time.Since(began).Round(time.Second), counts.private, counts.none)
+	fmt.Printf("\n%d of %d passed in %s, without %d statements about private state; left out: %d private, %d no adapter\n",
+		counts.passed, len(results), time.Since(began).Round(time.Second), counts.dropped, counts.private, counts.none)
 	if wrong > 0 {
 		return fmt.Errorf("%d tests did not end as expected", wrong)
 	}
@@ -160,6 +161,7 @@ func run(ctx context.Context, args []string) error {
 // counts says what became of the tests.
 type counts struct {
 	passed, private, none int
+	dropped               int      // statements of the tests that run
 	left                  []string // why and which
 }
 

@@ -85,6 +85,7 @@ func (sel *selection) write(out *bytes.Buffer, p part, imports map[string]string
 			if sel.dropped[n] {
 				lines := sel.fset.Position(n.End()).Line - sel.fset.Position(n.Pos()).Line
 				replace(n, strings.Repeat("\n", lines))
+				sel.removed++
 				return false
 			}
 		case *ast.StarExpr:

@@ -44,6 +44,7 @@ type selection struct {
 	stars   map[*ast.Ident]string   // operands of * which, together with it, are replaced
 	kept    map[*ast.Ident]bool     // used from client-go's package whatever the rules say
 	dropped map[ast.Stmt]bool
+	removed int // how many generate dropped, without those inside of others
 }
 
 // rules say what tests use in place of what client-go's package has.

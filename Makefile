@@ -14,6 +14,8 @@ BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They follow
 # the packages, because the flags of chaos are not flags of go test.
 E2EFLAGS ?=
+# Arguments for client-go's tests, such as UPSTREAMFLAGS='-v -run TestReflector'.
+UPSTREAMFLAGS ?=
 # Arguments for the scale run, such as SCALEFLAGS='-pods 10000'.
 SCALEFLAGS ?=
 # HTML=1 makes `cover` also write coverage.html.
@@ -69,6 +71,11 @@ e2e: ## tests on a real control plane, which is built the first time (some minut
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
 	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./chaos ./leader $(E2EFLAGS)
+
+.PHONY: upstream
+upstream: ## client-go's own tests over the adapters, as a table
+	$(step) 'e2e: go run ./upstream $(UPSTREAMFLAGS)'
+	@cd e2e && $(GO) run ./upstream $(UPSTREAMFLAGS)
 
 .PHONY: chaos
 chaos: ## only the part of e2e that injects faults into the control plane; E2EFLAGS='-soak 10 -seed 7' for longer

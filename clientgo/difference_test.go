@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/clientgo"
@@ -264,44 +262,6 @@ func TestD13_IndicesThatAreGivenAreNotUsed(t *testing.T) {
 	}
 	if !given["first"]["h"].Has("key") || !reflect.DeepEqual(ignored, indices()) {
 		t.Errorf("the indices became %v and %v", given, ignored)
-	}
-}
-
-// The first list fails; ours waits for a random time between the duration and its double.
-func TestD18_OfABackoffTheDurationAndTheCapCount(t *testing.T) {
-	withoutErrorHandlers(t)
-	type runner interface{ RunWithContext(context.Context) }
-	options := func() cache.ReflectorOptions {
-		return cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 10 * time.Second, Cap: 10 * time.Second, Factor: 1, Steps: 5}}
-	}
-	for name, make := range map[string]func(cache.ListerWatcher) runner{
-		"client-go": func(lw cache.ListerWatcher) runner {
-			return cache.NewReflectorWithOptions(lw, &corev1.Pod{}, &recorder{}, options())
-		},
-		"ours": func(lw cache.ListerWatcher) runner {
-			return clientgo.NewReflectorWithOptions(lw, &corev1.Pod{}, &recorder{}, options())
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
-			w.listErrs = 1
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			defer running.Wait()
-			defer cancel()
-			running.Go(func() { make(w).RunWithContext(ctx) })
-			lists := func(after time.Duration) int {
-				<-time.After(after)
-				synctest.Wait()
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				return w.lists
-			}
-			soon, exact, late := lists(10*time.Second-1), lists(2), lists(10*time.Second)
-			if soon != 1 || late != 2 || exact != map[string]int{"client-go": 2, "ours": 1}[name] {
-				t.Errorf("%s: %d lists before 10 s, %d just after, %d after 20 s", name, soon, exact, late)
-			}
-		})
 	}
 }
 

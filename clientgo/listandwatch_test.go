@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -181,6 +183,7 @@ func TestAStoreIsGivenTheVersionOfEachEvent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) {
 				return []watch.Event{
+					{Type: watch.Added, Object: podAt("d", 10)}, // the version of the list
 					{Type: watch.Added, Object: podAt("e", 11)}, {Type: watch.Modified, Object: podAt("e", 12)},
 					{Type: watch.Bookmark, Object: podAt("", 13)}, {Type: watch.Deleted, Object: podAt("e", 14)},
 				}, nil
@@ -200,7 +203,7 @@ func TestAStoreIsGivenTheVersionOfEachEvent(t *testing.T) {
 		})
 	}
 	wantSame(t, "versions", given)
-	if !slices.Equal(given[1], []string{"11", "12", "13", "14"}) {
+	if !slices.Equal(given[1], []string{"10", "11", "12", "13", "14"}) {
 		t.Errorf("given %q", given[1])
 	}
 }
@@ -229,4 +232,42 @@ func TestAnErrorOfAnObjectThatCannotBeReadIsFollowedByAListAtOnce(t *testing.T) 
 			t.Errorf("%d lists after %v, held %q", lists, time.Since(began), keys)
 		}
 	})
+}
+
+// All fields of a back-off count, as in client-go, for watches and for streaming lists.
+func TestAReflectorWaitsAsItsBackoffSays(t *testing.T) {
+	withoutErrorHandlers(t)
+	for _, streams := range []bool{false, true} {
+		var waits [2][]string
+		for i := range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				last := time.Now()
+				s := &script{
+					list: func(metav1.ListOptions) (*corev1.PodList, error) { return podsAt(10), nil },
+					watch: func(metav1.ListOptions) ([]watch.Event, error) {
+						waits[i] = append(waits[i], time.Since(last).String())
+						last = time.Now()
+						return nil, syscall.ECONNREFUSED
+					},
+				}
+				var lw cache.ListerWatcher = s
+				if streams {
+					lw = &streamer{script: s}
+				}
+				options := cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 10 * time.Second, Cap: time.Minute, Factor: 1.5, Steps: 100}}
+				store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+				var r anyReflector = cache.NewReflectorWithOptions(lw, &corev1.Pod{}, store, options)
+				if i == 1 {
+					r = clientgo.NewReflectorWithOptions(lw, &corev1.Pod{}, store, options)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				r.RunWithContext(ctx)
+			})
+		}
+		wantSame(t, "waits", waits)
+		if want := []string{"0s", "10s", "15s", "22.5s", "33.75s", "50.625s"}; !slices.Equal(waits[1][:6], want) {
+			t.Errorf("waited %q", waits[1])
+		}
+	}
 }

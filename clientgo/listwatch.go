@@ -294,11 +294,11 @@ type recordStream[T runtime.Object] struct {
 // counts; see lwSource.
 func (s *recordStream[T]) Next() ([]object.Event[record], error) {
 	events, err := s.Stream.Next()
-	if err != nil && err != io.EOF {
-		err = &streamError{err}
+	if err == io.EOF {
+		return nil, ended(s.initial)
 	}
 	if err != nil {
-		return nil, err
+		return nil, &streamError{err}
 	}
 	clear(s.events)
 	s.events = s.events[:0]

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -36,14 +37,13 @@ func NewNamespaceKeyedIndexerAndReflector(lw cache.ListerWatcher, expectedType a
 
 // NewReflectorWithOptions is client-go's constructor of that name. Options with a Clock that
 // is not the real one ask for client-go's reflector, and get it; testing/synctest needs none.
-// Of a Backoff, the Duration and the Cap count.
 func NewReflectorWithOptions(lw cache.ListerWatcher, expectedType any, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
 	r := &Reflector{lw: lw, expected: expectedType, store: store, resync: options.ResyncPeriod}
 	r.opts = reflectorOptions(lw, options.Name)
 	r.description = describe(expectedType, options.TypeDescription)
 	r.opts.MinWatchTimeout = max(options.MinWatchTimeout, minWatchTimeout)
-	if b := options.Backoff; b != nil {
-		r.opts.Backoff = reflector.Backoff{Min: b.Duration, Max: max(b.Cap, b.Duration)}
+	if options.Backoff != nil {
+		r.opts.Delay = options.Backoff.DelayWithReset(clock.RealClock{}, backoffReset)
 	}
 	if !realClock(options.Clock) {
 		options.Name = r.opts.Name // not the place where this is called
@@ -258,18 +258,17 @@ func (f *storeFeed) bookmark(mark object.Mark) {
 	}
 }
 
-// flush notes that the store has been told everything up to the mark, unless it did not take the
-// list. As in client-go, a list's version is an argument of Replace and of nothing else.
+// flush notes that the store has everything up to the mark, unless it did not take the list. As in
+// client-go, a list's version is an argument of Replace only, and that of every event is passed on.
 func (f *storeFeed) flush(mark object.Mark, listed bool) {
 	if f.losing {
 		f.losing = false
 		return
 	}
 	f.r.mu.Lock()
-	moved := mark != f.r.last
 	f.r.last = mark
 	f.r.mu.Unlock()
-	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && moved && !listed {
+	if u, ok := f.r.store.(cache.ResourceVersionUpdater); ok && !listed {
 		u.UpdateResourceVersion(string(mark.Version))
 	}
 }

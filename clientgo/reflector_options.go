@@ -17,6 +17,9 @@ import (
 // minWatchTimeout is the least that client-go takes for the timeout of watches.
 const minWatchTimeout = 5 * time.Minute
 
+// backoffReset is how long client-go's reflector goes on with a back-off before it starts over.
+const backoffReset = 2 * time.Minute
+
 // reflectorOptions are those of a reflector that works for client-go's users.
 func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[record] {
 	opts := reflector.Options[record]{

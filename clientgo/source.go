@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -275,20 +276,20 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 	}
 	w, err := s.lw.WatchWithContext(ctx, lo)
 	if err != nil {
-		if opts.InitialEvents && noStatus(err) {
+		if opts.InitialEvents && noStatus(err) && !utilnet.IsConnectionRefused(err) {
 			err = &noStreamError{err}
 		}
 		return nil, err
 	}
-	return &lwStream[T]{source: s, watch: w, closed: make(chan struct{})}, nil
+	return &lwStream[T]{source: s, watch: w, initial: opts.InitialEvents, closed: make(chan struct{})}, nil
 }
 
 // noStatus reports whether an error is not one that the API has sent.
 func noStatus(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
 
 // noStreamError says that a streaming list could not be had, for no reason that the API
-// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go;
-// it fails as well if it is the network.
+// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go,
+// except where the connection was refused; it fails as well if it is the network.
 type noStreamError struct{ cause error }
 
 func (e *noStreamError) Error() string        { return e.cause.Error() }
@@ -297,11 +298,12 @@ func (e *noStreamError) Is(target error) bool { return target == object.ErrCorru
 
 // lwStream is an object.Stream of a watch.Interface.
 type lwStream[T any] struct {
-	source *lwSource[T]
-	watch  watch.Interface
-	events []object.Event[T]
-	closed chan struct{}
-	once   sync.Once
+	source  *lwSource[T]
+	watch   watch.Interface
+	initial bool // the initial events are not over; the goroutine in Next writes to it
+	events  []object.Event[T]
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // maxEvents is how many events are taken together where so many have arrived.
@@ -318,7 +320,7 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 			return nil, context.Canceled
 		case ev, ok := <-results:
 			if !ok {
-				return nil, io.EOF
+				return nil, ended(s.initial)
 			}
 			s.add(ev)
 		}
@@ -337,11 +339,25 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 	return s.events, nil
 }
 
+// ended returns how a stream ended that its server has closed. The reflector asks for a streaming
+// list again that was cut, as client-go does; for one that is complete without a bookmark it would
+// ask for a LIST.
+func ended(initial bool) error {
+	if initial {
+		return &streamError{io.ErrUnexpectedEOF}
+	}
+	return io.EOF
+}
+
 // add takes an event, or says why not: as in client-go, what nobody can make sense of is
 // reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
 	if ev.Type == watch.Error {
-		s.events = append(s.events, object.Event[T]{Err: &streamError{apierrors.FromObject(ev.Object)}})
+		err := apierrors.FromObject(ev.Object)
+		if s.initial && noStatus(err) {
+			err = &noStreamError{err}
+		}
+		s.events = append(s.events, object.Event[T]{Err: &streamError{err}})
 		return
 	}
 	m, err := s.source.understand(ev.Object)
@@ -360,6 +376,7 @@ func (s *lwStream[T]) add(ev watch.Event) {
 	case watch.Bookmark:
 		out.Bookmark = true
 		out.InitialEnd = m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
+		s.initial = s.initial && !out.InitialEnd
 		s.events = append(s.events, out)
 		return
 	default:

@@ -83,7 +83,7 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 		state:  idle[T]{},
 		at:     reach{Reach: object.Reach{Seen: opts.Since.Version}},
 		epoch:  opts.Since.Epoch,
-		delays: delays{Backoff: opts.Backoff, rand: opts.Rand},
+		delays: delays{Backoff: opts.Backoff, given: opts.Delay, rand: opts.Rand},
 		woken:  make(chan struct{}, 1),
 	}
 	r.now = Status{Name: opts.Name, Since: time.Now()}

@@ -1,0 +1,29 @@
+// Command upstream runs client-go's own tests over Tarn's adapters and prints how each ended.
+//
+// Nothing of client-go is in this repository. The test files of tools/cache, util/workqueue,
+// dynamic/dynamicinformer and metadata/metadatainformer are read from the module cache,
+// rewritten, and compiled through an overlay. (informers has no tests.) Then every test
+// runs in a process of its own.
+//
+// The rewriting follows the types, by these rules:
+//
+//  1. What client-go's package exports is used from there, except what the adapters export under the
+//     same name, or under that in the table renamed: this is the adapters'.
+//  2. A pointer to one of the structs in the table interfaces becomes the interface that the
+//     struct implements.
+//  3. Package standin has a few private members that many tests use, made of what the
+//     adapters export.
+//  4. Statements that only check, log or fetch something private are dropped.
+//  5. A test is left out if it still needs something private, or if rule 4 leaves it without
+//     a check; see the count "private".
+//  6. A test is left out if no adapter is used in it; see the count "no adapter".
+//
+// With -control the tests run over client-go itself, which shows that the rules do not break
+// them: all must pass.
+//
+// Which tests are expected to fail is read from docs/clientgo-behaviours.md. The exit
+// status is 1 if another one fails, or if one of these passes.
+//
+//	cd e2e && go run ./upstream
+//	cd e2e && go run ./upstream -v -run TestReflector
+package main

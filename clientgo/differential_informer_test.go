@@ -209,19 +209,7 @@ func (sc *scenario) step() string {
 		}
 		return "index " + index
 	case n < 18:
-		own := &corev1.Pod{}
-		own.Name, own.Namespace, own.ResourceVersion, own.UID = name, "ns"+name[len(name)-1:], "7", "by the program"
-		remove := sc.rnd.IntN(2) == 0
-		sc.each(func(s *party) {
-			err := s.inf.GetStore().Update(own.DeepCopy())
-			if remove {
-				err = s.inf.GetIndexer().Delete(own.DeepCopy())
-			}
-			if err != nil {
-				sc.t.Fatal(err)
-			}
-		})
-		return fmt.Sprint("the program writes ", name, " remove=", remove)
+		return sc.program(name)
 	case n < 19:
 		burst := []string{}
 		for range 6 {
@@ -245,6 +233,27 @@ func (sc *scenario) step() string {
 		}
 		return "time passes"
 	}
+}
+
+// program has the program itself write to the store.
+func (sc *scenario) program(name string) string {
+	own := &corev1.Pod{}
+	own.Name, own.Namespace, own.ResourceVersion, own.UID = name, "ns"+name[len(name)-1:], "7", "by the program"
+	how := []string{"update", "remove", "replace"}[sc.rnd.IntN(3)]
+	sc.each(func(s *party) {
+		store := s.inf.GetStore()
+		err := store.Update(own.DeepCopy())
+		switch how {
+		case "remove":
+			err = store.Delete(own.DeepCopy())
+		case "replace":
+			err = store.Replace(append(store.List(), own.DeepCopy()), "8")
+		}
+		if err != nil {
+			sc.t.Fatal(err)
+		}
+	})
+	return fmt.Sprint("the program writes ", name, ": ", how)
 }
 
 func newParty(t *testing.T, w *world, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *party {
@@ -304,6 +313,9 @@ func informerScenario(t *testing.T, seed uint64) {
 		sc.parties[i] = newParty(t, sc.worlds[i], make, opts, transform)
 	}
 	sc.compare("made")
+	for i := range rnd.IntN(3) {
+		sc.compare(sc.program(fmt.Sprintf("pod-%d", i)))
+	}
 	sc.each(func(s *party) { running.Go(func() { s.inf.RunWithContext(ctx) }) })
 	sc.compare("started")
 	for range 25 {

@@ -8,13 +8,14 @@
 //
 // The nouns, and what of Tarn is under each:
 //
-//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a hash table and slices, made for
-//     what client-go's programs ask of a store. A Get takes no lock; a list or an index
-//     lookup is of one moment, and is copied without one.
+//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a hash table and slices, for programs
+//     that use a store by itself. A Get takes no lock; a list or an index lookup is of one
+//     moment, and is copied without one.
 //   - [NewDeltaFIFO]: a delta.FIFO.
 //   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
-//   - [NewSharedIndexInformer]: a reflector that feeds such a store, and handlers as
-//     client-go has them. [NewInformer] and its siblings are one with a single handler.
+//   - [NewSharedIndexInformer]: an informer.Informer in verbatim mode. Handlers are subscriptions
+//     that receive every change, and its indexer is a view of its store.Store. [NewInformer] and
+//     its siblings are one with a single handler.
 //   - [SourceOf] makes a reflector.Source of a cache.ListerWatcher; [NewListWatch] makes a
 //     cache.ListerWatcher of a wire.Client.
 //
@@ -29,12 +30,12 @@
 // # How it behaves
 //
 // As client-go does and as its users' handlers expect: a new UID under the same name is an
-// Update, so is each object of a relist, every change is told one by one to every handler,
-// deletions that nobody saw come as a cache.DeletedFinalStateUnknown, by value, and a
-// handler that panics ends the program unless told otherwise by apimachinery's
-// runtime.ReallyCrash. [Behaviour] turns on what the rest of Tarn does better: lives that are
-// told apart, relists that tell changes only, backlogs that are bounded, panics that cost
-// one event, and parts that objects share.
+// Update, so is each object of a relist, every handler is called for every change, one by one,
+// deletions that were not observed come as a cache.DeletedFinalStateUnknown, by value, and a
+// handler that panics ends the program unless apimachinery's runtime.ReallyCrash is off.
+// [Behaviour] turns on what the rest of Tarn does better: a new UID is a deletion and an addition,
+// relists report changes only, backlogs are bounded, a panic costs one event, and objects share
+// equal parts.
 // docs/clientgo-differences.md is the list of what is different all the same, and
 // docs/clientgo-behaviours.md says which test holds which of client-go's behaviours.
 package clientgo

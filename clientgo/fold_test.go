@@ -136,3 +136,32 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// D27: client-go decides who hears of an update without a new version when it happens, and we when
+// the handler is called.
+func TestD28_AnUpdateWithoutANewVersionIsFilteredWhenItIsDelivered(t *testing.T) {
+	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(false)
+			w.put("a1", false)
+			inf := create(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ResyncPeriod: 10 * time.Second})
+			listen(t, inf)
+			g := &gated{t: t, known: map[string]string{}}
+			if _, err := inf.AddEventHandlerWithResyncPeriod(g, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			start(t, inf)
+			g.take()
+			release := g.hold()
+			w.put("b1", false) // the call in which it is held
+			synctest.Wait()
+			w.forget(true) // and a list, with what is held
+			<-time.After(15 * time.Second)
+			release()
+			want := map[string]int{"client-go": 3, "ours": 1}[name]
+			if got := g.take(); len(got) != want {
+				t.Errorf("%s: called for %q, want %d", name, got, want)
+			}
+		})
+	}
+}

@@ -52,13 +52,13 @@ type Behaviour struct {
 	// handlers, which log it. Defaults to client-go's way: the program ends, unless
 	// runtime.ReallyCrash is off, and then the handler pauses for a second.
 	SurvivePanics bool
-	// FoldBacklog bounds what is queued for a handler that does not keep up by the number
-	// of objects, instead of by that of changes, which is not bounded. Of what it has not
-	// been told yet it is told the outcome: several updates are one, from the first old to
-	// the last new; an update of an addition is an addition; what came and went is nothing;
-	// and what went and came again is both, or an update if the UID is the same.
-	// A handler that keeps up is told each change as before, but for those of one object
-	// that the server sent at once. Defaults to every change, one by one.
+	// FoldBacklog bounds what is kept for a handler that does not keep up: by some thousand
+	// changes, or a sixteenth of the number of objects where that is more. A handler that is
+	// further behind is called for the outcome of what it missed: several updates are one, from
+	// the first old to the last new; an update of an addition is an addition; what came and went
+	// is nothing; and what went and came again is both, or an update if the UID is the same.
+	// A deletion among these is a cache.DeletedFinalStateUnknown. Defaults to false: every
+	// change, one by one, in a queue that is not bounded.
 	FoldBacklog bool
 	// ShareParts has the objects that come by way of the wire share the parts that are
 	// encoded alike, such as the containers of the pods of one template, which saves most

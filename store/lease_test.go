@@ -10,8 +10,9 @@ import (
 )
 
 // leaseHeldByCaller are the functions that read chains of versions only while a caller is
-// reading them, which keeps the lease alive.
-var leaseHeldByCaller = map[string]bool{"flush": true, "sees": true}
+// reading them, which keeps the lease alive, and those that read of the map only what no snapshot
+// can cut.
+var leaseHeldByCaller = map[string]bool{"flush": true, "sees": true, "Chunks": true, "Changed": true}
 
 // The garbage collector releases a snapshot whose lease is not used any more, even in the middle
 // of a read. Whatever the snapshot alone could see is then cut from the chains under the reader.

@@ -213,6 +213,7 @@ type machine struct {
 	epoch                     object.Epoch
 	byColor, byTag, byInitial *Index[*thing, string]
 	lateIndex                 *Index[*thing, string]
+	listed                    listing
 }
 
 func newMachine(t *rapid.T) *machine {
@@ -408,6 +409,10 @@ func (m *machine) Diff(t *rapid.T) {
 func (m *machine) Check(t *rapid.T) {
 	now := m.store.Snapshot()
 	m.check(t, held{now, m.model})
+	byKey := func(a, b *thing) int { return a.key.Compare(b.key) }
+	if got, want := slices.SortedFunc(slices.Values(m.listed.update(now)), byKey), m.model.sorted(); !slices.Equal(got, want) {
+		t.Fatalf("chunks\n got %v\nwant %v", got, want)
+	}
 	now.Release()
 	for _, h := range m.held {
 		m.check(t, h)

@@ -196,6 +196,7 @@ func (n Snapshot[T]) Chunks() int {
 		return 0
 	}
 	n.check()
+	defer runtime.KeepAlive(n.lease)
 	return n.store.objects.Spans()
 }
 
@@ -220,6 +221,7 @@ func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
 // Changed reports whether a chunk may differ from what it was at an earlier revision of the store.
 func (n Snapshot[T]) Changed(chunk int, since uint64) bool {
 	n.check()
+	defer runtime.KeepAlive(n.lease)
 	return n.store.objects.SpanChanged(chunk, since)
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func TestDeleteSendsItsPreconditions(t *testing.T) {
-	c, last := oneAnswer(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
+	c, last := oneResponse(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
 	pods := For(c, MustOf[*corev1.Pod]())
 	grace := 1500 * time.Millisecond
 	if err := pods.Delete(t.Context(), webKey, DeleteOptions{UID: "u-1", Version: "7", Propagation: Foreground, GracePeriod: &grace, DryRun: true}); err != nil {
@@ -110,7 +110,7 @@ func TestDeleteReturningUIDReadsStatusAndObject(t *testing.T) {
 		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                     "",
 		`not JSON`: "",
 	} {
-		c, _ := oneAnswer(t, typeJSON, body)
+		c, _ := oneResponse(t, typeJSON, body)
 		uid, err := For(c, MustOf[*corev1.Pod]()).DeleteReturningUID(t.Context(), webKey, DeleteOptions{})
 		if uid != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", body, uid, err, want)

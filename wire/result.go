@@ -18,7 +18,7 @@ type Result struct {
 	secrets *secrets // removed from errors
 }
 
-// Raw returns the decompressed body.
+// Raw returns the decompressed body. The caller must not change it before it calls Into.
 func (r *Result) Raw() []byte { return r.data }
 
 // Into decodes the body into an object. Whole numbers in untyped values become int64. If into

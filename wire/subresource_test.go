@@ -33,7 +33,7 @@ func TestScaleIsReadAndWritten(t *testing.T) {
 	bareScale.TypeMeta = metav1.TypeMeta{}
 	for _, e := range []Encoding{Protobuf, JSON} {
 		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
-		c, last := oneAnswer(t, contentType, string(wiretest.Encode(contentType, scale)))
+		c, last := oneResponse(t, contentType, string(wiretest.Encode(contentType, scale)))
 		scales := SubresourceOf[*autoscalingv1.Scale](For(c, MustOf[*appsv1.Deployment]().Encoded(e)), "scale")
 		got, err := scales.Get(t.Context(), webKey, GetOptions{Version: "0"})
 		if err != nil || !cmp.Equal(got, bareScale) {
@@ -58,7 +58,7 @@ func TestScaleIsReadAndWritten(t *testing.T) {
 }
 
 func TestEvictionBindingAndTokenAreCreated(t *testing.T) {
-	c, last := oneAnswer(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success","code":201}`)
+	c, last := oneResponse(t, typeJSON, `{"kind":"Status","apiVersion":"v1","status":"Success","code":201}`)
 	pods := For(c, MustOf[*corev1.Pod]())
 	got, err := SubresourceOf[*policyv1.Eviction](pods, "eviction").Create(t.Context(), webKey, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}, WriteOptions{DryRun: true})
 	if err != nil || got != nil {
@@ -75,7 +75,7 @@ func TestEvictionBindingAndTokenAreCreated(t *testing.T) {
 		t.Errorf("sent %T", last.decode(t))
 	}
 	token := &authenticationv1.TokenRequest{TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"}, Status: authenticationv1.TokenRequestStatus{Token: "t"}}
-	c, _ = oneAnswer(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, token)))
+	c, _ = oneResponse(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, token)))
 	made, err := SubresourceOf[*authenticationv1.TokenRequest](For(c, MustOf[*corev1.ServiceAccount]()), "token").Create(t.Context(), webKey, &authenticationv1.TokenRequest{}, WriteOptions{})
 	if err != nil || made.Status.Token != "t" {
 		t.Errorf("made %v, %v", made, err)
@@ -96,7 +96,7 @@ func TestAnEvictionAgainstTheBudgetIsNotRetried(t *testing.T) {
 
 func TestSubresourcesOfOtherTypesNeedTheirKind(t *testing.T) {
 	const answered = `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"desk"},"spec":{"replicas":2}}`
-	c, last := oneAnswer(t, typeJSON, answered)
+	c, last := oneResponse(t, typeJSON, answered)
 	lamps := For(c, Custom[*Lamp](lampResource))
 	scales := SubresourceOf[*unstructured.Unstructured](lamps, "scale")
 	u, err := scales.Get(t.Context(), object.Key{Namespace: "home", Name: "desk"}, GetOptions{})

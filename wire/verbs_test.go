@@ -40,9 +40,9 @@ func (a *seen) decode(t *testing.T) runtime.Object {
 	return obj
 }
 
-// oneAnswer starts a real server that sends the same response to every request, and records the
+// oneResponse starts a real server that sends the same response to every request, and records the
 // last request.
-func oneAnswer(t *testing.T, contentType, body string) (*Client, *seen) {
+func oneResponse(t *testing.T, contentType, body string) (*Client, *seen) {
 	t.Helper()
 	last := &seen{}
 	c := serve(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func kindOf(obj *corev1.Pod) *corev1.Pod {
 func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
 		contentType := map[Encoding]string{Protobuf: typeProtobuf, JSON: typeJSON}[e]
-		c, last := oneAnswer(t, contentType, string(wiretest.Encode(contentType, webPod())))
+		c, last := oneResponse(t, contentType, string(wiretest.Encode(contentType, webPod())))
 		pods := For(c, MustOf[*corev1.Pod]().Encoded(e))
 		ctx := t.Context()
 		write := WriteOptions{FieldManager: "me", DryRun: true, Validation: ValidateStrict}
@@ -132,7 +132,7 @@ func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
 }
 
 func TestWritingDoesNotChangeTheObject(t *testing.T) {
-	c, last := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk","namespace":"home"},"spec":{"watts":40}}`)
+	c, last := oneResponse(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk","namespace":"home"},"spec":{"watts":40}}`)
 	lamp := &Lamp{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "desk"}, Spec: LampSpec{Watts: 40}}
 	got, err := For(c, Custom[*Lamp](lampResource)).Update(t.Context(), lamp, WriteOptions{})
 	if err != nil {
@@ -174,7 +174,7 @@ func TestMetadataIsRequestedAndDecodedInEveryFormat(t *testing.T) {
 		"JSON":                           {typeJSON, string(wrapped)},
 		"whole, from a server of before": {typeJSON, string(wiretest.Encode(typeJSON, webPod()))},
 	} {
-		c, last := oneAnswer(t, answer[0], answer[1])
+		c, last := oneResponse(t, answer[0], answer[1])
 		pods := For(c, Metadata(podResource))
 		got, err := pods.Get(t.Context(), webKey, GetOptions{})
 		if err != nil {
@@ -235,29 +235,29 @@ func TestAResponseOfAnotherKindIsAnError(t *testing.T) {
 		"a Status":             `{"kind":"Status","apiVersion":"v1","status":"Success"}`,
 		"no kind":              `{"metadata":{}}`,
 	} {
-		c, _ := oneAnswer(t, typeJSON, body)
+		c, _ := oneResponse(t, typeJSON, body)
 		if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); !errors.Is(err, object.ErrWrongKind) || !strings.Contains(err.Error(), "get pods shop/web") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, body := range map[string]string{"no JSON": "<html>", "nothing": "", "half": `{"kind":"Pod"`, "broken envelope": "k8s\x00\xff", "broken object": "k8s\x00\x0a\x09\x0a\x02v1\x12\x03Pod\x12\x02\xff\xff"} {
-		c, _ := oneAnswer(t, typeJSON, body)
+		c, _ := oneResponse(t, typeJSON, body)
 		if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Pod","spec":{"nodeName":7}}`)
+	c, _ := oneResponse(t, typeJSON, `{"apiVersion":"v1","kind":"Pod","spec":{"nodeName":7}}`)
 	if _, err := For(c, MustOf[*corev1.Pod]()).Get(t.Context(), webKey, GetOptions{}); err == nil {
 		t.Error("a field of the wrong type is accepted")
 	}
-	c, _ = oneAnswer(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, webPod())))
+	c, _ = oneResponse(t, typeProtobuf, string(wiretest.Encode(typeProtobuf, webPod())))
 	if _, err := For(c, Unstructured(podResource)).Get(t.Context(), webKey, GetOptions{}); err == nil || !strings.Contains(err.Error(), "protobuf") {
 		t.Errorf("protobuf for an unstructured object: %v", err)
 	}
 }
 
 func TestJSONFieldNamesAreCaseSensitive(t *testing.T) {
-	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk"},"Spec":{"watts":1},"spec":{"watts":40,"WATTS":2}}`)
+	c, _ := oneResponse(t, typeJSON, `{"apiVersion":"home.example/v1","kind":"Lamp","metadata":{"name":"desk"},"Spec":{"watts":1},"spec":{"watts":40,"WATTS":2}}`)
 	lamp, err := For(c, Custom[*Lamp](lampResource)).Get(t.Context(), webKey, GetOptions{})
 	if err != nil || lamp.Spec.Watts != 40 {
 		t.Errorf("case does not count: %+v, %v", lamp, err)
@@ -292,7 +292,7 @@ func TestWritesFallBackToJSON(t *testing.T) {
 }
 
 func TestATruncatedSecretIsNotQuoted(t *testing.T) {
-	c, _ := oneAnswer(t, typeJSON, `{"apiVersion":"v1","kind":"Secret","data":{"key":"aHVudGVyMg=="},"metad`)
+	c, _ := oneResponse(t, typeJSON, `{"apiVersion":"v1","kind":"Secret","data":{"key":"aHVudGVyMg=="},"metad`)
 	_, err := For(c, MustOf[*corev1.Secret]()).Get(t.Context(), webKey, GetOptions{})
 	if !errors.Is(err, object.ErrCorrupt) || strings.Contains(err.Error(), "aHVudGVyMg") {
 		t.Errorf("the error is %v", err)

@@ -88,85 +88,69 @@ func field(b []byte) (num protowire.Number, typ protowire.Type, value, next []by
 	return num, typ, value, b[n:], nil
 }
 
+// fields calls visit for the fields of a message up to the number last, which must be
+// length-delimited. It skips the others.
+func fields(b []byte, message string, last protowire.Number, visit func(num protowire.Number, value []byte) error) error {
+	for len(b) > 0 {
+		num, typ, value, next, err := field(b)
+		switch {
+		case err != nil:
+			return corrupt("%s: %w", message, err)
+		case num > last:
+		case typ != protowire.BytesType:
+			return corrupt("%s: field %d has wire type %d", message, num, typ)
+		default:
+			if err := visit(num, value); err != nil {
+				return err
+			}
+		}
+		b = next
+	}
+	return nil
+}
+
 // openEnvelope parses an envelope with its magic. The result refers to b.
-func openEnvelope(b []byte) (envelope, error) {
-	var e envelope
+func openEnvelope(b []byte) (e envelope, err error) {
 	b, ok := bytes.CutPrefix(b, magic)
 	if !ok {
 		return e, corrupt("an object does not start with the protobuf magic")
 	}
-	for len(b) > 0 {
-		num, typ, value, next, err := field(b)
-		if err != nil {
-			return e, corrupt("envelope: %w", err)
-		}
-		if num <= unknownRaw && typ != protowire.BytesType {
-			return e, corrupt("envelope: field %d has wire type %d", num, typ)
-		}
-		switch num {
-		case unknownTypeMeta:
-			if e.kind, err = openTypeMeta(value, e.kind); err != nil {
-				return e, err
-			}
-		case unknownRaw:
+	err = fields(b, "envelope", unknownRaw, func(num protowire.Number, value []byte) (err error) {
+		if num == unknownRaw {
 			e.raw = value
+		} else {
+			e.kind, err = openTypeMeta(value, e.kind)
 		}
-		b = next
-	}
-	return e, nil
+		return err
+	})
+	return e, err
 }
 
 // openTypeMeta parses a TypeMeta. Fields that it lacks keep their values in k.
 func openTypeMeta(b []byte, k kindBytes) (kindBytes, error) {
-	for len(b) > 0 {
-		num, typ, value, next, err := field(b)
-		if err != nil {
-			return k, corrupt("type of an object: %w", err)
-		}
-		if num <= typeMetaKind && typ != protowire.BytesType {
-			return k, corrupt("type of an object: field %d has wire type %d", num, typ)
-		}
-		switch num {
-		case typeMetaAPIVersion:
-			k.apiVersion = value
-		case typeMetaKind:
+	err := fields(b, "type of an object", typeMetaKind, func(num protowire.Number, value []byte) error {
+		if num == typeMetaKind {
 			k.kind = value
+		} else {
+			k.apiVersion = value
 		}
-		b = next
-	}
-	return k, nil
+		return nil
+	})
+	return k, err
 }
 
 // openWatchEvent parses a metav1.WatchEvent: the type, and the object in the event's
 // RawExtension.
 func openWatchEvent(b []byte) (typ, raw []byte, err error) {
-	for len(b) > 0 {
-		num, wt, value, next, err := field(b)
-		if err != nil {
-			return nil, nil, corrupt("watch event: %w", err)
-		}
-		if num <= eventObject && wt != protowire.BytesType {
-			return nil, nil, corrupt("watch event: field %d has wire type %d", num, wt)
-		}
-		switch num {
-		case eventType:
+	err = fields(b, "watch event", eventObject, func(num protowire.Number, value []byte) error {
+		if num == eventType {
 			typ = value
-		case eventObject:
-			for len(value) > 0 {
-				n, t, v, rest, err := field(value)
-				if err != nil {
-					return nil, nil, corrupt("object of a watch event: %w", err)
-				}
-				if n == extensionRaw {
-					if t != protowire.BytesType {
-						return nil, nil, corrupt("object of a watch event: wire type %d", t)
-					}
-					raw = v
-				}
-				value = rest
-			}
+			return nil
 		}
-		b = next
-	}
-	return typ, raw, nil
+		return fields(value, "object of a watch event", extensionRaw, func(_ protowire.Number, value []byte) error {
+			raw = value
+			return nil
+		})
+	})
+	return typ, raw, err
 }

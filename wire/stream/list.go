@@ -107,8 +107,8 @@ func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, in *
 // item adds one item to the window: decoded already, held, or to be decoded.
 func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte, in *object.Intake[T]) error {
 	var item object.Item[T]
-	asks := in != nil && in.Held != nil
-	if !asks && !s.opts.Lazy {
+	holds := in != nil && in.Held != nil
+	if !holds && !s.opts.Lazy {
 		return w.add(item, raw)
 	}
 	id, err := list.peek(raw)
@@ -117,7 +117,7 @@ func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte
 		return w.add(item, raw)
 	}
 	name(names, &item, id)
-	if asks && in.Held(item.Key, item.UID, item.Version) {
+	if holds && in.Held(item.Key, item.UID, item.Version) {
 		item.Held = true
 		return w.ready(item)
 	}

@@ -159,19 +159,17 @@ func (p *protoList) status() error {
 	if err != nil {
 		return err
 	}
-	for len(b) > 0 {
-		num, _, value, next, err := field(b)
-		if err != nil {
-			return corrupt("envelope of a Status: %w", err)
+	if err := fields(b, "envelope of a Status", unknownRaw, func(num protowire.Number, value []byte) error {
+		if num != unknownRaw {
+			return nil
 		}
-		if num == unknownRaw {
-			var st metav1.Status
-			if err := st.Unmarshal(value); err != nil {
-				return corrupt("Status: %w", err)
-			}
-			return p.kind.status(&st)
+		var st metav1.Status
+		if err := st.Unmarshal(value); err != nil {
+			return corrupt("Status: %w", err)
 		}
-		b = next
+		return p.kind.status(&st)
+	}); err != nil {
+		return err
 	}
 	return corrupt("envelope without its Status")
 }

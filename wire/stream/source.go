@@ -26,7 +26,7 @@ type Options struct {
 	Drop []object.FieldPath
 	// DisableSharing gives every object its own memory. Without it, parts that are encoded
 	// alike, such as the containers of the pods of one template, are decoded once and
-	// shared, so nobody may write to an object. A request with Owned set never shares.
+	// shared, so the receiver must not write to an object. A request with Owned set never shares.
 	// Defaults to false.
 	DisableSharing bool
 	// Lazy leaves objects encoded: an item has its key, UID, version and Raw, but no

@@ -38,8 +38,8 @@ func (a arrivals) decode(n int) []pod {
 }
 
 // arrive is a duel over updates that are decoded just before a side gets them, a group at a
-// time, as it happens in an informer: what is new is in the processor's caches, what it takes
-// the place of is not. Each side decodes for itself and is elsewhere in the order of groups
+// time, as in an informer: the new object is in the processor's caches, the one that it
+// replaces is not. Each side decodes for itself and is at another place in the order of groups
 // than the other, so that neither finds in the caches what the other has just used.
 //
 // A side is given the objects of a group and returns what is to be timed.

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Some measures are of a whole process: of its processor time, collector and all, or of
-// its heap. Each turn of such a measure is a process of its own, which is this program
-// restarted with a job, so that neither side has the other's heap or warm caches.
+// Some measures are of a whole process: of its processor time, including the garbage
+// collector, or of its heap. Each turn of such a measure is a separate process, which is this
+// program restarted with a job, so that neither side has the other's heap or warm caches.
 
 // job is one turn of one side.
 type job struct {
-	// Measure names what is to be done; see jobs.
+	// Measure names the job; see jobs.
 	Measure string        `json:"measure"`
 	Side    string        `json:"side"`
 	Objects int           `json:"objects"`
@@ -29,15 +29,15 @@ type job struct {
 	Profile string `json:"profile,omitempty"`
 	// Handlers is how many an informer has.
 	Handlers int `json:"handlers,omitempty"`
-	// Compact has Tarn hold objects encoded. It means nothing to client-go.
+	// Compact makes Tarn hold objects encoded. client-go ignores it.
 	Compact bool `json:"compact,omitempty"`
-	// Control has a reader look into a map of its own instead of the mirror.
+	// Control makes a reader read a map of its own instead of the mirror.
 	Control bool `json:"control,omitempty"`
 	// Replay is what the replay server is asked for, where there is one.
 	Replay replay `json:"replay,omitzero"`
 }
 
-// sample is what a turn came to.
+// sample is the result of a turn.
 type sample struct {
 	Ops    float64 `json:"ops"`
 	CPU    float64 `json:"cpu"`  // ns of the process, user and system
@@ -84,11 +84,11 @@ const (
 	sideRuntime  = "controller-runtime"
 )
 
-// childArg is the first argument of a process that does a job. It is no flag, since no
-// user has a use for it.
+// childArg is the first argument of a process that does a job. It is not a flag, because
+// users do not need it.
 const childArg = "child"
 
-// jobs are what a process can be started for.
+// jobs returns the function of a job.
 func jobs(measure string) func(job) sample {
 	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs} {
 		if do := of[measure]; do != nil {
@@ -136,7 +136,7 @@ func recovered(err *error) {
 // jobLimit ends a process that hangs.
 const jobLimit = 5 * time.Minute
 
-// do has a job done in a process of its own.
+// do runs a job in a separate process.
 func (l *lab) do(j job) sample {
 	j.Objects, j.Turn = l.objects, l.turn
 	if l.cpuprofile != "" {
@@ -159,8 +159,8 @@ func (l *lab) do(j job) sample {
 	return s
 }
 
-// turns has a job done by some sides in turn, for a number of rounds, and returns the
-// samples of each side. Every round another side begins. All must give the same answer.
+// turns runs a job for each side in turn, for a number of rounds, and returns the samples of
+// each side. Every round another side begins. All must return the same digest.
 func (l *lab) turns(rounds int, j job, sides ...string) [][]sample {
 	samples := make([][]sample, len(sides))
 	began := time.Now()
@@ -174,7 +174,7 @@ func (l *lab) turns(rounds int, j job, sides ...string) [][]sample {
 			}
 		}
 		if time.Since(began) > 2*time.Second {
-			l.tell("%s: round %d of %d", j.name(), round+1, rounds)
+			l.report("%s: round %d of %d", j.name(), round+1, rounds)
 		}
 	}
 	for at := range sides {

@@ -2,11 +2,11 @@
 
 package main
 
-// threadTime returns the time on the wall: where it is not known how long a thread has
-// run, the benchmarks need a machine to themselves.
+// threadTime returns wall-clock time. Without a thread clock the benchmarks need an otherwise
+// idle machine.
 func threadTime() int64 { return now() }
 
-// processTime returns the time on the wall too.
+// processTime returns wall-clock time too.
 func processTime() int64 { return now() }
 
 // queue reports no waiting: it is not known here.

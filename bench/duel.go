@@ -11,11 +11,11 @@ import (
 // duel is a measure of two sides that do the same thing, one goroutine at a time.
 //
 // The sides take turns, and every other round the other one begins. A turn is timed by
-// the processor time of its thread, which does not run while another program has the
-// processor; what the garbage collector does in the background is not in it.
+// the processor time of its thread, which stops while another program has the processor and
+// excludes background garbage collection.
 //
-// Where the least counts, a round is a number of shorter turns: a moment of quiet is then
-// likelier to be one for both sides.
+// If the minimum counts, a round is several shorter turns: both sides are then likelier to
+// get a quiet moment.
 type duel struct {
 	// clientGo and tarn do the operation n times. Either may be nil.
 	clientGo, tarn func(n int)
@@ -29,7 +29,7 @@ type duel struct {
 	least bool
 }
 
-// turn is what one turn of one side came to, per operation.
+// turn is the result of one turn of one side, per operation.
 type turn struct{ ns, allocs, bytes float64 }
 
 // run returns the figures of both sides.
@@ -124,8 +124,8 @@ func median(of []float64) float64 {
 	return (sorted[mid-1] + sorted[mid]) / 2
 }
 
-// started is what all times are counted from.
+// started is the reference of all times.
 var started = time.Now()
 
-// now is the time on the wall, in nanoseconds since the program started.
+// now is the wall-clock time in nanoseconds since the program started.
 func now() int64 { return int64(time.Since(started)) }

@@ -86,7 +86,7 @@ func tarnFIFO(l *lab) *delta.FIFO[pod] {
 	return f
 }
 
-// bursts has n objects processed, some at a time.
+// bursts processes n objects, some at a time.
 func bursts(n int, objs []pod, do func([]pod)) {
 	for n > 0 {
 		some := objs[:min(n, len(objs))]

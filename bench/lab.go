@@ -19,13 +19,13 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// The types that everything here is about.
+// The types of the objects and of what a store applies.
 type (
 	pod   = *corev1.Pod
 	batch = object.Batch[pod]
 )
 
-// lab has the objects and, of each side, a store that holds them.
+// lab has the objects and a store of each side that holds them.
 type lab struct {
 	objects int
 	rounds  int
@@ -105,15 +105,15 @@ func newLab(opts options, stderr io.Writer) *lab {
 	}
 }
 
-// tell reports progress.
-func (l *lab) tell(format string, args ...any) {
+// report prints progress.
+func (l *lab) report(format string, args ...any) {
 	fmt.Fprintf(l.stderr, "%5.0fs %s\n", time.Since(l.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // fill generates the objects and fills both stores.
 func (l *lab) fill() {
 	objects := l.objects
-	l.tell("generating %d pods", objects)
+	l.report("generating %d pods", objects)
 	opts := pods.Options{Objects: objects}
 	before := heap()
 	l.pods = pods.Generate(opts)
@@ -149,9 +149,8 @@ func (l *lab) restore() {
 
 func (l *lab) lastVersion() string { return strconv.FormatUint(l.version, 10) }
 
-// draw returns n different objects that have not been drawn since all had been. The order is
-// another each time round: were it the same, the objects of the last time would lie in memory
-// in just that order.
+// draw returns n different objects that have not been drawn since all were. The order changes
+// each time: otherwise the objects of the previous time would be in memory in that order.
 func (l *lab) draw(n int) []int {
 	if len(l.writing) < n {
 		l.writing = l.rng.Perm(l.objects)
@@ -174,7 +173,7 @@ func (l *lab) next(n int) []pod {
 }
 
 // successors returns a new version of every object, in the order of the list. The stores
-// are not concerned.
+// do not change.
 func (l *lab) successors() []pod {
 	out := make([]pod, len(l.pods))
 	first := l.version + 1
@@ -183,8 +182,8 @@ func (l *lab) successors() []pod {
 	return out
 }
 
-// copies returns every object once more: the same versions, decoded again, as when a list is
-// asked for again and nothing has happened.
+// copies returns every object again: the same versions, decoded again, as in a relist without
+// changes.
 func (l *lab) copies() []pod {
 	out := make([]pod, len(l.pods))
 	parallel(len(out), func(i int) { out[i] = pods.Copy(l.pods[i]) })
@@ -236,8 +235,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// failure is what a measure panics with when a side does not do what it should; run turns it
-// into an error.
+// failure is what a measure panics with when a side returns a wrong result; run turns it into
+// an error.
 type failure struct{ error }
 
 func check(err error) {
@@ -246,5 +245,5 @@ func check(err error) {
 	}
 }
 
-// fail ends the program: a figure for an answer that is wrong is worth nothing.
+// fail ends the program: the figure of a wrong result is worthless.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }

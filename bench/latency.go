@@ -50,8 +50,8 @@ func (h *histogram) quantile(part float64) int64 {
 	return h.longest
 }
 
-// timerCost returns what it takes to read the clock: the median of what two readings in a
-// row are apart.
+// timerCost returns how long reading the clock takes: the median difference of two
+// consecutive readings.
 func timerCost() int64 {
 	h := new(histogram)
 	for range 100_000 {
@@ -88,7 +88,7 @@ type watcher struct {
 	longest, own int64
 }
 
-// slow is from where on it is worth asking the kernel who ran.
+// slow is the duration above which the kernel is asked how long the thread waited.
 const slow = 20_000
 
 // watch calls get while work runs.
@@ -121,7 +121,7 @@ func watch(get func(i int), work func()) *watcher {
 				if counts {
 					w.own = max(w.own, took-(waited-before))
 				}
-				last = now() // asking is no part of a call
+				last = now() // asking does not count
 			} else if counts {
 				w.own = max(w.own, took)
 			}

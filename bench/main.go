@@ -2,8 +2,7 @@
 // controller-runtime too, on the same objects and in the same run, and prints one table:
 // store and FIFO, work queue, lists and watches, informer.
 //
-// docs/benchmarks.md says what the objects look like, how each figure is made and how to
-// read it.
+// docs/benchmarks.md describes the objects, how each figure is measured and how to read it.
 package main
 
 import (
@@ -23,7 +22,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// options are what the flags say.
+// options are the flags.
 type options struct {
 	objects, rounds int
 	run             *regexp.Regexp
@@ -43,11 +42,11 @@ type Report struct {
 	Rows      []Row
 }
 
-// run is the command: 0 when all was measured, met or not; 1 when a side failed; 2 for a
-// wrong flag.
+// run is the command. It returns 0 if everything was measured, whether targets are met or not,
+// 1 if a side failed, and 2 for a wrong flag.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 {
-		switch args[0] { // this program, started by itself
+		switch args[0] { // this program restarts itself
 		case childArg:
 			return child(args[1:], stdout, stderr)
 		case serveArg:
@@ -89,7 +88,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds of each measure")
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
 	flags.BoolVar(&o.benchstat, "benchstat", false, "print the value of every round in the format of go test -bench, which benchstat compares, instead of the table")
-	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in processes of their own write to file.measure.side")
+	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in separate processes write to file.measure.side")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -121,7 +120,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return wrong("-run %q matches none of %s", *pattern, strings.Join(names, ", "))
 }
 
-// measured does what the options say. Progress goes to stderr.
+// measured runs the measures. Progress goes to stderr.
 func measured(opts options, stderr io.Writer) (report *Report, err error) {
 	defer recovered(&err)
 	l := newLab(opts, stderr)
@@ -144,7 +143,7 @@ func measured(opts options, stderr io.Writer) (report *Report, err error) {
 	}
 	each := func(of []measure) {
 		for _, m := range of {
-			l.tell("%s", m.name)
+			l.report("%s", m.name)
 			rows := m.run(l)
 			for _, r := range rows {
 				fmt.Fprintf(stderr, "       %s\n", strings.Join(r.cells(), " | "))
@@ -198,7 +197,7 @@ func (r *Report) write(w io.Writer, benchstat bool) error {
 		size = fmt.Sprintf(" of %s on the heap each", quantity(r.PodBytes, Bytes))
 	}
 	_, err := fmt.Fprintf(w, "\n%s pods%s, %d rounds, %s, %d processors, reading the clock %d ns.\n"+
-		"Ratio: client-go, or who is named, divided by tarn. See docs/benchmarks.md.\n",
+		"Ratio: client-go, or the named peer, divided by tarn. See docs/benchmarks.md.\n",
 		number(float64(r.Objects)), size, r.Rounds, r.Go, r.CPUs, r.TimerCost)
 	return err
 }

@@ -1,16 +1,16 @@
 package main
 
-// measure is something that is measured. It gives one row or several that belong together.
+// measure produces one row, or several that belong together.
 type measure struct {
 	name string // for -run
 	run  func(*lab) []Row
-	// apart is set where all is done in processes of their own: such a measure needs
-	// neither the lab's pods nor its stores.
+	// apart means that the measure runs in separate processes and needs neither the lab's
+	// pods nor its stores.
 	apart bool
 }
 
 // measures are all of them, in the order of the table: those with a target first.
-// What is measured apart comes last, so that the lab can be emptied before.
+// Those with apart come last, so that the lab can be emptied before.
 var measures = []measure{
 	{name: "snapshot", run: snapshots},
 	{name: "get", run: quietGet},
@@ -61,7 +61,7 @@ var measures = []measure{
 	{name: "adapter-informer", run: adapterInformer, apart: true},
 }
 
-// keep uses a result, so that the compiler does not leave out what led to it.
+// keep uses a result, so that the compiler does not remove its computation.
 //
 //go:noinline
 func keep(int) {}

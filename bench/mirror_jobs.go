@@ -46,7 +46,7 @@ func informerEvents(j job) sample {
 			events[at] = p
 		}
 	})
-	// They come in another order than they lie in memory.
+	// They come in an order other than that in memory.
 	for c := range changes {
 		shuffle(events[c*len(initial):(c+1)*len(initial)], version+1+uint64(c*len(initial)))
 	}
@@ -185,7 +185,7 @@ func informerSync(j job) sample {
 	return s
 }
 
-// informerRelist has a mirror of the replay server list again, which finds nothing new.
+// informerRelist makes a mirror of the replay server relist, without changes.
 func informerRelist(j job) sample {
 	m := newMirror(j, nil)
 	var calls atomic.Int64

@@ -23,15 +23,15 @@ func informerEventRows(l *lab) []Row {
 	return rows
 }
 
-// informerBlockedRows measures what a handler costs that does not return.
+// informerBlockedRows measures the cost of a handler that does not return.
 func informerBlockedRows(l *lab) []Row {
 	s := l.turns(1, job{Measure: "informer-blocked"}, sideClientGo, sideTarn)
 	return []Row{newRow(fmt.Sprintf("34 informer: handler blocked while %s updates hit 1,000 keys, heap growth", number(float64(l.objects))),
 		liveEach(s[0]), liveEach(s[1]), better(20, "less"))}
 }
 
-// podStream is what informers are given where nothing else is said: all pods by a streaming
-// list in protobuf, which is what both sides ask for first.
+// podStream is the default feed of informers: all pods by a streaming list in protobuf, which
+// both sides request first.
 func podStream() replay {
 	return replay{Resource: podResource, Encoding: protobufEncoding, Way: byStream}
 }
@@ -41,7 +41,7 @@ func value(samples []sample, unit Unit, name string) *Figure {
 	return perOp(samples, unit, func(s sample) float64 { return s.Values[name] })
 }
 
-// informerRelistRows measures a list that finds nothing new.
+// informerRelistRows measures a relist without changes.
 func informerRelistRows(l *lab) []Row {
 	var rows []Row
 	for _, m := range []struct {
@@ -86,7 +86,7 @@ func informerQuietRows(l *lab) []Row {
 	}
 }
 
-// informerSyncRows measures what it takes to fill a mirror, and what that leaves.
+// informerSyncRows measures the cost of filling a mirror, and the memory it takes.
 func informerSyncRows(l *lab) []Row {
 	n := number(float64(l.objects))
 	run := func(compact, drop bool, sides ...string) [][]sample {

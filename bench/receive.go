@@ -146,7 +146,7 @@ func (a arrived) digest() uint64 {
 	return h
 }
 
-// brief is a digest that costs next to nothing.
+// brief is a cheap digest.
 func (a arrived) brief() uint64 {
 	h := uint64(len(a.key.Namespace))<<40 + uint64(len(a.key.Name))<<32 + uint64(len(a.uid))<<24
 	for i := range len(a.version) {
@@ -155,7 +155,7 @@ func (a arrived) brief() uint64 {
 	return h
 }
 
-// content sums up a whole object but its kind, which typed clients leave out.
+// content is a digest of a whole object except its kind, which typed clients omit.
 func content(o metav1.Object) uint64 {
 	var of any = o
 	switch o := o.(type) {
@@ -185,8 +185,8 @@ type collections struct {
 
 type note struct{ live, received float64 }
 
-// sentinel is garbage from the beginning: that it is finalized means that a collection has
-// ended. The pointer keeps it from sharing its memory with others.
+// sentinel is garbage from the beginning: its finalizer runs after a collection. The pointer
+// keeps the allocator from combining it with other objects.
 type sentinel struct{ _ *sentinel }
 
 func newCollections() *collections {

@@ -13,7 +13,7 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// tarn receives by package wire, with its options as they are.
+// tarn receives with package wire and its default options.
 type tarn[T metav1.Object] struct {
 	replay replay
 	source *wire.Source[T]
@@ -52,7 +52,7 @@ func (t *tarn[T]) intake() *object.Intake[T] {
 	return &object.Intake[T]{Held: func(object.Key, object.UID, object.Version) bool { return true }}
 }
 
-// take gives an item on.
+// take passes an item on.
 func (t *tarn[T]) take(item object.Item[T], got func(arrived)) error {
 	if item.Err != nil {
 		return item.Err

@@ -4,8 +4,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// replaceUnchanged measures a list that says what both stores hold already: the same
-// versions, in objects decoded again.
+// replaceUnchanged measures a list of what both stores already hold: the same versions, in
+// objects decoded again.
 func replaceUnchanged(l *lab) []Row {
 	again := l.copies()
 	list, batch := untyped(again), listed(l.lastVersion(), again)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The replay server is a process of its own that sends bytes which it has encoded before.
-// It is this program with another first argument, and it ends when its standard input does.
+// The replay server is a separate process that sends bytes which it has encoded before. It is
+// this program with another first argument, and ends with its standard input.
 
 // serveArg is the first argument of the replay server.
 const serveArg = "serve"
@@ -34,7 +34,7 @@ type replay struct {
 	// Drop drops managed fields: client-go after decoding, Tarn before.
 	Drop bool `json:"drop,omitempty"`
 	// Held reports every object to Tarn as already held, so that none is decoded.
-	// It means nothing to client-go.
+	// client-go ignores it.
 	Held bool `json:"held,omitempty"`
 }
 
@@ -101,7 +101,7 @@ func (l *lab) replayServer() *server {
 	if l.server != nil {
 		return l.server
 	}
-	l.tell("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
+	l.report("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
 	self, err := os.Executable()
 	check(err)
 	s := &server{cmd: exec.Command(self, serveArg, strconv.Itoa(l.objects)), stderr: new(bytes.Buffer)}
@@ -136,7 +136,7 @@ func (l *lab) prepare(r replay) replay {
 	if s.warm == a.String() {
 		return r
 	}
-	l.tell("replay server: encoding %s", a)
+	l.report("replay server: encoding %s", a)
 	resp, err := http.Get(s.address.Plain + preparePath + "?" + url.Values{
 		"resource": {r.Resource}, "encoding": {r.Encoding}, "way": {string(r.Way)},
 	}.Encode())

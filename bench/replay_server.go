@@ -177,7 +177,7 @@ func (h *replayHandler) encoded(a asked) (answer [][]byte, err error) {
 	return answer, err
 }
 
-// ServeHTTP answers what an API server would, as far as it is asked for here.
+// ServeHTTP answers the requests of the benchmarks as an API server does.
 func (h *replayHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, paged := strings.CutPrefix(r.URL.Path, pagedPrefix)
 	query := r.URL.Query()

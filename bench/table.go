@@ -14,10 +14,9 @@ type Row struct {
 	// Measure says what was measured. The number is that of the target; rows with a
 	// plus sign have none.
 	Measure string
-	// Peer is whom Tarn is measured beside, if not client-go. The figure stands in
-	// client-go's place.
+	// Peer is what Tarn is measured beside, if not client-go. Its figure is in ClientGo.
 	Peer string
-	// ClientGo and Tarn are what it came to; nil for who cannot do it.
+	// ClientGo and Tarn are the figures; nil for a side that has no such operation.
 	ClientGo *Figure
 	Tarn     *Figure
 	// Ratio is client-go's value divided by Tarn's: above 1 Tarn is better. It is 0
@@ -25,11 +24,11 @@ type Row struct {
 	Ratio float64
 	// Target is what the ratio or the value should be, empty for rows without one.
 	Target string
-	// Met says whether it is; nil without a target.
+	// Met reports whether the target is met; nil without one.
 	Met *bool
 }
 
-// Figure is what one side of a measure came to.
+// Figure is the result of one side of a measure.
 type Figure struct {
 	Value float64
 	Unit  Unit
@@ -39,7 +38,7 @@ type Figure struct {
 	Counted bool
 	Allocs  float64
 	Bytes   float64
-	// Note is what else there is to say.
+	// Note is shown behind the figure.
 	Note string
 }
 
@@ -193,7 +192,7 @@ func newRow(measure string, clientGo, tarn *Figure, goals ...goal) Row {
 	return r
 }
 
-// beside says of whom the first figure of a row is.
+// beside sets the peer of a row.
 func beside(peer string, r Row) Row {
 	r.Peer = peer
 	return r

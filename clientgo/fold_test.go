@@ -137,7 +137,7 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 	}
 }
 
-// D27: client-go decides who hears of an update without a new version when it happens, and we when
+// D28: client-go decides who hears of an update without a new version when it happens, and we when
 // the handler is called.
 func TestD28_AnUpdateWithoutANewVersionIsFilteredWhenItIsDelivered(t *testing.T) {
 	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {

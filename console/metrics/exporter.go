@@ -14,8 +14,7 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// ErrTaken is wrapped by the error of an Add for a name that the exporter shows already:
-// two series with the same name could not be distinguished.
+// ErrTaken is wrapped by the error of an Add method if the name is already in use.
 var ErrTaken = errors.New("metrics: shown already")
 
 // Queue is what AddQueue needs; every *workqueue.Queue is one.
@@ -40,18 +39,18 @@ type Controller interface {
 	Status() controller.Status
 }
 
-// Options change what an Exporter shows. The zero Options is ready to use.
+// Options configure an Exporter. The zero Options is ready to use.
 type Options struct {
 	// Buckets are the upper bounds, in seconds, of the histograms of queues.
 	// Defaults to client-go's: twelve from 10 nanoseconds on, each ten times the last.
 	Buckets []float64
 }
 
-// Exporter shows to Prometheus what was added to it. Make one with [New].
+// Exporter exports what was added to it to Prometheus. Create one with [New].
 //
-// All methods may be called from any goroutine. A scrape asks everything that was added
-// for its status, outside of the exporter's lock: a part that takes long delays the
-// scrape, not the Add of another.
+// All methods may be called from any goroutine. A scrape reads the status of everything
+// that was added outside of the exporter's lock: a slow one delays the scrape, but not an
+// Add.
 type Exporter struct {
 	reg    prometheus.Registerer
 	queued *queued
@@ -62,7 +61,7 @@ type Exporter struct {
 	controllers map[string]*tally
 }
 
-// New makes an exporter and registers it.
+// New creates an exporter and registers it.
 func New(reg prometheus.Registerer, opts Options) (*Exporter, error) {
 	if opts.Buckets == nil {
 		opts.Buckets = prometheus.ExponentialBuckets(10e-9, 10, 12)
@@ -77,20 +76,20 @@ func New(reg prometheus.Registerer, opts Options) (*Exporter, error) {
 	return x, nil
 }
 
-// Close takes the exporter out of the registry.
+// Close unregisters the exporter.
 func (x *Exporter) Close() { x.reg.Unregister(x) }
 
-// Queue returns what counts for the queue of a name, for the Metrics of its Options.
-// Called again it counts on for the same name. What waits at a moment is shown by
-// [Exporter.AddQueue], or by [Exporter.AddController] for the queue of a controller.
+// Queue returns the counters of the queue with this name, for the Metrics of its Options.
+// Later calls with the same name return the same counters. [Exporter.AddQueue] exports the
+// depth, and [Exporter.AddController] that of a controller's queue.
 func (x *Exporter) Queue(name string) workqueue.Metrics { return x.queued.of(name) }
 
-// AddQueue shows how much is in a queue, under a name. The error wraps [ErrTaken].
+// AddQueue exports the depth of a queue under a name. The error wraps [ErrTaken].
 func (x *Exporter) AddQueue(name string, q Queue) error {
 	return add(x, x.queues, "a queue", name, q)
 }
 
-// RemoveQueue forgets a queue, and what was counted for it.
+// RemoveQueue removes a queue and its counters.
 func (x *Exporter) RemoveQueue(name string) {
 	x.mu.Lock()
 	delete(x.queues, name)
@@ -98,20 +97,20 @@ func (x *Exporter) RemoveQueue(name string) {
 	x.queued.forget(name)
 }
 
-// AddInformer shows an informer, its reflectors and its subscribers. The error wraps
+// AddInformer exports an informer, its reflectors and its subscribers. The error wraps
 // [ErrTaken] if there is one of that name already.
 func (x *Exporter) AddInformer(inf Informer) error {
 	return add(x, x.informers, "an informer", inf.Name(), inf)
 }
 
-// RemoveInformer forgets an informer.
+// RemoveInformer removes an informer.
 func (x *Exporter) RemoveInformer(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.informers, name)
 }
 
-// AddController shows a controller, and how much is in its queue. The error wraps
+// AddController exports a controller and the depth of its queue. The error wraps
 // [ErrTaken] if there is a controller, or a queue, of that name already.
 func (x *Exporter) AddController(c Controller) error {
 	name := c.Name()
@@ -127,7 +126,7 @@ func (x *Exporter) AddController(c Controller) error {
 	return nil
 }
 
-// RemoveController forgets a controller and its queue.
+// RemoveController removes a controller and its queue.
 func (x *Exporter) RemoveController(name string) {
 	x.mu.Lock()
 	delete(x.controllers, name)
@@ -179,7 +178,7 @@ func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// family makes descriptions and keeps a list of them.
+// family creates descriptions and keeps a list of them.
 func family(list *[]*prometheus.Desc) func(name, help string, labels ...string) *prometheus.Desc {
 	return func(name, help string, labels ...string) *prometheus.Desc {
 		d := prometheus.NewDesc(name, help, labels, nil)

@@ -81,7 +81,7 @@ type informerIndex struct {
 	failures uint64
 }
 
-// named sums up what has the same name.
+// named adds up the figures of those with the same name.
 type named[V any] map[string]*V
 
 func (n named[V]) of(name string) *V {

@@ -58,7 +58,7 @@ func collectReflector(to chan<- prometheus.Metric, name, namespace string, s ref
 	timestamp(to, reflectorLastList, s.LastList, name, namespace)
 }
 
-// timestamp leaves out what has never been, which is not 1970.
+// timestamp omits the zero time, which would be exported as a date before 1970.
 func timestamp(to chan<- prometheus.Metric, d *prometheus.Desc, t time.Time, labels ...string) {
 	if !t.IsZero() {
 		gauge(to, d, float64(t.UnixNano())/1e9, labels...)

@@ -70,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	switch {
-	case err != nil: // gone
+	case err != nil: // deleted
 		return ctrl.Result{}, nil
 	case current == nil: // or not in the cache yet
 		return ctrl.Result{}, client.IgnoreAlreadyExists(r.Create(ctx, sample.DeploymentOf(&foo)))

@@ -1,10 +1,9 @@
-// Command build makes the programs of a real control plane (etcd, kube-apiserver and
-// kubectl) from the modules that go.mod beside it pins, and prints the folder that they
-// are in. The first time takes minutes, after that there is nothing to do: the folder is
-// named after what it was built from.
+// Command build builds the programs of a real control plane (etcd, kube-apiserver and
+// kubectl) from the modules that its go.mod pins, and prints their folder. The first build
+// takes minutes. Later runs do nothing, because the folder is named after the inputs.
 //
 // It is a module of its own because those programs need other versions of the Kubernetes
-// modules than Tarn does, and a great many more of them. Nothing of Tarn is imported.
+// modules than Tarn does, and many more of them. It imports nothing of Tarn.
 package main
 
 import (
@@ -33,7 +32,7 @@ var mod []byte
 var sum []byte
 
 // program is one of the programs: its import path, the name that go build gives it and
-// the one that people know.
+// its usual name.
 type program struct{ path, built, name string }
 
 var programs = []program{
@@ -106,7 +105,7 @@ func kubernetesVersion(mod []byte) (string, error) {
 	return string(found[1]), nil
 }
 
-// fingerprint names what the programs depend on.
+// fingerprint identifies what the programs are built from.
 func fingerprint(parts ...[]byte) string {
 	h := sha256.New()
 	for _, part := range append(parts, []byte(runtime.Version()), []byte(runtime.GOOS+"/"+runtime.GOARCH)) {

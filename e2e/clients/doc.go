@@ -1,4 +1,4 @@
-// Package clients holds the tests that the clients people use (kubectl, client-go's
-// clientset, dynamic client and informers, controller-runtime's manager) work on Tarn's
-// embedded API server just as they do on a real one: every test runs on both.
+// Package clients tests that common clients (kubectl, client-go's clientset, dynamic client
+// and informers, controller-runtime's manager) work on Tarn's embedded API server as they do
+// on a real one: every test runs on both.
 package clients

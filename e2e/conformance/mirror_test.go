@@ -167,7 +167,7 @@ func (m *mirror[T]) times(what string) (n int) {
 	return n
 }
 
-func (m *mirror[T]) wasTold(t *testing.T, what string) {
+func (m *mirror[T]) receives(t *testing.T, what string) {
 	t.Helper()
 	patience.Until(t, "to receive "+what, func() bool { return m.times(what) > 0 })
 }

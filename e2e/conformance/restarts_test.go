@@ -75,7 +75,7 @@ func TestW19_Rewind(t *testing.T) {
 				t.Errorf("%s is %v", what, got)
 			}
 		}
-		m.wasTold(t, "delete unknown lost-0")
+		m.receives(t, "delete unknown lost-0")
 		// Versions that were given out before are given out again, to something else.
 		again := w.create("again", "0")
 		m.reaches(t, again)

@@ -308,7 +308,7 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 		}
 		define()
 		t.Cleanup(func() {
-			_ = crds.Delete(context.Background(), "pebbles.gone.example.com", metav1.DeleteOptions{}) // gone already unless it failed
+			_ = crds.Delete(context.Background(), "pebbles.gone.example.com", metav1.DeleteOptions{}) // deleted already unless the test failed
 		})
 		m.reaches(t, put("one"))
 		m.watches(t)
@@ -320,7 +320,7 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 		same()
 		define()
 		m.reaches(t, put("two"))
-		m.wasTold(t, "add two")
+		m.receives(t, "add two")
 		same()
 		if err := crds.Delete(patience.Context(t), "pebbles.gone.example.com", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)

@@ -52,10 +52,10 @@ func follow[T metav1.Object](t *testing.T, w writer, res wire.Resource[T], mode 
 	w.delete("changes")
 	m.reaches(t, w.create("last", "0"))
 	for _, what := range []string{"add changes", "update changes", "delete changes", "add last"} {
-		m.wasTold(t, what)
+		m.receives(t, what)
 	}
 	w.delete("last")
-	m.wasTold(t, "delete last")
+	m.receives(t, "delete last")
 	m.same(t, w.server)
 	if c := m.reflector().Counts; c.Lists != 1 || (c.Streamed == 1) != (mode == reflector.StreamingOn) {
 		t.Errorf("%d lists, %d of them streamed", c.Lists, c.Streamed)
@@ -150,7 +150,7 @@ func TestGap(t *testing.T) {
 				t.Errorf("asked for %v", lists)
 			}
 			for _, name := range []string{"kept", "changed", "replaced", "added"} {
-				m.wasTold(t, "add "+name)
+				m.receives(t, "add "+name)
 				if n := m.times("add " + name); n != 1 {
 					t.Errorf("received %d additions of %s", n, name)
 				}
@@ -173,7 +173,7 @@ func TestGap(t *testing.T) {
 		t.Run("W17 a recreated object is a deletion and an addition", func(t *testing.T) {
 			patience.Until(t, "both", func() bool { return m.times("delete unknown replaced") == 1 && m.times("add replaced") == 2 })
 		})
-		t.Run("W18 an unobserved deletion is delivered", func(t *testing.T) { m.wasTold(t, "delete unknown gone") })
+		t.Run("W18 an unobserved deletion is delivered", func(t *testing.T) { m.receives(t, "delete unknown gone") })
 	})
 }
 
@@ -353,7 +353,7 @@ func TestWatches(t *testing.T) {
 			m := startMirror(t, s.config, configMaps, mirrorOptions[*corev1.ConfigMap]{selection: sel})
 			m.watches(t)
 			w.update("a", "y")
-			m.wasTold(t, "delete a")
+			m.receives(t, "delete a")
 			w.update("a", "x")
 			patience.Until(t, "it to be back", func() bool { return m.times("add a") == 2 })
 		})

@@ -319,9 +319,9 @@ func TestW14_W15_DuplicatesAndDeletions(t *testing.T) {
 					w.create("twice", "0")
 					last := w.update("twice", "1")
 					w.delete("twice")
-					m.wasTold(t, "delete twice")
+					m.receives(t, "delete twice")
 					w.create("after", "0")
-					m.wasTold(t, "add after")
+					m.receives(t, "add after")
 					for what, n := range map[string]int{"add twice": 1, "update twice": 1, "delete twice": 1, "add after": 1} {
 						if got := m.times(what); got != n {
 							t.Errorf("received %q %d times", what, got)

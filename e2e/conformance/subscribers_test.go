@@ -154,7 +154,7 @@ func TestH04_PanicsCostOneEvent(t *testing.T) {
 			t.Errorf("reported was %v", p)
 		}
 		w.create("later", "0")
-		m.wasTold(t, "add later")
+		m.receives(t, "add later")
 		patience.Until(t, "the one that panicked to go on", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -197,9 +197,9 @@ func TestH05_RemovingOneself(t *testing.T) {
 			t.Fatal("never done")
 		}
 		w.create("after", "0")
-		m.wasTold(t, "add after")
+		m.receives(t, "add after")
 		sub.Remove()
-		other.wasTold(t, "add after")
+		other.receives(t, "add after")
 		mu.Lock()
 		defer mu.Unlock()
 		if fmt.Sprint(calls) != "[a last]" {

@@ -64,7 +64,7 @@ func TestTruncated(t *testing.T) {
 			once := func(t *testing.T, m *mirror[*corev1.ConfigMap]) {
 				t.Helper()
 				for _, name := range []string{"a", "b", "c"} {
-					m.wasTold(t, "add "+name)
+					m.receives(t, "add "+name)
 					if n := m.times("add " + name); n != 1 {
 						t.Errorf("received %d additions of %s", n, name)
 					}
@@ -87,7 +87,7 @@ func TestTruncated(t *testing.T) {
 				if c := m.reflector().Counts; c.Lists != 1 {
 					t.Errorf("%d lists", c.Lists)
 				}
-				m.wasTold(t, "update a")
+				m.receives(t, "update a")
 				if n := m.times("update a"); n != 1 {
 					t.Errorf("received %d updates", n)
 				}

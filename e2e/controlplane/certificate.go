@@ -51,7 +51,7 @@ func (a *authority) server() (cert, key []byte, err error) {
 	}, 24*time.Hour)
 }
 
-// client makes a certificate that says who the client is.
+// client makes a certificate with the client's user and groups.
 func (a *authority) client(user string, groups []string, valid time.Duration) (cert, key []byte, err error) {
 	return a.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: user, Organization: groups}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -97,7 +97,7 @@ func publicKey(key *ecdsa.PrivateKey) ([]byte, error) {
 }
 
 // date gives a certificate its serial number and the time in which it is valid. It begins
-// a little early, in case clocks are read in another order than one thinks.
+// a little early, in case clocks differ.
 func date(c *x509.Certificate, valid time.Duration) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package controlplane runs a real Kubernetes control plane, etcd and kube-apiserver, on
-// loopback, for tests that must not trust a double. It starts in seconds, authorises by
-// RBAC, keeps nothing on disk for longer than the test, and can be mistreated:
+// loopback, for tests that need the real one. It starts in seconds, authorises by RBAC,
+// removes its files with the test, and can be disrupted:
 //
 //	plane := controlplane.Start(t, controlplane.Options{})
 //	clients, err := kubernetes.NewForConfig(plane.Config())
@@ -10,24 +10,23 @@
 //
 // The nouns:
 //
-//   - [Plane] is the whole of it. [New] and [Plane.Close] are for programs and for a
+//   - [Plane] is the control plane. [New] and [Plane.Close] are for programs and for a
 //     TestMain, [Start] for one test. [Plane.Config] is what an administrator's client
 //     needs, [Plane.ConfigFor] that of any user, [Plane.TokenConfig] that of a service
 //     account.
 //   - [Part] is one of its two processes: started, stopped, killed, paused, on the same
 //     port each time.
 //   - [Snapshot] is etcd's state at a moment. [Plane.Restore] goes back to it, and so
-//     rewinds the versions. [Plane.Compact] forgets the history.
-//   - [Proxy] stands between a client and a server and cuts, slows, stalls, truncates,
-//     refuses and delays what goes through it.
+//     rewinds the versions. [Plane.Compact] discards the history.
+//   - [Proxy] forwards connections to a server and can cut, slow, stall, truncate, refuse and
+//     delay them.
 //
-// The programs are built by the module beside this package, e2e/build, when they are not
-// there yet; [Binaries] does so.
+// [Binaries] builds the programs with the module e2e/build if they are missing.
 //
 // # What is not there
 //
-// No controllers, scheduler or kubelet run. So namespaces are never emptied when they are
-// deleted, owners are not followed, service accounts are not made by themselves (the
-// admission plugin that asks pods for one is off), and pods stay pending. etcd does not
-// wait for the disk, and the API server does not compact it by itself.
+// No controllers, scheduler or kubelet run. So deleted namespaces are never
+// emptied, there is no garbage collection, service accounts are not created (the admission
+// plugin that requires one is disabled), and pods stay pending. etcd does not sync to disk,
+// and the API server does not compact it.
 package controlplane

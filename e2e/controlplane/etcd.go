@@ -18,7 +18,7 @@ func (p *Plane) Revision(ctx context.Context) (int64, error) {
 			Revision string `json:"revision"`
 		} `json:"header"`
 	}
-	// Any key will do, also one that is not there.
+	// Any key works, even one that does not exist.
 	if err := p.etcd(ctx, "kv/range", map[string]any{"key": []byte("/"), "count_only": true}, &answer); err != nil {
 		return 0, err
 	}
@@ -46,8 +46,8 @@ type Pair struct {
 	Value []byte
 }
 
-// Put writes straight into etcd, past the API server, as it would write itself: each pair
-// is a revision of its own. The order is any. The API server keeps objects below
+// Put writes directly to etcd in the way of the API server: each pair has its own revision.
+// The order is undefined. The API server keeps objects below
 // "/registry/", without a resource version.
 func (p *Plane) Put(ctx context.Context, pairs ...Pair) error {
 	const parallel = 8

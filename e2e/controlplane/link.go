@@ -20,7 +20,7 @@ type link struct {
 	left    int64         // bytes from the server before it is cut, negative for no end
 }
 
-// reset ends both connections so that the other sides see an error and not an end.
+// reset closes both connections so that the peers see an error and not EOF.
 func (l *link) reset() {
 	close(l.ended)
 	for _, c := range []*net.TCPConn{l.client, l.server} {
@@ -35,7 +35,7 @@ func (p *Proxy) serve(ctx context.Context, client *net.TCPConn) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", p.target)
 	if err != nil {
-		_ = client.SetLinger(0) // to the client, the server is not there
+		_ = client.SetLinger(0) // so that the client sees a refused connection
 		return
 	}
 	server := conn.(*net.TCPConn)

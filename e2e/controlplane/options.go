@@ -7,11 +7,11 @@ type Options struct {
 	// Binaries is the folder with etcd and kube-apiserver. Defaults to that of [Binaries],
 	// which builds them where they are missing.
 	Binaries string
-	// Dir is the folder for data, logs and certificates. It is left behind, which helps
+	// Dir is the folder for data, logs and certificates. It is not removed, which helps
 	// after a failure. Defaults to a temporary one that Close removes.
 	Dir string
 	// APIServerArgs are further arguments of kube-apiserver, such as "--watch-cache=false";
-	// they come last, so that they win. Defaults to none.
+	// they come last and override others. Defaults to none.
 	APIServerArgs []string
 	// EtcdArgs are further arguments of etcd. Defaults to none.
 	EtcdArgs []string

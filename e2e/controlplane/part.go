@@ -27,7 +27,7 @@ const (
 	Paused  State = "paused"
 )
 
-// ErrState says that a part cannot do what it was asked for in the state it is in.
+// ErrState means that a part cannot do this in its present state.
 var ErrState = errors.New("controlplane: not in this state")
 
 // Part is one process of a control plane. It keeps its port and its data from one start to
@@ -101,7 +101,7 @@ func (p *Part) Start(ctx context.Context) error {
 	}
 }
 
-// portTaken is how both programs put it.
+// portTaken is the message of both programs.
 const portTaken = "address already in use"
 
 // launch starts the process and does not wait.
@@ -120,7 +120,7 @@ func (p *Part) launch() error {
 	cmd.SysProcAttr = dieWithParent()
 	proc, started := &process{done: make(chan struct{})}, make(chan error)
 	go func() {
-		// The kernel ties the child's life to the thread that made it.
+		// The kernel kills the child with the thread that started it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer log.Close()
@@ -185,9 +185,8 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 	return fmt.Errorf("%s: %s: %s", url, resp.Status, tail(string(body), 10))
 }
 
-// Stop ends the process in order and waits for that. The API server finishes what it is
-// doing first. It is killed when that takes longer than the context allows. Stopping what
-// is stopped does nothing.
+// Stop shuts the process down gracefully and waits. The API server finishes its requests
+// first. The process is killed when the context ends. Stopping a stopped process does nothing.
 func (p *Part) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,10 +229,10 @@ func (p *Part) Kill() error {
 	return nil
 }
 
-// Pause stops the process where it stands: its connections stay open and nothing comes.
+// Pause suspends the process: its connections stay open but carry nothing.
 func (p *Part) Pause() error { return p.turn(syscall.SIGSTOP, Running, Paused) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (p *Part) Resume() error { return p.turn(syscall.SIGCONT, Paused, Running) }
 
 func (p *Part) turn(sig syscall.Signal, from, to State) error {
@@ -249,7 +248,7 @@ func (p *Part) turn(sig syscall.Signal, from, to State) error {
 	return nil
 }
 
-// signal sends a signal to the process. That it has ended is no error. p.mu is held.
+// signal sends a signal to the process. It is not an error if the process has ended. p.mu is held.
 func (p *Part) signal(sig syscall.Signal) error {
 	if err := p.proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("controlplane: %s to %s: %w", sig, p.name, err)

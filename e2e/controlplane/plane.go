@@ -19,8 +19,8 @@ import (
 // Plane is a control plane of one etcd and one kube-apiserver on loopback. It is made by
 // [New], which starts it, and ended by [Plane.Close].
 //
-// All methods may be called from any goroutine; which parts run while others call is theirs
-// to agree on.
+// All methods may be called from any goroutine. Callers that stop parts must coordinate with
+// the others.
 type Plane struct {
 	// Etcd and APIServer are the processes.
 	Etcd, APIServer *Part
@@ -36,7 +36,7 @@ type Plane struct {
 
 // TB is the part of testing.TB that [Start] needs.
 type TB interface {
-	// Helper marks the caller as not worth naming.
+	// Helper marks the caller as a test helper.
 	Helper()
 	// Context ends just before the test's cleanup.
 	Context() context.Context
@@ -219,13 +219,13 @@ func (p *Plane) adminTLS() (*tls.Config, error) {
 func (p *Plane) Config() *rest.Config {
 	config, err := p.ConfigFor("admin", "system:masters")
 	if err != nil {
-		panic(fmt.Sprintf("controlplane: %v", err)) // no randomness, no certificate: nothing works
+		panic(fmt.Sprintf("controlplane: %v", err)) // only if the system has no randomness
 	}
 	return config
 }
 
-// ConfigFor returns what the client of a user needs, who is known by a certificate. What
-// the user may do is for RBAC to say.
+// ConfigFor returns what the client of a user needs, authenticated by a certificate.
+// RBAC decides what the user may do.
 func (p *Plane) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	cert, key, err := p.ClientCertificate(user, 24*time.Hour, groups...)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy passes connections on to a server, and the trouble between here and there is at
-// the caller's command. It works on bytes: it neither knows nor breaks TLS.
+// Proxy forwards connections to a server and injects faults on request. It works on bytes and
+// does not terminate TLS.
 //
-// Trouble that lasts ([Proxy.Stall], [Proxy.Slow], [Proxy.Refuse], [Proxy.CutAfter]) lasts
-// until it is taken back; [Proxy.Cut] and [Proxy.Hold] strike the connections that are open.
+// [Proxy.Stall], [Proxy.Slow], [Proxy.Refuse] and [Proxy.CutAfter] last until they are
+// reverted; [Proxy.Cut] and [Proxy.Hold] affect the connections that are open.
 // All methods may be called from any goroutine, before, during and after Run.
 type Proxy struct {
 	target  string
@@ -180,8 +180,8 @@ func (p *Proxy) CutAfter(bytes int64) {
 	p.trouble.cutAfter = bytes
 }
 
-// Stall lets nothing through any connection, which stay open and are still made; or lets
-// it through again, with all that has come meanwhile.
+// Stall holds back all bytes of all connections, also of new ones, or releases them with what
+// was received meanwhile.
 func (p *Proxy) Stall(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *Proxy) Slow(bytesPerSecond int, latency time.Duration) {
 
 // Hold stalls the connections that are open now and not those that come later. What is
 // held arrives when the returned function is called: after what has been sent since on
-// other connections, so that a client which has connected again gets old news late.
+// other connections, so that a client that has reconnected gets old events late.
 func (p *Proxy) Hold() (release func()) {
 	all := p.HoldEach()
 	return func() {
@@ -212,7 +212,7 @@ func (p *Proxy) Hold() (release func()) {
 
 // HoldEach is as [Proxy.Hold], but each connection is let go by itself. So they can
 // overtake each other: what was sent first on one arrives after what was sent last on
-// another. Within a connection there is no other order; that is TCP's to see to.
+// another. TCP keeps the order within a connection.
 func (p *Proxy) HoldEach() (release []func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,7 +231,7 @@ func (p *Proxy) HoldEach() (release []func()) {
 	return release
 }
 
-// rouse makes connections that wait look at the trouble again. p.mu is held.
+// rouse makes waiting connections check the faults again. p.mu is held.
 func (p *Proxy) rouse() {
 	for l := range p.links {
 		close(l.changed)

@@ -15,9 +15,9 @@ type Snapshot struct {
 	dir      string
 }
 
-// Snapshot keeps a copy of etcd's state. It is taken while etcd is paused, so that it is
-// what a crash at that moment would have left, of which etcd loses nothing that it has
-// acknowledged. It goes with the plane, or by [Snapshot.Remove] before.
+// Snapshot keeps a copy of etcd's state. It is taken while etcd is paused, so it equals
+// what a crash at that moment leaves, which includes everything that etcd has acknowledged.
+// It is deleted with the plane or by [Snapshot.Remove].
 func (p *Plane) Snapshot(ctx context.Context) (s *Snapshot, err error) {
 	revision, err := p.Revision(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package patience is how the tests on real servers wait: for as long as a busy machine may
-// need, and never by the clock where something else can be asked.
+// Package patience has the waits of tests on real servers: they poll a condition, for as long
+// as a busy machine may need.
 package patience
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Limit is how long anything may take, on a machine that is busy otherwise too.
+// Limit is how long anything may take on a busy machine.
 const Limit = 2 * time.Minute
 
-// Context returns a context that ends with the test or with our patience.
+// Context returns a context that ends with the test or after Limit.
 func Context(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
@@ -41,7 +41,7 @@ func For(ctx context.Context, what string, check func() error) error {
 	return ForUpTo(ctx, Limit, what, check)
 }
 
-// ForUpTo is For with a limit that the caller knows better.
+// ForUpTo is For with another limit.
 func ForUpTo(ctx context.Context, limit time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

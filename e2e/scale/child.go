@@ -88,7 +88,7 @@ func (a *audience) until(ctx context.Context, step string) error {
 	return nil
 }
 
-// child is the whole of a process that is one side: it mirrors, and measures on
+// child is the process of one side: it mirrors, and measures on
 // request, until its standard input ends.
 func child(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	in, out := json.NewDecoder(bufio.NewReader(stdin)), json.NewEncoder(stdout)

@@ -80,7 +80,7 @@ func (l *lab) furnish(ctx context.Context) error {
 	if err := l.restart(ctx); err != nil {
 		return err
 	}
-	// Nor is the first to ask made to wait until the cache of a custom resource is filled.
+	// The cache of a custom resource is filled before the first side lists it.
 	return eventually(ctx, "watches of the custom resource", func() error {
 		w, err := client.Resource(widgets.GVR()).Watch(ctx, metav1.ListOptions{
 			SendInitialEvents: new(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
@@ -99,7 +99,7 @@ func (l *lab) restart(ctx context.Context) error {
 	return l.plane.APIServer.Start(ctx)
 }
 
-// measure has each side go through all steps, in turn.
+// measure runs all steps for each side in turn.
 func (l *lab) measure(ctx context.Context) (map[string][]result, error) {
 	best := map[string][]result{}
 	for round := range l.rounds {
@@ -128,7 +128,7 @@ func least(a, b []result) []result {
 	return a
 }
 
-// turn is one turn of one side, in a process of its own.
+// turn is one turn of one side, in a separate process.
 func (l *lab) turn(ctx context.Context, side string) (results []result, err error) {
 	self, err := os.Executable()
 	if err != nil {

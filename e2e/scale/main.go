@@ -1,15 +1,15 @@
 // Command scale measures Tarn beside client-go on a real control plane with very many
 // objects: 100,000 pods and 50,000 custom resources, by default. They are
-// written straight into etcd, in the form in which the API server stores them, since no
-// API server takes that many in a reasonable time.
+// written directly to etcd, in the form in which the API server stores them, because creating
+// that many through the API server takes too long.
 //
-// Each side mirrors both resources in a process of its own, with a handler on each, and
-// goes through the same steps:
+// Each side mirrors both resources in a separate process, with a handler on each, and goes
+// through the same steps:
 //
 //   - sync: from nothing until the handlers have received everything.
 //   - relist: both watches are answered with 410, so that everything is listed again,
 //     though nothing has changed.
-//   - churn: objects are changed as fast as etcd takes it, until the handlers have
+//   - churn: objects are changed as fast as etcd accepts it, until the handlers have
 //     received the last change.
 //   - restart: the API server is killed and started again. Time counts from when it is
 //     ready, and processor time from when it was killed.

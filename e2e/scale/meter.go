@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// result is what one step came to in a process.
+// result is the result of one step in a process.
 type result struct {
 	Step string        `json:"step"`
 	Wall time.Duration `json:"wall"`
@@ -31,7 +31,7 @@ type meter struct {
 }
 
 func begin(events, lists int64) meter {
-	// The kernel forgets the peak so far, where one may ask it to.
+	// Resets the peak, if the kernel permits it.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 	return meter{time.Now(), processTime(), events, lists}
 }
@@ -52,8 +52,8 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peak returns the most memory that was in use since the last begin, in bytes; 0 where the
-// kernel does not tell.
+// peak returns the most memory that was in use since the last begin, in bytes; 0 if the
+// kernel does not report it.
 func peak() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

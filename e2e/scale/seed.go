@@ -24,17 +24,17 @@ var widgets = object.Resource{Group: "scale.example.com", Version: "v1", Resourc
 // namespaces is how many namespaces there are.
 const namespaces = 100
 
-// marker is the name of an object of each resource that is written last, so that who has
-// seen it has seen everything.
+// marker is the name of an object of each resource that is written last, so that a client that
+// has seen it has seen everything.
 const marker = "zz-marker"
 
-// stepKey is the annotation that says of which step an object is.
+// stepKey is the annotation with the step that wrote an object.
 const stepKey = "scale.example.com/step"
 
-// born is when all objects were made.
+// born is the creation time of all objects.
 var born = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 
-// writer writes objects straight into etcd, in the form in which the API server stores
+// writer writes objects directly to etcd, in the form in which the API server stores
 // them.
 type writer struct {
 	plane  *controlplane.Plane

@@ -22,7 +22,7 @@ func table(out io.Writer, s settings, results map[string][]result) error {
 	return w.Flush()
 }
 
-// few is how many calls say nothing about the cost of one.
+// few is how many calls are too few to compute the cost of one.
 const few = 100
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

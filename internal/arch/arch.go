@@ -54,9 +54,9 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", v.File, v.Line, v.Rule, v.Text)
 }
 
-// Check holds the tree against every rule and returns the violations, sorted by
-// file and line. Hidden folders, testdata and vendor are left out. The error says
-// that the tree could not be read, which is no verdict on it.
+// Check checks the tree against every rule and returns the violations, sorted by
+// file and line. Hidden folders, testdata and vendor are left out. The error means
+// that the tree could not be read.
 func Check(tree fs.FS) ([]Violation, error) {
 	t, err := load(tree)
 	if err != nil {

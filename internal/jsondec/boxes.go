@@ -7,8 +7,8 @@ import (
 
 // boxes is a small table of strings and numbers as interface values, for unstructured
 // objects: an interface that holds a string costs a header of its own beside the text.
-// It is bounded and forgets. As in [intern.Strings], what comes for the second time is
-// taken in. A nil one allocates a new box each time.
+// It is bounded. As in [intern.Strings], a value is taken in when it comes for the second
+// time, and then replaces another. A nil one allocates a new box each time.
 type boxes struct {
 	seed  maphash.Seed
 	slots [boxSlots]boxSlot
@@ -31,8 +31,8 @@ const (
 
 func newBoxes() *boxes { return &boxes{seed: maphash.MakeSeed()} }
 
-// text returns the string of token t. What is short is not looked for in the table of
-// strings besides: one hash is enough.
+// text returns the string of token t. A short string is not looked up in the table of
+// strings too: one hash is enough.
 func (b *boxes) text(s *state, t uint32) any {
 	source := s.bytes(t)
 	if b == nil || len(source) > boxLength {

@@ -16,9 +16,9 @@ import (
 // type back, or one with the same layout (a named string is a string); stores through
 // them have their write barriers.
 
-// null reports whether token t is null. It leaves numbers, strings, booleans and
-// structs as they are, and makes nil of what can be nil: always what p points to
-// already.
+// null reports whether token t is null. A null leaves numbers, strings, booleans and
+// structs unchanged and sets pointers, slices and maps to nil. Both are the zero value,
+// which p already points to.
 func (s *state) null(t uint32) bool { return s.first(t) == 'n' }
 
 type boolCodec struct{}
@@ -96,8 +96,8 @@ func (floatCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	return err == nil
 }
 
-// bytesCodec reads base64. Arrays of numbers, which encoding/json accepts too, go the
-// slow way.
+// bytesCodec reads base64. Arrays of numbers, which encoding/json accepts too, take
+// the slow path.
 type bytesCodec struct{}
 
 func (bytesCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
@@ -175,7 +175,7 @@ func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		return true
 	}
 	s.allocated += int(tok.n) * int(c.size)
-	// Grow allocates in place; MakeSlice would allocate a header besides.
+	// Grow allocates in place; MakeSlice would also allocate a header.
 	v.Grow(int(tok.n))
 	v.SetLen(int(tok.n))
 	// n elements have just been allocated, and i stays below n.
@@ -271,8 +271,8 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	return true
 }
 
-// sizeOfMap estimates what a map of n entries of the size takes: Go's grow by halves
-// and hold eight entries at least.
+// sizeOfMap estimates what a map of n entries of the size takes: Go's maps double
+// when full and hold at least eight entries.
 func sizeOfMap(n uint32, entry uintptr) int { return 48 + max(8, 2*int(n))*int(entry+1) }
 
 // customCodec calls a type's own UnmarshalJSON.

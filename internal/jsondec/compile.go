@@ -14,8 +14,8 @@ import (
 // codec decodes values of one Go type.
 type codec interface {
 	// decode puts the value of token t where p points to, which holds the zero
-	// value of the type. It returns false where the slow path is to decide; what p
-	// points to is then thrown away.
+	// value of the type. It returns false if the slow path must decide; what p
+	// points to is then discarded.
 	decode(s *state, t uint32, p unsafe.Pointer) bool
 }
 
@@ -35,8 +35,7 @@ var (
 	numberType          = reflect.TypeFor[json.Number]()
 )
 
-// compile returns the codec for a type. The order of the questions is that of
-// encoding/json: a pointer is followed before its methods are looked at, and methods
+// compile returns the codec for a type. It checks in the order of encoding/json: a pointer is followed before its methods are looked at, and methods
 // come before the kind.
 func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 	at := site{t, drop}
@@ -142,7 +141,7 @@ func (c *compiler) structure(at site) codec {
 }
 
 // addFields adds the fields of a struct that lies at offset, those of structs embedded
-// in it included. It returns false for what this decoder has no fast way for: two
+// in it included. It returns false for what has no fast path: two
 // fields of one name, embedded pointers, and numbers in quotes.
 func (c *compiler) addFields(k *structCodec, t reflect.Type, offset uintptr, drop *dropping) bool {
 	for i := range t.NumField() {
@@ -175,7 +174,7 @@ func (c *compiler) addFields(k *structCodec, t reflect.Type, offset uintptr, dro
 			continue
 		}
 		if !f.IsExported() {
-			return false // an unexported struct with a name: leave the details to others
+			return false // an unexported struct with a name: the slow path knows the rules
 		}
 		if name == "" {
 			name = f.Name
@@ -199,11 +198,11 @@ func (c *compiler) addFields(k *structCodec, t reflect.Type, offset uintptr, dro
 	return true
 }
 
-// comesOnce has the fields whose strings differ from object to object: looking for
-// them in a table is in vain.
+// comesOnce has the fields whose strings differ from object to object, so that a lookup
+// in a table never finds them.
 var comesOnce = map[string]bool{"uid": true, "resourceVersion": true, "containerID": true}
 
-// validName reports whether encoding/json takes a tag's name.
+// validName reports whether encoding/json accepts a name in a tag.
 func validName(name string) bool {
 	for _, r := range name {
 		if !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r) {

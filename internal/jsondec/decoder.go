@@ -16,25 +16,22 @@ import (
 
 // Options says what a [Decoder] leaves out and what it shares.
 type Options struct {
-	// Drop lists fields that are passed over in the bytes, as if they were not there.
-	// Their syntax is checked and their type is not. A path that leads nowhere drops
-	// nothing. Defaults to none.
+	// Drop lists fields that are skipped in the bytes, as if they were absent. Their
+	// syntax is checked, their type is not. A path to no field drops nothing. Defaults to none.
 	Drop []object.FieldPath
 
-	// Strings is where repeating strings are taken from. Defaults to none: each
-	// string is a copy of its own.
+	// Strings is the table of repeating strings. Defaults to none: each string is a copy.
 	Strings *intern.Strings
 
-	// Share is where repeating sub-objects are taken from. What is decoded must not
-	// be written to then, since other objects may have a part in it. The table keeps
-	// what it shares for a while after the last object is freed; think of that where
-	// these are Secrets. Defaults to none: each object is its own from top to bottom.
+	// Share is the table of repeating sub-objects. With it, no receiver may write to a
+	// decoded object, because others may share its parts. The table keeps parts, of
+	// Secrets too, for a while after the last object is freed. Defaults to none: objects
+	// share nothing.
 	Share *intern.Parts
 
-	// Kind and APIVersion are for unstructured items of a list, which may come
-	// without both and then get these; where Kind is set, an object without a kind
-	// is accepted. Defaults to none: an unstructured object must say its kind. They
-	// mean nothing to typed objects, which never have to.
+	// Kind and APIVersion are set on unstructured items of a list that have neither. If
+	// Kind is set, an object without a kind is accepted. Defaults to none: an unstructured
+	// object must have a kind. Typed objects ignore both.
 	Kind, APIVersion string
 }
 
@@ -44,7 +41,7 @@ type Decoder[T any] struct {
 	m *machine
 }
 
-// machine is a Decoder without its type.
+// machine is a Decoder without its type parameter.
 type machine struct {
 	elem       reflect.Type // T is a pointer to it
 	root       codec        // nil for unstructured objects
@@ -57,7 +54,7 @@ type machine struct {
 	states     sync.Pool
 }
 
-// state is what one call of Decode works with.
+// state is the working memory of one call of Decode.
 type state struct {
 	lexer
 	*machine
@@ -139,7 +136,7 @@ func (m *machine) decode(raw []byte) (unsafe.Pointer, error) {
 	return s.slowly(raw, valid)
 }
 
-// slowly leaves the decision to sigs.k8s.io/json.
+// slowly decodes with sigs.k8s.io/json.
 func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
 	if s.drop != nil && valid {
 		raw = s.filter(make([]byte, 0, len(raw)), 0, s.drop)
@@ -193,8 +190,8 @@ func (s *state) bytes(t uint32) []byte {
 func (s *state) text(t uint32) string { return s.strings.Bytes(s.bytes(t)) }
 
 // name returns the text of a name as a string. Names repeat more than anything else,
-// so each state has the last ones at hand, for less than the hash that the table of
-// strings would take.
+// so each state keeps the latest; finding one costs less than the hash that a lookup in
+// the table of strings takes.
 func (s *state) name(b []byte) string {
 	if s.strings == nil || len(b) > intern.MaxLength {
 		return string(b)

@@ -1,5 +1,5 @@
 // Package jsondec reads the JSON of an API server: it splits streams into objects,
-// reads from an object's bytes who it is, and decodes it.
+// reads an object's identity from its bytes, and decodes it.
 //
 //   - [Scanner] splits the body of a list into its members and its items while it
 //     arrives, one item in memory at a time.
@@ -13,12 +13,12 @@
 //
 // # Equal to apimachinery
 //
-// A Decoder gives what sigs.k8s.io/json gives, which is what apimachinery's serializer
-// and its UnstructuredJSONScheme are made of, and refuses what they refuse. It gets
-// there by doing only the ordinary fast: whatever looks unusual (a duplicate field, a
-// value of the wrong type, broken syntax, a number out of range) is handed to
-// sigs.k8s.io/json as a whole, which then decides. So the fast path has to be right
-// only about what it accepts, and errors have the texts that users know.
+// A Decoder returns what sigs.k8s.io/json returns, on which apimachinery's serializer and
+// its UnstructuredJSONScheme are built, and rejects what they reject. Its fast path handles
+// only ordinary input. A document with anything unusual (a duplicate field, a value of the
+// wrong type, broken syntax, a number out of range) is passed to sigs.k8s.io/json as a
+// whole. So the fast path has to be right only about what it accepts, and errors have the
+// texts that users know.
 //
 // # How it decodes
 //

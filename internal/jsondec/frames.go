@@ -43,20 +43,19 @@ func NewFrames(r io.Reader, limit int) *Frames {
 }
 
 // Next returns all frames that have been received completely, at least one. It reads,
-// and so may wait, only where there is none. The frames are valid until the next
-// call. After the last frame it returns io.EOF where the stream ended between two
-// frames; the error is an [object.ErrCorrupt] where it ended inside one (it is an
-// io.ErrUnexpectedEOF too), where a frame is too long, or where something is no
-// object; and the reader's own error else, wherever that came: net/http reports a
-// connection that was cut as io.ErrUnexpectedEOF. Frames that were complete before an
-// error are returned first.
+// and so may block, only if there is none. The frames are valid until the next
+// call. After the last frame it returns io.EOF if the stream ended between two
+// frames. The error is an [object.ErrCorrupt] if it ended inside one (then it is an
+// io.ErrUnexpectedEOF too), if a frame is too long, or if a value is not an object. Any
+// other error is the reader's own: net/http reports a broken connection as
+// io.ErrUnexpectedEOF. Frames that were complete before an error are returned first.
 func (f *Frames) Next() ([][]byte, error) {
 	f.out = f.out[:0]
 	for len(f.out) == 0 {
 		if f.err != nil {
 			return nil, f.err
 		}
-		f.compact() // in each round: a round may have met nothing but space
+		f.compact() // in each round: a round may have found only space
 		f.buf, f.err = readMore(f.r, f.buf, f.limit+1)
 		if err := f.cut(); err != nil {
 			f.err = err

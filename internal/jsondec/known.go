@@ -14,9 +14,8 @@ import (
 	"github.com/tarnproject/tarn/internal/intern"
 )
 
-// The types in this file have an UnmarshalJSON of their own. What is done here for
-// their usual forms is what those do, without the detour by another JSON decoder; all
-// other forms are theirs.
+// The types in this file have their own UnmarshalJSON. The codecs here do the same for
+// their usual forms, without another JSON decoder, and call UnmarshalJSON for all others.
 
 // wellKnown returns the codec of a type that has one here.
 func wellKnown(t reflect.Type) codec {

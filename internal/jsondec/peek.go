@@ -7,22 +7,21 @@ import (
 )
 
 // ErrUnclear means that the identity cannot be read from the bytes of an object:
-// a field that matters occurs twice or is no string. What it is then depends on the
-// type it is decoded into; decode it and ask the object.
+// one of its fields occurs twice or is not a string. The identity then depends on the
+// type that the bytes are decoded into: decode them and read it from the object.
 var ErrUnclear = errors.New("jsondec: the identity is clear only after decoding")
 
-// Identity is who an object is. The fields point into the bytes that were peeked at,
+// Identity is namespace, name, UID and version of an object. The fields point into the bytes that were peeked at,
 // unless they had to be unescaped; what is missing or null is empty.
 type Identity struct {
 	Namespace, Name, UID, Version []byte
 	Kind, APIVersion              []byte
 }
 
-// Peek reads the identity of an object from its bytes. It gives what decoding gives,
-// or fails: with [ErrUnclear] where that is not certain, with an object.ErrCorrupt
-// where the bytes are no object. It reads the whole object, since a field may come
-// twice, but looks only at what leads to the identity: that it succeeds says nothing
-// of the rest.
+// Peek reads the identity of an object from its bytes. It returns what decoding
+// returns, or an error: [ErrUnclear] if that is not certain, an object.ErrCorrupt if the
+// bytes are not an object. It scans the whole object, because a field may come twice, but
+// checks only the fields of the identity: the rest may still be invalid.
 func Peek(raw []byte) (Identity, error) {
 	var id Identity
 	var metadata []byte
@@ -64,7 +63,7 @@ func (o *outline) peek(raw []byte) (id Identity, ok bool) {
 	if o.unclear || len(raw) == 0 || raw[0] != '{' {
 		return Identity{}, false
 	}
-	metadata := 0 // where it is
+	metadata := 0 // its offset
 	for _, at := range o.top {
 		name, value := memberAt(raw, int(at))
 		var into *[]byte

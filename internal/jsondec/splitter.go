@@ -21,8 +21,8 @@ var (
 
 // splitter finds where a JSON value ends. It may be stopped at any byte and go on
 // later, so each byte of a stream is looked at once however small the pieces are in
-// which it arrives. It heeds strings and the kinds of brackets and nothing else:
-// whether the value is valid in itself is checked by the decoder.
+// which it arrives. It looks only at strings and brackets:
+// the decoder checks whether the value is valid.
 //
 // The zero splitter is ready for a value.
 type splitter struct {

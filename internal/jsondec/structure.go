@@ -2,12 +2,12 @@ package jsondec
 
 import "unsafe"
 
-// maxFields is how many fields a struct may have to go the fast way: as many as fit
+// maxFields is how many fields a struct may have on the fast path: as many as fit
 // the set of those that have been seen. PodSpec, the largest, has some forty.
 const maxFields = 128
 
-// structCodec decodes the fields of a struct. A field that comes twice goes the slow
-// way, since encoding/json merges the two values by rules of its own.
+// structCodec decodes the fields of a struct. A field that comes twice takes the
+// slow path, because encoding/json merges the two values by rules of its own.
 type structCodec struct {
 	fields []field
 	table  []uint8 // field index and one, by hash, then by linear probing; zero is free

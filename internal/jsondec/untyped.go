@@ -10,8 +10,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// unstructured returns the document as an unstructured object, or nil where the slow
-// path is to decide.
+// unstructured returns the document as an unstructured object, or nil if the slow
+// path must decide.
 func (s *state) unstructured() *unstructured.Unstructured {
 	if s.first(0) != '{' {
 		return nil
@@ -55,7 +55,7 @@ func (s *state) unstructuredSlowly(raw []byte, u *unstructured.Unstructured) err
 	return nil
 }
 
-// shareDepth is how deep below the top sub-objects are looked up. Without an end a
+// shareDepth is how deep below the top sub-objects are looked up. Without a limit a
 // hostile document would have its inner bytes hashed once for each level around them.
 const shareDepth = 16
 

@@ -1,8 +1,8 @@
-// Package packing holds many byte strings that are alike, such as the encoded objects of
-// one resource, as their differences from a dictionary of some of them.
+// Package packing stores many similar byte strings, such as the encoded objects of one
+// resource, as their differences from a dictionary of some of them.
 //
-// A [Packer] packs, one string at a time; what comes of it is [Packed], which unpacks by
-// itself, for any number of readers at once.
+// A [Packer] packs one string at a time. The result, a [Packed], can be unpacked by any
+// number of concurrent readers.
 package packing
 
 import (
@@ -20,40 +20,40 @@ const (
 	// template of a large cluster. Its offsets take up to three bytes.
 	maxDictionary = 1 << 20
 	minDictionary = 16 << 10
-	// warmUp is how long a dictionary may grow before it has to have saved as much as it is
-	// long: what is not alike never will.
+	// warmUp is the length up to which a dictionary may grow before it has saved as many
+	// bytes as it has. One of dissimilar strings never does.
 	warmUp = 64 << 10
-	// maxGenerations is how many dictionaries may be in use. A new one is begun when one is
-	// full and was worth it, because objects change their looks over the months; an old one
-	// is freed with the last string that was packed with it.
+	// maxGenerations is how many dictionaries may be in use. Another is begun when one is
+	// full and has paid off, because objects change over the months; an old one is freed with
+	// the last string that was packed with it.
 	maxGenerations = 16
 
-	// shorter is how many times shorter a string must become to be like something that the
-	// dictionary has. For pods 6 is best: with 4 they take a fifth more, and with 8 there are
+	// shorter is how many times shorter a string must become to count as similar to the
+	// dictionary. For pods 6 is best: with 4 they take a fifth more, and with 8 there are
 	// several times the dictionaries.
 	shorter = 6
 
-	seq    = 8 // bytes that are looked for at a time
-	stride = 4 // every so many places of a dictionary are noted
+	seq    = 8 // bytes that are compared at a time
+	stride = 4 // every so many offsets of a dictionary are indexed
 )
 
 // Packer packs byte strings. The zero Packer is ready to use. All methods may be called from
 // any goroutine.
 //
-// A string that is not much like anything in the dictionary is put into it, and is then
-// packed as a reference to itself. So the dictionary costs nothing but its table, and fills
-// with one string of each sort. Strings that do not fit are held unpacked.
+// A string that is not similar to the dictionary is added to it and packed as a reference
+// to itself. So the dictionary fills with one string of each sort. Strings that do not fit
+// are stored unpacked.
 //
-// Memory beyond what is packed is bounded: a table of 1 MB, and what dictionaries have of
-// freed strings, 1 MB for each of at most 16.
+// Memory beyond the packed strings is bounded: a table of 1 MB, and at most 16 dictionaries
+// of 1 MB.
 //
 // Rejected: zstd with a dictionary, which takes 6 times as long to pack and 5 to 15 times
 // as long to unpack; docs/decisions/0010-compact-form.md has the figures.
 type Packer struct {
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	dict  *dictionary
 	used  int // bytes of the dictionary
-	saved int // bytes, by what was packed with it
+	saved int // bytes, by the strings packed with it
 	// table has, for the hash of some bytes, where in the dictionary they are, plus one.
 	table []uint32
 	shift int
@@ -65,13 +65,13 @@ type Packer struct {
 	generations *atomic.Int32
 }
 
-// dictionary is a text to which strings refer. It only ever grows, so that a reader may
-// look at what it refers to while more is added.
+// dictionary is the text that packed strings refer to. The packer only appends to it, so
+// readers may use it meanwhile.
 type dictionary struct {
 	text atomic.Pointer[[]byte] // of its whole capacity
 }
 
-// Packed is a string that was packed, or, if it was not worth it, the string itself.
+// Packed is a packed string, or the string itself if packing did not pay.
 type Packed struct {
 	dict *dictionary // nil: data is the string
 	// data is the length of the string and then, alternating, literal bytes, with their
@@ -86,8 +86,8 @@ func Plain(data []byte) Packed { return Packed{data: data} }
 // Size returns how many bytes it takes, without what it refers to.
 func (p Packed) Size() int { return len(p.data) }
 
-// Bytes returns the string. It is not to be changed. buf, which may be nil, is memory to
-// unpack to, which is grown where it has to be.
+// Bytes returns the string, which the caller must not change. It unpacks to buf, which may
+// be nil and grows as needed.
 func (p Packed) Bytes(buf *[]byte) []byte {
 	if p.dict == nil {
 		return p.data
@@ -122,7 +122,7 @@ func (p Packed) Bytes(buf *[]byte) []byte {
 	}
 }
 
-// Pack packs a string, of which it keeps nothing.
+// Pack packs a string. It does not keep src.
 func (p *Packer) Pack(src []byte) Packed {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,8 +247,8 @@ func (p *Packer) note(from int) {
 	}
 }
 
-// add puts a string into the dictionary and returns where it is, or reports that it is not
-// worth it.
+// add puts a string into the dictionary and returns its offset, or reports that this would
+// not pay.
 func (p *Packer) add(src []byte) (at int, ok bool) {
 	room := len(*p.dict.text.Load())
 	switch {

@@ -11,8 +11,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Options say how a [Decoder] decodes. None of them changes what an object is equal to,
-// except for what Drop leaves out.
+// Options configure a [Decoder]. Only Drop changes the decoded values.
 type Options struct {
 	// Drop names the fields to leave out, by the names that they have in JSON. A path
 	// into a map drops the entry with that key; a map that loses all its entries is nil,
@@ -21,9 +20,9 @@ type Options struct {
 	// Strings is the table of strings that repeat; several decoders may have the same.
 	// Defaults to none: every object has its own strings.
 	Strings *intern.Strings
-	// Share is the table of parts that repeat; several decoders may have the same. Where
-	// there is one, objects share memory and are read-only all through. Defaults to none:
-	// every object is its owner's alone.
+	// Share is the table of parts that repeat; several decoders may have the same. With
+	// it, objects share memory, and no receiver may write to one. Defaults to none:
+	// objects share nothing.
 	Share *intern.Parts
 }
 
@@ -31,8 +30,8 @@ type Options struct {
 type Decoder[T any] struct{ engine *engine }
 
 // For compiles a decoder for T, a pointer to an API type such as *corev1.Pod. The error
-// says which field path of opts.Drop leads nowhere, or why the type cannot be compiled;
-// the latter is what [Supported] returns.
+// names the field path of opts.Drop that does not exist, or says why the type cannot be
+// compiled, as [Supported] does.
 func For[T any](opts Options) (*Decoder[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
@@ -46,7 +45,7 @@ func For[T any](opts Options) (*Decoder[T], error) {
 }
 
 // Decode decodes the protobuf message of an object, without the envelope. It keeps
-// nothing of raw. An error says nothing of the contents, and there is no object then.
+// nothing of raw. An error contains nothing of the contents.
 func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	p, err := d.engine.decode(raw)
 	if err != nil {
@@ -57,7 +56,7 @@ func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	return *(*T)(unsafe.Pointer(&p)), nil
 }
 
-// Supported says why a type, or what it points to, cannot be compiled; nil if it can.
+// Supported returns why a type, or what it points to, cannot be compiled; nil if it can.
 func Supported(t reflect.Type) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

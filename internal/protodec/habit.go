@@ -1,30 +1,29 @@
 package protodec
 
-// place is what a state has learned of one field: of its strings, or of its parts. It
-// is learned for the first time that the field comes in an object apart from the
-// second and so on, since what a list or a map begins with may repeat where the rest
-// of it does not.
+// place is what a state has learned about the strings or the parts of one field. The first
+// occurrence of the field in an object, the second and so on are learned separately,
+// because the first element of a list or map may repeat where the others do not.
 //
-// Objects come in the order of their names, so an object is mostly of the same template
-// as the one before it: what the field held there is tried before any table is asked.
-// That costs a comparison and saves a hash.
+// Objects come in the order of their names, so an object mostly has the template of the
+// previous one. What the field held there is compared before a table lookup: that costs a
+// comparison and saves a hash.
 type place[T any] struct {
-	object uint32 // the one that the field came in last
-	times  uint32 // how often it has come in that
+	object uint32 // the last that had the field
+	times  uint32 // occurrences of the field in that object
 	turns  []turn[T]
 }
 
-// turn is what was learned of one of the times that a field comes in an object.
+// turn is what was learned about one occurrence of a field in its object.
 type turn[T any] struct {
 	last T // what was found last; the zero value for none
 	habit
 }
 
-// maxTurns is how often a field comes in an object before it begins at the first turn
+// maxTurns is how many occurrences are learned separately; the next begins at the first
 // again.
 const maxTurns = 8
 
-// next returns the turn of a field that comes in the given object.
+// next returns the turn of the field's next occurrence in the object.
 func (p *place[T]) next(object uint32) *turn[T] {
 	if p.object != object {
 		p.object, p.times = object, 0
@@ -37,16 +36,16 @@ func (p *place[T]) next(object uint32) *turn[T] {
 	return &p.turns[at]
 }
 
-// habit is whether asking a table pays.
+// habit is whether table lookups pay.
 type habit struct {
 	asked, found uint16
-	pause        uint16 // how often not to ask
+	pause        uint16 // lookups to skip
 }
 
 const (
-	habitWindow = 256  // questions from which it is judged
-	habitLeast  = 64   // finds among them that make it worth going on
-	habitPause  = 4096 // how long to leave it be otherwise
+	habitWindow = 256  // lookups after which it is judged
+	habitLeast  = 64   // hits among them that make it worthwhile
+	habitPause  = 4096 // lookups to skip otherwise
 )
 
 func (h *habit) worth() bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/tarnproject/tarn/internal/intern"
 )
 
-// leaf decodes a message whose Go type says nothing of its fields.
+// leaf decodes a message whose Go type does not describe its fields.
 func (s *state) leaf(m *message, p unsafe.Pointer, b []byte) error {
 	switch m.form {
 	case timestamp:

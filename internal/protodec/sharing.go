@@ -22,7 +22,7 @@ type ticket struct {
 // find looks for a part, and opens a scope for it where it is to be taken in.
 func (s *state) find(f *field, raw []byte) (*intern.Part, ticket) {
 	turn := s.units[f.unit].next(s.objects)
-	// The unit is this field's alone, so that the bytes are all there is to compare.
+	// The unit belongs to this field only, so comparing the bytes is enough.
 	if p := turn.last; p != nil && p.Matches(raw) {
 		p.Use()
 		turn.note(true)
@@ -36,7 +36,7 @@ func (s *state) find(f *field, raw []byte) (*intern.Part, ticket) {
 	turn.note(known != nil)
 	if known != nil {
 		s.remember(turn, known)
-		s.cost += known.Cost // it is kept alive by whatever it becomes part of
+		s.cost += known.Cost // the object that it becomes part of keeps it alive
 		return known, ticket{}
 	}
 	if kept == 0 {
@@ -45,8 +45,8 @@ func (s *state) find(f *field, raw []byte) (*intern.Part, ticket) {
 	return nil, ticket{kept, s.open()}
 }
 
-// remember has the part tried first next time. What a state holds is alive also when
-// the table has let it go, so there is a limit to it.
+// remember makes the part the first to be compared next time. A state keeps its parts alive
+// even after the table has evicted them, so their cost is bounded.
 func (s *state) remember(turn *turn[*intern.Part], p *intern.Part) {
 	cost := p.Cost
 	if turn.last != nil {
@@ -58,7 +58,8 @@ func (s *state) remember(turn *turn[*intern.Part], p *intern.Part) {
 	}
 }
 
-// keep ends what find began: data is the part, of n elements.
+// keep puts the part that find has returned a ticket for into the table: data is its value,
+// of n elements.
 func (s *state) keep(f *field, t ticket, raw []byte, data unsafe.Pointer, n int, err error) {
 	if t.Ticket == 0 {
 		return

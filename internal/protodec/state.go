@@ -17,13 +17,12 @@ const (
 	maxScratch = 1 << 12
 )
 
-// state is what decoding an object needs besides the plan. Each belongs to one
-// goroutine at a time.
+// state is the working memory of a decoder. One goroutine at a time uses it.
 //
-// Strings that are not from the table point into the input at first. Where they stand
-// is noted in pending, and settle gives them memory of their own in one piece: once at
-// the end of an object, and once for each part that goes into the table of shared
-// parts, so that no part keeps an object's strings alive.
+// Strings that are not from the table point into the input at first. pending has their
+// addresses, and settle copies them into one piece of memory: once at the end of an object,
+// and once for each part that is kept in the table, so that no part keeps an object's
+// strings alive.
 type state struct {
 	strings *intern.Strings
 	share   *intern.Parts
@@ -70,9 +69,8 @@ func (s *state) alloc(m *message) unsafe.Pointer {
 }
 
 // touch writes to each page of new memory, which is zero already. Most fields are read
-// before they are set, since a message may come in pieces; a page that the system has
-// just given would then be mapped twice, to a page of zeros first, and that is slower
-// than all else that is done with it.
+// before they are set, because a message may come in pieces. A fresh page would then fault
+// twice, first for the zero page, which costs more than decoding into it.
 func touch(p unsafe.Pointer, size int) {
 	if size == 0 {
 		return
@@ -83,7 +81,7 @@ func touch(p unsafe.Pointer, size int) {
 	*(*byte)(unsafe.Add(p, size-1)) = 0
 }
 
-// pageSize is the least that a page has anywhere.
+// pageSize is the smallest page size of any platform.
 const pageSize = 4 << 10
 
 // into decodes a message into the value at p, and merges it with what is there.
@@ -92,7 +90,7 @@ func (s *state) into(m *message, p unsafe.Pointer, b []byte) error {
 	case byFields:
 		return s.message(m, p, b)
 	case byList:
-		// A list is there as soon as its field is, though it may have no elements.
+		// A list is not nil if its field is present, even without elements.
 		if h := (*sliceHeader)(p); h.data == nil {
 			h.data = unsafe.Pointer(&emptyList)
 		}
@@ -155,7 +153,7 @@ func (s *state) settle() {
 // text sets the string at p to v, which is not kept beyond settle.
 func (s *state) text(site int32, p *string, v []byte) {
 	if *p != "" && len(s.pending) > s.from {
-		// A field that comes again. Were its place noted twice, many of them with one
+		// A field that comes again. If its address were noted twice, many of them with one
 		// long string at the end could make settle's memory grow with their product.
 		s.settle()
 	}
@@ -181,7 +179,7 @@ func (s *state) owned(site int32, v []byte) string {
 	return string(v)
 }
 
-// known returns the table's string equal to v, if there is one and asking pays.
+// known returns the table's string equal to v, if there is one and lookups pay.
 func (s *state) known(site int32, v []byte) (string, bool) {
 	if s.strings == nil || len(v) > intern.MaxLength {
 		return "", false

@@ -1,6 +1,6 @@
 // Package sim tests the pipeline from a list and a watch to a subscriber against a
-// naive model of an API server, with random writers and every fault that a server, a
-// proxy or a network has been seen to commit. One number, the seed, decides all of it.
+// naive model of an API server, with random writers and every known fault of servers,
+// proxies and networks. One number, the seed, determines all of it.
 //
 // The nouns:
 //
@@ -9,11 +9,11 @@
 //     serves lists and watches with the semantics of Kubernetes and is a source for a
 //     reflector; there is no HTTP. [Quirks] are the ways in which correct servers differ.
 //   - [Writer] changes a server at random.
-//   - [Faulty] stands between a source and its user and spoils what passes: errors,
+//   - [Faulty] wraps a source and injects faults: errors,
 //     cuts, stalls, duplicates, stale events, objects that cannot be decoded.
-//   - [View] is a subscriber's idea of the world, rebuilt from its events alone, and
-//     refuses events that make no sense.
-//   - [Trace] remembers what happened, for when something goes wrong.
+//   - [View] is the state that a subscriber derives from its events alone. It rejects
+//     inconsistent events.
+//   - [Trace] records what happened, to explain a failure.
 //
 // The tests are two simulations. The stepped one runs reflector, FIFO, store and views
 // in a single goroutine: the world moves only while the reflector waits or between its
@@ -25,9 +25,9 @@
 // Package simtest, below this one, has a server for tests that make each change themselves.
 //
 // At every quiet point, when writers and faults have stopped and the readers have caught
-// up, the mirror is held against the server, each view against the mirror, and each index
-// against a scan; in the stepped simulation every batch is held against the server's
-// state at its version as well. Bugs are planted to see that they are found.
+// up, the mirror is compared with the server, each view with the mirror, and each index
+// with a scan; in the stepped simulation every batch is also compared with the server's
+// state at its version. Planted bugs must be found.
 //
 //	go test ./internal/sim -soak=100                     # look longer
 //	go test ./internal/sim -sim.first=5000               # look elsewhere

@@ -159,14 +159,14 @@ func (c change) String() string {
 	return fmt.Sprintf("v%d update %s %s %v", c.version, c.current.key(), short(c.current.UID), c.current.Labels)
 }
 
-// touch makes everybody who waits look again.
+// touch wakes all watches.
 func (s *Server) touch() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// Compact forgets the history up to a number of changes before the present: who asks
-// for more gets 410. Exact states of that time are removed too.
+// Compact discards the history up to a number of changes before the present: requests for
+// older versions get 410, exact lists too.
 func (s *Server) Compact(keep int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// World is everything but the reader: a server, its writers, and what befalls them. One
+// World is everything except the reader: a server, its writers, and their faults. One
 // goroutine at a time uses it.
 type World struct {
 	Server *Server
@@ -29,7 +29,7 @@ type World struct {
 // Namespaces are where the writers of a world write.
 var Namespaces = []string{"one", "two", "three"}
 
-// NewWorld makes a world up. Everything random in it comes from r.
+// NewWorld returns a random world, determined by r.
 func NewWorld(r *rand.Rand, trace *Trace) *World {
 	split := func() *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), r.Uint64())) }
 	quirks, plan := RandomQuirks(r), RandomFaults(r)

@@ -2,9 +2,10 @@
 // simulations, and large inputs. Only tests import it.
 //
 // A test states the number of rounds that `make test` can afford. The test flag -soak=N
-// multiplies that number by N, and so do the checks of rapid's properties; `make soak`
+// multiplies that number by N, and also rapid's 100 checks of each property; `make soak`
 // passes it to every package whose tests import this one. With -short a fifth is run, the
-// same part as of rapid's checks.
+// same part as of rapid's checks. With -race and without -soak, rapid makes 20 checks: each
+// costs about ten times as much there.
 package soak
 
 import (
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	_ "pgregory.net/rapid" // for its flag
 )
 
 // factor is the value of -soak. It is written while flags are parsed, before the first test.
@@ -21,12 +24,16 @@ var scale = factor(1)
 
 func init() {
 	flag.Var(&scale, "soak", "run random and long tests this many times as long")
+	if race {
+		if err := flag.Set("rapid.checks", "20"); err != nil {
+			panic(err)
+		}
+	}
 }
 
 func (f *factor) String() string { return strconv.Itoa(int(*f)) }
 
-// Set also scales rapid's checks where the test binary has rapid. A -rapid.checks that
-// comes later overrides it.
+// Set also scales rapid's checks. A -rapid.checks that comes later overrides it.
 func (f *factor) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -34,9 +41,6 @@ func (f *factor) Set(text string) error {
 	}
 	*f = factor(n)
 	checks := flag.Lookup("rapid.checks")
-	if checks == nil {
-		return nil
-	}
 	usual, err := strconv.Atoi(checks.DefValue)
 	if err != nil {
 		return fmt.Errorf("rapid.checks: %w", err)

@@ -3,8 +3,6 @@ package soak
 import (
 	"flag"
 	"testing"
-
-	_ "pgregory.net/rapid" // its flag is scaled too
 )
 
 func TestTheFlagScalesRoundsAndChecks(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 // Several producers, two consumers, a limit, requeues, panics and a Close at some
 // moment: whatever was accepted is processed once, and in order for each key.
 func TestConcurrent(t *testing.T) {
-	const producers, keys, events = 4, 8, 2000
+	const producers, keys, events = 4, 8, 500
 	for _, limit := range []int{0, 1, 64} {
-		for _, closeAt := range []int64{producers * events, 1000} {
+		for _, closeAt := range []int64{producers * events, 300} {
 			t.Run(fmt.Sprintf("limit=%d,closeAt=%d", limit, closeAt), func(t *testing.T) {
 				held := newCache()
 				f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: limit})
@@ -128,7 +128,7 @@ func TestConcurrentLists(t *testing.T) {
 		told[i] = map[object.Key]*thing{}
 		producing.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 0))
-			for v := 1; v < 2000; v++ {
+			for v := 1; v < 700; v++ {
 				o := at(fmt.Sprintf("%s/%d", scope, r.IntN(10)), v)
 				var err error
 				switch r.IntN(8) {

@@ -112,7 +112,7 @@ func TestLogHolesInTheMiddle(t *testing.T) {
 
 // What a burst allocated is given back, whether the log then empties or not.
 func TestLogGivesABurstBack(t *testing.T) {
-	const burst = 20_000
+	const burst = 4 * keepDeltas
 	for _, rest := range []int{0, 5} {
 		t.Run(fmt.Sprintf("rest=%d", rest), func(t *testing.T) {
 			l, out := new(log[*int]), new(log[*int])

@@ -270,7 +270,7 @@ func (v *witness) batch(pause func()) func(context.Context, []podEvent) {
 // TestH03_ConcurrentSubscribersEndWithTheStore runs it all at once: writers, relists,
 // subscribers of all speeds that come and go, resyncs.
 func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
-	for seed := range uint64(soak.Rounds(2)) {
+	for seed := range uint64(soak.Rounds(5)) {
 		inBubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld("shop/0")

@@ -23,7 +23,7 @@ import (
 // answers. Within minutes of the last fault the store is what the server is, and no
 // object ever went back to an older version within an epoch.
 func TestMirrorSurvivesRandomFaults(t *testing.T) {
-	for seed := range soak.Rounds(20) {
+	for seed := range soak.Rounds(50) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { survive(t, uint64(seed)) })
 		})

@@ -364,7 +364,7 @@ func (everything) Held(object.Key, object.UID, object.Version) bool { return fal
 
 // Wherever watches end, each event is delivered once, and in order.
 func TestW14_EveryDeletionIsToldOnceWhereverWatchesEnd(t *testing.T) {
-	for seed := range uint64(soak.Rounds(20)) {
+	for seed := range uint64(soak.Rounds(50)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			history, want := groups(rnd)

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 
 // command returns the command, as a process of its own, with arguments. It is the test
 // binary under another name: that needs no build, and it has the race detector when the
-// tests have it. Its environment has no kubeconfig.
+// tests have it, without that detector's second of sleep at exit. Its environment has no
+// kubeconfig.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()
@@ -41,7 +42,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Args = append([]string{commandName}, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0"}
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

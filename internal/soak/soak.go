@@ -1,11 +1,11 @@
 // Package soak scales the tests that get better the longer they run: random histories,
 // simulations, and large inputs. Only tests import it.
 //
-// A test states the number of rounds that `make test` can afford. The test flag -soak=N
-// multiplies that number by N, and also rapid's 100 checks of each property; `make soak`
-// passes it to every package whose tests import this one. With -short a fifth is run, the
-// same part as of rapid's checks. With -race and without -soak, rapid makes 20 checks: each
-// costs about ten times as much there.
+// A test states the number of rounds that `make test` can afford without the race detector.
+// With -race, where a round costs about ten times as much, and with -short a fifth is run.
+// The test flag -soak=N multiplies the number by N. The same holds for rapid's 100 checks of
+// each property. `make test` runs every package whose tests import this one with -race and
+// without it, and `make soak` passes -soak to them.
 package soak
 
 import (
@@ -25,7 +25,7 @@ var scale = factor(1)
 func init() {
 	flag.Var(&scale, "soak", "run random and long tests this many times as long")
 	if race {
-		if err := flag.Set("rapid.checks", "20"); err != nil {
+		if err := scale.Set("1"); err != nil {
 			panic(err)
 		}
 	}
@@ -45,18 +45,23 @@ func (f *factor) Set(text string) error {
 	if err != nil {
 		return fmt.Errorf("rapid.checks: %w", err)
 	}
+	if race { // rapid itself takes a fifth with -short
+		usual = fifth(usual)
+	}
 	return checks.Value.Set(strconv.Itoa(usual * n))
 }
 
-// Rounds returns how many rounds a test runs whose usual number is n: n times -soak, or a
-// fifth of n, but at least one, with -short.
+// Rounds returns how many rounds a test runs whose usual number is n: n times -soak, and of
+// that a fifth, but at least one, with -race or -short.
 func Rounds(n int) int {
 	n *= int(scale)
-	if testing.Short() {
-		n = (n + 4) / 5
+	if race || testing.Short() {
+		n = fifth(n)
 	}
 	return n
 }
+
+func fifth(n int) int { return (n + 4) / 5 }
 
 // Measures skips a test that counts allocations or bytes, or that fills something to its
 // limit, in a binary with the race detector: that is slow, allocates by itself, and finds nothing in

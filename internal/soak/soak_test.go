@@ -15,15 +15,18 @@ func TestTheFlagScalesRoundsAndChecks(t *testing.T) {
 	if err := flag.Set("soak", "3"); err != nil {
 		t.Fatal(err)
 	}
-	want := 21
-	if testing.Short() {
+	want, wantChecks := 21, "300"
+	if race || testing.Short() {
 		want = 5
+	}
+	if race {
+		wantChecks = "60"
 	}
 	if got := Rounds(7); got != want {
 		t.Errorf("%d rounds, want %d", got, want)
 	}
-	if got := checks.Value.String(); got != "300" {
-		t.Errorf("rapid.checks is %s, want 300", got)
+	if got := checks.Value.String(); got != wantChecks {
+		t.Errorf("rapid.checks is %s, want %s", got, wantChecks)
 	}
 	for _, text := range []string{"0", "-1", "x"} {
 		if flag.Set("soak", text) == nil {

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // bytesField encodes a field with a length.
@@ -125,6 +127,7 @@ func TestFloatsAndUnsignedNumbers(t *testing.T) {
 }
 
 func TestNestingIsBounded(t *testing.T) {
+	soak.Measures(t)
 	for _, opts := range []Options{{}, {Share: NewSharing(0)}} {
 		d, err := For[*measure](opts)
 		if err != nil {
@@ -160,6 +163,7 @@ func allocated(f func()) uint64 {
 }
 
 func TestHostileInputAllocatesInProportion(t *testing.T) {
+	soak.Measures(t)
 	long := strings.Repeat("x", 100_000)
 	pieces := func(n int, piece ...byte) []byte { return slices.Repeat(piece, n) }
 	name := func(s string) []byte { return bytesField(1, textField(1, s)...) }

@@ -34,3 +34,13 @@ func TestTheFlagScalesRoundsAndChecks(t *testing.T) {
 		}
 	}
 }
+
+func TestAPartIsEveryFifthWithRace(t *testing.T) {
+	want := 11
+	if race {
+		want = 3
+	}
+	if got := Part(make([]int, 11)); len(got) != want {
+		t.Errorf("%d of 11, want %d", len(got), want)
+	}
+}

@@ -189,7 +189,7 @@ func ownsAll[T runtime.Object](t *testing.T, e Encoding, res Resource[T], make f
 func owns[T runtime.Object](t *testing.T, name string, e Encoding, res Resource[T], template func() T) {
 	t.Run(fmt.Sprintf("%v/%s", e, name), func(t *testing.T) {
 		var events []byte
-		for i := range 9 {
+		for i := range 5 {
 			obj := template()
 			m := must(meta.Accessor(obj))(t)
 			m.SetName(fmt.Sprint("obj-", i))
@@ -202,7 +202,7 @@ func owns[T runtime.Object](t *testing.T, name string, e Encoding, res Resource[
 			st := must(src.Watch(t.Context(), object.WatchOptions{}, &object.Intake[T]{Unshared: owned}))(t)
 			got, err := drain(st)
 			st.Close()
-			if err != io.EOF || len(got) != 9 {
+			if err != io.EOF || len(got) != 5 {
 				t.Fatalf("%d events, %v", len(got), err)
 			}
 			var r regions

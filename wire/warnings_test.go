@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestWarningsReachTheHandlerOnceEach(t *testing.T) {
@@ -59,6 +61,7 @@ func TestWarningsAreLoggedWhenNobodyElseTakesThem(t *testing.T) {
 }
 
 func TestTheMemoryOfWarningsIsBounded(t *testing.T) {
+	soak.Measures(t)
 	told := map[string]int{}
 	w := newWarnings(Options{Warnings: func(w Warning) { told[w.Text]++ }}, nil)
 	for i := range 10 * warningTexts {

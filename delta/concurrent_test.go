@@ -218,7 +218,7 @@ func TestLimitBlocksProducers(t *testing.T) {
 		must(t, f.Bookmark(object.Mark{Version: "2"}))
 
 		// What is put back is not held up, and lets nobody else in.
-		_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+		_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 			synctest.Wait()
 			want(t, "room for one", done.Load(), int32(1))
 			return delta.ErrRequeue
@@ -324,7 +324,7 @@ func TestOldest(t *testing.T) {
 		must(t, f.Add(at("b", 2)))
 		wait(time.Second)
 		want(t, "of two", f.Stats().Oldest, 2*time.Second)
-		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 			want(t, "in flight", f.Stats().Oldest, time.Duration(0))
 			return delta.ErrRequeue
 		})
@@ -342,7 +342,7 @@ func TestOldest(t *testing.T) {
 		want(t, "of a list", f.Stats().Oldest, time.Second)
 		batch(t, f)
 		must(t, f.Bookmark(object.Mark{Version: "4"}))
-		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 			must(t, f.Add(at("a", 5)))
 			return delta.ErrRequeue
 		})

@@ -75,7 +75,7 @@ func TestH01_HandlerOfAnEmptyResourceIsSynced(t *testing.T) {
 
 func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		const keys, rounds = 10, 200
+		const keys, rounds = 10, 20
 		w := newWorld()
 		inf := newInformer(t, w, podOptions{Log: 16})
 		var quick, slow diary

@@ -43,7 +43,7 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Args = append([]string{commandName}, args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0"}
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 

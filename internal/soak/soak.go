@@ -75,9 +75,9 @@ func Part[T any](all []T) []T {
 
 func fifth(n int) int { return (n + 4) / 5 }
 
-// Measures skips a test that counts allocations or bytes, or that fills something to its
-// limit, in a binary with the race detector: that is slow, allocates by itself, and finds nothing in
-// such a test. `make test` runs these tests without it.
+// Measures skips a test that counts allocations or bytes, fills something to its limit, or
+// simulates in one goroutine, in a binary with the race detector: that is slow, allocates by
+// itself, and finds nothing in such a test. `make test` runs these tests without it.
 func Measures(t testing.TB) {
 	t.Helper()
 	if race {

@@ -26,6 +26,10 @@ MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
 
 step = @printf '==> %s\n'
 
+# The packages of $(1) whose tests import internal/soak: those with random or long tests,
+# or with measurements, which are skipped with -race.
+soaked = $(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(1) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -34,7 +38,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race measure test-386 modules ## everything that must pass: lint, govulncheck, tests with -race and for 32-bit, bench and e2e compiled
+test: lint vuln race plain test-386 modules ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -46,14 +50,13 @@ test-short: ## the tests without the long ones
 flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores; PKG=./reflector for one package
 	@GO='$(GO)' hack/flakes.sh -n '$(RUNS)' $(PKG)
 
-# Without -race, for more rounds in the same time. Packages whose tests import internal/soak
-# have the flag.
+# Without -race, for more rounds in the same time.
 .PHONY: soak
 soak: ## random and long tests, SOAK (10) times as long as in test; PKG=./store for one package
 	$(step) 'go test -soak=$(SOAK) of the packages with random or long tests'
-	@pkgs=$$($(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(PKG) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u) || exit 1; \
+	@pkgs=$$($(call soaked,$(PKG))) || exit 1; \
 	if [ -z "$$pkgs" ]; then echo 'none of $(PKG) has random or long tests'; exit 1; fi; \
-	$(GO) test -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
+	$(GO) test -vet=off -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
 
 .PHONY: lint
 lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
@@ -123,13 +126,9 @@ clean: ## remove the files that other targets create
 fmt:
 	$(step) 'gofmt'
 	@files=$$(git ls-files -co --exclude-standard -- '*.go') || exit 1; \
-	gofmt="$$($(GO) env GOROOT)/bin/gofmt"; bad=; \
-	for f in $$files; do \
-		[ -f "$$f" ] || continue; \
-		out=$$("$$gofmt" -l "$$f" 2>&1); \
-		if [ -n "$$out" ]; then printf '%s\n' "$$out"; bad=1; fi; \
-	done; \
-	if [ -n "$$bad" ]; then echo 'run gofmt -w on these'; exit 1; fi
+	there=; for f in $$files; do if [ -f "$$f" ]; then there="$$there $$f"; fi; done; \
+	out=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$there 2>&1); rc=$$?; \
+	if [ -n "$$out" ] || [ $$rc != 0 ]; then printf '%s\n' "$$out" 'run gofmt -w on these'; exit 1; fi
 
 .PHONY: vet
 vet:
@@ -153,16 +152,17 @@ vuln:
 		*) printf '%s\n' "$$out"; exit 1 ;; \
 	esac
 
+# The tests here are not vetted again. The race detector's sleep of a second at the end of
+# each binary is left out: the goroutines it waits for are found by goleak.
 .PHONY: race
 race:
 	$(step) 'go test -race ./...'
-	@CGO_ENABLED=1 $(GO) test -race ./...
+	@GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -vet=off -race ./...
 
-# The packages with tests that count allocations or bytes, which are skipped with -race.
-.PHONY: measure
-measure:
-	$(step) 'go test -short, packages that measure'
-	@pkgs=$$(git grep -l 'soak\.Measures(' -- '*_test.go' | sed 's,^,./,; s,/[^/]*$$,,' | sort -u) && $(GO) test -short $$pkgs
+.PHONY: plain
+plain:
+	$(step) 'go test of the packages with random or long tests, or with measurements'
+	@pkgs=$$($(call soaked,./...)) && $(GO) test -vet=off $$pkgs
 
 # The packages that read lengths from the network. linux/amd64 runs the tests; other systems
 # only compile them.
@@ -170,11 +170,11 @@ measure:
 test-386:
 	$(step) 'GOARCH=386 go test -short ./wire/... ./internal/...'
 	@if [ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" = linux/amd64 ]; then exec=; else exec='-exec true'; fi; \
-	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -short $$exec ./wire/... ./internal/...
+	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -vet=off -short $$exec ./wire/... ./internal/...
 
 .PHONY: modules
 modules:
 	@set -e; for m in $(MODULES); do \
 		printf '==> %s: go vet ./..., tests compiled\n' "$$m"; \
-		( cd "$$m" && $(GO) vet ./... && $(GO) test -run '^$$' ./... ); \
+		( cd "$$m" && $(GO) vet ./... && $(GO) test -vet=off -run '^$$' ./... ); \
 	done

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
-	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -157,7 +157,7 @@ func TestHandlesAreOpenedAndClosedConcurrently(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				for range 30 {
+				for range soak.Rounds(30) {
 					h, err := kinds[rand.IntN(len(kinds))](r.Cluster)
 					if err != nil {
 						t.Error(err)

@@ -189,7 +189,7 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 func TestO03_ATransformWritesWhileReadersRead(t *testing.T) {
 	srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 	c := connect(t, tarn.Options{Config: srv.MemoryConfig()})
-	const replicas, turns = 20, 30
+	const replicas, turns = 10, 15
 	for i := range replicas {
 		must(srv.Create(replica(i)))
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,9 +115,11 @@ func TestL07_TheLastPageOfASelectionMayBeEmpty(t *testing.T) {
 
 // W02: a streaming list at a version that is not reached fails inside the stream.
 func TestW02_AFutureVersionFailsInTheStream(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{})
-	w := watching(t, s, pods+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=999999")
-	w.expect(t, "ERROR 504 "+string(metav1.StatusReasonTimeout), "end")
+	synctest.Test(t, func(t *testing.T) {
+		s := apiserver.Start(t, apiserver.Options{})
+		w := watching(t, s, pods+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=999999")
+		w.expect(t, "ERROR 504 "+string(metav1.StatusReasonTimeout), "end")
+	})
 }
 
 func TestGenerationIncrementsOnSpecChanges(t *testing.T) {

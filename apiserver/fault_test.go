@@ -208,7 +208,7 @@ func TestRandomFaultsRepeatWithTheirSeed(t *testing.T) {
 	sequence := func(seed uint64) (codes []string) {
 		s := apiserver.Start(t, apiserver.Options{})
 		s.Random(seed, 0.5)
-		for range 60 {
+		for range 20 {
 			resp, err := send(t.Context(), s, http.MethodPost, "/api/v1/namespaces/default/configmaps", `{"metadata":{"generateName":"x-"}}`)
 			if err != nil {
 				codes = append(codes, "lost")

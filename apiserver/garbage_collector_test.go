@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -88,7 +89,7 @@ func TestADeepChainOfOwnersIsCollected(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
 		s := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
 		uid := uidOf(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c-0"}})
-		for i := range 200 {
+		for i := range soak.Rounds(200) {
 			uid = uidOf(t, s, owned(fmt.Sprintf("c-%d", i+1), "ConfigMap", fmt.Sprintf("c-%d", i), uid))
 		}
 		if err := clientset(t, s).CoreV1().ConfigMaps("default").Delete(t.Context(), "c-0", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
@@ -176,11 +177,11 @@ func TestDependentsCreatedWhileTheirOwnerIsDeletedAreCollected(t *testing.T) {
 		var wait sync.WaitGroup
 		for w := range 3 {
 			wait.Go(func() {
-				for i := range 30 {
+				for i := range 15 {
 					if _, err := api.Create(t.Context(), owned(fmt.Sprintf("d-%d-%d", w, i), "ConfigMap", "owner", uid), metav1.CreateOptions{}); err != nil {
 						t.Error(err)
 					}
-					if w == 0 && i == 10 {
+					if w == 0 && i == 5 {
 						if err := api.Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 							t.Error(err)
 						}
@@ -199,7 +200,7 @@ func TestCreatesRacingWithNamespaceDeletionLeaveNoObjects(t *testing.T) {
 	for _, anyNamespace := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{AnyNamespace: anyNamespace})
 		api := clientset(t, s).CoreV1()
-		for round := range 20 {
+		for round := range soak.Rounds(20) {
 			name := fmt.Sprintf("shop-%d", round)
 			fill(t, s, namespace(name))
 			var wait sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/internal/soak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -17,6 +18,7 @@ func patchMap(t testing.TB, s *apiserver.Server, media, body string) response {
 }
 
 func TestJSONPatchGrowthIsLimited(t *testing.T) {
+	soak.Measures(t)
 	s := apiserver.Start(t, apiserver.Options{})
 	fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 1000)}})
 	const media = "application/json-patch+json"
@@ -44,6 +46,7 @@ func TestJSONPatchGrowthIsLimited(t *testing.T) {
 }
 
 func TestObjectsTooLargeForEtcdAreRejected(t *testing.T) {
+	soak.Measures(t)
 	s := apiserver.Start(t, apiserver.Options{})
 	if err := s.Define(apiserver.Definition{Resource: lakes}); err != nil {
 		t.Fatal(err)
@@ -63,6 +66,7 @@ func TestObjectsTooLargeForEtcdAreRejected(t *testing.T) {
 }
 
 func TestYAMLAliasExpansionIsLimited(t *testing.T) {
+	soak.Measures(t)
 	s := apiserver.Start(t, apiserver.Options{})
 	body := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, annotations: {x: &x " + strings.Repeat("x", 10_000)
 	for i := range 2000 {
@@ -78,8 +82,8 @@ func TestYAMLAliasExpansionIsLimited(t *testing.T) {
 }
 
 func TestTheHistoryIsBoundedByBytes(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{HistoryBytes: 1 << 20})
-	first := fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 90_000)}})
+	s := apiserver.Start(t, apiserver.Options{HistoryBytes: 1 << 17})
+	first := fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{"x": strings.Repeat("x", 11_000)}})
 	for i := range 12 {
 		patchMap(t, s, "application/merge-patch+json", fmt.Sprintf(`{"data":{"n":"%d"}}`, i))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
@@ -19,7 +20,7 @@ import (
 // TestTarnsInformerSurvivesRandomFaults runs an informer against a server with random
 // writes and faults, and compares the two afterwards.
 func TestTarnsInformerSurvivesRandomFaults(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(soak.Rounds(6)) {
 		synctest.Test(t, func(t *testing.T) {
 			s := apiserver.Start(t, apiserver.Options{HTTP2: seed%2 == 0, History: 40, Seed: seed + 1})
 			client := must(wire.New(s.Config(), wire.Options{}))

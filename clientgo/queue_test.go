@@ -273,7 +273,8 @@ var ofQueues = sync.OnceValue(func() *ledger {
 func TestTheProcessesProviderIsUsedWhereTheConfigNamesNone(t *testing.T) {
 	l := ofQueues()
 	*l = ledger{}
-	q := clientgo.NewQueue("q", workqueue.DefaultTypedControllerRateLimiter[string]())
+	// The item must still be delayed when the figures are read.
+	q := clientgo.NewQueue("q", workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour))
 	defer q.ShutDown()
 	q.Add("a")
 	q.AddRateLimited("b")

@@ -316,7 +316,7 @@ func TestSimulation(t *testing.T) {
 		simulate(*simSeed)
 		return
 	}
-	for seed := range soak.Rounds(5) {
+	for seed := range soak.Rounds(15) {
 		simulate(uint64(seed) + 1)
 	}
 }

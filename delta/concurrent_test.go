@@ -18,9 +18,9 @@ import (
 // Several producers, two consumers, a limit, requeues, panics and a Close at a random
 // time: every accepted change is processed once, in order for each key.
 func TestConcurrent(t *testing.T) {
-	const producers, keys, events = 4, 8, 2000
+	const producers, keys, events = 4, 8, 500
 	for _, limit := range []int{0, 1, 64} {
-		for _, closeAt := range []int64{producers * events, 1000} {
+		for _, closeAt := range []int64{producers * events, 300} {
 			t.Run(fmt.Sprintf("limit=%d,closeAt=%d", limit, closeAt), func(t *testing.T) {
 				held := newCache()
 				f := newFIFO(t, delta.Options[*thing]{Known: held, Limit: limit})
@@ -128,7 +128,7 @@ func TestConcurrentLists(t *testing.T) {
 		expected[i] = map[object.Key]*thing{}
 		producing.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 0))
-			for v := 1; v < 2000; v++ {
+			for v := 1; v < 700; v++ {
 				o := at(fmt.Sprintf("%s/%d", scope, r.IntN(10)), v)
 				var err error
 				switch r.IntN(8) {
@@ -218,7 +218,7 @@ func TestLimitBlocksProducers(t *testing.T) {
 		must(t, f.Bookmark(object.Mark{Version: "2"}))
 
 		// A requeue does not wait for the limit and admits no further producers.
-		_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+		_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 			synctest.Wait()
 			want(t, "room for one", done.Load(), int32(1))
 			return delta.ErrRequeue
@@ -324,7 +324,7 @@ func TestOldest(t *testing.T) {
 		must(t, f.Add(at("b", 2)))
 		wait(time.Second)
 		want(t, "of two", f.Stats().Oldest, 2*time.Second)
-		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 			want(t, "in flight", f.Stats().Oldest, time.Duration(0))
 			return delta.ErrRequeue
 		})
@@ -342,7 +342,7 @@ func TestOldest(t *testing.T) {
 		want(t, "of a list", f.Stats().Oldest, time.Second)
 		batch(t, f)
 		must(t, f.Bookmark(object.Mark{Version: "4"}))
-		_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+		_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 			must(t, f.Add(at("a", 5)))
 			return delta.ErrRequeue
 		})

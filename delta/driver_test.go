@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/object"
@@ -322,8 +321,6 @@ func (d *driver) process(deltas []object.Change[*thing]) error {
 
 // consume runs a pop whose process function may panic, and returns how it ended.
 func (d *driver) consume(pop func(ctx context.Context) error) (back bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
 	var err error
 	func() {
 		defer func() {
@@ -333,7 +330,7 @@ func (d *driver) consume(pop func(ctx context.Context) error) (back bool) {
 				panic(r)
 			}
 		}()
-		err = pop(ctx)
+		err = pop(context.Background())
 	}()
 	if err != nil && !errors.Is(err, errPlain) && !errors.Is(err, errPanic) && !errors.Is(err, delta.ErrRequeue) {
 		d.fail("popping failed: %v", err)
@@ -420,16 +417,15 @@ func (d *driver) drain(batch bool) {
 	d.look()
 	d.note("drain")
 	for len(d.m.whole) > 0 || batch && len(d.m.moved) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if batch || len(d.m.flat) == 0 {
-			d.ok(d.f.PopBatch(ctx, func(b *object.Batch[*thing], _ bool) error {
+			d.ok(d.f.PopBatch(context.Background(), func(b *object.Batch[*thing], _ bool) error {
 				d.m.popBatch()
 				d.held.apply(b.Changes)
 				return nil
 			}))
 			d.m.finish(false, true)
 		} else {
-			d.ok(d.f.Pop(ctx, func(got delta.Deltas[*thing], _ bool) error {
+			d.ok(d.f.Pop(context.Background(), func(got delta.Deltas[*thing], _ bool) error {
 				if want := d.m.pop(); show(got) != show(want) {
 					d.fail("popped\n%swant\n%s", show(got), show(want))
 				}
@@ -438,7 +434,6 @@ func (d *driver) drain(batch bool) {
 			}))
 			d.m.finish(false, false)
 		}
-		cancel()
 		d.glance()
 	}
 	if got, want := stateOf(d.held.m), stateOf(d.expected); d.m.known != nil && !d.lossy && got != want {

@@ -112,7 +112,7 @@ func TestLogHolesInTheMiddle(t *testing.T) {
 
 // The memory of a burst is freed, whether or not the log becomes empty.
 func TestLogFreesTheMemoryOfABurst(t *testing.T) {
-	const burst = 20_000
+	const burst = 4 * keepDeltas
 	for _, rest := range []int{0, 5} {
 		t.Run(fmt.Sprintf("rest=%d", rest), func(t *testing.T) {
 			l, out := new(log[*int]), new(log[*int])

@@ -187,7 +187,7 @@ func TestQ11_InFlightCountsAsKnown(t *testing.T) {
 				known := newCache(at("old", 1))
 				f := newFIFO(t, delta.Options[*thing]{Known: known})
 				must(t, f.Add(at("new", 2)), f.Delete(at("old", 3)))
-				must(t, f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
+				must(t, f.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
 					if applied {
 						known.apply(b.Changes)
 					}
@@ -209,7 +209,7 @@ func TestQ11_TheEndOfAFlightDoesNotChangeTheEffectOfAList(t *testing.T) {
 			f := newFIFO(t, delta.Options[*thing]{})
 			must(t, f.Add(at("a", 1)))
 			during := [][]string{}
-			_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+			_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 				must(t, f.Replace(list(2)))
 				d, _ := f.Get(object.RawKey("a"))
 				during = append(during, text(d))
@@ -243,7 +243,7 @@ func TestQ11_SyncedNotBeforeTheFlightEnds(t *testing.T) {
 func TestQ11_ARequeuedBatchGoesBackFirst(t *testing.T) {
 	f := newFIFO(t, delta.Options[*thing]{})
 	must(t, f.Apply(scoped(object.Added, at("s/a", 1))), f.Replace(list(2, at("s/a", 1))))
-	err := f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error {
+	err := f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error {
 		must(t, f.Apply(scoped(object.Updated, at("r/b", 3))), f.Apply(scoped(object.Updated, at("s/a", 4))), f.Replace(list(5)))
 		return delta.ErrRequeue
 	})
@@ -285,7 +285,9 @@ func TestL11_AListOfNothingButUndecodableItemsSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFIFO(t, delta.Options[*thing]{})
 		must(t, f.Replace(l))
-		if err := f.Pop(soon(t), nil); !errors.Is(err, context.DeadlineExceeded) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of the bubble
+		defer cancel()
+		if err := f.Pop(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("there is something to pop: %v", err)
 		}
 		want(t, "synced", f.HasSynced(), true)

@@ -123,7 +123,7 @@ func TestQ08_Requeue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFIFO(t, delta.Options[*thing]{})
 			must(t, f.Add(at("a", 1)), f.Update(at("a", 2)), f.Add(at("b", 3)))
-			err := f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+			err := f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 				must(t, c.meanwhile(f))
 				return delta.Requeue(cause)
 			})
@@ -143,10 +143,10 @@ func TestQ08_APanicRequeues(t *testing.T) {
 		_ = pop()
 	}
 	boom(func() error {
-		return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { panic("boom") })
+		return f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { panic("boom") })
 	})
 	boom(func() error {
-		return f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { panic("boom") })
+		return f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { panic("boom") })
 	})
 	deltas, marks := batch(t, f)
 	want(t, "deltas", deltas, []string{"Added a@1"})

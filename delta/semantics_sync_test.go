@@ -25,14 +25,14 @@ func TestQ06_HasSynced(t *testing.T) {
 		{"empty replace", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Replace(list(1)) }, true},
 		{"replace", func(_ *testing.T, f *delta.FIFO[*thing]) error { return f.Replace(list(1, at("a", 1))) }, false},
 		{"replace, one of two popped", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(soon(t), ok))
+			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(t.Context(), ok))
 		}, false},
 		{"replace, popped, add between", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			return errors.Join(f.Replace(list(1, at("a", 1))), f.Add(at("b", 1)), f.Pop(soon(t), ok))
+			return errors.Join(f.Replace(list(1, at("a", 1))), f.Add(at("b", 1)), f.Pop(t.Context(), ok))
 		}, true},
 		{"replace, being processed", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			return f.Pop(soon(t), func(_ delta.Deltas[*thing], initial bool) error {
+			return f.Pop(t.Context(), func(_ delta.Deltas[*thing], initial bool) error {
 				want(t, "initial", initial, true)
 				want(t, "synced in flight", f.HasSynced(), false)
 				return nil
@@ -40,12 +40,12 @@ func TestQ06_HasSynced(t *testing.T) {
 		}, true},
 		{"replace, put back", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { return delta.ErrRequeue })
+			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return delta.ErrRequeue })
 			return nil
 		}, false},
 		{"replace, put back and superseded", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 				must(t, f.Update(at("a", 2)))
 				return delta.ErrRequeue
 			})
@@ -53,7 +53,7 @@ func TestQ06_HasSynced(t *testing.T) {
 		}, false},
 		{"replace, put back and superseded by a list", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 				must(t, f.Replace(list(2)))
 				return delta.ErrRequeue
 			})
@@ -61,32 +61,32 @@ func TestQ06_HasSynced(t *testing.T) {
 		}, false},
 		{"replace, superseded one popped", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error {
+			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error {
 				must(t, f.Update(at("a", 2)))
 				return delta.ErrRequeue
 			})
-			return f.Pop(soon(t), ok)
+			return f.Pop(t.Context(), ok)
 		}, true},
 		{"batch, put back", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { return delta.ErrRequeue })
+			_ = f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return delta.ErrRequeue })
 			return nil
 		}, false},
 		{"batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			return f.PopBatch(soon(t), func(_ *object.Batch[*thing], initial bool) error {
+			return f.PopBatch(t.Context(), func(_ *object.Batch[*thing], initial bool) error {
 				want(t, "initial", initial, true)
 				want(t, "synced in flight", f.HasSynced(), false)
 				return nil
 			})
 		}, true},
 		{"first popped, rest in a batch", func(t *testing.T, f *delta.FIFO[*thing]) error {
-			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(soon(t), ok),
-				f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { return nil }))
+			return errors.Join(f.Replace(list(1, at("a", 1), at("b", 1))), f.Pop(t.Context(), ok),
+				f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { return nil }))
 		}, true},
 		{"a failed process function is through with it", func(t *testing.T, f *delta.FIFO[*thing]) error {
 			must(t, f.Replace(list(1, at("a", 1))))
-			_ = f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { return errors.New("no") })
+			_ = f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { return errors.New("no") })
 			return nil
 		}, true},
 	} {
@@ -108,10 +108,10 @@ func TestQ06_HasSynced(t *testing.T) {
 func TestQ06_ReplaceDuringAFlightThatIsRequeued(t *testing.T) {
 	for _, take := range []func(f *delta.FIFO[*thing], meanwhile func()) error{
 		func(f *delta.FIFO[*thing], meanwhile func()) error {
-			return f.Pop(soon(t), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
+			return f.Pop(t.Context(), func(delta.Deltas[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
 		},
 		func(f *delta.FIFO[*thing], meanwhile func()) error {
-			return f.PopBatch(soon(t), func(*object.Batch[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
+			return f.PopBatch(t.Context(), func(*object.Batch[*thing], bool) error { meanwhile(); return delta.ErrRequeue })
 		},
 	} {
 		f := newFIFO(t, delta.Options[*thing]{Known: newCache(at("a", 1))})

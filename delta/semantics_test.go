@@ -1,12 +1,10 @@
 package delta_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -67,18 +65,10 @@ func text(deltas []object.Change[*thing]) (out []string) {
 	return out
 }
 
-// soon is a context for pops that should not have to wait, so that a bug is an error
-// and not a hang.
-func soon(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // pop pops one key, calls meanwhile while it is in flight, and returns it as text.
 func pop(t testing.TB, f *delta.FIFO[*thing], meanwhile ...func()) (out []string) {
 	t.Helper()
-	must(t, f.Pop(soon(t), func(d delta.Deltas[*thing], _ bool) error {
+	must(t, f.Pop(t.Context(), func(d delta.Deltas[*thing], _ bool) error {
 		out = text(d)
 		for _, do := range meanwhile {
 			do()
@@ -92,7 +82,7 @@ func pop(t testing.TB, f *delta.FIFO[*thing], meanwhile ...func()) (out []string
 func popAll(t testing.TB, f *delta.FIFO[*thing], c *cache) (out [][]string) {
 	t.Helper()
 	for f.Len() > 0 {
-		must(t, f.Pop(soon(t), func(d delta.Deltas[*thing], _ bool) error {
+		must(t, f.Pop(t.Context(), func(d delta.Deltas[*thing], _ bool) error {
 			out = append(out, text(d))
 			if c != nil {
 				c.apply(d)
@@ -106,7 +96,7 @@ func popAll(t testing.TB, f *delta.FIFO[*thing], c *cache) (out [][]string) {
 // batch takes a batch and returns it as text, with its marks.
 func batch(t testing.TB, f *delta.FIFO[*thing], meanwhile ...func()) (out []string, marks []object.Mark) {
 	t.Helper()
-	must(t, f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
+	must(t, f.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
 		out, marks = text(b.Changes), slices.Clone(b.Marks)
 		for _, do := range meanwhile {
 			do()
@@ -250,7 +240,7 @@ func TestQ05_VerbatimKeepsEveryChange(t *testing.T) {
 		if verbatim {
 			want = []string{"Deleted x@1", "Added a@5", "Deleted a@4", "Deleted a@3", "Updated a@2", "Replaced 1 at 9", "Deleted a@10"}
 		}
-		err := f.PopBatch(soon(t), func(b *object.Batch[*thing], _ bool) error {
+		err := f.PopBatch(t.Context(), func(b *object.Batch[*thing], _ bool) error {
 			if diff := cmp.Diff(want, text(b.Changes)); diff != "" {
 				t.Errorf("verbatim %v (-want +got):\n%s", verbatim, diff)
 			}

@@ -105,7 +105,7 @@ for ((run = 1; run <= runs; run++)); do
 	cpu=${processors[run % ${#processors[@]}]}
 	for i in "${!names[@]}"; do
 		began=$SECONDS
-		(cd "${dirs[i]}" && exec "$work/$i.test" -test.shuffle=on -test.count=1 -test.timeout=30m "-test.cpu=$cpu" ${flags[@]+"${flags[@]}"}) >"$work/out" 2>&1 &
+		(cd "${dirs[i]}" && GORACE=atexit_sleep_ms=0 exec "$work/$i.test" -test.shuffle=on -test.count=1 -test.timeout=30m "-test.cpu=$cpu" ${flags[@]+"${flags[@]}"}) >"$work/out" 2>&1 &
 		running=$!
 		if wait "$running"; then
 			passed[i]=$((passed[i] + 1))

@@ -76,7 +76,7 @@ func TestH01_HandlerOfAnEmptyResourceIsSynced(t *testing.T) {
 
 func TestH02_BlockedHandlerDelaysNobodyAndItsBacklogFollowsTheKeys(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
-		const keys, rounds = 10, 200
+		const keys, rounds = 10, 20
 		srv := simtest.Pods()
 		inf := newInformer(t, srv.Source(via), podOptions{Log: 16})
 		var quick, slow simtest.Recorder

@@ -295,7 +295,7 @@ func TestH03_ConcurrentSubscribersEndWithTheStore(t *testing.T) {
 			join(slow)
 			start(t, inf)
 			here := map[string]bool{"shop/0": true}
-			for i := range 3000 {
+			for i := range 1000 {
 				key := fmt.Sprint("shop/", r.IntN(30))
 				switch n := r.IntN(100); {
 				case n < 20 && here[key]:

@@ -12,9 +12,11 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // reborn gives a pod another UID under its name, as one event.
@@ -23,11 +25,11 @@ func reborn(p *corev1.Pod) { p.UID += "'" }
 // Each line is what a subscriber is called for, verbatim and not.
 func TestVerbatimReportsWhatTheSourceSends(t *testing.T) {
 	for _, verbatim := range []bool{false, true} {
-		inBubble(t, func(t *testing.T) {
-			w := newWorld("shop/a", "shop/b")
-			inf := newInformer(t, w, podOptions{Verbatim: verbatim})
-			var d diary
-			subscribe(t, inf, d.handler(), podSub{EveryChange: true})
+		synctest.Test(t, func(t *testing.T) {
+			srv := simtest.Pods("shop/a", "shop/b")
+			inf := newInformer(t, srv, podOptions{Verbatim: verbatim})
+			var d simtest.Recorder
+			subscribe(t, inf, d.PodHandler(), podSub{EveryChange: true})
 			start(t, inf)
 			either := func(what string, news, all []string) {
 				t.Helper()
@@ -35,27 +37,28 @@ func TestVerbatimReportsWhatTheSourceSends(t *testing.T) {
 				if verbatim {
 					news = all
 				}
-				want(t, fmt.Sprintf("%s, verbatim %v", what, verbatim), d.read(), news)
+				simtest.Want(t, fmt.Sprintf("%s, verbatim %v", what, verbatim), d.Take(), news)
 			}
 			list := []string{"add! shop/a@101", "add! shop/b@102"}
 			either("list", list, list)
-			w.set("shop/a", reborn)
+			srv.Set("shop/a", reborn)
 			either("another UID", []string{"delete? shop/a@101", "add shop/a@103"}, []string{"update shop/a@101>103"})
 			inf.Edit(func(s *store.Store[*corev1.Pod]) { s.Delete(object.RawKey("shop/b")) })
-			w.remove("shop/b")
+			srv.Delete("shop/b")
 			either("deletion of what is not held", nil, []string{"delete shop/b@104"})
-			w.set("shop/c")
+			srv.Set("shop/c")
 			either("addition", []string{"add shop/c@105"}, []string{"add shop/c@105"})
 			inf.Edit(func(s *store.Store[*corev1.Pod]) {
 				if err := s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "d", UID: "mine", ResourceVersion: "999"}}); err != nil {
 					t.Error(err)
 				}
 			})
-			w.edit("shop/c", reborn) // of which only the list knows
-			w.forget()
-			pass(time.Minute)
-			either("relist", []string{"delete? shop/c@105", "add shop/c@105", "delete? shop/d@999"},
-				[]string{"delete? shop/d@999", "update shop/a@103>103", "update shop/c@105>105"})
+			srv.Mute()
+			srv.Set("shop/c", reborn) // which only the list shows
+			srv.Expire()
+			simtest.Advance(time.Minute)
+			either("relist", []string{"delete? shop/c@105", "add shop/c@106", "delete? shop/d@999"},
+				[]string{"delete? shop/d@999", "update shop/a@103>103", "update shop/c@105>106"})
 		})
 	}
 }
@@ -63,55 +66,55 @@ func TestVerbatimReportsWhatTheSourceSends(t *testing.T) {
 // A subscriber from now on is not called for what is there, also if it was put there before Run; a
 // resync replays the state to the one subscriber that it is for.
 func TestH09_ResyncOfOneSubscriberAndSubscribersFromNowOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop/a")
-		inf := newInformer(t, w, podOptions{Verbatim: true})
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods("shop/a")
+		inf := newInformer(t, srv, podOptions{Verbatim: true})
 		inf.Edit(func(s *store.Store[*corev1.Pod]) {
 			if err := s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a", ResourceVersion: "7"}}); err != nil {
 				t.Error(err)
 			}
 		})
-		var early, all, late, loop diary
-		subscribe(t, inf, early.handler(), podSub{FromNow: true, EveryChange: true})
-		resynced := all.handler()
-		resynced.OnResync = func(p *corev1.Pod) { all.write("resync %s@%s", keyOf(p), p.ResourceVersion) }
+		var early, all, late, loop simtest.Recorder
+		subscribe(t, inf, early.PodHandler(), podSub{FromNow: true, EveryChange: true})
+		resynced := all.PodHandler()
+		resynced.OnResync = func(p *corev1.Pod) { all.Add("resync %s@%s", simtest.KeyOf(p), p.ResourceVersion) }
 		sub := subscribe(t, inf, resynced, podSub{EveryChange: true})
 		start(t, inf)
 		synctest.Wait()
-		lateSub := subscribe(t, inf, late.handler(), podSub{FromNow: true})
+		lateSub := subscribe(t, inf, late.PodHandler(), podSub{FromNow: true})
 		synctest.Wait()
 		if !closed(lateSub.Synced()) || lateSub.Status().Lag != 0 {
 			t.Errorf("a subscriber from now on has not synced: %+v", lateSub.Status())
 		}
 		go func() {
 			for e := range inf.Events(t.Context(), podSub{FromNow: true}) {
-				loop.write("%v %s@%s", e.Kind, e.Key, e.Version)
+				loop.Add("%v %s@%s", e.Kind, e.Key, e.Version)
 			}
 		}()
 		synctest.Wait()
 		sub.Resync()
 		sub.Resync() // serves for both
 		synctest.Wait()
-		w.set("shop/a")
+		srv.Set("shop/a")
 		synctest.Wait()
-		want(t, "early", early.read(), []string{"update shop/a@7>101", "update shop/a@101>102"})
-		want(t, "all", all.read(), []string{"add! shop/a@7", "update shop/a@7>101", "resync shop/a@101", "update shop/a@101>102"})
-		want(t, "late", late.read(), []string{"update shop/a@101>102"})
-		want(t, "loop", loop.read(), []string{"Updated shop/a@102"})
+		simtest.Want(t, "early", early.Take(), []string{"update shop/a@7>101", "update shop/a@101>102"})
+		simtest.Want(t, "all", all.Take(), []string{"add! shop/a@7", "update shop/a@7>101", "resync shop/a@101", "update shop/a@101>102"})
+		simtest.Want(t, "late", late.Take(), []string{"update shop/a@101>102"})
+		simtest.Want(t, "loop", loop.Take(), []string{"Updated shop/a@102"})
 	})
 }
 
 // Through real bytes: a slow subscriber of every change, lists of objects that are held, and the
 // end of Run in the middle of its backlog.
 func TestH02_VerbatimThroughTheWire(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.Start(t, apiserver.Options{AnyNamespace: true})
 		client, err := wire.New(server.MemoryConfig(), wire.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(client.CloseIdleConnections)
-		src, err := wire.For(client, wire.MustOf[*corev1.Pod]()).Source(object.Selection{}, wire.SourceOptions{})
+		src, err := stream.NewSource(wire.For(client, wire.MustOf[*corev1.Pod]()), object.Selection{}, stream.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,17 +149,17 @@ func TestH02_VerbatimThroughTheWire(t *testing.T) {
 			OnDelete: func(p *corev1.Pod, unknown bool) { slow(fmt.Sprint("delete", unknown), p) },
 		}, podSub{EveryChange: true})
 		stop := start(t, inf)
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		relist := func(missed string) {
 			server.Cut("pods")
 			create(missed) // or the watch could go on
 			server.Compact(0)
-			pass(2 * time.Minute)
+			simtest.Advance(2 * time.Minute)
 		}
 		relist("x")
 		relist("y")
 		create("c")
-		pass(time.Second)
+		simtest.Advance(time.Second)
 		close(gate)
 		synctest.Wait()
 		const all = "add a, add b, update a, update b, add x, update a, update b, update x, add y, add c"

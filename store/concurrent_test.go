@@ -35,7 +35,7 @@ func TestReadersSeeOnlyCommittedStates(t *testing.T) {
 	byColor, byTag, _ := modelIndexes()
 	s := Must(New(things, Options[*thing]{Indexes: []AnyIndex[*thing]{byColor, byTag}}))
 	history := &committed{states: map[uint64]map[object.Key]*thing{1: {}, 2: {}, 3: {}}}
-	commits := soak.Rounds(100)
+	commits := soak.Rounds(200)
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	for i := range 4 {

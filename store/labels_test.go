@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"pgregory.net/rapid"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -165,6 +166,7 @@ func labelsOf(i int) func(*corev1.Pod) {
 }
 
 func TestS07_CostFollowsTheMatches(t *testing.T) {
+	soak.Measures(t)
 	const n = 10000
 	s, x, calls := labelled(t, n)
 	snap := now(t, s)
@@ -198,6 +200,7 @@ func TestS07_CostFollowsTheMatches(t *testing.T) {
 
 // Objects that changed since may be looked at one by one, but not the others.
 func TestS07_CostFollowsTheMatchesInAnOlderSnapshot(t *testing.T) {
+	soak.Measures(t)
 	const n, changed = 10000, 50
 	s, x, calls := labelled(t, n)
 	older := now(t, s)
@@ -220,6 +223,7 @@ func TestS07_CostFollowsTheMatchesInAnOlderSnapshot(t *testing.T) {
 // The label that half of the objects have is in question for each of them; the selector must
 // start from the other one all the same.
 func TestS07_SelectorStartsFromTheFewest(t *testing.T) {
+	soak.Measures(t)
 	const n = 10000
 	s, x, calls := labelled(t, n)
 	older := now(t, s)

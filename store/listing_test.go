@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -114,6 +115,7 @@ func TestL15_RelistKeepsHeldObject(t *testing.T) {
 }
 
 func TestL15_RelistAllocatesUnderOnePerHundredObjects(t *testing.T) {
+	soak.Measures(t)
 	const n = 1000
 	s := newPodStore(t, nodeIndex())
 	apply(t, s, 2000, listed(2000, manyPods(n)...))

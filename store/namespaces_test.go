@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -12,6 +13,7 @@ import (
 // Records have 16 bits for the number of a namespace. The keys of namespaces beyond that are kept
 // in full, and stay where they are when the namespace gets a number later.
 func TestANamespaceThatGetsItsNumberLateKeepsItsFirstKey(t *testing.T) {
+	soak.Measures(t)
 	type row struct{ key object.Key }
 	acc := object.Accessor[*row]{
 		Key:     func(r *row) (object.Key, error) { return r.key, nil },

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/delta"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,7 @@ func (s *scopes) events(t testing.TB, n int) {
 
 // An event costs the same however many namespaces are covered.
 func TestAnEventCostsTheSameHoweverManyScopesThereAre(t *testing.T) {
+	soak.Measures(t)
 	bytes := func(n int) uint64 {
 		const events = 2000
 		s := newScopes(t, n)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -214,6 +215,7 @@ func TestS08_ChangeKeepsOnlyItsOwnObjects(t *testing.T) {
 // Keys, index values and their bookkeeping go with the objects: a store through which ever
 // new names pass stays as small as what it holds.
 func TestS08_DeletedKeysAndTheirMemoryGo(t *testing.T) {
+	soak.Measures(t)
 	labels := store.NewLabelIndex(podMeta.Labels)
 	s := newPodStore(t, nodeIndex(), labels, store.Ordered(store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })))
 	next := 0
@@ -250,6 +252,7 @@ func heap() uint64 {
 
 // A store that was large once does not stay so.
 func TestS08_MemoryGoesWhenNearlyAllObjectsGo(t *testing.T) {
+	soak.Measures(t)
 	before := heap()
 	s := newPodStore(t, nodeIndex())
 	apply(t, s, 30000, listed(30000, manyPods(20000)...))

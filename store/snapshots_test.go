@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
 )
@@ -67,6 +68,7 @@ func TestS01_SnapshotNeverChanges(t *testing.T) {
 }
 
 func TestS01_SnapshotCostsTheSameForAnyNumberOfObjects(t *testing.T) {
+	soak.Measures(t)
 	costs := map[int][2]float64{}
 	for _, n := range []int{1, 5000} {
 		s := newPodStore(t, nodeIndex())
@@ -246,7 +248,7 @@ func TestS02_ReadersSeeWholeTransactions(t *testing.T) {
 			}
 		})
 	}
-	for version := 2; version < 400; version++ {
+	for version := 2; version < soak.Rounds(400); version++ {
 		apply(t, s, version, move(version))
 	}
 	close(stop)

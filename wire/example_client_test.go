@@ -231,7 +231,7 @@ func ExampleDiscovery_Find() {
 func ExampleClient_Request() {
 	c, closeServer := exampleServer(map[string]string{"GET /version": `{"major":"1","minor":"35"}`})
 	defer closeServer()
-	res, err := c.Request(wire.VerbGet).AbsPath("/version").Timeout(5 * time.Second).Do(context.Background())
+	res, err := c.Request(wire.VerbGet).AbsPath("/version").Timeout(time.Minute).Do(context.Background())
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
@@ -61,6 +62,7 @@ func TestWarningsAreLoggedByDefault(t *testing.T) {
 }
 
 func TestWarningsUseBoundedMemory(t *testing.T) {
+	soak.Measures(t)
 	reported := map[string]int{}
 	w := newWarnings(Options{Warnings: func(w Warning) { reported[w.Text]++ }}, &secrets{})
 	for i := range 10 * warningTexts {

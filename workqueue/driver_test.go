@@ -312,7 +312,7 @@ func TestModelLong(t *testing.T) {
 	for i := range 200 {
 		keys = append(keys, fmt.Sprintf("%d/%d", i%90, i))
 	}
-	for seed := range uint64(soak.Rounds(2)) {
+	for seed := range uint64(soak.Rounds(5)) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDriver(randChooser{t, rand.New(rand.NewPCG(seed, 0))}, keys)

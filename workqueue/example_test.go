@@ -80,8 +80,8 @@ func ExampleQueue_AddWith() {
 func ExampleQueue_AddAfter() {
 	q := workqueue.New(workqueue.Options[string]{})
 	q.AddAfter("web", time.Hour)
-	q.AddAfter("web", time.Millisecond) // the earlier due time wins
 	fmt.Println("waiting:", q.Len())
+	q.AddAfter("web", time.Millisecond) // the earlier due time wins
 	key, _ := q.Get()
 	fmt.Println(key)
 	// Output:
@@ -219,7 +219,7 @@ func ExampleQueue_LongestRunning() {
 	q.Get()
 	q.Get()
 	if i, ok := q.LongestRunning(); ok {
-		fmt.Println(i.Key, i.State, time.Since(i.Since) < time.Minute)
+		fmt.Println(i.Key, i.State, time.Since(i.Since) < time.Hour)
 	}
 	// Output: stuck processing true
 }

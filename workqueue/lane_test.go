@@ -21,7 +21,7 @@ func TestEmptyLanesAreRemoved(t *testing.T) {
 				q.Done(item)
 			}
 		}
-		for i := range 5000 {
+		for i := range 2000 {
 			item := fmt.Sprint(i)
 			q.AddWith(Request{Priority: i}, item)
 			q.AddWith(Request{Priority: i + 1}, item)
@@ -58,7 +58,7 @@ func TestIndexWithCollisions(t *testing.T) {
 	q := New(Options[int]{})
 	hash := func(i int) uint32 { return uint32(i * i % 7) } // many collisions
 	ids := map[int]uint32{}
-	for i := range 2000 {
+	for i := range 600 {
 		k := i * 31 % 200
 		if id, ok := ids[k]; ok {
 			delete(ids, k)

@@ -28,14 +28,14 @@ func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
 		"certain": {"--faults=stall,resource=pods,verb=watch,times=1", "--faults=gone-event,after=3,times=5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := call(t.Context(), append([]string{"demo", "--duration", "1500ms", "--objects", "400", "--churn", "200"}, args...)...)
+			r := call(t.Context(), append([]string{"demo", "--duration", "700ms", "--objects", "100", "--churn", "200"}, args...)...)
 			if r.code != exitDone || r.err != "" {
 				t.Fatal(r)
 			}
 			if !status.MatchString(r.out) {
 				t.Errorf("no line of figures in\n%s", r.out)
 			}
-			for _, want := range []string{"Generating a cluster of about 400 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", " apiserver --objects"} {
+			for _, want := range []string{"Generating a cluster of about 100 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", " apiserver --objects"} {
 				if !strings.Contains(r.out, want) {
 					t.Errorf("no %q in\n%s", want, r.out)
 				}
@@ -103,7 +103,7 @@ var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 	for _, env := range []string{"A=b", "NO_COLOR=1", "TERM=dumb"} {
 		t.Run(env, func(t *testing.T) {
-			cmd := command(t, "demo", "--objects", "300")
+			cmd := command(t, "demo", "--objects", "50")
 			cmd.Env = append(cmd.Env, env)
 			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 60})
 			if err != nil {

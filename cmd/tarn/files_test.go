@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // TestC20_ASeedThatIsNotAFileIsRejected uses a FIFO, which would block, and a device, which
@@ -36,6 +37,7 @@ func TestC20_ASeedThatIsNotAFileIsRejected(t *testing.T) {
 }
 
 func TestC20_SeedsHaveALimit(t *testing.T) {
+	soak.Measures(t)
 	dir := t.TempDir()
 	if err := os.Truncate(write(t, filepath.Join(dir, "a.yaml"), ""), seedLimit); err != nil {
 		t.Fatal(err)
@@ -65,7 +67,7 @@ func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip(err)
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		args, wait string // until this is on standard output or error
 		code       int
 	}{
@@ -76,8 +78,13 @@ func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
 		{"apiserver", "Serving", exitDone},
 		{"demo --objects 50", "Mirrored", exitDone},
 		{"watch pods --kubeconfig " + fifo, "", exitFailed},
-	} {
-		l := start(t, command(t, strings.Fields(c.args)...))
+	}
+	var started []*live
+	for _, c := range cases {
+		started = append(started, start(t, command(t, strings.Fields(c.args)...)))
+	}
+	for i, c := range cases {
+		l := started[i]
 		if c.wait == "" { // the command opens the pipe
 			f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 			if err != nil {

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 }
 
 // command returns the command as a separate process. It is the test binary under another name,
-// so it needs no build and uses the race detector if the tests do. Its environment has no
+// so it needs no build and uses the race detector if the tests do, without that detector's
+// second of sleep at exit. Its environment has no
 // kubeconfig.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -41,8 +42,8 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), path)
 	cmd.Args = append([]string{commandName}, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color"}
-	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0"}
+	cmd.WaitDelay = time.Minute
 	return cmd
 }
 

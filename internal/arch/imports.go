@@ -31,7 +31,7 @@ var table = map[string][]string{
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
 	"apiserver": {"object"},
-	// The console shows the pipeline, whichever part of it there is to show.
+	// The console shows all parts of the pipeline.
 	"console":  {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
 	"cmd/tarn": {anything},
 	"e2e":      {anything},

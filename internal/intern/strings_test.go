@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/internal/intern"
-	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,7 +101,7 @@ func TestANilOrZeroTableCopies(t *testing.T) {
 
 func TestWhatComesOnceIsNotTakenIn(t *testing.T) {
 	table := intern.NewStrings(1 << 10)
-	for i := range 100_000 {
+	for i := range soak.Rounds(100_000) {
 		table.Bytes(fmt.Appendf(nil, "uid-%d", i))
 	}
 	// Parts of hashes may collide by chance, though hardly ever: 30 bits of them.
@@ -111,6 +111,7 @@ func TestWhatComesOnceIsNotTakenIn(t *testing.T) {
 }
 
 func TestTheTableStaysWithinItsLimit(t *testing.T) {
+	soak.Measures(t)
 	for _, limit := range []int{4, 7, 8, 100, 1000} {
 		table := intern.NewStrings(limit)
 		for i := range 20_000 {

@@ -133,10 +133,10 @@ func TestManyGoroutinesDecodeAtOnce(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		pods, certs := podDocs(t), newEndless(certificate)
 		wg.Go(func() {
-			for i := range 60 {
+			for i := range 40 {
 				if i%20 == 0 {
 					pods.i, certs.i = 0, 0
 				}

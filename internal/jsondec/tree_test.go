@@ -115,7 +115,7 @@ func TestEveryLiteralInEveryFieldDecodesAsApimachineryDoes(t *testing.T) {
 		`{"raw":%s}`, `{"bytes":%s}`, `{"named":%s}`, `{"list":%s}`, `{"structs":{"k":%s}}`, `{"next":%s}`, `{"Untagged":%s}`, `{"-":%s}`, `{"same":%s}`, `{"embedded":%s}`,
 	}
 	trials := []*trial{trialFor[*corev1.Pod](t), trialFor[*unstructured.Unstructured](t), trialFor[*corev1.Secret](t), trialFor[*oddities](t), trialFor[*embedding](t)}
-	for _, format := range at {
+	for _, format := range soak.Part(at) {
 		for _, literal := range literals {
 			for _, tr := range trials {
 				tr.check(t, []byte(strings.Replace(format, "%s", literal, 1)))
@@ -125,6 +125,7 @@ func TestEveryLiteralInEveryFieldDecodesAsApimachineryDoes(t *testing.T) {
 }
 
 func TestNestingIsLimitedAsInEncodingJSON(t *testing.T) {
+	soak.Measures(t)
 	pod, untyped := trialFor[*corev1.Pod](t), trialFor[*unstructured.Unstructured](t)
 	for _, depth := range []int{1, 100, maxDepth - 2, maxDepth - 1, maxDepth, maxDepth + 1} {
 		for _, around := range []string{"[]", `{"a":}`} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarnproject/tarn/internal/decodertest"
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -79,7 +80,7 @@ func TestDroppingEqualsDecodingAndTakingOut(t *testing.T) {
 	rng, fill := rand.New(rand.NewSource(4)), decodertest.Filler(4)
 	share, strings := intern.NewParts(0), intern.NewStrings(0)
 	dropped := 0
-	for _, typ := range kinds() {
+	for _, typ := range soak.Part(kinds()) {
 		paths := pathsOf(typ, 4)
 		if len(paths) == 0 {
 			continue

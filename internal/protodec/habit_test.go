@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func TestDecodersStopAskingWhereItDoesNotPay(t *testing.T) {
@@ -100,7 +101,7 @@ func TestObjectsThatAreMuchAlikeStayApart(t *testing.T) {
 	for _, limit := range []int{100, 30_000, 0} {
 		share := intern.NewParts(limit)
 		e, s := stateOf[corev1.Pod](Options{Strings: intern.NewStrings(64), Share: share})
-		for range 3_000 {
+		for range soak.Rounds(3_000) {
 			want := fleet(rng)
 			raw := must(want.Marshal())
 			p, err := s.object(e.root, raw)

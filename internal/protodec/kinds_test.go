@@ -117,7 +117,7 @@ func TestEveryBuiltInKindIsSupported(t *testing.T) {
 func TestEveryBuiltInKindDecodesAsGenerated(t *testing.T) {
 	rounds := soak.Rounds(2)
 	fill := decodertest.Filler(1)
-	for _, typ := range kinds() {
+	for _, typ := range soak.Part(kinds()) {
 		l := newLineup(t, typ)
 		for range rounds {
 			raw, err := sample(typ, fill)

@@ -169,7 +169,7 @@ func TestMangledMessagesFareAsGenerated(t *testing.T) {
 	rounds := soak.Rounds(2)
 	fill, rng := decodertest.Filler(2), rand.New(rand.NewSource(2))
 	accepted, refused := 0, 0
-	for _, typ := range kinds() {
+	for _, typ := range soak.Part(kinds()) {
 		l := newLineup(t, typ)
 		var other []byte
 		for range rounds {

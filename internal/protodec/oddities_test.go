@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // bytesField encodes a field with a length.
@@ -127,6 +128,7 @@ func TestFloatsAndUnsignedNumbers(t *testing.T) {
 }
 
 func TestNestingIsBounded(t *testing.T) {
+	soak.Measures(t)
 	for _, opts := range []Options{{}, {Share: intern.NewParts(0)}} {
 		d, err := For[*measure](opts)
 		if err != nil {
@@ -162,6 +164,7 @@ func allocated(f func()) uint64 {
 }
 
 func TestHostileInputAllocatesInProportion(t *testing.T) {
+	soak.Measures(t)
 	long := strings.Repeat("x", 100_000)
 	pieces := func(n int, piece ...byte) []byte { return slices.Repeat(piece, n) }
 	name := func(s string) []byte { return bytesField(1, textField(1, s)...) }

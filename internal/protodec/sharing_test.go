@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 func must[T any](v T, err error) T {
@@ -112,6 +113,7 @@ func TestPartsServeDecodersOfOtherTypes(t *testing.T) {
 }
 
 func TestTheTableOfPartsStaysWithinItsLimit(t *testing.T) {
+	soak.Measures(t)
 	for _, limit := range []int{1, 5_000, 100_000, 1 << 20} {
 		share := intern.NewParts(limit)
 		d := must(For[*corev1.Pod](Options{Share: share}))

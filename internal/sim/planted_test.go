@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tarnproject/tarn/internal/sim"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -239,7 +240,7 @@ func TestPlantedBugsOfAStoreAreFound(t *testing.T) {
 }
 
 func TestASeedReplaysExactly(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(soak.Rounds(10)) {
 		var traces [2]sim.Trace
 		for i := range traces {
 			err := bubble(t, seed+1, &traces[i], func(seed uint64, trace *sim.Trace) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/internal/sim"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -19,6 +20,7 @@ import (
 
 // TestSteppedSimulation runs reflector, FIFO, store and two views of it in one goroutine.
 func TestSteppedSimulation(t *testing.T) {
+	soak.Measures(t)
 	var seen tally
 	usual := simulate(t, 200, func(seed uint64, trace *sim.Trace) error {
 		return newStepped(seed, trace, nil).run(&seen)

@@ -1,10 +1,11 @@
 // Package soak scales the tests that get better the longer they run: random histories,
 // simulations, and large inputs. Only tests import it.
 //
-// A test states the number of rounds that `make test` can afford. The test flag -soak=N
-// multiplies that number by N, and so do the checks of rapid's properties; `make soak`
-// passes it to every package whose tests import this one. With -short a fifth is run, the
-// same part as of rapid's checks.
+// A test states the number of rounds that `make test` can afford without the race detector.
+// With -race, where a round costs about ten times as much, and with -short a fifth is run.
+// The test flag -soak=N multiplies the number by N. The same holds for rapid's 100 checks of
+// each property. `make test` runs every package whose tests import this one with -race and
+// without it, and `make soak` passes -soak to them.
 package soak
 
 import (
@@ -12,6 +13,8 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+
+	_ "pgregory.net/rapid" // for its flag
 )
 
 // factor is the value of -soak. It is written while flags are parsed, before the first test.
@@ -21,12 +24,16 @@ var scale = factor(1)
 
 func init() {
 	flag.Var(&scale, "soak", "run random and long tests this many times as long")
+	if race {
+		if err := scale.Set("1"); err != nil {
+			panic(err)
+		}
+	}
 }
 
 func (f *factor) String() string { return strconv.Itoa(int(*f)) }
 
-// Set also scales rapid's checks where the test binary has rapid. A -rapid.checks that
-// comes later overrides it.
+// Set also scales rapid's checks. A -rapid.checks that comes later overrides it.
 func (f *factor) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -34,29 +41,43 @@ func (f *factor) Set(text string) error {
 	}
 	*f = factor(n)
 	checks := flag.Lookup("rapid.checks")
-	if checks == nil {
-		return nil
-	}
 	usual, err := strconv.Atoi(checks.DefValue)
 	if err != nil {
 		return fmt.Errorf("rapid.checks: %w", err)
 	}
+	if race { // rapid itself takes a fifth with -short
+		usual = fifth(usual)
+	}
 	return checks.Value.Set(strconv.Itoa(usual * n))
 }
 
-// Rounds returns how many rounds a test runs whose usual number is n: n times -soak, or a
-// fifth of n, but at least one, with -short.
+// Rounds returns how many rounds a test runs whose usual number is n: n times -soak, and of
+// that a fifth, but at least one, with -race or -short.
 func Rounds(n int) int {
 	n *= int(scale)
-	if testing.Short() {
-		n = (n + 4) / 5
+	if race || testing.Short() {
+		n = fifth(n)
 	}
 	return n
 }
 
-// Measures skips a test that counts allocations or bytes, or that fills something to its
-// limit, in a binary with the race detector: that is slow, allocates by itself, and finds nothing in
-// such a test. `make test` runs these tests without it.
+// Part returns all cases of a test in one goroutine, or every fifth of them with -race.
+func Part[T any](all []T) []T {
+	if !race {
+		return all
+	}
+	var part []T
+	for i := 0; i < len(all); i += 5 {
+		part = append(part, all[i])
+	}
+	return part
+}
+
+func fifth(n int) int { return (n + 4) / 5 }
+
+// Measures skips a test that counts allocations or bytes, fills something to its limit, or
+// simulates in one goroutine, in a binary with the race detector: that is slow, allocates by
+// itself, and finds nothing in such a test. `make test` runs these tests without it.
 func Measures(t testing.TB) {
 	t.Helper()
 	if race {

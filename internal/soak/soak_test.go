@@ -3,8 +3,6 @@ package soak
 import (
 	"flag"
 	"testing"
-
-	_ "pgregory.net/rapid" // its flag is scaled too
 )
 
 func TestTheFlagScalesRoundsAndChecks(t *testing.T) {
@@ -17,19 +15,32 @@ func TestTheFlagScalesRoundsAndChecks(t *testing.T) {
 	if err := flag.Set("soak", "3"); err != nil {
 		t.Fatal(err)
 	}
-	want := 21
-	if testing.Short() {
+	want, wantChecks := 21, "300"
+	if race || testing.Short() {
 		want = 5
+	}
+	if race {
+		wantChecks = "60"
 	}
 	if got := Rounds(7); got != want {
 		t.Errorf("%d rounds, want %d", got, want)
 	}
-	if got := checks.Value.String(); got != "300" {
-		t.Errorf("rapid.checks is %s, want 300", got)
+	if got := checks.Value.String(); got != wantChecks {
+		t.Errorf("rapid.checks is %s, want %s", got, wantChecks)
 	}
 	for _, text := range []string{"0", "-1", "x"} {
 		if flag.Set("soak", text) == nil {
 			t.Errorf("-soak=%s is accepted", text)
 		}
+	}
+}
+
+func TestAPartIsEveryFifthWithRace(t *testing.T) {
+	want := 11
+	if race {
+		want = 3
+	}
+	if got := Part(make([]int, 11)); len(got) != want {
+		t.Errorf("%d of 11, want %d", len(got), want)
 	}
 }

@@ -191,7 +191,7 @@ func ownsAll[T runtime.Object](t *testing.T, e wire.Encoding, res wire.Resource[
 func owns[T runtime.Object](t *testing.T, name string, e wire.Encoding, res wire.Resource[T], template func() T) {
 	t.Run(fmt.Sprintf("%v/%s", e, name), func(t *testing.T) {
 		var events []byte
-		for i := range 9 {
+		for i := range 5 {
 			obj := template()
 			m := wiretest.Must(meta.Accessor(obj))(t)
 			m.SetName(fmt.Sprint("obj-", i))
@@ -204,7 +204,7 @@ func owns[T runtime.Object](t *testing.T, name string, e wire.Encoding, res wire
 			st := wiretest.Must(src.Watch(t.Context(), object.WatchOptions{}, &object.Intake[T]{Unshared: owned}))(t)
 			got, err := drain(st)
 			st.Close()
-			if err != io.EOF || len(got) != 9 {
+			if err != io.EOF || len(got) != 5 {
 				t.Fatalf("%d events, %v", len(got), err)
 			}
 			var r regions

@@ -264,11 +264,7 @@ func (m *mirror) present() *listing {
 func (m *mirror) ListKeys() []string {
 	snap := m.core.Pin()
 	defer snap.Release()
-	keys := make([]string, 0, snap.Len())
-	for key := range snap.Keys() {
-		keys = append(keys, key.String())
-	}
-	return keys
+	return snap.KeyTexts()
 }
 
 // AddIndexers implements cache.Indexer.

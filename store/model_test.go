@@ -434,6 +434,14 @@ func (m *machine) Check(t *rapid.T) {
 func (m *machine) check(t *rapid.T, h held) {
 	want := h.want.sorted()
 	byKey := func(a, b *thing) int { return a.key.Compare(b.key) }
+	var texts []string
+	for _, t := range want {
+		texts = append(texts, t.key.String())
+	}
+	slices.Sort(texts)
+	if got := slices.Sorted(slices.Values(h.snap.KeyTexts())); !slices.Equal(got, texts) {
+		t.Fatalf("KeyTexts\n got %q\nwant %q", got, texts)
+	}
 	if got := slices.SortedFunc(slices.Values(h.snap.AppendTo(nil)), byKey); !slices.Equal(got, want) {
 		t.Fatalf("AppendTo\n got %v\nwant %v", got, want)
 	}

@@ -283,6 +283,25 @@ func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	}
 }
 
+// KeyTexts returns every key as text, "namespace/name", without order. The texts share one
+// allocation, which makes it faster than [Snapshot.Keys].
+func (n Snapshot[T]) KeyTexts() []string {
+	text, ends := make([]byte, 0, 32*n.Len()), make([]int, 0, n.Len())
+	n.each(func(k object.Key, _ mvcc.Value) bool {
+		if k.Namespace != "" {
+			text = append(append(text, k.Namespace...), '/')
+		}
+		text = append(text, k.Name...)
+		ends = append(ends, len(text))
+		return true
+	})
+	all, from, keys := string(text), 0, make([]string, len(ends))
+	for i, end := range ends {
+		keys[i], from = all[from:end], end
+	}
+	return keys
+}
+
 // Namespace yields the objects of one namespace, without order. Its cost follows the number of
 // objects in the namespace.
 func (n Snapshot[T]) Namespace(namespace string) iter.Seq[T] {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -105,32 +104,21 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			cmd := command(t, "demo", "--objects", "50")
 			cmd.Env = append(cmd.Env, env)
-			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 60})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer terminal.Close()
-			out := newHeard()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_, _ = io.Copy(out, terminal) // returns an error when the other end closes
-			}()
+			l, terminal := startTerminal(t, cmd, 60)
 			live := env != "TERM=dumb"
 			if live {
-				out.until(t, "Press Ctrl-C to stop.", ended) // the last line of a frame
-				out.until(t, "\r\x1b[", ended)               // and then the next
+				l.out.count(t, "Press Ctrl-C to stop.", 2) // the last line of a frame
 			} else {
-				out.until(t, "events/s", ended)
+				l.out.count(t, "events/s", 1)
 			}
 			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C, as typed
 				t.Fatal(err)
 			}
-			<-ended
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("it ended with %v:\n%s", err, out)
+			r := l.finish(t)
+			if r.code != exitDone {
+				t.Errorf("exit %d:\n%s", r.code, r.out)
 			}
-			text := out.String()
+			text := r.out
 			if got := colours.MatchString(text); got != (env == "A=b") {
 				t.Errorf("colours: %v\n%q", got, text)
 			}

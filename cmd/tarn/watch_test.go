@@ -216,7 +216,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		if plain {
 			cmd.Env = append(cmd.Env, "NO_COLOR=1")
 		}
-		l, terminal := startTerminal(t, cmd)
+		l, terminal := startTerminal(t, cmd, 100)
 		l.out.count(t, "configmaps live, 1 object · Ctrl-C to stop", 1)
 		replace(t, server, configMap("settings", "2"))
 		l.out.count(t, "MODIFIED", 1)

@@ -21,6 +21,7 @@ import (
 var status = regexp.MustCompile(` events/s  lag [0-9]+ events?  `)
 
 func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, args := range map[string][]string{
 		"calm":    nil,
 		"faults":  {"--faults=random:0.3:5"},
@@ -50,6 +51,7 @@ func TestDemoEndsWithAMirrorThatEqualsTheServer(t *testing.T) {
 }
 
 func TestDemoShowsTheFaultsThatStruck(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, faults := range []string{"--faults=random:0.5:3", "--faults=gone-event", "--faults=stall,resource=pods,verb=watch"} {
 		b := inBackground(t, "demo", "--objects", "100", faults)
 		for wait := regexp.MustCompile(` [1-9][0-9]* faults? `); ; {

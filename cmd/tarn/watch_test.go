@@ -74,6 +74,7 @@ func TestOnceWritesJSONAndYAML(t *testing.T) {
 }
 
 func TestWatchGoesOnThroughCutsAnd410(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("settings", "1"))
 	l := start(t, command(t, "watch", "configmaps", "-o", "diff", "--kubeconfig", kubeconfig))

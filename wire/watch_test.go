@@ -383,7 +383,7 @@ func TestWatchDeliversInBatches(t *testing.T) {
 }
 
 func TestWatchKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
-	bodies := map[Encoding][]byte{Protobuf: podEvents(Protobuf, 60), JSON: podEvents(JSON, 60)}
+	bodies := map[Encoding][]byte{Protobuf: podEvents(Protobuf, 30), JSON: podEvents(JSON, 30)}
 	rapid.Check(t, func(rt *rapid.T) {
 		e := rapid.SampledFrom(encodings).Draw(rt, "encoding")
 		body := &choppy{b: bodies[e], sizes: rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 50_000)), 1, 20).Draw(rt, "sizes")}
@@ -400,7 +400,7 @@ func TestWatchKeepsTheOrderHoweverTheBytesArrive(t *testing.T) {
 		if err != io.EOF {
 			rt.Fatal(err)
 		}
-		checkPodEvents(t, events, 60)
+		checkPodEvents(t, events, 30)
 	})
 }
 

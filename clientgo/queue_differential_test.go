@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/tarnproject/tarn/clientgo"
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // ledger is a metrics provider that notes everything.
@@ -309,7 +310,7 @@ func near(a, b []float64, l layer) bool {
 func TestQueuesBehaveAsClientGosDo(t *testing.T) {
 	for l := range prioritised + 1 {
 		t.Run(l.String(), func(t *testing.T) {
-			for seed := range uint64(100) {
+			for seed := range uint64(soak.Rounds(100)) {
 				synctest.Test(t, func(t *testing.T) { compare(t, l, seed) })
 				if t.Failed() {
 					return

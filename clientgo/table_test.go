@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // TestReadersAlwaysFindWhatIsThere has readers beside a writer under whose hands an object
@@ -43,7 +45,7 @@ func TestReadersAlwaysFindWhatIsThere(t *testing.T) {
 			}
 		})
 	}
-	for round := range 300 {
+	for round := range soak.Rounds(300) {
 		for i := range 30 {
 			s.Add(fmt.Sprint("comes-", i), new(int))
 		}

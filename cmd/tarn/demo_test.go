@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -22,6 +21,7 @@ import (
 var status = regexp.MustCompile(` events/s  lag [0-9]+ events?  `)
 
 func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, args := range map[string][]string{
 		"calm":    nil,
 		"faults":  {"--faults=random:0.3:5"},
@@ -51,6 +51,7 @@ func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
 }
 
 func TestDemoReportsInjectedFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, faults := range []string{"--faults=random:0.5:3", "--faults=gone-event", "--faults=stall,resource=pods,verb=watch"} {
 		b := inBackground(t, "demo", "--objects", "100", faults)
 		for wait := regexp.MustCompile(` [1-9][0-9]* faults? `); ; {
@@ -105,32 +106,21 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 		t.Run(env, func(t *testing.T) {
 			cmd := command(t, "demo", "--objects", "50")
 			cmd.Env = append(cmd.Env, env)
-			terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 60})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer terminal.Close()
-			out := newHeard()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_, _ = io.Copy(out, terminal) // returns an error when the other end closes
-			}()
+			l, terminal := startTerminal(t, cmd, 60)
 			live := env != "TERM=dumb"
 			if live {
-				out.until(t, "Press Ctrl-C to stop.", ended) // the last line of a frame
-				out.until(t, "\r\x1b[", ended)               // and then the next
+				l.out.count(t, "Press Ctrl-C to stop.", 2) // the last line of a frame
 			} else {
-				out.until(t, "events/s", ended)
+				l.out.count(t, "events/s", 1)
 			}
 			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C
 				t.Fatal(err)
 			}
-			<-ended
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("it ended with %v:\n%s", err, out)
+			r := l.finish(t)
+			if r.code != exitDone {
+				t.Errorf("exit %d:\n%s", r.code, r.out)
 			}
-			text := out.String()
+			text := r.out
 			if got := colours.MatchString(text); got != (env == "A=b") {
 				t.Errorf("colours: %v\n%q", got, text)
 			}

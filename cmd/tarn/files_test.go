@@ -59,6 +59,7 @@ func TestC20_SeedsHaveALimit(t *testing.T) {
 
 // TestC20_OneSignalEndsEveryCommand interrupts each command while it waits.
 func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Stall, Resource: "pods"}); err != nil {
 		t.Fatal(err)

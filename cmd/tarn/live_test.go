@@ -111,6 +111,7 @@ func eventually(t *testing.T, holds func() bool) {
 type live struct {
 	*exec.Cmd
 	out, err *transcript
+	tty      *os.File // the command's end of its terminal, if it has one
 }
 
 // start starts a command with pipes.
@@ -127,20 +128,27 @@ func start(t *testing.T, cmd *exec.Cmd) *live {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &live{cmd, listen(out), listen(errs)}
+	return &live{cmd, listen(out), listen(errs), nil}
 }
 
-// startTerminal starts a command on a terminal of 100 columns, which is its standard
-// input, output and error.
-func startTerminal(t *testing.T, cmd *exec.Cmd) (*live, *os.File) {
+// startTerminal starts a command on a terminal, which is its standard input, output and error.
+func startTerminal(t *testing.T, cmd *exec.Cmd, columns uint16) (*live, *os.File) {
 	t.Helper()
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 100})
+	terminal, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { terminal.Close() })
+	t.Cleanup(func() { tty.Close(); terminal.Close() })
+	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 30, Cols: columns}); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	out := listen(terminal)
-	return &live{cmd, out, out}, terminal
+	return &live{cmd, out, out, tty}, terminal
 }
 
 // interrupt sends SIGINT and returns the result.
@@ -155,8 +163,22 @@ func (l *live) interrupt(t *testing.T) result {
 // finish waits for the command to exit.
 func (l *live) finish(t *testing.T) result {
 	t.Helper()
-	r := result{out: l.out.end(t), err: l.err.end(t)}
-	l.Wait() // the status is checked
+	var r result
+	if l.tty != nil {
+		l.Wait() // the status is checked
+		// A terminal that nothing has open any more may lose its last output, so this end
+		// stays open until all of it was read.
+		const last = "<end of the output>"
+		if _, err := l.tty.WriteString(last); err != nil {
+			t.Fatal(err)
+		}
+		l.out.count(t, last, 1)
+		r.out, _, _ = strings.Cut(l.out.String(), last)
+		r.err = r.out
+	} else {
+		r.out, r.err = l.out.end(t), l.err.end(t)
+		l.Wait() // the status is checked
+	}
 	r.code = l.ProcessState.ExitCode()
 	return r
 }

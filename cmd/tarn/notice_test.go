@@ -64,6 +64,7 @@ func TestC31_OnceReportsFailuresAsTheyHappenAndAtTheEnd(t *testing.T) {
 }
 
 func TestC31_AServerThatDoesNotRespondIsNamed(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,7 @@ func TestOnceWritesJSONAndYAML(t *testing.T) {
 }
 
 func TestWatchContinuesThroughCutsAnd410(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("settings", "1"))
 	l := start(t, command(t, "watch", "configmaps", "-o", "diff", "--kubeconfig", kubeconfig))
@@ -216,7 +217,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		if plain {
 			cmd.Env = append(cmd.Env, "NO_COLOR=1")
 		}
-		l, terminal := startTerminal(t, cmd)
+		l, terminal := startTerminal(t, cmd, 100)
 		l.out.count(t, "configmaps live, 1 object · Ctrl-C to stop", 1)
 		replace(t, server, configMap("settings", "2"))
 		l.out.count(t, "MODIFIED", 1)

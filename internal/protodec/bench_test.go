@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tarnproject/tarn/internal/intern"
+	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -135,6 +136,7 @@ func BenchmarkPod(b *testing.B) {
 }
 
 func TestPodsOfTheBenchmarkNeedAFewAllocations(t *testing.T) {
+	soak.Measures(t)
 	for _, c := range []struct {
 		name string
 		opts Options

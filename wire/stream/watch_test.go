@@ -385,7 +385,7 @@ func TestWatchDeliversInBatches(t *testing.T) {
 }
 
 func TestWatchKeepsTheServersOrder(t *testing.T) {
-	bodies := map[wire.Encoding][]byte{wire.Protobuf: podEvents(wire.Protobuf, 60), wire.JSON: podEvents(wire.JSON, 60)}
+	bodies := map[wire.Encoding][]byte{wire.Protobuf: podEvents(wire.Protobuf, 30), wire.JSON: podEvents(wire.JSON, 30)}
 	rapid.Check(t, func(rt *rapid.T) {
 		e := rapid.SampledFrom(encodings).Draw(rt, "encoding")
 		body := &choppy{b: bodies[e], sizes: rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 9), rapid.IntRange(1, 50_000)), 1, 20).Draw(rt, "sizes")}
@@ -402,7 +402,7 @@ func TestWatchKeepsTheServersOrder(t *testing.T) {
 		if err != io.EOF {
 			rt.Fatal(err)
 		}
-		checkPodEvents(t, events, 60)
+		checkPodEvents(t, events, 30)
 	})
 }
 

@@ -55,16 +55,22 @@ func (l *listener) subscribe(started bool) (err error) {
 	l.sub, err = l.inf.core.Subscribe(informer.Handler[record]{
 		OnAdd: func(r record, initial bool) {
 			l.initial = initial
-			l.handler.OnAdd(r.obj, initial)
+			l.call(func() { l.handler.OnAdd(r.obj, initial) })
 		},
-		OnUpdate: func(old, new record) { l.update(old.obj, new.obj) },
-		OnResync: func(r record) { l.handler.OnUpdate(r.obj, r.obj) },
+		OnUpdate: func(old, new record) { l.call(func() { l.update(old.obj, new.obj) }) },
+		OnResync: func(r record) {
+			l.initial = false
+			l.call(func() { l.handler.OnUpdate(r.obj, r.obj) })
+		},
 		OnDelete: func(r record, unknown bool) {
-			if unknown {
-				l.gone(r.obj)
-			} else {
-				l.handler.OnDelete(r.obj)
-			}
+			l.initial = false
+			l.call(func() {
+				if unknown {
+					l.gone(r.obj)
+				} else {
+					l.handler.OnDelete(r.obj)
+				}
+			})
 		},
 	}, informer.SubOptions[record]{
 		Name:        l.name,
@@ -78,6 +84,34 @@ func (l *listener) subscribe(started bool) (err error) {
 		},
 	})
 	return err
+}
+
+// call calls the handler. As in client-go a panic is a crash, which apimachinery logs with the
+// line that panicked; if the program survives it, the handler pauses for a second.
+func (l *listener) call(f func()) {
+	if l.inf.behaviour.SurvivePanics {
+		f()
+		return
+	}
+	panicked := true
+	defer func() {
+		if panicked && !utilruntime.ReallyCrash {
+			l.pause()
+		}
+	}()
+	defer utilruntime.HandleCrashWithLogger(l.logger)
+	f()
+	panicked = false
+}
+
+// pause is called after a panic that the program survived.
+func (l *listener) pause() {
+	l.lost = l.lost || l.initial
+	select {
+	case <-time.After(time.Second):
+	case <-l.quit:
+	case <-l.inf.run.Done():
+	}
 }
 
 // gone calls the handler for a deletion that was not observed.
@@ -118,24 +152,14 @@ func sameText(old, new any) bool {
 	return ok1 && ok2 && was.GetResourceVersion() == is.GetResourceVersion()
 }
 
-// panicked is called when the handler has panicked. As in client-go that is a crash; if the
-// program survives it, the handler pauses for a second.
+// panicked is called by the core when the handler has panicked: it ends the program, unless the
+// behaviour says that handlers survive.
 func (l *listener) panicked(e *informer.PanicError) {
-	if l.inf.behaviour.SurvivePanics {
-		for _, handle := range utilruntime.PanicHandlers {
-			handle(klog.NewContext(context.Background(), l.logger), e.Value)
-		}
-		return
-	}
-	l.lost = l.lost || l.initial
-	func() {
-		defer utilruntime.HandleCrashWithLogger(l.logger)
+	if !l.inf.behaviour.SurvivePanics {
 		panic(e.Value)
-	}()
-	select {
-	case <-time.After(time.Second):
-	case <-l.quit:
-	case <-l.inf.run.Done():
+	}
+	for _, handle := range utilruntime.PanicHandlers {
+		handle(klog.NewContext(context.Background(), l.logger), e.Value)
 	}
 }
 

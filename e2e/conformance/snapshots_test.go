@@ -43,18 +43,19 @@ func TestS01_S02_S07_SnapshotsAreTheServersStates(t *testing.T) {
 		w := writer{t, s}
 		random := rand.New(rand.NewPCG(1, 2))
 		value := func() string { return fmt.Sprint(random.IntN(3)) }
-		alive := map[string]bool{}
+		alive := map[string]string{}    // versions
+		deleted := map[[2]string]bool{} // names and last versions
 		for i := range 100 {
 			name := fmt.Sprint("n", random.IntN(15))
 			switch {
-			case !alive[name]:
-				w.create(name, value())
-				alive[name] = true
+			case alive[name] == "":
+				alive[name] = w.create(name, value()).ResourceVersion
 			case random.IntN(3) == 0:
 				w.delete(name)
+				deleted[[2]string{name, alive[name]}] = true
 				delete(alive, name)
 			default:
-				w.update(name, fmt.Sprint(i%3))
+				alive[name] = w.update(name, fmt.Sprint(i%3)).ResourceVersion
 			}
 		}
 		m.same(t, s)
@@ -86,13 +87,28 @@ func TestS01_S02_S07_SnapshotsAreTheServersStates(t *testing.T) {
 					}
 				})
 			}
-			if got, want := versionsOf(snap.All()), exact(""); !maps.Equal(got, want) {
+			// A snapshot may already have the deletion that follows its version (object.Reach). The
+			// writer makes one at a time.
+			got, want := versionsOf(snap.All()), exact("")
+			ahead := [2]string{}
+			for name, version := range want {
+				if at := [2]string{name, version}; ahead[0] == "" && got[name] == "" && deleted[at] {
+					ahead = at
+				}
+			}
+			same := func(got, want map[string]string) bool {
+				if want[ahead[0]] == ahead[1] {
+					delete(want, ahead[0])
+				}
+				return maps.Equal(got, want)
+			}
+			if !same(got, want) {
 				t.Errorf("S01 at %s the mirror has %v, the server %v", snap.Version(), got, want)
 			}
-			if got, want := versionsOf(byValue.Get(snap, "1")), exact("value=1"); !maps.Equal(got, want) {
+			if got, want := versionsOf(byValue.Get(snap, "1")), exact("value=1"); !same(got, want) {
 				t.Errorf("S02 at %s the index has %v, the server %v", snap.Version(), got, want)
 			}
-			if got, want := versionsOf(byLabel.Select(snap, selector)), exact(selector.String()); !maps.Equal(got, want) {
+			if got, want := versionsOf(byLabel.Select(snap, selector)), exact(selector.String()); !same(got, want) {
 				t.Errorf("S07 at %s the index has %v, the server %v", snap.Version(), got, want)
 			}
 			snap.Release()

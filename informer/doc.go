@@ -10,39 +10,38 @@
 //	}
 //	pod, ok := pods.Get(object.Key{Namespace: "shop", Name: "web"})
 //
-// The nouns:
+// The types:
 //
-//   - [Informer] is the mirror. [Informer.Get] and [Informer.Snapshot] read it and wait
-//     for nobody; indexes are asked with a snapshot.
-//   - [Subscription] is somebody who is told of changes, in one of three forms of the
-//     same thing: a [Handler] of functions ([Informer.Subscribe]), a function that gets
-//     many changes at once ([Informer.SubscribeBatch]), or a loop
-//     ([Informer.Events]).
-//   - [Event] is a change as a subscriber is told of it.
-//   - [Writes] remembers what this process wrote, so that it never reads anything older.
-//   - [Status] tells all there is to know of an informer's health.
+//   - [Informer] is the mirror. [Informer.Get] and [Informer.Snapshot] read it without
+//     waiting; indexes are queried with a snapshot.
+//   - [Subscription] is one subscriber, in one of three forms: a [Handler] of functions
+//     ([Informer.Subscribe]), a function that receives many changes at once
+//     ([Informer.SubscribeBatch]), or a loop ([Informer.Events]).
+//   - [Event] is a change as one subscriber receives it.
+//   - [Writes] tracks what this process wrote, so that it never reads anything older.
+//   - [Status] reports the state of an informer, its sources and its subscribers.
 //
-// # What subscribers are told
+// # What subscribers receive
 //
-// A subscriber is first told the state as it is when it subscribes, as additions marked
-// Initial, and then every change, in order, with no gap and nothing twice. It does not
-// matter whether it came before Run, during it, or from inside another's callback.
+// A subscriber first receives the state at the time it subscribes, as additions marked
+// Initial, and then every change, in order, without gaps or duplicates. It may subscribe
+// before Run, during it, or in another subscriber's callback.
 //
-// Changes go to one log that all subscribers read at their own pace. Nobody waits for a
-// slow one: the log is bounded, and who falls off its end is caught up with the
-// difference between the last state it was told and the present one. Of one key it is
-// then told at most the last state: an addition and updates are one addition, updates
-// are one update from the first old to the last new state, an addition and a deletion
-// are nothing. Deletions are then marked as final state unknown, with the last object
-// that the subscriber was told of. So what a blocked subscriber costs follows the
-// number of objects, not that of events, and its lag shows in its status.
+// Changes go to one bounded log that all subscribers read at their own pace, so a slow
+// subscriber delays no other. A subscriber that falls off the end of the log is caught up with
+// the difference between the last state it received and the current one. It then receives
+// at most one change per key: an addition followed by updates is one addition, several updates
+// are one update from the first old to the last new state, and an addition followed by a
+// deletion is nothing. Deletions are then marked as final state unknown, with the last object
+// that the subscriber received. So the cost of a blocked subscriber depends on the number of
+// objects, not of events, and its lag is part of its status.
 //
 // A subscriber that needs each change sets SubOptions.EveryChange. It is never caught up, and its
-// backlog is not bounded: it follows the number of events, and shows in Status.Logged. Other
+// backlog is not bounded: it grows with the number of events and is shown in Status.Logged. Other
 // subscribers are caught up as before.
 //
-// A subscriber that panics loses the one event (or, in batches, the one call), is
-// reported by its name, and goes on.
+// A subscriber that panics loses one event (in batches, one call). The panic is reported with the
+// subscriber's name, and the subscriber continues.
 //
 // # Verbatim
 //

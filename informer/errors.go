@@ -20,7 +20,7 @@ var (
 	// ErrAllNamespaces is returned by SetNamespaces for an informer that was not made
 	// with Options.Namespaces.
 	ErrAllNamespaces = errors.New("informer: made without Options.Namespaces, it covers all of its selection")
-	// ErrNoVersion is returned for an object that has no UID or no version, so that nobody can
+	// ErrNoVersion is returned for an object that has no UID or no version, so that nothing can
 	// tell when the mirror has it.
 	ErrNoVersion = errors.New("informer: the object has no UID or no version; note what the server returned for the write")
 )

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Event is a change as one subscriber is told of it. Kind says what happened; Resynced
+// Event is a change as one subscriber receives it. Kind says what happened; Resynced
 // means that nothing did. Objects are read by Old and New, which decode them where the
 // mirror holds them encoded; they are shared and must not be written to. An event may
 // be kept, and keeps its objects alive.

@@ -24,7 +24,7 @@ import (
 //   - Every snapshot has all changes up to the version that its Marks tell, and none after it
 //     but deletions of the next one; see [store.Snapshot.Version].
 //   - Each subscriber is called by one goroutine at a time, in the order of changes. It
-//     is told no state that readers cannot see yet.
+//     receives no state that readers cannot see yet.
 //   - No subscriber delays another, nor a reader, nor the mirror.
 //   - All goroutines end before Run returns. The mirror may be read ever after.
 //
@@ -158,16 +158,16 @@ func (inf *Informer[T]) Writes() *Writes[T] { return inf.writes }
 // Handler is functions to be called for changes; each may be nil. Objects are shared and
 // must not be written to.
 type Handler[T any] struct {
-	// OnAdd is told of an object that is new to the subscriber. isInitial marks those of
+	// OnAdd is called for an object that is new to the subscriber. isInitial marks those of
 	// the state it found when it subscribed.
 	OnAdd func(obj T, isInitial bool)
-	// OnUpdate is told of another version of an object, and of the same when a resync
+	// OnUpdate is called for another version of an object, and for the same when a resync
 	// replays it.
 	OnUpdate func(old, new T)
 	// OnResync is called instead of OnUpdate when a resync replays an object. Defaults to
 	// OnUpdate.
 	OnResync func(obj T)
-	// OnDelete is told of an object that is gone. Unless finalStateUnknown is set, obj is
+	// OnDelete is called for an object that was deleted. Unless finalStateUnknown is set, obj is
 	// the final state; otherwise it is the last one known.
 	OnDelete func(obj T, finalStateUnknown bool)
 }

@@ -25,7 +25,7 @@ import (
 //
 // Rejected: a ring buffer with a pin for each batch. A pin must be taken while its
 // revision is the present one, and each costs the store's every write a little; here
-// there is one for every segment that somebody is behind of, and mostly none.
+// there is one for every segment that some cursor is behind of, and mostly none.
 type log[T any] struct {
 	store *store.Store[T]
 	bound int // changes in the chain before it is cut, at least
@@ -230,7 +230,7 @@ func (l *log[T]) unlink() {
 	}
 }
 
-// rest empties the log when everybody has read it.
+// rest empties the log when all cursors have read it.
 func (l *log[T]) rest() {
 	if l.behind > 0 || l.writing || len(l.tail.changes) == 0 {
 		return

@@ -53,8 +53,8 @@ type Options[T any] struct {
 	// subscriber receives each of them. Defaults to false: subscribers are called for changes only.
 	Verbatim bool
 
-	// Resync is the period after which subscribers that do not say otherwise are told
-	// the state again. Nothing is listed for it. Defaults to 0: never.
+	// Resync is the period after which the state is replayed to subscribers without a period
+	// of their own. Nothing is listed for it. Defaults to 0: never.
 	Resync time.Duration
 
 	// Log is how many changes are kept for subscribers that have not handled them yet.
@@ -71,7 +71,7 @@ type Options[T any] struct {
 	// read the mirror, but not ask for its Status. Defaults to none.
 	OnIndexError func(*store.IndexError)
 
-	// OnMutation turns on the mutation detector: it is called when somebody wrote to an
+	// OnMutation turns on the mutation detector: it is called when a program wrote to an
 	// object of the mirror, which is shared. Objects are compared when they change,
 	// every 5 seconds, and when Run ends. It is called with the writer's lock held: it
 	// may read the mirror, but not ask for its Status. Defaults to nil: no detection
@@ -81,7 +81,7 @@ type Options[T any] struct {
 	// DeepCopyObject.
 	Copy func(T) T
 
-	// OnPanic is told when a subscriber's function panicked, unless SubOptions.OnPanic is. It is
+	// OnPanic is called when a subscriber's function panicked, unless SubOptions.OnPanic is set. It is
 	// called by the goroutine of that subscriber. Defaults to an error in the log.
 	OnPanic func(*PanicError)
 
@@ -143,14 +143,14 @@ func (o Options[T]) validate() error {
 	return nil
 }
 
-// SubOptions say what a subscriber wants to be told. The zero SubOptions is everything.
+// SubOptions select what a subscriber receives. The zero SubOptions is everything.
 type SubOptions[T any] struct {
 	// Name is what the subscriber is called in its status and in reports of panics.
 	// Defaults to the file and line that subscribed.
 	Name string
 
 	// Filter leaves out objects for which it returns false. An update that makes an
-	// object pass is told as an addition, one that makes it no longer pass as a
+	// object pass is delivered as an addition, one that makes it no longer pass as a
 	// deletion. It must depend on nothing but the object. Defaults to all objects.
 	Filter func(T) bool
 
@@ -161,7 +161,7 @@ type SubOptions[T any] struct {
 	// Defaults to false.
 	IgnoreStatusOnly bool
 
-	// Resync is the period after which all objects are told again, as updates from a
+	// Resync is the period after which all objects are replayed, as updates from a
 	// state to itself (Kind Resynced); negative for never. A subscriber that cannot keep
 	// up gets fewer. Defaults to the informer's.
 	Resync time.Duration

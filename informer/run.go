@@ -71,7 +71,7 @@ func (inf *Informer[T]) start(run context.Context, fail context.CancelCauseFunc)
 	return nil
 }
 
-// stop ends what start began, and everybody's waiting.
+// stop ends what start began, and all waits.
 func (inf *Informer[T]) stop() {
 	inf.mu.Lock()
 	inf.phase = stopped
@@ -84,7 +84,7 @@ func (inf *Informer[T]) stop() {
 	inf.store.CheckMutations()
 }
 
-// apply makes a batch one revision of the mirror and tells everybody.
+// apply makes a batch one revision of the mirror and delivers its changes.
 func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
@@ -159,10 +159,10 @@ func (inf *Informer[T]) watchMutations(ctx context.Context) {
 	}
 }
 
-// bell tells any number of goroutines that something has moved.
+// bell wakes any number of goroutines when the mirror has moved.
 type bell struct {
 	mu sync.Mutex
-	ch chan struct{} // nil while nobody waits
+	ch chan struct{} // nil while no goroutine waits
 }
 
 // wait returns a channel that the next ring closes. Take it before looking at what may

@@ -85,8 +85,8 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
-// Wake makes sources that back off try again at once, for whoever knows that what failed
-// will work now. It does not wait.
+// Wake makes sources that back off retry immediately, for a caller that knows that the cause of
+// the failure is fixed. It does not wait.
 func (inf *Informer[T]) Wake() {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -207,11 +207,11 @@ func (inf *Informer[T]) unlisted() (sources []*source[T]) {
 	return sources
 }
 
-// SourceStatus tells of one of an informer's sources.
+// SourceStatus is a report on one source of an informer.
 type SourceStatus struct {
 	// Scope is what it covers.
 	Scope object.Scope
-	// Listed tells that the mirror has its state.
+	// Listed is true when the mirror has its state.
 	Listed bool
 	// Reflector is the state of its list and watch.
 	Reflector reflector.Status
@@ -229,7 +229,7 @@ func (s SourceStatus) Err() error {
 	return s.Reflector.LastError
 }
 
-// String tells the state and its cause in one line.
+// String returns the state and its cause in one line.
 func (s SourceStatus) String() string {
 	text := s.Reflector.String()
 	if s.Reflector.Cause == nil && s.Err() != nil {

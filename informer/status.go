@@ -13,9 +13,9 @@ import (
 // Status is what an informer shows of itself.
 type Status struct {
 	Name string
-	// Running tells that Run has been called and has not been ended; Stopped that it has.
+	// Running is true from the call of Run until it ends; Stopped is true after that.
 	Running, Stopped bool
-	// Synced tells that all that is to be covered has been listed.
+	// Synced is true when everything that the informer covers has been listed.
 	Synced bool
 	// Sources tell of each list and watch, in the order of their namespaces.
 	Sources []SourceStatus

@@ -67,7 +67,7 @@ func (s *subscriber[T]) serve() {
 	}
 }
 
-// end gives up the place in the log and tells that nothing is called any more.
+// end gives up the place in the log and closes done: nothing is called any more.
 func (s *subscriber[T]) end() {
 	s.sub.over.Store(true)
 	s.leave()

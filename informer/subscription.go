@@ -29,13 +29,13 @@ type Subscription struct {
 	lastPanic atomic.Pointer[PanicError]
 }
 
-// SubscriptionStatus tells how a subscriber does.
+// SubscriptionStatus is a report on a subscriber.
 type SubscriptionStatus struct {
 	Name string
-	// Synced tells that the initial state has been handled.
+	// Synced is true when the initial state has been handled.
 	Synced bool
 	// Lag is the number of changes that the subscriber has yet to handle, or, for one
-	// that has fallen behind, that it will be told as a difference.
+	// that has fallen behind, that it will receive as a difference.
 	Lag int
 	// LagTime is how long the oldest of them has waited.
 	LagTime time.Duration
@@ -72,7 +72,7 @@ func (s *Subscription) Name() string { return s.name }
 func (s *Subscription) Synced() <-chan struct{} { return s.synced }
 
 // Remove ends the subscription. It does not wait: a call that is going on goes on, and
-// Done tells when it has returned. Removing again does nothing.
+// Done is closed when it has returned. Removing again does nothing.
 func (s *Subscription) Remove() {
 	s.stop()
 	s.abandon()

@@ -18,7 +18,7 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.ended }
 
 // WaitSynced waits until the mirror has the state of all it is to cover, including
 // namespaces that were added since. When the context is done, or the informer stops,
-// before that, the error is a [*NotSyncedError], which tells for each part that is
+// before that, the error is a [*NotSyncedError], which names for each part that is
 // missing what keeps it, and unwraps to these causes: the API's Forbidden, say.
 func (inf *Informer[T]) WaitSynced(ctx context.Context) error {
 	return inf.wait(ctx, func() bool {

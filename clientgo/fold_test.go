@@ -118,8 +118,8 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 				}
 				synctest.Wait()
 				release()
-				if told := g.calls - before; told > changes/4 {
-					t.Errorf("seed %d: it was called %d times for %d changes", seed, told, changes)
+				if calls := g.calls - before; calls > changes/4 {
+					t.Errorf("seed %d: it was called %d times for %d changes", seed, calls, changes)
 				}
 				state := map[string]string{}
 				for _, obj := range inf.GetStore().List() {

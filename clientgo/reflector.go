@@ -205,13 +205,13 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 		case c.List != nil:
 			f.replace(c.List)
 		case c.Kind == object.Added:
-			f.told(f.r.store.Add(c.Value.Object.obj), watch.Added)
+			f.stored(f.r.store.Add(c.Value.Object.obj), watch.Added)
 		case c.Kind == object.Updated:
-			f.told(f.r.store.Update(c.Value.Object.obj), watch.Modified)
+			f.stored(f.r.store.Update(c.Value.Object.obj), watch.Modified)
 		case c.Unknown:
-			f.told(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: c.Key.String()}), watch.Deleted)
+			f.stored(f.r.store.Delete(cache.DeletedFinalStateUnknown{Key: c.Key.String()}), watch.Deleted)
 		default:
-			f.told(f.r.store.Delete(c.Value.Object.obj), watch.Deleted)
+			f.stored(f.r.store.Delete(c.Value.Object.obj), watch.Deleted)
 		}
 	}
 	listed := len(b.Changes) > 0 && b.Changes[0].List != nil
@@ -224,8 +224,8 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 	return nil
 }
 
-// told reports what the store did not take.
-func (f *storeFeed) told(err error, event watch.EventType) {
+// stored reports what the store did not take.
+func (f *storeFeed) stored(err error, event watch.EventType) {
 	if err != nil {
 		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
 	}

@@ -91,7 +91,7 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 		yes := true
 		for what, tt := range map[string]struct {
 			edit func(*corev1.Pod)
-			told int
+			keys int
 		}{
 			"status":     {func(p *corev1.Pod) { p.Status.Message = "x" }, 0},
 			"generation": {func(p *corev1.Pod) { p.Generation++ }, 1},
@@ -104,7 +104,7 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 		} {
 			key := "shop/" + what
 			after(func() { srv.Set(key, func(p *corev1.Pod) { p.Generation = 7 }) })
-			simtest.Want(t, what, len(after(func() { srv.Set(key, tt.edit) })), tt.told)
+			simtest.Want(t, what, len(after(func() { srv.Set(key, tt.edit) })), tt.keys)
 		}
 		after(func() { srv.Set("shop/none") })
 		simtest.Want(t, "no generation", len(after(func() { srv.Set("shop/none", func(p *corev1.Pod) { p.Status.Message = "x" }) })), 1)
@@ -126,7 +126,7 @@ func TestOwnedEnqueuesTheOwnerByKindAndUID(t *testing.T) {
 			}
 		}
 		key := object.RawKey("shop/owner")
-		simtest.Want(t, "nobody's", len(after(func() { children.Set("shop/free") })), 0)
+		simtest.Want(t, "without an owner", len(after(func() { children.Set("shop/free") })), 0)
 		simtest.Want(t, "owned", after(func() { children.Set("shop/p", ref("v1", "ConfigMap", "owner", owner.UID)) }), []object.Key{key})
 		simtest.Want(t, "another UID", len(after(func() { children.Set("shop/q", ref("v1", "ConfigMap", "owner", "before")) })), 0)
 		simtest.Want(t, "another group", len(after(func() { children.Set("shop/r", ref("x.io/v1", "ConfigMap", "owner", owner.UID)) })), 0)
@@ -151,7 +151,7 @@ func TestOwnedByClusterScopedObjects(t *testing.T) {
 				}
 			})
 		})
-		simtest.Want(t, "told", got, []object.Key{{Name: "team"}})
+		simtest.Want(t, "received", got, []object.Key{{Name: "team"}})
 	})
 }
 
@@ -229,7 +229,7 @@ func TestAClosedChannelEndsItsSourceOnly(t *testing.T) {
 		keys := make(chan string, 2)
 		keys <- "a"
 		after := enqueued(t, controller.Channel("keys", keys))
-		simtest.Want(t, "told", after(func() { close(keys) }), []string{"a"})
+		simtest.Want(t, "received", after(func() { close(keys) }), []string{"a"})
 		simtest.Want(t, "then", len(after(func() { simtest.Advance(time.Hour) })), 0)
 	})
 }

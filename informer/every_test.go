@@ -143,13 +143,13 @@ func TestH09_EveryChangeComesInOrderWithResyncsAndLateSubscribers(t *testing.T) 
 		simtest.Advance(2*time.Minute - 1)
 		close(gate)
 		synctest.Wait()
-		told := early.Take()
-		if n := len(told); n != 42 || told[n-1] != "update shop/a@141>141" || told[n-2] != "update shop/a@140>141" {
-			t.Errorf("%d calls, the last %v", n, told[max(0, n-2):])
+		calls := early.Take()
+		if n := len(calls); n != 42 || calls[n-1] != "update shop/a@141>141" || calls[n-2] != "update shop/a@140>141" {
+			t.Errorf("%d calls, the last %v", n, calls[max(0, n-2):])
 		}
-		told = late.Take()
-		if n := len(told); n != 21 || told[0] != "add! shop/a@121" || told[1] != "update shop/a@121>122" {
-			t.Errorf("%d calls, the first %v", n, told[:min(2, n)])
+		calls = late.Take()
+		if n := len(calls); n != 21 || calls[0] != "add! shop/a@121" || calls[1] != "update shop/a@121>122" {
+			t.Errorf("%d calls, the first %v", n, calls[:min(2, n)])
 		}
 	})
 }

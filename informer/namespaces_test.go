@@ -75,7 +75,7 @@ func TestNamespacesThatChangeWhileItRuns(t *testing.T) {
 		synctest.Wait()
 		lines := d.Take()
 		slices.Sort(lines)
-		simtest.Want(t, "told", lines, []string{"add! a/1@101", "add! b/1@102"})
+		simtest.Want(t, "received", lines, []string{"add! a/1@101", "add! b/1@102"})
 		if err := inf.SetNamespaces("b", "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -85,11 +85,11 @@ func TestNamespacesThatChangeWhileItRuns(t *testing.T) {
 		synctest.Wait()
 		lines = d.Take()
 		slices.Sort(lines)
-		simtest.Want(t, "told", lines, []string{"add c/1@103", "delete? a/1@101"})
+		simtest.Want(t, "received", lines, []string{"add c/1@103", "delete? a/1@101"})
 		srv.Set("a/1")
 		v := srv.Set("c/1").ResourceVersion
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"update c/1@103>105"})
+		simtest.Want(t, "received", d.Take(), []string{"update c/1@103>105"})
 		snap := inf.Snapshot()
 		defer snap.Release()
 		if got := snap.Mark("c").Version; string(got) != v {
@@ -163,7 +163,7 @@ func TestNamespacesOfNoneAreSyncedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add a/1@101"})
+		simtest.Want(t, "received", d.Take(), []string{"add a/1@101"})
 		all := newInformer(t, srv.Source(via), podOptions{})
 		if err := all.SetNamespaces("a"); !errors.Is(err, informer.ErrAllNamespaces) {
 			t.Errorf("error %v", err)

@@ -81,15 +81,15 @@ func TestO04_WhatATransformDoesWrongIsQuarantine(t *testing.T) {
 						}
 					}
 					quarantined(1)
-					simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
+					simtest.Want(t, "received", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
 					srv.Set("shop/b")
 					srv.Set("shop/c")
 					quarantined(2)
-					simtest.Want(t, "told", d.Take(), []string{"update shop/c@103>105"})
+					simtest.Want(t, "received", d.Take(), []string{"update shop/c@103>105"})
 					srv.Delete("shop/b")
 					srv.Set("shop/a")
 					synctest.Wait()
-					simtest.Want(t, "told", d.Take(), []string{"update shop/a@101>107"})
+					simtest.Want(t, "received", d.Take(), []string{"update shop/a@101>107"})
 					if st := inf.Status(); len(st.Quarantine) != 0 || !st.Live() {
 						t.Errorf("%+v", st)
 					}

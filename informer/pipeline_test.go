@@ -51,7 +51,7 @@ func TestH08_TransformRunsOncePerObject(t *testing.T) {
 		srv.Set("shop/a")                // 104
 		srv.Delete("shop/a")             // 105
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/gone@102", "update shop/a@101>104", "delete shop/a@105"})
+		simtest.Want(t, "received", d.Take(), []string{"add! shop/a@101", "add! shop/gone@102", "update shop/a@101>104", "delete shop/a@105"})
 		if q := inf.Status().Quarantine; len(q) != 1 || q[0].Key.Name != "b" {
 			t.Errorf("quarantine: %+v", q)
 		}
@@ -59,10 +59,10 @@ func TestH08_TransformRunsOncePerObject(t *testing.T) {
 		srv.Delete("shop/gone") // 106, unseen
 		srv.Expire()
 		simtest.Advance(time.Minute)
-		simtest.Want(t, "told", d.Take(), []string{"delete? shop/gone@102"})
+		simtest.Want(t, "received", d.Take(), []string{"delete? shop/gone@102"})
 		srv.Set("shop/b", onNode("good"))
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add shop/b@108"})
+		simtest.Want(t, "received", d.Take(), []string{"add shop/b@108"})
 		if len(inf.Status().Quarantine) != 0 {
 			t.Error("a good version does not end the quarantine")
 		}
@@ -280,7 +280,7 @@ func TestL15_RelistOfUnchangedObjectsCallsNobody(t *testing.T) {
 		srv.Expire()
 		simtest.Advance(time.Minute)
 		simtest.Want(t, "lists", srv.Counts().Lists, 2)
-		simtest.Want(t, "told", d.Take(), nil)
+		simtest.Want(t, "received", d.Take(), nil)
 		if after, _ := inf.Get(object.RawKey("shop/a")); after != before {
 			t.Error("the object held was replaced by an equal one")
 		}
@@ -306,7 +306,7 @@ func TestCompactFormTellsTheSame(t *testing.T) {
 		srv.Set("shop/a", onNode("n1"))
 		srv.Delete("shop/b")
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/b@102", "update shop/a@101>103", "delete shop/b@104"})
+		simtest.Want(t, "received", d.Take(), []string{"add! shop/a@101", "add! shop/b@102", "update shop/a@101>103", "delete shop/b@104"})
 		snap := inf.Snapshot()
 		defer snap.Release()
 		simtest.Want(t, "on n1", byNode.Count(snap, "n1"), 1)

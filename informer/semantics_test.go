@@ -169,7 +169,7 @@ func TestH03_DifferenceFoldsWhatWasMissed(t *testing.T) {
 		do(func() { srv.Set("shop/reborn") })
 		release()
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{
+		simtest.Want(t, "received", d.Take(), []string{
 			"add! shop/deleted@102", "add! shop/first@101", "add! shop/reborn@103", "add! shop/untouched@105", "add! shop/updated@104",
 			"delete? shop/deleted@102",
 			"update shop/first@101>107",
@@ -198,14 +198,14 @@ func TestH04_PanicCostsOneEventAndIsReportedByName(t *testing.T) {
 		subscribe(t, inf, other.PodHandler(), podSub{})
 		start(t, inf)
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
+		simtest.Want(t, "received", d.Take(), []string{"add! shop/a@101", "add! shop/c@103"})
 		simtest.Want(t, "the other", len(other.Take()), 3)
 		if !closed(sub.Synced()) {
 			t.Error("the panic held up the sync")
 		}
 		srv.Set("shop/bad")
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"update shop/bad@102>104"})
+		simtest.Want(t, "received", d.Take(), []string{"update shop/bad@102>104"})
 		if len(reported) != 1 || reported[0].Subscriber != "clumsy" || reported[0].Key.Name != "bad" ||
 			!strings.Contains(string(reported[0].Stack), "semantics_test") {
 			t.Errorf("reported: %v", reported)
@@ -240,7 +240,7 @@ func TestH04_PanicOfAFilterABatchOrOnSynced(t *testing.T) {
 		synctest.Wait()
 		srv.Set("shop/b")
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"add shop/b@102"})
+		simtest.Want(t, "received", d.Take(), []string{"add shop/b@102"})
 		if filtered.Status().Panics != 1 || batched.Status().Panics != 2 || calls != 2 {
 			t.Errorf("filter: %+v\nbatch: %+v", filtered.Status(), batched.Status())
 		}

@@ -52,7 +52,7 @@ func TestEventsYieldTheStateAndThenTheChanges(t *testing.T) {
 		simtest.Want(t, "subscribers", len(inf.Status().Subscribers), 2)
 		cancel()
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"Added true 101 false", "synced", "Updated false 102 true", "Deleted false 103 true", "end"})
+		simtest.Want(t, "received", d.Take(), []string{"Added true 101 false", "synced", "Updated false 102 true", "Deleted false 103 true", "end"})
 		st := inf.Status().Subscribers
 		if len(st) != 1 || st[0].Name != "last" {
 			t.Errorf("left: %+v", st)
@@ -104,13 +104,13 @@ func TestFilterTurnsUpdatesIntoAddsAndDeletes(t *testing.T) {
 		start(t, inf)
 		synctest.Wait()
 		srv.Set("shop/in")                // 103
-		srv.Set("shop/out")               // 104, not told
+		srv.Set("shop/out")               // 104, not delivered
 		srv.Set("shop/out", onNode("n1")) // 105, enters
 		srv.Set("shop/in", onNode("n2"))  // 106, leaves
-		srv.Delete("shop/in")             // 107, not told
+		srv.Delete("shop/in")             // 107, not delivered
 		srv.Delete("shop/out")            // 108
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{
+		simtest.Want(t, "received", d.Take(), []string{
 			"add! shop/in@101", "update shop/in@101>103", "add shop/out@105", "delete shop/in@103", "delete shop/out@108"})
 	})
 }
@@ -138,7 +138,7 @@ func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
 		}) // 109
 		srv.Set("shop/plain", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }) // 110
 		synctest.Wait()
-		simtest.Want(t, "told", d.Take(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
+		simtest.Want(t, "received", d.Take(), []string{"update shop/a@103>104", "update shop/a@104>105", "update shop/a@105>106",
 			"update shop/a@106>107", "update shop/a@107>108", "update shop/plain@102>110"})
 	})
 }
@@ -169,7 +169,7 @@ func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
 			}
 		})
 		simtest.Advance(time.Hour)
-		simtest.Want(t, "told", d.Take(), []string{"update shop/a@101>50", "update shop/first@106>50"})
+		simtest.Want(t, "received", d.Take(), []string{"update shop/a@101>50", "update shop/first@106>50"})
 		release()
 		synctest.Wait()
 		if got := slow.Take(); !slices.Contains(got, "update shop/a@101>50") {
@@ -177,7 +177,7 @@ func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
 		}
 		srv.Set("shop/a", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
 		synctest.Wait()
-		simtest.Want(t, "told of a status", d.Take(), nil)
+		simtest.Want(t, "received for a status", d.Take(), nil)
 	})
 }
 

@@ -219,7 +219,7 @@ func TestR02_AWriteThatLeavesTheSelectionWaitsForItsRemoval(t *testing.T) {
 		if !inf.Writes().Pending(keyA) {
 			t.Error("not pending")
 		}
-		srv.Delete("shop/a") // which is how a selection is told
+		srv.Delete("shop/a") // which is how a selection reports it
 		synctest.Wait()
 		if _, ok, err := read(t, inf, keyA); ok || err != nil {
 			t.Errorf("%v, %v", ok, err)

@@ -140,7 +140,7 @@ func TestPingsDetectADeadConnection(t *testing.T) {
 		g := &gates{shut: make(chan struct{}), conns: make(chan net.Conn), done: make(chan struct{})}
 		s.Listener = g
 		s.EnableHTTP2 = true
-		s.TLS = &tls.Config{SessionTicketsDisabled: true} // a pipe does not buffer, and nobody reads the tickets
+		s.TLS = &tls.Config{SessionTicketsDisabled: true} // a pipe does not buffer, and the tickets are not read
 		s.StartTLS()
 		defer s.Close()
 		roots := x509.NewCertPool()

@@ -13,14 +13,15 @@ import (
 )
 
 // Cluster holds the mirrors of one API server and runs them. Create one with [Connect],
-// declare mirrors with [Informer] and its variants, and start them with [Cluster.Run].
+// declare mirrors with [MirrorOf] and its variants and controllers with [NewController], and
+// start everything with [Cluster.Run].
 //
 // Guarantees:
 //
 //   - All callers that request the same resource, scope and form share one mirror: one list,
 //     one watch and one copy of each object.
 //   - A mirror runs from its first request, or from Run if that comes later, until its last
-//     [Handle] is closed.
+//     [Mirror] is closed.
 //   - Run owns every goroutine and returns when the last one has ended.
 //
 // All methods are safe for concurrent use, before, during and after Run.
@@ -32,7 +33,7 @@ type Cluster struct {
 	client    *wire.Client
 	config    *rest.Config
 	namespace string
-	opts      Options
+	opts      options
 	discovery *wire.Discovery
 	budget    *reflector.Budget
 
@@ -42,8 +43,10 @@ type Cluster struct {
 	phase   phase
 	run     context.Context // set by Run
 	fail    context.CancelCauseFunc
-	mirrors map[identity]*mirror
-	order   []*mirror // the same, in the order in which they were declared
+	mirrors map[identity]*shared
+	order   []*shared        // the same, in the order in which they were declared
+	clients map[*shared]bool // those with a Client
+	work    *controllers
 	running sync.WaitGroup
 }
 
@@ -56,18 +59,21 @@ const (
 	stopped
 )
 
-func newCluster(client *wire.Client, config *rest.Config, namespace string, opts Options) *Cluster {
-	return &Cluster{
+func newCluster(client *wire.Client, config *rest.Config, namespace string, opts options) *Cluster {
+	c := &Cluster{
 		client: client, config: config, namespace: namespace, opts: opts,
 		discovery: wire.NewDiscovery(client),
-		budget:    reflector.NewBudget(opts.Lists),
+		budget:    reflector.NewBudget(opts.tuning.Lists),
 		noticed:   make(chan struct{}, 1),
-		mirrors:   map[identity]*mirror{},
+		mirrors:   map[identity]*shared{},
+		clients:   map[*shared]bool{},
+		work:      &controllers{},
 	}
+	return c
 }
 
 // Client returns the REST client, for writes and for resources that are not mirrored; see
-// also [Handle.API].
+// also [Mirror.API].
 func (c *Cluster) Client() *wire.Client { return c.client }
 
 // Discovery returns the cluster's discovery client, which caches the server's answers. It is
@@ -81,26 +87,39 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // "default" if there is none.
 func (c *Cluster) Namespace() string { return c.namespace }
 
-// Run runs all mirrors, including those declared later, until the context is done. It
-// returns when the last goroutine has ended, so a subscriber's call that does not return
-// blocks it. The error is nil after the context was done, and otherwise a panic in a source.
-// A cluster runs once; a second call returns [ErrStarted].
+// Run runs all mirrors and controllers, including those declared later, until the context is
+// done. Then the controllers stop, and when they have ended the mirrors. It returns when the
+// last goroutine has ended, so a subscriber's call that does not return blocks it. The error is
+// nil after the context was done, and otherwise what ended Run: the error of a controller, or a
+// panic in a source. A cluster runs once; a second call returns [ErrStarted].
 func (c *Cluster) Run(ctx context.Context) error {
-	run, fail := context.WithCancelCause(ctx)
+	run, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)
 	if err := c.start(run, fail); err != nil {
 		return err
 	}
-	<-run.Done()
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(run, stop)()
+	err := c.runControllers(working)
+	if err != nil {
+		fail(err)
+	} else {
+		fail(context.Cause(ctx))
+	}
 	c.mu.Lock()
 	c.phase = stopped
 	c.mu.Unlock()
 	c.running.Wait()
 	c.client.CloseIdleConnections()
-	if ctx.Err() != nil {
+	switch cause := context.Cause(run); {
+	case err != nil:
+		return fmt.Errorf("tarn: run: %w", err)
+	case ctx.Err() != nil:
 		return nil
+	default:
+		return fmt.Errorf("tarn: run: %w", cause)
 	}
-	return fmt.Errorf("tarn: run: %w", context.Cause(run))
 }
 
 // start starts the goroutines that Run owns.
@@ -119,7 +138,7 @@ func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error
 }
 
 // begin runs a mirror. The caller holds the lock, and the cluster is running.
-func (c *Cluster) begin(m *mirror) {
+func (c *Cluster) begin(m *shared) {
 	run, fail := c.run, c.fail
 	c.running.Go(func() {
 		ctx, cancel := context.WithCancel(run)
@@ -132,7 +151,7 @@ func (c *Cluster) begin(m *mirror) {
 }
 
 // release removes a claim from a mirror. Removing the last one stops the mirror.
-func (c *Cluster) release(m *mirror, cl *claim) {
+func (c *Cluster) release(m *shared, cl *claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(m.claims, cl)
@@ -144,14 +163,22 @@ func (c *Cluster) release(m *mirror, cl *claim) {
 		return
 	}
 	delete(c.mirrors, m.id)
+	delete(c.clients, m)
 	if i := slices.Index(c.order, m); i >= 0 {
 		c.order = slices.Delete(c.order, i, i+1)
 	}
 	m.end()
 }
 
+// noteClient records that the program writes to the mirror's resource.
+func (c *Cluster) noteClient(m *shared) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients[m] = true
+}
+
 // declared returns the mirrors in the order in which they were declared.
-func (c *Cluster) declared() []*mirror {
+func (c *Cluster) declared() []*shared {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.order)

@@ -27,12 +27,12 @@ import (
 )
 
 func TestEqualRequestsShareOneMirrorUntilTheLastHandleCloses(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		r.create(pod("shop", "web", "node-1"))
-		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web), app")))
-		second := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app"), tarn.Matching("app in (web)")))
+		first := must(tarn.MirrorOf[*corev1.Pod](r.Cluster, tarn.Matching("app in (web), app")))
+		second := must(tarn.MirrorOf[*corev1.Pod](r.Cluster, tarn.Matching("app"), tarn.Matching("app in (web)")))
 		r.start()
-		third := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app,app in (web)")))
+		third := must(tarn.MirrorOf[*corev1.Pod](r.Cluster, tarn.Matching("app,app in (web)")))
 		r.watches("pods", 1)
 		if first.Informer() != second.Informer() || first.Informer() != third.Informer() {
 			t.Error("equal requests have different mirrors")
@@ -63,7 +63,7 @@ func TestEqualRequestsShareOneMirrorUntilTheLastHandleCloses(t *testing.T) {
 			t.Error("the last state is lost")
 		}
 
-		again := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.Matching("app in (web),app")))
+		again := must(tarn.MirrorOf[*corev1.Pod](r.Cluster, tarn.Matching("app in (web),app")))
 		defer again.Close()
 		r.watches("pods", 1)
 		if again.Len() != 1 {
@@ -73,11 +73,11 @@ func TestEqualRequestsShareOneMirrorUntilTheLastHandleCloses(t *testing.T) {
 }
 
 func TestDifferentScopesOrFormsHaveSeparateMirrors(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		r.create(pod("shop", "web", "node-1"), pod("bank", "web", "node-2"), pod("bank", "db", "node-2"))
 		pods := wire.MustOf[*corev1.Pod]()
-		of := func(opts ...tarn.Option) *tarn.Handle[*corev1.Pod] {
-			return must(tarn.Informer[*corev1.Pod](r.Cluster, opts...))
+		of := func(opts ...tarn.Option) *tarn.Mirror[*corev1.Pod] {
+			return must(tarn.MirrorOf[*corev1.Pod](r.Cluster, opts...))
 		}
 		sizes := map[string]interface{ Len() int }{
 			"3 all":       of(),
@@ -86,11 +86,11 @@ func TestDifferentScopesOrFormsHaveSeparateMirrors(t *testing.T) {
 			"3 both":      of(tarn.InNamespaces("shop", "bank", "shop")),
 			"2 web":       of(tarn.Matching("app=web")),
 			"2 node-2":    of(tarn.MatchingFields("spec.nodeName=node-2")),
-			"3 untyped":   must(tarn.InformerOf(r.Cluster, wire.Unstructured(pods.Resource))),
-			"3 metadata":  must(tarn.InformerOf(r.Cluster, wire.Metadata(pods.Resource))),
-			"3 in JSON":   must(tarn.InformerOf(r.Cluster, pods.Encoded(wire.JSON))),
-			"3 by name":   must(tarn.InformerByName(t.Context(), r.Cluster, "po")),
-			"3 half name": must(tarn.MetadataByName(t.Context(), r.Cluster, "Pod")),
+			"3 untyped":   must(tarn.MirrorResource(r.Cluster, wire.Unstructured(pods.Resource))),
+			"3 metadata":  must(tarn.MirrorResource(r.Cluster, wire.Metadata(pods.Resource))),
+			"3 in JSON":   must(tarn.MirrorResource(r.Cluster, pods.Encoded(wire.JSON))),
+			"3 by name":   must(tarn.MirrorByName(t.Context(), r.Cluster, "po")),
+			"3 half name": must(tarn.MirrorMetadata(t.Context(), r.Cluster, "Pod")),
 		}
 		r.start()
 		if err := r.WaitSynced(t.Context()); err != nil {
@@ -117,12 +117,12 @@ func TestDifferentScopesOrFormsHaveSeparateMirrors(t *testing.T) {
 }
 
 func TestHandlesCanBeOpenedAndClosedAtAnyTime(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
-		early := must(tarn.Informer[*corev1.Pod](r.Cluster))
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		early := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 		if st := early.Status(); st.State != tarn.Declared {
 			t.Errorf("before Run: %v", st)
 		}
-		gone := must(tarn.Informer[*corev1.Node](r.Cluster))
+		gone := must(tarn.MirrorOf[*corev1.Node](r.Cluster))
 		gone.Close()
 		waits := make(chan error, 1)
 		go func() { waits <- gone.WaitSynced(t.Context()) }()
@@ -132,7 +132,7 @@ func TestHandlesCanBeOpenedAndClosedAtAnyTime(t *testing.T) {
 		r.start()
 		r.watches("pods", 1)
 		r.watches("nodes", 0)
-		late := must(tarn.Informer[*corev1.Node](r.Cluster))
+		late := must(tarn.MirrorOf[*corev1.Node](r.Cluster))
 		r.watches("nodes", 1)
 		late.Close()
 		r.watches("nodes", 0)
@@ -142,7 +142,7 @@ func TestHandlesCanBeOpenedAndClosedAtAnyTime(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
-		if _, err := tarn.Informer[*corev1.Pod](r.Cluster); err != tarn.ErrStopped {
+		if _, err := tarn.MirrorOf[*corev1.Pod](r.Cluster); err != tarn.ErrStopped {
 			t.Errorf("after Run: %v", err)
 		}
 		if st := r.Status(); !st.Stopped || early.Status().State != tarn.Stopped {
@@ -153,9 +153,9 @@ func TestHandlesCanBeOpenedAndClosedAtAnyTime(t *testing.T) {
 }
 
 func TestClosingAHandleEndsOnlyItsOwnSubscriptions(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
-		mine := must(tarn.Informer[*corev1.Pod](r.Cluster))
-		others := must(tarn.Informer[*corev1.Pod](r.Cluster))
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		mine := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		others := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 		r.start()
 		// Separate counters, because the two subscribers are called concurrently.
 		var mineSaw, othersSaw int
@@ -194,11 +194,11 @@ func TestClosingAHandleEndsOnlyItsOwnSubscriptions(t *testing.T) {
 }
 
 func TestMemoryIsFreedWithTheLastHandle(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		r.create(pod("shop", "web", ""))
 		r.start()
 		held := func() weak.Pointer[corev1.Pod] {
-			pods := must(tarn.Informer[*corev1.Pod](r.Cluster))
+			pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 			defer pods.Close()
 			if err := pods.WaitSynced(t.Context()); err != nil {
 				t.Fatal(err)
@@ -217,16 +217,19 @@ func TestMemoryIsFreedWithTheLastHandle(t *testing.T) {
 }
 
 func TestS04_IndexesOfAllHandlesAreMerged(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		r.create(pod("shop", "web", "node-1"), pod("shop", "db", "node-2"))
 		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 		byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
 		byApp := store.NewIndex("app", func(p *corev1.Pod) string { return p.Labels["app"] })
-		first := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byNode), tarn.WithIndex(byNode)))
-		early := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byName)))
+		first := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		first.AddIndex(byNode, byNode)
+		early := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		early.AddIndex(byName)
 		r.start()
-		late := must(tarn.Informer[*corev1.Pod](r.Cluster, tarn.WithIndex(byApp), tarn.WithIndex(byNode)))
-		for _, h := range []*tarn.Handle[*corev1.Pod]{first, early, late} {
+		late := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		late.AddIndex(byApp, byNode)
+		for _, h := range []*tarn.Mirror[*corev1.Pod]{first, early, late} {
 			snap := h.Snapshot()
 			found := slices.Concat(slices.Collect(byNode.Get(snap, "node-2")), slices.Collect(byName.Get(snap, "db")), slices.Collect(byApp.Get(snap, "db")))
 			if len(found) != 3 {
@@ -237,27 +240,30 @@ func TestS04_IndexesOfAllHandlesAreMerged(t *testing.T) {
 }
 
 func TestConflictingContentsNameBothCallers(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		keep := func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }
 		slim, other := tarn.NewTransform("slim", keep), tarn.NewTransform("other", keep)
-		declare := func(opts ...tarn.Option) (*tarn.Handle[*corev1.Pod], error) {
-			return tarn.Informer[*corev1.Pod](r.Cluster, opts...)
+		pods := wire.MustOf[*corev1.Pod]()
+		declare := func(t *tarn.Transform[*corev1.Pod], opts ...tarn.Option) (*tarn.Mirror[*corev1.Pod], error) {
+			return tarn.MirrorTransformed(r.Cluster, pods, t, opts...)
 		}
-		drop := tarn.Drop(object.ManagedFields, object.LastApplied)
-		first := must(tarn.Informer[*corev1.Pod](r.Cluster, drop, tarn.WithTransform(slim)))
+		drop := tarn.Drop(object.LastApplied)
+		first := must(tarn.MirrorTransformed(r.Cluster, pods, slim, drop))
 		there := first.Status().Handles[0]
-		same := must(declare(tarn.WithTransform(slim), tarn.Drop(object.LastApplied), tarn.Drop(object.ManagedFields)))
+		same := must(declare(slim, tarn.Drop(object.LastApplied), tarn.Drop(object.ManagedFields)))
 		same.Close()
 
 		for _, c := range []struct {
 			what, wants, has string
+			transform        *tarn.Transform[*corev1.Pod]
 			opts             []tarn.Option
 		}{
-			{"dropped fields", "none", "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration], metadata.managedFields", []tarn.Option{tarn.WithTransform(slim)}},
-			{"transform", `"other"`, `"slim"`, []tarn.Option{drop, tarn.WithTransform(other)}},
-			{"transform", "none", `"slim"`, []tarn.Option{drop}},
+			{"dropped fields", "metadata.managedFields", "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration], metadata.managedFields", slim, nil},
+			{"dropped fields", "none", "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration], metadata.managedFields", slim, []tarn.Option{tarn.KeepManagedFields()}},
+			{"transform", `"other"`, `"slim"`, other, []tarn.Option{drop}},
+			{"transform", "none", `"slim"`, nil, []tarn.Option{drop}},
 		} {
-			_, err := declare(c.opts...)
+			_, err := declare(c.transform, c.opts...)
 			var conflict *tarn.ConflictError
 			if !errors.As(err, &conflict) {
 				t.Errorf("%s: %v", c.what, err)
@@ -277,12 +283,12 @@ func TestConflictingContentsNameBothCallers(t *testing.T) {
 			t.Errorf("rejected handles remain: %v", st.Mirrors)
 		}
 		first.Close()
-		must(declare()).Close() // no other handle to conflict with
+		must(declare(nil)).Close() // no other handle to conflict with
 	})
 }
 
 func TestDropAndTransformAreApplied(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		web := pod("shop", "web", "node-1")
 		web.Annotations = map[string]string{"a": "1", "b": "2"}
 		r.create(web, pod("shop", "bad", ""))
@@ -294,7 +300,7 @@ func TestDropAndTransformAreApplied(t *testing.T) {
 			return p, nil
 		})
 		for _, opts := range [][]tarn.Option{nil, {tarn.Compact()}} {
-			pods := must(tarn.Informer[*corev1.Pod](r.Cluster, append(opts, tarn.WithTransform(noNode), tarn.Drop(object.FieldPath{"metadata", "annotations", "a"}))...))
+			pods := must(tarn.MirrorTransformed(r.Cluster, wire.MustOf[*corev1.Pod](), noNode, append(opts, tarn.Drop(object.FieldPath{"metadata", "annotations", "a"}))...))
 			if r.stop == nil {
 				r.start()
 			}
@@ -311,7 +317,7 @@ func TestDropAndTransformAreApplied(t *testing.T) {
 }
 
 func TestCompactObjectsRoundTrip(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
@@ -327,10 +333,10 @@ func TestCompactObjectsRoundTrip(t *testing.T) {
 }
 
 // same checks that a mirror and its compact form have the same object.
-func same[X any, P tarn.Pointer[X]](t *testing.T, r *testCluster, res wire.Resource[*X], k object.Key) {
+func same[P tarn.Pointer[X], X any](t *testing.T, r *testCluster, res wire.Resource[P], k object.Key) {
 	t.Helper()
-	loose := must(tarn.InformerOf[X, P](r.Cluster, res))
-	compact := must(tarn.InformerOf[X, P](r.Cluster, res, tarn.Compact()))
+	loose := must(tarn.MirrorResource(r.Cluster, res))
+	compact := must(tarn.MirrorResource(r.Cluster, res, tarn.Compact()))
 	if err := r.WaitSynced(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -349,25 +355,19 @@ func same[X any, P tarn.Pointer[X]](t *testing.T, r *testCluster, res wire.Resou
 }
 
 func TestInvalidOptionsAreRejected(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
-		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
-		slim := tarn.NewTransform("slim", func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil })
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		var unknown *wire.UnknownResourceError
-		if _, err := tarn.InformerByName(t.Context(), r.Cluster, "podz"); !errors.As(err, &unknown) || !slices.Contains(unknown.Suggestions, "pods") {
+		if _, err := tarn.MirrorByName(t.Context(), r.Cluster, "podz"); !errors.As(err, &unknown) || !slices.Contains(unknown.Suggestions, "pods") {
 			t.Errorf("podz: %v", err)
 		}
 		for want, opt := range map[string]tarn.Option{
-			`index "node" is for *v1.Pod, but the informer is for *v1.Node`:     tarn.WithIndex(byNode),
-			`transform "slim" is for *v1.Pod, but the informer is for *v1.Node`: tarn.WithTransform(slim),
-			"nodes are cluster-scoped; remove InNamespaces":                     tarn.InNamespaces("shop"),
-			"InNamespaces needs names; omit it for all namespaces":              tarn.InNamespaces(""),
-			`label selector "a in": `:                                           tarn.Matching("a in"),
-			`field selector "a<b": `:                                            tarn.MatchingFields("a<b"),
-			"WithTransform: nil transform":                                      tarn.WithTransform[*corev1.Node](nil),
-			"WithIndex: nil index":                                              tarn.WithIndex[*corev1.Node](nil),
-			"Drop: empty field path":                                            tarn.Drop(object.FieldPath{}),
+			"nodes are cluster-scoped; remove InNamespaces":        tarn.InNamespaces("shop"),
+			"InNamespaces needs names; omit it for all namespaces": tarn.InNamespaces(""),
+			`label selector "a in": `:                              tarn.Matching("a in"),
+			`field selector "a<b": `:                               tarn.MatchingFields("a<b"),
+			"Drop: empty field path":                               tarn.Drop(object.FieldPath{}),
 		} {
-			_, err := tarn.Informer[*corev1.Node](r.Cluster, nil, opt)
+			_, err := tarn.MirrorOf[*corev1.Node](r.Cluster, nil, opt)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "/cluster_test.go:") {
 				t.Errorf("%v\nwant: %s", err, want)
 			}
@@ -379,12 +379,12 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 }
 
 func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
-	opts := tarn.Options{Lists: 1, Streaming: reflector.StreamingOff}
+	opts := with(tarn.WithTuning(tarn.Tuning{Lists: 1, Streaming: reflector.StreamingOff}))
 	withCluster(t, opts, func(t *testing.T, r *testCluster) {
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.Latency, Verb: "list", Wait: 10 * time.Second}))
-		must(tarn.Informer[*corev1.Pod](r.Cluster))
-		must(tarn.Informer[*corev1.Node](r.Cluster))
-		must(tarn.Informer[*corev1.Service](r.Cluster))
+		must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		must(tarn.MirrorOf[*corev1.Node](r.Cluster))
+		must(tarn.MirrorOf[*corev1.Service](r.Cluster))
 		r.start()
 		for synced := range 3 {
 			st := r.Status()
@@ -406,7 +406,7 @@ func TestW22_ListsOfAClusterTakeTurns(t *testing.T) {
 }
 
 func TestH06_WaitSyncedReportsEachCauseAndBlocksNoOtherMirror(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		wait := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -415,9 +415,9 @@ func TestH06_WaitSyncedReportsEachCauseAndBlocksNoOtherMirror(t *testing.T) {
 		if err := r.WaitSynced(t.Context()); err != nil {
 			t.Errorf("nothing to wait for: %v", err)
 		}
-		pods := must(tarn.Informer[*corev1.Pod](r.Cluster))
-		nodes := must(tarn.Informer[*corev1.Node](r.Cluster))
-		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		nodes := must(tarn.MirrorOf[*corev1.Node](r.Cluster))
+		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		if err := wait(); !errors.Is(err, tarn.ErrNotStarted) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("before Run: %v", err)
 		}
@@ -453,7 +453,7 @@ func TestH06_WaitSyncedReportsEachCauseAndBlocksNoOtherMirror(t *testing.T) {
 			t.Error(err)
 		}
 
-		must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+		must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		go func() { waited <- r.WaitSynced(context.Background()) }()
 		synctest.Wait()
 		if err := r.stop(); err != nil {

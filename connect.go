@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,30 +17,68 @@ import (
 	"github.com/tarnproject/tarn/wire"
 )
 
-// Options select the cluster for [Connect] and configure its client. The zero Options selects
-// the cluster that kubectl would use, or, in a pod without a kubeconfig, the pod's own.
-type Options struct {
-	// Config has the cluster's address and credentials. If it is set, Kubeconfig, Context and
-	// InCluster must be empty. Defaults to nil: the configuration is loaded.
-	Config *rest.Config
-	// Kubeconfig is the path of a kubeconfig file. Defaults to the files that kubectl
-	// reads, $KUBECONFIG or ~/.kube/config, and without one to the pod's service account.
-	Kubeconfig string
-	// Context is the context of the kubeconfig to use. Defaults to its current one.
-	Context string
-	// InCluster uses the pod's service account and reads no kubeconfig.
-	// Defaults to false.
-	InCluster bool
+// ConnectOption selects the cluster for [Connect] or changes how it works.
+type ConnectOption func(*options)
 
-	// UserAgent is sent with every request. Defaults to that of Config, or else to the
-	// program's name and version.
-	UserAgent string
-	// QPS limits the requests per second, and Burst how many may be sent at once after a
-	// pause. Default to those of Config, or else to no limit: the server's priority and
-	// fairness and the Lists budget are better limits.
-	QPS   float64
-	Burst int
+// options is the sum of the ConnectOptions.
+type options struct {
+	config              *rest.Config
+	kubeconfig, context string
+	inCluster           bool
 
+	userAgent    string
+	fieldManager string
+	qps          float64
+	burst        int
+	tuning       Tuning
+	onMutation   func(store.Mutation)
+	logger       *slog.Logger
+}
+
+// WithConfig uses the address and credentials of a configuration instead of loading one.
+func WithConfig(config *rest.Config) ConnectOption { return func(o *options) { o.config = config } }
+
+// WithKubeconfig loads the configuration from a kubeconfig file.
+// Defaults to the files that kubectl reads, $KUBECONFIG or ~/.kube/config, and without one to
+// the pod's service account.
+func WithKubeconfig(path string) ConnectOption { return func(o *options) { o.kubeconfig = path } }
+
+// WithContext selects a context of the kubeconfig. Defaults to its current one.
+func WithContext(name string) ConnectOption { return func(o *options) { o.context = name } }
+
+// InCluster uses the pod's service account and reads no kubeconfig.
+func InCluster() ConnectOption { return func(o *options) { o.inCluster = true } }
+
+// WithUserAgent sets the user agent of all requests. Defaults to that of the configuration, or
+// else to the program's name and version.
+func WithUserAgent(name string) ConnectOption { return func(o *options) { o.userAgent = name } }
+
+// WithFieldManager sets the field manager of all writes of a [Client].
+// Defaults to the program's name.
+func WithFieldManager(name string) ConnectOption { return func(o *options) { o.fieldManager = name } }
+
+// WithRateLimit limits the requests per second, with at most burst at once after a pause.
+// Defaults to the limit of the configuration, or else to none: the server's priority and
+// fairness, and Tuning.Lists, are better limits.
+func WithRateLimit(perSecond float64, burst int) ConnectOption {
+	return func(o *options) { o.qps, o.burst = perSecond, burst }
+}
+
+// WithMutationCheck calls f when a shared object of a mirror was written to; see
+// informer.Options. It keeps a copy of every object, so use it in tests only.
+func WithMutationCheck(f func(store.Mutation)) ConnectOption {
+	return func(o *options) { o.onMutation = f }
+}
+
+// WithLogger sets the logger, which receives failures that are retried, warnings from the
+// server, panics of subscribers, and failed reconciles. Defaults to [slog.Default].
+func WithLogger(logger *slog.Logger) ConnectOption { return func(o *options) { o.logger = logger } }
+
+// WithTuning changes how mirrors list and watch.
+func WithTuning(t Tuning) ConnectOption { return func(o *options) { o.tuning = t } }
+
+// Tuning is how the mirrors of a cluster list and watch. The zero Tuning suits most programs.
+type Tuning struct {
 	// Lists is how many mirrors may list at the same time; the others wait. Defaults to 8.
 	Lists int
 	// Streaming selects whether mirrors use streaming lists.
@@ -53,98 +92,93 @@ type Options struct {
 	// ServedEvery is how often the cluster checks whether the server serves a resource that
 	// it did not serve before. Defaults to 3 seconds.
 	ServedEvery time.Duration
-
-	// OnMutation is called when a shared object of a mirror was written to; see
-	// informer.Options. It keeps a copy of every object, so enable it in tests only.
-	// Defaults to nil: mutations are not detected.
-	OnMutation func(store.Mutation)
-	// Logger receives failures that are retried, warnings from the server, and panics of
-	// subscribers. Defaults to none.
-	Logger *slog.Logger
 }
 
-func (o Options) withDefaults() Options {
-	if o.Lists == 0 {
-		o.Lists = 8
+func (o *options) setDefaults() {
+	if o.tuning.Lists == 0 {
+		o.tuning.Lists = 8
 	}
-	if o.ServedEvery == 0 {
-		o.ServedEvery = 3 * time.Second
+	if o.tuning.ServedEvery == 0 {
+		o.tuning.ServedEvery = 3 * time.Second
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+	if o.logger == nil {
+		o.logger = slog.Default()
 	}
-	return o
+	if o.fieldManager == "" {
+		o.fieldManager = filepath.Base(os.Args[0])
+	}
 }
 
-// Valid returns an error that names the first field with an invalid value.
-func (o Options) Valid() error {
+func (o *options) validate() error {
 	switch {
-	case o.Config != nil && (o.Kubeconfig != "" || o.Context != "" || o.InCluster):
-		return errors.New("tarn: Options.Config excludes Kubeconfig, Context and InCluster; set only one")
-	case o.InCluster && (o.Kubeconfig != "" || o.Context != ""):
-		return errors.New("tarn: Options.InCluster excludes Kubeconfig and Context; set only one")
-	case o.QPS < 0 || o.Burst < 0:
-		return errors.New("tarn: Options.QPS or Burst is negative; leave them 0 for no limit")
-	case o.QPS == 0 && o.Burst > 0:
-		return errors.New("tarn: Options.Burst needs a QPS")
-	case o.Lists < 0:
-		return errors.New("tarn: Options.Lists is negative; leave it 0 for the default")
-	case o.ServedEvery < 0:
-		return errors.New("tarn: Options.ServedEvery is negative; leave it 0 for the default")
+	case o.config != nil && (o.kubeconfig != "" || o.context != "" || o.inCluster):
+		return errors.New("tarn: connect: WithConfig excludes WithKubeconfig, WithContext and InCluster; use only one")
+	case o.inCluster && (o.kubeconfig != "" || o.context != ""):
+		return errors.New("tarn: connect: InCluster excludes WithKubeconfig and WithContext; use only one")
+	case o.qps < 0 || o.burst < 0 || o.qps == 0 && o.burst > 0:
+		return fmt.Errorf("tarn: connect: WithRateLimit(%v, %d): want a positive rate", o.qps, o.burst)
+	case o.tuning.Lists < 0:
+		return errors.New("tarn: connect: Tuning.Lists is negative; leave it 0 for the default")
+	case o.tuning.ServedEvery < 0:
+		return errors.New("tarn: connect: Tuning.ServedEvery is negative; leave it 0 for the default")
 	}
 	return nil
 }
 
-// Connect returns the cluster that the options select. It loads the configuration and sends
+// Connect returns the cluster that the options select: without any the one that kubectl would
+// use, or, in a pod without a kubeconfig, the pod's own. It loads the configuration and sends
 // no request; requests start with [Cluster.Run].
-func Connect(opts Options) (*Cluster, error) {
-	if err := opts.Valid(); err != nil {
+func Connect(opts ...ConnectOption) (*Cluster, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	opts = opts.withDefaults()
-	config, namespace, err := opts.load()
+	o.setDefaults()
+	config, namespace, err := o.load()
 	if err != nil {
 		return nil, err
 	}
-	wireOpts := wire.Options{UserAgent: opts.UserAgent, Logger: opts.Logger}
-	if opts.QPS > 0 {
-		burst := opts.Burst
-		if burst == 0 {
-			burst = int(opts.QPS) + 1
+	wireOpts := wire.Options{UserAgent: o.userAgent, Logger: o.logger}
+	if o.qps > 0 {
+		if o.burst == 0 {
+			o.burst = int(o.qps) + 1
 		}
-		wireOpts.Limiter = wire.NewLimiter(opts.QPS, burst)
+		wireOpts.Limiter = wire.NewLimiter(o.qps, o.burst)
 	}
 	client, err := wire.New(config, wireOpts)
 	if err != nil {
 		return nil, fmt.Errorf("tarn: connect: %w", err)
 	}
-	return newCluster(client, config, namespace, opts), nil
+	return newCluster(client, config, namespace, o), nil
 }
 
 // load returns the configuration and its default namespace.
-func (o Options) load() (config *rest.Config, namespace string, err error) {
+func (o *options) load() (config *rest.Config, namespace string, err error) {
 	switch {
-	case o.Config != nil:
-		return rest.CopyConfig(o.Config), "default", nil
-	case o.InCluster:
+	case o.config != nil:
+		return rest.CopyConfig(o.config), "default", nil
+	case o.inCluster:
 		return inCluster()
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
+	rules.ExplicitPath = o.kubeconfig
 	rules.WarnIfAllMissing = false
-	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
+	files := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
 	raw, err := files.RawConfig()
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("tarn: connect: read kubeconfig: %w", err)
-	case len(raw.Clusters) == 0 && o.Kubeconfig == "" && o.Context == "":
+	case len(raw.Clusters) == 0 && o.kubeconfig == "" && o.context == "":
 		if config, namespace, err = inCluster(); errors.Is(err, rest.ErrNotInCluster) {
-			err = fmt.Errorf("tarn: connect: found neither a kubeconfig at %s nor a pod's service account; set Options.Kubeconfig or $KUBECONFIG",
+			err = fmt.Errorf("tarn: connect: found neither a kubeconfig at %s nor a pod's service account; use tarn.WithKubeconfig or $KUBECONFIG",
 				strings.Join(rules.Precedence, " or "))
 		}
 		return config, namespace, err
-	case len(raw.Clusters) == 0 && o.Kubeconfig != "":
-		return nil, "", fmt.Errorf("tarn: connect: %s names no cluster", o.Kubeconfig)
+	case len(raw.Clusters) == 0 && o.kubeconfig != "":
+		return nil, "", fmt.Errorf("tarn: connect: %s names no cluster", o.kubeconfig)
 	}
 	if config, err = files.ClientConfig(); err != nil {
 		return nil, "", fmt.Errorf("tarn: connect: load kubeconfig: %w", err)

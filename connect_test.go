@@ -55,14 +55,14 @@ func TestConnectFindsTheCluster(t *testing.T) {
 	nowhere(t)
 	path := write(t, "config", kubeconfig)
 	for _, c := range []struct {
-		opts            tarn.Options
+		opts            []tarn.ConnectOption
 		host, namespace string
 	}{
-		{tarn.Options{Kubeconfig: path}, "one.example.com:6443", "shop"},
-		{tarn.Options{Kubeconfig: path, Context: "there"}, "two.example.com", "default"},
-		{tarn.Options{Config: &rest.Config{Host: "three.example.com"}}, "three.example.com", "default"},
+		{with(tarn.WithKubeconfig(path)), "one.example.com:6443", "shop"},
+		{with(tarn.WithKubeconfig(path), tarn.WithContext("there")), "two.example.com", "default"},
+		{with(tarn.WithConfig(&rest.Config{Host: "three.example.com"})), "three.example.com", "default"},
 	} {
-		cluster := connect(t, c.opts)
+		cluster := connect(t, c.opts...)
 		if got := cluster.Client().Host(); got != c.host || cluster.Status().Server != c.host {
 			t.Errorf("%+v: the server is %s", c.opts, got)
 		}
@@ -71,10 +71,10 @@ func TestConnectFindsTheCluster(t *testing.T) {
 		}
 	}
 	t.Setenv("KUBECONFIG", path)
-	if got := connect(t, tarn.Options{}).Client().Host(); got != "one.example.com:6443" {
+	if got := connect(t).Client().Host(); got != "one.example.com:6443" {
 		t.Errorf("by $KUBECONFIG: %s", got)
 	}
-	config := connect(t, tarn.Options{}).Config()
+	config := connect(t).Config()
 	if config.BearerToken != "hidden-token" || config.QPS != 0 {
 		t.Errorf("the config has QPS %v", config.QPS)
 	}
@@ -83,22 +83,22 @@ func TestConnectFindsTheCluster(t *testing.T) {
 func TestConnectErrorsNameTheCause(t *testing.T) {
 	nowhere(t)
 	path := write(t, "config", kubeconfig)
-	for want, opts := range map[string]tarn.Options{
-		"/none nor a pod's service account; set Options.Kubeconfig": {},
-		"in-cluster configuration: ":                                {InCluster: true},
-		"no such file":                                              {Kubeconfig: path + ".missing"},
-		"read kubeconfig: ":                                         {Kubeconfig: write(t, "broken", "clusters: {{{hidden-token")},
-		" names no cluster":                                         {Kubeconfig: write(t, "empty", "")},
-		`context "elsewhere" does not exist`:                        {Kubeconfig: path, Context: "elsewhere"},
-		"Options.Config excludes Kubeconfig":                        {Kubeconfig: path, Config: &rest.Config{}},
-		"Options.InCluster excludes Kubeconfig and Context":         {Context: "there", InCluster: true},
-		"Options.Burst needs a QPS":                                 {Config: &rest.Config{}, Burst: 3},
-		"Options.QPS or Burst is negative":                          {Config: &rest.Config{}, QPS: -1},
-		"Options.Lists is negative":                                 {Config: &rest.Config{}, Lists: -1},
-		"Options.ServedEvery is negative":                           {Config: &rest.Config{}, ServedEvery: -time.Second},
-		"neither a URL nor host:port":                               {Config: &rest.Config{Host: "http://%zz"}},
+	for want, opts := range map[string][]tarn.ConnectOption{
+		"/none nor a pod's service account; use tarn.WithKubeconfig": {},
+		"in-cluster configuration: ":                                 with(tarn.InCluster()),
+		"no such file":                                               with(tarn.WithKubeconfig(path + ".missing")),
+		"read kubeconfig: ":                                          with(tarn.WithKubeconfig(write(t, "broken", "clusters: {{{hidden-token"))),
+		" names no cluster":                                          with(tarn.WithKubeconfig(write(t, "empty", ""))),
+		`context "elsewhere" does not exist`:                         with(tarn.WithKubeconfig(path), tarn.WithContext("elsewhere")),
+		"WithConfig excludes WithKubeconfig":                         with(tarn.WithKubeconfig(path), tarn.WithConfig(&rest.Config{})),
+		"InCluster excludes WithKubeconfig and WithContext":          with(tarn.WithContext("there"), tarn.InCluster()),
+		"WithRateLimit(0, 3): want a positive rate":                  with(tarn.WithConfig(&rest.Config{}), tarn.WithRateLimit(0, 3)),
+		"WithRateLimit(-1, 0): want a positive rate":                 with(tarn.WithConfig(&rest.Config{}), tarn.WithRateLimit(-1, 0)),
+		"Tuning.Lists is negative":                                   with(tarn.WithConfig(&rest.Config{}), tarn.WithTuning(tarn.Tuning{Lists: -1})),
+		"Tuning.ServedEvery is negative":                             with(tarn.WithConfig(&rest.Config{}), tarn.WithTuning(tarn.Tuning{ServedEvery: -time.Second})),
+		"neither a URL nor host:port":                                with(tarn.WithConfig(&rest.Config{Host: "http://%zz"})),
 	} {
-		_, err := tarn.Connect(opts)
+		_, err := tarn.Connect(opts...)
 		if err == nil || !strings.HasPrefix(err.Error(), "tarn: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant: %s", err, want)
 		}
@@ -112,7 +112,7 @@ func TestUserAgentAndRateReachTheServer(t *testing.T) {
 	agents := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { agents <- req.UserAgent() }))
 	defer server.Close()
-	c := connect(t, tarn.Options{Config: &rest.Config{Host: server.URL}, UserAgent: "shopkeeper/1", QPS: 0.001, Burst: 1})
+	c := connect(t, tarn.WithConfig(&rest.Config{Host: server.URL}), tarn.WithUserAgent("shopkeeper/1"), tarn.WithRateLimit(0.001, 1))
 	defer c.Client().CloseIdleConnections()
 	get := func(ctx context.Context) error {
 		_, err := c.Client().Request(http.MethodGet).AbsPath("/healthz").Do(ctx)

@@ -2,24 +2,31 @@
 // drives workers from its changes. This package has the few calls that most programs need;
 // its subpackages are the building blocks.
 //
-//		cluster, err := tarn.Connect(tarn.Options{}) // the cluster that kubectl would talk to
-//		byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
-//		pods, err := tarn.Informer[*corev1.Pod](cluster, tarn.WithIndex(byNode), tarn.Drop(object.ManagedFields))
-//		go cluster.Run(ctx)
-//		err = cluster.WaitSynced(ctx) // says why not: "pods is forbidden: …"
-//		for p := range byNode.Get(pods.Snapshot(), "node-7") {
-//			fmt.Println(p.Name)
-//		}
+//	cluster, err := tarn.Connect() // the cluster that kubectl would talk to
+//	pods, err := tarn.MirrorOf[*corev1.Pod](cluster)
+//	byNode := tarn.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+//	pods.AddIndex(byNode)
+//	go cluster.Run(ctx)
+//	err = cluster.WaitSynced(ctx) // says why not: "pods is forbidden: …"
+//	for p := range byNode.Get(pods.Snapshot(), "node-7") {
+//		fmt.Println(p.Name)
+//	}
 //
-//	  - [Cluster] is an API server and its mirrors. [Connect] loads the configuration,
-//	    [Cluster.Run] owns all goroutines, [Cluster.WaitSynced] blocks until every mirror is
-//	    synced and otherwise names each that is not and why, [Cluster.Status] reports on
-//	    them, and [Cluster.RBAC] returns the permissions that they need.
-//	  - [Handle] is one user's reference to a mirror. [Informer] returns one for a Go type,
-//	    [InformerOf] for a wire.Resource, [InformerByName] and [MetadataByName] for a
-//	    resource name such as "deploy". Equal requests share one mirror, which stops when its
-//	    last handle is closed.
-//	  - [Option] selects what a mirror covers and how it holds objects.
+// The types:
+//
+//   - [Cluster] is an API server with its mirrors and controllers. [Connect] loads the
+//     configuration, [Cluster.Run] owns all goroutines, [Cluster.WaitSynced] blocks until every
+//     mirror is synced and otherwise names each that is not and why, [Cluster.Status] reports on
+//     them, and [Cluster.RBAC] returns the permissions that they need.
+//   - [Mirror] is a live copy of a resource. [MirrorOf] returns one for a Go type,
+//     [MirrorResource] for a wire.Resource, [MirrorByName] and [MirrorMetadata] for a resource
+//     name such as "deploy". Equal requests share one mirror, which stops when its last user has
+//     closed it. What it returns is shared and read-only.
+//   - [Client] reads copies from a mirror and writes to the server. Its reads are never older
+//     than its writes.
+//   - [Controller] calls a reconcile function for the keys that [For], [Owns] and [Watches]
+//     select. [NewController] creates one, and the cluster runs it.
+//   - [Option] selects what a mirror covers and how it holds objects.
 //
 // A mirror of a resource that the server does not serve, for example because its
 // CustomResourceDefinition does not exist yet, is [Waiting] until the server does. If the
@@ -48,8 +55,7 @@
 //	   │
 //	controller   workers
 //
-// All of them use the types of package object. A Cluster connects them down to the informer;
-// controllers take the informers that it runs: controller.For(pods.Informer()).
+// All of them use the types of package object, and a Cluster connects them.
 //
 // The main types, from the wire to the controller:
 //

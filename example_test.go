@@ -14,15 +14,13 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 )
 
 // demo serves objects for the examples until end is called. A real program does not need it:
-// zero tarn.Options connect to the cluster that kubectl uses.
-func demo(objs ...runtime.Object) (srv *apiserver.Server, opts tarn.Options, end func()) {
+// tarn.Connect() connects to the cluster that kubectl uses.
+func demo(objs ...runtime.Object) (srv *apiserver.Server, config tarn.ConnectOption, end func()) {
 	srv = must(apiserver.New(apiserver.Options{AnyNamespace: true, Seed: 1}))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -30,7 +28,7 @@ func demo(objs ...runtime.Object) (srv *apiserver.Server, opts tarn.Options, end
 	for _, obj := range objs {
 		must(srv.Create(obj))
 	}
-	return srv, tarn.Options{Config: srv.Config()}, func() {
+	return srv, tarn.WithConfig(srv.Config()), func() {
 		cancel()
 		if err := <-done; err != nil {
 			log.Print(err)
@@ -72,15 +70,16 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	cluster, err := tarn.Connect(options) // tarn.Options{}: the cluster that kubectl would talk to
+	cluster, err := tarn.Connect(options) // with(): the cluster that kubectl would talk to
 	if err != nil {
 		log.Fatal(err)
 	}
-	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
-	pods, err := tarn.Informer[*corev1.Pod](cluster, tarn.WithIndex(byNode), tarn.Drop(object.ManagedFields))
+	byNode := tarn.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	pods, err := tarn.MirrorOf[*corev1.Pod](cluster)
 	if err != nil {
 		log.Fatal(err)
 	}
+	pods.AddIndex(byNode)
 	ended := make(chan error)
 	go func() { ended <- cluster.Run(ctx) }()
 	if err := cluster.WaitSynced(ctx); err != nil {
@@ -97,7 +96,7 @@ func Example() {
 }
 
 // A resource without a Go type is found by any name that the server knows.
-func ExampleInformerByName() {
+func ExampleMirrorByName() {
 	srv, options, end := demo()
 	defer end()
 	if err := srv.Define(apiserver.Definition{Resource: widgets, ShortNames: []string{"wd"}}); err != nil {
@@ -108,7 +107,7 @@ func ExampleInformerByName() {
 	ctx, stop := run(cluster)
 	defer stop()
 
-	gears, err := tarn.InformerByName(ctx, cluster, "wd")
+	gears, err := tarn.MirrorByName(ctx, cluster, "wd")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -119,7 +118,7 @@ func ExampleInformerByName() {
 	gear, _ := gears.Get(object.Key{Namespace: "shop", Name: "gear"})
 	fmt.Println(gear.GetKind(), gear.Object["spec"])
 
-	_, err = tarn.InformerByName(ctx, cluster, "wdigets")
+	_, err = tarn.MirrorByName(ctx, cluster, "wdigets")
 	var unknown *wire.UnknownResourceError
 	fmt.Println(errors.As(err, &unknown), unknown)
 	// Output:
@@ -128,18 +127,18 @@ func ExampleInformerByName() {
 }
 
 // Metadata is enough to see which objects exist and their owners.
-func ExampleMetadataByName() {
+func ExampleMirrorMetadata() {
 	_, options, end := demo(pod("shop", "web", "node-7"))
 	defer end()
 	cluster := must(tarn.Connect(options))
 	ctx, stop := run(cluster)
 	defer stop()
 
-	pods, err := tarn.MetadataByName(ctx, cluster, "pods", tarn.Matching("app=web"))
+	pods, err := tarn.MirrorMetadata(ctx, cluster, "pods", tarn.Matching("app=web"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	for event := range pods.Events(ctx, informer.SubOptions[*metav1.PartialObjectMetadata]{}) {
+	for event := range pods.Events(ctx) {
 		fmt.Println(event.Kind, event.Key, event.New().Labels)
 		pods.Close() // ends the loop, and the mirror
 	}
@@ -148,14 +147,14 @@ func ExampleMetadataByName() {
 
 // A wire.Resource describes a custom resource, with or without a Go type. The server may start to
 // serve it later.
-func ExampleInformerOf() {
+func ExampleMirrorResource() {
 	srv, options, end := demo()
 	defer end()
 	cluster := must(tarn.Connect(options))
 	ctx, stop := run(cluster)
 	defer stop()
 
-	gears, err := tarn.InformerOf(cluster, wire.Unstructured(widgets), tarn.InNamespaces("shop"))
+	gears, err := tarn.MirrorResource(cluster, wire.Unstructured(widgets), tarn.InNamespaces("shop"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -176,8 +175,8 @@ func ExampleCluster_WaitSynced() {
 	defer end()
 	must(srv.Inject(apiserver.Fault{Kind: apiserver.Forbidden, Resource: "secrets"}))
 	cluster := must(tarn.Connect(options))
-	pods := must(tarn.Informer[*corev1.Pod](cluster))
-	secrets := must(tarn.Informer[*corev1.Secret](cluster))
+	pods := must(tarn.MirrorOf[*corev1.Pod](cluster))
+	secrets := must(tarn.MirrorOf[*corev1.Secret](cluster))
 	ctx, stop := run(cluster)
 	defer stop()
 
@@ -195,9 +194,9 @@ func ExampleCluster_WaitSynced() {
 
 // The required permissions follow from the declared mirrors, without a request to the server.
 func ExampleCluster_RBAC() {
-	cluster := must(tarn.Connect(tarn.Options{Config: demoConfig}))
-	must(tarn.Informer[*corev1.Node](cluster))
-	must(tarn.Informer[*corev1.Secret](cluster, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token")))
+	cluster := must(tarn.Connect(tarn.WithConfig(demoConfig)))
+	must(tarn.MirrorOf[*corev1.Node](cluster))
+	must(tarn.MirrorOf[*corev1.Secret](cluster, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token")))
 	fmt.Print(cluster.RBAC())
 	// Output:
 	// apiVersion: rbac.authorization.k8s.io/v1
@@ -237,7 +236,7 @@ func ExampleCluster_Status() {
 	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
 	defer end()
 	cluster := must(tarn.Connect(options))
-	must(tarn.Informer[*corev1.Pod](cluster, tarn.Compact()))
+	must(tarn.MirrorOf[*corev1.Pod](cluster, tarn.Compact()))
 	fmt.Println(cluster.Status())
 	ctx, stop := run(cluster)
 	defer stop()
@@ -271,7 +270,7 @@ func ExampleNewTransform() {
 	_, opts, end := demo(replica("web-1"), replica("web-2"), replica("web-3"))
 	defer end()
 	cluster := must(tarn.Connect(opts))
-	pods := must(tarn.Informer[*corev1.Pod](cluster, tarn.WithTransform(slim)))
+	pods := must(tarn.MirrorTransformed(cluster, wire.MustOf[*corev1.Pod](), slim))
 	ctx, stop := run(cluster)
 	defer stop()
 	if err := cluster.WaitSynced(ctx); err != nil {
@@ -294,9 +293,9 @@ func ExampleConflictError() {
 		}
 		return p, nil
 	})
-	cluster := must(tarn.Connect(tarn.Options{Config: demoConfig}))
-	must(tarn.Informer[*corev1.Pod](cluster, tarn.WithTransform(noEnv)))
-	_, err := tarn.Informer[*corev1.Pod](cluster) // without it
+	cluster := must(tarn.Connect(tarn.WithConfig(demoConfig)))
+	must(tarn.MirrorTransformed(cluster, wire.MustOf[*corev1.Pod](), noEnv))
+	_, err := tarn.MirrorOf[*corev1.Pod](cluster) // without it
 	var conflict *tarn.ConflictError
 	if errors.As(err, &conflict) {
 		fmt.Printf("%s: the mirror has %s, this call wants %s\n", conflict.What, conflict.Has, conflict.Wants)

@@ -19,13 +19,13 @@ func (b broken) WaitSynced(ctx context.Context) error { return nil }
 func (b broken) Wake()                                {}
 
 func TestRunEndsWithTheMirrorThatFailed(t *testing.T) {
-	c, err := Connect(Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}})
+	c, err := Connect(WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cause := errors.New("panic: no such thing")
 	id := identity{namespaces: "shop"}
-	if _, _, err := c.claim(id, &declaration{}, &claim{}, func(m *mirror) error {
+	if _, err := c.claim(id, &declaration{}, &claim{}, func(m *shared) error {
 		m.inf = broken{err: cause}
 		return nil
 	}); err != nil {

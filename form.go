@@ -16,29 +16,29 @@ type message interface {
 
 // compactForm holds objects in their wire encoding, compressed against a dictionary of what
 // they have in common.
-func compactForm[X any](res wire.Resource[*X]) store.Form[*X] {
+func compactForm[P Pointer[X], X any](res wire.Resource[P]) store.Form[P] {
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
 		return store.Packed(
-			func(obj *X) ([]byte, error) { return any(obj).(message).Marshal() },
-			func(data []byte) (*X, error) {
-				obj := new(X)
+			func(obj P) ([]byte, error) { return any(obj).(message).Marshal() },
+			func(data []byte) (P, error) {
+				obj := res.New()
 				return obj, any(obj).(message).Unmarshal(data)
 			},
 		)
 	}
 	if _, ok := any(res.New()).(*unstructured.Unstructured); ok {
 		return store.Packed(
-			func(obj *X) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) },
-			func(data []byte) (*X, error) {
+			func(obj P) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) },
+			func(data []byte) (P, error) {
 				u, err := decodeTree(data)
-				return any(u).(*X), err
+				return any(u).(P), err
 			},
 		)
 	}
 	return store.Packed(
-		func(obj *X) ([]byte, error) { return utiljson.Marshal(obj) },
-		func(data []byte) (*X, error) {
-			obj := new(X)
+		func(obj P) ([]byte, error) { return utiljson.Marshal(obj) },
+		func(data []byte) (P, error) {
+			obj := res.New()
 			return obj, utiljson.Unmarshal(data, obj)
 		},
 	)

@@ -2,6 +2,7 @@ package tarn_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 
@@ -28,17 +29,17 @@ type testCluster struct {
 }
 
 // withCluster runs a test in a bubble, with a cluster that has not been started.
-func withCluster(t *testing.T, opts tarn.Options, test func(t *testing.T, r *testCluster)) {
+func withCluster(t *testing.T, opts []tarn.ConnectOption, test func(t *testing.T, r *testCluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
-		opts.Config = srv.MemoryConfig()
-		test(t, &testCluster{Cluster: connect(t, opts), t: t, srv: srv})
+		opts = append(opts, tarn.WithConfig(srv.MemoryConfig()), tarn.WithLogger(slog.New(slog.DiscardHandler)))
+		test(t, &testCluster{Cluster: connect(t, opts...), t: t, srv: srv})
 	})
 }
 
-func connect(t testing.TB, opts tarn.Options) *tarn.Cluster {
+func connect(t testing.TB, opts ...tarn.ConnectOption) *tarn.Cluster {
 	t.Helper()
-	c, err := tarn.Connect(opts)
+	c, err := tarn.Connect(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,3 +115,5 @@ func widget(name string) *unstructured.Unstructured {
 }
 
 func key(namespace, name string) object.Key { return object.Key{Namespace: namespace, Name: name} }
+
+func with(opts ...tarn.ConnectOption) []tarn.ConnectOption { return opts }

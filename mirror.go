@@ -1,244 +1,193 @@
 package tarn
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"reflect"
+	"iter"
 	"slices"
-	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
-	"github.com/tarnproject/tarn/wire/stream"
 )
 
-// identity decides which declarations share a mirror: resource, form and scope. Dropped
-// fields and transforms are not part of it, so that callers that differ in them get a
-// ConflictError.
-type identity struct {
-	resource       object.Resource
-	object         reflect.Type
-	encoding       wire.Encoding
-	compact        bool
-	namespaces     string // joined by commas, which names cannot contain; "" for all
-	labels, fields string
+// Mirror is a live, read-only copy of a resource's objects, shared by everything in the process
+// that requests the same. Objects that it returns are shared: do not write to them. [Client]
+// returns copies, and writes.
+//
+// A Mirror is one user's reference. [Mirror.Close] ends the subscriptions made through it, and
+// closing the last reference stops the mirror. Its last state stays readable, and is freed with
+// the last reference to it. All methods are safe for concurrent use, also from callbacks,
+// before, during and after the cluster's Run. None waits for a subscriber.
+type Mirror[T Object] struct {
+	cluster *Cluster
+	shared  *shared
+	claim   *claim
+	inf     *informer.Informer[T]
+	api     *wire.API[T]
+
+	open  context.Context // done when it is closed
+	close context.CancelFunc
+
+	mu   sync.Mutex // guards subs
+	subs []*informer.Subscription
 }
 
-// mirror is an informer that several handles share. It runs while it has claims and the
-// cluster runs.
-type mirror struct {
-	id         identity
-	name       string
-	namespaces []string
-	dropped    []string // in order
-	transform  transform
-	inf        anyInformer
-	missing    atomic.Bool     // the server does not serve the resource
-	nudges     int             // remaining early wake-ups; owned by awaitServed
-	wanted     context.Context // done when the last claim is released
-	end        context.CancelFunc
-
-	claims []*claim // of the open handles, oldest first; guarded by the cluster's lock
+func newMirror[T Object](c *Cluster, of *shared, cl *claim, inf *informer.Informer[T], api *wire.API[T]) *Mirror[T] {
+	m := &Mirror[T]{cluster: c, shared: of, claim: cl, inf: inf, api: api}
+	m.open, m.close = context.WithCancel(context.Background())
+	return m
 }
 
-// claim is one open handle's reference to a mirror.
-type claim struct{ site string }
-
-// anyInformer is an *informer.Informer[T] of any T.
-type anyInformer interface {
-	Run(ctx context.Context) error
-	Status() informer.Status
-	WaitSynced(ctx context.Context) error
-	Wake()
+// Close closes this reference. It does not block. Further calls do nothing.
+func (m *Mirror[T]) Close() {
+	m.mu.Lock()
+	m.close()
+	subs := m.subs
+	m.subs = nil
+	m.mu.Unlock()
+	for _, sub := range subs {
+		sub.Remove()
+	}
+	m.cluster.release(m.shared, m.claim)
 }
 
-// attach returns a handle on the mirror that the options select.
-func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[*X], opts []Option) (*Handle[*X], error) {
-	fail := func(err error) (*Handle[*X], error) {
-		return nil, fmt.Errorf("tarn: informer at %s: %w", site, err)
+// Name returns the mirror's name.
+func (m *Mirror[T]) Name() string { return m.shared.name }
+
+// Informer returns the shared informer. The cluster runs it; do not call its Run or
+// SetNamespaces. Close does not end subscriptions made through it, unless it stops the mirror.
+func (m *Mirror[T]) Informer() *informer.Informer[T] { return m.inf }
+
+// Resource returns the mirrored resource.
+func (m *Mirror[T]) Resource() object.Resource { return m.shared.id.resource }
+
+// UIDOf returns the UID of the object with the given key.
+func (m *Mirror[T]) UIDOf(key Key) (uid object.UID, ok bool) { return m.inf.UIDOf(key) }
+
+// API returns the verbs of the resource without the cache: reads go to the server, and writes
+// are neither tracked nor fenced. See [Mirror.Client].
+func (m *Mirror[T]) API() *wire.API[T] { return m.api }
+
+// Get returns the object with the given key. It takes no lock, and allocates only to decode
+// an object in compact form. The object is shared: do not write to it.
+func (m *Mirror[T]) Get(key Key) (obj T, ok bool) { return m.inf.Get(key) }
+
+// Len returns the number of objects.
+func (m *Mirror[T]) Len() int { return m.inf.Len() }
+
+// Snapshot returns the current state of the mirror, in constant time. It never changes.
+// Release it when done, or leave that to the garbage collector.
+func (m *Mirror[T]) Snapshot() Snapshot[T] { return m.inf.Snapshot() }
+
+// View calls f with the current state of the mirror, which f must not keep. It is
+// [Mirror.Snapshot] without the allocation.
+func (m *Mirror[T]) View(f func(Snapshot[T])) {
+	snap := m.inf.Pin()
+	defer snap.Release()
+	f(snap)
+}
+
+// AddIndex adds indexes to the mirror, over existing and future objects. A mirror has the
+// indexes of all its users, for as long as it exists. Adding an index again does nothing.
+func (m *Mirror[T]) AddIndex(indexes ...store.AnyIndex[T]) {
+	for _, x := range indexes {
+		m.inf.AddIndex(x)
 	}
-	if err := res.Valid(); err != nil {
-		return fail(err)
+}
+
+// Synced returns a channel that is closed when the mirror is synced.
+func (m *Mirror[T]) Synced() <-chan struct{} { return m.inf.Synced() }
+
+// WaitSynced blocks until the mirror is synced. The error is an *informer.NotSyncedError,
+// which names each source that is not synced and why. [Cluster.WaitSynced] waits for all
+// mirrors.
+func (m *Mirror[T]) WaitSynced(ctx context.Context) error {
+	ctx, end := m.whileOpen(ctx)
+	defer end()
+	return m.inf.WaitSynced(ctx)
+}
+
+// WaitFor blocks until the mirror has reached a version; see informer.Informer.WaitFor.
+func (m *Mirror[T]) WaitFor(ctx context.Context, version object.Version) error {
+	ctx, end := m.whileOpen(ctx)
+	defer end()
+	return m.inf.WaitFor(ctx, version)
+}
+
+// whileOpen returns a context that also ends when the mirror is closed.
+func (m *Mirror[T]) whileOpen(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(m.open, func() { cancel(informer.ErrStopped) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Writes returns the tracker of this process's writes, for programs that write by other means
+// than [Mirror.Client]: call Wrote after a write, and Get to read.
+func (m *Mirror[T]) Writes() *informer.Writes[T] { return m.inf.Writes() }
+
+// Subscribe calls the handler for every existing object and then for every change, until the
+// subscription is removed or the mirror closed. The error is informer.ErrStopped, or names
+// the invalid option.
+func (m *Mirror[T]) Subscribe(handler Handler[T], opts ...SubOptions[T]) (*informer.Subscription, error) {
+	return m.subscribe(opts, func(opts SubOptions[T]) (*informer.Subscription, error) {
+		return m.inf.Subscribe(handler, opts)
+	})
+}
+
+// SubscribeBatch calls f with all pending changes, up to about a thousand at a time; see
+// informer.Informer.SubscribeBatch.
+func (m *Mirror[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts ...SubOptions[T]) (*informer.Subscription, error) {
+	return m.subscribe(opts, func(opts SubOptions[T]) (*informer.Subscription, error) {
+		return m.inf.SubscribeBatch(f, opts)
+	})
+}
+
+func (m *Mirror[T]) subscribe(opts []SubOptions[T], do func(SubOptions[T]) (*informer.Subscription, error)) (*informer.Subscription, error) {
+	named := named(opts)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open.Err() != nil {
+		return nil, informer.ErrStopped
 	}
-	d, err := declare(opts)
-	if err != nil {
-		return fail(err)
-	}
-	indexes, err := check[*X](res, d)
-	if err != nil {
-		return fail(err)
-	}
-	api := wire.For(c.client, res)
-	cl := &claim{site: site}
-	m, isNew, err := c.claim(d.identityFor(res.Resource, reflect.TypeFor[*X](), res.Encoding()), d, cl,
-		func(m *mirror) error { return build[P](c, m, api, d, indexes) })
+	sub, err := do(named)
 	if err != nil {
 		return nil, err
 	}
-	inf := m.inf.(*informer.Informer[*X])
-	if !isNew {
-		for _, x := range indexes { // without the cluster's lock: it reads every object
-			inf.AddIndex(x)
+	m.subs = slices.DeleteFunc(m.subs, func(s *informer.Subscription) bool {
+		select {
+		case <-s.Done():
+			return true
+		default:
+			return false
 		}
-	}
-	return newHandle(c, m, cl, inf, api), nil
-}
-
-// check returns the indexes of a declaration, or an error if a part of it is of another type.
-func check[T any](res wire.Resource[T], d *declaration) ([]store.AnyIndex[T], error) {
-	if d.namespaces != nil && !res.Namespaced {
-		return nil, fmt.Errorf("%s are cluster-scoped; remove InNamespaces", res.Resource)
-	}
-	want := reflect.TypeFor[T]()
-	if d.transform != nil && d.transform.of() != want {
-		return nil, fmt.Errorf("transform %s is for %v, but the informer is for %v", d.transform.text(), d.transform.of(), want)
-	}
-	var indexes []store.AnyIndex[T]
-	for _, x := range d.indexes {
-		typed, ok := x.value.(store.AnyIndex[T])
-		if !ok {
-			return nil, fmt.Errorf("index %q is for %v, but the informer is for %v", x.name, x.of, want)
-		}
-		if !slices.Contains(indexes, typed) {
-			indexes = append(indexes, typed)
-		}
-	}
-	return indexes, nil
-}
-
-func (d *declaration) identityFor(res object.Resource, obj reflect.Type, enc wire.Encoding) identity {
-	return identity{
-		resource: res, object: obj, encoding: enc, compact: d.compact,
-		namespaces: strings.Join(d.namespaces, ","), labels: d.labels, fields: d.fields,
-	}
-}
-
-// claim finds or creates the mirror of an identity and adds a claim to it.
-func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*mirror) error) (m *mirror, isNew bool, err error) {
-	dropped := slices.Sorted(maps.Keys(d.dropped))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.phase == stopped || c.phase == running && c.run.Err() != nil {
-		return nil, false, ErrStopped
-	}
-	if m := c.mirrors[id]; m != nil {
-		if err := m.agrees(dropped, d.transform, cl.site); err != nil {
-			return nil, false, err
-		}
-		m.claims = append(m.claims, cl)
-		return m, false, nil
-	}
-	m = &mirror{
-		id: id, name: id.name(), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
-		claims: []*claim{cl},
-	}
-	m.wanted, m.end = context.WithCancel(context.Background())
-	if err := build(m); err != nil {
-		return nil, false, fmt.Errorf("tarn: informer at %s: %w", cl.site, err)
-	}
-	c.mirrors[id] = m
-	c.order = append(c.order, m)
-	if c.phase == running {
-		c.begin(m)
-	}
-	return m, true, nil
-}
-
-// agrees returns a *ConflictError if another caller requests different contents.
-func (m *mirror) agrees(dropped []string, t transform, site string) error {
-	e := &ConflictError{Mirror: m.name, Here: site, There: m.claims[0].site}
-	switch {
-	case !slices.Equal(m.dropped, dropped):
-		e.What, e.Wants, e.Has = "dropped fields", orNone(strings.Join(dropped, ", ")), orNone(strings.Join(m.dropped, ", "))
-	case m.transform != t:
-		e.What, e.Wants, e.Has = "transform", textOf(t), textOf(m.transform)
-	default:
-		return nil
-	}
-	return e
-}
-
-func textOf(t transform) string {
-	if t == nil {
-		return "none"
-	}
-	return t.text()
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
-
-// name returns a readable name: "pods", "pods in shop where app=web".
-func (id identity) name() string {
-	var b strings.Builder
-	b.WriteString(id.resource.String())
-	if id.namespaces != "" {
-		b.WriteString(" in " + id.namespaces)
-	}
-	if where := join(id.labels, id.fields); where != "" {
-		b.WriteString(" where " + where)
-	}
-	switch form := formOf(id.object); {
-	case form != Typed && id.compact:
-		fmt.Fprintf(&b, " (%s, compact)", form)
-	case form != Typed:
-		fmt.Fprintf(&b, " (%s)", form)
-	case id.compact:
-		b.WriteString(" (compact)")
-	}
-	return b.String()
-}
-
-// build creates the informer of a mirror.
-func build[P Pointer[X], X any](c *Cluster, m *mirror, api *wire.API[*X], d *declaration, indexes []store.AnyIndex[*X]) error {
-	source, err := stream.NewSource(api, object.Selection{}, stream.Options{
-		Drop:           slices.Collect(maps.Values(d.dropped)),
-		DisableSharing: d.transform != nil, // transformed objects share nothing, so the tables would be unused
 	})
-	if err != nil {
-		return err
-	}
-	opts := informer.Options[*X]{
-		Name:       m.name,
-		Selection:  object.Selection{Labels: d.labels, Fields: d.fields},
-		Namespaces: d.namespaces,
-		Indexes:    indexes,
-		OnMutation: c.opts.OnMutation,
-		Logger:     c.opts.Logger,
-		Reflector: reflector.Options[*X]{
-			Streaming: c.opts.Streaming, Backoff: c.opts.Backoff, GoneAfter: c.opts.GoneAfter, Budget: c.budget,
-		},
-	}
-	if t, ok := d.transform.(*Transform[*X]); ok {
-		opts.Transform = t.apply
-	}
-	if d.compact {
-		opts.Form = compactForm(api.Resource())
-	}
-	inf, err := informer.New(served[*X]{source: source, mirror: m, noticed: c.noticed}, accessor[P](), opts)
-	if err != nil {
-		return err
-	}
-	m.inf = inf
-	return nil
+	m.subs = append(m.subs, sub)
+	return sub, nil
 }
 
-// accessor is object.Meta for *X, whose methods the compiler knows only through P.
-func accessor[P Pointer[X], X any]() object.Accessor[*X] {
-	meta := object.Meta[P]()
-	return object.Accessor[*X]{
-		Key:     func(o *X) (object.Key, error) { return meta.Key(P(o)) },
-		UID:     func(o *X) object.UID { return meta.UID(P(o)) },
-		Version: func(o *X) object.Version { return meta.Version(P(o)) },
-		Labels:  func(o *X) map[string]string { return meta.Labels(P(o)) },
+// named returns the only options of a call, with a name.
+func named[T any](opts []SubOptions[T]) SubOptions[T] {
+	only := SubOptions[T]{}
+	if len(opts) > 0 {
+		only = opts[len(opts)-1]
+	}
+	only.Name = cmp.Or(only.Name, callSite())
+	return only
+}
+
+// Events yields every existing object and then every change, in order, until the context is
+// done or the mirror closed; see informer.Informer.Events.
+func (m *Mirror[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
+	named := named(opts)
+	return func(yield func(Event[T]) bool) {
+		ctx, end := m.whileOpen(ctx)
+		defer end()
+		m.inf.Events(ctx, named)(yield)
 	}
 }
+
+// Status returns the status of the mirror.
+func (m *Mirror[T]) Status() MirrorStatus { return m.cluster.statusOf(m.shared) }

@@ -28,13 +28,13 @@ type closer interface {
 
 // kinds are the mirrors to choose from; each has one watch.
 var kinds = []func(*tarn.Cluster) (closer, error){
-	func(c *tarn.Cluster) (closer, error) { return tarn.Informer[*corev1.Pod](c) },
-	func(c *tarn.Cluster) (closer, error) { return tarn.Informer[*corev1.Pod](c, tarn.Compact()) },
+	func(c *tarn.Cluster) (closer, error) { return tarn.MirrorOf[*corev1.Pod](c) },
+	func(c *tarn.Cluster) (closer, error) { return tarn.MirrorOf[*corev1.Pod](c, tarn.Compact()) },
 	func(c *tarn.Cluster) (closer, error) {
-		return tarn.InformerOf(c, wire.Metadata(wire.MustOf[*corev1.Pod]().Resource))
+		return tarn.MirrorResource(c, wire.Metadata(wire.MustOf[*corev1.Pod]().Resource))
 	},
 	func(c *tarn.Cluster) (closer, error) {
-		return tarn.Informer[*corev1.Pod](c, tarn.InNamespaces("shop"))
+		return tarn.MirrorOf[*corev1.Pod](c, tarn.InNamespaces("shop"))
 	},
 }
 
@@ -128,7 +128,7 @@ func TestMirrorsFollowTheirHandlesInAnyOrder(t *testing.T) {
 			srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 			must(srv.Create(pod("shop", "web", "")))
 			m := &model{
-				cluster: connect(t, tarn.Options{Config: srv.MemoryConfig()}), srv: srv,
+				cluster: connect(t, tarn.WithConfig(srv.MemoryConfig())), srv: srv,
 				open: make([][]closer, len(kinds)), done: make(chan error),
 			}
 			m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -151,7 +151,7 @@ func TestMirrorsFollowTheirHandlesInAnyOrder(t *testing.T) {
 }
 
 func TestHandlesAreOpenedAndClosedConcurrently(t *testing.T) {
-	withCluster(t, tarn.Options{Lists: 2}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(tarn.WithTuning(tarn.Tuning{Lists: 2})), func(t *testing.T, r *testCluster) {
 		r.create(pod("shop", "web", ""))
 		r.start()
 		var wg sync.WaitGroup
@@ -164,7 +164,7 @@ func TestHandlesAreOpenedAndClosedConcurrently(t *testing.T) {
 						return
 					}
 					byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
-					if pods, ok := h.(*tarn.Handle[*corev1.Pod]); ok {
+					if pods, ok := h.(*tarn.Mirror[*corev1.Pod]); ok {
 						pods.AddIndex(byName)
 					}
 					switch rand.IntN(4) {

@@ -3,7 +3,6 @@ package tarn
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -11,14 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/store"
 )
 
-// Option selects what a mirror covers and how it holds objects. [InNamespaces], [Matching],
-// [MatchingFields] and [Compact] select the mirror. [Drop] and [WithTransform] change its
-// contents; all users of a mirror must agree on them. [WithIndex] adds an index.
+// Option selects what a mirror covers and how it holds objects. A [Scope] and [Compact]
+// select the mirror. [Drop] and [KeepManagedFields] change its contents; all users of a mirror
+// must agree on them.
+//
+// What depends on the type of the objects is no Option, so that the compiler checks it:
+// see [Mirror.AddIndex] and [MirrorTransformed].
 type Option interface {
 	declare(d *declaration) error
+}
+
+// Scope restricts a mirror, or a read through [Client.List], to some of the objects:
+// [InNamespaces], [Matching] and [MatchingFields].
+type Scope struct {
+	restrict func(d *declaration) error
+}
+
+func (s Scope) declare(d *declaration) error {
+	if s.restrict == nil {
+		return nil
+	}
+	return s.restrict(d)
 }
 
 type optionFunc func(d *declaration) error
@@ -32,25 +46,13 @@ type declaration struct {
 	compact        bool
 	dropped        map[string]object.FieldPath
 	transform      transform // nil for none
-	indexes        []index
 }
 
-// index is a store.AnyIndex whose type is checked later.
-type index struct {
-	name  string
-	of    reflect.Type
-	value any
-}
-
-// transform is a *Transform whose type is checked later. Transforms are equal if their
-// pointers are.
-type transform interface {
-	text() string
-	of() reflect.Type
-}
+// transform is a *Transform of any type. Transforms are equal if their pointers are.
+type transform interface{ text() string }
 
 func declare(opts []Option) (*declaration, error) {
-	d := &declaration{dropped: map[string]object.FieldPath{}}
+	d := &declaration{dropped: map[string]object.FieldPath{object.ManagedFields.String(): object.ManagedFields}}
 	for _, o := range opts {
 		if o == nil {
 			continue
@@ -65,8 +67,8 @@ func declare(opts []Option) (*declaration, error) {
 // InNamespaces restricts the mirror to some namespaces. Each has its own list and watch, so
 // permissions in these namespaces suffice. Repeated options add up. Without it a mirror
 // covers all namespaces.
-func InNamespaces(namespaces ...string) Option {
-	return optionFunc(func(d *declaration) error {
+func InNamespaces(namespaces ...string) Scope {
+	return Scope{func(d *declaration) error {
 		if len(namespaces) == 0 || slices.Contains(namespaces, "") {
 			return errors.New("InNamespaces needs names; omit it for all namespaces")
 		}
@@ -74,13 +76,13 @@ func InNamespaces(namespaces ...string) Option {
 		slices.Sort(d.namespaces)
 		d.namespaces = slices.Compact(d.namespaces)
 		return nil
-	})
+	}}
 }
 
 // Matching restricts the mirror to objects that match a label selector, such as
 // "app=web,tier in (front,back)". With several, all must match.
-func Matching(selector string) Option {
-	return optionFunc(func(d *declaration) error {
+func Matching(selector string) Scope {
+	return Scope{func(d *declaration) error {
 		s, err := labels.Parse(join(d.labels, selector))
 		if err != nil {
 			return fmt.Errorf("label selector %q: %w", selector, err)
@@ -92,14 +94,14 @@ func Matching(selector string) Option {
 		}
 		d.labels = inOneOrder(terms)
 		return nil
-	})
+	}}
 }
 
 // MatchingFields restricts the mirror to objects that match a field selector, such as
 // "spec.nodeName=node-7". The server supports only some fields of each resource. With
 // several, all must match.
-func MatchingFields(selector string) Option {
-	return optionFunc(func(d *declaration) error {
+func MatchingFields(selector string) Scope {
+	return Scope{func(d *declaration) error {
 		s, err := fields.ParseSelector(join(d.fields, selector))
 		if err != nil {
 			return fmt.Errorf("field selector %q: %w", selector, err)
@@ -110,7 +112,7 @@ func MatchingFields(selector string) Option {
 		}
 		d.fields = inOneOrder(terms)
 		return nil
-	})
+	}}
 }
 
 // inOneOrder joins the terms of a selector in sorted order, so that equal selectors have
@@ -138,8 +140,17 @@ func Compact() Option {
 	})
 }
 
-// Drop omits fields: the decoder skips them. Most programs can drop object.ManagedFields and
-// object.LastApplied. All users of a mirror must drop the same fields.
+// KeepManagedFields keeps metadata.managedFields, which mirrors drop by default: they are often
+// half of an object, and only programs that work with field managers read them.
+func KeepManagedFields() Option {
+	return optionFunc(func(d *declaration) error {
+		delete(d.dropped, object.ManagedFields.String())
+		return nil
+	})
+}
+
+// Drop omits fields: the decoder skips them. Many programs can drop object.LastApplied.
+// All users of a mirror must drop the same fields.
 func Drop(paths ...object.FieldPath) Option {
 	return optionFunc(func(d *declaration) error {
 		for _, p := range paths {
@@ -148,18 +159,6 @@ func Drop(paths ...object.FieldPath) Option {
 			}
 			d.dropped[p.String()] = p
 		}
-		return nil
-	})
-}
-
-// WithIndex adds an index to the mirror. A mirror has the indexes of all its users. An index
-// added later covers existing objects too. Indexes live as long as the mirror.
-func WithIndex[T any](x store.AnyIndex[T]) Option {
-	return optionFunc(func(d *declaration) error {
-		if x == nil {
-			return errors.New("WithIndex: nil index")
-		}
-		d.indexes = append(d.indexes, index{name: x.Name(), of: reflect.TypeFor[T](), value: x})
 		return nil
 	})
 }
@@ -184,20 +183,4 @@ func NewTransform[T any](name string, apply func(T) (T, error)) *Transform[T] {
 	return &Transform[T]{name: name, apply: apply}
 }
 
-func (t *Transform[T]) text() string   { return fmt.Sprintf("%q", t.name) }
-func (*Transform[T]) of() reflect.Type { return reflect.TypeFor[T]() }
-
-// WithTransform applies a transform to the objects of the mirror. All users of a mirror must
-// use the same one.
-func WithTransform[T any](t *Transform[T]) Option {
-	return optionFunc(func(d *declaration) error {
-		switch {
-		case t == nil || t.apply == nil:
-			return errors.New("WithTransform: nil transform")
-		case d.transform != nil && d.transform != transform(t):
-			return fmt.Errorf("WithTransform: both %s and %s given; combine them", d.transform.text(), t.text())
-		}
-		d.transform = t
-		return nil
-	})
-}
+func (t *Transform[T]) text() string { return fmt.Sprintf("%q", t.name) }

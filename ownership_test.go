@@ -116,34 +116,34 @@ func firstContainer(u *unstructured.Unstructured) map[string]any {
 
 // owned runs one combination: a list, changes, a relist, and subscribers that keep up, fall
 // behind or subscribe late.
-func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflector.Mode, form []tarn.Option,
-	res wire.Resource[*X], change func(*X), read func(*X) string, want string) {
+func owned[P tarn.Pointer[X], X any](t *testing.T, name string, streaming reflector.Mode, form []tarn.Option,
+	res wire.Resource[P], change func(P), read func(P) string, want string) {
 	t.Run(fmt.Sprintf("%s/streaming %v/compact %v", name, streaming, form != nil), func(t *testing.T) {
-		withCluster(t, tarn.Options{Streaming: streaming}, func(t *testing.T, r *testCluster) {
-			check := func(what string, obj *X) {
+		withCluster(t, with(tarn.WithTuning(tarn.Tuning{Streaming: streaming})), func(t *testing.T, r *testCluster) {
+			check := func(what string, obj P) {
 				if got := read(obj); got != want {
-					t.Errorf("%s: %s is %q, want %q", what, P(obj).GetName(), got, want)
+					t.Errorf("%s: %s is %q, want %q", what, obj.GetName(), got, want)
 				}
 			}
-			handler := func(what string) informer.Handler[*X] {
-				return informer.Handler[*X]{
-					OnAdd:    func(obj *X, _ bool) { check(what+" add", obj) },
-					OnUpdate: func(old, new *X) { check(what+" old", old); check(what+" new", new) },
-					OnDelete: func(obj *X, _ bool) { check(what+" delete", obj) },
+			handler := func(what string) informer.Handler[P] {
+				return informer.Handler[P]{
+					OnAdd:    func(obj P, _ bool) { check(what+" add", obj) },
+					OnUpdate: func(old, new P) { check(what+" old", old); check(what+" new", new) },
+					OnDelete: func(obj P, _ bool) { check(what+" delete", obj) },
 				}
 			}
 			for i := range 6 {
 				r.create(replica(i))
 			}
-			h := must(tarn.InformerOf[X, P](r.Cluster, res, append(form, tarn.WithTransform(tarn.NewTransform("change", func(obj *X) (*X, error) {
+			h := must(tarn.MirrorTransformed(r.Cluster, res, tarn.NewTransform("change", func(obj P) (P, error) {
 				change(obj)
 				return obj, nil
-			})))...))
+			}), form...))
 			free := make(chan struct{})
 			slow := handler("slow")
-			slow.OnAdd = func(obj *X, _ bool) { <-free; check("slow add", obj) }
-			must(h.Subscribe(handler("prompt"), informer.SubOptions[*X]{}))
-			must(h.Subscribe(slow, informer.SubOptions[*X]{}))
+			slow.OnAdd = func(obj P, _ bool) { <-free; check("slow add", obj) }
+			must(h.Subscribe(handler("prompt")))
+			must(h.Subscribe(slow))
 			everything := func(what string, n int) {
 				t.Helper()
 				synctest.Wait()
@@ -177,7 +177,7 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 			r.srv.Compact(0)
 			simtest.Advance(time.Minute)
 			everything("listed again", 6)
-			must(h.Subscribe(handler("late"), informer.SubOptions[*X]{}))
+			must(h.Subscribe(handler("late")))
 			close(free)
 			everything("at the end", 6)
 		})
@@ -188,15 +188,15 @@ func owned[X any, P tarn.Pointer[X]](t *testing.T, name string, streaming reflec
 // objects. The race detector reports any sharing.
 func TestO03_ATransformWritesWhileReadersRead(t *testing.T) {
 	srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
-	c := connect(t, tarn.Options{Config: srv.MemoryConfig()})
+	c := connect(t, tarn.WithConfig(srv.MemoryConfig()))
 	const replicas, turns = 10, 15
 	for i := range replicas {
 		must(srv.Create(replica(i)))
 	}
-	pods := must(tarn.Informer[*corev1.Pod](c, tarn.WithTransform(tarn.NewTransform("change", func(p *corev1.Pod) (*corev1.Pod, error) {
+	pods := must(tarn.MirrorTransformed(c, wire.MustOf[*corev1.Pod](), tarn.NewTransform("change", func(p *corev1.Pod) (*corev1.Pod, error) {
 		changePod(p)
 		return p, nil
-	}))))
+	})))
 	last := make(chan struct{})
 	must(pods.Subscribe(informer.Handler[*corev1.Pod]{OnUpdate: func(_, p *corev1.Pod) {
 		if p.Annotations["turn"] == fmt.Sprint(turns-1) && p.Name == fmt.Sprint("web-", replicas-1) {

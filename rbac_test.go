@@ -16,7 +16,7 @@ import (
 // offline is a cluster whose server does not exist.
 func offline(t testing.TB) *tarn.Cluster {
 	t.Helper()
-	return connect(t, tarn.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}})
+	return connect(t, tarn.WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}))
 }
 
 func TestRBACRulesCoverOpenHandlesOnly(t *testing.T) {
@@ -24,16 +24,16 @@ func TestRBACRulesCoverOpenHandlesOnly(t *testing.T) {
 	if rules := c.RBAC(); rules.ClusterRole() != nil || len(rules.Roles()) != 0 || rules.String() != "" {
 		t.Errorf("rules for nothing:\n%s", rules)
 	}
-	must(tarn.Informer[*corev1.Pod](c))
-	must(tarn.Informer[*corev1.Pod](c, tarn.InNamespaces("shop"), tarn.Compact())) // covered by the cluster-wide rule
-	must(tarn.Informer[*corev1.Node](c))
-	must(tarn.InformerOf(c, wire.Metadata(widgets)))
-	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=settings")))
-	must(tarn.Informer[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=more")))
-	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop", "bank")))
-	must(tarn.Informer[*corev1.Secret](c, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token"))) // covered by the rule for all of shop
-	must(tarn.Informer[*appsv1.Deployment](c, tarn.InNamespaces("shop")))
-	must(tarn.Informer[*corev1.Service](c)).Close()
+	must(tarn.MirrorOf[*corev1.Pod](c))
+	must(tarn.MirrorOf[*corev1.Pod](c, tarn.InNamespaces("shop"), tarn.Compact())) // covered by the cluster-wide rule
+	must(tarn.MirrorOf[*corev1.Node](c))
+	must(tarn.MirrorResource(c, wire.Metadata(widgets)))
+	must(tarn.MirrorOf[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=settings")))
+	must(tarn.MirrorOf[*corev1.ConfigMap](c, tarn.MatchingFields("metadata.name=more")))
+	must(tarn.MirrorOf[*corev1.Secret](c, tarn.InNamespaces("shop", "bank")))
+	must(tarn.MirrorOf[*corev1.Secret](c, tarn.InNamespaces("shop"), tarn.MatchingFields("metadata.name=token"))) // covered by the rule for all of shop
+	must(tarn.MirrorOf[*appsv1.Deployment](c, tarn.InNamespaces("shop")))
+	must(tarn.MirrorOf[*corev1.Service](c)).Close()
 
 	rules := c.RBAC()
 	rules.Name = "shopkeeper"

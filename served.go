@@ -17,7 +17,7 @@ import (
 // for LIST and WATCH to return 404.
 type served[T any] struct {
 	source  *stream.Source[T]
-	mirror  *mirror
+	mirror  *shared
 	noticed chan<- struct{}
 }
 
@@ -58,7 +58,7 @@ func (c *Cluster) awaitServed(ctx context.Context) {
 			return
 		}
 		for c.askServed(ctx) {
-			timer := time.NewTimer(c.opts.ServedEvery)
+			timer := time.NewTimer(c.opts.tuning.ServedEvery)
 			select {
 			case <-timer.C:
 			case <-ctx.Done():

@@ -16,8 +16,8 @@ import (
 )
 
 func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
-		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		var calls []string
 		must(gears.Subscribe(informer.Handler[*unstructured.Unstructured]{
 			OnAdd:    func(u *unstructured.Unstructured, _ bool) { calls = append(calls, "add "+u.GetName()) },
@@ -71,12 +71,12 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 
 // The mirror is disconnected while the resource is removed, so it receives no DELETED events.
 func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
-	withCluster(t, tarn.Options{GoneAfter: 10 * time.Second}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(tarn.WithTuning(tarn.Tuning{GoneAfter: 10 * time.Second})), func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
 		r.create(widget("gear"))
-		gears := must(tarn.InformerByName(t.Context(), r.Cluster, "widgets"))
+		gears := must(tarn.MirrorByName(t.Context(), r.Cluster, "widgets"))
 		r.start()
 		if gears.Len() != 1 {
 			t.Fatal(gears.Status())
@@ -97,12 +97,12 @@ func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
 
 // Discovery lists the resource but requests for it fail. The cluster must not wake the mirror.
 func TestAResourceThatIsNotServedIsNotPolledFaster(t *testing.T) {
-	withCluster(t, tarn.Options{}, func(t *testing.T, r *testCluster) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
 		must(r.srv.Inject(apiserver.Fault{Kind: apiserver.NotServed, Resource: "widgets.example.com"}))
-		gears := must(tarn.InformerOf(r.Cluster, wire.Unstructured(widgets)))
+		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		r.start()
 		simtest.Advance(10 * time.Minute)
 		if n := r.srv.Struck(apiserver.NotServed); n > 80 {

@@ -111,7 +111,7 @@ type MirrorStatus struct {
 	Labels, Fields string
 	// Dropped are the omitted fields.
 	Dropped []string
-	// Handles are the files and lines that requested it.
+	// Handles are the files and lines that requested it and have not closed it.
 	Handles []string
 	// State is its state. Cause is why it is not live, or nil if nothing failed.
 	State State
@@ -148,7 +148,7 @@ func (c *Cluster) Status() Status {
 	return st
 }
 
-func (c *Cluster) statusOf(m *mirror) MirrorStatus {
+func (c *Cluster) statusOf(m *shared) MirrorStatus {
 	inf := m.inf.Status()
 	st := MirrorStatus{
 		Name: m.name, Resource: m.id.resource, Form: formOf(m.id.object), Compact: m.id.compact,

@@ -21,11 +21,11 @@ func TestH06_WaitSyncedWithTheContextOfRunKeepsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.Start(t, apiserver.Options{})
 		server.RefuseConnections(true)
-		cluster, err := tarn.Connect(tarn.Options{Config: server.MemoryConfig()})
+		cluster, err := tarn.Connect(tarn.WithConfig(server.MemoryConfig()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		pods, err := tarn.Informer[*corev1.Pod](cluster)
+		pods, err := tarn.MirrorOf[*corev1.Pod](cluster)
 		if err != nil {
 			t.Fatal(err)
 		}

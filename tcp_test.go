@@ -29,9 +29,9 @@ func untilLate(t *testing.T) context.Context {
 // Handles, a controller and read-your-writes over TCP and TLS.
 func TestH10_ControllersUseHandlesAndReadTheirOwnWrites(t *testing.T) {
 	srv := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
-	c := connect(t, tarn.Options{Config: srv.Config()})
-	namespaces := must(tarn.Informer[*corev1.Namespace](c))
-	maps := must(tarn.Informer[*corev1.ConfigMap](c, tarn.Drop(object.ManagedFields)))
+	c := connect(t, tarn.WithConfig(srv.Config()))
+	namespaces := must(tarn.MirrorOf[*corev1.Namespace](c))
+	maps := must(tarn.MirrorOf[*corev1.ConfigMap](c, tarn.Drop(object.ManagedFields)))
 	writer := controller.NewClient(maps.API(), maps.Informer())
 
 	greeted := make(chan string, 100)

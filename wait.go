@@ -13,7 +13,7 @@ import (
 // that is not synced and why, and unwraps to these causes, such as the API's Forbidden or a
 // [*NotServedError]. A mirror that fails does not delay the others.
 func (c *Cluster) WaitSynced(ctx context.Context) error {
-	waited := map[*mirror]bool{}
+	waited := map[*shared]bool{}
 	var missing []*informer.NotSyncedError
 	for more := true; more; {
 		more = false
@@ -34,7 +34,7 @@ func (c *Cluster) WaitSynced(ctx context.Context) error {
 }
 
 // waitSynced waits for one mirror. It ignores a mirror that has been released.
-func (m *mirror) waitSynced(ctx context.Context) *informer.NotSyncedError {
+func (m *shared) waitSynced(ctx context.Context) *informer.NotSyncedError {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(m.wanted, func() { cancel(informer.ErrStopped) })()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
 // API is what a [Client] writes through: the writing verbs of one resource, with the
@@ -68,6 +69,15 @@ func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) 
 	}
 	obj, ok = c.inf.Get(key)
 	return obj, ok, nil
+}
+
+// Snapshot returns the current state of the cache. The error wraps [ErrStaleCache] if the cache
+// lacks a write of this process.
+func (c *Client[T, W, P, A, D]) Snapshot() (store.Snapshot[T], error) {
+	if key, pending := c.inf.Writes().AnyPending(); pending {
+		return store.Snapshot[T]{}, write{c, key}.stale()
+	}
+	return c.inf.Snapshot(), nil
 }
 
 // Create stores a new object.

@@ -3,7 +3,7 @@
 //
 //	c, err := controller.New("web", reconcile, controller.Options[object.Key]{Workers: 4},
 //		controller.For(deployments),                          // its own objects
-//		controller.Owned(pods, deployments, deploymentType)) // and what they own
+//		controller.Owns(pods, deployments)) // and what they own
 //	…
 //	return controller.Run(ctx, deployments, pods, c)
 //
@@ -16,7 +16,7 @@
 // The types:
 //
 //   - [Controller] has the workers. A key is reconciled by one worker at a time.
-//   - [Source] supplies keys: [For], [Owned], [Mapped], [Channel], [Every], or your own.
+//   - [Source] supplies keys: [For], [Owns], [Watches], [Channel], [Every], or your own.
 //     [Predicate] filters changes.
 //   - [Result], [Terminal] and ordinary errors are the outcomes of a reconcile.
 //   - [Client] writes to the API and tracks its writes.

@@ -55,7 +55,7 @@ func Example() {
 	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)
 	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string, 100)}
 	c, err := controller.New("welcome", w.Reconcile, controller.Options[object.Key]{Workers: 2},
-		controller.For(nss), controller.Owned(cms, nss, namespaces))
+		controller.For(nss), controller.Owns(cms, nss))
 	if err != nil {
 		panic(err)
 	}

@@ -64,13 +64,13 @@ func ExamplePredicate() {
 }
 
 // Keys need not be object keys: here they are node names.
-func ExampleMapped() {
+func ExampleWatches() {
 	srv := simtest.Pods()
 	for i, node := range []string{"node-1", "node-2", "node-1"} {
 		srv.Set(fmt.Sprint("shop/p", i), func(p *corev1.Pod) { p.Spec.NodeName = node })
 	}
 	pods := newInformer("pods", srv)
-	reconciled(2, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) { add(p.Spec.NodeName) }), pods)
+	reconciled(2, controller.Watches(pods, func(p *corev1.Pod, add func(string)) { add(p.Spec.NodeName) }), pods)
 	// Output:
 	// node-1
 	// node-2

@@ -33,8 +33,15 @@ func deleteAsUser[T simtest.Object](s *simtest.Server[T], key string) {
 }
 
 func newInformer[T controller.Object](name string, s *simtest.Server[T]) *informer.Informer[T] {
+	var resource object.Resource // one of the owners in these tests
+	switch any(*new(T)).(type) {
+	case *corev1.Namespace:
+		resource = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
+	case *corev1.ConfigMap:
+		resource = object.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}
+	}
 	inf, err := informer.New(s, object.Meta[T](), informer.Options[T]{
-		Name: name, Reflector: reflector.Options[T]{Streaming: reflector.StreamingOff},
+		Name: name, Resource: resource, Reflector: reflector.Options[T]{Streaming: reflector.StreamingOff},
 	})
 	if err != nil {
 		panic(err)

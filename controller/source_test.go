@@ -113,13 +113,12 @@ func TestSpecChangedLeavesOutTheStatusOnly(t *testing.T) {
 
 var namespaceType = object.Resource{Version: "v1", Resource: "namespaces", Kind: "Namespace"}
 
-func TestOwnedEnqueuesTheOwnerByKindAndUID(t *testing.T) {
+func TestOwnsEnqueuesTheOwnerByKindAndUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners, children := simtest.New[*corev1.ConfigMap](100), simtest.Pods()
 		owner := owners.Set("shop/owner")
-		resource := object.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}
 		cms, pods := newInformer("configmaps", owners), newInformer("pods", children)
-		after := enqueued(t, controller.Owned(pods, cms, resource), cms, pods)
+		after := enqueued(t, controller.Owns(pods, cms), cms, pods)
 		ref := func(apiVersion, kind, name string, uid object.UID) func(*corev1.Pod) {
 			return func(p *corev1.Pod) {
 				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid}}
@@ -138,12 +137,12 @@ func TestOwnedEnqueuesTheOwnerByKindAndUID(t *testing.T) {
 	})
 }
 
-func TestOwnedByClusterScopedObjects(t *testing.T) {
+func TestOwnsByClusterScopedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners, children := simtest.New[*corev1.Namespace](100), simtest.Pods()
 		owner := owners.Set("team")
 		nss, pods := newInformer("namespaces", owners), newInformer("pods", children)
-		after := enqueued(t, controller.Owned(pods, nss, namespaceType), nss, pods)
+		after := enqueued(t, controller.Owns(pods, nss), nss, pods)
 		got := after(func() {
 			children.Set("shop/p", func(p *corev1.Pod) {
 				if err := controller.SetOwner(p, owner, namespaceType); err != nil {
@@ -155,14 +154,14 @@ func TestOwnedByClusterScopedObjects(t *testing.T) {
 	})
 }
 
-func TestMappedEnqueuesKeysOfAnyType(t *testing.T) {
+func TestWatchesEnqueuesKeysOfAnyType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
 		node := func(name string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) { p.Spec.NodeName = name }
 		}
-		after := enqueued(t, controller.Mapped(pods, func(p *corev1.Pod, add func(string)) {
+		after := enqueued(t, controller.Watches(pods, func(p *corev1.Pod, add func(string)) {
 			if p.Spec.NodeName == "bad" {
 				panic("bad node")
 			}

@@ -12,19 +12,26 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// For is a source of the keys of an informer's objects, initially and whenever an object
-// changes or is deleted.
-func For[T any](inf *informer.Informer[T], when ...Predicate[T]) Source[object.Key] {
+// Cache is an informer, or a reference to one such as a tarn.Mirror.
+type Cache[T any] interface {
+	// Informer returns the informer.
+	Informer() *informer.Informer[T]
+}
+
+// For is a source of the keys of a cache's objects, initially and whenever an object changes or
+// is deleted.
+func For[T any](objects Cache[T], when ...Predicate[T]) Source[object.Key] {
+	inf := objects.Informer()
 	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
 	s.Pending = inf.Writes().Pending
 	return s
 }
 
-// Mapped is a source of keys derived from the objects of an informer: the function calls add
-// for each key. After an update it is called with the old and with the new object. It should
-// be fast. A panic is reported, and the keys of that object are lost.
-func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
-	return watch(inf, when, func(e *informer.Event[T], add func(K)) {
+// Watches is a source of keys derived from the objects of a cache: the function calls add for
+// each key. After an update it is called with the old and with the new object. It should be
+// fast. A panic is reported, and the keys of that object are lost.
+func Watches[T any, K comparable](objects Cache[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
+	return watch(objects.Informer(), when, func(e *informer.Event[T], add func(K)) {
 		if e.Kind == object.Updated {
 			keys(e.Old(), add)
 		}
@@ -32,11 +39,23 @@ func Mapped[T any, K comparable](inf *informer.Informer[T], keys func(obj T, add
 	})
 }
 
-// Owned is a source of the owners of an informer's objects: the key of each owner reference
-// to an object of the resource. It ignores references to a deleted object of the same name
+// Owners is the cache of the objects that own others: an informer with Options.Resource, or a
+// tarn.Mirror.
+type Owners interface {
+	// Resource is the resource of the owners.
+	Resource() object.Resource
+	// UIDOf returns the UID of the owner with the given key.
+	UIDOf(key object.Key) (uid object.UID, ok bool)
+	// WaitSynced blocks until the cache is synced.
+	WaitSynced(ctx context.Context) error
+}
+
+// Owns is a source of the owners of a cache's objects: the key of each owner reference to an
+// object of the owners' resource. It ignores references to a deleted object of the same name
 // and another UID.
-func Owned[C, O metav1.Object](children *informer.Informer[C], owners *informer.Informer[O], resource object.Resource, when ...Predicate[C]) Source[object.Key] {
-	s := Mapped(children, func(child C, add func(object.Key)) {
+func Owns[C metav1.Object](children Cache[C], owners Owners, when ...Predicate[C]) Source[object.Key] {
+	resource, inf := owners.Resource(), children.Informer()
+	s := Watches(children, func(child C, add func(object.Key)) {
 		for _, ref := range child.GetOwnerReferences() {
 			if ref.Kind != resource.Kind || groupOf(ref.APIVersion) != resource.Group {
 				continue
@@ -45,14 +64,17 @@ func Owned[C, O metav1.Object](children *informer.Informer[C], owners *informer.
 			if resource.Namespaced {
 				key.Namespace = child.GetNamespace()
 			}
-			if owner, ok := owners.Get(key); ok && owner.GetUID() != ref.UID {
+			if uid, ok := owners.UIDOf(key); ok && uid != ref.UID {
 				continue
 			}
 			add(key)
 		}
 	}, when...)
 	s.Ready = func(ctx context.Context) error {
-		return errors.Join(children.WaitSynced(ctx), owners.WaitSynced(ctx))
+		if resource.Kind == "" {
+			return errors.New("the owners' informer has no resource; set informer.Options.Resource")
+		}
+		return errors.Join(inf.WaitSynced(ctx), owners.WaitSynced(ctx))
 	}
 	return s
 }

@@ -115,6 +115,21 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 // Name returns the informer's name.
 func (inf *Informer[T]) Name() string { return inf.opts.Name }
 
+// Informer returns the informer itself. It makes an informer a controller.Cache.
+func (inf *Informer[T]) Informer() *Informer[T] { return inf }
+
+// Resource returns Options.Resource.
+func (inf *Informer[T]) Resource() object.Resource { return inf.opts.Resource }
+
+// UIDOf returns the UID of the object with the given key.
+func (inf *Informer[T]) UIDOf(key object.Key) (uid object.UID, ok bool) {
+	obj, ok := inf.Get(key)
+	if !ok {
+		return "", false
+	}
+	return inf.acc.UIDOf(obj), true
+}
+
 // Get returns the object of a key. It takes no lock and allocates nothing (unless the
 // object has to be decoded). The object is shared: do not write to it.
 func (inf *Informer[T]) Get(key object.Key) (obj T, ok bool) { return inf.store.Get(key) }
@@ -175,21 +190,32 @@ type Handler[T any] struct {
 // Subscribe has the handler's functions called for every object there is and for every
 // change, by one goroutine, which Run starts and waits for. The error is [ErrStopped],
 // or says which option cannot be met.
-func (inf *Informer[T]) Subscribe(h Handler[T], opts SubOptions[T]) (*Subscription, error) {
+func (inf *Informer[T]) Subscribe(h Handler[T], opts ...SubOptions[T]) (*Subscription, error) {
 	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
 		h.OnResync = func(obj T) { onUpdate(obj, obj) }
 	}
-	return inf.subscribe(opts, func(s *subscriber[T]) { s.toHandler(h) })
+	return inf.subscribe(last(opts), func(s *subscriber[T]) { s.toHandler(h) })
 }
 
 // SubscribeBatch has f called with all the changes that there are, up to about a
 // thousand at a time. The slice belongs to the informer when f returns; the events in it
 // may be kept. The context is done when Run is to end. It is otherwise as
 // [Informer.Subscribe].
-func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts SubOptions[T]) (*Subscription, error) {
-	return inf.subscribe(opts, func(s *subscriber[T]) {
+func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts ...SubOptions[T]) (*Subscription, error) {
+	return inf.subscribe(last(opts), func(s *subscriber[T]) {
 		s.toBatch(func() context.Context { return inf.run }, f)
 	})
+}
+
+// last returns the only options of a call, or the zero SubOptions.
+func last[T any](opts []SubOptions[T]) (only SubOptions[T]) {
+	if len(opts) > 0 {
+		only = opts[len(opts)-1]
+	}
+	if only.Name == "" {
+		only.Name = callSite()
+	}
+	return only
 }
 
 func (inf *Informer[T]) subscribe(opts SubOptions[T], form func(*subscriber[T])) (*Subscription, error) {
@@ -215,9 +241,6 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 	if opts.IgnoreStatusOnly && !hasGeneration[T]() {
 		var obj T
 		return nil, fmt.Errorf("informer %s: IgnoreStatusOnly needs Kubernetes metadata, which a %T does not have", inf.opts.Name, obj)
-	}
-	if opts.Name == "" {
-		opts.Name = callSite()
 	}
 	if opts.Resync == 0 {
 		opts.Resync = inf.opts.Resync
@@ -265,12 +288,10 @@ func (inf *Informer[T]) abandon(s *subscriber[T]) {
 // which begins with the loop; leaving the loop removes it. A slow loop is caught up as
 // every other subscriber. It panics where Subscribe would have said that T cannot meet an
 // option.
-func (inf *Informer[T]) Events(ctx context.Context, opts SubOptions[T]) iter.Seq[Event[T]] {
-	if opts.Name == "" {
-		opts.Name = callSite()
-	}
+func (inf *Informer[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
+	only := last(opts)
 	return func(yield func(Event[T]) bool) {
-		s, err := inf.newSubscriber(opts, func(s *subscriber[T]) { s.toYield(yield) })
+		s, err := inf.newSubscriber(only, func(s *subscriber[T]) { s.toYield(yield) })
 		if err != nil {
 			panic(err) // an option that T cannot meet
 		}

@@ -19,6 +19,9 @@ type Options[T any] struct {
 	// Name is what the informer is called in its status, errors and logs; the plural of
 	// the resource is a good one. Defaults to the file and line that called New.
 	Name string
+	// Resource is the resource of the objects. Only controller.Owns needs it.
+	// Defaults to none.
+	Resource object.Resource
 
 	// Selection narrows what is mirrored. Defaults to everything.
 	Selection object.Selection

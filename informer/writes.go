@@ -3,6 +3,8 @@ package informer
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -313,19 +315,38 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 	return obj, ok, nil
 }
 
-// Snapshot returns the mirror once it shows everything that was written so far, except
-// what is outside of the selection. Its error is that of Wait.
+// Snapshot returns the current state once it has everything that this process wrote so far,
+// except writes outside of the selection. Its error is that of Wait.
 func (w *Writes[T]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
-	w.mu.Lock()
-	keys := make([]object.Key, 0, len(w.notes))
-	for key := range w.notes {
-		keys = append(keys, key)
-	}
-	w.mu.Unlock()
-	for _, key := range keys {
-		if err := w.Wait(ctx, key); err != nil && !errors.Is(err, ErrNotCovered) {
-			return store.Snapshot[T]{}, err
-		}
+	if err := w.WaitAll(ctx); err != nil {
+		return store.Snapshot[T]{}, err
 	}
 	return w.inf.Snapshot(), nil
+}
+
+// WaitAll waits until the mirror has everything that this process wrote so far, except writes
+// outside of the selection. Its error is that of Wait.
+func (w *Writes[T]) WaitAll(ctx context.Context) error {
+	for _, key := range w.keys() {
+		if err := w.Wait(ctx, key); err != nil && !errors.Is(err, ErrNotCovered) {
+			return err
+		}
+	}
+	return nil
+}
+
+// AnyPending returns a key for which [Writes.Pending] is true, if there is one.
+func (w *Writes[T]) AnyPending() (key object.Key, pending bool) {
+	for _, key := range w.keys() {
+		if w.Pending(key) {
+			return key, true
+		}
+	}
+	return object.Key{}, false
+}
+
+func (w *Writes[T]) keys() []object.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.notes))
 }

@@ -27,8 +27,8 @@ type Form[T any] interface {
 // object is remembered until the garbage collector frees it, so that several readers share
 // one. Encode and decode must be inverse; decode is only ever
 // given what encode returned, and a store panics when it fails then.
-func Encoded[X any](encode func(*X) ([]byte, error), decode func([]byte) (*X, error)) Form[*X] {
-	return &encoded[X]{encode: encode, decode: decode}
+func Encoded[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
+	return &encoded[P, X]{encode: encode, decode: decode}
 }
 
 // Packed is the most compact form: like [Encoded], but bytes that other objects have too are
@@ -37,20 +37,20 @@ func Encoded[X any](encode func(*X) ([]byte, error), decode func([]byte) (*X, er
 // with Encoded, reading one less than 1 µs longer.
 //
 // Neither function may keep the bytes that decode is given.
-func Packed[X any](encode func(*X) ([]byte, error), decode func([]byte) (*X, error)) Form[*X] {
-	return &encoded[X]{encode: encode, decode: decode, packer: new(packing.Packer)}
+func Packed[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
+	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer)}
 }
 
-type encoded[X any] struct {
-	encode func(*X) ([]byte, error)
-	decode func([]byte) (*X, error)
+type encoded[P ~*X, X any] struct {
+	encode func(P) ([]byte, error)
+	decode func([]byte) (P, error)
 	packer *packing.Packer // nil: bytes are held as they are
 	// buffers are for unpacking: *[]byte.
 	buffers sync.Pool
 }
 
 // Hold implements [Form].
-func (f *encoded[X]) Hold(obj *X) (object.Encoded[*X], error) {
+func (f *encoded[P, X]) Hold(obj P) (object.Encoded[P], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (f *encoded[X]) Hold(obj *X) (object.Encoded[*X], error) {
 }
 
 // holdAlone implements loner.
-func (f *encoded[X]) holdAlone(obj *X) (object.Encoded[*X], error) {
+func (f *encoded[P, X]) holdAlone(obj P) (object.Encoded[P], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err // not a nil of another type
@@ -68,31 +68,31 @@ func (f *encoded[X]) holdAlone(obj *X) (object.Encoded[*X], error) {
 	return h, nil
 }
 
-func (f *encoded[X]) hold(obj *X) (*encodedObject[X], error) {
+func (f *encoded[P, X]) hold(obj P) (*encodedObject[P, X], error) {
 	data, err := f.encode(obj)
 	if err != nil {
 		return nil, fmt.Errorf("store: encoding a %T: %w", obj, err)
 	}
-	h := &encodedObject[X]{form: f, data: packing.Plain(data)}
+	h := &encodedObject[P, X]{form: f, data: packing.Plain(data)}
 	if f.packer != nil {
 		h.data = f.packer.Pack(data)
 	}
 	return h, nil
 }
 
-type encodedObject[X any] struct {
-	form *encoded[X]
+type encodedObject[P ~*X, X any] struct {
+	form *encoded[P, X]
 	data packing.Packed
 	last atomic.Pointer[weak.Pointer[X]]
 }
 
-func (h *encodedObject[X]) remember(obj *X) {
-	w := weak.Make(obj)
+func (h *encodedObject[P, X]) remember(obj P) {
+	w := weak.Make((*X)(obj))
 	h.last.Store(&w)
 }
 
 // remembered returns the decoded object if the garbage collector has not freed it.
-func (h *encodedObject[X]) remembered() *X {
+func (h *encodedObject[P, X]) remembered() P {
 	if w := h.last.Load(); w != nil {
 		return w.Value()
 	}
@@ -100,7 +100,7 @@ func (h *encodedObject[X]) remembered() *X {
 }
 
 // Get implements [object.Encoded].
-func (h *encodedObject[X]) Get() *X {
+func (h *encodedObject[P, X]) Get() P {
 	if obj := h.remembered(); obj != nil {
 		return obj
 	}
@@ -112,7 +112,7 @@ func (h *encodedObject[X]) Get() *X {
 	return obj
 }
 
-func (h *encodedObject[X]) decode() (*X, error) {
+func (h *encodedObject[P, X]) decode() (P, error) {
 	f := h.form
 	if f.packer == nil {
 		return f.decode(h.data.Bytes(nil))
@@ -128,7 +128,7 @@ func (h *encodedObject[X]) decode() (*X, error) {
 
 // mutation implements mutable: what a reader did to the shared decoded object shows
 // when it is encoded again.
-func (h *encodedObject[X]) mutation() (path, was, is string) {
+func (h *encodedObject[P, X]) mutation() (path, was, is string) {
 	obj := h.remembered()
 	if obj == nil {
 		return "", "", ""
@@ -154,7 +154,7 @@ type loner[T any] interface {
 }
 
 // detects marks a form that the mutation detector supports.
-func (f *encoded[X]) detects() {}
+func (f *encoded[P, X]) detects() {}
 
 // cell is an object as the store holds it, with the identity that it would otherwise have to
 // decode. [Store.Encode] makes one ahead of time, which the writer completes before it

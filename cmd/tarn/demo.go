@@ -132,9 +132,7 @@ func (d *demo) build(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	d.churn = newDemoChurn(world, d.flags.churn)
-	if d.cluster, err = tarn.Connect(tarn.Options{
-		Config: d.server.Config(), Backoff: reflector.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}, Logger: e.log,
-	}); err != nil {
+	if d.cluster, err = tarn.Connect(tarn.WithConfig(d.server.Config()), tarn.WithLogger(e.log), tarn.WithTuning(tarn.Tuning{Backoff: reflector.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}})); err != nil {
 		return err
 	}
 	if d.mirrors, err = newDemoMirrors(d.cluster); err != nil {

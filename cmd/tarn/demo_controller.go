@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/wire"
 )
 
 // summaryName is the name of the ConfigMap that the controller writes in each namespace.
@@ -21,20 +19,20 @@ const summaryName = "tarn-summary"
 // summarizer is the demo's controller. It maintains a ConfigMap with the pod counts of each
 // namespace. It reads only from mirrors and writes only changes.
 type summarizer struct {
-	namespaces *tarn.Handle[*corev1.Namespace]
-	pods       *tarn.Handle[*corev1.Pod]
-	configs    *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+	namespaces *tarn.Mirror[*corev1.Namespace]
+	pods       *tarn.Mirror[*corev1.Pod]
+	configs    *tarn.Client[*corev1.ConfigMap]
 }
 
-func newSummarizer(namespaces *tarn.Handle[*corev1.Namespace], pods *tarn.Handle[*corev1.Pod], configs *tarn.Handle[*corev1.ConfigMap]) (*controller.Controller[object.Key], error) {
-	s := &summarizer{namespaces: namespaces, pods: pods, configs: controller.NewClient(configs.API(), configs.Informer())}
+func newSummarizer(namespaces *tarn.Mirror[*corev1.Namespace], pods *tarn.Mirror[*corev1.Pod], configs *tarn.Mirror[*corev1.ConfigMap]) (*controller.Controller[object.Key], error) {
+	s := &summarizer{namespaces: namespaces, pods: pods, configs: configs.Client()}
 	return controller.New("summary", s.reconcile,
 		controller.Options[object.Key]{Workers: 2, Rate: 50, Timeout: 10 * time.Second, Grace: time.Second},
-		controller.For(configs.Informer(), controller.Where(func(m *corev1.ConfigMap) bool { return m.Name == summaryName })),
-		controller.Mapped(namespaces.Informer(), func(n *corev1.Namespace, add func(object.Key)) {
+		controller.For(configs, controller.Where(func(m *corev1.ConfigMap) bool { return m.Name == summaryName })),
+		controller.Watches(namespaces, func(n *corev1.Namespace, add func(object.Key)) {
 			add(object.Key{Namespace: n.Name, Name: summaryName})
 		}),
-		controller.Mapped(pods.Informer(), func(p *corev1.Pod, add func(object.Key)) {
+		controller.Watches(pods, func(p *corev1.Pod, add func(object.Key)) {
 			add(object.Key{Namespace: p.Namespace, Name: summaryName})
 		}))
 }
@@ -43,28 +41,17 @@ func (s *summarizer) reconcile(ctx context.Context, key object.Key) (controller.
 	if n, ok := s.namespaces.Get(object.Key{Name: key.Namespace}); !ok || n.DeletionTimestamp != nil {
 		return controller.Result{}, nil
 	}
-	have, ok, err := s.configs.Get(key)
-	if err != nil {
-		return controller.Result{}, err
-	}
-	want := s.summary(key.Namespace)
-	switch {
-	case !ok:
-		_, err = s.configs.Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"app": "tarn-demo"}},
-			Data:       want,
-		}, wire.WriteOptions{})
-	case !maps.Equal(have.Data, want):
-		next := have.DeepCopy()
-		next.Data = want
-		_, err = s.configs.Update(ctx, next, wire.WriteOptions{})
-	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	_, _, err := s.configs.CreateOrUpdate(ctx, object, func(m *corev1.ConfigMap) error {
+		m.Labels, m.Data = map[string]string{"app": "tarn-demo"}, s.summary(key.Namespace)
+		return nil
+	})
 	return controller.Result{}, err
 }
 
 // summary counts the pods of a namespace.
 func (s *summarizer) summary(namespace string) map[string]string {
-	snap := s.pods.Pin()
+	snap := s.pods.Snapshot()
 	defer snap.Release()
 	pods, ready, restarts := 0, 0, 0
 	nodes := map[string]bool{}

@@ -11,8 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	tarn "github.com/tarnproject/tarn"
@@ -27,9 +25,9 @@ var demoResources = []string{"namespaces", "nodes", "deployments.apps", "replica
 
 // demoMirrors holds the demo's mirrors and their recent changes.
 type demoMirrors struct {
-	namespaces *tarn.Handle[*corev1.Namespace]
-	pods       *tarn.Handle[*corev1.Pod]
-	configMaps *tarn.Handle[*corev1.ConfigMap]
+	namespaces *tarn.Mirror[*corev1.Namespace]
+	pods       *tarn.Mirror[*corev1.Pod]
+	configMaps *tarn.Mirror[*corev1.ConfigMap]
 
 	byNode  *store.Index[*corev1.Pod, string]
 	byOwner *store.Index[*corev1.Pod, object.UID]
@@ -68,10 +66,10 @@ func newDemoMirrors(c *tarn.Cluster) (m *demoMirrors, err error) {
 	if _, err = addDemoMirror[*appsv1.ReplicaSet](m, c); err != nil {
 		return nil, err
 	}
-	m.pods, err = addDemoMirror[*corev1.Pod](m, c, tarn.WithIndex[*corev1.Pod](m.byNode), tarn.WithIndex[*corev1.Pod](m.byOwner), tarn.WithIndex[*corev1.Pod](m.byLabel))
-	if err != nil {
+	if m.pods, err = addDemoMirror[*corev1.Pod](m, c); err != nil {
 		return nil, err
 	}
+	m.pods.AddIndex(m.byNode, m.byOwner, m.byLabel)
 	if _, err = addDemoMirror[*corev1.Service](m, c); err != nil {
 		return nil, err
 	}
@@ -79,21 +77,14 @@ func newDemoMirrors(c *tarn.Cluster) (m *demoMirrors, err error) {
 	return m, err
 }
 
-// demoObject is a pointer to an API type.
-type demoObject[X any] interface {
-	*X
-	metav1.Object
-	runtime.Object
-}
-
-func addDemoMirror[P demoObject[X], X any](m *demoMirrors, c *tarn.Cluster, opts ...tarn.Option) (*tarn.Handle[*X], error) {
-	h, err := tarn.Informer[P](c, opts...)
+func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*tarn.Mirror[P], error) {
+	h, err := tarn.MirrorOf[P](c)
 	if err != nil {
 		return nil, err
 	}
-	res := h.API().Resource().Resource
+	res := h.Resource()
 	one := &demoMirror{name: res.Resource, path: listPath(res.GVR()), status: h.Status}
-	one.sub, err = h.SubscribeBatch(func(_ context.Context, events []informer.Event[*X]) {
+	one.sub, err = h.SubscribeBatch(func(_ context.Context, events []tarn.Event[P]) {
 		for _, ev := range events {
 			if ev.Initial {
 				continue
@@ -101,11 +92,11 @@ func addDemoMirror[P demoObject[X], X any](m *demoMirrors, c *tarn.Cluster, opts
 			one.events.Add(1)
 			m.news.add(one.name, ev.Kind, ev.Key, any(ev.Old()), any(ev.New()))
 		}
-	}, informer.SubOptions[*X]{Name: "demo"})
+	}, tarn.SubOptions[P]{Name: "demo"})
 	if err != nil {
 		return nil, err
 	}
-	one.differs = func(list []byte) (int, int, string, error) { return differing[P](h, list) }
+	one.differs = func(list []byte) (int, int, string, error) { return differing(h, list) }
 	m.all = append(m.all, one)
 	return h, nil
 }
@@ -169,7 +160,7 @@ func get(ctx context.Context, client *http.Client, url string) (body json.RawMes
 }
 
 // differing compares a mirror with a JSON list.
-func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects, wrong int, first string, err error) {
+func differing[P tarn.Pointer[X], X any](h *tarn.Mirror[P], list []byte) (objects, wrong int, first string, err error) {
 	var have struct{ Items []X }
 	if err := json.Unmarshal(list, &have); err != nil {
 		return 0, 0, "", err
@@ -187,7 +178,7 @@ func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects
 		item := P(&have.Items[i])
 		key := object.Key{Namespace: item.GetNamespace(), Name: item.GetName()}
 		on[key] = true
-		if mine, ok := snap.Get(key); !ok || !equality.Semantic.DeepEqual(bare[P](item), bare[P](mine)) {
+		if mine, ok := snap.Get(key); !ok || !equality.Semantic.DeepEqual(bare(item), bare(mine)) {
 			differ(key)
 		}
 	}
@@ -200,7 +191,7 @@ func differing[P demoObject[X], X any](h *tarn.Handle[*X], list []byte) (objects
 }
 
 // bare returns a copy without kind and apiVersion, which list items do not have.
-func bare[P demoObject[X], X any](obj P) P {
+func bare[P tarn.Object](obj P) P {
 	obj = obj.DeepCopyObject().(P)
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	return obj

@@ -135,7 +135,7 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	cluster, err := tarn.Connect(tarn.Options{Config: cfg, Logger: e.log})
+	cluster, err := tarn.Connect(tarn.WithConfig(cfg), tarn.WithLogger(e.log))
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 		labels:     store.NewLabelIndex(func(obj *unstructured.Unstructured) map[string]string { return obj.GetLabels() }),
 		indexes:    map[string]*store.Index[*unstructured.Unstructured, string]{},
 	}
-	opts := []tarn.Option{tarn.Drop(object.ManagedFields), tarn.WithIndex[*unstructured.Unstructured](m.labels)}
+	var opts []tarn.Option
 	for _, x := range indexes {
 		if x.resource != "" && !m.called(x.resource) {
 			continue
@@ -240,7 +240,6 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 			return err
 		}
 		m.indexes[x.name] = index
-		opts = append(opts, tarn.WithIndex[*unstructured.Unstructured](index))
 	}
 	if sel.Namespace != "" {
 		opts = append(opts, tarn.InNamespaces(sel.Namespace))
@@ -254,15 +253,20 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 	if flags.compact {
 		opts = append(opts, tarn.Compact())
 	}
+	var hide *tarn.Transform[*unstructured.Unstructured]
 	if !flags.showSecrets && isSecret(d.Resource, nil) {
 		// Hidden before objects are stored, so that indexes do not reveal the values.
-		opts = append(opts, tarn.WithTransform(tarn.NewTransform("hide secrets", func(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		hide = tarn.NewTransform("hide secrets", func(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return mask(d.Resource, obj), nil
-		})))
+		})
 	}
 	var err error
-	if m.handle, err = tarn.InformerOf(s.cluster, wire.Unstructured(d.Resource), opts...); err != nil {
+	if m.handle, err = tarn.MirrorTransformed(s.cluster, wire.Unstructured(d.Resource), hide, opts...); err != nil {
 		return err
+	}
+	m.handle.AddIndex(m.labels)
+	for _, x := range m.indexes {
+		m.handle.AddIndex(x)
 	}
 	s.mirrors = append(s.mirrors, m)
 	return s.metrics.AddInformer(m)

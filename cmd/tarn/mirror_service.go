@@ -41,7 +41,7 @@ type mirrorService struct {
 // mirrored is a mirrored resource.
 type mirrored struct {
 	wire.Discovered
-	handle  *tarn.Handle[*unstructured.Unstructured]
+	handle  *tarn.Mirror[*unstructured.Unstructured]
 	labels  *store.LabelIndex[*unstructured.Unstructured]
 	indexes map[string]*store.Index[*unstructured.Unstructured, string]
 }

@@ -89,23 +89,23 @@ func assemble(ctx context.Context, h2, h1, direct *rest.Config) (*ensemble, erro
 			return add(e, a, maps, reflector.StreamingOff, namespaces, "three namespaces", marshal, configMapsBy(truth.typed))
 		},
 		func() error {
-			h, err := tarn.Informer[*corev1.ConfigMap](clusterA, tarn.Compact())
+			h, err := tarn.MirrorOf[*corev1.ConfigMap](clusterA, tarn.Compact(), tarn.KeepManagedFields())
 			return join(e, h, err, configMaps, "compact", marshal, configMapsBy(truth.typed))
 		},
 		func() error {
-			h, err := tarn.Informer[*corev1.Pod](clusterA)
+			h, err := tarn.MirrorOf[*corev1.Pod](clusterA, tarn.KeepManagedFields())
 			return join(e, h, err, pods, "decoded", marshal, truth.pods)
 		},
 		func() error {
-			h, err := tarn.Informer[*corev1.Pod](clusterB, tarn.Compact())
+			h, err := tarn.MirrorOf[*corev1.Pod](clusterB, tarn.Compact(), tarn.KeepManagedFields())
 			return join(e, h, err, pods, "compact", marshal, truth.pods)
 		},
 		func() error {
-			h, err := tarn.InformerByName(ctx, clusterA, "widgets")
+			h, err := tarn.MirrorByName(ctx, clusterA, "widgets", tarn.KeepManagedFields())
 			return join(e, h, err, widgets, "unstructured", marshalUnstructured, truth.unstructured(widgets))
 		},
 		func() error {
-			h, err := tarn.MetadataByName(ctx, clusterB, "widgets", tarn.Compact())
+			h, err := tarn.MirrorMetadata(ctx, clusterB, "widgets", tarn.Compact(), tarn.KeepManagedFields())
 			return join(e, h, err, widgets, "metadata, compact", marshal, truth.metadata(widgets))
 		},
 		func() error {
@@ -134,7 +134,7 @@ func (e *ensemble) client(config *rest.Config) (*wire.Client, error) {
 }
 
 func (e *ensemble) cluster(config *rest.Config, streaming reflector.Mode) (*tarn.Cluster, error) {
-	c, err := tarn.Connect(tarn.Options{Config: config, Streaming: streaming, Backoff: quick})
+	c, err := tarn.Connect(tarn.WithConfig(config), tarn.WithTuning(tarn.Tuning{Streaming: streaming, Backoff: quick}))
 	if err == nil {
 		e.clusters = append(e.clusters, c)
 		e.clients = append(e.clients, c.Client())
@@ -165,7 +165,7 @@ func add[T metav1.Object](e *ensemble, client *wire.Client, res wire.Resource[T]
 }
 
 // join adds a form that a cluster runs.
-func join[T metav1.Object](e *ensemble, h *tarn.Handle[T], err error, res object.Resource, name string, encode func(T) ([]byte, error), list lister) error {
+func join[T tarn.Object](e *ensemble, h *tarn.Mirror[T], err error, res object.Resource, name string, encode func(T) ([]byte, error), list lister) error {
 	if err != nil {
 		return err
 	}

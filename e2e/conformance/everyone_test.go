@@ -266,7 +266,7 @@ func TestControllersWrite(t *testing.T) {
 				blind = append(blind, key.Name)
 			}
 			return controller.Result{}, err
-		}, controller.Options[object.Key]{Workers: 2}, controller.For(m.Informer), controller.Owned(m.Informer, m.Informer, configMaps.Resource))
+		}, controller.Options[object.Key]{Workers: 2}, controller.For(m.Informer), controller.Owns(m.Informer, m.Informer))
 		if err != nil {
 			t.Fatal(err)
 		}

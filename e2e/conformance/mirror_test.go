@@ -111,6 +111,7 @@ func startMirror[T metav1.Object](t *testing.T, config *rest.Config, res wire.Re
 	}
 	opts.reflector.OnError = func(error) {} // Status has it
 	m.Informer, err = informer.New(source, object.Meta[T](), informer.Options[T]{
+		Resource:  res.Resource,
 		Selection: opts.selection, Reflector: opts.reflector, Transform: opts.transform, Log: opts.log, OnPanic: opts.onPanic,
 	})
 	if err != nil {

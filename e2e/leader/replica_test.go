@@ -60,11 +60,11 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := tarn.Connect(tarn.Options{Config: config, Backoff: reflector.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}})
+	cluster, err := tarn.Connect(tarn.WithConfig(config), tarn.WithTuning(tarn.Tuning{Backoff: reflector.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}}))
 	if err != nil {
 		return err
 	}
-	jobs, err := tarn.Informer[*corev1.ConfigMap](cluster, tarn.InNamespaces(do.Namespace), tarn.Matching("job=yes"))
+	jobs, err := tarn.MirrorOf[*corev1.ConfigMap](cluster, tarn.InNamespaces(do.Namespace), tarn.Matching("job=yes"))
 	if err != nil {
 		return err
 	}

@@ -90,24 +90,24 @@ func (c *clientGo) visit(f func(metav1.Object)) {
 // tarnSide is Tarn's: two mirrors of a cluster.
 type tarnSide struct {
 	cluster *tarn.Cluster
-	pods    *tarn.Handle[*corev1.Pod]
-	widgets *tarn.Handle[*unstructured.Unstructured]
+	pods    *tarn.Mirror[*corev1.Pod]
+	widgets *tarn.Mirror[*unstructured.Unstructured]
 }
 
 func newTarn(config *rest.Config, heard *audience, compact bool) (*tarnSide, error) {
-	cluster, err := tarn.Connect(tarn.Options{Config: config})
+	cluster, err := tarn.Connect(tarn.WithConfig(config))
 	if err != nil {
 		return nil, err
 	}
-	var opts []tarn.Option
+	opts := []tarn.Option{tarn.KeepManagedFields()} // client-go keeps them
 	if compact {
 		opts = append(opts, tarn.Compact())
 	}
 	s := &tarnSide{cluster: cluster}
-	if s.pods, err = tarn.Informer[*corev1.Pod](cluster, opts...); err != nil {
+	if s.pods, err = tarn.MirrorOf[*corev1.Pod](cluster, opts...); err != nil {
 		return nil, err
 	}
-	if s.widgets, err = tarn.InformerOf(cluster, wire.Unstructured(widgets), opts...); err != nil {
+	if s.widgets, err = tarn.MirrorResource(cluster, wire.Unstructured(widgets), opts...); err != nil {
 		return nil, err
 	}
 	if err := listen(s.pods, heard); err != nil {
@@ -116,12 +116,12 @@ func newTarn(config *rest.Config, heard *audience, compact bool) (*tarnSide, err
 	return s, listen(s.widgets, heard)
 }
 
-func listen[T metav1.Object](h *tarn.Handle[T], heard *audience) error {
+func listen[T tarn.Object](h *tarn.Mirror[T], heard *audience) error {
 	_, err := h.Subscribe(informer.Handler[T]{
 		OnAdd:    func(obj T, _ bool) { heard.hear(obj) },
 		OnUpdate: func(_, obj T) { heard.hear(obj) },
 		OnDelete: func(T, bool) { heard.calls.Add(1) },
-	}, informer.SubOptions[T]{})
+	})
 	return err
 }
 

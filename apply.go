@@ -1,0 +1,56 @@
+package tarn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// serverSet are the fields of metadata that the server sets. Sent with an apply they would be
+// refused, or, as the resource version, make it conditional.
+var serverSet = []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
+
+// applied returns what server-side apply sends for a configuration, and its key. Of an object it
+// leaves out what a user does not apply: fields that the server sets and the status, or with
+// status everything else.
+func applied(res object.Resource, config any, status bool) (body map[string]any, key Key, err error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, key, err
+	}
+	if err := json.Unmarshal(text, &body); err != nil || body == nil {
+		return nil, key, fmt.Errorf("%T is not an object: %w", config, errors.Join(err, errNotObject))
+	}
+	meta, _ := body["metadata"].(map[string]any)
+	key.Name, _ = meta["name"].(string)
+	key.Namespace, _ = meta["namespace"].(string)
+	switch {
+	case key.Name == "":
+		return nil, key, fmt.Errorf("%T has no name", config)
+	case res.Namespaced && key.Namespace == "":
+		return nil, key, fmt.Errorf("%s has no namespace", key.Name)
+	}
+	if _, ok := config.(metav1.Object); ok {
+		if status {
+			body = map[string]any{"status": body["status"]}
+			meta = map[string]any{"name": key.Name}
+			if key.Namespace != "" {
+				meta["namespace"] = key.Namespace
+			}
+		} else {
+			delete(body, "status")
+			for _, field := range serverSet {
+				delete(meta, field)
+			}
+		}
+	}
+	body["metadata"] = meta
+	body["apiVersion"], body["kind"] = res.GVK().ToAPIVersionAndKind()
+	return body, key, nil
+}
+
+var errNotObject = errors.New("want an apply configuration or an object")

@@ -1,0 +1,393 @@
+package tarn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
+)
+
+// Client reads the objects of a mirror and writes to the server. Create one with
+// [Mirror.Client].
+//
+//   - Reads come from the cache and are never older than this process's own writes. The caller
+//     owns what they return and may change it.
+//   - Writes return the server's version of the object and do not change the given one. They are
+//     tracked until the cache has them, and fenced: while this process does not lead, they are
+//     not sent. Pass the context of the reconcile.
+//
+// Errors of the server are those of apimachinery's package errors, such as IsNotFound and
+// IsConflict. All methods are safe for concurrent use.
+type Client[T Object] struct {
+	mirror *Mirror[T]
+	writes *controller.Client[T, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+}
+
+// Client returns a client for the mirror's resource. [Cluster.RBAC] then includes the
+// permission to write to it.
+func (m *Mirror[T]) Client() *Client[T] {
+	m.cluster.noteClient(m.shared)
+	return &Client[T]{mirror: m, writes: controller.NewClient(m.api, m.inf)}
+}
+
+// Get returns a copy of the object with the given key from the cache; the error is NotFound if
+// there is none. It waits until the mirror is synced. If the cache is older than this process's
+// last write to the key, Get waits for that write, except in a reconcile: there the error wraps
+// controller.ErrStaleCache, and the controller retries within milliseconds.
+func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
+	if err := c.ready(ctx); err != nil {
+		return obj, err
+	}
+	if controller.Attempt(ctx) == 0 {
+		if err := c.mirror.inf.Writes().Wait(ctx, key); err != nil {
+			return obj, err
+		}
+	}
+	obj, ok, err := c.writes.Get(key)
+	switch {
+	case err != nil:
+		return obj, err
+	case !ok:
+		return obj, apierrors.NewNotFound(c.mirror.Resource().GVR().GroupResource(), key.Name)
+	}
+	return copyOf(obj), nil
+}
+
+// List returns copies of the objects in a scope from the cache, sorted by key. It waits until
+// the mirror is synced, and for this process's own writes as Get does. A field selector is an
+// error: only the server evaluates those. To read many objects without copying them, see
+// [Mirror.Snapshot] and [NewIndex].
+func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
+	d, err := scopeOf(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: list: %w", c.mirror.Name(), err)
+	}
+	if d.fields != "" {
+		return nil, fmt.Errorf("%s: list: the cache has no field selectors; use ListUncached or an index", c.mirror.Name())
+	}
+	selector, err := labels.Parse(d.labels)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	if controller.Attempt(ctx) == 0 {
+		if err := c.mirror.inf.Writes().WaitAll(ctx); err != nil {
+			return nil, err
+		}
+	}
+	snap, err := c.writes.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer snap.Release()
+	var found []T
+	add := func(obj T) bool {
+		if selector.Matches(labels.Set(obj.GetLabels())) {
+			found = append(found, copyOf(obj))
+		}
+		return true
+	}
+	if d.namespaces == nil {
+		snap.All()(add)
+	}
+	for _, ns := range d.namespaces {
+		snap.Namespace(ns)(add)
+	}
+	slices.SortFunc(found, func(a, b T) int { return keyOf(a).Compare(keyOf(b)) })
+	return found, nil
+}
+
+// GetUncached asks the server for an object.
+func (c *Client[T]) GetUncached(ctx context.Context, key Key) (T, error) {
+	return c.mirror.api.Get(ctx, key, wire.GetOptions{})
+}
+
+// ListUncached asks the server for the objects in a scope.
+func (c *Client[T]) ListUncached(ctx context.Context, in ...Scope) ([]T, error) {
+	d, err := scopeOf(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: list: %w", c.mirror.Name(), err)
+	}
+	namespaces := d.namespaces
+	if namespaces == nil {
+		namespaces = []string{""}
+	}
+	var found []T
+	for _, ns := range namespaces {
+		opts := object.ListOptions{Selection: object.Selection{Namespace: ns, Labels: d.labels, Fields: d.fields}}
+		items, _, err := stream.List(ctx, c.mirror.api, opts)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, items...)
+	}
+	return found, nil
+}
+
+// Create stores a new object.
+func (c *Client[T]) Create(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+	o := c.write(opts)
+	if o.DryRun {
+		return c.mirror.api.Create(ctx, obj, o)
+	}
+	return c.writes.Create(ctx, obj, o)
+}
+
+// Update replaces an object. If obj has a resource version and the stored object another, the
+// error is a conflict, which a controller retries.
+func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+	o := c.write(opts)
+	if o.DryRun {
+		return c.mirror.api.Update(ctx, obj, o)
+	}
+	return c.writes.Update(ctx, obj, o)
+}
+
+// UpdateStatus replaces the status of an object and nothing else.
+func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+	o := c.write(opts)
+	if o.DryRun {
+		return c.mirror.api.UpdateStatus(ctx, obj, o)
+	}
+	return c.writes.UpdateStatus(ctx, obj, o)
+}
+
+// Patch patches an object: wire.MergePatchOf, wire.JSONPatch and others make patches.
+func (c *Client[T]) Patch(ctx context.Context, key Key, patch wire.Patch, opts ...WriteOption) (T, error) {
+	return c.patch(ctx, key, patch, opts)
+}
+
+// PatchStatus patches the status of an object.
+func (c *Client[T]) PatchStatus(ctx context.Context, key Key, patch wire.Patch, opts ...WriteOption) (T, error) {
+	return c.patch(ctx, key, patch, opts, "status")
+}
+
+func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts []WriteOption, subresource ...string) (T, error) {
+	o := c.write(opts)
+	if o.DryRun {
+		return c.mirror.api.Patch(ctx, key, patch, o, subresource...)
+	}
+	return c.writes.Patch(ctx, key, patch, o, subresource...)
+}
+
+// PatchFrom sends the difference between old, as it was read, and changed as a merge patch. If
+// there is none, it sends nothing and returns changed. Fields that other writers set meanwhile
+// stay, except in lists, which a merge patch replaces as a whole.
+func (c *Client[T]) PatchFrom(ctx context.Context, old, changed T, opts ...WriteOption) (T, error) {
+	return c.patchFrom(ctx, old, changed, opts)
+}
+
+// PatchStatusFrom is [Client.PatchFrom] for the status.
+func (c *Client[T]) PatchStatusFrom(ctx context.Context, old, changed T, opts ...WriteOption) (T, error) {
+	return c.patchFrom(ctx, old, changed, opts, "status")
+}
+
+func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteOption, subresource ...string) (none T, err error) {
+	if keyOf(old) != keyOf(changed) {
+		return none, fmt.Errorf("%s: patch from %s to %s: these are two objects", c.mirror.Name(), keyOf(old), keyOf(changed))
+	}
+	before, err := json.Marshal(old)
+	if err != nil {
+		return none, err
+	}
+	after, err := json.Marshal(changed)
+	if err != nil {
+		return none, err
+	}
+	patch, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil {
+		return none, fmt.Errorf("%s: patch %s: %w", c.mirror.Name(), keyOf(old), err)
+	}
+	if string(patch) == "{}" {
+		return changed, nil
+	}
+	return c.patch(ctx, keyOf(old), wire.MergePatch(patch), opts, subresource...)
+}
+
+// Apply is server-side apply: it sets the fields of config, and removes those that this field
+// manager applied before and that config no longer has. config is one of client-go's apply
+// configurations, an object of type T, of which everything but the status is applied, or
+// anything else that encodes to JSON with a name. A conflict with another field manager is an
+// error that a retry does not resolve; see [Force].
+func (c *Client[T]) Apply(ctx context.Context, config any, opts ...WriteOption) (T, error) {
+	return c.apply(ctx, config, opts)
+}
+
+// ApplyStatus is [Client.Apply] for the status. Of an object of type T only the status is
+// applied.
+func (c *Client[T]) ApplyStatus(ctx context.Context, config any, opts ...WriteOption) (T, error) {
+	return c.apply(ctx, config, opts, "status")
+}
+
+func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource ...string) (none T, err error) {
+	body, key, err := applied(c.mirror.Resource(), config, len(subresource) > 0)
+	if err != nil {
+		return none, fmt.Errorf("%s: apply: %w", c.mirror.Name(), err)
+	}
+	w := c.options(opts)
+	o := wire.ApplyOptions{FieldManager: w.manager, Force: w.force, DryRun: w.dryRun, Validation: w.validation}
+	if w.dryRun {
+		return c.mirror.api.Apply(ctx, key, body, o, subresource...)
+	}
+	return c.writes.Apply(ctx, key, body, o, subresource...)
+}
+
+// Outcome is what [Client.CreateOrUpdate] did.
+type Outcome string
+
+// The outcomes.
+const (
+	Unchanged     Outcome = "unchanged"
+	CreatedObject Outcome = "created"
+	UpdatedObject Outcome = "updated"
+)
+
+// CreateOrUpdate brings the object with obj's key to the state that mutate sets: it calls mutate
+// with a copy of the cached object, or with obj itself if there is none, and then creates or
+// updates the object if mutate changed it. mutate must not change namespace and name. A conflict
+// is an error that a controller retries.
+func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
+	key := keyOf(obj)
+	now, err := c.Get(ctx, key)
+	exists := err == nil
+	switch {
+	case apierrors.IsNotFound(err):
+		now = obj
+	case err != nil:
+		return obj, Unchanged, err
+	}
+	before := copyOf(now)
+	if err := mutate(now); err != nil {
+		return obj, Unchanged, err
+	}
+	if keyOf(now) != key {
+		return obj, Unchanged, fmt.Errorf("%s: mutate changed the key from %s to %s", c.mirror.Name(), key, keyOf(now))
+	}
+	switch {
+	case !exists:
+		now, err = c.Create(ctx, now, opts...)
+		return now, CreatedObject, err
+	case equality.Semantic.DeepEqual(before, now):
+		return now, Unchanged, nil
+	}
+	now, err = c.Update(ctx, now, opts...)
+	return now, UpdatedObject, err
+}
+
+// Delete deletes an object. It returns when the server has accepted the request; finalizers and
+// a grace period may delay the deletion.
+func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) error {
+	w := c.options(opts)
+	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
+	if w.dryRun {
+		return c.mirror.api.Delete(ctx, key, o)
+	}
+	return c.writes.Delete(ctx, key, o)
+}
+
+// Finalize maintains a finalizer, such as "example.com/volume": while the object exists it adds
+// it, and returns the object with it. When the object is in deletion it calls cleanup, then
+// removes the finalizer; deleted is true then, and nothing is left to reconcile.
+func (c *Client[T]) Finalize(ctx context.Context, obj T, finalizer string, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
+	return controller.Finalize(ctx, c.writes, obj, controller.Finalizer(finalizer), cleanup)
+}
+
+// SetOwner makes owner, an object of this client's resource, the controller of child, so that
+// child is garbage-collected with it and [Owns] maps its changes to the owner. The error is a
+// *controller.OwnedError if child has another controller.
+func (c *Client[T]) SetOwner(child metav1.Object, owner T) error {
+	return controller.SetOwner(child, owner, c.mirror.Resource())
+}
+
+func (c *Client[T]) ready(ctx context.Context) error {
+	select {
+	case <-c.mirror.inf.Synced():
+		return nil
+	default:
+		return c.mirror.WaitSynced(ctx)
+	}
+}
+
+// WriteOption changes one write of a [Client].
+type WriteOption func(*writeOptions)
+
+type writeOptions struct {
+	manager     string
+	force       bool
+	dryRun      bool
+	validation  wire.FieldValidation
+	uid         object.UID
+	propagation wire.Propagation
+	grace       *time.Duration
+}
+
+// FieldManager sets the field manager of a write. Defaults to that of [WithFieldManager].
+func FieldManager(name string) WriteOption { return func(o *writeOptions) { o.manager = name } }
+
+// Force lets Apply take fields from other field managers.
+func Force() WriteOption { return func(o *writeOptions) { o.force = true } }
+
+// DryRun validates a write without storing it. It is neither tracked nor fenced.
+func DryRun() WriteOption { return func(o *writeOptions) { o.dryRun = true } }
+
+// Strict makes the server refuse unknown and duplicate fields.
+func Strict() WriteOption { return func(o *writeOptions) { o.validation = wire.ValidateStrict } }
+
+// OnlyUID lets Delete delete only the object with this UID, not a newer one of the same name.
+func OnlyUID(uid object.UID) WriteOption { return func(o *writeOptions) { o.uid = uid } }
+
+// Propagate says how Delete treats owned objects. Defaults to the resource's default.
+func Propagate(p wire.Propagation) WriteOption { return func(o *writeOptions) { o.propagation = p } }
+
+// GracePeriod is the time that Delete gives a pod to terminate. Defaults to the pod's own.
+func GracePeriod(d time.Duration) WriteOption { return func(o *writeOptions) { o.grace = &d } }
+
+func (c *Client[T]) options(opts []WriteOption) writeOptions {
+	o := writeOptions{manager: c.mirror.cluster.opts.fieldManager}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+func (c *Client[T]) write(opts []WriteOption) wire.WriteOptions {
+	o := c.options(opts)
+	return wire.WriteOptions{FieldManager: o.manager, DryRun: o.dryRun, Validation: o.validation}
+}
+
+// IgnoreNotFound returns nil if the server or the cache reports that an object does not exist,
+// and err otherwise.
+func IgnoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func scopeOf(in []Scope) (*declaration, error) {
+	d := &declaration{}
+	var errs []error
+	for _, s := range in {
+		errs = append(errs, s.declare(d))
+	}
+	return d, errors.Join(errs...)
+}
+
+func keyOf(obj metav1.Object) Key { return Key{Namespace: obj.GetNamespace(), Name: obj.GetName()} }
+
+func copyOf[T Object](obj T) T { return obj.DeepCopyObject().(T) }

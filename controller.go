@@ -1,0 +1,168 @@
+package tarn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Controller reconciles the keys of objects; see controller.Controller.
+type Controller = controller.Controller[object.Key]
+
+// ReconcileFunc reconciles one key: it reads the current state and changes it towards the
+// desired one. Several workers call it concurrently, but never for the same key.
+type ReconcileFunc = controller.Func[object.Key]
+
+// NewController returns a controller that the cluster's Run runs:
+//
+//	_, err := tarn.NewController(cluster, "website", reconcile, tarn.For(websites), tarn.Owns(deployments))
+//
+// It may be called before and during Run. The name appears in logs, metrics and Status and must be unique in the cluster.
+func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...ControllerOption) (*Controller, error) {
+	var d controllerDeclaration
+	for _, opt := range opts {
+		opt(&d)
+	}
+	sources := d.sources
+	for _, owns := range d.owns {
+		if d.owners == nil {
+			return nil, fmt.Errorf("tarn: controller %s: Owns needs For, the owners", name)
+		}
+		sources = append(sources, owns(d.owners))
+	}
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("tarn: controller %s: no sources; add For, Watches or From", name)
+	}
+	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)
+	ctl, err := controller.New(name, reconcile, d.options, sources...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.work.add(ctl); err != nil {
+		return nil, err
+	}
+	return ctl, nil
+}
+
+// ControllerOption says what a controller reconciles, and how.
+type ControllerOption func(*controllerDeclaration)
+
+type controllerDeclaration struct {
+	options controller.Options[object.Key]
+	sources []controller.Source[object.Key]
+	owners  controller.Owners // of For
+	owns    []func(owners controller.Owners) controller.Source[object.Key]
+}
+
+// For reconciles the objects of a mirror, initially and whenever one changes or is deleted.
+func For[T Object](objects *Mirror[T], when ...controller.Predicate[T]) ControllerOption {
+	return func(d *controllerDeclaration) {
+		d.owners = objects
+		d.sources = append(d.sources, controller.For(objects, when...))
+	}
+}
+
+// Owns reconciles the owner, one of the objects of [For], whenever an object that it owns
+// changes.
+func Owns[T Object](children *Mirror[T], when ...controller.Predicate[T]) ControllerOption {
+	return func(d *controllerDeclaration) {
+		d.owns = append(d.owns, func(owners controller.Owners) controller.Source[object.Key] {
+			return controller.Owns(children, owners, when...)
+		})
+	}
+}
+
+// Watches reconciles the keys that the function returns for an object whenever that object
+// changes. After an update it is called with the old and with the new object.
+func Watches[T Object](objects *Mirror[T], keys func(obj T) []Key, when ...controller.Predicate[T]) ControllerOption {
+	return From(controller.Watches(objects, func(obj T, add func(object.Key)) {
+		for _, key := range keys(obj) {
+			add(key)
+		}
+	}, when...))
+}
+
+// From reconciles the keys of any source, such as controller.Every.
+func From(source controller.Source[object.Key]) ControllerOption {
+	return func(d *controllerDeclaration) { d.sources = append(d.sources, source) }
+}
+
+// Workers is how many keys may be reconciled concurrently. Defaults to 1.
+func Workers(n int) ControllerOption {
+	return func(d *controllerDeclaration) { d.options.Workers = n }
+}
+
+// WithControllerOptions sets all other options: timeouts, rates, back-off, shutdown.
+func WithControllerOptions(opts controller.Options[object.Key]) ControllerOption {
+	return func(d *controllerDeclaration) { d.options = opts }
+}
+
+// runControllers runs the cluster's controllers until the context is done or one fails.
+func (c *Cluster) runControllers(ctx context.Context) error {
+	return c.work.Run(ctx)
+}
+
+// controllers are the controllers of a cluster. They run whenever Run does.
+type controllers struct {
+	mu    sync.Mutex // guards all below
+	all   []*Controller
+	start func(*Controller) // while Run runs
+}
+
+// add adds a controller and starts it if the others run.
+func (cs *controllers) add(ctl *Controller) error {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if slices.ContainsFunc(cs.all, func(other *Controller) bool { return other.Name() == ctl.Name() }) {
+		return fmt.Errorf("tarn: the cluster has a controller %s already", ctl.Name())
+	}
+	cs.all = append(cs.all, ctl)
+	if cs.start != nil {
+		cs.start(ctl)
+	}
+	return nil
+}
+
+// Run implements [controller.Runner].
+func (cs *controllers) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var (
+		running sync.WaitGroup
+		mu      sync.Mutex
+		errs    []error
+	)
+	cs.mu.Lock()
+	cs.start = func(ctl *Controller) {
+		running.Go(func() {
+			if err := ctl.Run(ctx); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				stop()
+			}
+		})
+	}
+	for _, ctl := range cs.all {
+		cs.start(ctl)
+	}
+	cs.mu.Unlock()
+	<-ctx.Done()
+	cs.mu.Lock()
+	cs.start = nil
+	cs.mu.Unlock()
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+func (cs *controllers) list() []*Controller {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return slices.Clone(cs.all)
+}

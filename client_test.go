@@ -18,6 +18,7 @@ import (
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -243,7 +244,7 @@ func TestControllerRunsWithTheCluster(t *testing.T) {
 		}
 		r.create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"image": "one"}}})
 		r.start()
-		time.Sleep(time.Minute)
+		simtest.Advance(time.Minute)
 		image := func() string {
 			m, err := children.GetUncached(t.Context(), key("shop", "web"))
 			if err != nil {
@@ -257,7 +258,7 @@ func TestControllerRunsWithTheCluster(t *testing.T) {
 		if err := r.srv.Delete(configMap("web", nil)); err != nil { // a user
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		simtest.Advance(time.Minute)
 		if image() != "one" || creations.Load() != 2 {
 			t.Errorf("after a deletion: image %q, created %d times", image(), creations.Load())
 		}

@@ -23,7 +23,8 @@
 //   - [Fence] and [Leadership] decide when this process may work; package leader implements
 //     them with Leases. [Led] runs controllers while this process leads.
 //   - [Run] runs controllers and informers together.
-//   - [Finalizer], [SetOwner] and [Recorder] are helpers that most controllers need.
+//   - [Finalizer] and [SetOwner] are helpers that most controllers need. Package recorder
+//     records Kubernetes events.
 //
 // # Outcomes of a reconcile
 //

@@ -27,7 +27,10 @@ var table = map[string][]string{
 	"informer":    {"object", "reflector", "delta", "store"},
 	"workqueue":   {},
 	"controller":  {"object", "store", "informer", "workqueue"},
-	"clientgo":    {anything},
+	// What a controller needs of the API itself, apart so that controller needs no client.
+	"controller/leader":   {"object", "wire", "controller"},
+	"controller/recorder": {"object", "wire"},
+	"clientgo":            {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
 	"apiserver": {"object"},

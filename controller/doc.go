@@ -70,6 +70,14 @@
 // Run is a [*LeftError] with the keys that are left. Keys that only wait, for example in
 // back-off, are no error: they are logged, and Status lists them as Left.
 //
+// # Metrics, traces and logs
+//
+// Options.Observers are called around each reconcile. Packages console/metrics and
+// console/tracing have observers for Prometheus and OpenTelemetry. Options.Logger takes a
+// *slog.Logger. A program that uses logr sets it to
+//
+//	slog.New(logr.ToSlogHandler(log))
+//
 // # Reading the source
 //
 // run.go is the lifecycle of a controller, worker.go is one reconcile, and notes.go is the

@@ -17,6 +17,7 @@
 //     [Subresource] has the verbs of a subresource with its own type: scale, eviction, token.
 //   - [Request] is one request, for everything that API does not cover. [Result] is its
 //     response.
+//   - [Observer] is called around each attempt of a request, for metrics and tracing.
 //   - [Error] is an error response of the server. [TransportError] means that there was no
 //     usable response. Both name the [Call].
 //

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules are the permissions that a cluster's mirrors and clients need.
+// Rules are the permissions that a cluster's mirrors, clients, recorders and leader election
+// need.
 type Rules struct {
 	// Name is the name of the roles; change it before printing them. Defaults to "tarn".
 	Name string
@@ -31,11 +32,14 @@ const (
 	writeVerbs     = "create,delete,patch,update"
 	statusVerbs    = "patch,update"
 	finalizerVerbs = "update"
+	eventVerbs     = "create,patch"
+	leaseVerbs     = "create,get,update"
 )
 
 // RBAC returns the rules for everything that is declared: all open mirrors; all verbs on the
-// resources of which there is a [Client], with status and finalizers. It sends no request, so
-// it works before Run and without a server.
+// resources of which there is a [Client], with status and finalizers; the events of recorders;
+// and the leases of leader election, in the namespace of [Cluster.Namespace]. It sends no
+// request, so it works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
 	needs := map[string]map[need]bool{} // by namespace; "" is all of them
 	add := func(namespace string, n need) {
@@ -55,6 +59,15 @@ func (c *Cluster) RBAC() Rules {
 				add(ns, n)
 			}
 		}
+	}
+	c.mu.Lock()
+	recording := len(c.recorders) > 0
+	c.mu.Unlock()
+	if recording {
+		add("", need{group: "events.k8s.io", resource: "events", verbs: eventVerbs})
+	}
+	if c.elector != nil {
+		add(c.namespace, need{group: "coordination.k8s.io", resource: "leases", verbs: leaseVerbs})
 	}
 	r := Rules{Name: "tarn", Cluster: rulesOf(needs[""], nil), Namespaces: map[string][]rbacv1.PolicyRule{}}
 	for ns, of := range needs {

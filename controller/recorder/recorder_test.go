@@ -103,17 +103,17 @@ func TestManyNotesAreCombined(t *testing.T) {
 		r := start(t, recorder.Options{})
 		for i := range 30 {
 			r.Normal(pod("web"), "Tick", "note %d", i)
-			r.Normal(pod("web"), "Tock", "note %d", i%10) // has only 10
+			r.Normal(pod("other"), "Tick", "note %d", i%10) // has only 10
 		}
 		r.Normal(pod("web"), "Tick", "note 3") // has its own
 		simtest.Advance(time.Minute)
 		ticks := map[string]int{}
 		for _, e := range r.events() {
-			if e.Reason == "Tick" {
+			if e.Regarding.Name == "web" {
 				ticks[e.Note] = occurrences(e)
 			}
 		}
-		if len(ticks) != 11 || ticks["(combined from similar events): note 10"] != 20 || ticks["note 3"] != 2 || ticks["note 9"] != 1 {
+		if len(ticks) != 11 || r.counts()["note 9"] != 4 || ticks["(combined from similar events): note 10"] != 20 || ticks["note 3"] != 2 || ticks["note 9"] != 1 {
 			t.Errorf("%v", ticks)
 		}
 		r.want(61, 0, 0, 0)
@@ -385,13 +385,13 @@ func TestEveryEventIsCounted(t *testing.T) {
 				total := uint64(0)
 				check := func() {
 					t.Helper()
-					if s := r.Status(); s.Sent+s.Dropped+s.Failed+uint64(s.Pending) != total || s.Failed != 0 {
+					if s := r.Status(); s.Sent+s.Dropped+s.Failed+uint64(s.Pending) != total {
 						t.Fatalf("%+v of %d", s, total)
 					}
 				}
 				for range 200 {
 					switch rng.IntN(10) {
-					case 0: // not as often as would make the recorder give up
+					case 0:
 						r.inject(apiserver.Fault{
 							Kind:  []apiserver.FaultKind{apiserver.InternalError, apiserver.Unavailable, apiserver.TooManyRequests, apiserver.Latency}[rng.IntN(4)],
 							Times: 1 + rng.IntN(2), MayMiss: true,
@@ -420,7 +420,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 				for _, e := range r.events() {
 					stored += uint64(occurrences(e))
 				}
-				if s := r.Status(); s.Pending != 0 || s.Sent != stored || s.Dropped == total {
+				if s := r.Status(); s.Pending != 0 || stored < s.Sent || stored > s.Sent+s.Failed {
 					t.Errorf("%+v; the server has %d", s, stored)
 				}
 			})

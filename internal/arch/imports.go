@@ -35,7 +35,10 @@ var table = map[string][]string{
 	// on both sides.
 	"apiserver": {"object"},
 	// The console shows all parts of the pipeline.
-	"console":  {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
+	"console/tracing": {"object", "wire", "controller"},
+
 	"cmd/tarn": {anything},
 	// What users write.
 	"examples": {anything},
@@ -43,13 +46,16 @@ var table = map[string][]string{
 	"bench":    {anything},
 }
 
-// bare lists the packages at the bottom and what they may import besides the
-// standard library and our own.
+// bare lists the packages at the bottom, and the adapter to OpenTelemetry's API, and what they
+// may import besides the standard library and our own.
 var bare = map[string][]string{
 	"object":    {"k8s.io/apimachinery"},
 	"delta":     {"k8s.io/apimachinery"},
 	"store":     {"k8s.io/apimachinery"},
 	"workqueue": {"k8s.io/apimachinery", "golang.org/x/time/rate"},
+	"console/tracing": {
+		"go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
+	},
 }
 
 // replaced are the packages that Tarn stands in for; only those in replacedBy, which

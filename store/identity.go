@@ -2,6 +2,7 @@ package store
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -163,14 +164,14 @@ func (s *Store[T]) identityOf(r ref, other *identity) identity {
 // briefOf returns the noted identity of an id, for the writer.
 func (s *Store[T]) briefOf(id uint32) brief {
 	n := s.objects.Note(id)
-	return brief{n[0].Load(), n[1].Load(), n[2].Load()}
+	return brief(n[:identWords])
 }
 
 func (s *Store[T]) note(id uint32, b *brief) {
 	n := s.objects.Note(id)
 	for i := range b {
-		if n[i].Load() != b[i] { // mostly only the version is another
-			n[i].Store(b[i])
+		if n[i] != b[i] { // mostly only the version is another
+			atomic.StoreUint64(&n[i], b[i])
 		}
 	}
 }

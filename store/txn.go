@@ -27,6 +27,7 @@ type txn[T any] struct {
 	deleted map[object.Key]object.Version
 	seen    bitset
 	gone    []uint32
+	loaded  byte // see preload
 }
 
 // strictness says what a failing index function does.

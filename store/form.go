@@ -59,8 +59,8 @@ func (f *encoded[X]) Hold(obj *X) (object.Encoded[*X], error) {
 	return h, nil
 }
 
-// holdAlone implements loner.
-func (f *encoded[X]) holdAlone(obj *X) (object.Encoded[*X], error) {
+// holdEncoded implements encoder.
+func (f *encoded[X]) holdEncoded(obj *X) (object.Encoded[*X], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err // not a nil of another type
@@ -147,10 +147,10 @@ func (h *encodedObject[X]) mutation() (path, was, is string) {
 	return firstDifference(before, after)
 }
 
-// loner is a form that can hold an object without remembering its decoded form, because no
+// encoder is a form that can hold an object without remembering its decoded form, because no
 // reader has it.
-type loner[T any] interface {
-	holdAlone(obj T) (object.Encoded[T], error)
+type encoder[T any] interface {
+	holdEncoded(obj T) (object.Encoded[T], error)
 }
 
 // detects marks a form that the mutation detector supports.
@@ -202,8 +202,8 @@ func (s *Store[T]) Encode(obj T, live bool) object.Encoded[T] {
 		return nil
 	}
 	hold := s.form.Hold
-	if f, ok := s.form.(loner[T]); ok && !live {
-		hold = f.holdAlone
+	if f, ok := s.form.(encoder[T]); ok && !live {
+		hold = f.holdEncoded
 	}
 	held, err := formed(hold, obj)
 	if err != nil {

@@ -153,13 +153,13 @@ func (m model) event(kind object.Kind, t *thing) []move {
 
 func (m model) list(l object.List[*thing]) []move {
 	mark, known := m.marks[l.Scope]
-	afresh := known && mark.Epoch != l.Epoch
+	newEpoch := known && mark.Epoch != l.Epoch
 	var moves []move
 	listed := map[object.Key]bool{}
 	for _, item := range l.Items {
 		listed[item.Key] = true
 		held := m.objects[item.Key]
-		switch same := held != nil && !afresh && held.uid == item.UID && held.version == item.Version; {
+		switch same := held != nil && !newEpoch && held.uid == item.UID && held.version == item.Version; {
 		case same && !m.verbatim:
 			continue
 		case same && item.Held:

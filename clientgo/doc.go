@@ -8,9 +8,8 @@
 //
 // The nouns, and what of Tarn is under each:
 //
-//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a hash table and slices, for programs
-//     that use a store by itself. A Get takes no lock; a list or an index lookup is of one
-//     moment, and is copied without one.
+//   - [NewThreadSafeStore], [NewStore] and [NewIndexer]: a Go map, slices and a lock, for programs
+//     that use a store by itself.
 //   - [NewDeltaFIFO]: a delta.FIFO.
 //   - [NewReflector]: a reflector.Reflector in front of any cache.ReflectorStore.
 //   - [NewSharedIndexInformer]: an informer.Informer in verbatim mode. Handlers are subscriptions

@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -49,18 +50,19 @@ type listing[E any] struct {
 // indexFailed notes that an index function failed. The core's lock of writers is held.
 func (m *mirror) indexFailed(err *store.IndexError) { m.failed.Store(err) }
 
-// edit has f write to the store. As in client-go, it panics if an index function fails. The object
-// is stored then, without values in that index.
-func (m *mirror) edit(f func(*store.Store[record])) {
+// edit has f write to the store. As in client-go, it panics if an index function fails.
+func (m *mirror) edit(f func(*store.Store[record]) error) error {
+	var err error
 	var failed *store.IndexError
 	m.core.Edit(func(s *store.Store[record]) {
 		before := m.failed.Swap(nil) // of a batch, which applied reports
-		f(s)
+		err = f(s)
 		failed = m.failed.Swap(before)
 	})
-	if failed != nil {
+	if failed != nil || errors.As(err, &failed) {
 		panic(indexError(failed.Key.String(), failed.Index, failed.Cause))
 	}
+	return err
 }
 
 // applied notes what a batch of the informer's has done.
@@ -102,38 +104,38 @@ func (m *mirror) LastStoreSyncResourceVersion() string {
 // Resync implements cache.Store: there is nothing to do.
 func (m *mirror) Resync() error { return nil }
 
-// Add implements cache.Store.
-func (m *mirror) Add(obj any) error { return m.write(object.Updated, obj) }
+// Add implements cache.Store. If an index function fails, nothing has been stored when it panics.
+func (m *mirror) Add(obj any) error {
+	return m.edit(func(s *store.Store[record]) error {
+		err := s.Set(&box{obj})
+		if err == nil {
+			m.reached(obj)
+		}
+		return err
+	})
+}
 
 // Update implements cache.Store.
-func (m *mirror) Update(obj any) error { return m.write(object.Updated, obj) }
+func (m *mirror) Update(obj any) error { return m.Add(obj) }
 
 // Delete implements cache.Store.
-func (m *mirror) Delete(obj any) error { return m.write(object.Deleted, obj) }
-
-func (m *mirror) write(kind object.Kind, obj any) error {
+func (m *mirror) Delete(obj any) error {
 	key, err := keyOf(obj)
-	if err == nil {
-		m.apply(changeOf(kind, key, obj))
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// changeOf returns the change that writes an object.
-func changeOf(kind object.Kind, key object.Key, obj any) object.Change[record] {
-	return object.Change[record]{Kind: kind, Key: key, Value: object.Decoded(&box{obj})}
-}
-
-// apply makes changes as one transaction.
-func (m *mirror) apply(changes ...object.Change[record]) {
-	m.edit(func(s *store.Store[record]) {
-		_, _ = s.Apply(&object.Batch[record]{Changes: changes}, nil) // all have keys
-		if n := len(changes); n > 0 {
-			if version, ok := versionFrom(changes[n-1].Value.Object.obj); ok {
-				m.Bookmark(version)
-			}
-		}
+	return m.edit(func(s *store.Store[record]) error {
+		s.Delete(key)
+		m.reached(obj)
+		return nil
 	})
+}
+
+// reached notes the resource version of an object that a program wrote, if it has metadata.
+func (m *mirror) reached(obj any) {
+	if version, ok := versionFrom(obj); ok {
+		m.Bookmark(version)
+	}
 }
 
 // Replace implements cache.Store.
@@ -145,17 +147,16 @@ func (m *mirror) Replace(list []any, version string) error {
 		}
 		records = append(records, &box{obj})
 	}
-	m.edit(func(s *store.Store[record]) {
-		_ = s.Replace(object.Version(version), records...) // all have keys
+	return m.edit(func(s *store.Store[record]) error {
 		m.Bookmark(version)
+		return s.Replace(object.Version(version), records...)
 	})
-	return nil
 }
 
 // Transaction implements cache.TransactionStore. As in client-go, an object without a key is left
 // out and reported.
 func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError {
-	changes := make([]object.Change[record], 0, len(txns))
+	var batch object.Batch[record]
 	done := make([]int, 0, len(txns))
 	var errs []error
 	for i, txn := range txns {
@@ -169,9 +170,15 @@ func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError 
 		if txn.Type == cache.TransactionTypeDelete {
 			kind = object.Deleted
 		}
-		changes = append(changes, changeOf(kind, key, txn.Object))
+		batch.Changes = append(batch.Changes, object.Change[record]{Kind: kind, Key: key, Value: object.Decoded(&box{txn.Object})})
 	}
-	m.apply(changes...)
+	_ = m.edit(func(s *store.Store[record]) error { // it has an error for objects without keys only
+		if n := len(batch.Changes); n > 0 {
+			m.reached(batch.Changes[n-1].Value.Object.obj)
+		}
+		_, err := s.Apply(&batch, nil)
+		return err
+	})
 	if len(errs) == 0 {
 		return nil
 	}
@@ -264,15 +271,15 @@ func (m *mirror) AddIndexers(newIndexers cache.Indexers) error {
 	maps.Copy(next.byName, old.byName)
 	// The view is there when an index function panics, as in client-go.
 	defer m.indexes.Store(next)
-	m.edit(func(s *store.Store[record]) {
+	return m.edit(func(s *store.Store[record]) error {
 		for _, name := range slices.Sorted(maps.Keys(newIndexers)) {
 			if f := newIndexers[name]; f != nil {
 				next.byName[name] = indexOf(name, f)
 				s.AddIndex(next.byName[name])
 			}
 		}
+		return nil
 	})
-	return nil
 }
 
 // indexOf makes an index of an index function.

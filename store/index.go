@@ -167,7 +167,7 @@ func (x *Index[T, K]) Count(n Snapshot[T], k K) int {
 func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
 	keys := newKeyTexts(x.Size(n, k))
 	if n.store == nil {
-		return keys.strings()
+		return keys.keys
 	}
 	if p := x.in(n); p != nil {
 		p.Find(k).Visit(p.sees(n, k), func(id uint32) bool {
@@ -183,7 +183,7 @@ func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
 			return true
 		})
 	}
-	return keys.strings()
+	return keys.keys
 }
 
 // Size returns about how many objects have the value k, at once: it may count changes that the

@@ -288,7 +288,7 @@ func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 }
 
 // ChunkKeys returns the keys of a chunk as text, "namespace/name", without order; see
-// [Snapshot.Chunks]. The texts share one allocation.
+// [Snapshot.Chunks].
 func (n Snapshot[T]) ChunkKeys(chunk int) []string {
 	n.check()
 	objects, keys := n.store.objects, newKeyTexts(ChunkSize)
@@ -298,37 +298,29 @@ func (n Snapshot[T]) ChunkKeys(chunk int) []string {
 		}
 	}
 	runtime.KeepAlive(n.lease)
-	return keys.strings()
+	return keys.keys
 }
 
-// keyTexts collects keys as text.
+// keyTexts collects keys as text. The texts share one allocation, unless they outgrow it.
 type keyTexts struct {
 	text strings.Builder
-	ends []int
+	keys []string
 }
 
 func newKeyTexts(n int) *keyTexts {
-	t := &keyTexts{ends: make([]int, 0, n)}
+	t := &keyTexts{keys: make([]string, 0, n)}
 	t.text.Grow(32 * n)
 	return t
 }
 
 func (t *keyTexts) add(k object.Key) {
+	from := t.text.Len()
 	if k.Namespace != "" {
 		t.text.WriteString(k.Namespace)
 		t.text.WriteByte('/')
 	}
 	t.text.WriteString(k.Name)
-	t.ends = append(t.ends, t.text.Len())
-}
-
-// strings returns the texts. They share one allocation.
-func (t *keyTexts) strings() []string {
-	all, from, keys := t.text.String(), 0, make([]string, len(t.ends))
-	for i, end := range t.ends {
-		keys[i], from = all[from:end], end
-	}
-	return keys
+	t.keys = append(t.keys, t.text.String()[from:])
 }
 
 // Namespace yields the objects of one namespace, without order. Its cost follows the number of

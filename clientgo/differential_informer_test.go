@@ -20,16 +20,16 @@ import (
 
 type newInformer func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
 
-// party is an informer, of client-go's or of ours, with handlers that keep journals.
+// party is an informer, of client-go's or of ours, with handlers that record their calls.
 type party struct {
-	world    *world
+	server   *podServer
 	inf      cache.SharedIndexInformer
 	handlers []*handler
-	errs     journal
+	errs     recording
 }
 
 type handler struct {
-	journal
+	recording
 	reg cache.ResourceEventHandlerRegistration
 }
 
@@ -106,7 +106,7 @@ type scenario struct {
 	t       *testing.T
 	rnd     *rand.Rand
 	resync  bool
-	worlds  [2]*world
+	servers [2]*podServer
 	parties [2]*party
 	trace   []string
 }
@@ -134,45 +134,45 @@ func (sc *scenario) wait(d time.Duration) {
 // step makes one random step and returns what it was.
 func (sc *scenario) step() string {
 	name := fmt.Sprintf("pod-%d", sc.rnd.IntN(8))
-	worlds := func(f func(*world)) {
-		for _, w := range sc.worlds {
+	servers := func(f func(*podServer)) {
+		for _, w := range sc.servers {
 			f(w)
 		}
 	}
 	switch n := sc.rnd.IntN(20); {
 	case n < 8:
 		reborn := sc.rnd.IntN(4) == 0
-		worlds(func(w *world) { w.put(name, reborn) })
+		servers(func(w *podServer) { w.put(name, reborn) })
 		return fmt.Sprint("put ", name, " reborn=", reborn)
 	case n < 11:
-		names := sc.worlds[0].names()
+		names := sc.servers[0].names()
 		if len(names) == 0 {
 			return "nothing to delete"
 		}
 		gone := names[sc.rnd.IntN(len(names))]
-		worlds(func(w *world) { w.delete(gone) })
+		servers(func(w *podServer) { w.delete(gone) })
 		return "delete " + gone
 	case n < 12:
-		worlds((*world).bookmark)
+		servers(func(w *podServer) { w.Bookmark() })
 		return "bookmark"
 	case n < 13:
 		sc.wait(2 * time.Second) // or the watch would be a very short one
-		worlds((*world).cut)
+		servers((*podServer).cut)
 		return "cut"
 	case n < 14 && !sc.resync:
 		tell, fail := sc.rnd.IntN(2) == 0, sc.rnd.IntN(2)
 		sc.wait(2 * time.Second)
-		worlds(func(w *world) {
+		servers(func(w *podServer) {
 			w.locked(func() {
 				w.listErrs = fail
-				w.forgetLocked(tell)
-				w.putLocked(name, true)
-				for i, gone := range w.namesLocked() {
+				w.expire(tell)
+				w.put(name, true)
+				for i, gone := range w.names() {
 					if i%3 == 0 {
-						w.deleteLocked(gone)
+						w.delete(gone)
 					}
 				}
-				w.history, w.forgotten = nil, w.version
+				w.Compact()
 			})
 		})
 		sc.wait(70 * time.Second) // the longest back-off there is
@@ -215,13 +215,13 @@ func (sc *scenario) step() string {
 		for range 6 {
 			burst = append(burst, fmt.Sprintf("pod-%d", sc.rnd.IntN(8)))
 		}
-		worlds(func(w *world) {
+		servers(func(w *podServer) {
 			w.locked(func() {
 				for _, name := range burst {
-					if w.version%4 == 0 && w.pods[name] != nil {
-						w.deleteLocked(name)
+					if w.version()%4 == 0 && w.has(name) {
+						w.delete(name)
 					} else {
-						w.putLocked(name, false)
+						w.put(name, false)
 					}
 				}
 			})
@@ -256,8 +256,8 @@ func (sc *scenario) program(name string) string {
 	return fmt.Sprint("the program writes ", name, ": ", how)
 }
 
-func newParty(t *testing.T, w *world, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *party {
-	s := &party{world: w, inf: make(w, &corev1.Pod{}, opts)}
+func newParty(t *testing.T, w *podServer, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *party {
+	s := &party{server: w, inf: make(w, &corev1.Pod{}, opts)}
 	if err := s.inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { s.errs.add("", "%v", err) }); err != nil {
 		t.Fatal(err)
 	}
@@ -305,12 +305,12 @@ func informerScenario(t *testing.T, seed uint64) {
 	defer cancel()
 	before := rnd.IntN(4)
 	for i, make := range []newInformer{cache.NewSharedIndexInformerWithOptions, clientgo.NewSharedIndexInformerWithOptions} {
-		sc.worlds[i] = newWorld(streaming)
+		sc.servers[i] = newPodServer(streaming)
 		for j := range before {
-			sc.worlds[i].put(fmt.Sprintf("pod-%d", j), false)
+			sc.servers[i].put(fmt.Sprintf("pod-%d", j), false)
 		}
 		opts.Indexers = cache.Indexers{"node": byNode}
-		sc.parties[i] = newParty(t, sc.worlds[i], make, opts, transform)
+		sc.parties[i] = newParty(t, sc.servers[i], make, opts, transform)
 	}
 	sc.compare("made")
 	for i := range rnd.IntN(3) {
@@ -334,8 +334,8 @@ func informerScenario(t *testing.T, seed uint64) {
 	}
 }
 
-// recorder is a cache.ReflectorStore that keeps a journal.
-type recorder struct{ journal }
+// recorder is a cache.ReflectorStore that keeps a record.
+type recorder struct{ recording }
 
 // Add implements cache.ReflectorStore.
 func (r *recorder) Add(obj any) error { return r.note("add", obj) }
@@ -387,10 +387,10 @@ func reflectorScenario(t *testing.T, seed uint64) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	worlds := []*world{newWorld(streaming), newWorld(streaming)}
+	servers := []*podServer{newPodServer(streaming), newPodServer(streaming)}
 	stores := []*recorder{{}, {}}
-	theirs := cache.NewReflector(worlds[0], &corev1.Pod{}, stores[0], period)
-	ours := clientgo.NewReflector(worlds[1], &corev1.Pod{}, stores[1], period)
+	theirs := cache.NewReflector(servers[0], &corev1.Pod{}, stores[0], period)
+	ours := clientgo.NewReflector(servers[1], &corev1.Pod{}, stores[1], period)
 	running.Go(func() { theirs.RunWithContext(ctx) })
 	running.Go(func() { ours.RunWithContext(ctx) })
 	synctest.Wait() // or one may list before the first step, and one after
@@ -401,18 +401,18 @@ func reflectorScenario(t *testing.T, seed uint64) {
 		if n >= 8 {
 			<-time.After(2 * time.Second)
 		}
-		for _, w := range worlds {
+		for _, w := range servers {
 			switch {
 			case n < 5:
 				w.put(name, n == 0)
-			case n < 7 && w.pods[name] != nil:
+			case n < 7 && w.has(name):
 				w.delete(name)
 			case n == 7:
-				w.bookmark()
+				w.Bookmark()
 			case n == 8:
 				w.cut()
 			case n == 9 && period == 0:
-				w.forget(true)
+				w.expire(true)
 			}
 		}
 		if n == 9 && period == 0 {

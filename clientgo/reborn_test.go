@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/clientgo"
@@ -20,27 +19,22 @@ func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
 	for _, streaming := range []bool{false, true} {
 		for _, split := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(streaming)
-				for _, name := range []string{"a1", "b1", "d1"} {
-					w.put(name, false)
-				}
-				w.pods["a1"].UID = first
-				for i, name := range []string{"b1", "d1"} {
-					w.pods[name].UID = types.UID(string(rune('a'+i)) + "0000000-2222-4333-8444-555555555555")
-				}
+				w := newPodServer(streaming)
+				w.put("a1", false, func(pod *corev1.Pod) { pod.UID = first })
+				w.put("b1", false)
+				w.put("d1", false)
 				inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: split})
 				h := listen(t, inf)
 				start(t, inf)
 				synctest.Wait()
 				h.take()
-				w.locked(func() { // nobody lists in between
-					w.forgetLocked(true)
-					w.putLocked("a1", true)
-					w.pods["a1"].UID = second
-					w.putLocked("b1", false)
-					w.putLocked("c1", false)
-					w.deleteLocked("d1")
-					w.forgetLocked(true)
+				w.locked(func() { // no list in between
+					w.expire(true)
+					w.put("a1", true, func(pod *corev1.Pod) { pod.UID = second })
+					w.put("b1", false)
+					w.put("c1", false)
+					w.delete("d1")
+					w.expire(true)
 				})
 				<-time.After(time.Minute)
 				lives := []string{"ns1/a1: update " + first + "@11 on node-2 to " + second + "@15 on node-0"}
@@ -48,9 +42,9 @@ func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
 					lives = []string{"ns1/a1: gone " + first + "@11 on node-2", "ns1/a1: add " + second + "@15 on node-0 initial=false"}
 				}
 				wantLines(t, h, append(lives,
-					"ns1/b1: update a0000000-2222-4333-8444-555555555555@12 on node-0 to a0000000-2222-4333-8444-555555555555@16 on node-1",
+					"ns1/b1: update 00000002-2222-4333-8444-555555555555@12 on node-0 to 00000002-2222-4333-8444-555555555555@16 on node-1",
 					"ns1/c1: add 00000005-2222-4333-8444-555555555555@17 on node-2 initial=false",
-					"ns1/d1: gone b0000000-2222-4333-8444-555555555555@13 on node-1")...)
+					"ns1/d1: gone 00000003-2222-4333-8444-555555555555@13 on node-1")...)
 			})
 		}
 	}

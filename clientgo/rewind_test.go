@@ -45,7 +45,7 @@ func rewind(t *testing.T, way string) {
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	var told journal
+	var told recording
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { told.add("", "add %s", obj.(*corev1.Pod).Name) },
 		UpdateFunc: func(_, obj any) {

@@ -82,7 +82,7 @@ func mirror(t *testing.T, way string, make newInformer) {
 	inf := make(r.sources(t)[way], &corev1.Pod{}, cache.SharedIndexInformerOptions{
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
-	var told journal
+	var told recording
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(obj any, initial bool) { told.add("", "add %s %v", obj.(*corev1.Pod).Name, initial) },
 		UpdateFunc: func(_, obj any) { told.add("", "update %s", obj.(*corev1.Pod).Labels["app"]) },

@@ -30,7 +30,7 @@ import (
 
 // script is a cache.ListerWatcher that does as it is told, and notes what it is asked.
 type script struct {
-	asked journal
+	asked recording
 	list  func(opts metav1.ListOptions) (*corev1.PodList, error)
 	watch func(opts metav1.ListOptions) ([]watch.Event, error)
 }
@@ -337,7 +337,7 @@ func TestEventsOfOtherKindsAreLeftOut(t *testing.T) {
 func TestAStoresOwnTransformerSeesEachObjectOnce(t *testing.T) {
 	for i := range 2 {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			w.put("a1", false)
 			calls := 0
 			opts := cache.DeltaFIFOOptions{Transformer: func(obj any) (any, error) {
@@ -386,7 +386,7 @@ func TestD24_AListerWatcherThatPanickedIsNotAskedAgain(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			var thrown journal
+			var thrown recording
 			utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { thrown.add("", "%v", v) }}
 			inf := make(&script{list: func(metav1.ListOptions) (*corev1.PodList, error) { panic("on purpose") }}, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
 			start(t, inf)

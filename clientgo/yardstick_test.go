@@ -87,14 +87,14 @@ func drain(t *testing.T, q cache.Queue, end string) (popped []string) {
 // client-go's typed wrappers take any informer and indexer.
 func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{}))
 		err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"node": func(p *corev1.Pod) ([]string, error) { return []string{p.Spec.NodeName}, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told journal
+		var told recording
 		reg, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
 			AddFunc:    func(p *corev1.Pod, initial bool) { told.add("", "add %s %v", p.Name, initial) },
 			UpdateFunc: func(_, p *corev1.Pod) { told.add("", "update %s", p.ResourceVersion) },
@@ -123,7 +123,7 @@ func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
 
 func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf := clientgo.NewSharedIndexInformer(newWorld(true), &corev1.Pod{}, 0, cache.Indexers{})
+		inf := clientgo.NewSharedIndexInformer(newPodServer(true), &corev1.Pod{}, 0, cache.Indexers{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if cache.WaitFor(ctx, "", inf.HasSyncedChecker()) {
@@ -157,7 +157,7 @@ func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
 // An object that stays does not keep those that came in the same list.
 func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store := newWorld(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		w, store := newPodServer(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
 		w.put("gone1", false)
 		w.put("stays1", false)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -52,7 +52,7 @@ func wantLines(t *testing.T, h *handler, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	if got := h.take(); !slices.Equal(got, want) {
-		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("received:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -67,7 +67,7 @@ func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
 			wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
 			w.put("a1", true)
 			if split {
-				wantLines(t, h, "ns1/a1: gone 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
+				wantLines(t, h, "ns1/a1: vanished 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
 			} else {
 				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000002-2222-4333-8444-555555555555@12 on node-0")
 			}
@@ -107,9 +107,9 @@ func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
 			w.put("a1", false)
 			w.put("b1", false)
 			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SurvivePanics: survive})
-			var told recording
+			var calls recording
 			reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-				told.add("", "%s", obj.(*corev1.Pod).Name)
+				calls.add("", "%s", obj.(*corev1.Pod).Name)
 				if obj.(*corev1.Pod).Name == "a1" {
 					panic("on purpose")
 				}
@@ -120,19 +120,19 @@ func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
 			other := listen(t, inf)
 			start(t, inf)
 			if got := other.take(); len(got) != 2 || !other.reg.HasSynced() {
-				t.Errorf("the other handler was told %q, synced %v", got, other.reg.HasSynced())
+				t.Errorf("the other handler received %q, synced %v", got, other.reg.HasSynced())
 			}
 			want := 1
 			if survive {
 				want = 2
 			}
-			if got := told.take(); len(got) != want {
-				t.Errorf("survive %v: told %q at once, want %d", survive, got, want)
+			if got := calls.take(); len(got) != want {
+				t.Errorf("survive %v: received %q at once, want %d", survive, got, want)
 			}
 			<-time.After(time.Second)
 			synctest.Wait()
-			if got := told.take(); len(got) != 2-want {
-				t.Errorf("survive %v: told %q after a second, want %d", survive, got, 2-want)
+			if got := calls.take(); len(got) != 2-want {
+				t.Errorf("survive %v: received %q after a second, want %d", survive, got, 2-want)
 			}
 			if reg.HasSynced() != survive {
 				t.Errorf("survive %v: the handler's registration has synced: %v", survive, reg.HasSynced())
@@ -402,11 +402,11 @@ func TestAFakeClientsetWorks(t *testing.T) {
 			},
 		}, clients)
 		inf := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)
-		var told recording
+		var calls recording
 		_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { told.add("", "add %s", obj.(*corev1.Pod).Spec.NodeName) },
-			UpdateFunc: func(_, obj any) { told.add("", "update %s", obj.(*corev1.Pod).Spec.NodeName) },
-			DeleteFunc: func(any) { told.add("", "delete") },
+			AddFunc:    func(obj any) { calls.add("", "add %s", obj.(*corev1.Pod).Spec.NodeName) },
+			UpdateFunc: func(_, obj any) { calls.add("", "update %s", obj.(*corev1.Pod).Spec.NodeName) },
+			DeleteFunc: func(any) { calls.add("", "delete") },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -423,8 +423,8 @@ func TestAFakeClientsetWorks(t *testing.T) {
 		}
 		synctest.Wait()
 		want := []string{": add 0", ": update 1", ": update 2", ": delete"}
-		if got := told.take(); !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+		if got := calls.take(); !slices.Equal(got, want) {
+			t.Errorf("received %q, want %q", got, want)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 					keys, err := stores[i].IndexKeys("node", "any")
 					states[i] = map[string]any{
 						"synced": controllers[i].HasSynced(), "last": controllers[i].LastSyncResourceVersion(),
-						"told": handlers[i].take(), "held": held, "index": fmt.Sprint(keys, err),
+						"calls": handlers[i].take(), "held": held, "index": fmt.Sprint(keys, err),
 					}
 				}
 				if diff := cmp.Diff(states[0], states[1]); diff != "" {
@@ -83,11 +83,11 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 				if step >= 8 {
 					<-time.After(2 * time.Second) // or the watch would be a very short one
 				}
-				reborn := rnd.IntN(4) == 0
+				recreated := rnd.IntN(4) == 0
 				for _, w := range servers {
 					switch {
 					case step < 5:
-						w.put(name, reborn)
+						w.put(name, recreated)
 					case step < 7 && slices.Contains(w.names(), name):
 						w.delete(name)
 					case step < 8:
@@ -97,10 +97,10 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 					case resync == 0:
 						w.locked(func() {
 							w.expire(true)
-							w.put(name, reborn)
-							for i, gone := range w.names() {
+							w.put(name, recreated)
+							for i, name := range w.names() {
 								if i%3 == 0 {
-									w.delete(gone)
+									w.delete(name)
 								}
 							}
 							w.Compact()

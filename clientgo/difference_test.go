@@ -38,7 +38,7 @@ func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 				lists, lines = 2, 2
 			}
 			if got := h.take(); w.lists() != lists || len(got) != lines {
-				t.Errorf("%s: %d lists, told %q", name, w.lists(), got)
+				t.Errorf("%s: %d lists, received %q", name, w.lists(), got)
 			}
 		})
 	}
@@ -63,13 +63,13 @@ func TestD22_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T)
 			gone, version := len(h.take()), inf.LastSyncResourceVersion()
 			want := map[string]int{"client-go": 1, "ours": 3}[name]
 			if left := len(inf.GetStore().ListKeys()); gone != want || left != 3-want || version != "14" || w.lists() != 1 {
-				t.Errorf("%s: %d deletions told, %d pods left at %s after %d lists", name, gone, left, version, w.lists())
+				t.Errorf("%s: %d deletions reported, %d pods left at %s after %d lists", name, gone, left, version, w.lists())
 			}
 		})
 	}
 }
 
-// The reflector of a store that is told of everything tells it once.
+// A reflector writes each deletion once to a store that accepts every write.
 func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPodServer(false)
@@ -103,7 +103,7 @@ func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	})
 }
 
-// deletions is a store that notes what it is told to delete.
+// deletions is a store that records its deletions.
 type deletions struct {
 	cache.Store
 	keys []string
@@ -258,7 +258,7 @@ func TestD13_IndicesThatAreGivenAreNotUsed(t *testing.T) {
 		t.Errorf("what they were given: client-go %s, ours %s", a, b)
 	}
 	if a, b := keys(theirs, "h"), keys(ours, "h"); a != "[key] <nil>" || a != b {
-		t.Errorf("what they were told: client-go %s, ours %s", a, b)
+		t.Errorf("received: client-go %s, ours %s", a, b)
 	}
 	if !given["first"]["h"].Has("key") || !reflect.DeepEqual(ignored, indices()) {
 		t.Errorf("the indices became %v and %v", given, ignored)
@@ -300,8 +300,8 @@ func TestD19_TheLengthOfAQueueIsThatOfABatch(t *testing.T) {
 			})
 			synctest.Wait()
 			stop()
-			// The list is one change. Whoever counts each has set the gauge for each, to
-			// whatever number; whoever counts batches has set it to what adds up to all.
+			// The list is one change. An implementation that counts single changes sets the
+			// gauge for each; one that counts batches sets it to numbers that add up to all.
 			set, sum := 0, 0.0
 			for _, v := range p.queued.values {
 				if v > 0 {

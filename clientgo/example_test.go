@@ -106,19 +106,19 @@ func ExampleNewSharedIndexInformerWithBehaviour() {
 	server := newPodServer(true)
 	server.put("web-1", false)
 	informer := clientgo.NewSharedIndexInformerWithBehaviour(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: true})
-	told := make(chan string)
+	calls := make(chan string)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { told <- "added " + string(obj.(*corev1.Pod).UID) },
-		DeleteFunc: func(obj any) { told <- "gone " + obj.(cache.DeletedFinalStateUnknown).Key },
+		AddFunc:    func(obj any) { calls <- "added " + string(obj.(*corev1.Pod).UID) },
+		DeleteFunc: func(obj any) { calls <- "deleted " + obj.(cache.DeletedFinalStateUnknown).Key },
 	})
 	defer run(informer)()
-	fmt.Println(<-told)
+	fmt.Println(<-calls)
 	server.put("web-1", true) // deleted and created again, seen as one event
-	fmt.Println(<-told)
-	fmt.Println(<-told)
+	fmt.Println(<-calls)
+	fmt.Println(<-calls)
 	// Output:
 	// added 00000001-2222-4333-8444-555555555555
-	// gone ns1/web-1
+	// deleted ns1/web-1
 	// added 00000002-2222-4333-8444-555555555555
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// gated is a handler that can be held up. It keeps a record, and checks that what it is
-// told makes a history: nothing comes twice, and each update goes on from what it saw.
+// gated is a handler that a test can block. It records its calls and checks that they are a history:
+// none comes twice, and each update starts from the last object it received.
 type gated struct {
 	handler
 	t     *testing.T
@@ -137,7 +137,7 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 	}
 }
 
-// D28: client-go decides who hears of an update without a new version when it happens, and we when
+// D28: client-go decides which handlers get an update without a new version when it happens, and we when
 // the handler is called.
 func TestD28_AnUpdateWithoutANewVersionIsFilteredWhenItIsDelivered(t *testing.T) {
 	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {

@@ -17,11 +17,11 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// resyncing is an informer or a reflector with a resync period of ten seconds, and what is
-// told of resyncs.
+// resyncing is an informer or a reflector with a resync period of ten seconds, and the calls that
+// its resyncs make.
 type resyncing struct {
-	run  func(context.Context)
-	told *recording
+	run   func(context.Context)
+	calls *recording
 }
 
 // eachResyncing runs a test over client-go's implementations and over ours.
@@ -63,16 +63,16 @@ func eachResyncing(t *testing.T, test func(t *testing.T, w *podServer, r resynci
 	}
 }
 
-// after returns how often something was told within the time from now.
+// after returns the number of calls within the time from now.
 func (r resyncing) after(d time.Duration) int {
 	<-time.After(d)
 	synctest.Wait()
-	return len(r.told.take())
+	return len(r.calls.take())
 }
 
 func TestTheResyncPeriodBeginsAnewWithEveryList(t *testing.T) {
 	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
-		r.told.take()
+		r.calls.take()
 		if n := r.after(11 * time.Second); n != 1 {
 			t.Errorf("%d resyncs within 11 s", n)
 		}
@@ -106,14 +106,14 @@ func withoutErrorHandlers(t *testing.T) {
 func TestNothingIsResyncedWhileListsFail(t *testing.T) {
 	withoutErrorHandlers(t)
 	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
-		r.told.take()
+		r.calls.take()
 		<-time.After(5 * time.Second)
 		w.locked(func() {
 			w.listErrs = 1 << 20
 			w.expire(true)
 		})
 		if n := r.after(2 * time.Minute); n != 0 || w.lists() < 4 {
-			t.Errorf("told of %d resyncs; there were %d lists", n, w.lists())
+			t.Errorf("%d resyncs and %d lists", n, w.lists())
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestNothingIsResyncedWhileListsFail(t *testing.T) {
 // resumed, where client-go would list (D01).
 func TestResyncsGoOnBetweenWatches(t *testing.T) {
 	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
-		r.told.take()
+		r.calls.take()
 		<-time.After(5 * time.Second)
 		w.cut()
 		if n := r.after(6 * time.Second); n != 1 {
@@ -147,7 +147,7 @@ func TestAReflectorHonoursAFakeClock(t *testing.T) {
 		clock.Step(time.Hour)
 		synctest.Wait()
 		if got := store.take(); !slices.Equal(got, []string{": resync"}) || asked != 1 {
-			t.Errorf("told %q, asked %d times", got, asked)
+			t.Errorf("received %q, called %d times", got, asked)
 		}
 		if r.Name() != "mine" || r.LastSyncResourceVersion() != "11" {
 			t.Errorf("%s is at %s", r.Name(), r.LastSyncResourceVersion())

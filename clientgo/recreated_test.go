@@ -11,9 +11,9 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// Who has another UID after a relist is told as one update, and so is each object behind it
-// in the list told as what it is. UIDs are those of a real server here: of others the store
-// notes nothing.
+// An object that has another UID after a relist is reported as one update, and each object after it
+// in the list is reported correctly too. The UIDs have the form that servers give, because the store
+// notes no others.
 func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
 	const first, second = "11111111-2222-4333-8444-555555555555", "66666666-2222-4333-8444-555555555555"
 	for _, streaming := range []bool{false, true} {
@@ -39,12 +39,12 @@ func TestARelistTellsOfANewUIDAndOfAllBehindIt(t *testing.T) {
 				<-time.After(time.Minute)
 				lives := []string{"ns1/a1: update " + first + "@11 on node-2 to " + second + "@15 on node-0"}
 				if split {
-					lives = []string{"ns1/a1: gone " + first + "@11 on node-2", "ns1/a1: add " + second + "@15 on node-0 initial=false"}
+					lives = []string{"ns1/a1: vanished " + first + "@11 on node-2", "ns1/a1: add " + second + "@15 on node-0 initial=false"}
 				}
 				wantLines(t, h, append(lives,
 					"ns1/b1: update 00000002-2222-4333-8444-555555555555@12 on node-0 to 00000002-2222-4333-8444-555555555555@16 on node-1",
 					"ns1/c1: add 00000005-2222-4333-8444-555555555555@17 on node-2 initial=false",
-					"ns1/d1: gone 00000003-2222-4333-8444-555555555555@13 on node-1")...)
+					"ns1/d1: vanished 00000003-2222-4333-8444-555555555555@13 on node-1")...)
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-// Package simtest is what the tests of reflector, informer and controller share: an API
+// Package simtest is what the tests of reflector, informer, controller and clientgo share: an API
 // server that a test changes object by object, a record of what handlers received, and
 // virtual time. Package sim, by contrast, changes its server at random.
 //

@@ -100,6 +100,7 @@ doctor. Control characters in the output are escaped.`,
   tarn watch pods -A             # all pods and their changes
   tarn watch deploy -o diff      # changes of deployments, field by field
   tarn doctor pods,services      # check whether they can be watched`,
+		Version:           versionOf().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -121,6 +122,7 @@ doctor. Control characters in the output are escaped.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(e.in)
 	root.SetOut(e.out)
 	root.SetErr(e.err)
@@ -163,7 +165,8 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			case len(rest) > 0:
 				return usagef("%s has no subcommand %q", found.CommandPath(), rest[0])
 			}
-			found.InitDefaultHelpFlag() // so that it is listed
+			found.InitDefaultHelpFlag() // so that both are listed
+			found.InitDefaultVersionFlag()
 			return found.Help()
 		},
 	}

@@ -33,6 +33,7 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	create(t, server, pod("web"), pod("other"))
 	kc := "--kubeconfig=" + kubeconfig
 	for _, c := range []struct {
 		args  []string
@@ -46,6 +47,9 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 		{[]string{"watch", kc, "pods", "-n", "kube"}, []string{"kube-system", "kube-public"}, []string{"default"}},
 		{[]string{"watch", kc, "pods", "--context", ""}, []string{"test"}, nil},
 		{[]string{"watch", "pods", "-o", ""}, outputs, nil},
+		{[]string{"watch", kc, "po/w"}, []string{"po/web"}, []string{"po/other"}},
+		{[]string{"watch", kc, "-n", "kube-system", "cm,pods/"}, nil, []string{"cm,pods/web"}},
+		{[]string{"watch", kc, "cm,pods/"}, []string{"cm,pods/web", "cm,pods/other"}, nil},
 		{[]string{"demo", "--faults=c"}, []string{"cut-watch", "corrupt-frame"}, []string{"random"}},
 		{[]string{"demo", "--faults=cut-watch,times=3,"}, []string{"cut-watch,times=3,after="}, []string{"cut-watch,times=3,times="}},
 		{[]string{"apiserver", "--faults=latency,verb=wa"}, []string{"latency,verb=watch"}, nil},

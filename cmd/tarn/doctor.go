@@ -29,7 +29,7 @@ type doctorFlags struct {
 }
 
 func newDoctorCommand(e *env) *cobra.Command {
-	var flags doctorFlags
+	flags := doctorFlags{selectionFlags: newSelectionFlags()}
 	cmd := &cobra.Command{
 		Use:   "doctor RESOURCE...",
 		Short: "Check whether resources can be mirrored",
@@ -48,7 +48,7 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
 		},
 	}
 	e.addCluster(cmd)
-	flags.add(cmd, e)
+	flags.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text or json")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long to wait for any other response")
@@ -71,7 +71,7 @@ type rulesEntry struct {
 	Rules     []rbacv1.PolicyRule `json:"rules"`
 }
 
-func (f *doctorFlags) check() error {
+func (f *doctorFlags) check(e *env) error {
 	switch {
 	case f.output != "text" && f.output != "json":
 		return usagef("unknown output %q: must be text or json", f.output)
@@ -80,11 +80,11 @@ func (f *doctorFlags) check() error {
 	case f.timeout <= 0:
 		return usagef("--timeout must be more than 0")
 	}
-	return f.selectionFlags.check()
+	return f.selectionFlags.check(e)
 }
 
 func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error {
-	if err := flags.check(); err != nil {
+	if err := flags.check(e); err != nil {
 		return err
 	}
 	cfg, namespace, err := e.config(ctx)

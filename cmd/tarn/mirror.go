@@ -38,7 +38,7 @@ type mirrorFlags struct {
 }
 
 func newMirrorCommand(e *env) *cobra.Command {
-	var flags mirrorFlags
+	flags := mirrorFlags{selectionFlags: newSelectionFlags()}
 	cmd := &cobra.Command{
 		Use:   "mirror RESOURCE...",
 		Short: "Mirror resources and serve them over HTTP",
@@ -72,7 +72,7 @@ The data of Secrets is hidden, also in indexes.`,
 		},
 	}
 	e.addCluster(cmd)
-	flags.add(cmd, e)
+	flags.AddFlags(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to listen on; port 0 picks a free port")
 	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
@@ -107,8 +107,8 @@ func parseIndex(text string) (mirrorIndex, error) {
 	return x, nil
 }
 
-func (f *mirrorFlags) check() ([]mirrorIndex, error) {
-	if err := f.selectionFlags.check(); err != nil {
+func (f *mirrorFlags) check(e *env) ([]mirrorIndex, error) {
+	if err := f.selectionFlags.check(e); err != nil {
 		return nil, err
 	}
 	if err := checkListen(f.listen, f.remote, "127.0.0.1:8484"); err != nil {
@@ -127,7 +127,7 @@ func (f *mirrorFlags) check() ([]mirrorIndex, error) {
 
 // runMirror mirrors and serves until ctx ends.
 func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) error {
-	indexes, err := flags.check()
+	indexes, err := flags.check(e)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire
 	if err != nil {
 		return nil, err
 	}
-	return found, watchableOnly(found)
+	return found, watchableOnly(found...)
 }
 
 // add declares the mirror of a resource.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // Exit statuses of all subcommands.
@@ -27,7 +28,7 @@ type env struct {
 	in       io.Reader
 	out, err *printer
 
-	cluster clusterFlags
+	cluster *genericclioptions.ConfigFlags
 	verbose int
 	log     *slog.Logger // set after flag parsing; discards without -v
 	program string       // command to run this program, for suggestions
@@ -86,6 +87,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 }
 
 func newRoot(e *env) *cobra.Command {
+	e.cluster = newClusterFlags()
 	root := &cobra.Command{
 		Use:   "tarn",
 		Short: "Watch, mirror and diagnose Kubernetes resources",

@@ -55,8 +55,15 @@ needs --allow-remote, and --allow-host for the host name in their URLs.
   /v1                            the mirrors and their status
   /v1/RESOURCE                   objects; filtered by ?namespace=, ?labelSelector= and
                                  ?index=NAME&value=VALUE; paged by ?limit= and ?continue=
+  /v1/RESOURCE?watch             the objects and then every change as server-sent events;
+                                 filtered by ?namespace= and ?labelSelector=
   /v1/RESOURCE/NAMESPACE/NAME    one object; no NAMESPACE if it is cluster-scoped
   /v1/RESOURCE?values=INDEX      the values of an index with their object counts
+
+The events of ?watch are ADDED, MODIFIED and DELETED, each with the object, and BOOKMARK, whose id
+is the resource version that has been reached. A client that reconnects with Last-Event-ID within
+a minute receives what has changed since then. Later it receives RESET and then all objects. A
+client that is slower than the changes receives the latest state of each object.
 
 --index NAME=PATH indexes all resources by a field, --index RESOURCE:NAME=PATH only one.
 The data of Secrets is hidden, also in indexes.`,
@@ -64,7 +71,8 @@ The data of Secrets is hidden, also in indexes.`,
   tarn mirror pods -A --index node=.spec.nodeName
   curl 'localhost:8484/v1/pods?index=node&value=node-7'
   curl 'localhost:8484/v1/pods?namespace=shop&labelSelector=app%3Dweb'
-  curl localhost:8484/v1/deployments/shop/web`,
+  curl localhost:8484/v1/deployments/shop/web
+  curl -N 'localhost:8484/v1/pods?watch&namespace=shop'`,
 		Args:              resourceArgs,
 		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -203,7 +211,7 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hostcheck.Listening(flags.listen, flags.hosts)}, nil
+	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hostcheck.Listening(flags.listen, flags.hosts), streams: make(chan struct{}, watchMost)}, nil
 }
 
 // find resolves resource names and checks that the resources can be mirrored.
@@ -280,13 +288,14 @@ func (s *mirrorService) unused(indexes []mirrorIndex) error {
 
 // run serves until ctx ends.
 func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	srv := &http.Server{
 		Handler: s.handler(), ErrorLog: log.New(e.err, "", 0), MaxHeaderBytes: 64 << 10,
 		// An idle client holds a connection and with it a snapshot.
 		ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // ends event streams
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	ended := make(chan struct{}, 3)
 	start := func(run func() error) {
 		defer func() { ended <- struct{}{} }()

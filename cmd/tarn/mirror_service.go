@@ -36,6 +36,7 @@ type mirrorService struct {
 	registry *prometheus.Registry
 	metrics  *metrics.Exporter
 	hosts    []string
+	streams  chan struct{} // has a value for each open event stream
 }
 
 // mirrored is a mirrored resource.
@@ -44,6 +45,8 @@ type mirrored struct {
 	handle  *tarn.Handle[*unstructured.Unstructured]
 	labels  *store.LabelIndex[*unstructured.Unstructured]
 	indexes map[string]*store.Index[*unstructured.Unstructured, string]
+
+	resumable resumable
 }
 
 // Name returns the plural, qualified with the group if there is one, for responses and
@@ -94,7 +97,7 @@ func (s *mirrorService) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1", checkQuery(s.overview))
-	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue"))
+	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue", "watch"))
 	mux.HandleFunc("GET /v1/{resource}/{name}", checkQuery(s.about(s.one)))
 	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", checkQuery(s.about(s.one)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
@@ -247,6 +250,10 @@ func (s *mirrorService) one(w http.ResponseWriter, req *http.Request, m *mirrore
 // list streams the objects, so that a long response is never buffered completely.
 func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirrored) {
 	query := req.URL.Query()
+	if query.Has("watch") {
+		s.watch(w, req, m)
+		return
+	}
 	snap := m.handle.Snapshot()
 	defer snap.Release()
 	switch {

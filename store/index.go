@@ -177,8 +177,8 @@ func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
 		runtime.KeepAlive(n.lease)
 	} else {
 		x.visit(n, k, func(obj T) bool {
-			if d, err := n.store.describe(obj); err == nil {
-				keys.add(d.key)
+			if key, err := n.store.acc.Key(obj); err == nil {
+				keys.add(key)
 			}
 			return true
 		})

@@ -92,11 +92,11 @@ func blocks(page, text string) (found []block) {
 // is reports whether the block's opening fence has a word.
 func (b block) is(word string) bool { return slices.Contains(b.info, word) }
 
-// file returns the path in "go file=path".
-func (b block) file() string {
+// word returns what follows a prefix such as "file=" in the words behind the fence.
+func (b block) word(prefix string) string {
 	for _, word := range b.info {
-		if p, ok := strings.CutPrefix(word, "file="); ok {
-			return p
+		if rest, ok := strings.CutPrefix(word, prefix); ok {
+			return rest
 		}
 	}
 	return ""
@@ -122,8 +122,8 @@ func unitsOf(page, text string) []*unit {
 			fragments.blocks = append(fragments.blocks, b)
 		default:
 			folder := fmt.Sprintf("%s:%d", page, b.line)
-			if b.file() != "" {
-				folder = page + "/" + path.Dir(b.file())
+			if file := b.word("file="); file != "" {
+				folder = page + "/" + path.Dir(file)
 			}
 			if folders[folder] == nil {
 				folders[folder] = &unit{name: folder, whole: true}

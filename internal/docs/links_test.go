@@ -31,3 +31,32 @@ func TestLinksLeadToFilesThatExist(t *testing.T) {
 		}
 	}
 }
+
+var message = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:info|warn|error) \\|")
+
+func TestTheLogMessagesInTheDocumentationExist(t *testing.T) {
+	const page = "docs/operating/README.md"
+	rows := message.FindAllStringSubmatch(pages(t)[page], -1)
+	if len(rows) == 0 {
+		t.Fatalf("%s has no table of messages", page)
+	}
+	var sources strings.Builder
+	for _, dir := range []string{"wire", "reflector", "informer", "controller"} {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.Write(text)
+		}
+	}
+	for _, row := range rows {
+		if !strings.Contains(sources.String(), `"`+row[1]+`"`) {
+			t.Errorf("%s: no package logs %q", page, row[1])
+		}
+	}
+}

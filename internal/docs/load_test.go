@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarnproject/tarn/internal/soak"
 )
 
 // root is the root of the source tree.
@@ -39,10 +41,7 @@ func goCommand(t *testing.T, dir string, args ...string) string {
 // go command runs in dir, so patterns are those of the module there.
 func exported(t *testing.T, fset *token.FileSet, dir string, patterns ...string) (types.Importer, []string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("compiles packages")
-	}
-	dependOnSources(t)
+	slow(t)
 	files, named := map[string]string{}, []string{}
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.DepOnly}} {{.ImportPath}} {{.Export}}"}, patterns...)
 	for line := range strings.Lines(goCommand(t, dir, args...)) {
@@ -64,9 +63,15 @@ func exported(t *testing.T, fset *token.FileSet, dir string, patterns ...string)
 	}), named
 }
 
-// dependOnSources makes the cached result of the test depend on the tree's Go files, which only
-// the go command reads.
-func dependOnSources(t *testing.T) {
+// slow is called by tests that run the go command. They are skipped with -short and with -race,
+// where they would prove the same at the same cost. Their cached results depend on the tree's Go
+// files, which only the go command reads.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the go command")
+	}
+	soak.Measures(t)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".go" {
 			_, err = os.Stat(path)

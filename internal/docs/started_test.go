@@ -18,14 +18,12 @@ import (
 // the page's files, or in this one if they are marked "clone". Those marked "background" run until the end; the next command starts when their output
 // has the text in "until=text".
 func TestTheCommandsOfTheFirstPageWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs programs")
-	}
-	dependOnSources(t)
+	slow(t)
 	const page = "docs/getting-started.md"
 	found := blocks(page, pages(t)[page])
 	dir := t.TempDir()
 	writeModule(t, dir, found)
+	env := append(os.Environ(), "GOFLAGS=-vet=off -ldflags=-w") // for a fraction of the time
 	ran := 0
 	for _, b := range found {
 		if len(b.info) < 2 || b.info[0] != "sh" {
@@ -33,7 +31,7 @@ func TestTheCommandsOfTheFirstPageWork(t *testing.T) {
 		}
 		text := strings.ReplaceAll(b.text, "../dev.kubeconfig", filepath.Join(dir, "dev.kubeconfig"))
 		cmd := exec.CommandContext(t.Context(), "sh", "-euc", text)
-		cmd.Dir = dir
+		cmd.Dir, cmd.Env = dir, env
 		if b.is("clone") {
 			cmd.Dir = root
 		}

@@ -48,8 +48,11 @@ type block struct {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	paths := []string{"README.md", "CONTRIBUTING.md"}
-	err := fs.WalkDir(os.DirFS(root), "docs", func(p string, _ fs.DirEntry, err error) error {
+	paths, err := fs.Glob(os.DirFS(root), "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = fs.WalkDir(os.DirFS(root), "docs", func(p string, _ fs.DirEntry, err error) error {
 		if path.Ext(p) == ".md" {
 			paths = append(paths, p)
 		}

@@ -6,8 +6,12 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
+	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -36,18 +40,24 @@ type Cluster struct {
 	opts      options
 	discovery *wire.Discovery
 	budget    *reflector.Budget
+	registry  *prometheus.Registry
+	exporter  *metrics.Exporter
+	work      *controllers
+	// Both are nil without leader election.
+	elector    *leader.Elector
+	leadership controller.Leadership // elector, with metrics
 
 	noticed chan struct{} // signals that a mirror found its resource not served
 
-	mu      sync.Mutex // guards all below
-	phase   phase
-	run     context.Context // set by Run
-	fail    context.CancelCauseFunc
-	mirrors map[identity]*shared
-	order   []*shared        // the same, in the order in which they were declared
-	clients map[*shared]bool // those with a Client
-	work    *controllers
-	running sync.WaitGroup
+	mu        sync.Mutex // guards all below
+	phase     phase
+	run       context.Context // set by Run
+	fail      context.CancelCauseFunc
+	mirrors   map[identity]*shared
+	order     []*shared        // the same, in the order in which they were declared
+	clients   map[*shared]bool // those with a Client
+	recorders map[string]*Recorder
+	running   sync.WaitGroup
 }
 
 // phase is the stage of a cluster's lifecycle.
@@ -59,7 +69,7 @@ const (
 	stopped
 )
 
-func newCluster(client *wire.Client, config *rest.Config, namespace string, opts options) *Cluster {
+func newCluster(client *wire.Client, config *rest.Config, namespace string, opts options, registry *prometheus.Registry, exporter *metrics.Exporter) (*Cluster, error) {
 	c := &Cluster{
 		client: client, config: config, namespace: namespace, opts: opts,
 		discovery: wire.NewDiscovery(client),
@@ -67,9 +77,25 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		noticed:   make(chan struct{}, 1),
 		mirrors:   map[identity]*shared{},
 		clients:   map[*shared]bool{},
+		recorders: map[string]*Recorder{},
 		work:      &controllers{},
+		registry:  registry,
+		exporter:  exporter,
 	}
-	return c
+	exporter.AddCluster(observed{c})
+	if opts.lease == "" {
+		return c, nil
+	}
+	election := opts.election
+	if election.Logger == nil {
+		election.Logger = opts.logger
+	}
+	elector, err := leader.New(client, Key{Namespace: namespace, Name: opts.lease}, election)
+	if err != nil {
+		return nil, fmt.Errorf("tarn: connect: %w", err)
+	}
+	c.elector, c.leadership = elector, exporter.Leadership(opts.lease, elector)
+	return c, nil
 }
 
 // Client returns the REST client, for writes and for resources that are not mirrored; see
@@ -133,6 +159,9 @@ func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error
 	for _, m := range c.order {
 		c.begin(m)
 	}
+	for _, r := range c.recorders {
+		c.record(r)
+	}
 	c.running.Go(func() { c.awaitServed(run) })
 	return nil
 }
@@ -145,6 +174,16 @@ func (c *Cluster) begin(m *shared) {
 		defer cancel()
 		defer context.AfterFunc(m.wanted, cancel)()
 		if err := m.inf.Run(ctx); err != nil {
+			fail(err)
+		}
+	})
+}
+
+// record runs a recorder. The caller holds the lock, and the cluster is running.
+func (c *Cluster) record(r *Recorder) {
+	run, fail := c.run, c.fail
+	c.running.Go(func() {
+		if err := r.Run(run); err != nil {
 			fail(err)
 		}
 	})

@@ -1,17 +1,22 @@
 package tarn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -25,12 +30,17 @@ type options struct {
 	config              *rest.Config
 	kubeconfig, context string
 	inCluster           bool
+	namespace           string
 
 	userAgent    string
 	fieldManager string
 	qps          float64
 	burst        int
 	tuning       Tuning
+	lease        string
+	election     leader.Options
+	reconciles   []controller.Observer
+	requests     []wire.Observer
 	onMutation   func(store.Mutation)
 	logger       *slog.Logger
 }
@@ -49,6 +59,10 @@ func WithContext(name string) ConnectOption { return func(o *options) { o.contex
 // InCluster uses the pod's service account and reads no kubeconfig.
 func InCluster() ConnectOption { return func(o *options) { o.inCluster = true } }
 
+// WithNamespace sets the namespace of [Cluster.Namespace]. Defaults to that of the kubeconfig's
+// context, or that of the pod.
+func WithNamespace(name string) ConnectOption { return func(o *options) { o.namespace = name } }
+
 // WithUserAgent sets the user agent of all requests. Defaults to that of the configuration, or
 // else to the program's name and version.
 func WithUserAgent(name string) ConnectOption { return func(o *options) { o.userAgent = name } }
@@ -62,6 +76,31 @@ func WithFieldManager(name string) ConnectOption { return func(o *options) { o.f
 // fairness, and Tuning.Lists, are better limits.
 func WithRateLimit(perSecond float64, burst int) ConnectOption {
 	return func(o *options) { o.qps, o.burst = perSecond, burst }
+}
+
+// WithLeaderElection runs the cluster's controllers only while this process holds the Lease
+// with the given name, in the namespace of [Cluster.Namespace]. Mirrors run in any case, so
+// that a new leader starts with a warm cache. At most one opts is used.
+func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
+	return func(o *options) {
+		o.lease = lease
+		if len(opts) > 0 {
+			o.election = opts[len(opts)-1]
+		}
+	}
+}
+
+// WithObservers adds observers of the reconciles of all controllers and of all requests, for
+// tracing: see package console/tracing. Either may be nil. Metrics need none; see [Cluster.Serve].
+func WithObservers(reconciles controller.Observer, requests wire.Observer) ConnectOption {
+	return func(o *options) {
+		if reconciles != nil {
+			o.reconciles = append(o.reconciles, reconciles)
+		}
+		if requests != nil {
+			o.requests = append(o.requests, requests)
+		}
+	}
 }
 
 // WithMutationCheck calls f when a shared object of a mirror was written to; see
@@ -104,9 +143,6 @@ func (o *options) setDefaults() {
 	if o.logger == nil {
 		o.logger = slog.Default()
 	}
-	if o.fieldManager == "" {
-		o.fieldManager = filepath.Base(os.Args[0])
-	}
 }
 
 func (o *options) validate() error {
@@ -141,7 +177,14 @@ func Connect(opts ...ConnectOption) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	wireOpts := wire.Options{UserAgent: o.userAgent, Logger: o.logger}
+	namespace = cmp.Or(o.namespace, namespace)
+	registry := prometheus.NewRegistry()
+	exporter, err := metrics.New(registry)
+	if err != nil {
+		return nil, fmt.Errorf("tarn: connect: %w", err)
+	}
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	wireOpts := wire.Options{UserAgent: o.userAgent, Logger: o.logger, Observers: append(o.requests, exporter.Request)}
 	if o.qps > 0 {
 		if o.burst == 0 {
 			o.burst = int(o.qps) + 1
@@ -152,7 +195,7 @@ func Connect(opts ...ConnectOption) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tarn: connect: %w", err)
 	}
-	return newCluster(client, config, namespace, o), nil
+	return newCluster(client, config, namespace, o, registry, exporter)
 }
 
 // load returns the configuration and its default namespace.

@@ -23,7 +23,8 @@ type ReconcileFunc = controller.Func[object.Key]
 //
 //	_, err := tarn.NewController(cluster, "website", reconcile, tarn.For(websites), tarn.Owns(deployments))
 //
-// It may be called before and during Run. The name appears in logs, metrics and Status and must be unique in the cluster.
+// It may be called before and during Run. With [WithLeaderElection] it works only while this
+// process leads. The name appears in logs, metrics and Status and must be unique in the cluster.
 func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...ControllerOption) (*Controller, error) {
 	var d controllerDeclaration
 	for _, opt := range opts {
@@ -40,6 +41,10 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 		return nil, fmt.Errorf("tarn: controller %s: no sources; add For, Watches or From", name)
 	}
 	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)
+	d.options.Observers = slices.Concat(c.opts.reconciles, []controller.Observer{c.exporter.Reconcile}, d.options.Observers)
+	if d.options.Queue.Metrics == nil {
+		d.options.Queue.Metrics = c.exporter.Queue(name)
+	}
 	ctl, err := controller.New(name, reconcile, d.options, sources...)
 	if err != nil {
 		return nil, err
@@ -105,7 +110,10 @@ func WithControllerOptions(opts controller.Options[object.Key]) ControllerOption
 
 // runControllers runs the cluster's controllers until the context is done or one fails.
 func (c *Cluster) runControllers(ctx context.Context) error {
-	return c.work.Run(ctx)
+	if c.leadership == nil {
+		return c.work.Run(ctx)
+	}
+	return controller.Led(c.leadership, c.work).Run(ctx)
 }
 
 // controllers are the controllers of a cluster. They run whenever Run does.

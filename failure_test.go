@@ -13,6 +13,7 @@ import (
 // broken is an informer whose Run fails.
 type broken struct{ err error }
 
+func (b broken) Name() string                         { return "broken" }
 func (b broken) Run(context.Context) error            { return b.err }
 func (b broken) Status() informer.Status              { return informer.Status{} }
 func (b broken) WaitSynced(ctx context.Context) error { return nil }

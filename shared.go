@@ -50,6 +50,7 @@ type claim struct{ site string }
 
 // anyInformer is an *informer.Informer[T] of any T.
 type anyInformer interface {
+	Name() string
 	Run(ctx context.Context) error
 	Status() informer.Status
 	WaitSynced(ctx context.Context) error

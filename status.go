@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 )
@@ -65,7 +67,7 @@ func formOf(obj reflect.Type) Form {
 	return Typed
 }
 
-// Status is a report on a cluster and its mirrors.
+// Status is a report on a cluster, its mirrors and its controllers.
 type Status struct {
 	// Server is the server's host and port.
 	Server string
@@ -75,6 +77,10 @@ type Status struct {
 	Listing, Lists int
 	// Mirrors, in the order in which they were declared.
 	Mirrors []MirrorStatus
+	// Controllers, in the order in which they were created.
+	Controllers []controller.Status
+	// Leader is the state of leader election; nil without it.
+	Leader *leader.Status
 }
 
 // Live reports whether all mirrors are live.
@@ -144,6 +150,13 @@ func (c *Cluster) Status() Status {
 	c.mu.Unlock()
 	for _, m := range mirrors {
 		st.Mirrors = append(st.Mirrors, c.statusOf(m))
+	}
+	for _, ctl := range c.work.list() {
+		st.Controllers = append(st.Controllers, ctl.Status())
+	}
+	if c.elector != nil {
+		leader := c.elector.Status()
+		st.Leader = &leader
 	}
 	return st
 }

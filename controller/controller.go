@@ -44,6 +44,7 @@ type Controller[K comparable] struct {
 	mu   sync.Mutex // guards all below
 	run  *run[K]    // nil while the controller does not run
 	left []K        // keys that were left when the last run ended
+	err  error      // of the last run
 }
 
 // New returns a controller. The name appears in errors, logs and Status.
@@ -93,14 +94,15 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 		c.mu.Unlock()
 		return fmt.Errorf("controller %s: %w", c.name, ErrRunning)
 	}
-	c.run, c.left = r, nil
+	c.run, c.left, c.err = r, nil, nil
 	c.mu.Unlock()
 
 	stuck, err := r.live(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
 	if !stuck {
-		c.mu.Lock()
 		c.run = nil
-		c.mu.Unlock()
 	}
 	return err
 }

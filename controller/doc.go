@@ -23,7 +23,8 @@
 //   - [Fence] and [Leadership] decide when this process may work; package leader implements
 //     them with Leases. [Led] runs controllers while this process leads.
 //   - [Run] runs controllers and informers together.
-//   - [Finalizer], [SetOwner] and [Recorder] are helpers that most controllers need.
+//   - [Finalizer] and [SetOwner] are helpers that most controllers need. Package recorder
+//     records Kubernetes events.
 //
 // # Outcomes of a reconcile
 //
@@ -68,6 +69,14 @@
 // to finish, then their contexts are cancelled. If that interrupts a reconcile, the error of
 // Run is a [*LeftError] with the keys that are left. Keys that only wait, for example in
 // back-off, are no error: they are logged, and Status lists them as Left.
+//
+// # Metrics, traces and logs
+//
+// Options.Observers are called around each reconcile. Packages console/metrics and
+// console/tracing have observers for Prometheus and OpenTelemetry. Options.Logger takes a
+// *slog.Logger. A program that uses logr sets it to
+//
+//	slog.New(logr.ToSlogHandler(log))
 //
 // # Reading the source
 //

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
@@ -223,13 +222,6 @@ func ExampleSetOwner() {
 	// <nil>
 	// Namespace shop true
 	// controller: shop/web is already controlled by Namespace shop
-}
-
-func ExampleRecorder() {
-	recorder := events.NewFakeRecorder(1) // client-go's fake
-	controller.NewRecorder[*corev1.Pod](recorder).Normal(&corev1.Pod{}, "Scaled", "Scaling", "from %d to %d", 1, 3)
-	fmt.Println(<-recorder.Events)
-	// Output: Normal Scaled from 1 to 3
 }
 
 // Code that changes something other than API objects checks the fence right before.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/controller"
@@ -115,15 +114,4 @@ func TestSetOwner(t *testing.T) {
 	if err := controller.SetOwner(pod, owner, object.Resource{}); err == nil {
 		t.Error("a resource without a kind: no error")
 	}
-}
-
-func TestTheRecorderCallsClientGos(t *testing.T) {
-	fake := events.NewFakeRecorder(4)
-	r := controller.NewRecorder[*corev1.Pod](fake)
-	pod := &corev1.Pod{}
-	r.Normal(pod, "Scaled", "Scaling", "to %d", 3)
-	r.Warning(pod, "Failed", "Scaling", "no room")
-	simtest.Want(t, "first", <-fake.Events, "Normal Scaled to 3")
-	simtest.Want(t, "second", <-fake.Events, "Warning Failed no room")
-	controller.NewRecorder[*corev1.Pod](nil).Normal(pod, "A", "B", "c") // does nothing
 }

@@ -45,6 +45,10 @@ type Options[K comparable] struct {
 	// Errors is for how many keys Status keeps the last error. Defaults to 100.
 	Errors int
 
+	// Observers are called around each reconcile: in order before it, and in reverse order
+	// after it. Defaults to none.
+	Observers []Observer
+
 	// Logger receives failed reconciles as warnings, those that are not retried as errors,
 	// and each reconcile at debug level. Defaults to none.
 	Logger *slog.Logger

@@ -85,10 +85,44 @@ func Attempt(ctx context.Context) int {
 }
 
 // Logger returns the controller's logger with the key and attempt of the reconcile that the
-// context belongs to. For other contexts it discards everything.
+// context belongs to. Records that are logged without a context, as by Logger(ctx).Info, get
+// ctx, so that a handler can read a trace id from it. For other contexts it discards everything.
 func Logger(ctx context.Context) *slog.Logger {
 	if s, ok := ctx.Value(scopeKey{}).(reconciling); ok {
-		return s.logger()
+		return slog.New(inContext{s.logger().Handler(), ctx})
 	}
 	return slog.New(slog.DiscardHandler)
+}
+
+// inContext passes ctx to a handler instead of the background context.
+type inContext struct {
+	slog.Handler
+	ctx context.Context
+}
+
+func (h inContext) in(ctx context.Context) context.Context {
+	if ctx == context.Background() {
+		return h.ctx
+	}
+	return ctx
+}
+
+// Enabled implements [slog.Handler].
+func (h inContext) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.Handler.Enabled(h.in(ctx), l)
+}
+
+// Handle implements [slog.Handler].
+func (h inContext) Handle(ctx context.Context, r slog.Record) error {
+	return h.Handler.Handle(h.in(ctx), r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h inContext) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return inContext{h.Handler.WithAttrs(attrs), h.ctx}
+}
+
+// WithGroup implements [slog.Handler].
+func (h inContext) WithGroup(name string) slog.Handler {
+	return inContext{h.Handler.WithGroup(name), h.ctx}
 }

@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,10 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/informer"
@@ -31,37 +28,30 @@ var simSeed = flag.Uint64("sim.seed", 0, "simulate this world only")
 
 // sim is a simulated cluster: users who change pods, and processes that compete for leadership.
 type sim struct {
-	t     *testing.T
-	pods  *simtest.Server[*corev1.Pod]
-	procs []*process
+	t      *testing.T
+	pods   *simtest.Server[*corev1.Pod]
+	leases *apiserver.Server
+	procs  []*process
 
 	mu     sync.Mutex // guards all below
 	rand   *rand.Rand
 	faults bool
 	wants  int
-	lease  struct {
-		version int
-		record  *resourcelock.LeaderElectionRecord
-	}
 }
 
-// process is a candidate. It is also its connection to the lease, with refused writes,
-// outages and requests that hang.
+// process is a candidate. Its connection to the lease has outages and requests that hang.
 type process struct {
 	*sim
 	name   string
+	link   *simtest.LeaseLink
 	pods   *informer.Informer[*corev1.Pod]
 	client *podClient
 	stop   func() error
 
 	// Guarded by sim.mu:
-	leaseSeen int
-	down      bool
-	hang      time.Duration
-	ends      time.Time               // of its lease
-	saw       map[object.Key]string   // the version of the last successful reconcile
-	wrote     map[object.Key]int      // the last version it wrote
-	busy      map[object.Key]struct{} // what it reconciles
+	saw   map[object.Key]string   // the version of the last successful reconcile
+	wrote map[object.Key]int      // the last version it wrote
+	busy  map[object.Key]struct{} // what it reconciles
 }
 
 func (s *sim) chance(n int) bool {
@@ -84,10 +74,8 @@ func (s *sim) pick(n int) int {
 
 // mayStart checks the property: nothing starts at or after the end of the process's lease.
 func (p *process) mayStart(what string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); !now.Before(p.ends) {
-		p.t.Errorf("%s: %s started %v after the lease had ended", p.name, what, now.Sub(p.ends))
+	if now, ends := time.Now(), p.link.Deadline(); !now.Before(ends) {
+		p.t.Errorf("%s: %s started %v after the lease had ended", p.name, what, now.Sub(ends))
 	}
 }
 
@@ -181,14 +169,14 @@ func (s *sim) onWrite(ctx context.Context) error {
 func (s *sim) start(name string) *process {
 	p := &process{
 		sim: s, name: name, saw: map[object.Key]string{}, wrote: map[object.Key]int{},
-		busy: map[object.Key]struct{}{}, pods: newInformer("pods", s.pods),
+		busy: map[object.Key]struct{}{}, pods: newInformer("pods", s.pods), link: simtest.NewLeaseLink(s.leases.MemoryConfig(), name),
 	}
 	p.client = controller.NewClient(s.pods, p.pods)
 	c := newController(s.t, p.reconcile, options{
 		Workers: 3, Timeout: 20 * time.Second, Grace: s.upTo(10 * time.Second),
 		Queue: workqueue.Options[object.Key]{Limiter: workqueue.NewExponential[object.Key](10*time.Millisecond, 10*time.Second)},
 	}, controller.For(p.pods))
-	e, err := leader.New(p, leader.Options{})
+	e, err := leader.New(p.link.Client(s.leases.MemoryConfig()), object.Key{Namespace: "default", Name: "sim"}, leader.Options{Identity: name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -233,12 +221,11 @@ func (s *sim) chaos() {
 		case n < 14:
 			s.pods.Hold(false)
 		case n < 15:
-			s.set(func() { p.down = true })
+			p.link.Set(true, 0)
 		case n < 17:
-			s.set(func() { p.down, p.hang = false, 0 })
+			p.link.Set(false, 0)
 		case n < 18:
-			d := s.upTo(time.Minute)
-			s.set(func() { p.hang = d })
+			p.link.Set(false, s.upTo(time.Minute))
 		case n < 19:
 			s.restart(s.pick(len(s.procs)))
 		default:
@@ -256,18 +243,16 @@ func (s *sim) set(f func()) {
 // quiet ends all faults, waits, and checks that the leader has caught up.
 func (s *sim) quiet() {
 	s.pods.Hold(false)
-	s.set(func() {
-		s.faults = false
-		for _, p := range s.procs {
-			p.down, p.hang = false, 0
-		}
-	})
+	s.set(func() { s.faults = false })
+	for _, p := range s.procs {
+		p.link.Set(false, 0)
+	}
 	simtest.Advance(5 * time.Minute)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var lead *process
 	for _, p := range s.procs {
-		if time.Now().Before(p.ends) {
+		if time.Now().Before(p.link.Deadline()) {
 			if lead != nil {
 				s.t.Errorf("%s and %s both hold the lease", p.name, lead.name)
 			}
@@ -294,7 +279,7 @@ func TestSimulation(t *testing.T) {
 	simulate := func(seed uint64) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &sim{t: t, pods: simtest.Pods(), rand: rand.New(rand.NewPCG(seed, 1))}
+				s := &sim{t: t, pods: simtest.Pods(), leases: apiserver.Start(t, apiserver.Options{}), rand: rand.New(rand.NewPCG(seed, 1))}
 				s.pods.OnWrite = s.onWrite
 				for i := range 2 + s.pick(2) {
 					s.procs = append(s.procs, s.start(string(rune('a'+i))))
@@ -320,66 +305,3 @@ func TestSimulation(t *testing.T) {
 		simulate(uint64(seed) + 1)
 	}
 }
-
-var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
-
-// request runs before every request for the lease.
-func (p *process) request(ctx context.Context) error {
-	p.mu.Lock()
-	down, hang := p.down, p.hang
-	p.mu.Unlock()
-	if hang > 0 {
-		<-time.After(hang) // as if the process were paused
-		return nil
-	}
-	if down {
-		return errSim
-	}
-	return ctx.Err()
-}
-
-func (p *process) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if err := p.request(ctx); err != nil {
-		return nil, nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lease.record == nil {
-		return nil, nil, apierrors.NewNotFound(leaseResource, "sim")
-	}
-	p.leaseSeen = p.lease.version
-	r := *p.lease.record
-	raw, err := json.Marshal(r)
-	return &r, raw, err
-}
-
-func (p *process) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return p.writeLease(ctx, r, true)
-}
-
-func (p *process) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return p.writeLease(ctx, r, false)
-}
-
-func (p *process) writeLease(ctx context.Context, r resourcelock.LeaderElectionRecord, create bool) error {
-	sent := time.Now()
-	if err := p.request(ctx); err != nil {
-		return err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if create != (p.lease.record == nil) || !create && p.leaseSeen != p.lease.version {
-		return apierrors.NewConflict(leaseResource, "sim", errSim)
-	}
-	p.lease.version++
-	p.leaseSeen, p.lease.record = p.lease.version, &r
-	p.ends = time.Time{}
-	if r.HolderIdentity == p.name {
-		p.ends = sent.Add(time.Duration(r.LeaseDurationSeconds) * time.Second)
-	}
-	return nil
-}
-
-func (p *process) RecordEvent(string) {}
-func (p *process) Identity() string   { return p.name }
-func (p *process) Describe() string   { return "sim/lease" }

@@ -17,6 +17,10 @@ import (
 type Status struct {
 	Name  string
 	State State
+	// Err is the error of the last run; nil while the controller runs.
+	Err error
+	// Workers is how many keys may be reconciled concurrently.
+	Workers int
 	// Fenced is why the controller may not begin a reconcile now; nil if it may.
 	Fenced error
 	// Queue has the figures of the queue; zero while the controller is idle.
@@ -94,6 +98,9 @@ func (s Status) String() string {
 	if s.Left > 0 {
 		fmt.Fprintf(&b, "; %d left when it stopped", s.Left)
 	}
+	if s.Err != nil {
+		fmt.Fprintf(&b, "\n  failed: %v", s.Err)
+	}
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
 	}
@@ -110,13 +117,13 @@ func (s Status) String() string {
 func (c *Controller[K]) Status() Status {
 	n := &c.counts
 	s := Status{
-		Name: c.name, Failures: c.failures.list(), Latency: c.latency.read(),
+		Name: c.name, Workers: c.opts.Workers, Failures: c.failures.list(), Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
 		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
 	c.mu.Lock()
 	r := c.run
-	s.Left = len(c.left)
+	s.Err, s.Left = c.err, len(c.left)
 	for _, key := range c.left[:min(len(c.left), c.opts.Errors)] {
 		s.LeftKeys = append(s.LeftKeys, key)
 	}

@@ -62,6 +62,10 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		return
 	}
 	s := &scope[K]{Context: r.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
+	var end func(ReconcileEnd)
+	if len(r.c.opts.Observers) > 0 {
+		s.Context, end = observe(r.work, r.c.opts.Observers, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
+	}
 	var res Result
 	err := errExited
 	begin := time.Now()
@@ -70,7 +74,10 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		took := time.Since(begin)
 		w.end()
 		r.c.latency.add(took)
-		r.settle(s, res, err, took)
+		v := r.settle(s, res, err, took)
+		if end != nil {
+			end(ReconcileEnd{Outcome: outcomeOf(v, res), Err: err, Duration: took})
+		}
 		r.queue.Done(key)
 	}()
 	res, err = r.call(s, key)
@@ -155,8 +162,8 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 	return r.c.reconcile(ctx, key)
 }
 
-// settle applies the outcome of a reconcile.
-func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) {
+// settle applies the outcome of a reconcile and returns how it was classified.
+func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) verdict {
 	key, c := s.key, &r.c.counts
 	v := judge(err)
 	if err != nil && context.Cause(r.work) == ErrStopping {
@@ -187,17 +194,17 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		r.failed(s, err, took, "reconcile failed; not to be retried")
 		c.givenUp.Add(1)
 		r.rest(key)
-		return
+		return v
 	case failed, panicked:
 		if attempts := r.notes.failed(key); r.c.opts.Attempts > 0 && attempts >= r.c.opts.Attempts {
 			r.failed(s, err, took, "reconcile failed; given up until the key changes")
 			c.givenUp.Add(1)
 			r.rest(key)
-			return
+			return v
 		}
 		r.failed(s, err, took, "")
 		r.retry(key)
-		return
+		return v
 	}
 	if log := s.log; log.Enabled(s, slog.LevelDebug) {
 		attrs := s.attrs(took)
@@ -206,6 +213,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 		}
 		log.LogAttrs(s, slog.LevelDebug, [...]string{fine: "reconciled", conflict: "conflict", stale: "held back", fenced: "fenced off"}[v], attrs...)
 	}
+	return v
 }
 
 func (r *run[K]) succeeded(key K, res Result) {

@@ -54,7 +54,7 @@ func bare(err error) error {
 }
 
 // attempt sends the request once.
-func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, consume func(*http.Response) error) error {
+func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, consume func(*http.Response) error) (err error) {
 	c, call := r.client, r.Call()
 	failed := func(err error) error {
 		sent := n
@@ -82,6 +82,14 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		}
 	}
 
+	ctx, observed := observe(ctx, c.opts.Observers, AttemptStart{Call: call, Method: r.verb.Method(), Host: u.Host, Attempt: n})
+	if observed != nil {
+		defer func() {
+			if !observed.later {
+				observed.end(err)
+			}
+		}()
+	}
 	attemptCtx, cancel := context.WithCancelCause(ctx)
 	var stop func() bool
 	if r.timeout > 0 {
@@ -113,6 +121,9 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		cancel(nil)
 		return failed(err)
 	}
+	if observed != nil {
+		observed.code = resp.StatusCode
+	}
 	c.secrets.observe(resp.Request)
 	c.warnings.receive(resp.Header.Values("Warning"))
 
@@ -143,6 +154,9 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	if err := consume(resp); err != nil {
 		b.Close()
 		return failed(err)
+	}
+	if observed != nil && stream && r.verb == VerbList {
+		observed.later, b.observed = true, observed
 	}
 	return nil
 }

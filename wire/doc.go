@@ -9,14 +9,15 @@
 //   - [Client] sends requests to one server. [New] creates one from client-go's rest.Config,
 //     [NewWithTransport] from a URL and an http.RoundTripper.
 //   - [Resource] describes a resource: its group, version, plural and kind, the Go type of its
-//     objects, and their encoding. [Of] knows the built-in kinds by their Go type. [Custom],
-//     [Unstructured] and [Metadata] describe any other resource. [Discovery] finds resources by
-//     name.
+//     objects, and their encoding. [Of] knows built-in kinds, and types with a method
+//     APIResource, by their Go type. [Custom], [Unstructured] and [Metadata] describe any other
+//     resource. [Discovery] finds resources by name.
 //   - [API] has the verbs of one resource on single objects, with the resource's Go type: Get,
 //     Create, Update, Patch, Apply, Delete and DeleteCollection. [For] returns one.
 //     [Subresource] has the verbs of a subresource with its own type: scale, eviction, token.
 //   - [Request] is one request, for everything that API does not cover. [Result] is its
 //     response.
+//   - [Observer] is called around each attempt of a request, for metrics and tracing.
 //   - [Error] is an error response of the server. [TransportError] means that there was no
 //     usable response. Both name the [Call].
 //

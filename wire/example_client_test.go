@@ -82,7 +82,7 @@ func ExampleOf() {
 	fmt.Println(err)
 	// Output:
 	// deployments.apps v1 protobuf <nil>
-	// wire: *wire_test.Lamp is not a built-in kind; use wire.Custom, wire.Unstructured or wire.Metadata
+	// wire: *wire_test.Lamp is not a built-in kind and has no method APIResource; use wire.Custom, wire.Unstructured or wire.Metadata
 }
 
 // Lamp is a custom resource.

@@ -43,6 +43,9 @@ type Options struct {
 	// MaxBody is the maximum size of a response that is read as a whole, after
 	// decompression; streams have their own limits. Defaults to 64 MiB.
 	MaxBody int64
+	// Observers are called around each attempt: in order before it is sent, and in reverse
+	// order when it has ended. Defaults to none.
+	Observers []Observer
 	// Logger receives warnings if Warnings is not set, and retries at debug level.
 	// Defaults to discarding them.
 	Logger *slog.Logger

@@ -33,28 +33,52 @@ type Resource[T any] struct {
 	make     func() T // nil in the zero Resource
 }
 
-// Of returns the resource of a built-in kind, identified by its Go type:
+// Of returns the resource of a Go type, a built-in kind or a type that names its own resource:
 //
 //	pods, err := wire.Of[*corev1.Pod]()
 //
-// Its encoding is protobuf. The error says what to use for a type that is not in k8s.io/api.
+//	func (*Lamp) APIResource() object.Resource { return lampResource }
+//	lamps, err := wire.Of[*Lamp]() // the same as wire.Custom[*Lamp](lampResource)
+//
+// The encoding of a built-in kind is protobuf. The error says what to use for any other type.
 func Of[T any]() (Resource[T], error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return Resource[T]{}, errNotPointer(t)
 	}
-	res, ok := builtin(t.Elem())
+	obj := reflect.New(t.Elem()).Interface()
+	res, ok := ResourceOf(obj)
 	if !ok {
-		return Resource[T]{}, fmt.Errorf("wire: %v is not a built-in kind; use wire.Custom, wire.Unstructured or wire.Metadata", t)
+		return Resource[T]{}, fmt.Errorf("wire: %v is not a built-in kind and has no method APIResource; use wire.Custom, wire.Unstructured or wire.Metadata", t)
 	}
-	r := Resource[T]{Resource: res, encoding: JSON, make: maker[T](t)}
-	if _, ok := any(r.make()).(unmarshaler); ok {
+	r := Custom[T](res)
+	if _, ok := obj.(describer); ok {
+		return r, nil
+	}
+	if _, ok := obj.(unmarshaler); ok {
 		r.encoding = Protobuf
 	}
 	return r, nil
 }
 
-// MustOf is [Of] for a type that is known to be a built-in kind. It panics if it is not.
+// describer is implemented by custom types that name their resource. The result must not depend
+// on the object.
+type describer interface{ APIResource() object.Resource }
+
+// ResourceOf returns the resource that [Of] returns for the type of an object, which is not nil. It
+// returns false if Of returns an error.
+func ResourceOf(obj any) (object.Resource, bool) {
+	if d, ok := obj.(describer); ok {
+		return d.APIResource(), true
+	}
+	t := reflect.TypeOf(obj)
+	if t == nil || t.Kind() != reflect.Pointer {
+		return object.Resource{}, false
+	}
+	return builtin(t.Elem())
+}
+
+// MustOf is [Of] for a type that is known to have a resource. It panics if it has none.
 func MustOf[T any]() Resource[T] {
 	r, err := Of[T]()
 	if err != nil {

@@ -46,6 +46,36 @@ func TestOfKnowsBuiltInKindsByTheirType(t *testing.T) {
 	}
 }
 
+// Desk is a custom resource that names its own resource.
+type Desk struct{ Lamp }
+
+// APIResource returns the resource of desks.
+func (*Desk) APIResource() object.Resource { return deskResource }
+
+var deskResource = object.Resource{Group: "home.example", Version: "v1", Resource: "desks", Kind: "Desk", Namespaced: true}
+
+func TestOfUsesAPIResource(t *testing.T) {
+	got, want := wiretest.Must(Of[*Desk]())(t), Custom[*Desk](deskResource)
+	if got.Resource != want.Resource || got.Encoding() != want.Encoding() || got.Valid() != nil || got.New() == nil {
+		t.Errorf("%+v, %s, %v; want %+v, %s", got.Resource, got.Encoding(), got.Valid(), want.Resource, want.Encoding())
+	}
+	failsWith[Desk](t, "not a pointer") // the method is the pointer's
+}
+
+func TestResourceOfAnObject(t *testing.T) {
+	for _, c := range []struct {
+		obj  any
+		want object.Resource
+	}{
+		{&corev1.Pod{}, podResource}, {&Desk{}, deskResource},
+		{&Lamp{}, object.Resource{}}, {corev1.Pod{}, object.Resource{}}, {nil, object.Resource{}}, {&unstructured.Unstructured{}, object.Resource{}},
+	} {
+		if res, ok := ResourceOf(c.obj); res != c.want || ok != (c.want != object.Resource{}) {
+			t.Errorf("%T: %+v, %v", c.obj, res, ok)
+		}
+	}
+}
+
 func failsWith[T any](t *testing.T, want string) {
 	t.Helper()
 	if _, err := Of[T](); err == nil || !strings.Contains(err.Error(), want) {

@@ -106,8 +106,11 @@ type body struct {
 	gzips   *gzipPool // nil if the body is not compressed
 	secrets *secrets  // removed from errors
 
-	mu     sync.Mutex // held while reading; guards gz and closed
+	observed *observation // ended by Close; nil if there is none
+
+	mu     sync.Mutex // held while reading; guards all below
 	gz     *gzip.Reader
+	err    error // of the last read
 	closed bool
 }
 
@@ -128,6 +131,7 @@ func (b *body) Read(p []byte) (int, error) {
 		} else {
 			err = b.secrets.hide(err)
 		}
+		b.err = err
 	}
 	return n, err
 }
@@ -166,6 +170,9 @@ func (b *body) Close() error {
 	err := b.raw.Close()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.closed && b.observed != nil {
+		b.observed.end(b.err)
+	}
 	b.closed = true
 	if b.gz != nil {
 		b.gzips.put(b.gz)

@@ -199,11 +199,13 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	if err := errors.Join(reg.Register(collectors.NewGoCollector()), reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))); err != nil {
 		return nil, err
 	}
-	exporter, err := metrics.New(reg, metrics.Options{})
+	exporter, err := metrics.New(reg)
 	if err != nil {
 		return nil, err
 	}
-	return &mirrorService{cluster: cluster, registry: reg, metrics: exporter, hosts: hostcheck.Listening(flags.listen, flags.hosts)}, nil
+	s := &mirrorService{cluster: cluster, registry: reg, hosts: hostcheck.Listening(flags.listen, flags.hosts)}
+	exporter.AddCluster(s)
+	return s, nil
 }
 
 // find resolves resource names and checks that the resources can be mirrored.
@@ -269,7 +271,7 @@ func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Sel
 		m.handle.AddIndex(x)
 	}
 	s.mirrors = append(s.mirrors, m)
-	return s.metrics.AddInformer(m)
+	return nil
 }
 
 // unused returns an error for an index on a resource that is not mirrored.

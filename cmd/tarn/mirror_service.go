@@ -34,7 +34,6 @@ type mirrorService struct {
 	cluster  *tarn.Cluster
 	mirrors  []*mirrored
 	registry *prometheus.Registry
-	metrics  *metrics.Exporter
 	hosts    []string
 }
 
@@ -86,6 +85,17 @@ func (s *mirrorService) names() (names []string) {
 	}
 	return names
 }
+
+// Informers implements [metrics.Cluster].
+func (s *mirrorService) Informers() (all []metrics.Informer) {
+	for _, m := range s.mirrors {
+		all = append(all, m)
+	}
+	return all
+}
+
+// Controllers implements [metrics.Cluster].
+func (s *mirrorService) Controllers() []metrics.Controller { return nil }
 
 func (s *mirrorService) handler() http.Handler {
 	mux := http.NewServeMux()

@@ -1,26 +1,38 @@
-// Package metrics exports queues, informers and controllers to Prometheus.
+// Package metrics exports informers, controllers, queues and API requests to Prometheus.
 //
-//	m, err := metrics.New(registerer, metrics.Options{})
+//	m, err := metrics.New(registerer)
 //	…
+//	client, err := wire.New(config, wire.Options{Observers: []wire.Observer{m.Request}})
 //	web, err := controller.New("web", reconcile, controller.Options[object.Key]{
-//		Queue: workqueue.Options[object.Key]{Metrics: m.Queue("web")},
+//		Observers: []controller.Observer{m.Reconcile},
+//		Queue:     workqueue.Options[object.Key]{Metrics: m.Queue("web")},
 //	}, sources…)
 //	…
-//	err = errors.Join(m.AddController(web), m.AddInformer(pods))
+//	m.AddCluster(metrics.Static([]metrics.Informer{pods}, []metrics.Controller{web}))
 //
 // An [Exporter] registers itself only with the Registerer that it is given.
 //
-// The workqueue.Metrics that [Exporter.Queue] returns counts queue events as they happen.
-// Everything else is read from Status on each scrape, so it costs nothing without scrapes.
+// [Exporter.Reconcile], [Exporter.Request] and [Exporter.Queue] record events as they happen.
+// Everything else is read from Status on each scrape, once per informer, controller and queue, so
+// it costs nothing without scrapes.
 //
 // # Names
 //
-// Queue metrics have client-go's names, so that existing dashboards and alerts work:
-// workqueue_depth, workqueue_adds_total, workqueue_queue_duration_seconds,
-// workqueue_work_duration_seconds, workqueue_unfinished_work_seconds,
-// workqueue_longest_running_processor_seconds and workqueue_retries_total, all with the
-// label name. The rest begins with tarn_informer_, tarn_reflector_ and tarn_controller_.
+// Where controller-runtime or client-go has a metric with the same meaning, its name and labels
+// are used, so that existing dashboards and alerts work: controller_runtime_*, workqueue_*,
+// rest_client_* and leader_election_*. The rest begins with tarn_. The table is
+// docs/operating/metrics.md.
 //
-// Labels are names of informers, subscribers, indexes, controllers and individually mirrored
-// namespaces, states and reasons, but never object names or error texts.
+// Durations are classic and native histograms at once: Prometheus scrapes the native form if it
+// is configured to.
+//
+// Labels are names of informers, subscribers, indexes, controllers, leases, hosts and
+// individually mirrored namespaces, HTTP methods and status codes, states and reasons, but never
+// object names or error texts.
+//
+// Informers that have the same name share their series, and so do controllers: figures are added
+// up, times are the longest, and synced, live and connected are 1 if that is true of all. A program
+// with several clusters tells them apart with one Exporter for each:
+//
+//	metrics.New(prometheus.WrapRegistererWith(prometheus.Labels{"cluster": "east"}, registerer))
 package metrics

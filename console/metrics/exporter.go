@@ -1,9 +1,7 @@
 package metrics
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -14,16 +12,16 @@ import (
 	"github.com/tarnproject/tarn/workqueue"
 )
 
-// ErrTaken is wrapped by the error of an Add method if the name is already in use.
-var ErrTaken = errors.New("metrics: shown already")
-
-// Queue is what AddQueue needs; every *workqueue.Queue is one.
-type Queue interface {
-	// Stats returns the present figures.
-	Stats() workqueue.Stats
+// Cluster lists what [Exporter.AddCluster] exports. Its methods are called on each scrape, from
+// several goroutines, so the lists may change at any time.
+type Cluster interface {
+	// Informers returns the present informers. The caller does not change the slice.
+	Informers() []Informer
+	// Controllers returns the present controllers. The caller does not change the slice.
+	Controllers() []Controller
 }
 
-// Informer is what AddInformer needs; every *informer.Informer is one.
+// Informer is what a [Cluster] lists; every *informer.Informer is one.
 type Informer interface {
 	// Name returns the informer's name.
 	Name() string
@@ -31,7 +29,7 @@ type Informer interface {
 	Status() informer.Status
 }
 
-// Controller is what AddController needs; every *controller.Controller is one.
+// Controller is what a [Cluster] lists; every *controller.Controller is one.
 type Controller interface {
 	// Name returns the controller's name.
 	Name() string
@@ -39,39 +37,48 @@ type Controller interface {
 	Status() controller.Status
 }
 
-// Options configure an Exporter. The zero Options is ready to use.
-type Options struct {
-	// Buckets are the upper bounds, in seconds, of the histograms of queues.
-	// Defaults to client-go's: twelve from 10 nanoseconds on, each ten times the last.
-	Buckets []float64
+// Queue is what AddQueue needs; every *workqueue.Queue is one.
+type Queue interface {
+	// Stats returns the present figures.
+	Stats() workqueue.Stats
 }
 
-// Exporter exports what was added to it to Prometheus. Create one with [New].
-//
-// All methods may be called from any goroutine. A scrape reads the status of everything
-// that was added outside of the exporter's lock: a slow one delays the scrape, but not an
-// Add.
-type Exporter struct {
-	reg    prometheus.Registerer
-	queued *queued
+// Static returns a [Cluster] whose informers and controllers do not change.
+func Static(informers []Informer, controllers []Controller) Cluster {
+	return &static{informers, controllers}
+}
 
-	mu          sync.Mutex // guards the maps
-	queues      map[string]Queue
-	informers   map[string]Informer
-	controllers map[string]*tally
+type static struct {
+	informers   []Informer
+	controllers []Controller
+}
+
+func (s *static) Informers() []Informer     { return s.informers }
+func (s *static) Controllers() []Controller { return s.controllers }
+
+// Exporter exports metrics to Prometheus. Create one with [New]. All methods are safe for
+// concurrent use. A scrape reads each Status outside of the exporter's lock, so a slow one delays
+// the scrape and nothing else.
+type Exporter struct {
+	reg     prometheus.Registerer
+	vectors *vectors
+
+	mu       sync.Mutex // guards all below
+	clusters []*Cluster
+	queues   []*namedQueue
+	leaders  map[string]controller.Fence // nil while another process leads
+}
+
+type namedQueue struct {
+	name string
+	Queue
 }
 
 // New creates an exporter and registers it.
-func New(reg prometheus.Registerer, opts Options) (*Exporter, error) {
-	if opts.Buckets == nil {
-		opts.Buckets = prometheus.ExponentialBuckets(10e-9, 10, 12)
-	}
-	x := &Exporter{
-		reg: reg, queued: newQueued(opts.Buckets),
-		queues: map[string]Queue{}, informers: map[string]Informer{}, controllers: map[string]*tally{},
-	}
+func New(reg prometheus.Registerer) (*Exporter, error) {
+	x := &Exporter{reg: reg, vectors: newVectors(), leaders: map[string]controller.Fence{}}
 	if err := reg.Register(x); err != nil {
-		return nil, fmt.Errorf("metrics: registering: %w", err)
+		return nil, fmt.Errorf("metrics: register: %w", err)
 	}
 	return x, nil
 }
@@ -79,125 +86,60 @@ func New(reg prometheus.Registerer, opts Options) (*Exporter, error) {
 // Close unregisters the exporter.
 func (x *Exporter) Close() { x.reg.Unregister(x) }
 
-// Queue returns the counters of the queue with this name, for the Metrics of its Options.
-// Later calls with the same name return the same counters. [Exporter.AddQueue] exports the
-// depth, and [Exporter.AddController] that of a controller's queue.
-func (x *Exporter) Queue(name string) workqueue.Metrics { return x.queued.of(name) }
+// AddCluster exports the informers and controllers that c lists at the time of each scrape, with
+// the controllers' queues. The returned function removes c.
+func (x *Exporter) AddCluster(c Cluster) (remove func()) { return addTo(x, &x.clusters, &c) }
 
-// AddQueue exports the depth of a queue under a name. The error wraps [ErrTaken].
-func (x *Exporter) AddQueue(name string, q Queue) error {
-	return add(x, x.queues, "a queue", name, q)
+// AddQueue exports the figures of a queue that is not a controller's. The returned function
+// removes them.
+func (x *Exporter) AddQueue(name string, q Queue) (remove func()) {
+	return addTo(x, &x.queues, &namedQueue{name, q})
 }
 
-// RemoveQueue removes a queue and its counters.
-func (x *Exporter) RemoveQueue(name string) {
-	x.mu.Lock()
-	delete(x.queues, name)
-	x.mu.Unlock()
-	x.queued.forget(name)
-}
-
-// AddInformer exports an informer, its reflectors and its subscribers. The error wraps
-// [ErrTaken] if there is one of that name already.
-func (x *Exporter) AddInformer(inf Informer) error {
-	return add(x, x.informers, "an informer", inf.Name(), inf)
-}
-
-// RemoveInformer removes an informer.
-func (x *Exporter) RemoveInformer(name string) {
+func addTo[V any](x *Exporter, list *[]*V, v *V) (remove func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.informers, name)
-}
-
-// AddController exports a controller and the depth of its queue. The error wraps
-// [ErrTaken] if there is a controller, or a queue, of that name already.
-func (x *Exporter) AddController(c Controller) error {
-	name := c.Name()
-	if err := add(x, x.controllers, "a controller", name, &tally{Controller: c}); err != nil {
-		return err
-	}
-	if err := x.AddQueue(name, queueOf{c}); err != nil {
+	*list = append(*list, v)
+	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		delete(x.controllers, name)
-		return err
+		*list = slices.DeleteFunc(slices.Clone(*list), func(e *V) bool { return e == v })
 	}
-	return nil
-}
-
-// RemoveController removes a controller and its queue.
-func (x *Exporter) RemoveController(name string) {
-	x.mu.Lock()
-	delete(x.controllers, name)
-	x.mu.Unlock()
-	x.RemoveQueue(name)
-}
-
-// queueOf is the queue of a controller.
-type queueOf struct{ Controller }
-
-// Stats implements [Queue].
-func (q queueOf) Stats() workqueue.Stats { return q.Status().Queue }
-
-func add[V any](x *Exporter, to map[string]V, what, name string, v V) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if _, ok := to[name]; ok {
-		return fmt.Errorf("%w: %s called %q", ErrTaken, what, name)
-	}
-	to[name] = v
-	return nil
 }
 
 // Describe implements [prometheus.Collector].
 func (x *Exporter) Describe(to chan<- *prometheus.Desc) {
-	x.queued.describe(to)
-	for _, group := range [][]*prometheus.Desc{queueDescs, informerDescs, reflectorDescs, controllerDescs} {
-		for _, d := range group {
-			to <- d
-		}
+	for _, v := range x.vectors.all() {
+		v.Describe(to)
+	}
+	for _, f := range families {
+		to <- f.desc
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (x *Exporter) Collect(to chan<- prometheus.Metric) {
+	found := samples{}
 	x.mu.Lock()
-	queues, informers := maps.Clone(x.queues), slices.Collect(maps.Values(x.informers))
-	controllers := slices.Collect(maps.Values(x.controllers))
+	clusters, queues := x.clusters, x.queues
+	for name, fence := range x.leaders {
+		found.add(leaderStatus, flag(fence != nil && fence.Check() == nil), name)
+	}
 	x.mu.Unlock()
-	x.queued.collect(to)
-	for name, q := range queues {
-		collectQueue(to, name, q.Stats())
+	for _, q := range queues {
+		found.queue(q.name, q.Stats())
 	}
-	for _, inf := range informers {
-		collectInformer(to, inf.Name(), inf.Status())
+	for _, c := range clusters {
+		for _, inf := range (*c).Informers() {
+			found.informer(inf.Name(), inf.Status())
+		}
+		for _, ctl := range (*c).Controllers() {
+			x.vectors.start(ctl.Name())
+			found.controller(ctl.Name(), ctl.Status())
+		}
 	}
-	for _, c := range controllers {
-		c.collect(to)
+	for _, v := range x.vectors.all() {
+		v.Collect(to)
 	}
-}
-
-// family creates descriptions and keeps a list of them.
-func family(list *[]*prometheus.Desc) func(name, help string, labels ...string) *prometheus.Desc {
-	return func(name, help string, labels ...string) *prometheus.Desc {
-		d := prometheus.NewDesc(name, help, labels, nil)
-		*list = append(*list, d)
-		return d
-	}
-}
-
-func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-}
-
-func counter(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-}
-
-func flag(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
+	found.send(to)
 }

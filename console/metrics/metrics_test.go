@@ -3,7 +3,9 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newExporter(t *testing.T) (*metrics.Exporter, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	m, err := metrics.New(reg, metrics.Options{Buckets: []float64{1, 10}})
+	m, err := metrics.New(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +63,37 @@ func expect(t *testing.T, reg prometheus.Gatherer, want string, names ...string)
 	}
 }
 
-func TestQueuesAreShownByTheNamesOfClientGo(t *testing.T) {
+// only returns a cluster of one informer or controller.
+func only(part any) metrics.Cluster {
+	if inf, ok := part.(metrics.Informer); ok {
+		return metrics.Static([]metrics.Informer{inf}, nil)
+	}
+	return metrics.Static(nil, []metrics.Controller{part.(metrics.Controller)})
+}
+
+// histogram returns the number, sum and native schema of the observations of a series, and how
+// many classic buckets it has.
+func histogram(t *testing.T, reg prometheus.Gatherer, name string) (n uint64, sum float64, native int32, classic int) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			h := f.GetMetric()[0].GetHistogram()
+			return h.GetSampleCount(), h.GetSampleSum(), h.GetSchema(), len(h.GetBucket())
+		}
+	}
+	t.Fatalf("no histogram %s", name)
+	return
+}
+
+func TestQueuesHaveTheNamesAndLabelsOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, reg := newExporter(t)
 		q := workqueue.New(workqueue.Options[string]{Metrics: m.Queue("web")})
-		if err := m.AddQueue("web", q); err != nil {
-			t.Fatal(err)
-		}
+		remove := m.AddQueue("web", q)
 		q.Add("a")
 		q.Add("b")
 		q.Add("c")
@@ -80,32 +106,29 @@ func TestQueuesAreShownByTheNamesOfClientGo(t *testing.T) {
 		q.Add(b)
 		simtest.Advance(3 * time.Second)
 		expect(t, reg, `
-			workqueue_adds_total{name="web"} 4
-			workqueue_delayed{name="web"} 1
-			workqueue_depth{name="web"} 2
-			workqueue_longest_running_processor_seconds{name="web"} 3
-			workqueue_processing{name="web"} 1
-			workqueue_queue_duration_seconds_bucket{name="web",le="1"} 0
-			workqueue_queue_duration_seconds_bucket{name="web",le="10"} 1
-			workqueue_queue_duration_seconds_bucket{name="web",le="+Inf"} 2
-			workqueue_queue_duration_seconds_sum{name="web"} 24
-			workqueue_queue_duration_seconds_count{name="web"} 2
-			workqueue_retries_total{name="web"} 1
-			workqueue_unfinished_work_seconds{name="web"} 3
-			workqueue_work_duration_seconds_bucket{name="web",le="1"} 0
-			workqueue_work_duration_seconds_bucket{name="web",le="10"} 0
-			workqueue_work_duration_seconds_bucket{name="web",le="+Inf"} 1
-			workqueue_work_duration_seconds_sum{name="web"} 20
-			workqueue_work_duration_seconds_count{name="web"} 1`,
+			workqueue_adds_total{controller="web",name="web"} 4
+			workqueue_delayed{controller="web",name="web"} 1
+			workqueue_depth{controller="web",name="web",priority=""} 2
+			workqueue_longest_running_processor_seconds{controller="web",name="web"} 3
+			workqueue_processing{controller="web",name="web"} 1
+			workqueue_retries_total{controller="web",name="web"} 1
+			workqueue_unfinished_work_seconds{controller="web",name="web"} 3`,
 			"workqueue_adds_total", "workqueue_delayed", "workqueue_depth", "workqueue_longest_running_processor_seconds",
-			"workqueue_processing", "workqueue_queue_duration_seconds", "workqueue_retries_total",
-			"workqueue_unfinished_work_seconds", "workqueue_work_duration_seconds")
+			"workqueue_processing", "workqueue_retries_total", "workqueue_unfinished_work_seconds")
+		for name, want := range map[string]string{
+			"workqueue_queue_duration_seconds": "2 24 3 12", "workqueue_work_duration_seconds": "1 20 3 12",
+		} {
+			n, sum, native, classic := histogram(t, reg, name)
+			simtest.Want(t, name, fmt.Sprint(n, sum, native, classic), want)
+		}
 		q.ShutDown()
-		expect(t, reg, `workqueue_dropped_total{name="web"} 1`, "workqueue_dropped_total")
+		expect(t, reg, `workqueue_dropped_total{controller="web",name="web"} 1`, "workqueue_dropped_total")
 
-		m.RemoveQueue("web")
+		remove()
+		remove()
+		m.Forget("web")
 		if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
-			t.Errorf("after RemoveQueue there are %d series, %v", n, err)
+			t.Errorf("after Forget there are %d series, %v", n, err)
 		}
 	})
 }
@@ -166,9 +189,7 @@ func TestInformersAndTheirReflectorsAreShown(t *testing.T) {
 				return p, nil
 			},
 		})
-		if err := m.AddInformer(pods); err != nil {
-			t.Fatal(err)
-		}
+		remove := m.AddCluster(only(pods))
 		expect(t, reg, `tarn_informer_synced{informer="pods"} 0`, "tarn_informer_synced")
 		free := make(chan struct{})
 		blocked := informer.Handler[*corev1.Pod]{OnAdd: func(*corev1.Pod, bool) { <-free }}
@@ -211,14 +232,14 @@ func TestInformersAndTheirReflectorsAreShown(t *testing.T) {
 			"tarn_informer_synced", "tarn_reflector_connected", "tarn_reflector_lists_total", "tarn_reflector_requests_ended_total",
 			"tarn_reflector_state", "tarn_reflector_streaming_lists_total", "tarn_reflector_watches_total")
 
-		m.RemoveInformer("pods")
+		remove()
 		if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
-			t.Errorf("after RemoveInformer there are %d series, %v", n, err)
+			t.Errorf("after the cluster was removed there are %d series, %v", n, err)
 		}
 	})
 }
 
-func TestControllersAreShownByResult(t *testing.T) {
+func TestReconcilesHaveTheNamesOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, reg := newExporter(t)
 		keys := make(chan string)
@@ -239,60 +260,144 @@ func TestControllersAreShownByResult(t *testing.T) {
 				return controller.Result{}, controller.ErrStaleCache
 			case key == "requeue" && first:
 				return controller.Result{Requeue: true}, nil
+			case key == "after" && first:
+				return controller.Result{After: time.Second}, nil
 			case key == "long":
 				<-free
 			}
 			return controller.Result{}, nil
-		}, controller.Options[string]{Queue: workqueue.Options[string]{Metrics: m.Queue("web")}}, controller.Channel("keys", keys))
+		}, controller.Options[string]{
+			Workers: 2, Observers: []controller.Observer{m.Reconcile}, Queue: workqueue.Options[string]{Metrics: m.Queue("web")},
+		}, controller.Channel("keys", keys))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := m.AddController(c); err != nil {
-			t.Fatal(err)
-		}
+		remove := m.AddCluster(only(c))
+		expect(t, reg, `controller_runtime_reconcile_errors_total{controller="web"} 0`, "controller_runtime_reconcile_errors_total")
 		start(t, c)
 		t.Cleanup(func() {
 			close(free)
 			simtest.Advance(time.Minute) // nothing is left to do
 		})
-		for _, key := range []string{"fine", "panic", "error", "terminal", "stale", "requeue"} {
+		for _, key := range []string{"fine", "panic", "error", "terminal", "stale", "requeue", "after"} {
 			keys <- key
 			simtest.Advance(time.Minute)
 		}
 		keys <- "long"
-		keys <- "waiting"
 		simtest.Advance(time.Minute)
 		expect(t, reg, `
-			tarn_controller_active_workers{controller="web"} 1
+			controller_runtime_active_workers{controller="web"} 1
+			controller_runtime_max_concurrent_reconciles{controller="web"} 2
+			controller_runtime_reconcile_errors_total{controller="web"} 3
+			controller_runtime_reconcile_panics_total{controller="web"} 1
+			controller_runtime_reconcile_total{controller="web",result="conflict"} 0
+			controller_runtime_reconcile_total{controller="web",result="error"} 3
+			controller_runtime_reconcile_total{controller="web",result="fenced"} 0
+			controller_runtime_reconcile_total{controller="web",result="requeue"} 1
+			controller_runtime_reconcile_total{controller="web",result="requeue_after"} 1
+			controller_runtime_reconcile_total{controller="web",result="stale"} 1
+			controller_runtime_reconcile_total{controller="web",result="success"} 6
+			controller_runtime_terminal_reconcile_errors_total{controller="web"} 1
 			tarn_controller_failing_keys{controller="web"} 1
 			tarn_controller_fenced{controller="web"} 0
 			tarn_controller_given_up_total{controller="web"} 1
 			tarn_controller_held_total{controller="web"} 1
-			tarn_controller_panics_total{controller="web"} 1
-			tarn_controller_reconcile_duration_seconds{controller="web",quantile="0.5"} 1
-			tarn_controller_reconcile_duration_seconds{controller="web",quantile="0.99"} 1
-			tarn_controller_reconcile_duration_seconds{controller="web",quantile="1"} 1
-			tarn_controller_reconcile_duration_seconds_sum{controller="web"} 10
-			tarn_controller_reconcile_duration_seconds_count{controller="web"} 10
-			tarn_controller_reconciles_total{controller="web",result="stale"} 1
-			tarn_controller_reconciles_total{controller="web",result="conflict"} 0
-			tarn_controller_reconciles_total{controller="web",result="error"} 3
-			tarn_controller_reconciles_total{controller="web",result="requeue"} 1
-			tarn_controller_reconciles_total{controller="web",result="success"} 5
 			tarn_controller_state{controller="web",state="cancelled"} 0
 			tarn_controller_state{controller="web",state="draining"} 0
 			tarn_controller_state{controller="web",state="idle"} 0
 			tarn_controller_state{controller="web",state="starting"} 0
 			tarn_controller_state{controller="web",state="working"} 1
-			workqueue_depth{name="web"} 1`,
-			"tarn_controller_active_workers", "tarn_controller_failing_keys", "tarn_controller_fenced", "tarn_controller_given_up_total",
-			"tarn_controller_held_total", "tarn_controller_panics_total", "tarn_controller_reconcile_duration_seconds",
-			"tarn_controller_reconciles_total", "tarn_controller_state", "workqueue_depth")
-		m.RemoveController("web")
+			workqueue_processing{controller="web",name="web"} 1`,
+			"controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles", "controller_runtime_reconcile_errors_total",
+			"controller_runtime_reconcile_panics_total", "controller_runtime_reconcile_total", "controller_runtime_terminal_reconcile_errors_total",
+			"tarn_controller_failing_keys", "tarn_controller_fenced", "tarn_controller_given_up_total", "tarn_controller_held_total",
+			"tarn_controller_state", "workqueue_processing")
+		n, sum, native, classic := histogram(t, reg, "controller_runtime_reconcile_time_seconds")
+		simtest.Want(t, "reconcile time", fmt.Sprint(n, sum, native, classic), "12 12 3 40")
+		remove()
+		m.Forget("web")
 		if n, err := testutil.GatherAndCount(reg); n != 0 || err != nil {
-			t.Errorf("after RemoveController there are %d series, %v", n, err)
+			t.Errorf("after Forget there are %d series, %v", n, err)
 		}
 	})
+}
+
+func TestRequestsHaveTheNamesOfClientGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, reg := newExporter(t)
+		server := apiserver.Start(t, apiserver.Options{Bookmarks: time.Hour})
+		client, err := wire.New(server.Config(), wire.Options{Observers: []wire.Observer{m.Request}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods := wire.For(client, wire.MustOf[*corev1.Pod]())
+		if _, err := pods.Create(t.Context(), pod("a"), wire.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pods.Get(t.Context(), object.Key{Namespace: "default", Name: "b"}, wire.GetOptions{}); err == nil {
+			t.Fatal("found a pod that does not exist")
+		}
+		if _, _, err := stream.List(t.Context(), pods, object.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		watch, err := stream.Watch(t.Context(), pods, object.WatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watch.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := pods.Get(ctx, object.Key{Namespace: "default", Name: "b"}, wire.GetOptions{}); err == nil {
+			t.Fatal("a cancelled request succeeded")
+		}
+		host := client.Host()
+		expect(t, reg, `
+			rest_client_requests_total{code="200",host="`+host+`",method="GET"} 2
+			rest_client_requests_total{code="201",host="`+host+`",method="POST"} 1
+			rest_client_requests_total{code="404",host="`+host+`",method="GET"} 1
+			rest_client_requests_total{code="<error>",host="`+host+`",method="GET"} 1`, "rest_client_requests_total")
+		n, _, native, classic := histogram(t, reg, "rest_client_request_duration_seconds") // of GET: all but the watch
+		simtest.Want(t, "request duration", fmt.Sprint(n, native, classic), "3 3 12")
+	})
+}
+
+// fence is a fence that a test opens and closes.
+type fence struct{ closed bool }
+
+func (f *fence) Check() error {
+	if f.closed {
+		return controller.ErrNotLeading
+	}
+	return nil
+}
+
+func (f *fence) Lost() <-chan struct{} { return nil }
+
+// elected leads at once.
+type elected struct{ fence *fence }
+
+func (e elected) Run(ctx context.Context, lead func(context.Context, controller.Fence) error) error {
+	return lead(ctx, e.fence)
+}
+
+func TestLeadershipIsThatOfTheFence(t *testing.T) {
+	m, reg := newExporter(t)
+	l := m.Leadership("shop", elected{&fence{}})
+	status := func(want string) {
+		t.Helper()
+		expect(t, reg, `leader_election_master_status{name="shop"} `+want, "leader_election_master_status")
+	}
+	status("0")
+	err := l.Run(t.Context(), func(_ context.Context, f controller.Fence) error {
+		status("1")
+		f.(*fence).closed = true
+		status("0")
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	status("0")
 }
 
 // fixed is a controller with the status that a test gives it.
@@ -301,81 +406,82 @@ type fixed struct{ status controller.Status }
 func (c *fixed) Name() string              { return c.status.Name }
 func (c *fixed) Status() controller.Status { return c.status }
 
-func TestSuccessesNeverFall(t *testing.T) {
-	m, reg := newExporter(t)
-	c := &fixed{controller.Status{Name: "web", Reconciles: 10}}
-	if err := m.AddController(c); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct {
-		reconciles, failed uint64
-		want               string
-	}{{10, 0, "10"}, {10, 1, "10"}, {12, 1, "11"}, {0, 3, "11"}} {
-		c.status.Reconciles, c.status.Failed = step.reconciles, step.failed
-		families, err := reg.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			for _, s := range f.GetMetric() {
-				if f.GetName() == "tarn_controller_reconciles_total" && strings.Contains(s.String(), `"success"`) {
-					if got := s.GetCounter().String(); !strings.Contains(got, "value:"+step.want) {
-						t.Errorf("%d reconciles, %d failed: successes %s, want %s", step.reconciles, step.failed, got, step.want)
-					}
-				}
-			}
-		}
-	}
+// still is an informer with the status that a test gives it.
+type still struct{ status informer.Status }
+
+func (i *still) Name() string            { return i.status.Name }
+func (i *still) Status() informer.Status { return i.status }
+
+// changing is a cluster whose parts come and go.
+type changing struct {
+	informers   []metrics.Informer
+	controllers []metrics.Controller
 }
 
-func TestANameIsShownOnce(t *testing.T) {
+func (c *changing) Informers() []metrics.Informer     { return c.informers }
+func (c *changing) Controllers() []metrics.Controller { return c.controllers }
+
+func TestPartsOfAClusterComeAndGo(t *testing.T) {
 	m, reg := newExporter(t)
-	q := workqueue.New(workqueue.Options[string]{})
-	c := &fixed{controller.Status{Name: "web"}}
-	if err := errors.Join(m.AddQueue("web", q), m.AddController(&fixed{controller.Status{Name: "db"}})); err != nil {
-		t.Fatal(err)
+	c := &changing{}
+	defer m.AddCluster(c)()
+	pods := func(objects int, synced bool, oldest time.Duration) *still {
+		s := informer.Status{Name: "pods", Synced: synced}
+		s.Store.Objects, s.Pending.Oldest = objects, oldest
+		return &still{s}
 	}
-	for what, err := range map[string]error{
-		"queue":                   m.AddQueue("web", q),
-		"controller":              m.AddController(&fixed{controller.Status{Name: "db"}}),
-		"a controller as a queue": m.AddController(c),
-	} {
-		if !errors.Is(err, metrics.ErrTaken) {
-			t.Errorf("%s: %v, want ErrTaken", what, err)
-		}
+	names := []string{"tarn_informer_objects", "tarn_informer_synced", "tarn_informer_pending_seconds"}
+	expect(t, reg, "", names...)
+	c.informers = []metrics.Informer{pods(3, true, time.Second)}
+	expect(t, reg, `
+		tarn_informer_objects{informer="pods"} 3
+		tarn_informer_pending_seconds{informer="pods"} 1
+		tarn_informer_synced{informer="pods"} 1`, names...)
+	c.informers = append(c.informers, pods(4, false, 2*time.Second), pods(1, true, 0))
+	expect(t, reg, `
+		tarn_informer_objects{informer="pods"} 8
+		tarn_informer_pending_seconds{informer="pods"} 2
+		tarn_informer_synced{informer="pods"} 0`, names...)
+	c.controllers = []metrics.Controller{&fixed{controller.Status{Name: "web", Workers: 1}}, &fixed{controller.Status{Name: "web", Workers: 2}}}
+	remove := m.AddCluster(only(c.controllers[0]))
+	expect(t, reg, `controller_runtime_max_concurrent_reconciles{controller="web"} 4`, "controller_runtime_max_concurrent_reconciles")
+	remove()
+	c.informers = nil
+	expect(t, reg, "", names...)
+	expect(t, reg, `controller_runtime_max_concurrent_reconciles{controller="web"} 3`, "controller_runtime_max_concurrent_reconciles")
+}
+
+func TestScrapesAndEventsMayBeConcurrent(t *testing.T) {
+	m, reg := newExporter(t)
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() {
+			for range 50 {
+				remove := m.AddCluster(only(&fixed{controller.Status{Name: "web"}}))
+				_, end := m.Reconcile(t.Context(), controller.ReconcileStart{Controller: "web"})
+				end(controller.ReconcileEnd{Outcome: controller.OutcomeSuccess})
+				m.Queue("web").Added(1)
+				if _, err := reg.Gather(); err != nil {
+					t.Error(err)
+				}
+				remove()
+				if i == 0 {
+					m.Forget("web")
+				}
+			}
+		})
 	}
-	m.RemoveQueue("web")
-	if err := m.AddController(c); err != nil {
-		t.Errorf("after the other was removed: %v", err)
-	}
-	if _, err := reg.Gather(); err != nil {
-		t.Error(err)
-	}
+	group.Wait()
 }
 
 func TestOneExporterForARegistryUntilItIsClosed(t *testing.T) {
 	m, reg := newExporter(t)
 	var taken prometheus.AlreadyRegisteredError
-	if _, err := metrics.New(reg, metrics.Options{}); !errors.As(err, &taken) {
+	if _, err := metrics.New(reg); !errors.As(err, &taken) {
 		t.Errorf("a second one: %v, want %T", err, taken)
 	}
 	m.Close()
-	if _, err := metrics.New(reg, metrics.Options{}); err != nil {
+	if _, err := metrics.New(reg); err != nil {
 		t.Errorf("after Close: %v", err)
-	}
-}
-
-func TestTheNamesAreAsPrometheusAdvises(t *testing.T) {
-	m, reg := newExporter(t)
-	m.Queue("web").Waited(time.Second)
-	if err := m.AddController(&fixed{controller.Status{Name: "web"}}); err != nil {
-		t.Fatal(err)
-	}
-	problems, err := testutil.GatherAndLint(reg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 }

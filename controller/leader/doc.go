@@ -1,14 +1,16 @@
-// Package leader elects one of several processes with a Kubernetes Lease, using client-go's
-// leaderelection. An [Elector] is a controller.Leadership:
+// Package leader elects one of several processes with a Kubernetes Lease. An [Elector] is a
+// controller.Leadership:
 //
-//	lock := leader.NewLease(clientset.CoordinationV1(), object.Key{Namespace: "shop", Name: "web"}, "")
-//	elector, err := leader.New(lock, leader.Options{})
+//	elector, err := leader.New(client, object.Key{Namespace: "shop", Name: "web"}, leader.Options{})
 //	…
 //	return controller.Run(ctx, pods, controller.Led(elector, web))
 //
+// It uses the Lease as client-go's leaderelection does, so processes with either can compete
+// for the same one.
+//
 // It adds a fence that closes before another process can take the lease. The lease counts
 // from the moment before the renewing request was sent (of several within one second, the
-// first, because other processes cannot distinguish them), so it expires here before it
+// first, because client-go's electors cannot distinguish them), so it expires here before it
 // expires anywhere else. The fence is checked before each reconcile and each write. It
 // measures time with two clocks and uses the one that shows more: the monotonic clock, which
 // cannot be set, and the wall clock, which continues while the machine is suspended. A process

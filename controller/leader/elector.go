@@ -5,34 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
 )
 
 // Options change how an [Elector] works. The zero Options is what Kubernetes' own
 // components use.
 type Options struct {
+	// Identity is the name of this process in the lease. It must be unique: two processes
+	// with the same identity would both lead. A hostname or the name of a Deployment is not
+	// unique. Defaults to the hostname, "_" and a random UUID.
+	Identity string
 	// LeaseDuration is how long a lease is valid after a renewal. Other processes wait that
 	// long before they take it. It must be in whole seconds. Defaults to 15 seconds.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long the leader tries to renew before it gives up.
 	// Defaults to 10 seconds.
 	RenewDeadline time.Duration
-	// RetryPeriod is the time between two attempts. Defaults to 2 seconds.
+	// RetryPeriod is the time between two attempts. A candidate adds up to 120% at random.
+	// Defaults to 2 seconds.
 	RetryPeriod time.Duration
 	// OnNewLeader is called with the leader's identity whenever that changes. It blocks the
 	// election, so it must be fast. Defaults to none.
 	OnNewLeader func(identity string)
-	// Logger receives changes of the lease at debug level, and client-go's own messages.
-	// Defaults to none.
+	// Logger receives the start and end of each term, and failed requests. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -49,7 +53,28 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Identity == "" {
+		o.Identity = string(uuid.NewUUID())
+		if host, err := os.Hostname(); err == nil {
+			o.Identity = host + "_" + o.Identity
+		}
+	}
 	return o
+}
+
+// valid checks what client-go checks too, so that electors of both agree.
+func (o Options) valid() error {
+	switch {
+	case o.LeaseDuration < 0 || o.RenewDeadline < 0 || o.RetryPeriod < 0:
+		return errors.New("leader: a negative duration; leave it 0 for the default")
+	case o.LeaseDuration%time.Second != 0:
+		return fmt.Errorf("leader: LeaseDuration is %v; want whole seconds, which is all that a Lease can say", o.LeaseDuration)
+	case o.LeaseDuration <= o.RenewDeadline:
+		return fmt.Errorf("leader: LeaseDuration is %v; it must be longer than RenewDeadline, %v", o.LeaseDuration, o.RenewDeadline)
+	case float64(o.RenewDeadline) <= jitter*float64(o.RetryPeriod):
+		return fmt.Errorf("leader: RenewDeadline is %v; it must be longer than %v times RetryPeriod, %v", o.RenewDeadline, jitter, o.RetryPeriod)
+	}
+	return nil
 }
 
 // ErrRunning is returned by Run while the elector runs.
@@ -58,49 +83,45 @@ var ErrRunning = errors.New("leader: running already")
 // Elector campaigns for a lease and runs work while it holds it. Create one with [New]. Its
 // methods are safe for concurrent use; only one Run at a time.
 //
-// Guarantees: of all processes with this lock, at most one has an open fence, if their clocks
-// run at the same speed. A lost fence never opens again. The lease is released only when the
-// work has ended.
+// Guarantees: of all processes that compete for the lease, at most one has an open fence, if
+// their clocks run at the same speed. A lost fence never opens again. The lease is released
+// only when the work has ended.
 type Elector struct {
 	opts    Options
-	lease   *lease
+	api     *wire.API[*coordinationv1.Lease]
+	key     object.Key
+	tenure  tenure
 	running atomic.Bool
 	terms   atomic.Uint64
+	leader  atomic.Pointer[string] // the last known leader; the election writes it
+
+	// The rest belongs to the goroutine of the election; there is one at a time.
+	lease       *coordinationv1.Lease // as last read or written; not changed after that
+	seen        record                // of lease
+	seenAt      moment                // when seen was first seen
+	transitions int32                 // of this process's last write
+	wrote       bool                  // the last attempt sent a write
 }
 
 var _ controller.Leadership = (*Elector)(nil)
 
-// New returns an elector for a lock, such as that of [NewLease].
-func New(lock resourcelock.Interface, opts Options) (*Elector, error) {
-	if lock == nil {
-		return nil, errors.New("leader: no lock; leader.NewLease makes one")
+// New returns an elector for a Lease, which need not exist. It needs permission to get, create
+// and update leases in the group coordination.k8s.io.
+func New(client *wire.Client, lease object.Key, opts Options) (*Elector, error) {
+	switch {
+	case client == nil:
+		return nil, errors.New("leader: no client; wire.New makes one")
+	case lease.Namespace == "" || lease.Name == "":
+		return nil, fmt.Errorf("leader: the lease %q needs a namespace and a name", lease)
 	}
 	opts = opts.withDefaults()
-	if opts.LeaseDuration%time.Second != 0 {
-		return nil, fmt.Errorf("leader: LeaseDuration is %v; want whole seconds, which is all that a Lease can say", opts.LeaseDuration)
-	}
-	e := &Elector{opts: opts, lease: &lease{Interface: lock, now: clock{time.Now()}.now, notify: opts.OnNewLeader}}
-	if _, err := e.candidate(make(chan struct{})); err != nil {
+	if err := opts.valid(); err != nil {
 		return nil, err
 	}
-	return e, nil
-}
-
-// candidate returns client-go's elector. won is closed when it holds the lease.
-func (e *Elector) candidate(won chan struct{}) (*leaderelection.LeaderElector, error) {
-	le, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: e.lease, Name: e.lease.Describe(),
-		LeaseDuration: e.opts.LeaseDuration, RenewDeadline: e.opts.RenewDeadline, RetryPeriod: e.opts.RetryPeriod,
-		// ReleaseOnCancel would release before the work has ended.
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { close(won) },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("leader: %w", err)
-	}
-	return le, nil
+	return &Elector{
+		opts: opts, key: lease, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()),
+		tenure: tenure{lease: lease.String(), identity: opts.Identity, now: clock{time.Now()}.now},
+	}, nil
 }
 
 // Run implements [controller.Leadership].
@@ -120,34 +141,20 @@ func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, fence 
 // term campaigns until it wins, and then runs lead until that returns. again is true if
 // leadership was lost, and not given up.
 func (e *Elector) term(ctx context.Context, lead func(context.Context, controller.Fence) error) (again bool, err error) {
-	won, ended := make(chan struct{}), make(chan struct{})
-	le, err := e.candidate(won)
-	if err != nil {
-		return false, err
-	}
-	e.lease.won.Store(false)
-	// The lease is renewed after the end of ctx, until the work has ended.
-	campaign, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(e.opts.Logger.Handler())))
-	defer stop()
-	go func() {
-		defer close(ended)
-		le.Run(campaign)
-	}()
-	select {
-	case <-won:
-	case <-ctx.Done():
-		stop()
-		<-ended
-		if e.lease.won.Load() {
-			<-won // at the last moment
+	if !e.acquire(ctx) || ctx.Err() != nil {
+		if e.wrote { // the server may have stored it
 			e.release()
 		}
 		return false, nil
 	}
-
 	e.terms.Add(1)
-	e.opts.Logger.Debug("leading", "lease", e.lease.Describe())
-	f := &fence{lease: e.lease, lost: make(chan struct{})}
+	e.opts.Logger.Info("leading", "lease", e.tenure.lease)
+	// The lease is renewed after the end of ctx, until the work has ended.
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- e.renew(renewing) }()
+	f := &fence{tenure: &e.tenure, lost: make(chan struct{})}
 	working, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	done := make(chan error, 1)
@@ -156,11 +163,11 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 	case err = <-done:
 		stop()
 		<-ended
-	case <-ended:
+	case cause := <-ended:
 		again = ctx.Err() == nil
 		f.close()
 		lose(controller.ErrNotLeading)
-		e.opts.Logger.Debug("no longer leading", "lease", e.lease.Describe())
+		e.opts.Logger.Warn("no longer leading", "lease", e.tenure.lease, "error", cause)
 		err = <-done
 	}
 	f.close()
@@ -168,41 +175,19 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 	return again, err
 }
 
-// release releases the lease if this process still holds it.
-func (e *Elector) release() {
-	e.lease.held.Store(nil)
-	ctx, cancel := context.WithTimeout(context.Background(), e.opts.RenewDeadline)
-	defer cancel()
-	// The second attempt is for a last renewal that was still in flight.
-	for range 2 {
-		now, _, err := e.lease.Get(ctx)
-		if err != nil || now.HolderIdentity != e.lease.Identity() {
-			return
-		}
-		at := metav1.NewTime(time.Now())
-		err = e.lease.Update(ctx, resourcelock.LeaderElectionRecord{
-			LeaderTransitions: now.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: at, AcquireTime: at,
-		})
-		if err == nil {
-			return
-		}
-		e.opts.Logger.Debug("the lease could not be released", "lease", e.lease.Describe(), "error", err)
-	}
-}
-
 // fence is the fence of one term.
 type fence struct {
-	lease *lease
-	lost  chan struct{}
-	over  atomic.Bool
+	tenure *tenure
+	lost   chan struct{}
+	over   atomic.Bool
 }
 
 // Check implements [controller.Fence].
 func (f *fence) Check() error {
 	if f.over.Load() {
-		return fmt.Errorf("leader: the lease %s was lost: %w", f.lease.Describe(), controller.ErrNotLeading)
+		return fmt.Errorf("leader: the lease %s was lost: %w", f.tenure.lease, controller.ErrNotLeading)
 	}
-	return f.lease.check()
+	return f.tenure.check()
 }
 
 // Lost implements [controller.Fence].
@@ -216,7 +201,7 @@ func (f *fence) close() {
 
 // Status is a report on an elector.
 type Status struct {
-	// Lease and Identity are those of the lock.
+	// Lease is the key of the lease, and Identity the name of this process in it.
 	Lease, Identity string
 	// Leader is the identity of the last known leader; empty if there was none.
 	Leader string
@@ -230,9 +215,11 @@ type Status struct {
 
 // Status returns the current status. It is cheap.
 func (e *Elector) Status() Status {
-	left := e.lease.left()
+	left := e.tenure.left()
 	return Status{
-		Lease: e.lease.Describe(), Identity: e.lease.Identity(), Leader: e.lease.lastSeen(),
+		Lease: e.tenure.lease, Identity: e.tenure.identity, Leader: e.lastSeen(),
 		Leading: left > 0, Left: left, Terms: e.terms.Load(),
 	}
 }
+
+func (e *Elector) lastSeen() string { return value(e.leader.Load()) }

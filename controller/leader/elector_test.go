@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,62 +16,12 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
 )
-
-// candidate is a process that runs for leadership.
-type candidate struct {
-	*leader.Elector
-	lock *lock
-	stop func() error
-
-	mu    sync.Mutex
-	fence controller.Fence // while it leads
-	terms int
-}
-
-// campaign starts a candidate whose work takes some time to stop.
-func campaign(t *testing.T, s *server, name string, drain time.Duration, opts leader.Options) *candidate {
-	t.Helper()
-	c := &candidate{lock: s.lock(name)}
-	e, err := leader.New(c.lock, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Elector = e
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() {
-		done <- e.Run(ctx, func(ctx context.Context, f controller.Fence) error {
-			c.mu.Lock()
-			c.fence = f
-			c.terms++
-			c.mu.Unlock()
-			<-ctx.Done()
-			<-time.After(drain)
-			c.mu.Lock()
-			c.fence = nil
-			c.mu.Unlock()
-			return nil
-		})
-	}()
-	c.stop = sync.OnceValue(func() error {
-		cancel()
-		return <-done
-	})
-	t.Cleanup(func() { _ = c.stop() })
-	return c
-}
-
-// leads reports whether the candidate is working with an open fence.
-func (c *candidate) leads() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fence != nil && c.fence.Check() == nil
-}
 
 func TestExactlyOneCandidateLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		var all []*candidate
 		for i := range 4 {
 			all = append(all, campaign(t, s, fmt.Sprint("p", i), 0, leader.Options{}))
@@ -93,7 +43,7 @@ func TestExactlyOneCandidateLeads(t *testing.T) {
 
 func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		a := campaign(t, s, "a", time.Minute, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
@@ -117,7 +67,7 @@ func TestTheLeaseIsReleasedWhenTheWorkHasEndedAndNotBefore(t *testing.T) {
 
 func TestADisconnectedLeaderLosesBeforeAnotherWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		a := campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
@@ -125,18 +75,18 @@ func TestADisconnectedLeaderLosesBeforeAnotherWins(t *testing.T) {
 		if !a.leads() {
 			t.Fatal("a does not lead")
 		}
-		a.lock.set(true, 0)
+		a.link.Set(true, 0)
 		for !b.leads() {
 			simtest.Advance(100 * time.Millisecond)
-			if a.leads() && !time.Now().Before(a.lock.deadline()) {
+			if a.leads() && !time.Now().Before(a.link.Deadline()) {
 				t.Fatal("a's fence is open after its deadline")
 			}
 		}
 		if a.leads() {
 			t.Fatal("both lead")
 		}
-		a.lock.set(false, 0)
-		b.lock.set(true, 0)
+		a.link.Set(false, 0)
+		b.link.Set(true, 0)
 		simtest.Advance(time.Minute)
 		if !a.leads() || b.leads() || a.terms != 2 {
 			t.Errorf("a is not back: %+v", a.Status())
@@ -147,13 +97,13 @@ func TestADisconnectedLeaderLosesBeforeAnotherWins(t *testing.T) {
 // The elector hangs in a request, so it cannot notice that the lease has expired.
 func TestTheFenceClosesEvenIfTheElectorHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		a := campaign(t, s, "a", 0, leader.Options{})
 		simtest.Advance(time.Minute)
-		ends := a.lock.deadline()
-		a.lock.set(true, time.Hour)
+		ends := a.link.Deadline()
+		a.link.Set(true, time.Hour)
 		<-time.After(2 * time.Second) // the next renewal hangs
-		ends2 := a.lock.deadline()
+		ends2 := a.link.Deadline()
 		if ends2.After(ends) {
 			ends = ends2
 		}
@@ -166,22 +116,22 @@ func TestTheFenceClosesEvenIfTheElectorHangs(t *testing.T) {
 			t.Error("the fence is open at the deadline")
 		}
 		err := a.fence.Check()
-		if !errors.Is(err, controller.ErrNotLeading) || !strings.Contains(err.Error(), "shop/web was renewed 15s ago and ended after 15s") {
+		if !errors.Is(err, controller.ErrNotLeading) || !strings.Contains(err.Error(), "default/web was renewed 15s ago and ended after 15s") {
 			t.Error(err)
 		}
-		a.lock.set(false, 0)
+		a.link.Set(false, 0)
 	})
 }
 
 func TestALeaseStartsBeforeItsRequestIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		a := &candidate{lock: s.lock("a")}
-		a.lock.set(false, 4*time.Second)
+		s := newServer(t)
+		link := s.link("a")
+		link.Set(false, 4*time.Second)
 		c := campaign(t, s, "b", 0, leader.Options{}) // b stops immediately and releases the lease
 		synctest.Wait()
 		_ = c.stop()
-		e, err := leader.New(a.lock, leader.Options{})
+		e, err := leader.New(link.Client(s.MemoryConfig()), web, leader.Options{Identity: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,10 +144,10 @@ func TestALeaseStartsBeforeItsRequestIsSent(t *testing.T) {
 				if left := e.Status().Left; left != 11*time.Second {
 					t.Errorf("%v are left", left)
 				}
-				return errDown
+				return simtest.ErrDown
 			})
 		}()
-		if err := <-done; !errors.Is(err, errDown) {
+		if err := <-done; !errors.Is(err, simtest.ErrDown) {
 			t.Error(err)
 		}
 		if s.holder() != "" {
@@ -208,7 +158,7 @@ func TestALeaseStartsBeforeItsRequestIsSent(t *testing.T) {
 
 func TestRunEndsWhileItDoesNotLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
 		b := campaign(t, s, "b", 0, leader.Options{})
@@ -224,7 +174,7 @@ func TestRunEndsWhileItDoesNotLead(t *testing.T) {
 
 func TestOnNewLeaderIsCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := newServer(t)
 		var told []string
 		a := campaign(t, s, "a", 0, leader.Options{})
 		synctest.Wait()
@@ -242,30 +192,60 @@ func TestOnNewLeaderIsCalled(t *testing.T) {
 func TestNothingIsPrintedUnlessAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		c := campaign(t, &server{}, "a", 0, leader.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		c := campaign(t, newServer(t), "a", 0, leader.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		simtest.Advance(time.Second)
 		_ = c.stop()
-		if !strings.Contains(log.String(), "msg=leading lease=shop/web") {
+		if !strings.Contains(log.String(), "msg=leading lease=default/web") {
 			t.Error(log.String())
 		}
 	})
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	s := &server{}
+	s := newServer(t)
+	client := s.link("a").Client(s.MemoryConfig())
 	for _, opts := range []leader.Options{
 		{LeaseDuration: 1500 * time.Millisecond, RenewDeadline: time.Second, RetryPeriod: 100 * time.Millisecond},
 		{LeaseDuration: 5 * time.Second},
 		{RenewDeadline: time.Second},
+		{RetryPeriod: -time.Second},
 	} {
-		if _, err := leader.New(s.lock("a"), opts); err == nil {
+		if _, err := leader.New(client, web, opts); err == nil {
 			t.Errorf("%+v: no error", opts)
 		}
 	}
-	if _, err := leader.New(nil, leader.Options{}); err == nil {
-		t.Error("no lock: no error")
+	if _, err := leader.New(nil, web, leader.Options{}); err == nil {
+		t.Error("no client: no error")
 	}
-	if _, err := leader.New(s.lock(""), leader.Options{}); err == nil {
-		t.Error("no identity: no error")
+	if _, err := leader.New(client, object.Key{Name: "web"}, leader.Options{}); err == nil {
+		t.Error("no namespace: no error")
+	}
+}
+
+func TestR08_TheDefaultIdentityIsTheHostnameAndAUUID(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(t)
+	identity := func(given string) string {
+		t.Helper()
+		e, err := leader.New(s.link("").Client(s.MemoryConfig()), web, leader.Options{Identity: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Status().Identity
+	}
+	a, b := identity(""), identity("")
+	for _, id := range []string{a, b} {
+		if rest, ok := strings.CutPrefix(id, host+"_"); !ok || len(rest) != 36 {
+			t.Errorf("identity %q; want %s_ and a UUID", id, host)
+		}
+	}
+	if a == b {
+		t.Errorf("two electors have the identity %s", a)
+	}
+	if id := identity("pod-1"); id != "pod-1" {
+		t.Errorf("identity %q; want the given one", id)
 	}
 }

@@ -4,21 +4,34 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/kubernetes/fake"
-
+	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
 )
 
-// An elector uses a Lease, here of an in-memory API server.
+// An elector uses a Lease, here of an embedded API server.
 func Example() {
-	client := fake.NewClientset()
-	lock := leader.NewLease(client.CoordinationV1(), object.Key{Namespace: "shop", Name: "web"}, "pod-1")
-	elector, err := leader.New(lock, leader.Options{})
+	server, err := apiserver.New(apiserver.Options{})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
+	}
+	serving, stopServer := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- server.Run(serving) }()
+	defer func() {
+		stopServer()
+		<-served
+	}()
+	client, err := wire.New(server.Config(), wire.Options{})
+	if err != nil {
+		panic(err)
+	}
+
+	elector, err := leader.New(client, object.Key{Namespace: "default", Name: "web"}, leader.Options{Identity: "pod-1"})
+	if err != nil {
+		panic(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	err = elector.Run(ctx, func(ctx context.Context, fence controller.Fence) error {
@@ -31,7 +44,7 @@ func Example() {
 	})
 	fmt.Println(err, elector.Status().Leading)
 	// Output:
-	// pod-1 leads with shop/web <nil>
+	// pod-1 leads with default/web <nil>
 	// still open while the work ends: true
 	// <nil> false
 }

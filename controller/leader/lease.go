@@ -1,37 +1,55 @@
 package leader
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/tarnproject/tarn/controller"
-	"github.com/tarnproject/tarn/object"
 )
 
-// NewLease returns the lock on a Lease for an [Elector]. The identity must be unique to this
-// process: two processes with the same identity would both lead. A hostname or the name of a
-// Deployment is not unique. If it is empty, the identity is the hostname, "_" and a random
-// UUID.
-func NewLease(client coordinationv1.LeasesGetter, lease object.Key, identity string) resourcelock.Interface {
-	if identity == "" {
-		identity = string(uuid.NewUUID())
-		if host, err := os.Hostname(); err == nil {
-			identity = host + "_" + identity
+// record is the election's part of a Lease. Records are compared with ==.
+type record struct {
+	holder            string // empty: released
+	seconds           int32  // how long it is valid after a renewal
+	transitions       int32  // how often the lease has changed hands
+	acquired, renewed int64  // in microseconds since 1970, as precise as a Lease is
+}
+
+func recordOf(lease *coordinationv1.Lease) record {
+	micros := func(t *metav1.MicroTime) int64 {
+		if t == nil {
+			return 0
 		}
+		return t.UnixMicro()
 	}
-	return &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name},
-		Client:     client,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	s := &lease.Spec
+	return record{
+		holder: value(s.HolderIdentity), seconds: value(s.LeaseDurationSeconds), transitions: value(s.LeaseTransitions),
+		acquired: micros(s.AcquireTime), renewed: micros(s.RenewTime),
 	}
+}
+
+func value[V any](p *V) (v V) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// write writes the record to a Lease and leaves its other fields unchanged.
+func (r record) write(lease *coordinationv1.Lease) {
+	micros := func(n int64) *metav1.MicroTime { return &metav1.MicroTime{Time: time.UnixMicro(n)} }
+	s := &lease.Spec
+	s.HolderIdentity = nil
+	if r.holder != "" {
+		s.HolderIdentity = &r.holder
+	}
+	s.LeaseDurationSeconds, s.LeaseTransitions = &r.seconds, &r.transitions
+	s.AcquireTime, s.RenewTime = micros(r.acquired), micros(r.renewed)
 }
 
 // moment is a reading of both clocks.
@@ -54,23 +72,17 @@ func (c clock) now() moment {
 	return moment{mono: now.Sub(c.origin), wall: now.Round(0)}
 }
 
-// lease wraps a lock and records when this process sent the request that last renewed it, and
-// for how long.
-type lease struct {
-	resourcelock.Interface
-	now  func() moment
-	held atomic.Pointer[hold]
-	won  atomic.Bool // the lease was held since the campaign started
+// tenure is how long this process holds the lease. One goroutine at a time, that of the
+// election, calls sending and stored. Any goroutine may call check and left.
+type tenure struct {
+	lease, identity string
+	now             func() moment
+	held            atomic.Pointer[hold] // nil: not held
 
 	// renewed is the renewTime of this process's last record, in seconds, and first is when
-	// the first request with that renewTime was sent. One goroutine at a time writes them.
+	// the first request with that renewTime was sent.
 	renewed int64
 	first   moment
-	// transitions is how often the lease had changed hands when it was won.
-	transitions int
-
-	leader atomic.Pointer[string] // the last known leader
-	notify func(identity string)  // called for a new leader; may be nil
 }
 
 type hold struct {
@@ -78,92 +90,46 @@ type hold struct {
 	duration time.Duration
 }
 
-// Get implements resourcelock.Interface. It notifies about new leaders itself because
-// client-go calls its callback from a goroutine that it does not wait for.
-func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	r, raw, err := l.Interface.Get(ctx)
-	if err == nil {
-		l.saw(r.HolderIdentity)
-	}
-	return r, raw, err
-}
-
-// saw records the leader. One goroutine at a time calls it.
-func (l *lease) saw(identity string) {
-	if identity == "" || identity == l.lastSeen() {
+// sending is called before a record is sent.
+func (t *tenure) sending(r record) {
+	if r.holder != t.identity {
+		t.held.Store(nil) // released from the moment the request is sent
+		t.renewed = 0
 		return
 	}
-	l.leader.Store(&identity)
-	if l.notify != nil {
-		l.notify(identity)
-	}
-}
-
-func (l *lease) lastSeen() string {
-	if p := l.leader.Load(); p != nil {
-		return *p
-	}
-	return ""
-}
-
-// Create implements resourcelock.Interface.
-func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, l.Interface.Create)
-}
-
-// Update implements resourcelock.Interface.
-func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, l.Interface.Update)
-}
-
-func (l *lease) write(ctx context.Context, r resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	sent := l.now()
-	mine := r.HolderIdentity == l.Identity()
-	if mine && l.won.Load() && r.LeaderTransitions != l.transitions {
-		// client-go would continue the term although another process has led meanwhile.
-		return fmt.Errorf("leader: the lease %s was another's since it was won: %w", l.Describe(), controller.ErrNotLeading)
-	}
-	if !mine {
-		l.held.Store(nil) // released from the moment the request is sent
-		l.renewed = 0
-	}
-	// client-go compares records with a resolution of one second, so other processes count
+	// client-go compares records with a resolution of one second, so its electors count
 	// from the first renewal within a second. A failed renewal may still have reached the
 	// server.
-	if mine && (l.renewed == 0 || l.renewed != r.RenewTime.Unix()) {
-		l.renewed, l.first = r.RenewTime.Unix(), sent
+	if s := time.UnixMicro(r.renewed).Unix(); t.renewed == 0 || t.renewed != s {
+		t.renewed, t.first = s, t.now()
 	}
-	if err := do(ctx, r); err != nil {
-		return err
+}
+
+// stored is called when the server has stored the record.
+func (t *tenure) stored(r record) {
+	if r.holder == t.identity {
+		t.held.Store(&hold{since: t.first, duration: time.Duration(r.seconds) * time.Second})
 	}
-	if mine {
-		// The record has the duration in whole seconds.
-		l.held.Store(&hold{since: l.first, duration: time.Duration(r.LeaseDurationSeconds) * time.Second})
-		l.transitions = r.LeaderTransitions
-		l.won.Store(true)
-		l.saw(r.HolderIdentity)
-	}
-	return nil
 }
 
 // check returns nil while the lease is held.
-func (l *lease) check() error {
-	h := l.held.Load()
+func (t *tenure) check() error {
+	h := t.held.Load()
 	if h == nil {
-		return fmt.Errorf("leader: the lease %s is not held: %w", l.Describe(), controller.ErrNotLeading)
+		return fmt.Errorf("leader: the lease %s is not held: %w", t.lease, controller.ErrNotLeading)
 	}
-	if passed := l.now().after(h.since); passed >= h.duration {
+	if passed := t.now().after(h.since); passed >= h.duration {
 		return fmt.Errorf("leader: the lease %s was renewed %v ago and ended after %v: %w",
-			l.Describe(), passed.Round(time.Millisecond), h.duration, controller.ErrNotLeading)
+			t.lease, passed.Round(time.Millisecond), h.duration, controller.ErrNotLeading)
 	}
 	return nil
 }
 
 // left returns how long the lease is still valid.
-func (l *lease) left() time.Duration {
-	h := l.held.Load()
+func (t *tenure) left() time.Duration {
+	h := t.held.Load()
 	if h == nil {
 		return 0
 	}
-	return max(0, h.duration-l.now().after(h.since))
+	return max(0, h.duration-t.now().after(h.since))
 }

@@ -1,42 +1,35 @@
 package leader
 
 import (
-	"context"
 	"errors"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"pgregory.net/rapid"
 
 	"github.com/tarnproject/tarn/controller"
 	_ "github.com/tarnproject/tarn/internal/soak" // -soak scales rapid's checks
-	"github.com/tarnproject/tarn/object"
 )
 
-// noLock accepts every write.
-type noLock struct{ resourcelock.Interface }
-
-func (noLock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return nil }
-func (noLock) Identity() string                                                { return "a" }
-func (noLock) Describe() string                                                { return "shop/web" }
+func newTenure(now func() moment) *tenure {
+	return &tenure{lease: "shop/web", identity: "a", now: now}
+}
 
 // While a process is paused the monotonic clock advances; while the machine sleeps only the wall
 // clock does; and the wall clock may be set back.
 func TestAPausedProcessFindsItsFenceClosed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := moment{wall: time.Unix(1e9, 0)}
-		l := &lease{Interface: noLock{}, now: func() moment { return now }}
-		f := &fence{lease: l, lost: make(chan struct{})}
+		l := newTenure(func() moment { return now })
+		f := &fence{tenure: l, lost: make(chan struct{})}
 		seconds := int64(1e9)
 		renew := func() {
 			seconds++ // each renewal is a new record to other processes
-			if err := l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15, RenewTime: metav1.Unix(seconds, 0)}); err != nil {
-				t.Fatal(err)
-			}
+			r := record{holder: "a", seconds: 15, renewed: seconds * 1e6}
+			l.sending(r)
+			l.stored(r)
 		}
 		if f.Check() == nil {
 			t.Fatal("open without a lease")
@@ -75,10 +68,14 @@ func TestRenewalsWithinOneSecondCountFromTheFirst(t *testing.T) {
 	origin := time.Unix(1e9, 0)
 	now := moment{wall: origin}
 	failing := false
-	l := &lease{Interface: sometimes{noLock{}, &failing}, now: func() moment { return now }}
+	l := newTenure(func() moment { return now })
 	at := func(d time.Duration) { now = moment{mono: d, wall: origin.Add(d)} }
 	renew := func(holder string) {
-		_ = l.Update(context.Background(), resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: 15, RenewTime: metav1.NewTime(now.wall)})
+		r := record{holder: holder, seconds: 15, renewed: now.wall.UnixMicro()}
+		l.sending(r)
+		if !failing {
+			l.stored(r)
+		}
 	}
 	left := func(want time.Duration) {
 		t.Helper()
@@ -110,43 +107,6 @@ func TestRenewalsWithinOneSecondCountFromTheFirst(t *testing.T) {
 	left(15 * time.Second)
 }
 
-// A lease that another process held in between is acquired again, as a new term.
-func TestATermEndsWhenAnotherHasLed(t *testing.T) {
-	now := moment{wall: time.Unix(1e9, 0)}
-	l := &lease{Interface: noLock{}, now: func() moment { return now }}
-	write := func(holder string, transitions int) error {
-		return l.Update(context.Background(), resourcelock.LeaderElectionRecord{
-			HolderIdentity: holder, LeaseDurationSeconds: 15, LeaderTransitions: transitions, RenewTime: metav1.NewTime(now.wall),
-		})
-	}
-	for range 2 { // acquired, then renewed
-		if err := write("a", 3); err != nil || l.check() != nil {
-			t.Fatal(err, l.check())
-		}
-	}
-	now = moment{mono: 20 * time.Second, wall: now.wall.Add(20 * time.Second)}
-	if err := write("a", 5); !errors.Is(err, controller.ErrNotLeading) || l.check() == nil {
-		t.Errorf("renewed after another's term: %v", err)
-	}
-	l.won.Store(false) // the next campaign
-	if err := write("a", 5); err != nil || l.check() != nil {
-		t.Error(err, l.check())
-	}
-}
-
-// sometimes fails.
-type sometimes struct {
-	noLock
-	failing *bool
-}
-
-func (l sometimes) Update(context.Context, resourcelock.LeaderElectionRecord) error {
-	if *l.failing {
-		return errors.New("no answer")
-	}
-	return nil
-}
-
 func TestBothClocksAreRead(t *testing.T) {
 	c := clock{time.Now()}
 	a := c.now()
@@ -158,29 +118,24 @@ func TestBothClocksAreRead(t *testing.T) {
 	}
 }
 
-func TestNewLeaseIsClientGosLeaseLock(t *testing.T) {
-	l := NewLease(nil, object.Key{Namespace: "shop", Name: "web"}, "me")
-	if l.Identity() != "me" || l.Describe() != "shop/web" {
-		t.Error(l.Identity(), l.Describe())
-	}
-}
-
-func TestR08_TheDefaultIdentityIsTheHostnameAndAUUID(t *testing.T) {
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease := object.Key{Namespace: "shop", Name: "web"}
-	a, b := NewLease(nil, lease, ""), NewLease(nil, lease, "")
-	for _, id := range []string{a.Identity(), b.Identity()} {
-		if rest, ok := strings.CutPrefix(id, host+"_"); !ok || len(rest) != 36 {
-			t.Errorf("identity %q; want %s_ and a UUID", id, host)
+// Fields that the election does not use survive, and nothing is lost on the way.
+func TestARecordIsWrittenToALeaseAndRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := record{
+			holder: rapid.String().Draw(t, "holder"), seconds: rapid.Int32().Draw(t, "seconds"), transitions: rapid.Int32().Draw(t, "transitions"),
+			acquired: rapid.Int64Range(0, 4e15).Draw(t, "acquired"), renewed: rapid.Int64Range(0, 4e15).Draw(t, "renewed"),
 		}
-	}
-	if a.Identity() == b.Identity() {
-		t.Errorf("two electors have the identity %s", a.Identity())
-	}
-	if id := NewLease(nil, lease, "pod-1").Identity(); id != "pod-1" {
-		t.Errorf("identity %q; want the given one", id)
+		strategy := coordinationv1.OldestEmulationVersion
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: coordinationv1.LeaseSpec{Strategy: &strategy}}
+		r.write(lease)
+		if got := recordOf(lease); got != r {
+			t.Fatalf("%+v; want %+v", got, r)
+		}
+		if lease.Spec.Strategy != &strategy || lease.Labels["a"] != "b" {
+			t.Fatalf("%+v", lease)
+		}
+	})
+	if got := recordOf(&coordinationv1.Lease{}); got != (record{}) {
+		t.Errorf("an empty lease: %+v", got)
 	}
 }

@@ -2,134 +2,119 @@ package leader_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	leases  = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
-	errDown = errors.New("connection refused")
-)
+var web = object.Key{Namespace: "default", Name: "web"}
 
-// server has one lease, in memory.
+// server is an embedded API server with the lease.
 type server struct {
-	mu      sync.Mutex
-	version int
-	record  *resourcelock.LeaderElectionRecord
+	*apiserver.Server
+	t *testing.T
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	return &server{apiserver.Start(t, apiserver.Options{}), t}
+}
+
+// lease returns the lease, or nil if there is none.
+func (s *server) lease() *coordinationv1.Lease {
+	s.t.Helper()
+	obj, err := s.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), web)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return obj.(*coordinationv1.Lease)
 }
 
 func (s *server) holder() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.record == nil {
-		return ""
+	s.t.Helper()
+	if l := s.lease(); l != nil && l.Spec.HolderIdentity != nil {
+		return *l.Spec.HolderIdentity
 	}
-	return s.record.HolderIdentity
+	return ""
 }
 
-// lock is one process's connection to the lease. Its writes conflict if another process has
-// written since it last read.
-type lock struct {
-	*server
-	identity string
-	seen     int
-
-	fault sync.Mutex // guards all below
-	down  bool
-	slow  time.Duration // how long a request takes, regardless of its context
-	ends  time.Time     // when this process's lease ends, by its last successful request
+// edit changes the lease as a user does.
+func (s *server) edit(change func(*coordinationv1.Lease)) {
+	s.t.Helper()
+	l := s.lease().DeepCopy()
+	change(l)
+	if _, err := s.Update(l); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
-func (s *server) lock(identity string) *lock { return &lock{server: s, identity: identity} }
-
-func (l *lock) begin(ctx context.Context) error {
-	l.fault.Lock()
-	down, slow := l.down, l.slow
-	l.fault.Unlock()
-	if slow > 0 {
-		<-time.After(slow)
-	}
-	if down {
-		return errDown
-	}
-	if slow == 0 {
-		return ctx.Err()
-	}
-	return nil
+func (s *server) link(name string) *simtest.LeaseLink {
+	return simtest.NewLeaseLink(s.MemoryConfig(), name)
 }
 
-func (l *lock) set(down bool, slow time.Duration) {
-	l.fault.Lock()
-	defer l.fault.Unlock()
-	l.down, l.slow = down, slow
+// candidate is a process that runs for leadership.
+type candidate struct {
+	*leader.Elector
+	link *simtest.LeaseLink
+	stop func() error
+
+	mu    sync.Mutex
+	fence controller.Fence // while it leads
+	terms int
 }
 
-func (l *lock) deadline() time.Time {
-	l.fault.Lock()
-	defer l.fault.Unlock()
-	return l.ends
-}
-
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if err := l.begin(ctx); err != nil {
-		return nil, nil, err
+// campaign starts a candidate whose work takes some time to stop.
+func campaign(t *testing.T, s *server, name string, drain time.Duration, opts leader.Options) *candidate {
+	t.Helper()
+	c := &candidate{link: s.link(name)}
+	opts.Identity = name
+	e, err := leader.New(c.link.Client(s.MemoryConfig()), web, opts)
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.record == nil {
-		return nil, nil, apierrors.NewNotFound(leases, "web")
-	}
-	l.seen = l.version
-	r := *l.record
-	raw, err := json.Marshal(r)
-	return &r, raw, err
+	c.Elector = e
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- e.Run(ctx, func(ctx context.Context, f controller.Fence) error {
+			c.mu.Lock()
+			c.fence = f
+			c.terms++
+			c.mu.Unlock()
+			<-ctx.Done()
+			<-time.After(drain)
+			c.mu.Lock()
+			c.fence = nil
+			c.mu.Unlock()
+			return nil
+		})
+	}()
+	c.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() { _ = c.stop() })
+	return c
 }
 
-func (l *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, true)
+// leads reports whether the candidate is working with an open fence.
+func (c *candidate) leads() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fence != nil && c.fence.Check() == nil
 }
-
-func (l *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, false)
-}
-
-func (l *lock) write(ctx context.Context, r resourcelock.LeaderElectionRecord, create bool) error {
-	sent := time.Now()
-	if err := l.begin(ctx); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case create && l.record != nil:
-		return apierrors.NewAlreadyExists(leases, "web")
-	case !create && l.record == nil:
-		return apierrors.NewNotFound(leases, "web")
-	case !create && l.seen != l.version:
-		return apierrors.NewConflict(leases, "web", nil)
-	}
-	l.version++
-	l.seen = l.version
-	l.record = &r
-	l.fault.Lock()
-	defer l.fault.Unlock()
-	l.ends = time.Time{}
-	if r.HolderIdentity == l.identity {
-		l.ends = sent.Add(time.Duration(r.LeaseDurationSeconds) * time.Second)
-	}
-	return nil
-}
-
-func (l *lock) RecordEvent(string) {}
-func (l *lock) Identity() string   { return l.identity }
-func (l *lock) Describe() string   { return "shop/web" }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -14,11 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/controller"
@@ -56,10 +57,6 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 	defer stop()
 
 	config := &rest.Config{Host: do.Host, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: do.CA, CertData: do.Cert, KeyData: do.Key}}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	cluster, err := tarn.Connect(tarn.WithConfig(config), tarn.WithTuning(tarn.Tuning{Backoff: reflector.Backoff{Min: 20 * time.Millisecond, Max: 500 * time.Millisecond}}))
 	if err != nil {
 		return err
@@ -70,8 +67,14 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 	}
 	w := &worker{identity: do.Identity, trace: &trace{out: stdout}}
 	w.client = controller.NewClient(tracedAPI{jobs.API(), w}, jobs.Informer())
-	lock := leader.NewLease(clients.CoordinationV1(), object.Key{Namespace: do.Namespace, Name: "work"}, do.Identity)
-	elector, err := leader.New(watchedLock{lock, w}, leader.Options{
+	watched := rest.CopyConfig(config)
+	watched.Wrap(func(rt http.RoundTripper) http.RoundTripper { return watchedTransport{rt, w} })
+	client, err := wire.New(watched, wire.Options{})
+	if err != nil {
+		return err
+	}
+	elector, err := leader.New(client, object.Key{Namespace: do.Namespace, Name: "work"}, leader.Options{
+		Identity:      do.Identity,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 	})
 	if err != nil {
@@ -156,32 +159,39 @@ func (a tracedAPI) Update(ctx context.Context, obj *corev1.ConfigMap, opts wire.
 	return a.API.Update(ctx, obj, opts)
 }
 
-// watchedLock knows the lease's deadline by itself, without what it is to test.
-type watchedLock struct {
-	resourcelock.Interface
+// watchedTransport knows the lease's deadline by itself, without what it is to test.
+type watchedTransport struct {
+	http.RoundTripper
 	w *worker
 }
 
-func (l watchedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, l.Interface.Create)
-}
-
-func (l watchedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, r, l.Interface.Update)
-}
-
-func (l watchedLock) write(ctx context.Context, r resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+func (t watchedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := time.Now()
-	err := do(ctx, r)
-	if err == nil {
-		l.w.mu.Lock()
-		defer l.w.mu.Unlock()
-		l.w.deadline = sent // given back
-		if r.HolderIdentity == l.Identity() {
-			l.w.deadline = sent.Add(leaseDuration)
+	if req.GetBody == nil {
+		return t.RoundTripper.RoundTrip(req)
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := t.RoundTripper.RoundTrip(req)
+	if err == nil && resp.StatusCode < 300 {
+		t.w.mu.Lock()
+		defer t.w.mu.Unlock()
+		t.w.deadline = sent // released
+		if holder := obj.(*coordinationv1.Lease).Spec.HolderIdentity; holder != nil && *holder == t.w.identity {
+			t.w.deadline = sent.Add(leaseDuration)
 		}
 	}
-	return err
+	return resp, err
 }
 
 // watchedLeadership watches over the fences that it hands out.

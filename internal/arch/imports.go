@@ -17,7 +17,7 @@ const anything = "*"
 // The folders in internal have no row: they may import anything and be imported by any
 // folder. A folder that imports one counts as importing everything that it imports.
 var table = map[string][]string{
-	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "console", "console/metrics"},
 	"object":      {},
 	"wire":        {"object"},
 	"wire/stream": {"object", "wire"},
@@ -27,13 +27,18 @@ var table = map[string][]string{
 	"informer":    {"object", "reflector", "delta", "store"},
 	"workqueue":   {},
 	"controller":  {"object", "store", "informer", "workqueue"},
-	"clientgo":    {anything},
+	// What a controller needs of the API itself, apart so that controller needs no client.
+	"controller/leader":   {"object", "wire", "controller"},
+	"controller/recorder": {"object", "wire"},
+	"clientgo":            {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
 	"apiserver": {"object"},
 	// The console shows all parts of the pipeline.
 	"console":  {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
 	"cmd/tarn": {anything},
+	// What users write.
+	"examples": {anything},
 	"e2e":      {anything},
 	"bench":    {anything},
 }

@@ -23,5 +23,6 @@
 //     a controller's client, and, with [Server.Source], bytes that package wire decodes.
 //   - [Stream] is one watch. A test may write any event to it.
 //   - [Recorder] has a line for each call of a handler.
+//   - [LeaseLink] is one process's connection to its lease, which a test interrupts.
 //   - [Each] runs a test for each [Via], [Advance] lets virtual time pass, [Want] compares.
 package simtest

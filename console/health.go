@@ -1,0 +1,101 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/informer"
+)
+
+// Check is one line of /healthz or /readyz.
+type Check struct {
+	// Name says what is checked, such as "database".
+	Name string
+	// Run returns nil, or why the check fails. It is called for each request, from several
+	// goroutines, and should return when the request's context is done.
+	Run func(ctx context.Context) error
+}
+
+// Healthz returns the handler of a liveness probe. It fails if the last run of a controller
+// failed, or a further check does. The cluster may be nil.
+func Healthz(c metrics.Cluster, more ...Check) http.Handler {
+	return health("healthz", func() (checks []Check) {
+		if c != nil {
+			for _, ctl := range c.Controllers() {
+				checks = append(checks, Check{"controller/" + ctl.Name(), func(context.Context) error { return ctl.Status().Err }})
+			}
+		}
+		return append(checks, more...)
+	})
+}
+
+// Readyz returns the handler of a readiness probe. It fails until every informer is synced, and
+// while a further check fails. An informer that loses its watch later stays ready, because its
+// last state can be read. The cluster may be nil.
+func Readyz(c metrics.Cluster, more ...Check) http.Handler {
+	return health("readyz", func() (checks []Check) {
+		if c != nil {
+			for _, inf := range c.Informers() {
+				checks = append(checks, Check{"informer/" + inf.Name(), func(context.Context) error { return unsynced(inf.Status()) }})
+			}
+		}
+		return append(checks, more...)
+	})
+}
+
+// unsynced returns why an informer is not synced, or nil.
+func unsynced(s informer.Status) error {
+	if s.Synced {
+		return nil
+	}
+	for i := range s.Sources {
+		if err := s.Sources[i].Err(); err != nil {
+			return fmt.Errorf("not synced: %w", err)
+		}
+	}
+	switch {
+	case s.Stopped:
+		return errors.New("not synced: stopped")
+	case !s.Running:
+		return errors.New("not synced: not started")
+	}
+	return errors.New("not synced: listing")
+}
+
+// health responds as the endpoints of a kube-apiserver do: "ok" with status 200 if all checks
+// pass, otherwise 503. The body lists all checks if one fails or the query has verbose.
+func health(name string, list func() []Check) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var b strings.Builder
+		code, result := http.StatusOK, "passed"
+		for _, c := range append([]Check{{"ping", func(context.Context) error { return nil }}}, list()...) {
+			if err := c.Run(r.Context()); err != nil {
+				code, result = http.StatusServiceUnavailable, "failed"
+				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, strings.Join(strings.Fields(err.Error()), " "))
+			} else {
+				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+			}
+		}
+		fmt.Fprintf(&b, "%s check %s\n", name, result)
+		body := b.String()
+		if code == http.StatusOK && !r.URL.Query().Has("verbose") {
+			body = "ok"
+		}
+		plain(w)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body) // fails only if the client disconnected
+	})
+}
+
+// plain sets the headers of a text that no cache keeps and no browser interprets.
+func plain(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,51 @@
+// Command website is a complete operator: it runs a Deployment and a Service for each Website,
+// registers its host name, reports its status, and cleans up when it is deleted.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tarnproject/tarn"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		slog.Error("website", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	cluster, err := tarn.Connect(tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	if err != nil {
+		return err
+	}
+	if err := addController(cluster, logDNS{}); err != nil {
+		return err
+	}
+	if len(args) > 0 && args[0] == "rbac" {
+		fmt.Print(cluster.RBAC())
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return cluster.Run(ctx) })
+	group.Go(func() error { return cluster.Serve(ctx, ":8080") })
+	return group.Wait()
+}
+
+// logDNS stands for the API of a DNS provider.
+type logDNS struct{}
+
+func (logDNS) Set(_ context.Context, host string, present bool) error {
+	slog.Info("DNS", "host", host, "present", present)
+	return nil
+}

@@ -56,7 +56,7 @@ var bare = map[string][]string{
 // adapt to them or measure against them, may import them, in tests too.
 var (
 	replaced   = []string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}
-	replacedBy = []string{"clientgo", "bench", "e2e", "internal/sample"}
+	replacedBy = []string{"clientgo", "bench", "e2e", "examples/migrate", "internal/sample"}
 )
 
 // row returns the folder of the table that dir belongs to.

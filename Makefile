@@ -21,8 +21,9 @@ SCALEFLAGS ?=
 # HTML=1 makes `cover` also write coverage.html.
 HTML ?=
 
-# Separate modules, each with a replace of the root module. `make test` compiles and vets them.
-MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
+# Separate modules, each with a replace of the root module. `make test` vets them, compiles the
+# tests of bench and e2e, and runs those of the examples.
+MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod examples/*/go.mod))
 
 step = @printf '==> %s\n'
 
@@ -38,7 +39,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race plain test-386 modules ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled
+test: lint vuln race plain test-386 modules ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled, examples
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -175,6 +176,7 @@ test-386:
 .PHONY: modules
 modules:
 	@set -e; for m in $(MODULES); do \
-		printf '==> %s: go vet ./..., tests compiled\n' "$$m"; \
-		( cd "$$m" && $(GO) vet ./... && $(GO) test -vet=off -run '^$$' ./... ); \
+		case "$$m" in examples/*) run=.; what='go test' ;; *) run='^$$'; what='tests compiled' ;; esac; \
+		printf '==> %s: go vet ./..., %s\n' "$$m" "$$what"; \
+		( cd "$$m" && $(GO) vet ./... && $(GO) test -vet=off -run "$$run" ./... ); \
 	done

@@ -47,8 +47,8 @@ The server writes a kubeconfig for its clients, by default to a temporary file t
 removes when it stops. It does not change your own kubeconfig.
 
 --seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
-namespaces, then all other objects, up to 64 MiB in total. --objects generates a cluster,
-and --churn keeps changing it.
+namespaces, then all other objects, up to 64 MiB in total. It skips kustomizations. --objects
+generates a cluster, and --churn keeps changing it.
 
 --faults alone makes 10 % of requests fail at random; --faults=random:0.5:7 sets the rate
 and the seed. --faults=KIND[,resource=R][,verb=V][,times=N][,after=N][,wait=D] injects one

@@ -109,7 +109,7 @@ func readSeedFile(ctx context.Context, path string, content []byte) (seeds []see
 }
 
 // readDocument returns the object in a document, or the items of a list. A document of only
-// comments yields none.
+// comments and a kustomization yield none.
 func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	raw, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
@@ -128,6 +128,9 @@ func readDocument(text []byte) ([]*unstructured.Unstructured, error) {
 	// UnmarshalJSON decodes whole numbers as int64.
 	if err := obj.UnmarshalJSON(raw); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(obj.GetAPIVersion(), "kustomize.config.k8s.io/") {
+		return nil, nil // for kubectl apply -k
 	}
 	if !obj.IsList() {
 		return []*unstructured.Unstructured{obj}, nil

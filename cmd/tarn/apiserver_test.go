@@ -145,6 +145,7 @@ func TestApiserverServesItsSeedAndShutsDownCleanly(t *testing.T) {
 		{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","namespace":"shop"},"data":{"a":"1"}},
 		{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","labels":{"mine":"yes"}}}]}`)
 	write(t, filepath.Join(dir, "README.md"), "not an object")
+	write(t, filepath.Join(dir, "kustomization.yaml"), "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [b.json]\n")
 	for _, flags := range [][]string{nil, {"--tls"}} {
 		b := inBackground(t, append([]string{"apiserver", "--seed", dir}, flags...)...)
 		kubeconfig := exported(t, b.out.until(t, "Ctrl-C", b.ended))

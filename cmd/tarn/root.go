@@ -138,6 +138,7 @@ doctor. Control characters in the output are escaped.`,
 		newApiserverCommand(e),
 		newWatchCommand(e),
 		newDoctorCommand(e),
+		newNewCommand(e),
 		newVersionCommand(e),
 		newCompletionCommand(e),
 	)

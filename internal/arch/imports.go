@@ -61,7 +61,7 @@ var bare = map[string][]string{
 // confined are packages that only some folders may import, in tests too.
 var confined = []struct{ roots, folders []string }{
 	// Tarn stands in for these; the folders adapt to them or measure against them.
-	{[]string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}, []string{"clientgo", "bench", "e2e", "internal/sample"}},
+	{[]string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}, []string{"clientgo", "bench", "e2e", "examples/migrate", "internal/sample"}},
 	// kubectl's flags and printers, with kustomize behind them.
 	{[]string{"k8s.io/cli-runtime"}, []string{"cmd/tarn"}},
 }

@@ -51,8 +51,7 @@ func TestFiftyClustersComeAndGoWithoutLeaks(t *testing.T) {
 		interrupted := 0 // clusters removed during a reconcile
 		remove := func() {
 			i := random.IntN(len(present))
-			c, _ := f.Cluster(present[i])
-			removed = append(removed, weak.Make(c))
+			removed = append(removed, f.weak(present[i]))
 			if slices.ContainsFunc(f.ctl.Status().Running, func(r controller.Running) bool { return r.Key.(tarn.FleetKey).Cluster == present[i] }) {
 				interrupted++
 			}
@@ -74,13 +73,7 @@ func TestFiftyClustersComeAndGoWithoutLeaks(t *testing.T) {
 			remove()
 		}
 		<-time.After(time.Minute) // delayed keys leave the queue
-		keys, after, left := len(f.reconciled()), runtime.NumGoroutine(), 0
-		runtime.GC()
-		for _, c := range removed {
-			if c.Value() != nil {
-				left++
-			}
-		}
+		keys, after, left := len(f.reconciled()), runtime.NumGoroutine(), inMemory(removed...)
 		st := f.ctl.Status()
 		t.Logf("%d clusters removed, %d of them during a reconcile, %d still in memory; goroutines: %d before, up to %d, %d after; %d keys reconciled in %d reconciles, %d failed, %d held back",
 			len(removed), interrupted, left, before, during, after, keys, st.Reconciles, st.Failed, st.Held)

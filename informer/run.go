@@ -22,18 +22,17 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	if err := inf.start(run, fail); err != nil {
 		return err
 	}
-	apply := func(b *object.Batch[T], _ bool) error {
-		inf.apply(b)
+	apply := inf.apply // one function value for all batches
+	process := func(b *object.Batch[T], _ bool) error {
+		if around := inf.opts.Around; around != nil {
+			around(b, apply)
+		} else {
+			apply(b)
+		}
 		return nil
 	}
-	if around := inf.opts.Around; around != nil {
-		apply = func(b *object.Batch[T], _ bool) error {
-			around(b, inf.apply)
-			return nil
-		}
-	}
 	// The only error is the cause of run.
-	for inf.fifo.PopBatch(run, apply) == nil {
+	for inf.fifo.PopBatch(run, process) == nil {
 	}
 	inf.stop()
 	if ctx.Err() != nil {

@@ -24,8 +24,8 @@ func newCompletionCommand(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a shell completion script",
-		Long: `Print a shell script that completes commands, flags, resources, namespaces and contexts.
-Resources and namespaces come from the cluster if it responds within two seconds.
+		Long: `Print a shell script that completes commands, flags, resources, objects, namespaces and
+contexts. Resources, objects and namespaces come from the cluster if it responds within two seconds.
 Supported shells are bash, zsh, fish and powershell.`,
 		Example: `  source <(tarn completion bash)
   tarn completion zsh > "${fpath[1]}/_tarn"

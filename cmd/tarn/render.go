@@ -41,13 +41,12 @@ func (r rendering) tabular() bool { return r.output == "table" || r.output == "w
 // renderer returns the renderer for the output format.
 func (r rendering) renderer() (renderer, error) {
 	format, argument, hasArgument := strings.Cut(r.output, "=")
-	if known := format; hasArgument {
+	known := format
+	if hasArgument {
 		known += "="
-		if !slices.Contains(outputs, known) || argument == "" {
-			return nil, r.unknown()
-		}
-	} else if !slices.Contains(outputs, known) {
-		return nil, r.unknown()
+	}
+	if !slices.Contains(outputs, known) || hasArgument && argument == "" {
+		return nil, usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
 	}
 	switch format {
 	case "table", "wide":
@@ -75,10 +74,6 @@ func (r rendering) renderer() (renderer, error) {
 		return nil, usagef("invalid output %q: %s", r.output, oneLine(err.Error()))
 	}
 	return printed{r, printer, format == "json" || format == "jsonpath-as-json"}, nil
-}
-
-func (r rendering) unknown() error {
-	return usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
 }
 
 // visible returns the object without hidden fields and with its kind, which the items of a list

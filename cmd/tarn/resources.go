@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/tarnproject/tarn/wire"
 )
@@ -60,7 +60,7 @@ func (e *env) resolveTargets(ctx context.Context, client *wire.Client, args []st
 	var found []target
 	for _, arg := range split(args) {
 		resource, name, named := strings.Cut(arg, "/")
-		if wrong := path.IsValidPathSegmentName(name); named && (name == "" || len(wrong) > 0 || plain(name) != name) {
+		if wrong := content.IsPathSegmentName(name); named && (name == "" || len(wrong) > 0 || plain(name) != name) {
 			return nil, usagef("invalid name in %q: must be TYPE/NAME, such as pods/web", arg)
 		}
 		d, err := discovery.Find(ctx, resource)

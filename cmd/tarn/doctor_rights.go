@@ -50,7 +50,7 @@ func writeRights(d wire.Discovered) []right {
 // events.
 func ownRights() []right {
 	lease := object.Resource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease", Namespaced: true}
-	event := object.Resource{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true}
+	event := object.Resource{Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event", Namespaced: true}
 	return []right{
 		{"leader election", lease, "", []string{"get", "create", "update"}},
 		{"events", event, "", []string{"create", "patch"}},

@@ -68,7 +68,7 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		r.queue.Done(key)
 		return
 	}
-	s := &scope[K]{Context: g.work, work: g.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
+	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
 	var end func(ReconcileEnd)
 	if r.c.observe != nil {
 		s.Context, end = r.c.observe(g.work, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
@@ -81,7 +81,7 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		took := time.Since(begin)
 		w.end()
 		r.c.latency.add(took)
-		v := r.settle(s, res, err, took)
+		v := r.settle(g, s, res, err, took)
 		if end != nil {
 			end(ReconcileEnd{Outcome: outcomeOf(v, res), Err: err, Duration: took})
 		}
@@ -110,14 +110,14 @@ func (r *run[K]) admit(g *group[K], key K) bool {
 		return false
 	}
 	// The fence is checked last, so that nothing slow is between the check and the call.
-	for _, fence := range [...]Fence{r.fence, g.fence} {
-		if fence != nil && fence.Check() != nil {
-			r.putOff(key)
-			return false
-		}
+	if isClosed(r.fence) || g != r.group && isClosed(g.fence) {
+		r.putOff(key)
+		return false
 	}
 	return true
 }
+
+func isClosed(f Fence) bool { return f != nil && f.Check() != nil }
 
 // putOff puts back a key that may not be reconciled now.
 func (r *run[K]) putOff(key K) {
@@ -172,13 +172,13 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 }
 
 // settle applies the outcome of a reconcile and returns how it was classified.
-func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) verdict {
+func (r *run[K]) settle(g *group[K], s *scope[K], res Result, err error, took time.Duration) verdict {
 	key, c := s.key, &r.c.counts
 	v := judge(err)
 	if err != nil && context.Cause(r.work) == ErrStopping {
 		r.cut.Store(true)
 	}
-	if v == failed && s.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(s.work))) {
+	if v == failed && g.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(g.work))) {
 		v = fenced // the reconcile returned because its context was cancelled
 	}
 	if v != fenced {

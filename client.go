@@ -1,10 +1,13 @@
 package tarn
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -358,7 +361,7 @@ func Propagate(p wire.Propagation) WriteOption { return func(o *writeOptions) { 
 func GracePeriod(d time.Duration) WriteOption { return func(o *writeOptions) { o.grace = &d } }
 
 func (c *Client[T]) options(opts []WriteOption) writeOptions {
-	o := writeOptions{manager: c.mirror.cluster.opts.fieldManager}
+	o := writeOptions{manager: cmp.Or(c.mirror.cluster.opts.fieldManager, filepath.Base(os.Args[0]))}
 	for _, opt := range opts {
 		opt(&o)
 	}

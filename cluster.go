@@ -82,7 +82,7 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		registry:  registry,
 		exporter:  exporter,
 	}
-	exporter.AddCluster(observed{c})
+	exporter.AddCluster(observed{c.work, c})
 	if opts.lease == "" {
 		return c, nil
 	}
@@ -214,6 +214,16 @@ func (c *Cluster) noteClient(m *shared) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clients[m] = true
+}
+
+// isFresh returns nil if Run has not been called.
+func (c *Cluster) isFresh() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase != fresh {
+		return ErrStarted
+	}
+	return nil
 }
 
 // declared returns the mirrors in the order in which they were declared.

@@ -1,11 +1,11 @@
 package tarn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,6 +30,7 @@ type options struct {
 	config              *rest.Config
 	kubeconfig, context string
 	inCluster           bool
+	namespace           string
 
 	userAgent    string
 	fieldManager string
@@ -57,6 +58,10 @@ func WithContext(name string) ConnectOption { return func(o *options) { o.contex
 
 // InCluster uses the pod's service account and reads no kubeconfig.
 func InCluster() ConnectOption { return func(o *options) { o.inCluster = true } }
+
+// WithNamespace sets the namespace of [Cluster.Namespace]. Defaults to that of the kubeconfig's
+// context, or that of the pod.
+func WithNamespace(name string) ConnectOption { return func(o *options) { o.namespace = name } }
 
 // WithUserAgent sets the user agent of all requests. Defaults to that of the configuration, or
 // else to the program's name and version.
@@ -86,7 +91,7 @@ func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 }
 
 // WithObservers adds observers of the reconciles of all controllers and of all requests, for
-// tracing: see package console/otel. Either may be nil. Metrics need none; see [Cluster.Serve].
+// tracing: see package console/tracing. Either may be nil. Metrics need none; see [Cluster.Serve].
 func WithObservers(reconciles controller.Observer, requests wire.Observer) ConnectOption {
 	return func(o *options) {
 		if reconciles != nil {
@@ -138,9 +143,6 @@ func (o *options) setDefaults() {
 	if o.logger == nil {
 		o.logger = slog.Default()
 	}
-	if o.fieldManager == "" {
-		o.fieldManager = filepath.Base(os.Args[0])
-	}
 }
 
 func (o *options) validate() error {
@@ -175,6 +177,7 @@ func Connect(opts ...ConnectOption) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	namespace = cmp.Or(o.namespace, namespace)
 	registry := prometheus.NewRegistry()
 	exporter, err := metrics.New(registry)
 	if err != nil {

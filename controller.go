@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/object"
 )
@@ -26,19 +27,10 @@ type ReconcileFunc = controller.Func[object.Key]
 // It may be called before and during Run. With [WithLeaderElection] it works only while this
 // process leads. The name appears in logs, metrics and Status and must be unique in the cluster.
 func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...ControllerOption) (*Controller, error) {
-	var d controllerDeclaration
-	for _, opt := range opts {
-		opt(&d)
-	}
-	sources := d.sources
-	for _, owns := range d.owns {
-		if d.owners == nil {
-			return nil, fmt.Errorf("tarn: controller %s: Owns needs For, the owners", name)
-		}
-		sources = append(sources, owns(d.owners))
-	}
-	if len(sources) == 0 {
-		return nil, fmt.Errorf("tarn: controller %s: no sources; add For, Watches or From", name)
+	d := declareController(opts)
+	sources, err := d.allSources()
+	if err != nil {
+		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
 	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)
 	d.options.Observers = slices.Concat(c.opts.reconciles, []controller.Observer{c.exporter.Reconcile}, d.options.Observers)
@@ -63,6 +55,29 @@ type controllerDeclaration struct {
 	sources []controller.Source[object.Key]
 	owners  controller.Owners // of For
 	owns    []func(owners controller.Owners) controller.Source[object.Key]
+	tuned   bool // an option other than a source was given
+}
+
+func declareController(opts []ControllerOption) (d controllerDeclaration) {
+	for _, opt := range opts {
+		opt(&d)
+	}
+	return d
+}
+
+// allSources returns the declared sources, of which there is at least one.
+func (d *controllerDeclaration) allSources() ([]controller.Source[object.Key], error) {
+	sources := slices.Clone(d.sources)
+	for _, owns := range d.owns {
+		if d.owners == nil {
+			return nil, errors.New("Owns needs For, the owners")
+		}
+		sources = append(sources, owns(d.owners))
+	}
+	if len(sources) == 0 {
+		return nil, errors.New("no sources; add For, Watches or From")
+	}
+	return sources, nil
 }
 
 // For reconciles the objects of a mirror, initially and whenever one changes or is deleted.
@@ -100,12 +115,12 @@ func From(source controller.Source[object.Key]) ControllerOption {
 
 // Workers is how many keys may be reconciled concurrently. Defaults to 1.
 func Workers(n int) ControllerOption {
-	return func(d *controllerDeclaration) { d.options.Workers = n }
+	return func(d *controllerDeclaration) { d.options.Workers, d.tuned = n, true }
 }
 
 // WithControllerOptions sets all other options: timeouts, rates, back-off, shutdown.
 func WithControllerOptions(opts controller.Options[object.Key]) ControllerOption {
-	return func(d *controllerDeclaration) { d.options = opts }
+	return func(d *controllerDeclaration) { d.options, d.tuned = opts, true }
 }
 
 // runControllers runs the cluster's controllers until the context is done or one fails.
@@ -116,19 +131,25 @@ func (c *Cluster) runControllers(ctx context.Context) error {
 	return controller.Led(c.leadership, c.work).Run(ctx)
 }
 
-// controllers are the controllers of a cluster. They run whenever Run does.
+// worker is a [Controller], a [FleetController], or the part of one in a cluster.
+type worker interface {
+	controller.Runner
+	Name() string
+}
+
+// controllers are the controllers of a cluster or a fleet. They run whenever Run does.
 type controllers struct {
 	mu    sync.Mutex // guards all below
-	all   []*Controller
-	start func(*Controller) // while Run runs
+	all   []worker
+	start func(worker) // while Run runs
 }
 
 // add adds a controller and starts it if the others run.
-func (cs *controllers) add(ctl *Controller) error {
+func (cs *controllers) add(ctl worker) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if slices.ContainsFunc(cs.all, func(other *Controller) bool { return other.Name() == ctl.Name() }) {
-		return fmt.Errorf("tarn: the cluster has a controller %s already", ctl.Name())
+	if slices.ContainsFunc(cs.all, func(other worker) bool { return other.Name() == ctl.Name() }) {
+		return fmt.Errorf("tarn: there is a controller %s already", ctl.Name())
 	}
 	cs.all = append(cs.all, ctl)
 	if cs.start != nil {
@@ -147,7 +168,7 @@ func (cs *controllers) Run(ctx context.Context) error {
 		errs    []error
 	)
 	cs.mu.Lock()
-	cs.start = func(ctl *Controller) {
+	cs.start = func(ctl worker) {
 		running.Go(func() {
 			if err := ctl.Run(ctx); err != nil {
 				mu.Lock()
@@ -169,8 +190,22 @@ func (cs *controllers) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (cs *controllers) list() []*Controller {
+// Controllers implements [metrics.Cluster].
+func (cs *controllers) Controllers() (list []metrics.Controller) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return slices.Clone(cs.all)
+	for _, w := range cs.all {
+		if ctl, ok := w.(metrics.Controller); ok {
+			list = append(list, ctl)
+		}
+	}
+	return list
+}
+
+// statuses returns the status of each controller.
+func (cs *controllers) statuses() (all []controller.Status) {
+	for _, ctl := range cs.Controllers() {
+		all = append(all, ctl.Status())
+	}
+	return all
 }

@@ -26,11 +26,34 @@
 //     than its writes.
 //   - [Controller] calls a reconcile function for the keys that [For], [Owns] and [Watches]
 //     select. [NewController] creates one, and the cluster runs it.
+//   - [Fleet] is a set of clusters that come and go while it runs. [NewFleetController] creates a
+//     controller that works on all of them.
 //   - [Option] selects what a mirror covers and how it holds objects.
 //
 // A mirror of a resource that the server does not serve, for example because its
 // CustomResourceDefinition does not exist yet, is [Waiting] until the server does. If the
 // resource is removed later, subscribers receive the deletions, and the mirror waits again.
+//
+// # Several clusters
+//
+// A controller of a [Fleet] has one queue and one pool of workers for all clusters, and clusters
+// with work take turns. For each cluster its join function declares mirrors, and a reconcile
+// function with its sources, as for one cluster:
+//
+//	fleet := tarn.NewFleet()
+//	_, err := tarn.NewFleetController(fleet, "audit", func(m *tarn.Member) error {
+//		pods, err := tarn.MirrorOf[*corev1.Pod](m.Cluster)
+//		if err != nil {
+//			return err
+//		}
+//		return m.Reconcile(newAudit(m.Name, pods.Client()), tarn.For(pods))
+//	}, tarn.Workers(8))
+//	go fleet.Run(ctx)
+//	err = fleet.Add("eu-1", cluster)     // at any time
+//	err = fleet.Remove(ctx, "eu-1")
+//
+// Each cluster syncs, leads (see [WithLeaderElection]) and fails on its own; [Fleet.Status] reports on
+// each. Keys in logs, metrics and Status are a [FleetKey] such as "eu-1:shop/web".
 //
 // # The parts
 //

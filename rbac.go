@@ -18,7 +18,8 @@ import (
 // Rules are the permissions that a cluster's mirrors, clients, recorders and leader election
 // need.
 type Rules struct {
-	// Name is the name of the roles; change it before printing them. Defaults to "tarn".
+	// Name is the name of the roles; change it before printing them. Defaults to the
+	// field manager of [WithFieldManager], or else to "tarn".
 	Name string
 	// Cluster has the rules for resources in all namespaces and cluster-scoped ones.
 	Cluster []rbacv1.PolicyRule
@@ -26,27 +27,41 @@ type Rules struct {
 	Namespaces map[string][]rbacv1.PolicyRule
 }
 
-// The verbs that each use of a resource needs, separated by commas.
+// verbs is a set of verbs.
+type verbs uint8
+
 const (
-	readVerbs      = "get,list,watch"
-	writeVerbs     = "create,delete,patch,update"
-	statusVerbs    = "patch,update"
-	finalizerVerbs = "update"
-	eventVerbs     = "create,patch"
-	leaseVerbs     = "create,get,update"
+	getVerb verbs = 1 << iota
+	listVerb
+	watchVerb
+	createVerb
+	updateVerb
+	patchVerb
+	deleteVerb
 )
+
+var verbNames = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+
+func (v verbs) names() (names []string) {
+	for i, name := range verbNames {
+		if v&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // RBAC returns the rules for everything that is declared: all open mirrors; all verbs on the
 // resources of which there is a [Client], with status and finalizers; the events of recorders;
 // and the leases of leader election, in the namespace of [Cluster.Namespace]. It sends no
 // request, so it works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
-	needs := map[string]map[need]bool{} // by namespace; "" is all of them
-	add := func(namespace string, n need) {
+	needs := map[string]map[target]verbs{} // by namespace; "" is all of them
+	add := func(namespace string, t target, v verbs) {
 		if needs[namespace] == nil {
-			needs[namespace] = map[need]bool{}
+			needs[namespace] = map[target]verbs{}
 		}
-		needs[namespace][n] = true
+		needs[namespace][t] |= v
 	}
 	for _, m := range c.declared() {
 		namespaces := m.namespaces
@@ -54,22 +69,26 @@ func (c *Cluster) RBAC() Rules {
 			namespaces = []string{""}
 		}
 		for _, ns := range namespaces {
-			add(ns, m.id.need())
-			for _, n := range c.writes(m) {
-				add(ns, n)
+			add(ns, m.id.target(), getVerb|listVerb|watchVerb)
+			if !c.hasClient(m) {
+				continue
+			}
+			// Not by name: what is created has none yet.
+			t := target{group: m.id.resource.Group, resource: m.id.resource.Resource}
+			add(ns, t, createVerb|updateVerb|patchVerb|deleteVerb)
+			add(ns, target{group: t.group, resource: t.resource + "/finalizers"}, updateVerb)
+			if hasStatus(m.id.object) {
+				add(ns, target{group: t.group, resource: t.resource + "/status"}, updateVerb|patchVerb)
 			}
 		}
 	}
-	c.mu.Lock()
-	recording := len(c.recorders) > 0
-	c.mu.Unlock()
-	if recording {
-		add("", need{group: "events.k8s.io", resource: "events", verbs: eventVerbs})
+	if c.hasRecorder() {
+		add("", target{group: "events.k8s.io", resource: "events"}, createVerb|patchVerb)
 	}
 	if c.elector != nil {
-		add(c.namespace, need{group: "coordination.k8s.io", resource: "leases", verbs: leaseVerbs})
+		add(c.namespace, target{group: "coordination.k8s.io", resource: "leases"}, getVerb|createVerb|updateVerb)
 	}
-	r := Rules{Name: "tarn", Cluster: rulesOf(needs[""], nil), Namespaces: map[string][]rbacv1.PolicyRule{}}
+	r := Rules{Name: cmp.Or(c.opts.fieldManager, "tarn"), Cluster: rulesOf(needs[""], nil), Namespaces: map[string][]rbacv1.PolicyRule{}}
 	for ns, of := range needs {
 		if ns == "" {
 			continue
@@ -81,35 +100,16 @@ func (c *Cluster) RBAC() Rules {
 	return r
 }
 
-// need is the use of one resource, or of one object of it.
-type need struct{ group, resource, name, verbs string }
-
-// need returns what a mirror reads. The server authorizes a list with metadata.name=x by the
-// permission for that name.
-func (id identity) need() need {
-	n := need{group: id.resource.Group, resource: id.resource.Resource, verbs: readVerbs}
-	if s, err := fields.ParseSelector(id.fields); err == nil {
-		n.name, _ = s.RequiresExactMatch("metadata.name")
-	}
-	return n
-}
-
-// writes returns what the clients of a mirror write. Objects that are created cannot be
-// restricted to a name.
-func (c *Cluster) writes(m *shared) []need {
+func (c *Cluster) hasClient(m *shared) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.clients[m] {
-		return nil
-	}
-	n := need{group: m.id.resource.Group, resource: m.id.resource.Resource, verbs: writeVerbs}
-	status, finalizers := n, n
-	status.resource, status.verbs = n.resource+"/status", statusVerbs
-	finalizers.resource, finalizers.verbs = n.resource+"/finalizers", finalizerVerbs
-	if !hasStatus(m.id.object) {
-		return []need{n, finalizers}
-	}
-	return []need{n, status, finalizers}
+	return c.clients[m]
+}
+
+func (c *Cluster) hasRecorder() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.recorders) > 0
 }
 
 // hasStatus reports whether objects of a type may have a status.
@@ -121,35 +121,55 @@ func hasStatus(t reflect.Type) bool {
 	return ok
 }
 
+// target is a resource, or one object of it.
+type target struct{ group, resource, name string }
+
+// target returns what a mirror reads. The server authorizes a list with metadata.name=x by the
+// permission for that name.
+func (id identity) target() target {
+	t := target{group: id.resource.Group, resource: id.resource.Resource}
+	if s, err := fields.ParseSelector(id.fields); err == nil {
+		t.name, _ = s.RequiresExactMatch("metadata.name")
+	}
+	return t
+}
+
 // rulesOf returns the rules for needs, except those already met: one rule for each group and
 // set of verbs, and one for each resource of which single objects are needed.
-func rulesOf(needs, met map[need]bool) []rbacv1.PolicyRule {
-	whole := func(n need) need { return need{group: n.group, resource: n.resource, verbs: n.verbs} }
-	type rule struct{ group, named, verbs string }
+func rulesOf(needs, met map[target]verbs) []rbacv1.PolicyRule {
+	type rule struct {
+		group, named string
+		verbs        verbs
+	}
 	resources, names := map[rule][]string{}, map[rule][]string{}
-	for n := range needs {
-		if met[n] || met[whole(n)] || n.name != "" && needs[whole(n)] {
+	for t, v := range needs {
+		whole := target{group: t.group, resource: t.resource}
+		if t.name != "" {
+			v &^= needs[whole]
+		}
+		if v &^= met[t] | met[whole]; v == 0 {
 			continue
 		}
-		r := rule{group: n.group, verbs: n.verbs}
-		if n.name != "" {
-			r.named = n.resource
-			names[r] = append(names[r], n.name)
+		r := rule{group: t.group, verbs: v}
+		if t.name != "" {
+			r.named = t.resource
+			names[r] = append(names[r], t.name)
 		}
-		if !slices.Contains(resources[r], n.resource) {
-			resources[r] = append(resources[r], n.resource)
+		if !slices.Contains(resources[r], t.resource) {
+			resources[r] = append(resources[r], t.resource)
 		}
 	}
+	for r := range resources {
+		slices.Sort(resources[r])
+		slices.Sort(names[r])
+	}
 	order := slices.SortedFunc(maps.Keys(resources), func(a, b rule) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.named, b.named), -cmp.Compare(len(a.verbs), len(b.verbs)), cmp.Compare(a.verbs, b.verbs))
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.named, b.named), slices.Compare(resources[a], resources[b]))
 	})
 	var rules []rbacv1.PolicyRule
 	for _, r := range order {
-		slices.Sort(resources[r])
-		slices.Sort(names[r])
 		rules = append(rules, rbacv1.PolicyRule{
-			APIGroups: []string{r.group}, Resources: resources[r], ResourceNames: names[r],
-			Verbs: strings.Split(r.verbs, ","),
+			APIGroups: []string{r.group}, Resources: resources[r], ResourceNames: names[r], Verbs: r.verbs.names(),
 		})
 	}
 	return rules

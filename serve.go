@@ -46,29 +46,23 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //
 // A program can add its own pages to the mux, and put TLS or authentication in front of it.
 func (c *Cluster) Handler() *http.ServeMux {
-	return console.Mux(console.Options{Cluster: observed{c}, Metrics: c.registry, Profiling: true, Logger: c.opts.logger})
+	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Profiling: true, Logger: c.opts.logger})
 }
 
 // Registry returns the registry behind /metrics, for the program's own metrics.
 func (c *Cluster) Registry() *prometheus.Registry { return c.registry }
 
 // observed is a cluster as package metrics sees it.
-type observed struct{ cluster *Cluster }
+type observed struct {
+	*controllers
+	cluster *Cluster
+}
 
 // Informers implements [metrics.Cluster].
 func (o observed) Informers() []metrics.Informer {
 	var all []metrics.Informer
 	for _, m := range o.cluster.declared() {
 		all = append(all, m.inf)
-	}
-	return all
-}
-
-// Controllers implements [metrics.Cluster].
-func (o observed) Controllers() []metrics.Controller {
-	var all []metrics.Controller
-	for _, ctl := range o.cluster.work.list() {
-		all = append(all, ctl)
 	}
 	return all
 }

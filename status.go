@@ -151,9 +151,7 @@ func (c *Cluster) Status() Status {
 	for _, m := range mirrors {
 		st.Mirrors = append(st.Mirrors, c.statusOf(m))
 	}
-	for _, ctl := range c.work.list() {
-		st.Controllers = append(st.Controllers, ctl.Status())
-	}
+	st.Controllers = c.work.statuses()
 	if c.elector != nil {
 		leader := c.elector.Status()
 		st.Leader = &leader

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"runtime/pprof"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,8 +90,15 @@ func adapterDelays(l *lab) []Row {
 	return []Row{newRow("A2 adapter, BenchmarkDelayingQueue_AddAfter, CPU", cpuEach(c), cpuEach(t), better(2, "less CPU"))}
 }
 
-// takeTurns runs both sides in turn in this process.
+// takeTurns runs both sides in turn in this process. Profile samples are labelled with the side.
 func takeTurns(rounds int, clientGo, tarn func() sample) (c, t []sample) {
+	labelled := func(side string, run func() sample) func() sample {
+		return func() (s sample) {
+			pprof.Do(context.Background(), pprof.Labels("side", side), func(context.Context) { s = run() })
+			return s
+		}
+	}
+	clientGo, tarn = labelled("client-go", clientGo), labelled("tarn", tarn)
 	for round := range rounds {
 		if round%2 == 0 {
 			c, t = append(c, clientGo()), append(t, tarn())

@@ -151,15 +151,15 @@ func measured(opts options, stderr io.Writer) (report *Report, err error) {
 			report.Rows = append(report.Rows, rows...)
 		}
 	}
+	stop, err := profile(opts.cpuprofile)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
 	if len(here) > 0 {
 		l.fill()
 		report.PodBytes = l.podBytes
-		stop, err := profile(opts.cpuprofile)
-		if err != nil {
-			return nil, err
-		}
 		each(here)
-		stop()
 	}
 	l.empty()
 	defer l.close()

@@ -52,14 +52,14 @@ func wantLines(t *testing.T, h *handler, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	if got := h.take(); !slices.Equal(got, want) {
-		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("received:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
 func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
 	for _, split := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(true)
+			w := newPodServer(true)
 			w.put("a1", false)
 			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: split})
 			h := listen(t, inf)
@@ -67,7 +67,7 @@ func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
 			wantLines(t, h, "ns1/a1: add 00000001-2222-4333-8444-555555555555@11 on node-2 initial=true")
 			w.put("a1", true)
 			if split {
-				wantLines(t, h, "ns1/a1: gone 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
+				wantLines(t, h, "ns1/a1: vanished 00000001-2222-4333-8444-555555555555@11 on node-2", "ns1/a1: add 00000002-2222-4333-8444-555555555555@12 on node-0 initial=false")
 			} else {
 				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000002-2222-4333-8444-555555555555@12 on node-0")
 			}
@@ -78,21 +78,21 @@ func TestANewUIDIsAnUpdateUnlessLivesAreSplit(t *testing.T) {
 func TestARelistIsAnUpdateUnlessOnlyChangesAreTold(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			w.put("a1", false)
 			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{OnlyChanges: only})
 			h := listen(t, inf)
 			start(t, inf)
 			h.take()
-			w.forget(true)
+			w.expire(true)
 			<-time.After(time.Minute)
 			if only {
 				wantLines(t, h)
 			} else {
 				wantLines(t, h, "ns1/a1: update 00000001-2222-4333-8444-555555555555@11 on node-2 to 00000001-2222-4333-8444-555555555555@11 on node-2")
 			}
-			if w.lists != 2 {
-				t.Errorf("%d lists, want 2", w.lists)
+			if w.lists() != 2 {
+				t.Errorf("%d lists, want 2", w.lists())
 			}
 		})
 	}
@@ -103,13 +103,13 @@ func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	for _, survive := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(true)
+			w := newPodServer(true)
 			w.put("a1", false)
 			w.put("b1", false)
 			inf := clientgo.NewSharedIndexInformerWithBehaviour(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SurvivePanics: survive})
-			var told journal
+			var calls recording
 			reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-				told.add("", "%s", obj.(*corev1.Pod).Name)
+				calls.add("", "%s", obj.(*corev1.Pod).Name)
 				if obj.(*corev1.Pod).Name == "a1" {
 					panic("on purpose")
 				}
@@ -120,19 +120,19 @@ func TestAPanickingHandlerPausesAndLosesOneEvent(t *testing.T) {
 			other := listen(t, inf)
 			start(t, inf)
 			if got := other.take(); len(got) != 2 || !other.reg.HasSynced() {
-				t.Errorf("the other handler was told %q, synced %v", got, other.reg.HasSynced())
+				t.Errorf("the other handler received %q, synced %v", got, other.reg.HasSynced())
 			}
 			want := 1
 			if survive {
 				want = 2
 			}
-			if got := told.take(); len(got) != want {
-				t.Errorf("survive %v: told %q at once, want %d", survive, got, want)
+			if got := calls.take(); len(got) != want {
+				t.Errorf("survive %v: received %q at once, want %d", survive, got, want)
 			}
 			<-time.After(time.Second)
 			synctest.Wait()
-			if got := told.take(); len(got) != 2-want {
-				t.Errorf("survive %v: told %q after a second, want %d", survive, got, 2-want)
+			if got := calls.take(); len(got) != 2-want {
+				t.Errorf("survive %v: received %q after a second, want %d", survive, got, 2-want)
 			}
 			if reg.HasSynced() != survive {
 				t.Errorf("survive %v: the handler's registration has synced: %v", survive, reg.HasSynced())
@@ -150,7 +150,7 @@ func (named) OnDelete(any)      {}
 func onDelete(any) {}
 
 func TestHandlersAreNamedAsInClientGo(t *testing.T) {
-	w := newWorld(false)
+	w := newPodServer(false)
 	theirs, ours := cache.NewSharedInformer(w, &corev1.Pod{}, 0), clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
 	if a, b := theirs.HasSyncedChecker().Name(), ours.HasSyncedChecker().Name(); a != b {
 		t.Errorf("client-go calls it %q, ours %q", a, b)
@@ -172,7 +172,7 @@ func TestHandlersAreNamedAsInClientGo(t *testing.T) {
 
 func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
 		early := listen(t, inf)
@@ -211,7 +211,7 @@ func TestShutDownEventHandlerWaitsForTheCallAtHand(t *testing.T) {
 
 func TestHandlersMayComeAndGoFromHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
 		second := &handler{}
@@ -230,7 +230,7 @@ func TestHandlersMayComeAndGoFromHandlers(t *testing.T) {
 
 func TestTheWatchErrorHandlerHearsWhyAndOfWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(false)
+		w := newPodServer(false)
 		w.listErrs = 1
 		inf := clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
 		type key struct{}
@@ -262,19 +262,19 @@ func TestTheWatchErrorHandlerHearsWhyAndOfWhat(t *testing.T) {
 	})
 }
 
-// endless is a world whose streaming lists never come to their end.
-type endless struct{ *world }
+// endless is a server whose streaming lists never end.
+type endless struct{ *podServer }
 
 func (e endless) Watch(opts metav1.ListOptions) (watch.Interface, error) {
 	if opts.SendInitialEvents != nil {
 		return watch.NewFake(), nil
 	}
-	return e.world.Watch(opts)
+	return e.podServer.Watch(opts)
 }
 
 func TestW05_AStreamingListWithoutItsEndIsAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		inf := clientgo.NewSharedInformer(endless{w}, &corev1.Pod{}, 0)
 		h := listen(t, inf)
@@ -291,7 +291,7 @@ func TestW05_AStreamingListWithoutItsEndIsAList(t *testing.T) {
 
 func TestATransformMayRenameAndOneItFailsOnHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(false)
+		w := newPodServer(false)
 		w.put("a1", false)
 		w.put("bad1", false)
 		inf := clientgo.NewSharedInformer(w, &corev1.Pod{}, 0)
@@ -346,7 +346,7 @@ func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) 
 			}()
 		}
 
-		w := newWorld(false)
+		w := newPodServer(false)
 		w.put("bad1", false)
 		w.put("a1", false)
 		inf := clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{"x": bad})
@@ -360,7 +360,7 @@ func TestAnIndexFunctionThatFailsPanicsInAStoreAndNotInAnInformer(t *testing.T) 
 
 func TestListAndWatchReturnsTheErrorOfTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(false)
+		w := newPodServer(false)
 		w.listErrs = 1
 		store, r := clientgo.NewNamespaceKeyedIndexerAndReflector(w, &corev1.Pod{}, 0)
 		if err := r.ListAndWatchWithContext(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "failed to list *v1.Pod") {
@@ -371,7 +371,7 @@ func TestListAndWatchReturnsTheErrorOfTheList(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.ListAndWatch(stop) }()
 		synctest.Wait()
-		w.bookmark()
+		w.Bookmark()
 		synctest.Wait()
 		keys, _ := store.IndexKeys(cache.NamespaceIndex, "ns1")
 		if !slices.Equal(keys, []string{"ns1/a1"}) || r.LastSyncResourceVersion() != "12" || store.LastStoreSyncResourceVersion() != "12" {
@@ -402,11 +402,11 @@ func TestAFakeClientsetWorks(t *testing.T) {
 			},
 		}, clients)
 		inf := clientgo.NewSharedInformer(lw, &corev1.Pod{}, 0)
-		var told journal
+		var calls recording
 		_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { told.add("", "add %s", obj.(*corev1.Pod).Spec.NodeName) },
-			UpdateFunc: func(_, obj any) { told.add("", "update %s", obj.(*corev1.Pod).Spec.NodeName) },
-			DeleteFunc: func(any) { told.add("", "delete") },
+			AddFunc:    func(obj any) { calls.add("", "add %s", obj.(*corev1.Pod).Spec.NodeName) },
+			UpdateFunc: func(_, obj any) { calls.add("", "update %s", obj.(*corev1.Pod).Spec.NodeName) },
+			DeleteFunc: func(any) { calls.add("", "delete") },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -423,8 +423,8 @@ func TestAFakeClientsetWorks(t *testing.T) {
 		}
 		synctest.Wait()
 		want := []string{": add 0", ": update 1", ": update 2", ": delete"}
-		if got := told.take(); !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+		if got := calls.take(); !slices.Equal(got, want) {
+			t.Errorf("received %q, want %q", got, want)
 		}
 	})
 }

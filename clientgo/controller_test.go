@@ -33,19 +33,19 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 					return obj, nil
 				}
 			}
-			var worlds [2]*world
+			var servers [2]*podServer
 			var handlers [2]*handler
 			var stores [2]cache.Indexer
 			var controllers [2]cache.Controller
 			for i := range 2 {
-				worlds[i], handlers[i] = newWorld(seed%2 == 0), &handler{}
-				worlds[i].put("pod-0", false)
+				servers[i], handlers[i] = newPodServer(seed%2 == 0), &handler{}
+				servers[i].put("pod-0", false)
 				//lint:ignore SA1019 the deprecated constructor has an adapter too
 				make := cache.NewTransformingIndexerInformer
 				if i == 1 {
 					make = clientgo.NewTransformingIndexerInformer
 				}
-				stores[i], controllers[i] = make(worlds[i], &corev1.Pod{}, resync, handlers[i], cache.Indexers{"node": byNode}, transform)
+				stores[i], controllers[i] = make(servers[i], &corev1.Pod{}, resync, handlers[i], cache.Indexers{"node": byNode}, transform)
 			}
 			var trace []string
 			compare := func(step string) {
@@ -63,7 +63,7 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 					keys, err := stores[i].IndexKeys("node", "any")
 					states[i] = map[string]any{
 						"synced": controllers[i].HasSynced(), "last": controllers[i].LastSyncResourceVersion(),
-						"told": handlers[i].take(), "held": held, "index": fmt.Sprint(keys, err),
+						"calls": handlers[i].take(), "held": held, "index": fmt.Sprint(keys, err),
 					}
 				}
 				if diff := cmp.Diff(states[0], states[1]); diff != "" {
@@ -83,27 +83,27 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 				if step >= 8 {
 					<-time.After(2 * time.Second) // or the watch would be a very short one
 				}
-				reborn := rnd.IntN(4) == 0
-				for _, w := range worlds {
+				recreated := rnd.IntN(4) == 0
+				for _, w := range servers {
 					switch {
 					case step < 5:
-						w.put(name, reborn)
+						w.put(name, recreated)
 					case step < 7 && slices.Contains(w.names(), name):
 						w.delete(name)
 					case step < 8:
-						w.bookmark()
+						w.Bookmark()
 					case step < 9:
 						w.cut()
 					case resync == 0:
 						w.locked(func() {
-							w.forgetLocked(true)
-							w.putLocked(name, reborn)
-							for i, gone := range w.namesLocked() {
+							w.expire(true)
+							w.put(name, recreated)
+							for i, name := range w.names() {
 								if i%3 == 0 {
-									w.deleteLocked(gone)
+									w.delete(name)
 								}
 							}
-							w.history, w.forgotten = nil, w.version
+							w.Compact()
 						})
 					}
 				}
@@ -122,7 +122,7 @@ func TestControllersAgreeWithClientGo(t *testing.T) {
 // A controller has synced when its handler was called for the initial state.
 func TestAControllerHasSyncedWhenItsHandlerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(false)
+		w := newPodServer(false)
 		w.put("a1", false)
 		gate := make(chan struct{})
 		store, controller := clientgo.NewInformerWithOptions(cache.InformerOptions{
@@ -148,7 +148,7 @@ func TestAControllerHasSyncedWhenItsHandlerHas(t *testing.T) {
 
 // The program of client-go's workqueue example: an indexer, a controller and a queue.
 func ExampleNewIndexerInformer() {
-	pods := newWorld(false)
+	pods := newPodServer(false)
 	pods.put("web1", false)
 	queue := clientgo.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	indexer, controller := clientgo.NewIndexerInformer(pods, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{

@@ -105,17 +105,17 @@ func (f *DeltaFIFO) recordOf(obj any) (keyed, error) {
 }
 
 // Add implements cache.ReflectorStore.
-func (f *DeltaFIFO) Add(obj any) error { return f.tell(f.fifo.Add, obj) }
+func (f *DeltaFIFO) Add(obj any) error { return f.put(f.fifo.Add, obj) }
 
 // Update implements cache.ReflectorStore.
-func (f *DeltaFIFO) Update(obj any) error { return f.tell(f.fifo.Update, obj) }
+func (f *DeltaFIFO) Update(obj any) error { return f.put(f.fifo.Update, obj) }
 
-func (f *DeltaFIFO) tell(tell func(keyed) error, obj any) error {
+func (f *DeltaFIFO) put(put func(keyed) error, obj any) error {
 	r, err := f.recordOf(obj)
 	if err != nil {
 		return err
 	}
-	return closedError(tell(r))
+	return closedError(put(r))
 }
 
 func closedError(err error) error {

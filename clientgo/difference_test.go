@@ -23,7 +23,7 @@ import (
 func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			w.put("a1", false)
 			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
 			h := listen(t, inf)
@@ -37,8 +37,8 @@ func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 			if name == "client-go" {
 				lists, lines = 2, 2
 			}
-			if got := h.take(); w.lists != lists || len(got) != lines {
-				t.Errorf("%s: %d lists, told %q", name, w.lists, got)
+			if got := h.take(); w.lists() != lists || len(got) != lines {
+				t.Errorf("%s: %d lists, received %q", name, w.lists(), got)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestD01_AWatchThatBreaksIsResumedWithoutAList(t *testing.T) {
 func TestD22_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T) {
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			for _, pod := range []string{"a1", "a2", "a3"} {
 				w.put(pod, false)
 			}
@@ -56,23 +56,23 @@ func TestD22_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T)
 			start(t, inf)
 			h.take()
 			<-time.After(time.Minute)
-			w.expire(1, "a1", "a2", "a3") // 14
+			w.DeleteTogether(1, "ns1/a1", "ns2/a2", "ns3/a3") // 14
 			w.cut()
 			<-time.After(time.Minute)
 			synctest.Wait()
 			gone, version := len(h.take()), inf.LastSyncResourceVersion()
 			want := map[string]int{"client-go": 1, "ours": 3}[name]
-			if left := len(inf.GetStore().ListKeys()); gone != want || left != 3-want || version != "14" || w.lists != 1 {
-				t.Errorf("%s: %d deletions told, %d pods left at %s after %d lists", name, gone, left, version, w.lists)
+			if left := len(inf.GetStore().ListKeys()); gone != want || left != 3-want || version != "14" || w.lists() != 1 {
+				t.Errorf("%s: %d deletions reported, %d pods left at %s after %d lists", name, gone, left, version, w.lists())
 			}
 		})
 	}
 }
 
-// The reflector of a store that is told of everything tells it once.
+// A reflector writes each deletion once to a store that accepts every write.
 func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(false)
+		w := newPodServer(false)
 		for _, pod := range []string{"a1", "a2", "a3"} {
 			w.put(pod, false)
 		}
@@ -85,13 +85,13 @@ func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 			r.RunWithContext(ctx)
 		}()
 		<-time.After(time.Minute)
-		w.expire(2, "a1", "a2", "a3") // 14
+		w.DeleteTogether(2, "ns1/a1", "ns2/a2", "ns3/a3") // 14
 		for range 3 {
 			w.cut()
 			<-time.After(time.Minute)
 			synctest.Wait()
-			if v := r.LastSyncResourceVersion(); v != "14" || w.lists != 1 {
-				t.Errorf("at %s after %d lists", v, w.lists)
+			if v := r.LastSyncResourceVersion(); v != "14" || w.lists() != 1 {
+				t.Errorf("at %s after %d lists", v, w.lists())
 			}
 		}
 		cancel()
@@ -103,7 +103,7 @@ func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	})
 }
 
-// deletions is a store that notes what it is told to delete.
+// deletions is a store that records its deletions.
 type deletions struct {
 	cache.Store
 	keys []string
@@ -117,7 +117,7 @@ func (d *deletions) Delete(obj any) error {
 func TestD04_ATransformSeesAnObjectOnce(t *testing.T) {
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(true)
+			w := newPodServer(true)
 			w.put("a1", false)
 			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
 			calls := 0
@@ -258,7 +258,7 @@ func TestD13_IndicesThatAreGivenAreNotUsed(t *testing.T) {
 		t.Errorf("what they were given: client-go %s, ours %s", a, b)
 	}
 	if a, b := keys(theirs, "h"), keys(ours, "h"); a != "[key] <nil>" || a != b {
-		t.Errorf("what they were told: client-go %s, ours %s", a, b)
+		t.Errorf("received: client-go %s, ours %s", a, b)
 	}
 	if !given["first"]["h"].Has("key") || !reflect.DeepEqual(ignored, indices()) {
 		t.Errorf("the indices became %v and %v", given, ignored)
@@ -288,20 +288,20 @@ func TestD19_TheLengthOfAQueueIsThatOfABatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer id.Release()
-			p, w := &seriesProvider{}, newWorld(false)
+			p, w := &seriesProvider{}, newPodServer(false)
 			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 				Identifier: id.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
 			})
 			stop := start(t, inf)
 			w.locked(func() {
 				for i := range 5 {
-					w.putLocked(fmt.Sprintf("a%d", i), false)
+					w.put(fmt.Sprintf("a%d", i), false)
 				}
 			})
 			synctest.Wait()
 			stop()
-			// The list is one change. Whoever counts each has set the gauge for each, to
-			// whatever number; whoever counts batches has set it to what adds up to all.
+			// The list is one change. An implementation that counts single changes sets the
+			// gauge for each; one that counts batches sets it to numbers that add up to all.
 			set, sum := 0, 0.0
 			for _, v := range p.queued.values {
 				if v > 0 {

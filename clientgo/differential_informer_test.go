@@ -20,16 +20,16 @@ import (
 
 type newInformer func(cache.ListerWatcher, runtime.Object, cache.SharedIndexInformerOptions) cache.SharedIndexInformer
 
-// party is an informer, of client-go's or of ours, with handlers that keep journals.
-type party struct {
-	world    *world
+// subject is an informer, of client-go's or of ours, with handlers that record their calls.
+type subject struct {
+	server   *podServer
 	inf      cache.SharedIndexInformer
 	handlers []*handler
-	errs     journal
+	errs     recording
 }
 
 type handler struct {
-	journal
+	recording
 	reg cache.ResourceEventHandlerRegistration
 }
 
@@ -55,7 +55,7 @@ func (h *handler) OnUpdate(old, new any) {
 func (h *handler) OnDelete(obj any) {
 	if t, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		_, text := podLine(t.Obj)
-		h.add(t.Key, "gone %s", text)
+		h.add(t.Key, "vanished %s", text)
 		return
 	}
 	key, text := podLine(obj)
@@ -70,8 +70,8 @@ func byNode(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// state is all that can be read of a party.
-func (s *party) state() map[string]any {
+// state is all that can be read of a subject.
+func (s *subject) state() map[string]any {
 	st := map[string]any{
 		"synced":  s.inf.HasSynced(),
 		"stopped": s.inf.IsStopped(),
@@ -101,18 +101,18 @@ func (s *party) state() map[string]any {
 	return st
 }
 
-// scenario drives both parties with the same random steps and compares them after each.
+// scenario drives both subjects with the same random steps and compares them after each.
 type scenario struct {
-	t       *testing.T
-	rnd     *rand.Rand
-	resync  bool
-	worlds  [2]*world
-	parties [2]*party
-	trace   []string
+	t        *testing.T
+	rnd      *rand.Rand
+	resync   bool
+	servers  [2]*podServer
+	subjects [2]*subject
+	trace    []string
 }
 
-func (sc *scenario) each(f func(s *party)) {
-	for _, s := range sc.parties {
+func (sc *scenario) each(f func(s *subject)) {
+	for _, s := range sc.subjects {
 		f(s)
 	}
 }
@@ -121,7 +121,7 @@ func (sc *scenario) compare(step string) {
 	sc.t.Helper()
 	sc.trace = append(sc.trace, step)
 	synctest.Wait()
-	if diff := cmp.Diff(sc.parties[0].state(), sc.parties[1].state()); diff != "" {
+	if diff := cmp.Diff(sc.subjects[0].state(), sc.subjects[1].state()); diff != "" {
 		sc.t.Fatalf("after %q (-client-go +ours):\n%s", sc.trace, diff)
 	}
 }
@@ -134,52 +134,52 @@ func (sc *scenario) wait(d time.Duration) {
 // step makes one random step and returns what it was.
 func (sc *scenario) step() string {
 	name := fmt.Sprintf("pod-%d", sc.rnd.IntN(8))
-	worlds := func(f func(*world)) {
-		for _, w := range sc.worlds {
+	servers := func(f func(*podServer)) {
+		for _, w := range sc.servers {
 			f(w)
 		}
 	}
 	switch n := sc.rnd.IntN(20); {
 	case n < 8:
-		reborn := sc.rnd.IntN(4) == 0
-		worlds(func(w *world) { w.put(name, reborn) })
-		return fmt.Sprint("put ", name, " reborn=", reborn)
+		recreated := sc.rnd.IntN(4) == 0
+		servers(func(w *podServer) { w.put(name, recreated) })
+		return fmt.Sprint("put ", name, " recreated=", recreated)
 	case n < 11:
-		names := sc.worlds[0].names()
+		names := sc.servers[0].names()
 		if len(names) == 0 {
 			return "nothing to delete"
 		}
-		gone := names[sc.rnd.IntN(len(names))]
-		worlds(func(w *world) { w.delete(gone) })
-		return "delete " + gone
+		name := names[sc.rnd.IntN(len(names))]
+		servers(func(w *podServer) { w.delete(name) })
+		return "delete " + name
 	case n < 12:
-		worlds((*world).bookmark)
+		servers(func(w *podServer) { w.Bookmark() })
 		return "bookmark"
 	case n < 13:
 		sc.wait(2 * time.Second) // or the watch would be a very short one
-		worlds((*world).cut)
+		servers((*podServer).cut)
 		return "cut"
 	case n < 14 && !sc.resync:
-		tell, fail := sc.rnd.IntN(2) == 0, sc.rnd.IntN(2)
+		notify, fail := sc.rnd.IntN(2) == 0, sc.rnd.IntN(2)
 		sc.wait(2 * time.Second)
-		worlds(func(w *world) {
+		servers(func(w *podServer) {
 			w.locked(func() {
 				w.listErrs = fail
-				w.forgetLocked(tell)
-				w.putLocked(name, true)
-				for i, gone := range w.namesLocked() {
+				w.expire(notify)
+				w.put(name, true)
+				for i, name := range w.names() {
 					if i%3 == 0 {
-						w.deleteLocked(gone)
+						w.delete(name)
 					}
 				}
-				w.history, w.forgotten = nil, w.version
+				w.Compact()
 			})
 		})
 		sc.wait(70 * time.Second) // the longest back-off there is
-		return fmt.Sprint("forget tell=", tell, " fail=", fail)
+		return fmt.Sprint("expire notify=", notify, " fail=", fail)
 	case n < 15:
 		period := time.Duration(sc.rnd.IntN(3)) * 10 * time.Second
-		sc.each(func(s *party) {
+		sc.each(func(s *subject) {
 			h := &handler{}
 			var err error
 			if h.reg, err = s.inf.AddEventHandlerWithResyncPeriod(h, period); err != nil {
@@ -189,8 +189,8 @@ func (sc *scenario) step() string {
 		})
 		return fmt.Sprint("add a handler, resync ", period)
 	case n < 16:
-		i := sc.rnd.IntN(len(sc.parties[0].handlers))
-		sc.each(func(s *party) {
+		i := sc.rnd.IntN(len(sc.subjects[0].handlers))
+		sc.each(func(s *subject) {
 			if s.handlers[i] == nil {
 				return
 			}
@@ -203,7 +203,7 @@ func (sc *scenario) step() string {
 	case n < 17:
 		index := fmt.Sprint("late ", sc.rnd.IntN(3))
 		var errs []string
-		sc.each(func(s *party) { errs = append(errs, fmt.Sprint(s.inf.AddIndexers(cache.Indexers{index: byNode}))) })
+		sc.each(func(s *subject) { errs = append(errs, fmt.Sprint(s.inf.AddIndexers(cache.Indexers{index: byNode}))) })
 		if errs[0] != errs[1] {
 			sc.t.Fatalf("AddIndexers: client-go %s, ours %s", errs[0], errs[1])
 		}
@@ -215,13 +215,13 @@ func (sc *scenario) step() string {
 		for range 6 {
 			burst = append(burst, fmt.Sprintf("pod-%d", sc.rnd.IntN(8)))
 		}
-		worlds(func(w *world) {
+		servers(func(w *podServer) {
 			w.locked(func() {
 				for _, name := range burst {
-					if w.version%4 == 0 && w.pods[name] != nil {
-						w.deleteLocked(name)
+					if w.version()%4 == 0 && w.has(name) {
+						w.delete(name)
 					} else {
-						w.putLocked(name, false)
+						w.put(name, false)
 					}
 				}
 			})
@@ -240,7 +240,7 @@ func (sc *scenario) program(name string) string {
 	own := &corev1.Pod{}
 	own.Name, own.Namespace, own.ResourceVersion, own.UID = name, "ns"+name[len(name)-1:], "7", "by the program"
 	how := []string{"update", "remove", "replace"}[sc.rnd.IntN(3)]
-	sc.each(func(s *party) {
+	sc.each(func(s *subject) {
 		store := s.inf.GetStore()
 		err := store.Update(own.DeepCopy())
 		switch how {
@@ -256,8 +256,8 @@ func (sc *scenario) program(name string) string {
 	return fmt.Sprint("the program writes ", name, ": ", how)
 }
 
-func newParty(t *testing.T, w *world, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *party {
-	s := &party{world: w, inf: make(w, &corev1.Pod{}, opts)}
+func newSubject(t *testing.T, w *podServer, make newInformer, opts cache.SharedIndexInformerOptions, transform bool) *subject {
+	s := &subject{server: w, inf: make(w, &corev1.Pod{}, opts)}
 	if err := s.inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { s.errs.add("", "%v", err) }); err != nil {
 		t.Fatal(err)
 	}
@@ -305,18 +305,18 @@ func informerScenario(t *testing.T, seed uint64) {
 	defer cancel()
 	before := rnd.IntN(4)
 	for i, make := range []newInformer{cache.NewSharedIndexInformerWithOptions, clientgo.NewSharedIndexInformerWithOptions} {
-		sc.worlds[i] = newWorld(streaming)
+		sc.servers[i] = newPodServer(streaming)
 		for j := range before {
-			sc.worlds[i].put(fmt.Sprintf("pod-%d", j), false)
+			sc.servers[i].put(fmt.Sprintf("pod-%d", j), false)
 		}
 		opts.Indexers = cache.Indexers{"node": byNode}
-		sc.parties[i] = newParty(t, sc.worlds[i], make, opts, transform)
+		sc.subjects[i] = newSubject(t, sc.servers[i], make, opts, transform)
 	}
 	sc.compare("made")
 	for i := range rnd.IntN(3) {
 		sc.compare(sc.program(fmt.Sprintf("pod-%d", i)))
 	}
-	sc.each(func(s *party) { running.Go(func() { s.inf.RunWithContext(ctx) }) })
+	sc.each(func(s *subject) { running.Go(func() { s.inf.RunWithContext(ctx) }) })
 	sc.compare("started")
 	for range 25 {
 		sc.compare(sc.step())
@@ -325,7 +325,7 @@ func informerScenario(t *testing.T, seed uint64) {
 	running.Wait()
 	sc.compare("stopped")
 	var errs []string
-	sc.each(func(s *party) {
+	sc.each(func(s *subject) {
 		_, err := s.inf.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 		errs = append(errs, fmt.Sprint(err, s.inf.SetTransform(nil), s.inf.AddIndexers(nil)))
 	})
@@ -334,8 +334,8 @@ func informerScenario(t *testing.T, seed uint64) {
 	}
 }
 
-// recorder is a cache.ReflectorStore that keeps a journal.
-type recorder struct{ journal }
+// recorder is a cache.ReflectorStore that keeps a record.
+type recorder struct{ recording }
 
 // Add implements cache.ReflectorStore.
 func (r *recorder) Add(obj any) error { return r.note("add", obj) }
@@ -370,7 +370,7 @@ func (r *recorder) Resync() error {
 	return nil
 }
 
-// TestReflectorsAgreeWithClientGo compares what both tell a store.
+// TestReflectorsAgreeWithClientGo compares what both write to a store.
 func TestReflectorsAgreeWithClientGo(t *testing.T) {
 	for seed := range runs() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -387,10 +387,10 @@ func reflectorScenario(t *testing.T, seed uint64) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	worlds := []*world{newWorld(streaming), newWorld(streaming)}
+	servers := []*podServer{newPodServer(streaming), newPodServer(streaming)}
 	stores := []*recorder{{}, {}}
-	theirs := cache.NewReflector(worlds[0], &corev1.Pod{}, stores[0], period)
-	ours := clientgo.NewReflector(worlds[1], &corev1.Pod{}, stores[1], period)
+	theirs := cache.NewReflector(servers[0], &corev1.Pod{}, stores[0], period)
+	ours := clientgo.NewReflector(servers[1], &corev1.Pod{}, stores[1], period)
 	running.Go(func() { theirs.RunWithContext(ctx) })
 	running.Go(func() { ours.RunWithContext(ctx) })
 	synctest.Wait() // or one may list before the first step, and one after
@@ -401,18 +401,18 @@ func reflectorScenario(t *testing.T, seed uint64) {
 		if n >= 8 {
 			<-time.After(2 * time.Second)
 		}
-		for _, w := range worlds {
+		for _, w := range servers {
 			switch {
 			case n < 5:
 				w.put(name, n == 0)
-			case n < 7 && w.pods[name] != nil:
+			case n < 7 && w.has(name):
 				w.delete(name)
 			case n == 7:
-				w.bookmark()
+				w.Bookmark()
 			case n == 8:
 				w.cut()
 			case n == 9 && period == 0:
-				w.forget(true)
+				w.expire(true)
 			}
 		}
 		if n == 9 && period == 0 {

@@ -103,30 +103,30 @@ func ExampleNewListWatch() {
 }
 
 func ExampleNewSharedIndexInformerWithBehaviour() {
-	world := newWorld(true)
-	world.put("web-1", false)
-	informer := clientgo.NewSharedIndexInformerWithBehaviour(world, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: true})
-	told := make(chan string)
+	server := newPodServer(true)
+	server.put("web-1", false)
+	informer := clientgo.NewSharedIndexInformerWithBehaviour(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{}, clientgo.Behaviour{SplitLives: true})
+	calls := make(chan string)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { told <- "added " + string(obj.(*corev1.Pod).UID) },
-		DeleteFunc: func(obj any) { told <- "gone " + obj.(cache.DeletedFinalStateUnknown).Key },
+		AddFunc:    func(obj any) { calls <- "added " + string(obj.(*corev1.Pod).UID) },
+		DeleteFunc: func(obj any) { calls <- "deleted " + obj.(cache.DeletedFinalStateUnknown).Key },
 	})
 	defer run(informer)()
-	fmt.Println(<-told)
-	world.put("web-1", true) // deleted and created again, seen as one event
-	fmt.Println(<-told)
-	fmt.Println(<-told)
+	fmt.Println(<-calls)
+	server.put("web-1", true) // deleted and created again, seen as one event
+	fmt.Println(<-calls)
+	fmt.Println(<-calls)
 	// Output:
 	// added 00000001-2222-4333-8444-555555555555
-	// gone ns1/web-1
+	// deleted ns1/web-1
 	// added 00000002-2222-4333-8444-555555555555
 }
 
 // A handler that falls far behind is called for the outcome of what happened meanwhile.
 func ExampleBehaviour_NewSharedIndexInformer() {
-	world := newWorld(true)
-	world.put("web-1", false)
-	informer := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(world, &corev1.Pod{}, 0, cache.Indexers{})
+	server := newPodServer(true)
+	server.put("web-1", false)
+	informer := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(server, &corev1.Pod{}, 0, cache.Indexers{})
 	const changes = 10_000
 	last := fmt.Sprint(11 + changes)
 	busy, done, calls := make(chan struct{}), make(chan struct{}), 0
@@ -140,7 +140,7 @@ func ExampleBehaviour_NewSharedIndexInformer() {
 	})
 	defer run(informer)()
 	for i := range changes {
-		world.put("web-1", false)
+		server.put("web-1", false)
 		for informer.GetStore().LastStoreSyncResourceVersion() != fmt.Sprint(12+i) {
 			runtime.Gosched() // the informer has it
 		}
@@ -193,10 +193,10 @@ func ExampleNewDeltaFIFO() {
 }
 
 func ExampleNewReflector() {
-	world := newWorld(true)
-	world.put("web-1", false)
+	server := newPodServer(true)
+	server.put("web-1", false)
 	fifo := clientgo.NewDeltaFIFO(cache.MetaNamespaceKeyFunc, nil)
-	reflector := clientgo.NewReflector(world, &corev1.Pod{}, fifo, 0)
+	reflector := clientgo.NewReflector(server, &corev1.Pod{}, fifo, 0)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -215,9 +215,9 @@ func ExampleNewReflector() {
 }
 
 func ExampleSourceOf() {
-	world := newWorld(true)
-	world.put("web-1", false)
-	source := clientgo.SourceOf(world)
+	server := newPodServer(true)
+	server.put("web-1", false)
+	source := clientgo.SourceOf(server)
 	page, err := source.List(context.Background(), object.ListOptions{}, nil, printKey)
 	fmt.Println(page.Version, err)
 	// Output:

@@ -13,8 +13,8 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// gated is a handler that can be held up. It keeps a journal, and checks that what it is
-// told makes a history: nothing comes twice, and each update goes on from what it saw.
+// gated is a handler that a test can block. It records its calls and checks that they are a history:
+// none comes twice, and each update starts from the last object it received.
 type gated struct {
 	handler
 	t     *testing.T
@@ -76,7 +76,7 @@ func (g *gated) hold() (release func()) {
 	}
 }
 
-func folding(t *testing.T, w *world) (cache.SharedIndexInformer, *gated) {
+func folding(t *testing.T, w *podServer) (cache.SharedIndexInformer, *gated) {
 	inf := clientgo.Behaviour{FoldBacklog: true}.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{})
 	g := &gated{t: t, known: map[string]string{}}
 	var err error
@@ -92,7 +92,7 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 13))
-			w := newWorld(rnd.IntN(2) == 0)
+			w := newPodServer(rnd.IntN(2) == 0)
 			inf, g := folding(t, w)
 			start(t, inf)
 			for range 2 {
@@ -105,9 +105,9 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 					name := fmt.Sprintf("pod-%d", rnd.IntN(5))
 					switch n := rnd.IntN(4000); {
 					case n == 0:
-						w.forget(true)
+						w.expire(true)
 						<-time.After(time.Minute)
-					case n < 1400 && w.pods[name] != nil:
+					case n < 1400 && w.has(name):
 						w.delete(name)
 					default:
 						w.put(name, n < 2000)
@@ -137,12 +137,12 @@ func TestH02_AFoldedBacklogIsBounded(t *testing.T) {
 	}
 }
 
-// D28: client-go decides who hears of an update without a new version when it happens, and we when
+// D28: client-go decides which handlers get an update without a new version when it happens, and we when
 // the handler is called.
 func TestD28_AnUpdateWithoutANewVersionIsFilteredWhenItIsDelivered(t *testing.T) {
 	for name, create := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			w.put("a1", false)
 			inf := create(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ResyncPeriod: 10 * time.Second})
 			listen(t, inf)
@@ -155,7 +155,7 @@ func TestD28_AnUpdateWithoutANewVersionIsFilteredWhenItIsDelivered(t *testing.T)
 			release := g.hold()
 			w.put("b1", false) // the call in which it is held
 			synctest.Wait()
-			w.forget(true) // and a list, with what is held
+			w.expire(true) // and a list, with what is held
 			<-time.After(15 * time.Second)
 			release()
 			want := map[string]int{"client-go": 3, "ours": 1}[name]

@@ -32,8 +32,8 @@ func NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object
 	})
 }
 
-// NewSharedIndexInformerWithOptions is client-go's constructor of that name. A lw that
-// [NewListWatch] made is read by way of the wire; any other by its own List and Watch.
+// NewSharedIndexInformerWithOptions is client-go's constructor of that name. If [NewListWatch] made
+// lw, the informer reads through Tarn's client; otherwise through lw's List and Watch.
 func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, options, Behaviour{})
 }
@@ -41,36 +41,36 @@ func NewSharedIndexInformerWithOptions(lw cache.ListerWatcher, exampleObject run
 // Behaviour is what an informer does better than client-go's, and therefore differently.
 // The zero Behaviour is client-go's.
 type Behaviour struct {
-	// SplitLives tells handlers of an object with a new UID under an old name as what it
-	// is, a deletion and an addition. Defaults to one Update.
+	// SplitLives reports an object with a new UID under an old name as a deletion and an
+	// addition. Defaults to one Update.
 	SplitLives bool
-	// OnlyChanges tells handlers nothing of an object that a list, or an event, has at the
-	// UID and version that is held already. Defaults to an Update.
+	// OnlyChanges does not report an object that a list or an event has with the UID and version
+	// that the store holds. Defaults to an Update.
 	OnlyChanges bool
-	// SurvivePanics has a handler that panics lose that one event and go on at once, and
-	// its registration become synced all the same. The panic goes to apimachinery's panic
-	// handlers, which log it. Defaults to client-go's way: the program ends, unless
-	// runtime.ReallyCrash is off, and then the handler pauses for a second.
+	// SurvivePanics skips the event on which a handler panics, continues with the next one at
+	// once, and lets the registration become synced. apimachinery's panic handlers log the
+	// panic. Defaults to client-go's behaviour: the program ends, or, if runtime.ReallyCrash is
+	// false, the handler pauses for a second.
 	SurvivePanics bool
-	// FoldBacklog bounds what is kept for a handler that does not keep up: by some thousand
-	// changes, or a sixteenth of the number of objects where that is more. A handler that is
-	// further behind is called for the outcome of what it missed: several updates are one, from
-	// the first old to the last new; an update of an addition is an addition; what came and went
-	// is nothing; and what went and came again is both, or an update if the UID is the same.
-	// A deletion among these is a cache.DeletedFinalStateUnknown. Defaults to false: every
-	// change, one by one, in a queue that is not bounded.
+	// FoldBacklog bounds the backlog of a slow handler to some thousand changes, or a sixteenth
+	// of the number of objects if that is more. Beyond that, the changes of an object are folded
+	// into one: several updates into one update, from the first old object to the last new one;
+	// an addition and an update into an addition; an addition and a deletion into nothing. A
+	// deletion and an addition are both reported, or are one update if the UID is the same. A
+	// deletion is then a cache.DeletedFinalStateUnknown. Defaults to false: every change is
+	// reported, from a queue without a bound.
 	FoldBacklog bool
-	// ShareParts has the objects that come by way of the wire share the parts that are
-	// encoded alike, such as the containers of the pods of one template, which saves most
-	// of their memory and of the time to decode them. A handler or reader that writes to an
-	// object, or to a shallow copy of one, then changes other objects too; only a
-	// DeepCopy may be written to. A transform gets objects that share nothing all the
-	// same. Defaults to false: as in client-go, no object shares a part with another.
+	// ShareParts lets objects that Tarn's client decodes share parts with the same encoding, such
+	// as the containers of the pods of one template. That saves most of their memory and of
+	// the time to decode them. A handler or reader that writes to an object, or to a shallow
+	// copy of one, then changes other objects too; it may only write to a DeepCopy. The objects
+	// that a transform gets share nothing in any case. Defaults to false: as in client-go, no
+	// object shares a part with another.
 	ShareParts bool
 }
 
-// NewSharedIndexInformer is the function of that name with this behaviour, for whoever
-// wants such a function, as controller-runtime's cache.Options does.
+// NewSharedIndexInformer is the function of that name with this behaviour, for code that takes
+// such a function, as controller-runtime's cache.Options does.
 func (b Behaviour) NewSharedIndexInformer(lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return NewSharedIndexInformerWithBehaviour(lw, exampleObject, cache.SharedIndexInformerOptions{
 		ResyncPeriod: defaultEventHandlerResyncPeriod, Indexers: indexers,
@@ -151,8 +151,8 @@ type sharedInformer struct {
 	metrics     *queueMetrics
 	watched     chan struct{} // closed when the first watch has been answered, or it has stopped
 	watchedOnce sync.Once
-	// everySync makes handlers hear of every object that a list or an event has at the version
-	// held, whether or not they are due for a resync. Written before it runs.
+	// everySync reports every object that a list or an event has at the version held to all
+	// handlers, whether or not they are due for a resync. Written before it runs.
 	everySync bool
 
 	mu        sync.Mutex // guards what follows; transform and report do not change once it has started
@@ -270,8 +270,8 @@ func (inf *sharedInformer) process(b *object.Batch[record], apply func(*object.B
 	inf.mirror.applied(inf.run, b)
 }
 
-// WatchStarted returns a channel that is closed when the server, or a fake, has answered the first
-// request for a watch, for better or worse, or the informer has stopped. A factory's WaitForCacheSync
+// WatchStarted returns a channel that is closed when the server, or a fake, has accepted or refused
+// the first watch, or the informer has stopped. A factory's WaitForCacheSync
 // waits for it: a fake client has no history, so what a program deletes between the list and the
 // watch would never be reported.
 func (inf *sharedInformer) WatchStarted() <-chan struct{} { return inf.watched }
@@ -337,8 +337,8 @@ func (inf *sharedInformer) IsStopped() bool {
 	return isClosed(inf.core.Stopped()) && inf.run.Err() != nil
 }
 
-// GetController implements cache.SharedInformer. As in client-go, what it returns can be
-// asked and not run.
+// GetController implements cache.SharedInformer. As in client-go, the Run methods of the result do
+// nothing.
 func (inf *sharedInformer) GetController() cache.Controller { return controller{inf} }
 
 type controller struct{ inf *sharedInformer }

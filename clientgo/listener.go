@@ -27,8 +27,8 @@ type listener struct {
 	synced  chan struct{} // closed when the handler has been called for the initial state
 	quit    chan struct{} // closed when the handler is removed; the informer's lock guards that
 
-	// syncing: the handler hears of updates that leave the version as it was, until the next
-	// look at resyncs.
+	// syncing: the handler is called for updates that leave the version unchanged, until the
+	// next check for resyncs.
 	syncing atomic.Bool
 
 	// Of the goroutine that calls the handler:
@@ -49,8 +49,8 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker { return done{l.name, l.
 // ShutdownChan is what cache.ShutDownEventHandler waits for.
 func (l *listener) ShutdownChan() <-chan struct{} { return l.sub.Done() }
 
-// subscribe has the handler called. Where the informer has not started, the handler hears of no
-// object that the program has put into the store, as in client-go.
+// subscribe starts to call the handler. As in client-go, if the informer has not started, it is not
+// called for objects that the program has put into the store.
 func (l *listener) subscribe(started bool) (err error) {
 	l.sub, err = l.inf.core.Subscribe(informer.Handler[record]{
 		OnAdd: func(r record, initial bool) {
@@ -66,7 +66,7 @@ func (l *listener) subscribe(started bool) (err error) {
 			l.initial = false
 			l.call(func() {
 				if unknown {
-					l.gone(r.obj)
+					l.vanished(r.obj)
 				} else {
 					l.handler.OnDelete(r.obj)
 				}
@@ -114,8 +114,8 @@ func (l *listener) pause() {
 	}
 }
 
-// gone calls the handler for a deletion that was not observed.
-func (l *listener) gone(last any) {
+// vanished calls the handler for a deletion that was not observed.
+func (l *listener) vanished(last any) {
 	key, err := keyOf(last)
 	if err != nil {
 		panic(err) // it was held under its key
@@ -131,7 +131,7 @@ func (l *listener) update(old, new any) {
 		if err1 == nil && err2 == nil && was.GetUID() != "" && is.GetUID() != "" {
 			switch same := was.GetUID() == is.GetUID(); {
 			case b.SplitLives && !same:
-				l.gone(old)
+				l.vanished(old)
 				l.handler.OnAdd(new, false)
 				return
 			case b.OnlyChanges && same && is.GetResourceVersion() == was.GetResourceVersion():
@@ -139,14 +139,14 @@ func (l *listener) update(old, new any) {
 			}
 		}
 	}
-	if l.syncing.Load() || !sameText(old, new) {
+	if l.syncing.Load() || !sameVersion(old, new) {
 		l.handler.OnUpdate(old, new)
 	}
 }
 
-// sameText reports whether two objects have the same version, which makes an update one
-// that only handlers hear of that are due for a resync.
-func sameText(old, new any) bool {
+// sameVersion reports whether two objects have the same version. Such an update is for handlers that
+// are due for a resync only.
+func sameVersion(old, new any) bool {
 	was, ok1 := old.(metav1.Object)
 	is, ok2 := new.(metav1.Object)
 	return ok1 && ok2 && was.GetResourceVersion() == is.GetResourceVersion()

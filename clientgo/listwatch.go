@@ -185,7 +185,7 @@ func (w *wireWatch[T]) run() {
 		events, err := w.stream.Next()
 		if err != nil {
 			if err != io.EOF {
-				w.send(failed(err)) // nobody hears it who has stopped
+				w.send(failed(err)) // dropped if the reader has stopped
 			}
 			return
 		}
@@ -237,7 +237,7 @@ func (w *wireWatch[T]) event(ev *object.Event[T]) (watch.Event, bool) {
 
 var eventTypes = [...]watch.EventType{object.Added: watch.Added, object.Updated: watch.Modified, object.Deleted: watch.Deleted}
 
-// failed is the event that tells an error.
+// failed returns the event for an error.
 func failed(err error) watch.Event {
 	if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 		st := api.Status()

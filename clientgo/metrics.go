@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// queueMetrics are those of an informer's queue; nil where nobody asked for them.
+// queueMetrics are the metrics of an informer's queue; nil without a provider.
 type queueMetrics struct {
 	queued  cache.GaugeMetric
 	latency cache.HistogramMetric

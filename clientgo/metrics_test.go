@@ -35,7 +35,7 @@ func TestMetricsOfANamedInformer(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer name.Release()
-		p, w := &provider{queued: gauge{-1}}, newWorld(true)
+		p, w := &provider{queued: gauge{-1}}, newPodServer(true)
 		w.put("a1", false)
 		inf := clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
@@ -69,7 +69,7 @@ func TestTheProcessesProviderIsUsedWhereTheInformersOptionsNameNone(t *testing.T
 			t.Fatal(err)
 		}
 		defer name.Release()
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		stop := start(t, clientgo.NewSharedIndexInformerWithOptions(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")),

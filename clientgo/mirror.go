@@ -2,14 +2,13 @@ package clientgo
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
 
@@ -25,12 +24,9 @@ type mirror struct {
 	core    *informer.Informer[record]
 	gauge   gauge // nil without metrics
 	indexes atomic.Pointer[mirrorIndexes]
-	listed  atomic.Pointer[listing]
-
-	// editing and editFailed are guarded by the core's lock of writers.
-	editing    bool
-	editFailed *store.IndexError // the last failure of an edit
-	failed     *store.IndexError // the last failure of a batch; of the goroutine that applies batches
+	objects atomic.Pointer[listing[any]]
+	keys    atomic.Pointer[listing[string]]
+	failed  atomic.Pointer[store.IndexError] // the last failure of an index function, until it is reported
 
 	adding sync.Mutex // AddIndexers take turns; taken before the core's locks
 	mu     sync.Mutex // guards rv; taken inside of them
@@ -43,39 +39,30 @@ type mirrorIndexes struct {
 	byName map[string]*store.Index[record, string]
 }
 
-// listing is everything at one revision of the store, in the store's chunks. It never changes; a
-// later one shares the chunks that are the same.
-type listing struct {
+// listing is all objects or all keys at one revision of the store, in the store's chunks. It never
+// changes; a later one shares the chunks that are the same.
+type listing[E any] struct {
 	revision uint64
 	size     int
-	chunks   [][]any
+	chunks   [][]E
 }
 
-// indexFailed notes that an index function failed.
-func (m *mirror) indexFailed(err *store.IndexError) {
-	if m.editing {
-		m.editFailed = err
-	} else {
-		m.failed = err
-	}
-}
+// indexFailed notes that an index function failed. The core's lock of writers is held.
+func (m *mirror) indexFailed(err *store.IndexError) { m.failed.Store(err) }
 
-// failure says what client-go panics with when an index function fails.
-func failure(err *store.IndexError) error {
-	return fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", err.Key, err.Index, err.Cause)
-}
-
-// edit has f write to the store. It panics where an index function fails, as client-go does.
-func (m *mirror) edit(f func(*store.Store[record])) {
+// edit has f write to the store. As in client-go, it panics if an index function fails.
+func (m *mirror) edit(f func(*store.Store[record]) error) error {
+	var err error
 	var failed *store.IndexError
 	m.core.Edit(func(s *store.Store[record]) {
-		m.editing = true
-		f(s)
-		failed, m.editFailed, m.editing = m.editFailed, nil, false
+		before := m.failed.Swap(nil) // of a batch, which applied reports
+		err = f(s)
+		failed = m.failed.Swap(before)
 	})
-	if failed != nil {
-		panic(failure(failed))
+	if failed != nil || errors.As(err, &failed) {
+		panic(indexError(failed.Key.String(), failed.Index, failed.Cause))
 	}
+	return err
 }
 
 // applied notes what a batch of the informer's has done.
@@ -87,10 +74,9 @@ func (m *mirror) applied(ctx context.Context, b *object.Batch[record]) {
 	if version := seen(b, mark).Version; version.Known() {
 		m.Bookmark(string(version))
 	}
-	if m.failed != nil {
+	if err := m.failed.Swap(nil); err != nil {
 		// A mirror cannot refuse what the server has, nor end the program for it.
-		utilruntime.HandleErrorWithContext(ctx, failure(m.failed), "Unable to index an object of the informer")
-		m.failed = nil
+		utilruntime.HandleErrorWithContext(ctx, indexError(err.Key.String(), err.Index, err.Cause), "Unable to index an object of the informer")
 	}
 }
 
@@ -118,19 +104,15 @@ func (m *mirror) LastStoreSyncResourceVersion() string {
 // Resync implements cache.Store: there is nothing to do.
 func (m *mirror) Resync() error { return nil }
 
-// Add implements cache.Store.
+// Add implements cache.Store. If an index function fails, nothing has been stored when it panics.
 func (m *mirror) Add(obj any) error {
-	if _, err := keyOf(obj); err != nil {
-		return err
-	}
-	m.edit(func(s *store.Store[record]) {
+	return m.edit(func(s *store.Store[record]) error {
 		err := s.Set(&box{obj})
-		m.editFailed, _ = err.(*store.IndexError)
-		if version, ok := versionFrom(obj); ok && err == nil {
-			m.Bookmark(version)
+		if err == nil {
+			m.reached(obj)
 		}
+		return err
 	})
-	return nil
 }
 
 // Update implements cache.Store.
@@ -142,13 +124,18 @@ func (m *mirror) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	m.edit(func(s *store.Store[record]) {
+	return m.edit(func(s *store.Store[record]) error {
 		s.Delete(key)
-		if version, ok := versionFrom(obj); ok {
-			m.Bookmark(version)
-		}
+		m.reached(obj)
+		return nil
 	})
-	return nil
+}
+
+// reached notes the resource version of an object that a program wrote, if it has metadata.
+func (m *mirror) reached(obj any) {
+	if version, ok := versionFrom(obj); ok {
+		m.Bookmark(version)
+	}
 }
 
 // Replace implements cache.Store.
@@ -160,14 +147,13 @@ func (m *mirror) Replace(list []any, version string) error {
 		}
 		records = append(records, &box{obj})
 	}
-	m.edit(func(s *store.Store[record]) {
-		_ = s.Replace(object.Version(version), records...) // all have keys
+	return m.edit(func(s *store.Store[record]) error {
 		m.Bookmark(version)
+		return s.Replace(object.Version(version), records...)
 	})
-	return nil
 }
 
-// Transaction implements cache.TransactionStore. As in client-go, what has no key is left
+// Transaction implements cache.TransactionStore. As in client-go, an object without a key is left
 // out and reported.
 func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError {
 	var batch object.Batch[record]
@@ -186,13 +172,12 @@ func (m *mirror) Transaction(txns ...cache.Transaction) *cache.TransactionError 
 		}
 		batch.Changes = append(batch.Changes, object.Change[record]{Kind: kind, Key: key, Value: object.Decoded(&box{txn.Object})})
 	}
-	m.edit(func(s *store.Store[record]) {
-		_, _ = s.Apply(&batch, nil) // all have keys
+	_ = m.edit(func(s *store.Store[record]) error { // it has an error for objects without keys only
 		if n := len(batch.Changes); n > 0 {
-			if version, ok := versionFrom(batch.Changes[n-1].Value.Object.obj); ok {
-				m.Bookmark(version)
-			}
+			m.reached(batch.Changes[n-1].Value.Object.obj)
 		}
+		_, err := s.Apply(&batch, nil)
+		return err
 	})
 	if len(errs) == 0 {
 		return nil
@@ -225,72 +210,76 @@ func (m *mirror) get(key object.Key) (item any, exists bool) {
 }
 
 // List implements cache.Store. What it returns belongs to the caller.
-func (m *mirror) List() []any {
-	l := m.present()
-	all := make([]any, 0, l.size)
+func (m *mirror) List() []any { return list(m, &m.objects, objectsOf) }
+
+func objectsOf(snap store.Snapshot[record], chunk int) []any {
+	records := snap.Chunk(chunk, make([]record, 0, store.ChunkSize))
+	objs := make([]any, len(records))
+	for i, r := range records {
+		objs[i] = r.obj
+	}
+	return objs
+}
+
+// ListKeys implements cache.Store.
+func (m *mirror) ListKeys() []string {
+	return list(m, &m.keys, store.Snapshot[record].ChunkKeys)
+}
+
+// list returns a copy of a listing. It reads the chunks that have changed since the last call.
+func list[E any](m *mirror, cached *atomic.Pointer[listing[E]], read func(store.Snapshot[record], int) []E) []E {
+	l := current(m, cached, read)
+	all := make([]E, 0, l.size)
 	for _, chunk := range l.chunks {
 		all = append(all, chunk...)
 	}
 	return all
 }
 
-// present returns everything, brought up to date.
-func (m *mirror) present() *listing {
+func current[E any](m *mirror, cached *atomic.Pointer[listing[E]], read func(store.Snapshot[record], int) []E) *listing[E] {
 	snap := m.core.Pin()
 	defer snap.Release()
-	was := m.listed.Load()
+	was := cached.Load()
 	if was != nil && was.revision >= snap.Revision() {
 		return was
 	}
-	is := &listing{revision: snap.Revision(), size: snap.Len(), chunks: make([][]any, snap.Chunks())}
-	var some []record
+	is := &listing[E]{revision: snap.Revision(), size: snap.Len(), chunks: make([][]E, snap.Chunks())}
 	for i := range is.chunks {
 		if was != nil && i < len(was.chunks) && !snap.Changed(i, was.revision) {
 			is.chunks[i] = was.chunks[i]
-			continue
+		} else {
+			is.chunks[i] = read(snap, i)
 		}
-		some = snap.Chunk(i, some[:0])
-		objs := make([]any, len(some))
-		for j, r := range some {
-			objs[j] = r.obj
-		}
-		is.chunks[i] = objs
 	}
-	m.listed.CompareAndSwap(was, is) // or another reader was faster
+	cached.CompareAndSwap(was, is) // or another reader was faster
 	return is
-}
-
-// ListKeys implements cache.Store.
-func (m *mirror) ListKeys() []string {
-	snap := m.core.Pin()
-	defer snap.Release()
-	return snap.KeyTexts()
 }
 
 // AddIndexers implements cache.Indexer.
 func (m *mirror) AddIndexers(newIndexers cache.Indexers) error {
 	m.adding.Lock()
 	defer m.adding.Unlock()
-	next := &mirrorIndexes{cache.Indexers{}, map[string]*store.Index[record, string]{}}
-	if old := m.indexes.Load(); old != nil {
-		if both := sets.KeySet(old.funcs).Intersection(sets.KeySet(newIndexers)); both.Len() > 0 {
-			return fmt.Errorf("indexer conflict: %v", both)
-		}
-		maps.Copy(next.funcs, old.funcs)
-		maps.Copy(next.byName, old.byName)
+	old := m.indexes.Load()
+	if old == nil {
+		old = &mirrorIndexes{}
 	}
-	maps.Copy(next.funcs, newIndexers)
+	funcs, err := withIndexers(old.funcs, newIndexers)
+	if err != nil {
+		return err
+	}
+	next := &mirrorIndexes{funcs, map[string]*store.Index[record, string]{}}
+	maps.Copy(next.byName, old.byName)
 	// The view is there when an index function panics, as in client-go.
 	defer m.indexes.Store(next)
-	m.edit(func(s *store.Store[record]) {
+	return m.edit(func(s *store.Store[record]) error {
 		for _, name := range slices.Sorted(maps.Keys(newIndexers)) {
 			if f := newIndexers[name]; f != nil {
 				next.byName[name] = indexOf(name, f)
 				s.AddIndex(next.byName[name])
 			}
 		}
+		return nil
 	})
-	return nil
 }
 
 // indexOf makes an index of an index function.
@@ -310,12 +299,12 @@ func indexOf(name string, f cache.IndexFunc) *store.Index[record, string] {
 // GetIndexers implements cache.Indexer.
 func (m *mirror) GetIndexers() cache.Indexers { return m.indexes.Load().funcs }
 
-// named returns an index by its name; the words of the error are client-go's.
+// named returns an index by its name.
 func (m *mirror) named(name string) (*store.Index[record, string], error) {
 	if x := m.indexes.Load().byName[name]; x != nil {
 		return x, nil
 	}
-	return nil, fmt.Errorf("Index with name %s does not exist", name) //nolint:staticcheck // as client-go says it
+	return nil, noIndex(name)
 }
 
 // ByIndex implements cache.Indexer.
@@ -356,23 +345,20 @@ func (m *mirror) Index(indexName string, obj any) ([]any, error) {
 
 // IndexKeys implements cache.Indexer.
 func (m *mirror) IndexKeys(indexName, indexedValue string) ([]string, error) {
-	found, err := m.ByIndex(indexName, indexedValue)
+	x, err := m.named(indexName)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]string, 0, len(found))
-	for _, obj := range found {
-		if key, err := keyOf(obj); err == nil {
-			keys = append(keys, key.String())
-		}
-	}
+	snap := m.core.Pin()
+	defer snap.Release()
+	keys := x.ObjectKeys(snap, indexedValue)
 	slices.Sort(keys)
 	return keys, nil
 }
 
 // ListIndexFuncValues implements cache.Indexer.
 func (m *mirror) ListIndexFuncValues(indexName string) []string {
-	values := []string{}
+	values := make([]string, 0, 64)
 	if x, err := m.named(indexName); err == nil {
 		snap := m.core.Pin()
 		defer snap.Release()

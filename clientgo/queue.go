@@ -80,8 +80,8 @@ func NewQueue[T comparable](name string, rateLimiter workqueue.TypedRateLimiter[
 	return NewTypedRateLimitingQueueWithConfig(rateLimiter, workqueue.TypedRateLimitingQueueConfig[T]{Name: name})
 }
 
-// realClock reports whether the clock is the one that Tarn's queue has. A test's clock of its
-// own works too, but by way of client-go's implementation; testing/synctest needs none.
+// realClock reports whether the clock is the one that Tarn's queue has. For any other, such as a
+// test's, client-go's implementation is used. Tests with testing/synctest need no other clock.
 func realClock(c clock.PassiveClock) bool {
 	switch c.(type) {
 	case nil, clock.RealClock, *clock.RealClock:

@@ -297,7 +297,7 @@ func finish(t *testing.T, l layer, seed uint64, sides [2]*side) {
 	}
 }
 
-// near tells whether two series of seconds are the same, but for the time by which ours
+// near reports whether two series of seconds are the same, except for the time by which ours
 // may let a delayed item wait later (DQ1) and for the sum's rounding.
 func near(a, b []float64, l layer) bool {
 	slack := 1e-6

@@ -11,9 +11,9 @@ import (
 	own "github.com/tarnproject/tarn/workqueue"
 )
 
-// workMetrics gives client-go's metrics what Tarn's queue tells. They are told without
-// the queue's lock, so a reader may see an item's Get before its Add: the depth can be
-// wrong by as many as there are goroutines, and for as long as their calls take.
+// workMetrics passes the measurements of Tarn's queue on to client-go's metrics. The queue reports
+// without its lock, so a reader may see an item's Get before its Add: the depth can be wrong by the
+// number of goroutines in a call.
 type workMetrics struct {
 	depth               workqueue.GaugeMetric
 	adds                workqueue.CounterMetric
@@ -21,8 +21,7 @@ type workMetrics struct {
 	unfinished, longest workqueue.SettableGaugeMetric
 }
 
-// metricsOf returns the metrics of a queue, nil for one that has no name or nobody to
-// tell.
+// metricsOf returns the metrics of a queue, nil for one without a name or a provider.
 func metricsOf(name string, provider workqueue.MetricsProvider) *workMetrics {
 	p := providerOf(name, provider)
 	if p == nil {
@@ -94,7 +93,7 @@ func (m *workMetrics) Dropped(int) {}
 // reportEvery is how often client-go reports unfinished work.
 const reportEvery = 500 * time.Millisecond
 
-// report tells from time to time how much work is unfinished. A nil report tells nobody.
+// report sets the metrics of unfinished work periodically. A nil report does nothing.
 type report struct {
 	once sync.Once
 	end  chan struct{}

@@ -78,7 +78,7 @@ func (q *priorityQueue[T, O]) AddRateLimited(item T) {
 	q.AddWithOpts(O(addOptions{RateLimited: true}), item)
 }
 
-// GetWithPriority is Get that also tells with which priority the item waited.
+// GetWithPriority is Get that also returns the priority with which the item waited.
 func (q *priorityQueue[T, O]) GetWithPriority() (item T, priority int, shutdown bool) {
 	item, shutdown = q.Get()
 	if shutdown {

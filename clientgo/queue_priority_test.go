@@ -51,7 +51,7 @@ func TestPrioritiesDecideTheOrderAndAreTold(t *testing.T) {
 	}
 	q.ShutDown()
 	if _, _, shutdown := q.GetWithPriority(); !shutdown {
-		t.Error("it does not tell of the shutdown")
+		t.Error("it does not report the shutdown")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestDQ2_DoneOfAnItemThatWaitsDoesNotDoubleIt(t *testing.T) {
 	})
 }
 
-// DQ3: client-go's queues with delays hear of ShutDown once.
+// DQ3: client-go's delaying queues handle ShutDown once.
 func TestDQ3_EveryShutDownEndsADrain(t *testing.T) {
 	both(t, func(t *testing.T, ours bool, q workqueue.TypedDelayingInterface[string]) {
 		q.Add("a")
@@ -117,8 +117,8 @@ func TestDQ4_ConcurrentDrainsAllEnd(t *testing.T) {
 type slow struct {
 	*ledger
 	entered, release chan struct{}
-	mu               sync.Mutex // guards told
-	told             []string
+	mu               sync.Mutex // guards reports
+	reports          []string
 }
 
 type slowCounter struct{ *slow }
@@ -133,7 +133,7 @@ type slowGauge struct{ *slow }
 func (g slowGauge) note(what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = append(g.told, what)
+	g.reports = append(g.reports, what)
 }
 func (g slowGauge) Inc() { g.note("one more") }
 func (g slowGauge) Dec() { g.note("one less") }
@@ -141,7 +141,7 @@ func (g slowGauge) Dec() { g.note("one less") }
 func (s *slow) NewAddsMetric(string) workqueue.CounterMetric { return slowCounter{s} }
 func (s *slow) NewDepthMetric(string) workqueue.GaugeMetric  { return slowGauge{s} }
 
-// DQ5: an Add that is about to tell the metrics holds nobody up, so that a Get may be told
+// DQ5: an Add that is about to report to the metrics blocks no other call, so a Get may be reported
 // first.
 func TestDQ5_MetricsAreToldAfterTheLock(t *testing.T) {
 	for name, create := range map[string]func(workqueue.TypedQueueConfig[string]) workqueue.TypedInterface[string]{
@@ -166,8 +166,8 @@ func TestDQ5_MetricsAreToldAfterTheLock(t *testing.T) {
 			}
 			close(m.release)
 			calls.Wait()
-			if !slices.Equal(m.told, want) {
-				t.Errorf("the depth was told %q, want %q", m.told, want)
+			if !slices.Equal(m.reports, want) {
+				t.Errorf("the depth was set to %q, want %q", m.reports, want)
 			}
 		})
 	}

@@ -87,8 +87,7 @@ func (r *Reflector) Name() string { return r.opts.Name }
 // TypeDescription returns what the reflector says it lists.
 func (r *Reflector) TypeDescription() string { return r.description }
 
-// LastSyncResourceVersion returns the version up to which the store has been told
-// everything.
+// LastSyncResourceVersion returns the version up to which the store has received every change.
 func (r *Reflector) LastSyncResourceVersion() string {
 	if r.theirs != nil {
 		return r.theirs.LastSyncResourceVersion()
@@ -224,10 +223,10 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 	return nil
 }
 
-// stored reports what the store did not take.
+// stored reports the error of a store that refused an event.
 func (f *storeFeed) stored(err error, event watch.EventType) {
 	if err != nil {
-		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to tell the store of a watch event", "reflector", f.r.Name(), "event", event)
+		utilruntime.HandleErrorWithContext(f.ctx, err, "Unable to write a watch event to the store", "reflector", f.r.Name(), "event", event)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // minWatchTimeout is the least that client-go takes for the timeout of watches.
 const minWatchTimeout = 5 * time.Minute
 
-// backoffReset is how long client-go's reflector goes on with a back-off before it starts over.
+// backoffReset is how long client-go's reflector increases a back-off before it starts over.
 const backoffReset = 2 * time.Minute
 
 // reflectorOptions are those of a reflector that works for client-go's users.
@@ -36,9 +36,9 @@ func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[rec
 	return opts
 }
 
-// errorHandler returns what tells a reflector's failures to a watch error handler, or to
-// client-go's default one. That is given a *cache.Reflector, which has the names of ours
-// and does nothing.
+// errorHandler returns a function that passes a reflector's failures to a watch error handler, or to
+// client-go's default one. The handler gets a *cache.Reflector that has the names of ours and does
+// nothing.
 func errorHandler(ctx context.Context, lw cache.ListerWatcher, expected any, name, description string, handler cache.WatchErrorHandlerWithContext) func(error) {
 	if handler == nil {
 		handler = cache.DefaultWatchErrorHandler
@@ -58,8 +58,8 @@ func errorHandler(ctx context.Context, lw cache.ListerWatcher, expected any, nam
 	}
 }
 
-// quiet reports whether a failure is one of which client-go tells nobody: what it tries
-// again by itself, and streaming lists in whose place a LIST follows.
+// quiet reports whether client-go does not report a failure: it retries the request itself, or a
+// LIST follows a streaming list.
 func quiet(e *reflector.Error) bool {
 	if within := (*streamError)(nil); e.Op != "list" && errors.As(e.Err, &within) {
 		return true

@@ -20,7 +20,7 @@ type reflectorSource struct {
 	reflector.Source[record]
 	r        *Reflector
 	pageSize int64
-	ended    *ending // nil for Run, which goes on
+	ended    *ending // nil for Run, which continues
 
 	broken bool // the last request was for a page whose continuation has expired
 }

@@ -76,8 +76,8 @@ func everyPeriod(ctx context.Context, r interface{ Status() reflector.Status }, 
 		case <-timer.C:
 		}
 		status := r.Status()
-		// A list began the period anew if it is not as old as one. A list that is still to
-		// come will: a look before a period has passed since is soon enough.
+		// A list starts a new period. If one is still to come, it is soon enough to check
+		// again within a period after it.
 		next := period - time.Since(status.LastList)
 		if next <= 0 {
 			next = period

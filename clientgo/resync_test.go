@@ -17,38 +17,38 @@ import (
 	"github.com/tarnproject/tarn/clientgo"
 )
 
-// resyncing is an informer or a reflector with a resync period of ten seconds, and what is
-// told of resyncs.
+// resyncing is an informer or a reflector with a resync period of ten seconds, and the calls that
+// its resyncs make.
 type resyncing struct {
-	run  func(context.Context)
-	told *journal
+	run   func(context.Context)
+	calls *recording
 }
 
 // eachResyncing runs a test over client-go's implementations and over ours.
-func eachResyncing(t *testing.T, test func(t *testing.T, w *world, r resyncing)) {
+func eachResyncing(t *testing.T, test func(t *testing.T, w *podServer, r resyncing)) {
 	const period = 10 * time.Second
-	informer := func(make newInformer) func(t *testing.T, w *world) resyncing {
-		return func(t *testing.T, w *world) resyncing {
+	informer := func(make newInformer) func(t *testing.T, w *podServer) resyncing {
+		return func(t *testing.T, w *podServer) resyncing {
 			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{ResyncPeriod: period})
 			h := listen(t, inf)
-			return resyncing{inf.RunWithContext, &h.journal}
+			return resyncing{inf.RunWithContext, &h.recording}
 		}
 	}
-	for name, make := range map[string]func(t *testing.T, w *world) resyncing{
+	for name, make := range map[string]func(t *testing.T, w *podServer) resyncing{
 		"informer/client-go": informer(cache.NewSharedIndexInformerWithOptions),
 		"informer/ours":      informer(clientgo.NewSharedIndexInformerWithOptions),
-		"reflector/client-go": func(_ *testing.T, w *world) resyncing {
+		"reflector/client-go": func(_ *testing.T, w *podServer) resyncing {
 			store := &recorder{}
-			return resyncing{cache.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.journal}
+			return resyncing{cache.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.recording}
 		},
-		"reflector/ours": func(_ *testing.T, w *world) resyncing {
+		"reflector/ours": func(_ *testing.T, w *podServer) resyncing {
 			store := &recorder{}
-			return resyncing{clientgo.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.journal}
+			return resyncing{clientgo.NewReflector(w, &corev1.Pod{}, store, period).RunWithContext, &store.recording}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(false)
+				w := newPodServer(false)
 				w.put("a1", false)
 				r := make(t, w)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -63,24 +63,24 @@ func eachResyncing(t *testing.T, test func(t *testing.T, w *world, r resyncing))
 	}
 }
 
-// after returns how often something was told within the time from now.
+// after returns the number of calls within the time from now.
 func (r resyncing) after(d time.Duration) int {
 	<-time.After(d)
 	synctest.Wait()
-	return len(r.told.take())
+	return len(r.calls.take())
 }
 
 func TestTheResyncPeriodBeginsAnewWithEveryList(t *testing.T) {
-	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
-		r.told.take()
+	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
+		r.calls.take()
 		if n := r.after(11 * time.Second); n != 1 {
 			t.Errorf("%d resyncs within 11 s", n)
 		}
 		<-time.After(6 * time.Second) // 17 s
-		w.forget(true)
+		w.expire(true)
 		r.after(2 * time.Second) // 19 s; the list was made, after a back-off of up to 1.6 s
-		if w.lists != 2 {
-			t.Fatalf("%d lists", w.lists)
+		if w.lists() != 2 {
+			t.Fatalf("%d lists", w.lists())
 		}
 		if n := r.after(7 * time.Second); n != 0 { // 26 s
 			t.Errorf("%d resyncs within a period after a list", n)
@@ -105,15 +105,15 @@ func withoutErrorHandlers(t *testing.T) {
 
 func TestNothingIsResyncedWhileListsFail(t *testing.T) {
 	withoutErrorHandlers(t)
-	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
-		r.told.take()
+	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
+		r.calls.take()
 		<-time.After(5 * time.Second)
 		w.locked(func() {
 			w.listErrs = 1 << 20
-			w.forgetLocked(true)
+			w.expire(true)
 		})
-		if n := r.after(2 * time.Minute); n != 0 || w.lists < 4 {
-			t.Errorf("told of %d resyncs; there were %d lists", n, w.lists)
+		if n := r.after(2 * time.Minute); n != 0 || w.lists() < 4 {
+			t.Errorf("%d resyncs and %d lists", n, w.lists())
 		}
 	})
 }
@@ -121,8 +121,8 @@ func TestNothingIsResyncedWhileListsFail(t *testing.T) {
 // In client-go a resync goes on while a watch is tried again, and here also while it is
 // resumed, where client-go would list (D01).
 func TestResyncsGoOnBetweenWatches(t *testing.T) {
-	eachResyncing(t, func(t *testing.T, w *world, r resyncing) {
-		r.told.take()
+	eachResyncing(t, func(t *testing.T, w *podServer, r resyncing) {
+		r.calls.take()
 		<-time.After(5 * time.Second)
 		w.cut()
 		if n := r.after(6 * time.Second); n != 1 {
@@ -133,7 +133,7 @@ func TestResyncsGoOnBetweenWatches(t *testing.T) {
 
 func TestAReflectorHonoursAFakeClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store, clock := newWorld(false), &recorder{}, clocktesting.NewFakeClock(time.Now())
+		w, store, clock := newPodServer(false), &recorder{}, clocktesting.NewFakeClock(time.Now())
 		w.put("a1", false)
 		asked := 0
 		r := clientgo.NewReflectorWithOptions(w, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine", Clock: clock, ResyncPeriod: time.Hour})
@@ -147,7 +147,7 @@ func TestAReflectorHonoursAFakeClock(t *testing.T) {
 		clock.Step(time.Hour)
 		synctest.Wait()
 		if got := store.take(); !slices.Equal(got, []string{": resync"}) || asked != 1 {
-			t.Errorf("told %q, asked %d times", got, asked)
+			t.Errorf("received %q, called %d times", got, asked)
 		}
 		if r.Name() != "mine" || r.LastSyncResourceVersion() != "11" {
 			t.Errorf("%s is at %s", r.Name(), r.LastSyncResourceVersion())

@@ -45,18 +45,18 @@ func rewind(t *testing.T, way string) {
 	if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	var told journal
+	var calls recording
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { told.add("", "add %s", obj.(*corev1.Pod).Name) },
+		AddFunc: func(obj any) { calls.add("", "add %s", obj.(*corev1.Pod).Name) },
 		UpdateFunc: func(_, obj any) {
-			told.add("", "update %s to %s", obj.(*corev1.Pod).Name, obj.(*corev1.Pod).Labels["app"])
+			calls.add("", "update %s to %s", obj.(*corev1.Pod).Name, obj.(*corev1.Pod).Labels["app"])
 		},
 		DeleteFunc: func(obj any) {
 			gone, unknown := obj.(cache.DeletedFinalStateUnknown)
 			if unknown {
 				obj = gone.Obj
 			}
-			told.add("", "delete %s, unknown %t", obj.(*corev1.Pod).Name, unknown)
+			calls.add("", "delete %s, unknown %t", obj.(*corev1.Pod).Name, unknown)
 		},
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func rewind(t *testing.T, way string) {
 	r.create(t, "never-was", nil)
 	<-time.After(time.Second)
 	synctest.Wait()
-	told.take()
+	calls.take()
 
 	seen := r.Version()
 	if back := r.Rewind(3); back >= seen {
@@ -84,18 +84,18 @@ func rewind(t *testing.T, way string) {
 	}
 	<-time.After(5 * time.Minute) // client-go waits long before it tries again
 	synctest.Wait()
-	got := told.take()
+	got := calls.take()
 	for _, want := range []string{": add goes", ": update stays to 0", ": delete never-was, unknown true"} {
 		if !slices.Contains(got, want) {
-			t.Errorf("told %q; want %q too", got, want)
+			t.Errorf("received %q; want %q too", got, want)
 		}
 	}
 	// And it follows on from there, at versions that it had seen before.
 	relabel(stays, "2")
 	<-time.After(time.Second)
 	synctest.Wait()
-	if got := told.take(); !slices.Contains(got, ": update stays to 2") {
-		t.Errorf("told %q after the rewind", got)
+	if got := calls.take(); !slices.Contains(got, ": update stays to 2") {
+		t.Errorf("received %q after the rewind", got)
 	}
 	if got := slices.Sorted(slices.Values(inf.GetStore().ListKeys())); !slices.Equal(got, []string{"shop/goes", "shop/stays"}) {
 		t.Errorf("it has %q", got)

@@ -82,11 +82,11 @@ func mirror(t *testing.T, way string, make newInformer) {
 	inf := make(r.sources(t)[way], &corev1.Pod{}, cache.SharedIndexInformerOptions{
 		Indexers: cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc},
 	})
-	var told journal
+	var calls recording
 	_, err := inf.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { told.add("", "add %s %v", obj.(*corev1.Pod).Name, initial) },
-		UpdateFunc: func(_, obj any) { told.add("", "update %s", obj.(*corev1.Pod).Labels["app"]) },
-		DeleteFunc: func(obj any) { told.add("", "delete %s", obj.(*corev1.Pod).Name) },
+		AddFunc:    func(obj any, initial bool) { calls.add("", "add %s %v", obj.(*corev1.Pod).Name, initial) },
+		UpdateFunc: func(_, obj any) { calls.add("", "update %s", obj.(*corev1.Pod).Labels["app"]) },
+		DeleteFunc: func(obj any) { calls.add("", "delete %s", obj.(*corev1.Pod).Name) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +105,8 @@ func mirror(t *testing.T, way string, make newInformer) {
 	<-time.After(time.Second)
 	synctest.Wait()
 	want := []string{": add a true", ": add b false", ": update cache", ": delete a"}
-	if got := told.take(); !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+	if got := calls.take(); !slices.Equal(got, want) {
+		t.Errorf("received %q, want %q", got, want)
 	}
 	found, err := listers.NewPodLister(inf.GetIndexer()).Pods("shop").List(labels.SelectorFromSet(labels.Set{"app": "cache"}))
 	if err != nil || len(found) != 1 || found[0].Name != "b" || found[0].Spec.Containers[0].Image != "i" {
@@ -159,7 +159,7 @@ func TestARelistByTheWireDecodesNothingThatIsHeld(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if same != 17 || other != 0 || gone != 2 {
-			t.Errorf("%d updates to the very object, %d to another, %d gone; want 17, 0, 2", same, other, gone)
+			t.Errorf("%d updates to the same object, %d to another, %d deleted; want 17, 0, 2", same, other, gone)
 		}
 		if _, ok, _ := inf.GetStore().GetByKey("shop/pod-7"); !ok || len(inf.GetStore().ListKeys()) != 19 {
 			t.Errorf("held %q", inf.GetStore().ListKeys())

@@ -24,16 +24,16 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// SourceOf makes a source for Tarn's reflectors and informers of a ListerWatcher, which
-// goes through its own List and Watch. Streaming lists too are asked for by its Watch;
-// whether it knows them, watchlist.DoesClientNotSupportWatchListSemantics says.
+// SourceOf makes a source for Tarn's reflectors and informers that calls the List and Watch of a
+// ListerWatcher. A streaming list is a call of Watch, unless
+// watchlist.DoesClientNotSupportWatchListSemantics says that the ListerWatcher does not support it.
 //
 // Objects are passed on as the ListerWatcher returns them. With a transform they belong to
 // the informer: the ListerWatcher must return objects that nothing else refers to, as
 // client-go's clients and fakes do.
 //
-// A List that knows no context is left behind where its context ends first, as in
-// client-go, and its goroutine ends when it returns.
+// If the context ends before a List without a context returns, SourceOf does not wait for it, as
+// client-go does not. Its goroutine ends when it returns.
 func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
 	return &lwSource[runtime.Object]{
 		lw:   cache.ToListerWatcherWithContext(lw),
@@ -42,8 +42,8 @@ func SourceOf(lw cache.ListerWatcher) reflector.Source[runtime.Object] {
 	}
 }
 
-// recordsOf returns the source of records for an informer or a reflector: the wire's where
-// lw has that, and otherwise lw's own List and Watch.
+// recordsOf returns the source of records for an informer or a reflector: Tarn's client if lw has
+// one, otherwise lw's List and Watch.
 func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	if w, ok := lw.(interface {
 		records() reflector.Source[record]
@@ -63,8 +63,8 @@ func recordsOf(lw cache.ListerWatcher, expected any) reflector.Source[record] {
 	return s
 }
 
-// owned is a source whose objects share no part with each other, whether or not there is a
-// transform: programs written for client-go may count on it.
+// owned is a source whose objects share no part with each other, with or without a transform.
+// Programs written for client-go may rely on it.
 type owned struct{ reflector.Source[record] }
 
 // List implements reflector.Source.
@@ -78,7 +78,7 @@ func (s owned) Watch(ctx context.Context, opts object.WatchOptions, in *object.I
 }
 
 // transformed is a source whose objects go through a program's transform, which may rename them.
-// What the transform fails on is an item that cannot be read.
+// An object on which the transform fails is an item that cannot be read.
 type transformed struct {
 	reflector.Source[record]
 	transform func() cache.TransformFunc // returns nil for none
@@ -174,13 +174,13 @@ func unshared[T any](in *object.Intake[T]) *object.Intake[T] {
 	return &out
 }
 
-// lwSource is a reflector.Source by way of a ListerWatcher.
+// lwSource is a reflector.Source over a ListerWatcher.
 type lwSource[T any] struct {
 	lw   cache.ListerWatcherWithContext
 	wrap func(runtime.Object) T
-	// uids tells to say the UIDs of objects. Without them nobody takes an event for an old
-	// one, nor an object for the same or for another one: in client-go everything counts,
-	// and fakes send what they like.
+	// uids passes the UIDs of objects on. Without them the reflector and the store take no event
+	// for an old one and no object for another one, as in client-go: fakes send any UID and
+	// version.
 	uids bool
 	want reflect.Type            // of the objects of events; nil for any
 	kind schema.GroupVersionKind // of unstructured ones; empty for any
@@ -287,9 +287,9 @@ func (s *lwSource[T]) Watch(ctx context.Context, opts object.WatchOptions, _ *ob
 // noStatus reports whether an error is not one that the API has sent.
 func noStatus(err error) bool { return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown }
 
-// noStreamError says that a streaming list could not be had, for no reason that the API
-// gave: a fake that cannot do it, perhaps. A LIST is tried at once then, as in client-go,
-// except where the connection was refused; it fails as well if it is the network.
+// noStreamError is the error of a streaming list that failed without a reason from the API, as with
+// a fake that does not support it. As in client-go a LIST follows at once, except if the connection
+// was refused.
 type noStreamError struct{ cause error }
 
 func (e *noStreamError) Error() string        { return e.cause.Error() }
@@ -306,7 +306,7 @@ type lwStream[T any] struct {
 	once    sync.Once
 }
 
-// maxEvents is how many events are taken together where so many have arrived.
+// maxEvents is the largest number of events that Next returns together.
 const maxEvents = 256
 
 // Next implements object.Stream.
@@ -329,7 +329,7 @@ func (s *lwStream[T]) Next() ([]object.Event[T], error) {
 		select {
 		case ev, ok := <-results:
 			if !ok {
-				return s.events, nil // the end is told by the next call
+				return s.events, nil // the next call returns the end
 			}
 			s.add(ev)
 		default:
@@ -349,8 +349,7 @@ func ended(initial bool) error {
 	return io.EOF
 }
 
-// add takes an event, or says why not: as in client-go, what nobody can make sense of is
-// reported and left out.
+// add takes an event. As in client-go, one that cannot be understood is reported and left out.
 func (s *lwStream[T]) add(ev watch.Event) {
 	if ev.Type == watch.Error {
 		err := apierrors.FromObject(ev.Object)
@@ -405,8 +404,8 @@ func (s *lwSource[T]) understand(obj runtime.Object) (metav1.Object, error) {
 	return meta.Accessor(obj)
 }
 
-// streamError is how a watch ended that had been open. Watch error handlers hear nothing of
-// it in client-go, only of requests that failed.
+// streamError is the error that ended an open watch. As in client-go, watch error handlers are
+// called for failed requests only, not for it.
 type streamError struct{ cause error }
 
 func (e *streamError) Error() string { return e.cause.Error() }

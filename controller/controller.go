@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"golang.org/x/time/rate"
-
-	"github.com/tarnproject/tarn/workqueue"
 )
 
 // Func reconciles one key: it reads the current state and changes it towards the desired
@@ -36,6 +32,7 @@ type Controller[K comparable] struct {
 	reconcile Func[K]
 	opts      Options[K]
 	sources   []Source[K]
+	observe   Observer // nil: none
 
 	counts   counts
 	latency  histogram
@@ -45,6 +42,8 @@ type Controller[K comparable] struct {
 	run  *run[K]    // nil while the controller does not run
 	left []K        // keys that were left when the last run ended
 	err  error      // of the last run
+	// changed is closed, and replaced, when a run starts or ends.
+	changed chan struct{}
 }
 
 // New returns a controller. The name appears in errors, logs and Status.
@@ -54,21 +53,29 @@ func New[K comparable](name string, reconcile Func[K], opts Options[K], sources 
 		return nil, errors.New("controller: no name")
 	case reconcile == nil:
 		return nil, fmt.Errorf("controller %s: no reconcile function", name)
-	case len(sources) == 0:
-		return nil, fmt.Errorf("controller %s: no sources; use controller.For(informer)", name)
+	case len(sources) == 0 && opts.Queue.Group == nil:
+		return nil, fmt.Errorf("controller %s: no sources; use controller.For(informer), or set Queue.Group and attach them", name)
 	}
-	for i := range sources {
-		if sources[i].Run == nil {
-			return nil, fmt.Errorf("controller %s: source %q has no Run function", name, sources[i].Name)
-		}
+	if err := checkSources(name, sources); err != nil {
+		return nil, err
 	}
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	c := &Controller[K]{name: name, reconcile: reconcile, opts: opts.withDefaults(), sources: sources}
+	c := &Controller[K]{name: name, reconcile: reconcile, opts: opts.withDefaults(), sources: sources, changed: make(chan struct{})}
 	c.opts.Logger = c.opts.Logger.With("controller", name)
+	c.observe = Observers(c.opts.Observers...)
 	c.failures.limit = c.opts.Errors
 	return c, nil
+}
+
+func checkSources[K comparable](controller string, sources []Source[K]) error {
+	for i := range sources {
+		if sources[i].Run == nil {
+			return fmt.Errorf("controller %s: source %q has no Run function", controller, sources[i].Name)
+		}
+	}
+	return nil
 }
 
 // Name returns the controller's name.
@@ -82,27 +89,29 @@ func (c *Controller[K]) stopsFirst() {}
 // [ErrRunning]. Keys that were still waiting are no error, because the next run or the next
 // leader starts with the complete state. They are logged and listed by Status.
 func (c *Controller[K]) Run(ctx context.Context) error {
-	r := &run[K]{c: c, fence: fenceOf(ctx), queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers)}
-	if c.opts.Rate > 0 {
-		r.rate = rate.NewLimiter(rate.Limit(c.opts.Rate), c.opts.Burst)
-	}
-	if r.fence != nil {
-		r.lost = r.fence.Lost()
-	}
 	c.mu.Lock()
 	if c.run != nil {
 		c.mu.Unlock()
 		return fmt.Errorf("controller %s: %w", c.name, ErrRunning)
 	}
-	c.run, c.left, c.err = r, nil, nil
+	r := newRun(ctx, c)
+	c.left, c.err = nil, nil
+	c.setRun(r)
 	c.mu.Unlock()
 
-	stuck, err := r.live(ctx)
+	stuck, err := r.live()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
 	if !stuck {
-		c.run = nil
+		c.setRun(nil)
 	}
 	return err
+}
+
+// setRun sets the current run and notifies Attach. The caller holds the lock.
+func (c *Controller[K]) setRun(r *run[K]) {
+	c.run = r
+	close(c.changed)
+	c.changed = make(chan struct{})
 }

@@ -18,6 +18,8 @@
 //   - [Controller] has the workers. A key is reconciled by one worker at a time.
 //   - [Source] supplies keys: [For], [Owns], [Watches], [Channel], [Every], or your own.
 //     [Predicate] filters changes.
+//     [Controller.Attach] runs sources that come and go while the controller runs, such as those
+//     of a cluster, with keys that [Map] translates.
 //   - [Result], [Terminal] and ordinary errors are the outcomes of a reconcile.
 //   - [Client] writes to the API and tracks its writes.
 //   - [Fence] and [Leadership] decide when this process may work; package leader implements
@@ -81,5 +83,6 @@
 // # Reading the source
 //
 // run.go is the lifecycle of a controller, worker.go is one reconcile, and notes.go is the
-// state of a key between two reconciles.
+// state of a key between two reconciles. attach.go is about groups of sources: a run has one of
+// its own or any number of attached ones.
 package controller

@@ -66,6 +66,22 @@ func (n *notes[K]) remove(key K) {
 	n.n.Store(int64(len(n.of)))
 }
 
+// drop removes the notes of the keys that match, and returns these keys.
+func (n *notes[K]) drop(match func(K) bool) (dropped []K) {
+	if n.n.Load() == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key := range n.of {
+		if match(key) {
+			dropped = append(dropped, key)
+			n.remove(key)
+		}
+	}
+	return dropped
+}
+
 // sweep removes cached writes, for keys that may never be reconciled again.
 func (n *notes[K]) sweep() {
 	for key, e := range n.of {

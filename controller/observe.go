@@ -77,17 +77,22 @@ func outcomeOf(v verdict, res Result) Outcome {
 	return OutcomeSuccess
 }
 
-// observe calls the observers in order. The function that it returns calls their ends in
-// reverse.
-func observe(ctx context.Context, observers []Observer, start ReconcileStart) (context.Context, func(ReconcileEnd)) {
-	ends := make([]func(ReconcileEnd), len(observers))
-	for i, o := range observers {
-		ctx, ends[i] = o(ctx, start)
+// Observers returns an observer that calls several in order, and their ends in reverse. Without
+// any it returns nil.
+func Observers(all ...Observer) Observer {
+	if len(all) == 0 {
+		return nil
 	}
-	return ctx, func(e ReconcileEnd) {
-		for i := len(ends) - 1; i >= 0; i-- {
-			if ends[i] != nil {
-				ends[i](e)
+	return func(ctx context.Context, start ReconcileStart) (context.Context, func(ReconcileEnd)) {
+		ends := make([]func(ReconcileEnd), len(all))
+		for i, o := range all {
+			ctx, ends[i] = o(ctx, start)
+		}
+		return ctx, func(e ReconcileEnd) {
+			for i := len(ends) - 1; i >= 0; i-- {
+				if ends[i] != nil {
+					ends[i](e)
+				}
 			}
 		}
 	}

@@ -35,7 +35,8 @@ type Options[K comparable] struct {
 	Burst int
 
 	// SyncTimeout is how long the sources may take to be ready before Run returns an error
-	// with their causes. Negative means no limit. Defaults to 2 minutes.
+	// with their causes. Negative means no limit. Attached sources have none. Defaults to
+	// 2 minutes.
 	SyncTimeout time.Duration
 
 	// Grace is how long running reconciles may take to finish during shutdown before their

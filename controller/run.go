@@ -41,26 +41,34 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// run is one call of Run.
+// run is one call of Run. Its group is that of the controller's own sources.
 type run[K comparable] struct {
+	*group[K]
 	c     *Controller[K]
-	fence Fence           // nil: none
-	lost  <-chan struct{} // of the fence
 	queue *workqueue.Queue[K]
 	rate  *rate.Limiter // nil: none
 	notes notes[K]
 	state atomic.Uint32
 	cut   atomic.Bool // a reconcile failed after its context was cancelled at the end of Grace
 
-	intake  context.Context // done when no new reconcile may start
-	work    context.Context // done when running reconciles must end
 	workers []worker[K]
 	serving sync.WaitGroup // the workers
+	feeding sync.WaitGroup // the sources and the attached groups
 
-	mu     sync.Mutex // guards errs
-	errs   []error
-	stop   context.CancelFunc // ends intake
-	cancel context.CancelCauseFunc
+	attaching sync.Mutex // guards all below
+	attached  map[string]*group[K]
+	closed    bool // nothing more is attached
+}
+
+func newRun[K comparable](ctx context.Context, c *Controller[K]) *run[K] {
+	r := &run[K]{
+		group: newGroup(ctx, c.sources),
+		c:     c, queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers), attached: map[string]*group[K]{},
+	}
+	if c.opts.Rate > 0 {
+		r.rate = rate.NewLimiter(rate.Limit(c.opts.Rate), c.opts.Burst)
+	}
+	return r
 }
 
 // lastWait is how long Run waits for reconciles whose context is cancelled.
@@ -69,17 +77,14 @@ const lastWait = 10 * time.Second
 func (r *run[K]) enter(s State) { r.state.Store(uint32(s)) }
 
 // live goes through the states. stuck is true if reconciles have not returned.
-func (r *run[K]) live(ctx context.Context) (stuck bool, err error) {
+func (r *run[K]) live() (stuck bool, err error) {
 	r.enter(Starting)
-	r.intake, r.stop = context.WithCancel(ctx)
 	defer r.stop()
-	r.work, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer r.cancel(nil)
-	var feeding sync.WaitGroup
-	for i := range r.c.sources {
-		feeding.Go(func() { r.feed(&r.c.sources[i]) })
+	for i := range r.sources {
+		r.feeding.Go(func() { r.feed(r.group, &r.sources[i]) })
 	}
-	if r.ready() {
+	if r.ready(r.group, r.c.opts.SyncTimeout) {
 		r.enter(Working)
 		for i := range r.workers {
 			r.serving.Go(func() { r.serve(&r.workers[i]) })
@@ -92,30 +97,25 @@ func (r *run[K]) live(ctx context.Context) (stuck bool, err error) {
 	r.stop()
 	r.enter(Draining)
 	stuck = !r.drain()
-	feeding.Wait() // last, because a slow source must not delay the cancellation of reconciles
+	r.attaching.Lock()
+	r.closed = true
+	r.attaching.Unlock()
+	r.feeding.Wait() // last, because a slow source must not delay the cancellation of reconciles
 	r.leave()
 	r.queue.ShutDown()
 	r.enter(Idle)
 	return stuck, errors.Join(r.errs...)
 }
 
-// fail ends the run with an error.
-func (r *run[K]) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.errs = append(r.errs, err)
-	r.stop()
-}
-
 // feed runs a source.
-func (r *run[K]) feed(s *Source[K]) {
-	defer r.failOnPanic(s)
+func (r *run[K]) feed(g *group[K], s *Source[K]) {
+	defer r.failOnPanic(g, s)
 	in := &Intake[K]{
-		controller: r.c.name, source: s.Name, queue: r.queue, failures: &r.c.counts.sourceFailures,
+		controller: r.c.name, source: s.Name, add: r.queue.AddWith, failures: &r.c.counts.sourceFailures,
 		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
 	}
-	if err := s.Run(r.intake, in); err != nil && !r.ending(err) {
-		r.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
+	if err := s.Run(g.intake, in); err != nil && !g.ending(err) {
+		g.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 	}
 }
 
@@ -125,61 +125,58 @@ const endTogether = time.Second
 // ending reports whether a source failed because the program shuts down. That stops
 // informers and controllers in any order, so a stopped informer is a failure only if the
 // controller keeps running for a while.
-func (r *run[K]) ending(err error) bool {
+func (g *group[K]) ending(err error) bool {
 	if errors.Is(err, informer.ErrStopped) {
 		select {
-		case <-r.intake.Done():
+		case <-g.intake.Done():
 		case <-time.After(endTogether):
 		}
 	}
-	return r.intake.Err() != nil
+	return g.intake.Err() != nil
 }
 
-// ready waits for the sources, and reports whether all are ready.
-func (r *run[K]) ready() bool {
-	ctx := r.intake
-	if d := r.c.opts.SyncTimeout; d > 0 {
+// ready waits for the sources, and reports whether all are ready. A limit that is not positive
+// is none.
+func (r *run[K]) ready(g *group[K], limit time.Duration) bool {
+	ctx := g.intake
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, fmt.Errorf("not ready after %v", d))
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %v", limit))
 		defer cancel()
 	}
 	var errs []error
-	for i := range r.c.sources {
-		s := &r.c.sources[i]
+	for i := range g.sources {
+		s := &g.sources[i]
 		if s.Ready == nil {
 			continue
 		}
-		if err := r.readiness(ctx, s); err != nil && !r.ending(err) {
+		if err := r.readiness(ctx, g, s); err != nil && !g.ending(err) {
 			// After the timeout the other sources return their causes at once.
 			errs = append(errs, fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 		}
 	}
 	if len(errs) > 0 {
-		r.fail(errors.Join(errs...))
+		g.fail(errors.Join(errs...))
 	}
-	return r.intake.Err() == nil
+	return g.intake.Err() == nil
 }
 
 // readiness calls the Ready of a source. A panic ends the controller, as one of its Run does.
-func (r *run[K]) readiness(ctx context.Context, s *Source[K]) error {
-	defer r.failOnPanic(s)
+func (r *run[K]) readiness(ctx context.Context, g *group[K], s *Source[K]) error {
+	defer r.failOnPanic(g, s)
 	return s.Ready(ctx)
 }
 
-// failOnPanic is deferred around the functions of a source: a panic ends the run with an error.
-func (r *run[K]) failOnPanic(s *Source[K]) {
+// failOnPanic is deferred around the functions of a source: a panic ends the group with an error.
+func (r *run[K]) failOnPanic(g *group[K], s *Source[K]) {
 	if p := recover(); p != nil {
-		r.fail(newPanicError(r.c.name, "source "+s.Name, p))
+		g.fail(newPanicError(r.c.name, "source "+s.Name, p))
 	}
 }
 
 // drain waits for running reconciles, and reports whether all have ended.
 func (r *run[K]) drain() bool {
-	ended := make(chan struct{})
-	go func() {
-		r.serving.Wait()
-		close(ended)
-	}()
+	ended := endOf(&r.serving)
 	grace := time.NewTimer(max(0, r.c.opts.Grace))
 	defer grace.Stop()
 	cause := ErrStopping
@@ -192,14 +189,7 @@ func (r *run[K]) drain() bool {
 	}
 	r.enter(Cancelled)
 	r.cancel(cause)
-	last := time.NewTimer(lastWait)
-	defer last.Stop()
-	select {
-	case <-ended:
-		return true
-	case <-last.C:
-		return false
-	}
+	return endsSoon(ended)
 }
 
 // leave reports the keys that are left. After a loss of leadership the next leader

@@ -13,6 +13,7 @@ import (
 // scope is the context of one reconcile. It collects its writes.
 type scope[K comparable] struct {
 	context.Context
+	work    context.Context // of the group
 	log     *slog.Logger
 	key     K
 	attempt int

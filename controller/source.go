@@ -33,7 +33,7 @@ type Source[K comparable] struct {
 // of the source has returned.
 type Intake[K comparable] struct {
 	controller, source string
-	queue              *workqueue.Queue[K]
+	add                func(how workqueue.Request, keys ...K)
 	failures           *atomic.Uint64
 	report             func(err error)
 }
@@ -42,15 +42,15 @@ type Intake[K comparable] struct {
 func (in *Intake[K]) Controller() string { return in.controller }
 
 // Add adds keys that have changed.
-func (in *Intake[K]) Add(keys ...K) { in.queue.AddWith(workqueue.Request{}, keys...) }
+func (in *Intake[K]) Add(keys ...K) { in.add(workqueue.Request{}, keys...) }
 
 // AddInitial adds keys that have not changed, with the priority [Initial].
 func (in *Intake[K]) AddInitial(keys ...K) {
-	in.queue.AddWith(workqueue.Request{Priority: Initial}, keys...)
+	in.add(workqueue.Request{Priority: Initial}, keys...)
 }
 
 // AddWith adds keys with a priority, a delay or a rate limit.
-func (in *Intake[K]) AddWith(how workqueue.Request, keys ...K) { in.queue.AddWith(how, keys...) }
+func (in *Intake[K]) AddWith(how workqueue.Request, keys ...K) { in.add(how, keys...) }
 
 // Failed reports an event that could not be mapped to keys. The source continues.
 func (in *Intake[K]) Failed(err error) {
@@ -67,6 +67,27 @@ func (in *Intake[K]) guard(f func()) (ok bool) {
 	}()
 	f()
 	return true
+}
+
+// Map is the source s with other keys: to translates its keys, and from is the inverse of to.
+func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
+	mapped := Source[L]{Name: s.Name, Ready: s.Ready}
+	if s.Pending != nil {
+		mapped.Pending = func(key L) bool { return s.Pending(from(key)) }
+	}
+	mapped.Run = func(ctx context.Context, in *Intake[L]) error {
+		return s.Run(ctx, &Intake[K]{
+			controller: in.controller, source: in.source, failures: in.failures, report: in.report,
+			add: func(how workqueue.Request, keys ...K) {
+				translated := make([]L, len(keys))
+				for i, key := range keys {
+					translated[i] = to(key)
+				}
+				in.add(how, translated...)
+			},
+		})
+	}
+	return mapped
 }
 
 // Channel is a source of the keys that are sent on a channel. It ends when the channel is

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -232,6 +233,14 @@ func (f *failures[K]) drop(key K) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.of, key)
+	f.n.Store(int64(len(f.of)))
+}
+
+// dropAll removes the errors of the keys that match.
+func (f *failures[K]) dropAll(match func(K) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.of, func(key K, _ Failure) bool { return match(key) })
 	f.n.Store(int64(len(f.of)))
 }
 

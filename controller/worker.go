@@ -57,14 +57,21 @@ func (r *run[K]) serve(w *worker[K]) {
 
 // handle processes a key that was taken from the queue.
 func (r *run[K]) handle(w *worker[K], key K) {
-	if !r.admit(key) {
+	g := r.groupOf(key)
+	if g == nil {
+		r.drop(key)
 		r.queue.Done(key)
 		return
 	}
-	s := &scope[K]{Context: r.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
+	defer g.running.Done()
+	if !r.admit(g, key) {
+		r.queue.Done(key)
+		return
+	}
+	s := &scope[K]{Context: g.work, work: g.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
 	var end func(ReconcileEnd)
-	if len(r.c.opts.Observers) > 0 {
-		s.Context, end = observe(r.work, r.c.opts.Observers, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
+	if r.c.observe != nil {
+		s.Context, end = r.c.observe(g.work, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
 	}
 	var res Result
 	err := errExited
@@ -85,27 +92,29 @@ func (r *run[K]) handle(w *worker[K], key K) {
 
 // admit waits for the rate limit, and reports whether the key may be reconciled now. If not,
 // it has put the key back.
-func (r *run[K]) admit(key K) bool {
+func (r *run[K]) admit(g *group[K], key K) bool {
 	if r.rate != nil {
 		if d := r.rate.Reserve().Delay(); d > 0 {
 			t := time.NewTimer(d)
 			defer t.Stop()
 			select {
 			case <-t.C:
-			case <-r.intake.Done():
+			case <-g.intake.Done():
 				r.queue.Add(key)
 				return false
 			}
 		}
 	}
-	if err := r.missing(key); err != nil {
+	if err := r.missing(g, key); err != nil {
 		r.hold(key, err)
 		return false
 	}
 	// The fence is checked last, so that nothing slow is between the check and the call.
-	if r.fence != nil && r.fence.Check() != nil {
-		r.putOff(key)
-		return false
+	for _, fence := range [...]Fence{r.fence, g.fence} {
+		if fence != nil && fence.Check() != nil {
+			r.putOff(key)
+			return false
+		}
 	}
 	return true
 }
@@ -117,9 +126,9 @@ func (r *run[K]) putOff(key K) {
 }
 
 // missing returns an error if a cache lacks a write that a reconcile of the key must read.
-func (r *run[K]) missing(key K) error {
-	for i := range r.c.sources {
-		if s := &r.c.sources[i]; s.Pending != nil && r.pending(s, key) {
+func (r *run[K]) missing(g *group[K], key K) error {
+	for i := range g.sources {
+		if s := &g.sources[i]; s.Pending != nil && r.pending(g, s, key) {
 			return fmt.Errorf("%s: %w", s.Name, ErrStaleCache)
 		}
 	}
@@ -128,8 +137,8 @@ func (r *run[K]) missing(key K) error {
 
 // pending calls the Pending of a source. The key counts as pending where that panics, so that it
 // is not reconciled while the controller ends.
-func (r *run[K]) pending(s *Source[K], key K) (pending bool) {
-	defer r.failOnPanic(s)
+func (r *run[K]) pending(g *group[K], s *Source[K], key K) (pending bool) {
+	defer r.failOnPanic(g, s)
 	pending = true
 	pending = s.Pending(key)
 	return pending
@@ -169,7 +178,7 @@ func (r *run[K]) settle(s *scope[K], res Result, err error, took time.Duration) 
 	if err != nil && context.Cause(r.work) == ErrStopping {
 		r.cut.Store(true)
 	}
-	if v == failed && r.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)) {
+	if v == failed && s.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(s.work))) {
 		v = fenced // the reconcile returned because its context was cancelled
 	}
 	if v != fenced {
@@ -234,6 +243,13 @@ func (r *run[K]) succeeded(key K, res Result) {
 func (r *run[K]) retry(key K) {
 	r.notes.limited(key)
 	r.queue.AddRateLimited(key)
+}
+
+// drop removes what is recorded about a key whose group is no longer attached.
+func (r *run[K]) drop(key K) {
+	r.notes.look(key, func(e *note) { *e = note{} })
+	r.c.failures.drop(key)
+	r.queue.Forget(key)
 }
 
 // rest resets the key's attempts and its back-off.

@@ -3,7 +3,7 @@ module github.com/tarnproject/tarn/e2e
 go 1.26.0
 
 require (
-	github.com/go-logr/logr v1.4.3
+	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tarnproject/tarn v0.0.0

@@ -38,7 +38,8 @@ type Status struct {
 	UnseenWrites int
 }
 
-// Live reports whether everything is listed and changes arrive as they happen.
+// Live reports whether everything is listed and changes arrive as they happen. Store then has
+// at least the objects of the first lists.
 func (s Status) Live() bool {
 	for i := range s.Sources {
 		if !s.Sources[i].Reflector.Live() {
@@ -83,6 +84,11 @@ func (s Status) String() string {
 func (inf *Informer[T]) Sources() []SourceStatus {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
+	return inf.sourceStatuses()
+}
+
+// sourceStatuses returns the status of each source. The lock must be held.
+func (inf *Informer[T]) sourceStatuses() []SourceStatus {
 	sources := make([]SourceStatus, 0, len(inf.sources))
 	for _, src := range inf.sources {
 		sources = append(sources, inf.sourceStatus(src))
@@ -93,12 +99,21 @@ func (inf *Informer[T]) Sources() []SourceStatus {
 
 // Status returns the present figures. It waits for a batch that is being applied.
 func (inf *Informer[T]) Status() Status {
-	st := Status{
-		Name:    inf.opts.Name,
-		Store:   inf.store.Stats(),
-		Pending: inf.fifo.Stats(),
-		Refused: inf.refused.Load(),
+	st := Status{Name: inf.opts.Name}
+	inf.mu.Lock()
+	st.Sources = inf.sourceStatuses()
+	st.Running, st.Stopped = inf.phase == running, inf.phase == stopped
+	st.Synced = inf.phase != fresh && len(inf.unlisted()) == 0
+	for _, src := range inf.sources {
+		if src.refl != nil {
+			st.Quarantine = append(st.Quarantine, src.refl.Quarantine()...)
+		}
 	}
+	inf.mu.Unlock()
+	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
+
+	// After Synced, so that a live status has what was listed.
+	st.Store, st.Pending, st.Refused = inf.store.Stats(), inf.fifo.Stats(), inf.refused.Load()
 	if err := inf.refusal.Load(); err != nil {
 		st.LastRefused = *err
 	}
@@ -112,17 +127,5 @@ func (inf *Informer[T]) Status() Status {
 		st.Subscribers = append(st.Subscribers, c.sub.Status())
 	}
 	inf.log.mu.Unlock()
-
-	st.Sources = inf.Sources()
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	st.Running, st.Stopped = inf.phase == running, inf.phase == stopped
-	st.Synced = inf.phase != fresh && len(inf.unlisted()) == 0
-	for _, src := range inf.sources {
-		if src.refl != nil {
-			st.Quarantine = append(st.Quarantine, src.refl.Quarantine()...)
-		}
-	}
-	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
 	return st
 }

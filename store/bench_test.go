@@ -14,7 +14,7 @@ const benchObjects = 100_000
 func benchThing(i, version int) *thing {
 	return &thing{
 		key:     object.Key{Namespace: fmt.Sprintf("ns-%03d", i/1000), Name: fmt.Sprintf("pod-%06d-abcde", i)},
-		uid:     object.UID(fmt.Sprint(i)),
+		uid:     object.UID(fmt.Sprintf("%08x-7d4f-4b1c-9c3a-%012x", i, i*7919)),
 		version: object.Version(fmt.Sprint(version)),
 		color:   fmt.Sprint("color-", i%1000),
 	}
@@ -114,7 +114,12 @@ func BenchmarkDeleteAndSet(b *testing.B) {
 
 func BenchmarkApplyUnchangedList(b *testing.B) {
 	s, all := benchStore(b)
-	list, err := object.ListOf(things, "2", all...)
+	copies := make([]*thing, len(all))
+	for i := range copies { // not in the order of the list, so that no prefetcher guesses their addresses
+		at := i * 7919 % len(all)
+		copies[at] = benchThing(at, at+1)
+	}
+	list, err := object.ListOf(things, "2", copies...)
 	if err != nil {
 		b.Fatal(err)
 	}

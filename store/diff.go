@@ -53,7 +53,7 @@ func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 			return yield(s.deleted(s.objects.Key(id), pa))
 		}
 		ia, ib := s.identity(pa), s.identity(pb)
-		if ia.otherLife(&ib) {
+		if ia.otherUID(&ib) {
 			return yield(s.deleted(s.objects.Key(id), pa)) && yield(s.added(s.objects.Key(id), pb))
 		}
 		return yield(object.Change[T]{Kind: object.Updated, Rewound: rewound, Key: s.keep(s.objects.Key(id), pb),

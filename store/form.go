@@ -59,8 +59,8 @@ func (f *encoded[P, X]) Hold(obj P) (object.Encoded[P], error) {
 	return h, nil
 }
 
-// holdAlone implements loner.
-func (f *encoded[P, X]) holdAlone(obj P) (object.Encoded[P], error) {
+// holdEncoded implements encoder.
+func (f *encoded[P, X]) holdEncoded(obj P) (object.Encoded[P], error) {
 	h, err := f.hold(obj)
 	if err != nil {
 		return nil, err // not a nil of another type
@@ -147,10 +147,10 @@ func (h *encodedObject[P, X]) mutation() (path, was, is string) {
 	return firstDifference(before, after)
 }
 
-// loner is a form that can hold an object without remembering its decoded form, because no
+// encoder is a form that can hold an object without remembering its decoded form, because no
 // reader has it.
-type loner[T any] interface {
-	holdAlone(obj T) (object.Encoded[T], error)
+type encoder[T any] interface {
+	holdEncoded(obj T) (object.Encoded[T], error)
 }
 
 // detects marks a form that the mutation detector supports.
@@ -202,8 +202,8 @@ func (s *Store[T]) Encode(obj T, live bool) object.Encoded[T] {
 		return nil
 	}
 	hold := s.form.Hold
-	if f, ok := s.form.(loner[T]); ok && !live {
-		hold = f.holdAlone
+	if f, ok := s.form.(encoder[T]); ok && !live {
+		hold = f.holdEncoded
 	}
 	held, err := formed(hold, obj)
 	if err != nil {

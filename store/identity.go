@@ -2,6 +2,7 @@ package store
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -100,8 +101,8 @@ func decimal(v object.Version) (n uint64, ok bool) {
 // both reports whether a and b can be compared by their briefs.
 func (a *identity) both(b *identity) bool { return a.brief[2] != 0 && b.brief[2] != 0 }
 
-// sameLife reports whether both have the same UID.
-func (b *brief) sameLife(c *brief) bool { return b[0] == c[0] && b[1] == c[1] }
+// sameUID reports whether both have the same UID.
+func (b *brief) sameUID(c *brief) bool { return b[0] == c[0] && b[1] == c[1] }
 
 // same reports whether both are certainly the same version of the same object. It is false if
 // the UID or the version is unknown.
@@ -112,10 +113,10 @@ func (a *identity) same(b *identity) bool {
 	return a.uid != "" && a.uid == b.uid && a.version.Known() && a.version == b.version
 }
 
-// otherLife reports whether the two are certainly different objects of one name.
-func (a *identity) otherLife(b *identity) bool {
+// otherUID reports whether the two are certainly different objects of one name.
+func (a *identity) otherUID(b *identity) bool {
 	if a.both(b) {
-		return !a.brief.sameLife(&b.brief)
+		return !a.brief.sameUID(&b.brief)
 	}
 	return a.uid != "" && b.uid != "" && a.uid != b.uid
 }
@@ -124,7 +125,7 @@ func (a *identity) otherLife(b *identity) bool {
 // exist any more. An old server sends the object's own version, so an equal version counts. A
 // later deletion of another UID counts too: that object was created after h was deleted.
 func (h *identity) deletedBy(d *identity) bool {
-	if h.otherLife(d) {
+	if h.otherUID(d) {
 		if h.both(d) {
 			return d.brief[2] > h.brief[2]
 		}
@@ -140,7 +141,7 @@ func (h *identity) deletedBy(d *identity) bool {
 // notBefore reports whether h is certainly as new as the event e about the same object.
 func (h *identity) notBefore(e *identity) bool {
 	if h.both(e) {
-		return h.brief.sameLife(&e.brief) && e.brief[2] <= h.brief[2]
+		return h.brief.sameUID(&e.brief) && e.brief[2] <= h.brief[2]
 	}
 	return h.uid != "" && h.uid == e.uid && e.version.NotAfter(h.version)
 }
@@ -163,14 +164,14 @@ func (s *Store[T]) identityOf(r ref, other *identity) identity {
 // briefOf returns the noted identity of an id, for the writer.
 func (s *Store[T]) briefOf(id uint32) brief {
 	n := s.objects.Note(id)
-	return brief{n[0].Load(), n[1].Load(), n[2].Load()}
+	return brief(n[:identWords])
 }
 
 func (s *Store[T]) note(id uint32, b *brief) {
 	n := s.objects.Note(id)
 	for i := range b {
-		if n[i].Load() != b[i] { // mostly only the version is another
-			n[i].Store(b[i])
+		if n[i] != b[i] { // mostly only the version is another
+			atomic.StoreUint64(&n[i], b[i])
 		}
 	}
 }

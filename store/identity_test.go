@@ -32,7 +32,7 @@ func TestBriefIdentitiesAreAsExactAsTheTexts(t *testing.T) {
 		}
 		textA, textB := identity{uid: a.uid, version: a.version}, identity{uid: b.uid, version: b.version}
 		for name, compare := range map[string]func(a, b *identity) bool{
-			"same": (*identity).same, "otherLife": (*identity).otherLife,
+			"same": (*identity).same, "otherUID": (*identity).otherUID,
 			"deletedBy": (*identity).deletedBy, "notBefore": (*identity).notBefore,
 		} {
 			if got, want := compare(&a, &b), compare(&textA, &textB); got != want {

@@ -162,6 +162,30 @@ func (x *Index[T, K]) Count(n Snapshot[T], k K) int {
 	return count
 }
 
+// ObjectKeys returns the keys of the objects that have the value k as text, "namespace/name", in no
+// particular order. It reads no object, unless the snapshot is older than the index.
+func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
+	keys := newKeyTexts(x.Size(n, k))
+	if n.store == nil {
+		return keys.keys
+	}
+	if p := x.in(n); p != nil {
+		p.Find(k).Visit(p.sees(n, k), func(id uint32) bool {
+			keys.add(n.store.objects.Key(id))
+			return true
+		})
+		runtime.KeepAlive(n.lease)
+	} else {
+		x.visit(n, k, func(obj T) bool {
+			if key, err := n.store.acc.Key(obj); err == nil {
+				keys.add(key)
+			}
+			return true
+		})
+	}
+	return keys.keys
+}
+
 // Size returns about how many objects have the value k, at once: it may count changes that the
 // snapshot does not see. It is for readers that make room for a result.
 func (x *Index[T, K]) Size(n Snapshot[T], k K) int {

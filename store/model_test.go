@@ -153,13 +153,13 @@ func (m model) event(kind object.Kind, t *thing) []move {
 
 func (m model) list(l object.List[*thing]) []move {
 	mark, known := m.marks[l.Scope]
-	afresh := known && mark.Epoch != l.Epoch
+	newEpoch := known && mark.Epoch != l.Epoch
 	var moves []move
 	listed := map[object.Key]bool{}
 	for _, item := range l.Items {
 		listed[item.Key] = true
 		held := m.objects[item.Key]
-		switch same := held != nil && !afresh && held.uid == item.UID && held.version == item.Version; {
+		switch same := held != nil && !newEpoch && held.uid == item.UID && held.version == item.Version; {
 		case same && !m.verbatim:
 			continue
 		case same && item.Held:
@@ -439,8 +439,12 @@ func (m *machine) check(t *rapid.T, h held) {
 		texts = append(texts, t.key.String())
 	}
 	slices.Sort(texts)
-	if got := slices.Sorted(slices.Values(h.snap.KeyTexts())); !slices.Equal(got, texts) {
-		t.Fatalf("KeyTexts\n got %q\nwant %q", got, texts)
+	var keys []string
+	for chunk := range h.snap.Chunks() {
+		keys = append(keys, h.snap.ChunkKeys(chunk)...)
+	}
+	if slices.Sort(keys); !slices.Equal(keys, texts) {
+		t.Fatalf("ChunkKeys\n got %q\nwant %q", keys, texts)
 	}
 	if got := slices.SortedFunc(slices.Values(h.snap.AppendTo(nil)), byKey); !slices.Equal(got, want) {
 		t.Fatalf("AppendTo\n got %v\nwant %v", got, want)
@@ -515,6 +519,14 @@ func (m *machine) checkIndex(t *rapid.T, h held, x *Index[*thing, string]) {
 		got := slices.SortedFunc(x.Get(h.snap, k), byKey)
 		if !slices.Equal(got, want[k]) {
 			t.Fatalf("index %s, value %q, revision %d\n got %v\nwant %v", x.label, k, h.snap.Revision(), got, want[k])
+		}
+		var texts []string
+		for _, obj := range want[k] {
+			texts = append(texts, obj.key.String())
+		}
+		slices.Sort(texts)
+		if got := slices.Sorted(slices.Values(x.ObjectKeys(h.snap, k))); !slices.Equal(got, texts) {
+			t.Fatalf("index %s, value %q: ObjectKeys %q, want %q", x.label, k, got, texts)
 		}
 		if n := x.Count(h.snap, k); n != len(want[k]) {
 			t.Fatalf("index %s, value %q: Count %d, want %d", x.label, k, n, len(want[k]))

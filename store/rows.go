@@ -1,10 +1,6 @@
 package store
 
-import (
-	"sync/atomic"
-
-	"github.com/tarnproject/tarn/internal/mvcc"
-)
+import "github.com/tarnproject/tarn/internal/mvcc"
 
 // rows has, for every id, its place in each index with one value for each object. The places
 // follow the identity in the notes of the map, so that an update that changes none of them reads one
@@ -21,12 +17,12 @@ func (r *rows) addColumn() int {
 	return r.columns - 1
 }
 
-func (r *rows) word(id uint32, column int) *atomic.Uint64 {
+func (r *rows) word(id uint32, column int) *uint64 {
 	return &r.objects.Note(id)[identWords+column]
 }
 
 // at returns the place of an id in a column.
-func (r *rows) at(id uint32, column int) mvcc.Place { return mvcc.Unpack(r.word(id, column).Load()) }
+func (r *rows) at(id uint32, column int) mvcc.Place { return mvcc.Unpack(*r.word(id, column)) }
 
 // set changes the place of an id in a column.
-func (r *rows) set(id uint32, column int, to mvcc.Place) { r.word(id, column).Store(to.Pack()) }
+func (r *rows) set(id uint32, column int, to mvcc.Place) { *r.word(id, column) = to.Pack() }

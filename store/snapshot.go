@@ -4,6 +4,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
@@ -188,6 +189,9 @@ func (n Snapshot[T]) AppendTo(dst []T) []T {
 	return dst
 }
 
+// ChunkSize is the largest number of objects in a chunk.
+const ChunkSize = mvcc.SpanSize
+
 // Chunks returns the number of chunks in which the objects are held. All chunks together are all
 // objects, and an object stays in its chunk for as long as it is held. They are for readers that
 // keep a list of everything and bring it up to date, chunk by chunk; see [Snapshot.Changed].
@@ -283,23 +287,40 @@ func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 	}
 }
 
-// KeyTexts returns every key as text, "namespace/name", without order. The texts share one
-// allocation, which makes it faster than [Snapshot.Keys].
-func (n Snapshot[T]) KeyTexts() []string {
-	text, ends := make([]byte, 0, 32*n.Len()), make([]int, 0, n.Len())
-	n.each(func(k object.Key, _ mvcc.Value) bool {
-		if k.Namespace != "" {
-			text = append(append(text, k.Namespace...), '/')
+// ChunkKeys returns the keys of a chunk as text, "namespace/name", without order; see
+// [Snapshot.Chunks].
+func (n Snapshot[T]) ChunkKeys(chunk int) []string {
+	n.check()
+	objects, keys := n.store.objects, newKeyTexts(ChunkSize)
+	for id := uint32(chunk * ChunkSize); id < uint32((chunk+1)*ChunkSize); id++ {
+		if objects.At(id, n.state.Revision) != nil {
+			keys.add(objects.Key(id))
 		}
-		text = append(text, k.Name...)
-		ends = append(ends, len(text))
-		return true
-	})
-	all, from, keys := string(text), 0, make([]string, len(ends))
-	for i, end := range ends {
-		keys[i], from = all[from:end], end
 	}
-	return keys
+	runtime.KeepAlive(n.lease)
+	return keys.keys
+}
+
+// keyTexts collects keys as text. The texts share one allocation, unless they outgrow it.
+type keyTexts struct {
+	text strings.Builder
+	keys []string
+}
+
+func newKeyTexts(n int) *keyTexts {
+	t := &keyTexts{keys: make([]string, 0, n)}
+	t.text.Grow(32 * n)
+	return t
+}
+
+func (t *keyTexts) add(k object.Key) {
+	from := t.text.Len()
+	if k.Namespace != "" {
+		t.text.WriteString(k.Namespace)
+		t.text.WriteByte('/')
+	}
+	t.text.WriteString(k.Name)
+	t.keys = append(t.keys, t.text.String()[from:])
 }
 
 // Namespace yields the objects of one namespace, without order. Its cost follows the number of

@@ -185,12 +185,13 @@ func (s *Store[T]) Keys() iter.Seq[object.Key] {
 func (s *Store[T]) Set(obj T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, err := s.describe(obj)
+	item, err := s.itemOf(obj)
 	if err != nil {
 		return err
 	}
+	id := identityFrom(item.UID, item.Version)
 	s.tx.begin()
-	if _, err := s.tx.put(d.key, s.objects.Lookup(d.key), object.Decoded(obj), &d.identity, strict); err != nil {
+	if _, err := s.tx.put(item.Key, s.objects.Lookup(item.Key), item.Value, &id, strict); err != nil {
 		return err
 	}
 	s.tx.commit()
@@ -220,12 +221,12 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	list := object.List[T]{Mark: object.Mark{Version: version}, Items: make([]object.Item[T], 0, len(objs))}
 	var problems []error
 	for _, obj := range objs {
-		d, err := s.describe(obj)
+		item, err := s.itemOf(obj)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		list.Items = append(list.Items, object.Item[T]{Key: d.key, UID: d.uid, Version: d.version, Value: object.Decoded(obj)})
+		list.Items = append(list.Items, item)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,23 +238,14 @@ func (s *Store[T]) Replace(version object.Version, objs ...T) error {
 	return errors.Join(append(problems, s.tx.takeProblems()...)...)
 }
 
-type description struct {
-	key object.Key
-	identity
-}
-
-// describe reads an object's key and identity; a panic of the accessor is an error.
-func (s *Store[T]) describe(obj T) (d description, err error) {
+// itemOf reads an object's key and identity; a panic of the accessor is an error.
+func (s *Store[T]) itemOf(obj T) (item object.Item[T], err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("store: accessor panicked on a value of type %T: %v", obj, r)
 		}
 	}()
-	if d.key, err = s.acc.Key(obj); err != nil {
-		return d, err
-	}
-	d.identity = identityFrom(s.acc.UIDOf(obj), s.acc.VersionOf(obj))
-	return d, nil
+	return object.ItemOf(s.acc, obj)
 }
 
 // identity returns the identity of what is held. It is empty where the accessor panics.

@@ -17,16 +17,17 @@ type txn[T any] struct {
 	root     root
 	changes  []object.Change[T]
 	problems []error
-	// afresh means that the objects held are of an earlier epoch than the list being applied.
+	// newEpoch means that the objects held are of an earlier epoch than the list being applied.
 	// wasForeign means that the last write superseded an object of an earlier epoch.
-	afresh, wasForeign bool
+	newEpoch, wasForeign bool
 
 	follow bool // events move the places of their scopes, because the batch has marks
 	// deleted has the versions of the batch's deletions, to find late events of scopes without
 	// a mark.
 	deleted map[object.Key]object.Version
 	seen    bitset
-	gone    []uint32
+	missing []uint32
+	loaded  byte // see preload
 }
 
 // strictness says what a failing index function does.

@@ -6,17 +6,17 @@
 //	dynamicinformer  k8s.io/client-go/dynamic/dynamicinformer
 //	metadatainformer k8s.io/client-go/metadata/metadatainformer
 //
-// They are the packages below this one, with the names and signatures of those, and an
-// option more: WithClient reads by way of the wire instead of by the clientset.
+// They are the packages below this one, with the same names and signatures and one more option:
+// WithClient reads through Tarn's client instead of the clientset.
 //
-// A factory that was generated for custom resources is code of the program's own. It keeps
-// the first informer of a type that it is given, so that one line more for each type, before
-// anybody else asks for it, is enough. [From] makes it read by way of the wire, and
-// [Through], by the generated clientset:
+// A factory that was generated for custom resources is the program's own code. It keeps the first
+// informer of a type that it is given, so one more line for each type is enough, before any other
+// code asks for that informer. [From] makes it read through Tarn's client, and [Through] through the
+// generated clientset:
 //
 //	foos := externalversions.NewSharedInformerFactory(clientset, time.Minute)
 //	foos.InformerFor(&v1alpha1.Foo{}, factory.From[versioned.Interface](client, resource, factory.Options{}))
 //
-// Everything that comes from such a factory is then Tarn's: the informers, the indexers,
-// and the generated listers, which read those.
+// The informers and indexers of such a factory are then Tarn's, and the generated listers read
+// them.
 package factory

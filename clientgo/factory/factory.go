@@ -38,8 +38,8 @@ type Options struct {
 //
 //	factory.From[versioned.Interface](client, wire.Custom[*v1alpha1.Foo](foos), factory.Options{})
 //
-// A resource that is not valid is found out when the informer lists: its watch error
-// handler is told.
+// If the resource is not valid, the informer's list fails and its watch error handler gets the
+// error.
 func From[C any, T runtime.Object](client *wire.Client, res wire.Resource[T], opts Options) func(C, time.Duration) cache.SharedIndexInformer {
 	return func(_ C, resync time.Duration) cache.SharedIndexInformer {
 		lw := clientgo.NewLazyListWatch(func(context.Context) (cache.ListerWatcher, error) {

@@ -74,7 +74,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
 	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
 	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
-	addFaults(f, &flags.faults)
+	addFaults(cmd, &flags.faults)
 	return cmd
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/tarnproject/tarn/apiserver"
 )
@@ -18,10 +17,39 @@ import (
 // randomSpec is the value of a bare --faults.
 const randomSpec = "random"
 
-// addFaults adds the flag --faults, whose value is optional.
-func addFaults(flags *pflag.FlagSet, to *[]string) {
+// addFaults adds the flag --faults, whose value is optional, and its completion.
+func addFaults(cmd *cobra.Command, to *[]string) {
+	flags := cmd.Flags()
 	flags.StringArrayVar(to, "faults", nil, "inject faults: `SPEC` is random, random:RATE:SEED, or KIND[,name=value...]")
 	flags.Lookup("faults").NoOptDefVal = randomSpec
+	complete(cmd, "faults", completeFaults)
+}
+
+// completeFaults completes the kind of a fault, and after a comma its settings.
+func completeFaults(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
+	var words []string
+	if before == "" {
+		words = append(knownFaults(), randomSpec)
+	}
+	for _, setting := range faultSettings {
+		if before != "" && !strings.Contains(before, ","+setting+"=") {
+			words = append(words, before+setting+"=")
+		}
+	}
+	if before != "" {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+			words = append(words, before+"verb="+verb)
+		}
+	}
+	return matching(prefix, words), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+func knownFaults() (kinds []string) {
+	for _, k := range faultKinds {
+		kinds = append(kinds, string(k))
+	}
+	return kinds
 }
 
 // faultArgs rejects arguments. An argument after --faults was probably meant as its value.
@@ -87,11 +115,7 @@ func (f *faultSpec) parseRandom(spec, numbers string) (err error) {
 func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 	fault := apiserver.Fault{Kind: apiserver.FaultKind(kind)}
 	if !slices.Contains(faultKinds, fault.Kind) {
-		var known []string
-		for _, k := range faultKinds {
-			known = append(known, string(k))
-		}
-		return fault, usagef("--faults=%s: unknown fault kind %q: must be random or one of %s", spec, kind, strings.Join(known, ", "))
+		return fault, usagef("--faults=%s: unknown fault kind %q: must be random or one of %s", spec, kind, strings.Join(knownFaults(), ", "))
 	}
 	for setting := range strings.SplitSeq(settings, ",") {
 		if setting == "" {
@@ -111,7 +135,7 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 		case "wait":
 			fault.Wait, err = time.ParseDuration(value)
 		default:
-			return fault, usagef("--faults=%s: unknown setting %q: must be resource, verb, times, after or wait", spec, name)
+			return fault, usagef("--faults=%s: unknown setting %q: must be one of %s", spec, name, strings.Join(faultSettings, ", "))
 		}
 		if err != nil {
 			return fault, usagef("--faults=%s: invalid value in %s=%s; use times=3, after=10 or wait=2s", spec, name, value)
@@ -175,6 +199,9 @@ func injectedFaults(server *apiserver.Server) (total int, kinds map[apiserver.Fa
 	}
 	return total, kinds
 }
+
+// faultSettings are the settings of a fault in --faults.
+var faultSettings = []string{"resource", "verb", "times", "after", "wait"}
 
 var faultKinds = []apiserver.FaultKind{
 	apiserver.Unauthorized, apiserver.Forbidden, apiserver.NotServed, apiserver.Gone, apiserver.TooManyRequests,

@@ -11,45 +11,36 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tarnproject/tarn/wire"
 )
 
-// clusterFlags selects a cluster with kubectl's flag names.
-type clusterFlags struct {
-	kubeconfig string
-	context    string
-}
-
-func (f *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig `file` (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "the kubeconfig context")
+// newClusterFlags returns kubectl's flags that select a cluster, a user and a namespace. Discovery
+// is not cached in files, and each command has its own timeouts.
+func newClusterFlags() *genericclioptions.ConfigFlags {
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir, flags.Timeout = nil, nil
+	return flags
 }
 
 // addCluster adds the cluster flags and their completion to a command.
 func (e *env) addCluster(cmd *cobra.Command) {
-	e.cluster.add(cmd.Flags())
+	e.cluster.AddFlags(cmd.Flags())
 	complete(cmd, "context", e.completeContexts)
+	complete(cmd, "namespace", e.completeNamespaces)
 }
 
-// loader returns a loader for the selected kubeconfig.
-func (f *clusterFlags) loader() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	rules.WarnIfAllMissing = false
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
-}
-
-// config returns the client config and default namespace of the selected context. It sends
-// no requests. Its errors are complete messages.
+// config returns the client config and the namespace that the flags select. It sends no
+// requests. Its errors are complete messages.
 func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, err error) {
-	loader := e.cluster.loader()
+	loader := e.cluster.ToRawKubeConfigLoader()
 	for _, path := range loader.ConfigAccess().GetLoadingPrecedence() {
 		// Files listed in $KUBECONFIG may be missing.
-		if err := readable(path); err != nil && (path == e.cluster.kubeconfig || !errors.Is(err, fs.ErrNotExist)) {
+		if err := readable(path); err != nil && (path == *e.cluster.KubeConfig || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, "", usagef("cannot read kubeconfig %s: %s", path, reason(err))
 		}
 	}
@@ -61,13 +52,15 @@ func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, e
 		text := strings.TrimPrefix(lastOf(err), fmt.Sprintf("error loading config file %q: ", e.kubeconfigName()))
 		return nil, "", fmt.Errorf("invalid kubeconfig %s: %s", e.kubeconfigName(), text)
 	}
-	if name := e.cluster.context; name != "" && raw.Contexts[name] == nil {
+	if name := *e.cluster.Context; name != "" && raw.Contexts[name] == nil {
 		return nil, "", usagef("context %q not found in the kubeconfig; %s", name, contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
+	}
+	// Without a kubeconfig, kubectl's flags default to a server on localhost.
+	if inCluster := os.Getenv("KUBERNETES_SERVICE_HOST") != ""; api.IsConfigEmpty(&raw) && *e.cluster.APIServer == "" && !inCluster {
+		return nil, "", fmt.Errorf("no kubeconfig found at %s; set --kubeconfig, or run tarn demo, which needs no cluster", e.kubeconfigName())
 	}
 	cfg, err = loader.ClientConfig()
 	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, "", fmt.Errorf("no kubeconfig found at %s; set --kubeconfig, or run tarn demo, which needs no cluster", e.kubeconfigName())
 	case clientcmd.IsContextNotFound(err):
 		return nil, "", fmt.Errorf("the kubeconfig's current context %q does not exist; %s", raw.CurrentContext, contextsOf(slices.Sorted(maps.Keys(raw.Contexts))))
 	case err != nil:
@@ -80,7 +73,7 @@ func (e *env) config(ctx context.Context) (cfg *rest.Config, namespace string, e
 	return cfg, namespace, nil
 }
 
-// client returns a client for the selected context and the context's default namespace.
+// client returns a client and the namespace that the flags select.
 func (e *env) client(ctx context.Context) (client *wire.Client, namespace string, err error) {
 	cfg, namespace, err := e.config(ctx)
 	if err != nil {
@@ -102,8 +95,8 @@ func newClient(cfg *rest.Config, e *env) (*wire.Client, error) {
 // kubeconfigName returns where the kubeconfig is read from.
 func (e *env) kubeconfigName() string {
 	switch {
-	case e.cluster.kubeconfig != "":
-		return e.cluster.kubeconfig
+	case *e.cluster.KubeConfig != "":
+		return *e.cluster.KubeConfig
 	case os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
 		return os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	}

@@ -69,7 +69,7 @@ func fixed(words ...string) cobra.CompletionFunc {
 func (e *env) completeContexts(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
 	defer cancel()
-	raw, err := interruptible(ctx, e.cluster.loader().RawConfig)
+	raw, err := interruptible(ctx, e.cluster.ToRawKubeConfigLoader().RawConfig)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -84,16 +84,54 @@ func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) 
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	namespaces := wire.For(client, wire.Metadata(wire.MustOf[*corev1.Namespace]().Resource))
-	all, _, err := stream.List(ctx, namespaces, object.ListOptions{Version: "0"})
+	names := namesOf(ctx, client, wire.MustOf[*corev1.Namespace]().Resource, "")
+	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesOf returns the names of a resource's objects, or none if the server does not respond.
+func namesOf(ctx context.Context, client *wire.Client, res object.Resource, namespace string) (names []string) {
+	opts := object.ListOptions{Version: "0"}
+	if res.Namespaced {
+		opts.Namespace = namespace
+	}
+	all, _, _ := stream.List(ctx, wire.For(client, wire.Metadata(res)), opts)
+	for _, obj := range all {
+		names = append(names, obj.Name)
+	}
+	return names
+}
+
+// completeTargets is completeResources that completes the NAME of TYPE/NAME as well.
+func (e *env) completeTargets(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
+	resource, _, named := strings.Cut(prefix[len(before):], "/")
+	if !named {
+		return e.completeResources(cmd, args, prefix)
+	}
+	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
+	defer cancel()
+	client, namespace, err := e.client(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := make([]string, len(all))
-	for i, ns := range all {
-		names[i] = ns.Name
+	d, err := wire.NewDiscovery(client).Find(ctx, resource)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := namesOf(ctx, client, d.Resource, namespace)
+	for i := range names {
+		names[i] = before + resource + "/" + names[i]
 	}
 	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeOutputs completes the formats of tarn watch. Those with an argument get no space.
+func completeOutputs(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	found := matching(prefix, slices.Clone(outputs))
+	if len(found) == 1 && strings.HasSuffix(found[0], "=") {
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeResources completes from the cluster's watchable resources, or from common ones

@@ -33,6 +33,7 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	create(t, server, pod("web"), pod("other"))
 	kc := "--kubeconfig=" + kubeconfig
 	for _, c := range []struct {
 		args  []string
@@ -46,6 +47,12 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 		{[]string{"watch", kc, "pods", "-n", "kube"}, []string{"kube-system", "kube-public"}, []string{"default"}},
 		{[]string{"watch", kc, "pods", "--context", ""}, []string{"test"}, nil},
 		{[]string{"watch", "pods", "-o", ""}, outputs, nil},
+		{[]string{"watch", kc, "po/w"}, []string{"po/web"}, []string{"po/other"}},
+		{[]string{"watch", kc, "-n", "kube-system", "cm,pods/"}, nil, []string{"cm,pods/web"}},
+		{[]string{"watch", kc, "cm,pods/"}, []string{"cm,pods/web", "cm,pods/other"}, nil},
+		{[]string{"demo", "--faults=c"}, []string{"cut-watch", "corrupt-frame"}, []string{"random"}},
+		{[]string{"demo", "--faults=cut-watch,times=3,"}, []string{"cut-watch,times=3,after="}, []string{"cut-watch,times=3,times="}},
+		{[]string{"apiserver", "--faults=latency,verb=wa"}, []string{"latency,verb=watch"}, nil},
 		{[]string{"completion", ""}, shells, nil},
 		{[]string{""}, []string{"watch", "doctor", "version", "completion"}, nil},
 	} {
@@ -93,6 +100,9 @@ func TestCompletionScriptsAreValid(t *testing.T) {
 
 func TestVersionOutput(t *testing.T) {
 	r := call(t.Context(), "version")
+	if flag := call(t.Context(), "--version"); flag != r {
+		t.Errorf("%v, want %v", flag, r)
+	}
 	if r.code != exitDone || !strings.HasPrefix(r.out, "tarn ") || !strings.Contains(r.out, "go1.") {
 		t.Error(r)
 	}

@@ -34,12 +34,12 @@ func newDemoCommand(e *env) *cobra.Command {
 cluster with indexes, run a controller that writes a summary of each namespace, and show the
 live state. Nothing is installed and nothing is left behind.
 
-After --duration the changes stop and the mirror is compared with the server. Ctrl-C stops
-immediately, without the comparison.
+After --duration the changes stop and the mirror is compared with the server. Ctrl-C, or q on
+a terminal, stops immediately, without the comparison.
 
 --faults makes 10 % of requests fail at random. It takes the same values as for tarn
 apiserver.`,
-		Example: `  tarn demo                                # until Ctrl-C
+		Example: `  tarn demo                                # until q or Ctrl-C
   tarn demo --duration 10s --faults        # with random faults
   tarn demo --faults=random:0.5:7          # a fixed rate and seed
   tarn demo --objects 50000 --churn 2000   # a larger cluster
@@ -48,11 +48,11 @@ apiserver.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), e, flags) },
 	}
 	f := cmd.Flags()
-	f.DurationVar(&flags.duration, "duration", 0, "how long to run (default until Ctrl-C)")
+	f.DurationVar(&flags.duration, "duration", 0, "how long to run (default until interrupted)")
 	f.IntVar(&flags.objects, "objects", 3000, "the approximate number of objects in the cluster")
 	f.Float64Var(&flags.churn, "churn", 100, "writes per second")
 	f.Uint64Var(&flags.seed, "seed", 1, "the seed of the generated cluster and its changes")
-	addFaults(f, &flags.faults)
+	addFaults(cmd, &flags.faults)
 	return cmd
 }
 
@@ -97,6 +97,8 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
+	ctx, restore := quitOnKey(ctx, e)
+	defer restore()
 	d := &demo{flags: flags, faults: faults, view: newDemoView(e), started: time.Now(), faultsOn: make(chan struct{})}
 	d.view.say("Generating a cluster of about %s ...", counted(flags.objects, "object"))
 	err = d.build(ctx, e)

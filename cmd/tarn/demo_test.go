@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
 )
@@ -109,11 +112,12 @@ func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
 			l, terminal := startTerminal(t, cmd, 60)
 			live := env != "TERM=dumb"
 			if live {
-				l.out.count(t, "Press Ctrl-C to stop.", 2) // the last line of a frame
+				l.out.count(t, "Press q to quit.", 2) // the last line of a frame
 			} else {
 				l.out.count(t, "events/s", 1)
 			}
-			if _, err := terminal.WriteString("\x03"); err != nil { // Ctrl-C
+			key := map[string]string{"NO_COLOR=1": "q"}[env]
+			if _, err := terminal.WriteString(cmp.Or(key, "\x03")); err != nil { // Ctrl-C
 				t.Fatal(err)
 			}
 			r := l.finish(t)
@@ -299,8 +303,9 @@ func TestTheSimulatedClusterStaysPlausible(t *testing.T) {
 
 func TestAFrameFitsTheTerminal(t *testing.T) {
 	var out strings.Builder
-	v := &demoView{out: newPrinter(&out), live: true, size: func() (int, int) { return 40, 10 }}
-	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{{name: "pods"}}, news: []demoChange{{object.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
+	v := &demoView{out: newPrinter(&out), live: true, size: func() (int, int) { return 60, 10 }}
+	row := demoRow{name: "pods", MirrorStatus: tarn.MirrorStatus{Cause: errors.New("a long way to the cause: refused")}}
+	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{row}, news: []demoChange{{object.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
 	v.draw(f)
 	v.draw(f)
 	frames := strings.Split(out.String(), "\r\x1b[9A")
@@ -313,10 +318,13 @@ func TestAFrameFitsTheTerminal(t *testing.T) {
 			t.Errorf("%d lines", len(lines)-1)
 		}
 		for _, line := range lines {
-			if len([]rune(line)) > 39 || strings.Contains(line, "\x1b") {
+			if len([]rune(line)) > 59 || strings.Contains(line, "\x1b") {
 				t.Errorf("%q", line)
 			}
 		}
+	}
+	if !strings.Contains(out.String(), ": …") || !strings.Contains(out.String(), "refused\x1b[K") {
+		t.Errorf("the cause is not cut from the left:\n%q", out.String())
 	}
 	v.erase()
 	if !strings.HasSuffix(out.String(), "\r\x1b[9A\x1b[J") {

@@ -232,6 +232,7 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 	add(bold, "tarn demo  %.0f s  %s, %s mirrored", f.at.Seconds(), counted(int(f.writes), "write"), counted(int(events), "event"))
 	add(regular, "")
 	const row = "%-12s %9s %9s %6s  %s"
+	const rowWidth = 12 + 1 + 9 + 1 + 9 + 1 + 6 + 2 // before the state
 	add(faint, row, "RESOURCE", "OBJECTS", "EVENTS/S", "LAG", "STATE")
 	for i, r := range f.mirrors {
 		var was int64
@@ -242,7 +243,8 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 		if r.State != tarn.Live {
 			s = yellow
 			if r.Cause != nil {
-				state += ": " + r.Cause.Error()
+				state += ": "
+				state += cutLeft(plain(r.Cause.Error()), width-rowWidth-len(state))
 			}
 		}
 		lagging := strconv.Itoa(r.lag)
@@ -270,7 +272,7 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 	for range demoNewsKept - len(f.news) {
 		add(regular, "")
 	}
-	add(faint, "Press Ctrl-C to stop.")
+	add(faint, "Press q to quit.")
 	return lines
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,10 +27,12 @@ type doctorFlags struct {
 	output  string
 	wait    time.Duration
 	timeout time.Duration
+	// controller lists the resources that a controller writes; empty for no controller.
+	controller string
 }
 
 func newDoctorCommand(e *env) *cobra.Command {
-	var flags doctorFlags
+	flags := doctorFlags{selectionFlags: newSelectionFlags()}
 	cmd := &cobra.Command{
 		Use:   "doctor RESOURCE...",
 		Short: "Check whether resources can be mirrored",
@@ -37,10 +40,16 @@ func newDoctorCommand(e *env) *cobra.Command {
 streaming lists and bookmarks. Report round-trip time, compression, the number and size of
 objects, the RBAC rules that a mirror needs, and how to fix problems.
 
+--for-controller also checks whether the user may write the resources, their status and
+finalizers, elect a leader with a lease, and record events. It prints the RBAC rules that are
+missing. --for-controller=RESOURCE,... checks other resources than those to mirror.
+
 tarn doctor only reads. The exit status is 1 if a check fails.`,
 		Example: `  tarn doctor pods                       # in the namespace of the context
   tarn doctor pods,secrets,nodes -A      # in all namespaces
-  tarn doctor widgets.example.com -o json`,
+  tarn doctor widgets.example.com -o json
+  tarn doctor widgets deploy --for-controller -A
+  tarn doctor pods --for-controller=deploy --as system:serviceaccount:shop:operator`,
 		Args:              resourceArgs,
 		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,11 +57,14 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
 		},
 	}
 	e.addCluster(cmd)
-	flags.add(cmd, e)
+	flags.AddFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text or json")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long to wait for any other response")
+	cmd.Flags().StringVar(&flags.controller, "for-controller", "", "also check the rights of a controller that writes the resources, or these `RESOURCES`")
+	cmd.Flags().Lookup("for-controller").NoOptDefVal = allArguments
 	complete(cmd, "output", fixed("text", "json"))
+	complete(cmd, "for-controller", e.completeResources)
 	return cmd
 }
 
@@ -62,7 +74,12 @@ type report struct {
 	Version   string       `json:"version,omitempty"`
 	Resources []*chart     `json:"resources"`
 	Rules     []rulesEntry `json:"rules"`
-	Broken    bool         `json:"broken"`
+	// Rights are the findings of --for-controller, Missing the rules that it found missing.
+	Rights  []*chart     `json:"rights,omitempty"`
+	Missing []rulesEntry `json:"missingRules,omitempty"`
+	Broken  bool         `json:"broken"`
+
+	missing tarn.Rules
 }
 
 // rulesEntry holds the RBAC rules for one namespace, or for all.
@@ -71,7 +88,7 @@ type rulesEntry struct {
 	Rules     []rbacv1.PolicyRule `json:"rules"`
 }
 
-func (f *doctorFlags) check() error {
+func (f *doctorFlags) check(e *env) error {
 	switch {
 	case f.output != "text" && f.output != "json":
 		return usagef("unknown output %q: must be text or json", f.output)
@@ -80,11 +97,11 @@ func (f *doctorFlags) check() error {
 	case f.timeout <= 0:
 		return usagef("--timeout must be more than 0")
 	}
-	return f.selectionFlags.check()
+	return f.selectionFlags.check(e)
 }
 
 func doctor(ctx context.Context, e *env, flags doctorFlags, args []string) error {
-	if err := flags.check(); err != nil {
+	if err := flags.check(e); err != nil {
 		return err
 	}
 	cfg, namespace, err := e.config(ctx)
@@ -105,6 +122,12 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 	if err != nil {
 		return err
 	}
+	written := found
+	if flags.controller != "" && flags.controller != allArguments {
+		if written, err = e.resolve(ctx, client, []string{flags.controller}); err != nil {
+			return err
+		}
+	}
 	r := &report{Server: client.Host(), Version: serverVersion(ctx, client)}
 	var working sync.WaitGroup
 	seats := make(chan struct{}, 8) // limits concurrency
@@ -122,11 +145,14 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 		})
 	}
 	defer e.busy("examining %s", strings.Join(split(args), ", "))()
+	if flags.controller != "" {
+		r.Rights, r.missing = checkRights(ctx, client, flags, namespace, written)
+	}
 	working.Wait()
 	if ctx.Err() != nil {
 		return errors.New("interrupted before all checks were done")
 	}
-	for _, c := range r.Resources {
+	for _, c := range slices.Concat(r.Resources, r.Rights) {
 		r.Broken = r.Broken || c.broken()
 	}
 	rules := rulesFor(r.Resources)
@@ -199,13 +225,19 @@ func rulesFor(charts []*chart) tarn.Rules {
 	return rules
 }
 
-func (r *report) json(w io.Writer, rules tarn.Rules) error {
+// entriesOf returns rules by namespace.
+func entriesOf(rules tarn.Rules) (entries []rulesEntry) {
 	if len(rules.Cluster) > 0 {
-		r.Rules = append(r.Rules, rulesEntry{Rules: rules.Cluster})
+		entries = append(entries, rulesEntry{Rules: rules.Cluster})
 	}
 	for _, role := range rules.Roles() {
-		r.Rules = append(r.Rules, rulesEntry{Namespace: role.Namespace, Rules: role.Rules})
+		entries = append(entries, rulesEntry{Namespace: role.Namespace, Rules: role.Rules})
 	}
+	return entries
+}
+
+func (r *report) json(w io.Writer, rules tarn.Rules) error {
+	r.Rules, r.Missing = entriesOf(rules), entriesOf(r.missing)
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
@@ -224,7 +256,10 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 		p.put(", Kubernetes " + plain(r.Version))
 	}
 	p.put("\n")
-	for _, c := range r.Resources {
+	for i, c := range slices.Concat(r.Resources, r.Rights) {
+		if i == len(r.Resources) {
+			p.put("\nRights of a controller:\n")
+		}
 		p.put("\n")
 		p.in(bold, plain(c.Resource))
 		p.put("  " + plain(c.about()) + "\n")
@@ -242,6 +277,12 @@ func (r *report) text(rules tarn.Rules, paint paint) *page {
 	p.put("\nA mirror needs these RBAC rules:\n\n")
 	for line := range strings.Lines(rulesText(rules)) {
 		p.put("  " + line)
+	}
+	if missing := rulesText(r.missing); missing != "" {
+		p.put("\nThese RBAC rules are missing for a controller:\n\n")
+		for line := range strings.Lines(missing) {
+			p.put("  " + line)
+		}
 	}
 	p.put("\n")
 	if r.Broken {

@@ -79,8 +79,8 @@ type examination struct {
 	disabled    bool // compression is disabled in the kubeconfig
 }
 
-func (p *examination) find(check string, v verdict, text, fix string) {
-	p.Findings = append(p.Findings, finding{check, v, text, fix})
+func (c *chart) find(check string, v verdict, text, fix string) {
+	c.Findings = append(c.Findings, finding{check, v, text, fix})
 }
 
 // fail records a failed check and its remedy.

@@ -48,7 +48,8 @@ func TestDoctorReportsProblemsAndRemedies(t *testing.T) {
 				}
 				var out bytes.Buffer
 				e := &env{out: newPrinter(&out), err: newPrinter(io.Discard), log: slog.New(slog.DiscardHandler)}
-				flags := doctorFlags{selectionFlags: selectionFlags{all: c.all}, wait: time.Second, timeout: 20 * time.Second}
+				flags := doctorFlags{selectionFlags: newSelectionFlags(), wait: time.Second, timeout: 20 * time.Second}
+				*flags.AllNamespaces = c.all
 				if err := examineAll(t.Context(), e, server.MemoryConfig(), "default", flags, strings.Fields(c.args)); err != c.want {
 					t.Errorf("%v, want %v", err, c.want)
 				}

@@ -18,6 +18,14 @@ func short(d time.Duration) string {
 	return d.Round(time.Microsecond).String()
 }
 
+// counted formats a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
 // byteText formats a size with a unit.
 func byteText(n int64) string {
 	switch {

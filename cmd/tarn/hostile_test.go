@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -131,7 +132,10 @@ func TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 func TestC23_ControlCharactersFromObjectsAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
-	for _, output := range []string{"table", "jsonl", "yaml"} {
+	for _, output := range everyOutput("data", "metadata") {
+		if output == "diff" {
+			continue
+		}
 		r := call(t.Context(), "watch", "cm", "--once", "-o", output, "--kubeconfig", kubeconfig)
 		if r.code != exitDone || r.err != "" {
 			t.Errorf("-o %s: %v", output, r)
@@ -218,8 +222,15 @@ func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		{res: res, key: key, kind: object.Deleted, unseen: true, obj: tree(hostile)},
 	}
 	ours := regexp.MustCompile("\x1b\\[(0|[12]|3[1236]|1;3[1236])m")
-	for _, output := range outputs {
-		made, err := rendering{output: output, namespaces: true, resources: []string{hostile}, noise: true}.renderer()
+	for i := range all {
+		// A server that sends more cells than columns, or fewer.
+		all[i].row = &tableRow{key: key, columns: make([]metav1.TableColumnDefinition, i), cells: []any{hostile, nil, map[string]any{hostile: hostile}}}
+		for c := range all[i].row.columns {
+			all[i].row.columns[c] = metav1.TableColumnDefinition{Name: hostile, Type: "string", Format: "name"}
+		}
+	}
+	for _, output := range everyOutput("metadata", "status") {
+		made, err := rendering{output: output, namespaces: true, several: true, noise: true}.renderer()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,8 +238,8 @@ func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		if err := made.render(p, all); err != nil {
 			t.Errorf("-o %s: %v", output, err)
 		}
-		if !ours.MatchString(p.String()) && output != "jsonl" {
-			t.Errorf("-o %s has no styles", output)
+		if styled := slices.Contains([]string{"table", "wide", "yaml", "diff"}, output) || strings.HasPrefix(output, "custom"); ours.MatchString(p.String()) != styled {
+			t.Errorf("-o %s has styles: %v", output, !styled)
 		}
 		refuseRaw(t, output, ours.ReplaceAllString(p.String(), ""))
 	}
@@ -237,6 +248,7 @@ func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		Resource: hostile, Version: hostile, Namespace: hostile, HTTP: hostile, TLS: hostile, need: res,
 		Findings: []finding{{Check: hostile, Verdict: note, Text: hostile, Fix: hostile}},
 	}}}
+	broken.Rights, broken.missing = broken.Resources, rulesFor(broken.Resources)
 	refuseRaw(t, "doctor", ours.ReplaceAllString(broken.text(rulesFor(broken.Resources), true).String(), ""))
 	var out strings.Builder
 	if err := broken.json(&out, rulesFor(broken.Resources)); err != nil {

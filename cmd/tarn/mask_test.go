@@ -31,7 +31,10 @@ func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 		// A Secret in the list of another resource.
 		{res: configMaps, key: key, kind: object.Updated, old: old, obj: new},
 	}
-	for _, output := range outputs {
+	for i := range all {
+		all[i].row = &tableRow{key: key, columns: fallback, cells: []any{"web", "1s"}}
+	}
+	for _, output := range everyOutput("data", "stringData", "metadata") {
 		for _, show := range []bool{false, true} {
 			made, err := rendering{output: output, showSecrets: show}.renderer()
 			if err != nil {
@@ -41,14 +44,38 @@ func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 			if err := made.render(&text, all); err != nil {
 				t.Fatal(err)
 			}
-			if shown := strings.Contains(text.String(), "aHVudGVy"); shown != show && !(output == "table" && !shown) {
+			names := output == "table" || output == "wide" || output == "name"
+			if shown := strings.Contains(text.String(), "aHVudGVy"); shown != (show && !names) {
 				t.Errorf("-o %s, asked for %v, shows %v:\n%s", output, show, shown, text.String())
 			}
-			if !show && output != "table" && !strings.Contains(text.String(), "password") {
+			if !show && !names && !strings.Contains(text.String(), "password") {
 				t.Errorf("-o %s hides the names of keys:\n%s", output, text.String())
 			}
 		}
 	}
+}
+
+// everyOutput returns all outputs; those with an argument show the given fields.
+func everyOutput(fields ...string) (all []string) {
+	for _, output := range outputs {
+		var args []string
+		for _, field := range fields {
+			switch output {
+			case "jsonpath=", "jsonpath-as-json=":
+				args = append(args, "{."+field+"}")
+			case "go-template=":
+				args = append(args, "{{."+field+"}}")
+			case "custom-columns=":
+				args = append(args, strings.ToUpper(field)+":."+field)
+			}
+		}
+		separator := ""
+		if output == "custom-columns=" {
+			separator = ","
+		}
+		all = append(all, output+strings.Join(args, separator))
+	}
+	return all
 }
 
 func TestMaskDoesNotWriteToTheObject(t *testing.T) {

@@ -38,7 +38,7 @@ type mirrorFlags struct {
 }
 
 func newMirrorCommand(e *env) *cobra.Command {
-	var flags mirrorFlags
+	flags := mirrorFlags{selectionFlags: newSelectionFlags()}
 	cmd := &cobra.Command{
 		Use:   "mirror RESOURCE...",
 		Short: "Mirror resources and serve them over HTTP",
@@ -55,8 +55,15 @@ needs --allow-remote, and --allow-host for the host name in their URLs.
   /v1                            the mirrors and their status
   /v1/RESOURCE                   objects; filtered by ?namespace=, ?labelSelector= and
                                  ?index=NAME&value=VALUE; paged by ?limit= and ?continue=
+  /v1/RESOURCE?watch             the objects and then every change as server-sent events;
+                                 filtered by ?namespace= and ?labelSelector=
   /v1/RESOURCE/NAMESPACE/NAME    one object; no NAMESPACE if it is cluster-scoped
   /v1/RESOURCE?values=INDEX      the values of an index with their object counts
+
+The events of ?watch are ADDED, MODIFIED and DELETED, each with the object, and BOOKMARK, whose id
+is the resource version that has been reached. A client that reconnects with Last-Event-ID within
+a minute receives what has changed since then. Later it receives RESET and then all objects. A
+client that is slower than the changes receives the latest state of each object.
 
 --index NAME=PATH indexes all resources by a field, --index RESOURCE:NAME=PATH only one.
 The data of Secrets is hidden, also in indexes.`,
@@ -64,7 +71,8 @@ The data of Secrets is hidden, also in indexes.`,
   tarn mirror pods -A --index node=.spec.nodeName
   curl 'localhost:8484/v1/pods?index=node&value=node-7'
   curl 'localhost:8484/v1/pods?namespace=shop&labelSelector=app%3Dweb'
-  curl localhost:8484/v1/deployments/shop/web`,
+  curl localhost:8484/v1/deployments/shop/web
+  curl -N 'localhost:8484/v1/pods?watch&namespace=shop'`,
 		Args:              resourceArgs,
 		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +80,7 @@ The data of Secrets is hidden, also in indexes.`,
 		},
 	}
 	e.addCluster(cmd)
-	flags.add(cmd, e)
+	flags.AddFlags(cmd.Flags())
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:8484", "the `address` to listen on; port 0 picks a free port")
 	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
@@ -107,8 +115,8 @@ func parseIndex(text string) (mirrorIndex, error) {
 	return x, nil
 }
 
-func (f *mirrorFlags) check() ([]mirrorIndex, error) {
-	if err := f.selectionFlags.check(); err != nil {
+func (f *mirrorFlags) check(e *env) ([]mirrorIndex, error) {
+	if err := f.selectionFlags.check(e); err != nil {
 		return nil, err
 	}
 	if err := checkListen(f.listen, f.remote, "127.0.0.1:8484"); err != nil {
@@ -127,7 +135,7 @@ func (f *mirrorFlags) check() ([]mirrorIndex, error) {
 
 // runMirror mirrors and serves until ctx ends.
 func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) error {
-	indexes, err := flags.check()
+	indexes, err := flags.check(e)
 	if err != nil {
 		return err
 	}
@@ -203,7 +211,7 @@ func newMirrorService(cluster *tarn.Cluster, flags mirrorFlags) (*mirrorService,
 	if err != nil {
 		return nil, err
 	}
-	s := &mirrorService{cluster: cluster, registry: reg, hosts: hostcheck.Listening(flags.listen, flags.hosts)}
+	s := &mirrorService{cluster: cluster, registry: reg, hosts: hostcheck.Listening(flags.listen, flags.hosts), streams: make(chan struct{}, watchMost)}
 	exporter.AddCluster(s)
 	return s, nil
 }
@@ -219,7 +227,7 @@ func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire
 	if err != nil {
 		return nil, err
 	}
-	return found, watchableOnly(found)
+	return found, watchableOnly(found...)
 }
 
 // add declares the mirror of a resource.
@@ -286,13 +294,14 @@ func (s *mirrorService) unused(indexes []mirrorIndex) error {
 
 // run serves until ctx ends.
 func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	srv := &http.Server{
 		Handler: s.handler(), ErrorLog: log.New(e.err, "", 0), MaxHeaderBytes: 64 << 10,
 		// An idle client holds a connection and with it a snapshot.
 		ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // ends event streams
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	ended := make(chan struct{}, 3)
 	start := func(run func() error) {
 		defer func() { ended <- struct{}{} }()

@@ -35,6 +35,7 @@ type mirrorService struct {
 	mirrors  []*mirrored
 	registry *prometheus.Registry
 	hosts    []string
+	streams  chan struct{} // has a value for each open event stream
 }
 
 // mirrored is a mirrored resource.
@@ -43,6 +44,8 @@ type mirrored struct {
 	handle  *tarn.Mirror[*unstructured.Unstructured]
 	labels  *store.LabelIndex[*unstructured.Unstructured]
 	indexes map[string]*store.Index[*unstructured.Unstructured, string]
+
+	resumable resumable
 }
 
 // Name returns the plural, qualified with the group if there is one, for responses and
@@ -104,7 +107,7 @@ func (s *mirrorService) handler() http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1", checkQuery(s.overview))
-	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue"))
+	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue", "watch"))
 	mux.HandleFunc("GET /v1/{resource}/{name}", checkQuery(s.about(s.one)))
 	mux.HandleFunc("GET /v1/{resource}/{namespace}/{name}", checkQuery(s.about(s.one)))
 	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
@@ -257,6 +260,10 @@ func (s *mirrorService) one(w http.ResponseWriter, req *http.Request, m *mirrore
 // list streams the objects, so that a long response is never buffered completely.
 func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirrored) {
 	query := req.URL.Query()
+	if query.Has("watch") {
+		s.watch(w, req, m)
+		return
+	}
 	snap := m.handle.Snapshot()
 	defer snap.Release()
 	switch {

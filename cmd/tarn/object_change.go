@@ -1,9 +1,10 @@
 package main
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -17,16 +18,32 @@ type objectChange struct {
 	// unseen marks a deletion whose event was missed; obj is the last known state.
 	unseen   bool
 	old, obj *unstructured.Unstructured
+	row      *tableRow // instead of old and obj for the server's tables
 }
 
-func newObjectChange(res object.Resource, ev informer.Event[*unstructured.Unstructured]) objectChange {
-	return objectChange{
-		res: res, key: ev.Key, kind: ev.Kind, initial: ev.Initial, unseen: ev.Unknown,
-		old: ev.Old(), obj: ev.New(),
+// set sets the states before and after the change.
+func (h *objectChange) set(old, new any) {
+	switch new := new.(type) {
+	case *unstructured.Unstructured:
+		h.old, _ = old.(*unstructured.Unstructured)
+		h.obj = new
+	case *tableRow:
+		h.row = new
 	}
 }
 
-// word returns the type of the watch event.
+// eventText returns the type of the watch event for a table, where all have the same width.
+func (h objectChange) eventText() string {
+	switch {
+	case h.initial:
+		return fmt.Sprintf("%-8s", "-")
+	case h.unseen:
+		return h.eventType() + " (last known)"
+	}
+	return fmt.Sprintf("%-8s", h.eventType())
+}
+
+// eventType returns the type of the watch event.
 func (h objectChange) eventType() string {
 	switch h.kind {
 	case object.Added:

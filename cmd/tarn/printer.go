@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,6 +19,9 @@ import (
 // Rejected: escaping wherever a value is printed. A single forgotten place would be a hole.
 type printer struct {
 	to io.Writer
+	// returns makes line ends return to the first column, which a terminal in raw mode does not
+	// do by itself.
+	returns atomic.Bool
 
 	mu     sync.Mutex // guards failed and writes
 	failed error      // error of the first failed write
@@ -39,6 +43,9 @@ func (p *printer) show(pg *page) error { return p.raw(pg.String()) }
 func (p *printer) raw(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.returns.Load() {
+		text = strings.ReplaceAll(text, "\n", "\r\n")
+	}
 	_, err := io.WriteString(p.to, text)
 	if err != nil && p.failed == nil {
 		p.failed = err
@@ -169,4 +176,13 @@ func cut(text string, n int) string {
 		return text
 	}
 	return string(runes[:max(n-1, 0)]) + "…"
+}
+
+// cutLeft shortens text to its last n characters. The end of an error is its cause.
+func cutLeft(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return "…" + string(runes[len(runes)-max(n-1, 0):])
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // renderer formats changes. It is used by one goroutine at a time. Its error names the
@@ -14,8 +19,8 @@ type renderer interface {
 	render(into *page, all []objectChange) error
 }
 
-// outputs lists the values of --output.
-var outputs = []string{"table", "jsonl", "yaml", "diff"}
+// outputs lists the values of --output. Those that end with an equals sign take an argument.
+var outputs = []string{"table", "wide", "name", "json", "jsonl", "yaml", "diff", "jsonpath=", "jsonpath-as-json=", "go-template=", "custom-columns="}
 
 // rendering holds the output options.
 type rendering struct {
@@ -24,15 +29,29 @@ type rendering struct {
 
 	// For tables.
 	once, namespaces bool
-	resources        []string // resources to distinguish; none if there is only one
+	several          bool // resources, to be distinguished
+	wide             bool
 	// For diffs.
 	noise bool
 }
 
+// tabular reports whether the output shows the server's tables.
+func (r rendering) tabular() bool { return r.output == "table" || r.output == "wide" }
+
 // renderer returns the renderer for the output format.
 func (r rendering) renderer() (renderer, error) {
-	switch r.output {
-	case "table":
+	format, argument, hasArgument := strings.Cut(r.output, "=")
+	if known := format; hasArgument {
+		known += "="
+		if !slices.Contains(outputs, known) || argument == "" {
+			return nil, r.unknown()
+		}
+	} else if !slices.Contains(outputs, known) {
+		return nil, r.unknown()
+	}
+	switch format {
+	case "table", "wide":
+		r.wide = format == "wide"
 		return newTable(r), nil
 	case "jsonl":
 		return jsonLines{r}, nil
@@ -40,16 +59,64 @@ func (r rendering) renderer() (renderer, error) {
 		return yamlDocuments{r}, nil
 	case "diff":
 		return fieldEdits{r}, nil
+	case "custom-columns":
+		columns, err := parseColumns(argument)
+		if err != nil {
+			return nil, err
+		}
+		t := newTable(r)
+		t.bare, t.rowOf = true, func(h objectChange) *tableRow { return columns.row(r.visible(h).Object) }
+		return t, nil
 	}
-	return nil, usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
+	flags := genericclioptions.NewPrintFlags("").WithDefaultOutput(r.output)
+	flags.JSONYamlPrintFlags.ShowManagedFields = true // the mirror drops them
+	printer, err := flags.ToPrinter()
+	if err != nil {
+		return nil, usagef("invalid output %q: %s", r.output, oneLine(err.Error()))
+	}
+	return printed{r, printer, format == "json" || format == "jsonpath-as-json"}, nil
 }
 
-// visible returns the object without hidden fields.
+func (r rendering) unknown() error {
+	return usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
+}
+
+// visible returns the object without hidden fields and with its kind, which the items of a list
+// need not have.
 func (r rendering) visible(h objectChange) *unstructured.Unstructured {
-	if r.showSecrets {
-		return h.obj
+	obj := h.obj
+	if !r.showSecrets {
+		obj = mask(h.res, obj)
 	}
-	return mask(h.res, h.obj)
+	if obj.GetKind() == "" {
+		obj = &unstructured.Unstructured{Object: maps.Clone(obj.Object)}
+		obj.SetGroupVersionKind(h.res.GVK())
+	}
+	return obj
+}
+
+// printed renders each object with a printer of kubectl.
+type printed struct {
+	rendering
+	printer printers.ResourcePrinter
+	isJSON  bool
+}
+
+func (p printed) render(into *page, all []objectChange) (failed error) {
+	for _, h := range all {
+		var text bytes.Buffer
+		if err := p.printer.PrintObj(p.visible(h), &text); err != nil {
+			// The printer's error has the whole object in it.
+			failed = errors.Join(failed, fmt.Errorf("%s cannot be shown as %s", h.name(), p.output))
+			continue
+		}
+		line := strings.TrimSuffix(text.String(), "\n") + "\n" // a template has no line end
+		if p.isJSON {
+			line = escapeJSON(line)
+		}
+		into.put(line)
+	}
+	return failed
 }
 
 // jsonLines renders one JSON object per line.
@@ -75,7 +142,8 @@ func (j jsonLines) render(into *page, all []objectChange) (failed error) {
 	return failed
 }
 
-// yamlDocuments renders one YAML document per change, with the change in a comment.
+// yamlDocuments renders one YAML document per change, with the change in a comment. The printer
+// of kubectl fails for characters that [yamlText] escapes.
 type yamlDocuments struct{ rendering }
 
 func (y yamlDocuments) render(into *page, all []objectChange) (failed error) {

@@ -1,110 +1,126 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"slices"
 	"strings"
-	"time"
-	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/duration"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/tarnproject/tarn/object"
 )
 
-// table prints lines with columns. Columns only ever get wider, since printed lines cannot
-// change.
+// table prints rows with the printer of kubectl. Columns only ever get wider, since printed lines
+// cannot change.
 type table struct {
 	rendering
-	now     func() time.Time
-	headers []string
-	widths  []int
-	begun   bool
+	// rowOf returns the cells of a change.
+	rowOf func(objectChange) *tableRow
+	// bare omits event, namespace and resource, which the columns do not have.
+	bare bool
+
+	sheets map[object.Resource]*sheet
+	last   *sheet
+}
+
+// sheet is the table of one resource. Another one starts with its headers again.
+type sheet struct {
+	text    bytes.Buffer
+	columns interface { // aligns columns and remembers their widths
+		io.Writer
+		Flush() error
+	}
+	printer printers.ResourcePrinter
 }
 
 func newTable(r rendering) *table {
-	t := &table{rendering: r, now: time.Now}
-	if len(r.resources) > 0 {
-		// Fits the longest name, even if it first appears later.
-		t.column("RESOURCE", max(12, len(slices.MaxFunc(r.resources, func(a, b string) int { return len(a) - len(b) }))))
-	}
-	if r.namespaces {
-		t.column("NAMESPACE", 12)
-	}
-	t.column("NAME", 20)
-	if !r.once {
-		t.column("EVENT", 8)
-	}
-	t.column("AGE", 5)
-	t.column("STATUS", 0)
-	return t
-}
-
-func (t *table) column(name string, width int) {
-	t.headers = append(t.headers, name)
-	t.widths = append(t.widths, max(width, len(name)))
+	return &table{rendering: r, rowOf: func(h objectChange) *tableRow { return h.row }, sheets: map[object.Resource]*sheet{}}
 }
 
 func (t *table) render(into *page, all []objectChange) error {
-	rows := make([][]string, len(all))
-	for i, h := range all {
-		rows[i] = t.row(h)
-		for c, cell := range rows[i] {
-			t.widths[c] = max(t.widths[c], utf8.RuneCountInString(cell))
+	for len(all) > 0 {
+		// Rows of one resource with the same columns are printed at once, to be aligned.
+		var rows []*tableRow
+		for _, h := range all {
+			row := t.rowOf(h)
+			if h.res != all[0].res || len(rows) > 0 && !slices.Equal(row.columns, rows[0].columns) {
+				break
+			}
+			rows = append(rows, row)
 		}
-	}
-	if !t.begun {
-		t.begun = true
-		t.line(into, t.headers, bold)
-	}
-	for i, row := range rows {
-		t.line(into, row, all[i].style())
+		if err := t.print(into, all[:len(rows)], rows); err != nil {
+			return err
+		}
+		all = all[len(rows):]
 	}
 	return nil
 }
 
-func (t *table) row(h objectChange) []string {
-	var row []string
-	if len(t.resources) > 0 {
-		row = append(row, plain(h.res.String()))
+// print prints rows with the same columns.
+func (t *table) print(into *page, all []objectChange, rows []*tableRow) error {
+	res := all[0].res
+	s := t.sheets[res]
+	if s == nil {
+		s = &sheet{}
+		s.columns = printers.GetNewTabWriter(&s.text)
+		t.sheets[res] = s
 	}
-	if t.namespaces {
-		row = append(row, plain(h.key.Namespace))
-	}
-	row = append(row, plain(h.key.Name))
-	if !t.once {
-		word := h.eventType()
-		if h.initial {
-			word = "-"
+	if t.last != s {
+		if t.last != nil {
+			into.put("\n")
 		}
-		row = append(row, word)
+		s.printer = printers.NewTablePrinter(printers.PrintOptions{
+			Wide: t.wide, WithKind: t.several && !t.bare, Kind: schema.GroupKind{Group: res.Group, Kind: res.Kind},
+		})
+		t.last = s
 	}
-	status := plain(summary(h.res, h.obj))
-	if h.unseen {
-		status = strings.TrimPrefix(status+" (last known)", ", ")
+	var lead []metav1.TableColumnDefinition
+	event, namespace := !t.once && !t.bare, t.namespaces && res.Namespaced && !t.bare
+	if event {
+		lead = append(lead, metav1.TableColumnDefinition{Name: "Event", Type: "string"})
 	}
-	return append(row, t.age(h.obj), status)
-}
-
-// age returns the object's age in kubectl's format.
-func (t *table) age(obj *unstructured.Unstructured) string {
-	created := obj.GetCreationTimestamp()
-	if created.IsZero() {
-		return "?"
+	if namespace {
+		lead = append(lead, metav1.TableColumnDefinition{Name: "Namespace", Type: "string"})
 	}
-	return duration.HumanDuration(max(t.now().Sub(created.Time), 0))
-}
-
-// line writes cells and pads all except the last.
-func (t *table) line(into *page, cells []string, s style) {
-	var b strings.Builder
-	for c, cell := range cells {
-		if c > 0 {
-			b.WriteString("  ")
+	content := &metav1.Table{ColumnDefinitions: append(lead, rows[0].columns...)}
+	for i := range content.ColumnDefinitions {
+		content.ColumnDefinitions[i].Name = plain(content.ColumnDefinitions[i].Name)
+	}
+	for i, row := range rows {
+		var cells []any
+		if event {
+			cells = append(cells, all[i].eventText())
 		}
-		b.WriteString(cell)
-		if c < len(cells)-1 {
-			b.WriteString(strings.Repeat(" ", t.widths[c]-utf8.RuneCountInString(cell)))
+		if namespace {
+			cells = append(cells, plain(all[i].key.Namespace))
 		}
+		for c := range row.columns { // the server may send more or fewer cells
+			text := ""
+			if c < len(row.cells) {
+				text = plain(cellText(row.cells[c]))
+			}
+			cells = append(cells, text)
+		}
+		content.Rows = append(content.Rows, metav1.TableRow{Cells: cells})
 	}
-	into.in(s, strings.TrimRight(b.String(), " "))
-	into.put("\n")
+	if err := s.printer.PrintObj(content, s.columns); err != nil {
+		return err
+	}
+	if err := s.columns.Flush(); err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSuffix(s.text.String(), "\n"), "\n")
+	s.text.Reset()
+	for i, line := range lines {
+		style := bold // of headers
+		if row := i - (len(lines) - len(rows)); row >= 0 {
+			style = all[row].style()
+		}
+		into.in(style, strings.TrimRight(line, " "))
+		into.put("\n")
+	}
+	return nil
 }

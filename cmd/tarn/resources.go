@@ -7,12 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 
-	"github.com/tarnproject/tarn/informer"
-	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
-	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // resourceArgs requires at least one resource argument. An argument may list several,
@@ -36,18 +33,37 @@ func split(args []string) (names []string) {
 	return names
 }
 
+// target is a resource, or one object of it, that the user named.
+type target struct {
+	wire.Discovered
+	name string // of the object; empty for all
+}
+
 // resolve looks up resources by name through discovery, without duplicates and in the given
 // order. A name is a plural, singular, short name or kind, optionally followed by the group
 // or by version and group.
-func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) ([]wire.Discovered, error) {
+func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) (found []wire.Discovered, err error) {
+	targets, err := e.resolveTargets(ctx, client, args)
+	for _, t := range targets {
+		if t.name != "" {
+			return nil, usagef("%s/%s names an object; use %[1]s --field-selector metadata.name=%[2]s", t.Discovered, t.name)
+		}
+		found = append(found, t.Discovered)
+	}
+	return found, err
+}
+
+// resolveTargets is resolve that also accepts TYPE/NAME.
+func (e *env) resolveTargets(ctx context.Context, client *wire.Client, args []string) ([]target, error) {
 	defer e.busy("waiting for discovery on %s", client.Host())()
 	discovery := wire.NewDiscovery(client)
-	var found []wire.Discovered
-	for _, name := range split(args) {
-		if resource, object, ok := strings.Cut(name, "/"); ok {
-			return nil, usagef("%q names an object; use %s --field-selector metadata.name=%s", name, resource, object)
+	var found []target
+	for _, arg := range split(args) {
+		resource, name, named := strings.Cut(arg, "/")
+		if wrong := path.IsValidPathSegmentName(name); named && (name == "" || len(wrong) > 0 || plain(name) != name) {
+			return nil, usagef("invalid name in %q: must be TYPE/NAME, such as pods/web", arg)
 		}
-		d, err := discovery.Find(ctx, name)
+		d, err := discovery.Find(ctx, resource)
 		var unknown *wire.UnknownResourceError
 		switch {
 		case errors.As(err, &unknown):
@@ -55,29 +71,15 @@ func (e *env) resolve(ctx context.Context, client *wire.Client, args []string) (
 		case err != nil:
 			return nil, err
 		}
-		if !slices.ContainsFunc(found, func(have wire.Discovered) bool { return have.Resource == d.Resource }) {
-			found = append(found, d)
+		if !slices.ContainsFunc(found, func(have target) bool { return have.Resource == d.Resource && have.name == name }) {
+			found = append(found, target{d, name})
 		}
 	}
 	return found, nil
 }
 
-// objectMirror is a mirror of any kind.
-type objectMirror = informer.Informer[*unstructured.Unstructured]
-
-// newMirror returns a mirror of a resource. Dropped fields are never decoded.
-func newMirror(client *wire.Client, res object.Resource, sel object.Selection, drop []object.FieldPath, opts informer.Options[*unstructured.Unstructured]) (*objectMirror, error) {
-	source, err := stream.NewSource(wire.For(client, wire.Unstructured(res)), sel, stream.Options{Drop: drop})
-	if err != nil {
-		return nil, err
-	}
-	opts.Name = res.String()
-	opts.Selection = sel
-	return informer.New(source, object.Meta[*unstructured.Unstructured](), opts)
-}
-
 // watchableOnly rejects resources that do not support list and watch.
-func watchableOnly(found []wire.Discovered) error {
+func watchableOnly(found ...wire.Discovered) error {
 	for _, d := range found {
 		for _, verb := range []string{"list", "watch"} {
 			if !slices.Contains(d.Verbs, verb) {

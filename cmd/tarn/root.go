@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
 // Exit statuses of all subcommands.
@@ -27,7 +28,7 @@ type env struct {
 	in       io.Reader
 	out, err *printer
 
-	cluster clusterFlags
+	cluster *genericclioptions.ConfigFlags
 	verbose int
 	log     *slog.Logger // set after flag parsing; discards without -v
 	program string       // command to run this program, for suggestions
@@ -86,6 +87,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 }
 
 func newRoot(e *env) *cobra.Command {
+	e.cluster = newClusterFlags()
 	root := &cobra.Command{
 		Use:   "tarn",
 		Short: "Watch, mirror and diagnose Kubernetes resources",
@@ -100,6 +102,7 @@ doctor. Control characters in the output are escaped.`,
   tarn watch pods -A             # all pods and their changes
   tarn watch deploy -o diff      # changes of deployments, field by field
   tarn doctor pods,services      # check whether they can be watched`,
+		Version:           versionOf().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -121,6 +124,7 @@ doctor. Control characters in the output are escaped.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(e.in)
 	root.SetOut(e.out)
 	root.SetErr(e.err)
@@ -164,7 +168,8 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 			case len(rest) > 0:
 				return usagef("%s has no subcommand %q", found.CommandPath(), rest[0])
 			}
-			found.InitDefaultHelpFlag() // so that it is listed
+			found.InitDefaultHelpFlag() // so that both are listed
+			found.InitDefaultVersionFlag()
 			return found.Help()
 		},
 	}

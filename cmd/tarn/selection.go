@@ -3,57 +3,47 @@ package main
 import (
 	"strings"
 
-	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// selectionFlags selects objects with kubectl's flag names.
+// selectionFlags selects objects with kubectl's flags.
 type selectionFlags struct {
-	namespace string
-	all       bool
-	labels    string
-	fields    string
+	*genericclioptions.ResourceBuilderFlags
 }
 
-// add adds the flags and their completion to a command.
-func (f *selectionFlags) add(cmd *cobra.Command, e *env) {
-	flags := cmd.Flags()
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "the namespace (default from the context); ignored with -A")
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces")
-	flags.StringVarP(&f.labels, "selector", "l", "", "a label `selector`, such as app=web,tier!=db")
-	flags.StringVar(&f.fields, "field-selector", "", "a field `selector`, such as status.phase=Running")
-	complete(cmd, "namespace", e.completeNamespaces)
+// newSelectionFlags returns the flags without those for files.
+func newSelectionFlags() selectionFlags {
+	flags := genericclioptions.NewResourceBuilderFlags().WithLabelSelector("").WithFieldSelector("").WithAllNamespaces(false)
+	flags.FileNameFlags = nil
+	return selectionFlags{flags}
 }
 
-// check validates the flags without contacting the server.
-func (f *selectionFlags) check() error {
-	if f.namespace != "" {
-		if wrong := validation.ValidateNamespaceName(f.namespace, false); len(wrong) > 0 {
-			return usagef("invalid namespace %q: must be up to 63 lower-case letters, digits or hyphens, and must not start or end with a hyphen", f.namespace)
+// check validates the flags, and that of the namespace, without contacting the server.
+func (f selectionFlags) check(e *env) error {
+	if name := *e.cluster.Namespace; name != "" {
+		if wrong := validation.ValidateNamespaceName(name, false); len(wrong) > 0 {
+			return usagef("invalid namespace %q: must be up to 63 lower-case letters, digits or hyphens, and must not start or end with a hyphen", name)
 		}
 	}
-	if _, err := labels.Parse(f.labels); err != nil {
-		return usagef("invalid label selector %q: %s", f.labels, strings.TrimPrefix(oneLine(err.Error()), "unable to parse requirement: "))
+	if _, err := labels.Parse(*f.LabelSelector); err != nil {
+		return usagef("invalid label selector %q: %s", *f.LabelSelector, strings.TrimPrefix(oneLine(err.Error()), "unable to parse requirement: "))
 	}
-	if _, err := fields.ParseSelector(f.fields); err != nil {
-		return usagef("invalid field selector %q: must be field=value or field!=value, separated by commas", f.fields)
+	if _, err := fields.ParseSelector(*f.FieldSelector); err != nil {
+		return usagef("invalid field selector %q: must be field=value or field!=value, separated by commas", *f.FieldSelector)
 	}
 	return nil
 }
 
-// of returns the selection for a resource. preferred is the context's namespace.
-func (f *selectionFlags) of(res object.Resource, preferred string) object.Selection {
-	sel := object.Selection{Labels: f.labels, Fields: f.fields}
-	switch {
-	case f.all || !res.Namespaced:
-	case f.namespace != "":
-		sel.Namespace = f.namespace
-	default:
-		sel.Namespace = preferred
+// of returns the selection for a resource in the given namespace.
+func (f selectionFlags) of(res object.Resource, namespace string) object.Selection {
+	sel := object.Selection{Labels: *f.LabelSelector, Fields: *f.FieldSelector}
+	if res.Namespaced && !*f.AllNamespaces {
+		sel.Namespace = namespace
 	}
 	return sel
 }

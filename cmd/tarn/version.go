@@ -38,6 +38,19 @@ func versionOf() build {
 	return b
 }
 
+// String returns the build in one line.
+func (b build) String() string {
+	text := "tarn " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision[:min(12, len(b.Revision))]
+		if b.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return fmt.Sprintf("%s, %s, %s", text, b.Go, b.Platform)
+}
+
 func newVersionCommand(e *env) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -50,15 +63,7 @@ func newVersionCommand(e *env) *cobra.Command {
 			b := versionOf()
 			switch output {
 			case "":
-				text := "tarn " + b.Version
-				if b.Revision != "" {
-					text += " (" + b.Revision[:min(12, len(b.Revision))]
-					if b.Modified {
-						text += ", modified"
-					}
-					text += ")"
-				}
-				fmt.Fprintf(e.out, "%s, %s, %s\n", text, b.Go, b.Platform)
+				fmt.Fprintln(e.out, b)
 				return nil
 			case "json":
 				text, err := jsonText(b)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
@@ -29,25 +30,31 @@ type watchFlags struct {
 }
 
 func newWatchCommand(e *env) *cobra.Command {
-	var flags watchFlags
+	flags := watchFlags{selectionFlags: newSelectionFlags()}
 	cmd := &cobra.Command{
-		Use:   "watch RESOURCE...",
+		Use:   "watch TYPE[/NAME]...",
 		Short: "Show objects and their changes",
 		Long: `Show the objects of one or more resources and then every change, until interrupted.
 After a failure the watch resumes where it stopped, or relists if its resource version has
 expired. Failures are reported on standard error.
 
-Resources are named as in kubectl: pods, po, deploy.apps, widgets.v1.example.com.
+Resources are named as in kubectl: pods, po, deploy.apps, widgets.v1.example.com. TYPE/NAME is
+one object.
 
-The outputs are table, jsonl (one event with type and object per line), yaml, and diff, which
-shows the changed fields of each object. The data of Secrets is hidden.`,
+The outputs table and wide have the columns of kubectl get, which the server computes. The
+outputs name, json, yaml, jsonpath=, jsonpath-as-json=, go-template= and custom-columns= are
+those of kubectl, for each object and again for each change. jsonl is one event with type and
+object per line. diff shows the changed fields of each object. The data of Secrets is hidden in
+all of them.`,
 		Example: `  tarn watch pods -n shop                     # one line per pod and per change
+  tarn watch deploy/web -o diff               # changed fields of one object
   tarn watch pods,services -l app=web -A      # several resources, in all namespaces
-  tarn watch deploy -o diff                   # changed fields
+  tarn watch pods -o wide                     # more columns
   tarn watch events -o jsonl | jq .object     # for programs
-  tarn watch nodes --once -o yaml             # the current state`,
+  tarn watch nodes --once -o yaml             # the current state
+  tarn watch pods -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName`,
 		Args:              resourceArgs,
-		ValidArgsFunction: e.completeResources,
+		ValidArgsFunction: e.completeTargets,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("timeout") && !flags.once {
 				return usagef("--timeout requires --once")
@@ -56,19 +63,19 @@ shows the changed fields of each object. The data of Secrets is hidden.`,
 		},
 	}
 	e.addCluster(cmd)
-	flags.add(cmd, e)
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "table", strings.Join(outputs, ", "))
+	flags.AddFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "table", "the output `format`: "+strings.Join(outputs, ", "))
 	cmd.Flags().BoolVar(&flags.once, "once", false, "print the current state and exit")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 30*time.Second, "how long --once waits")
 	cmd.Flags().BoolVar(&flags.watchOnly, "watch-only", false, "omit the initial objects")
 	cmd.Flags().BoolVar(&flags.showSecrets, "show-secrets", false, "show the data of Secrets")
 	cmd.Flags().BoolVar(&flags.managedFields, "show-managed-fields", false, "show metadata.managedFields, and metadata.resourceVersion in diffs")
-	complete(cmd, "output", fixed(outputs...))
+	complete(cmd, "output", completeOutputs)
 	return cmd
 }
 
 // check validates the flags without contacting the server.
-func (f *watchFlags) check() error {
+func (f *watchFlags) check(e *env) error {
 	switch {
 	case f.once && f.output == "diff":
 		return usagef("--once and -o diff cannot be combined")
@@ -77,7 +84,7 @@ func (f *watchFlags) check() error {
 	case f.once && f.timeout <= 0:
 		return usagef("--timeout must be more than 0")
 	}
-	return f.selectionFlags.check()
+	return f.selectionFlags.check(e)
 }
 
 // patience is how long shutdown waits for pending output.
@@ -93,10 +100,10 @@ type view struct {
 	renderer renderer
 }
 
-// viewed is one resource of a view.
+// viewed is one resource, or one object, of a view.
 type viewed struct {
 	res    object.Resource
-	mirror *objectMirror
+	mirror viewMirror
 	// failures passes failures to follow. Sends never block the mirror.
 	failures chan *reflector.Error
 	// last is the latest failure, written by the mirror's reflector.
@@ -104,14 +111,14 @@ type viewed struct {
 }
 
 func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
-	if err := flags.check(); err != nil {
+	if err := flags.check(e); err != nil {
 		return err
 	}
 	v := &view{flags: flags, screen: newScreen(e)}
 	shown := rendering{
 		output: flags.output, showSecrets: flags.showSecrets,
 		once: flags.once, noise: flags.managedFields,
-		namespaces: flags.all,
+		namespaces: *flags.AllNamespaces,
 	}
 	if _, err := shown.renderer(); err != nil {
 		return err
@@ -121,31 +128,31 @@ func watch(ctx context.Context, e *env, flags watchFlags, args []string) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	found, err := e.resolve(ctx, client, args)
+	found, err := e.resolveTargets(ctx, client, args)
 	if err != nil {
 		return err
 	}
-	if err := watchableOnly(found); err != nil {
-		return err
-	}
-	if len(found) > 1 {
-		for _, d := range found {
-			shown.resources = append(shown.resources, d.String())
+	for _, t := range found {
+		if err := watchableOnly(t.Discovered); err != nil {
+			return err
 		}
+		shown.several = shown.several || t.Resource != found[0].Resource
 	}
 	if v.renderer, err = shown.renderer(); err != nil {
 		return err
 	}
-	var drop []object.FieldPath
-	if !flags.managedFields {
-		drop = append(drop, object.FieldPath{"metadata", "managedFields"})
-	}
-	for _, d := range found {
-		s := &viewed{res: d.Resource, failures: make(chan *reflector.Error, 16)}
-		s.mirror, err = newMirror(client, d.Resource, flags.of(d.Resource, namespace), drop, informer.Options[*unstructured.Unstructured]{
-			Reflector: reflector.Options[*unstructured.Unstructured]{OnError: func(err error) { v.failed(s, err) }},
-			Logger:    e.log,
-		})
+	for _, t := range found {
+		s := &viewed{res: t.Resource, failures: make(chan *reflector.Error, 16)}
+		sel := flags.of(t.Resource, namespace)
+		if t.name != "" {
+			sel.Fields = strings.TrimPrefix(sel.Fields+","+fields.OneTermEqualSelector("metadata.name", t.name).String(), ",")
+		}
+		failed := func(err error) { v.failed(s, err) }
+		if shown.tabular() {
+			s.mirror, err = newRowMirror(e, client, t.Resource, sel, failed)
+		} else {
+			s.mirror, err = newObjectMirror(e, client, t.Resource, sel, flags.managedFields, failed)
+		}
 		if err != nil {
 			return err
 		}
@@ -192,11 +199,11 @@ func permanent(failure *reflector.Error) error {
 
 // explain converts a rejected selector into a usage error.
 func (v *view) explain(s *viewed, cause error) error {
-	if apierrors.IsBadRequest(cause) && v.flags.fields != "" {
+	if apierrors.IsBadRequest(cause) && *v.flags.FieldSelector != "" {
 		if _, field, ok := strings.Cut(serverText(cause), "field label not supported: "); ok {
 			return usagef("%s does not support field selector %s", s.res, field)
 		}
-		return usagef("the server rejected field selector %q for %s: %s", v.flags.fields, s.res, serverText(cause))
+		return usagef("the server rejected field selector %q for %s: %s", *v.flags.FieldSelector, s.res, serverText(cause))
 	}
 	return cause
 }
@@ -209,9 +216,7 @@ func (v *view) run(interrupted context.Context) error {
 	var running sync.WaitGroup
 	for _, s := range v.resources {
 		if !v.flags.once {
-			if _, err := s.mirror.SubscribeBatch(func(_ context.Context, all []informer.Event[*unstructured.Unstructured]) {
-				v.show(s, all)
-			}, informer.SubOptions[*unstructured.Unstructured]{Name: "view"}); err != nil {
+			if err := s.mirror.subscribe(v.show); err != nil {
 				return err
 			}
 		}
@@ -299,12 +304,7 @@ func (v *view) once(ctx context.Context) error {
 			}
 			return fmt.Errorf("%v timeout: %s", v.flags.timeout, errorText(err))
 		}
-		snapshot := s.mirror.Snapshot()
-		for obj := range snapshot.Sorted() {
-			key := object.Key{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-			all = append(all, objectChange{res: s.res, key: key, kind: object.Added, initial: true, obj: obj})
-		}
-		snapshot.Release()
+		all = append(all, s.mirror.objects()...)
 	}
 	if len(all) == 0 {
 		v.screen.say("no objects found")
@@ -314,13 +314,9 @@ func (v *view) once(ctx context.Context) error {
 }
 
 // show prints changes. It runs in a subscriber's goroutine.
-func (v *view) show(s *viewed, events []informer.Event[*unstructured.Unstructured]) {
-	all := make([]objectChange, 0, len(events))
-	for _, ev := range events {
-		if ev.Kind == object.Synced || ev.Initial && v.flags.watchOnly {
-			continue
-		}
-		all = append(all, newObjectChange(s.res, ev))
+func (v *view) show(all []objectChange) {
+	if v.flags.watchOnly {
+		all = slices.DeleteFunc(all, func(h objectChange) bool { return h.initial })
 	}
 	if err := v.print(all); err != nil {
 		v.fail(err)

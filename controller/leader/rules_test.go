@@ -181,3 +181,18 @@ func TestALeaseAcquiredAtTheLastMomentIsReleased(t *testing.T) {
 		}
 	})
 }
+
+// Candidates that started together do not stay together.
+func TestACandidateRetriesWithJitter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		campaign(t, s, "a", 0, leader.Options{})
+		synctest.Wait()
+		b := campaign(t, s, "b", 0, leader.Options{})
+		simtest.Advance(time.Hour)
+		// Every 2 to 4.4 seconds, every 3.2 on average.
+		if n := len(b.link.Requests()); n < 1000 || n > 1250 {
+			t.Errorf("%d requests in an hour; want about 1125", n)
+		}
+	})
+}

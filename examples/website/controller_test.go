@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,16 +13,20 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	v1 "github.com/tarnproject/tarn/examples/website/v1"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // fakeDNS remembers the hosts, and fails while broken is set.
@@ -184,13 +189,35 @@ func TestAFailingDNSProviderIsReportedAndRetried(t *testing.T) {
 		o.dns.setBroken(true)
 		o.createSite()
 		o.eventually("reported", func() bool {
-			events, err := o.srv.Get(corev1.SchemeGroupVersion.WithResource("events"), tarn.Key{})
-			_ = events
-			return err != nil || true
+			events, _, err := stream.List(o.t.Context(), wire.For(o.user, wire.MustOf[*eventsv1.Event]()), object.ListOptions{})
+			return err == nil && slices.ContainsFunc(events, func(e *eventsv1.Event) bool {
+				return e.Reason == "DNSFailed" && e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Website" && e.Regarding.Name == "web"
+			})
 		})
+		if o.deployed("web:1") {
+			o.t.Error("deployed without a DNS record")
+		}
 		o.dns.setBroken(false)
 		o.eventually("deployed", func() bool { return o.deployed("web:1") })
 	})
+}
+
+// rbac.yaml is what the program prints: go run ./examples/website rbac
+func TestTheRolesAreThoseThatTheProgramNeeds(t *testing.T) {
+	cluster, err := tarn.Connect(tarn.WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}), tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := addController(cluster, &fakeDNS{}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("config/rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := cluster.RBAC().String(); string(text) != want {
+		t.Errorf("config/rbac.yaml is not what is needed:\n%s", want)
+	}
 }
 
 // The same with an API server that fails: a random fault hits every third request.

@@ -25,7 +25,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	cluster, err := tarn.Connect(tarn.WithLeaderElection("website-controller"), tarn.WithFieldManager("website"))
+	cluster, err := tarn.Connect(tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ const (
 	Layers Rule = "layers"
 	// ThirdParty: an import that the packages at the bottom must do without.
 	ThirdParty Rule = "third-party"
-	// ClientGo: an import of the client-go packages that Tarn stands in for.
+	// ClientGo: an import of the client-go packages that Tarn stands in for, or of cli-runtime.
 	ClientGo Rule = "client-go"
 	// Picture: the pipeline in the root package's comment is not what the tree has.
 	Picture Rule = "picture"

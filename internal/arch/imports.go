@@ -35,7 +35,10 @@ var table = map[string][]string{
 	// on both sides.
 	"apiserver": {"object"},
 	// The console shows all parts of the pipeline.
-	"console":  {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
+	"console/tracing": {"object", "wire", "controller"},
+
 	"cmd/tarn": {anything},
 	// What users write.
 	"examples": {anything},
@@ -43,21 +46,25 @@ var table = map[string][]string{
 	"bench":    {anything},
 }
 
-// bare lists the packages at the bottom and what they may import besides the
-// standard library and our own.
+// bare lists the packages at the bottom, and the adapter to OpenTelemetry's API, and what they
+// may import besides the standard library and our own.
 var bare = map[string][]string{
 	"object":    {"k8s.io/apimachinery"},
 	"delta":     {"k8s.io/apimachinery"},
 	"store":     {"k8s.io/apimachinery"},
 	"workqueue": {"k8s.io/apimachinery", "golang.org/x/time/rate"},
+	"console/tracing": {
+		"go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
+	},
 }
 
-// replaced are the packages that Tarn stands in for; only those in replacedBy, which
-// adapt to them or measure against them, may import them, in tests too.
-var (
-	replaced   = []string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}
-	replacedBy = []string{"clientgo", "bench", "e2e", "examples/migrate", "internal/sample"}
-)
+// confined are packages that only some folders may import, in tests too.
+var confined = []struct{ roots, folders []string }{
+	// Tarn stands in for these; the folders adapt to them or measure against them.
+	{[]string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}, []string{"clientgo", "bench", "e2e", "examples/migrate", "internal/sample"}},
+	// kubectl's flags and printers, with kustomize behind them.
+	{[]string{"k8s.io/cli-runtime"}, []string{"cmd/tarn"}},
+}
 
 // row returns the folder of the table that dir belongs to.
 func row(dir string) (folder string, ok bool) {
@@ -183,12 +190,14 @@ func thirdParty(s *source) {
 
 func clientGo(s *source) {
 	for _, f := range s.files {
-		if slices.ContainsFunc(replacedBy, func(folder string) bool { return within(f.dir, folder) }) {
-			continue
-		}
-		for p, spec := range f.imports {
-			if slices.ContainsFunc(replaced, func(root string) bool { return within(p, root) }) {
-				s.report(f, spec.Pos(), ClientGo, "only %s may import %s", strings.Join(replacedBy, " and "), p)
+		for _, c := range confined {
+			if slices.ContainsFunc(c.folders, func(folder string) bool { return within(f.dir, folder) }) {
+				continue
+			}
+			for p, spec := range f.imports {
+				if slices.ContainsFunc(c.roots, func(root string) bool { return within(p, root) }) {
+					s.report(f, spec.Pos(), ClientGo, "only %s may import %s", strings.Join(c.folders, " and "), p)
+				}
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (m *Map) FindNote(k object.Key, revision uint64) (v Value, note [3]uint64, 
 	r := &b.records[i]
 	stamp := r.stamp.Load()
 	n := b.notes[int(i)*(len(b.notes)/len(b.records)):]
-	note = [3]uint64{n[0].Load(), n[1].Load(), n[2].Load()}
+	note = [3]uint64{atomic.LoadUint64(&n[0]), atomic.LoadUint64(&n[1]), atomic.LoadUint64(&n[2])}
 	v, sure = r.look(revision)
 	if !sure || r.stamp.Load() != stamp {
 		return v, [3]uint64{}, sure

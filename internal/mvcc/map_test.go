@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tarnproject/tarn/internal/soak"
@@ -28,7 +29,7 @@ type pinned struct {
 
 func (x *mapModel) put(k object.Key, value int) {
 	r := x.m.Put(k, x.m.Lookup(k), Value(&value))
-	x.m.Note(r.ID)[0].Store(uint64(value))
+	atomic.StoreUint64(&x.m.Note(r.ID)[0], uint64(value))
 	x.now[k] = value
 }
 

@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/tarnproject/tarn/internal/soak"
@@ -58,4 +59,51 @@ func TestMoreNamespacesThanNumbers(t *testing.T) {
 		}
 	}
 	has(all, false)
+}
+
+// TestReadersWhileNamespaceNumbersAreReused has readers look up keys that differ only in their
+// namespace, while namespaces come and go and their numbers are given to others.
+func TestReadersWhileNamespaceNumbersAreReused(t *testing.T) {
+	const window = 100 // the state of payload n has the namespaces from n up to n+window
+	h := NewHistory(0)
+	m := NewMap(h)
+	key := func(i int) object.Key { return object.Key{Namespace: fmt.Sprint("ns-", i), Name: "x"} }
+	put := func(i int) { m.Put(key(i), m.Lookup(key(i)), Value(&i)) }
+	for i := range window {
+		put(i)
+	}
+	h.Publish(0)
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for step := 0; ; step++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				s := h.Pin()
+				first := s.Payload
+				i := first - window/2 + step*7%(2*window)
+				v, _ := m.Find(key(i), s.Revision)
+				if exists := i >= first && i < first+window; (v != nil) != exists || v != nil && *(*int)(v) != i {
+					t.Errorf("state %d, %v: found %v, want it found: %v", first, key(i), v != nil, exists)
+					s.Unpin()
+					return
+				}
+				s.Unpin()
+			}
+		})
+	}
+	for n := range soak.Rounds(20_000) {
+		put(n + window)
+		m.Delete(m.Lookup(key(n)))
+		h.Publish(n + 1)
+	}
+	close(done)
+	readers.Wait()
+	if n := len(*m.spaces.list.Load()); n > 4*window {
+		t.Errorf("%d numbers for %d namespaces at a time: none was reused", n, window)
+	}
 }

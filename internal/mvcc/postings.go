@@ -312,15 +312,15 @@ func (p *Postings[K]) Settle() {
 	}
 	p.left, p.where = emptied(p.left), nil
 	for _, f := range p.fresh {
-		array := f.of.ids.load()
-		if int(f.cell) >= len(array) || array[f.cell].Load() != f.id+1|looseMark {
+		own := f.of.ids.own
+		if int(f.cell) >= len(own) || own[f.cell].Load() != f.id+1|looseMark {
 			continue // it was removed again
 		}
 		if _, ok := p.loose[f.member]; ok {
 			continue // likewise, or added once more
 		}
 		if oldest == now {
-			array[f.cell].Store(f.id + 1)
+			own[f.cell].Store(f.id + 1)
 		} else {
 			p.loose[f.member] = life{born: now, added: now, cell: f.cell}
 			p.coming = append(p.coming, coming[K]{f.member, now})

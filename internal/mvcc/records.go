@@ -66,8 +66,9 @@ type block struct {
 	// than the stamp in last of its span of ids, which the writer sets first.
 	values []Value
 	last   []atomic.Uint64
-	// notes are words that the map's user keeps for each id.
-	notes []atomic.Uint64
+	// notes are words that the map's user keeps for each id. Readers load the first three; the
+	// others are for the writer only.
+	notes []uint64
 	long  *atomic.Pointer[[]*object.Key] // keys that do not fit their records; nil if none
 	cells []uint32                       // where each id is in its namespace; writer only
 }
@@ -86,7 +87,7 @@ func newBlock(size, width int) *block {
 		records: make([]record, size),
 		values:  make([]Value, size),
 		last:    make([]atomic.Uint64, (size-1)>>spanBits+1),
-		notes:   make([]atomic.Uint64, size*width),
+		notes:   make([]uint64, size*width),
 		long:    new(atomic.Pointer[[]*object.Key]),
 		cells:   make([]uint32, size),
 	}
@@ -109,7 +110,7 @@ func (b *block) copyTo(c *block) {
 // widened returns a block that shares everything with b except the notes, which have more words.
 func (b *block) widened(from, to int) *block {
 	c := *b
-	c.notes = make([]atomic.Uint64, len(b.records)*to)
+	c.notes = make([]uint64, len(b.records)*to)
 	for i := range b.records {
 		copy(c.notes[i*to:], b.notes[i*from:(i+1)*from])
 	}
@@ -172,7 +173,5 @@ func (b *block) forget(i uint32) {
 		(*keys)[i] = nil
 	}
 	width := len(b.notes) / len(b.records)
-	for w := range width {
-		b.notes[int(i)*width+w].Store(0)
-	}
+	clear(b.notes[int(i)*width:][:width])
 }

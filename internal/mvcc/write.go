@@ -48,7 +48,7 @@ func (m *Map) LookupAll(keys []object.Key, refs []Ref) {
 			if b, at, ok := locate(dir, g.ids[slotOf(f)].Load()); ok {
 				b.records[at].stamp.Load()
 				if m.width > 0 {
-					b.notes[int(at)*m.width].Load()
+					atomic.LoadUint64(&b.notes[int(at)*m.width])
 				}
 			}
 		}
@@ -89,8 +89,9 @@ func (m *Map) Created(r Ref) bool {
 	return rec.stamp.Load()>>1 == m.history.Next() && rec.older.Load() == nil
 }
 
-// Note returns the notes of an id that is in use.
-func (m *Map) Note(id uint32) []atomic.Uint64 {
+// Note returns the notes of an id that is in use. Readers may load the first three meanwhile, so the
+// writer stores these with package atomic; the others are its own.
+func (m *Map) Note(id uint32) []uint64 {
 	at := int(id&(blockSize-1)) * m.width
 	return (*m.dir.Load())[id>>blockBits].notes[at : at+m.width]
 }
@@ -120,7 +121,9 @@ func (m *Map) push(id uint32, stamp uint64, v Value) {
 	if old := r.stamp.Load(); old>>1 != stamp>>1 {
 		was := m.version()
 		was.stamp, was.value = old, r.value
-		was.older.Store(r.older.Load())
+		if older := r.older.Load(); older != nil {
+			was.older.Store(older)
+		}
 		r.older.Store(was)
 		m.history.retire(m, id, old)
 	} else if stamp&1 != 0 && r.older.Load() == nil {

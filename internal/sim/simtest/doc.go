@@ -1,4 +1,4 @@
-// Package simtest is what the tests of reflector, informer and controller share: an API
+// Package simtest is what the tests of reflector, informer, controller and clientgo share: an API
 // server that a test changes object by object, a record of what handlers received, and
 // virtual time. Package sim, by contrast, changes its server at random.
 //
@@ -23,5 +23,6 @@
 //     a controller's client, and, with [Server.Source], bytes that package wire decodes.
 //   - [Stream] is one watch. A test may write any event to it.
 //   - [Recorder] has a line for each call of a handler.
+//   - [LeaseLink] is one process's connection to its lease, which a test interrupts.
 //   - [Each] runs a test for each [Via], [Advance] lets virtual time pass, [Want] compares.
 package simtest

@@ -87,18 +87,18 @@ func drain(t *testing.T, q cache.Queue, end string) (popped []string) {
 // client-go's typed wrappers take any informer and indexer.
 func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newPodServer(true)
 		w.put("a1", false)
 		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](clientgo.NewSharedIndexInformer(w, &corev1.Pod{}, 0, cache.Indexers{}))
 		err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"node": func(p *corev1.Pod) ([]string, error) { return []string{p.Spec.NodeName}, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told journal
+		var calls recording
 		reg, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
-			AddFunc:    func(p *corev1.Pod, initial bool) { told.add("", "add %s %v", p.Name, initial) },
-			UpdateFunc: func(_, p *corev1.Pod) { told.add("", "update %s", p.ResourceVersion) },
-			DeleteFunc: func(gone cache.DeletedObject[*corev1.Pod]) { told.add("", "delete %s", gone.GetKey()) },
+			AddFunc:    func(p *corev1.Pod, initial bool) { calls.add("", "add %s %v", p.Name, initial) },
+			UpdateFunc: func(_, p *corev1.Pod) { calls.add("", "update %s", p.ResourceVersion) },
+			DeleteFunc: func(gone cache.DeletedObject[*corev1.Pod]) { calls.add("", "delete %s", gone.GetKey()) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,15 +115,15 @@ func TestClientGosTypedWrappersWorkOverOurs(t *testing.T) {
 		}
 		w.delete("a1")
 		synctest.Wait()
-		if got, want := told.take(), []string{": add a1 true", ": update 12", ": delete ns1/a1"}; !slices.Equal(got, want) {
-			t.Errorf("told %q, want %q", got, want)
+		if got, want := calls.take(), []string{": add a1 true", ": update 12", ": delete ns1/a1"}; !slices.Equal(got, want) {
+			t.Errorf("received %q, want %q", got, want)
 		}
 	})
 }
 
 func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf := clientgo.NewSharedIndexInformer(newWorld(true), &corev1.Pod{}, 0, cache.Indexers{})
+		inf := clientgo.NewSharedIndexInformer(newPodServer(true), &corev1.Pod{}, 0, cache.Indexers{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if cache.WaitFor(ctx, "", inf.HasSyncedChecker()) {
@@ -132,7 +132,7 @@ func TestWaitingForWhatDoesNotSyncEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// What has been taken and done is nobody's any more.
+// A queue keeps no reference to an item that is done.
 func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
 	for name, q := range map[string]workqueue.TypedInterface[*[1 << 10]byte]{
 		"plain":       clientgo.NewTypedQueue[*[1 << 10]byte](),
@@ -157,7 +157,7 @@ func TestAQueueDoesNotKeepWhatIsDone(t *testing.T) {
 // An object that stays does not keep those that came in the same list.
 func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store := newWorld(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
+		w, store := newPodServer(false), cache.NewStore(cache.MetaNamespaceKeyFunc)
 		w.put("gone1", false)
 		w.put("stays1", false)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +179,7 @@ func TestAnObjectDoesNotKeepItsListInMemory(t *testing.T) {
 		runtime.GC()
 		runtime.GC()
 		if obj, ok, _ := store.GetByKey("ns1/stays1"); gone.Value() != nil || !ok {
-			t.Errorf("the object that is gone is held: %v; the other is there: %v", gone.Value() != nil, obj)
+			t.Errorf("the deleted object is still held: %v; the other: %v", gone.Value() != nil, obj)
 		}
 	})
 }

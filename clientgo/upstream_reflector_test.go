@@ -28,9 +28,9 @@ import (
 // The tests here hold behaviours that client-go's own tests of its reflector pin; see
 // docs/clientgo-behaviours.md. Each runs over both.
 
-// script is a cache.ListerWatcher that does as it is told, and notes what it is asked.
+// script is a cache.ListerWatcher with scripted answers, which records the requests.
 type script struct {
-	asked journal
+	asked recording
 	list  func(opts metav1.ListOptions) (*corev1.PodList, error)
 	watch func(opts metav1.ListOptions) ([]watch.Event, error)
 }
@@ -130,8 +130,8 @@ func page(opts metav1.ListOptions) (*corev1.PodList, error) {
 
 var expired = apierrors.NewResourceExpired("too old")
 
-// expiring returns watches the first of which tells of an object at version 11, and then
-// that the version is gone.
+// expiring returns watches. The first sends an object at version 11, and then that the version has
+// expired.
 func expiring() func(metav1.ListOptions) ([]watch.Event, error) {
 	first := true
 	return func(metav1.ListOptions) ([]watch.Event, error) {
@@ -187,10 +187,10 @@ func TestListsAndWatchesAskForWhatClientGosDo(t *testing.T) {
 		"in pages": {2, func() *script {
 			return &script{list: page, watch: func(metav1.ListOptions) ([]watch.Event, error) { return nil, nil }}
 		}},
-		"a version that is gone": {0, func() *script {
+		"an expired version": {0, func() *script {
 			return &script{list: page, watch: expiring()}
 		}},
-		"a version that is gone, of a list too": {0, func() *script {
+		"an expired version, of a list too": {0, func() *script {
 			return &script{watch: expiring(), list: func(opts metav1.ListOptions) (*corev1.PodList, error) {
 				if opts.ResourceVersion == "11" {
 					return nil, expired
@@ -263,8 +263,8 @@ func TestAnInternalErrorIsTriedAgainForAsLongAsTold(t *testing.T) {
 	}
 }
 
-// A corrupt object that is deleted without having been read is told of by an error: only a
-// list can tell that it is gone.
+// The deletion of a corrupt object that was never read is an error event: only a list can show that
+// it was deleted.
 func TestAnObjectThatWasDeletedUnreadGoes(t *testing.T) {
 	_, held := overBoth(t, &corev1.Pod{}, 0, 0, func() *script {
 		version, failed := 3, false
@@ -337,7 +337,7 @@ func TestEventsOfOtherKindsAreLeftOut(t *testing.T) {
 func TestAStoresOwnTransformerSeesEachObjectOnce(t *testing.T) {
 	for i := range 2 {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(false)
+			w := newPodServer(false)
 			w.put("a1", false)
 			calls := 0
 			opts := cache.DeltaFIFOOptions{Transformer: func(obj any) (any, error) {
@@ -377,7 +377,7 @@ func TestAStoresOwnTransformerSeesEachObjectOnce(t *testing.T) {
 	}
 }
 
-// A ListerWatcher that panics ends the program, unless apimachinery is told otherwise. In
+// A ListerWatcher that panics ends the program, unless runtime.ReallyCrash is false. In
 // client-go it is then asked again.
 func TestD24_AListerWatcherThatPanickedIsNotAskedAgain(t *testing.T) {
 	defer func(really bool, handlers []func(context.Context, any)) {
@@ -386,16 +386,16 @@ func TestD24_AListerWatcherThatPanickedIsNotAskedAgain(t *testing.T) {
 	utilruntime.ReallyCrash = false
 	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
 		synctest.Test(t, func(t *testing.T) {
-			var thrown journal
+			var thrown recording
 			utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { thrown.add("", "%v", v) }}
 			inf := make(&script{list: func(metav1.ListOptions) (*corev1.PodList, error) { panic("on purpose") }}, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
 			start(t, inf)
 			<-time.After(time.Minute)
 			if got := thrown.take(); len(got) == 0 || got[0] != ": on purpose" || (len(got) > 1) != (name == "client-go") {
-				t.Errorf("%s: the panic handlers were told %q", name, got)
+				t.Errorf("%s: the panic handlers received %q", name, got)
 			}
 			if inf.IsStopped() {
-				t.Errorf("%s: it has stopped, and nobody told it to", name)
+				t.Errorf("%s: it stopped before its context ended", name)
 			}
 		})
 	}

@@ -1,0 +1,189 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// group is a set of sources and the keys that they supply.
+type group[K comparable] struct {
+	sources  []Source[K]
+	fence    Fence                   // nil: none
+	lost     <-chan struct{}         // of the fence
+	intake   context.Context         // done when no new reconcile may start
+	work     context.Context         // done when running reconciles must end
+	running  sync.WaitGroup          // the reconciles of its keys
+	stop     context.CancelFunc      // ends intake
+	cancel   context.CancelCauseFunc // ends work
+	detached bool                    // no reconcile starts any more; guarded by the run's attaching
+
+	mu   sync.Mutex // guards errs
+	errs []error
+}
+
+func newGroup[K comparable](ctx context.Context, sources []Source[K]) *group[K] {
+	g := &group[K]{sources: sources, fence: fenceOf(ctx)}
+	if g.fence != nil {
+		g.lost = g.fence.Lost()
+	}
+	g.intake, g.stop = context.WithCancel(ctx)
+	g.work, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return g
+}
+
+// fail ends the group with an error.
+func (g *group[K]) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.errs = append(g.errs, err)
+	g.stop()
+}
+
+// Attach runs sources in a controller that has none of its own, until the context is done. It is
+// for sources that come and go while the controller runs, such as those of a cluster. All keys
+// of the sources belong to one group: Options.Queue.Group returns its name.
+//
+//   - Keys are added while the controller runs and once all sources are ready. Options.SyncTimeout
+//     does not apply, and other groups do not wait.
+//   - Reconciles of the group have the values of ctx, with its fence in place of that of Run. Both
+//     fences are checked before a reconcile.
+//   - When ctx is done, running reconciles of the group are cancelled at once, and its other keys
+//     are dropped when a worker takes them from the queue. Attach returns when the last reconcile
+//     has ended.
+//
+// The error is that of a source, or reports that reconciles ignore their cancelled context. Neither
+// ends the controller.
+func (c *Controller[K]) Attach(ctx context.Context, name string, sources ...Source[K]) error {
+	if len(c.sources) > 0 {
+		return fmt.Errorf("controller %s: attach %s: the controller has sources of its own", c.name, name)
+	}
+	if err := checkSources(c.name, sources); err != nil {
+		return err
+	}
+	for {
+		c.mu.Lock()
+		r, changed := c.run, c.changed
+		c.mu.Unlock()
+		if r != nil {
+			if err := r.attach(ctx, name, sources); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// attach is Attach for one run of the controller.
+func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) error {
+	g := newGroup(ctx, sources)
+	defer g.stop()
+	defer g.cancel(nil)
+	defer context.AfterFunc(r.intake, g.stop)()
+	r.attaching.Lock()
+	switch {
+	case r.closed:
+		r.attaching.Unlock()
+		return nil
+	case r.attached[name] != nil:
+		r.attaching.Unlock()
+		return fmt.Errorf("controller %s: a group %s is attached already", r.c.name, name)
+	}
+	r.attached[name] = g
+	r.feeding.Add(1)
+	r.attaching.Unlock()
+	defer r.feeding.Done()
+
+	var feeding sync.WaitGroup
+	if r.ready(g, 0) {
+		for i := range g.sources {
+			feeding.Go(func() { r.feed(g, &g.sources[i]) })
+		}
+		select {
+		case <-g.intake.Done():
+		case <-g.lost:
+			g.stop()
+		}
+	}
+	r.attaching.Lock()
+	g.detached = true
+	r.attaching.Unlock()
+	ended := endOf(&g.running)
+	if r.intake.Err() != nil && ctx.Err() == nil {
+		// The controller shuts down: reconciles have its grace period.
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-r.work.Done():
+		}
+	}
+	g.cancel(cmp.Or(context.Cause(r.work), context.Cause(ctx)))
+	if !endsSoon(ended) {
+		g.fail(fmt.Errorf("controller %s: group %s: reconciles have not returned %v after they were cancelled", r.c.name, name, lastWait))
+	}
+	feeding.Wait()
+	r.forget(name)
+	return errors.Join(g.errs...)
+}
+
+// forget removes a group and what is recorded about its keys. Those in the queue are dropped when
+// a worker takes them.
+func (r *run[K]) forget(name string) {
+	of := func(key K) bool { return r.c.opts.Queue.Group(key) == name }
+	for _, key := range r.notes.drop(of) {
+		r.queue.Forget(key)
+	}
+	if r.intake.Err() == nil {
+		r.c.failures.dropAll(of)
+	}
+	r.attaching.Lock()
+	defer r.attaching.Unlock()
+	delete(r.attached, name)
+}
+
+// groupOf returns the group of a key that is about to be reconciled, or nil if that is no longer
+// attached. The caller calls running.Done after the reconcile.
+func (r *run[K]) groupOf(key K) *group[K] {
+	if len(r.sources) > 0 {
+		r.running.Add(1)
+		return r.group
+	}
+	name := r.c.opts.Queue.Group(key)
+	r.attaching.Lock()
+	defer r.attaching.Unlock()
+	g := r.attached[name]
+	if g == nil || g.detached {
+		return nil
+	}
+	g.running.Add(1)
+	return g
+}
+
+// endOf returns a channel that is closed when the group of goroutines has ended.
+func endOf(running *sync.WaitGroup) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(ended)
+	}()
+	return ended
+}
+
+// endsSoon reports whether reconciles whose context is cancelled end within lastWait.
+func endsSoon(ended <-chan struct{}) bool {
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-last.C:
+		return false
+	}
+}

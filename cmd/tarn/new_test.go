@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,15 @@ func TestNewWithInvalidInputIsOneSentence(t *testing.T) {
 	}
 	t.Chdir(filepath.Join(root, "cmd", "tarn"))
 	golden(t, "new-input", text.String(), root, "ROOT")
+}
+
+func TestNewCompletesItsFlags(t *testing.T) {
+	if got := completions(t, "new", "shopfront", "--"); !slices.Contains(got, "--kind") || !slices.Contains(got, "--group") || !slices.Contains(got, "--tarn") {
+		t.Errorf("offers %v", got)
+	}
+	if got := completions(t, "new", ""); len(got) != 0 {
+		t.Errorf("offers %v for the name", got)
+	}
 }
 
 // Inside its own source tree the command needs no --tarn.

@@ -3,7 +3,7 @@ module github.com/tarnproject/tarn/examples/controller-runtime
 go 1.26.0
 
 require (
-	github.com/go-logr/logr v1.4.3
+	github.com/go-logr/logr v1.4.4
 	github.com/tarnproject/tarn v0.0.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -52,14 +52,16 @@ func pages(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = fs.WalkDir(os.DirFS(root), "docs", func(p string, _ fs.DirEntry, err error) error {
-		if path.Ext(p) == ".md" {
-			paths = append(paths, p)
+	for _, dir := range []string{"docs", "examples"} {
+		err := fs.WalkDir(os.DirFS(root), dir, func(p string, _ fs.DirEntry, err error) error {
+			if path.Ext(p) == ".md" {
+				paths = append(paths, p)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, p := range paths {
 		text, err := os.ReadFile(filepath.Join(root, p))

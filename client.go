@@ -266,6 +266,9 @@ const (
 // is an error that a controller retries.
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)
+	if key.Name == "" {
+		return obj, Unchanged, fmt.Errorf("%s: create or update: the object has no name; generateName is for Create", c.mirror.Name())
+	}
 	now, err := c.Get(ctx, key)
 	exists := err == nil
 	switch {

@@ -116,6 +116,10 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if _, _, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Name = "other"; return nil }); err == nil {
 			t.Error("mutate may change the name")
 		}
+		generated := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "web-"}}
+		if m, _, err := c.CreateOrUpdate(ctx, generated, func(*corev1.ConfigMap) error { return nil }); err == nil {
+			t.Errorf("each call would create another object, such as %s", m.Name)
+		}
 		if now, err := c.PatchFrom(ctx, made, made); err != nil || now.ResourceVersion != made.ResourceVersion {
 			t.Errorf("an empty patch: %v, %v", now, err)
 		}

@@ -1,11 +1,12 @@
 package tarn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -18,12 +19,8 @@ var serverSet = []string{"managedFields", "resourceVersion", "uid", "creationTim
 // leaves out what a user does not apply: fields that the server sets and the status, or with
 // status everything else.
 func applied(res object.Resource, config any, status bool) (body map[string]any, key Key, err error) {
-	text, err := json.Marshal(config)
-	if err != nil {
+	if body, err = treeOf(config); err != nil {
 		return nil, key, err
-	}
-	if err := json.Unmarshal(text, &body); err != nil || body == nil {
-		return nil, key, fmt.Errorf("%T is not an object: %w", config, errors.Join(err, errNotObject))
 	}
 	meta, _ := body["metadata"].(map[string]any)
 	key.Name, _ = meta["name"].(string)
@@ -54,3 +51,40 @@ func applied(res object.Resource, config any, status bool) (body map[string]any,
 }
 
 var errNotObject = errors.New("want an apply configuration or an object")
+
+// treeOf returns the JSON of an object as a tree, in which integers are int64: as float64 they
+// would lose digits.
+func treeOf(obj any) (tree map[string]any, err error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &tree); err != nil || tree == nil {
+		return nil, fmt.Errorf("%T is not an object: %w", obj, errors.Join(err, errNotObject))
+	}
+	return tree, nil
+}
+
+// mergeDiff returns the merge patch that changes old into changed.
+func mergeDiff(old, changed map[string]any) map[string]any {
+	diff := map[string]any{}
+	for name, now := range changed {
+		was, had := old[name]
+		wasTree, ok := was.(map[string]any)
+		nowTree, both := now.(map[string]any)
+		switch {
+		case ok && both:
+			if d := mergeDiff(wasTree, nowTree); len(d) > 0 {
+				diff[name] = d
+			}
+		case !had || !reflect.DeepEqual(was, now):
+			diff[name] = now
+		}
+	}
+	for name := range old {
+		if _, ok := changed[name]; !ok {
+			diff[name] = nil
+		}
+	}
+	return diff
+}

@@ -3,7 +3,6 @@ package tarn
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,22 +202,19 @@ func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteO
 	if keyOf(old) != keyOf(changed) {
 		return none, fmt.Errorf("%s: patch from %s to %s: these are two objects", c.mirror.Name(), keyOf(old), keyOf(changed))
 	}
-	before, err := json.Marshal(old)
-	if err != nil {
-		return none, err
-	}
-	after, err := json.Marshal(changed)
-	if err != nil {
-		return none, err
-	}
-	patch, err := jsonpatch.CreateMergePatch(before, after)
+	before, err := treeOf(old)
 	if err != nil {
 		return none, fmt.Errorf("%s: patch %s: %w", c.mirror.Name(), keyOf(old), err)
 	}
-	if string(patch) == "{}" {
+	after, err := treeOf(changed)
+	if err != nil {
+		return none, fmt.Errorf("%s: patch %s: %w", c.mirror.Name(), keyOf(old), err)
+	}
+	diff := mergeDiff(before, after)
+	if len(diff) == 0 {
 		return changed, nil
 	}
-	return c.patch(ctx, keyOf(old), wire.MergePatch(patch), opts, subresource...)
+	return c.patch(ctx, keyOf(old), wire.MergePatchOf(diff), opts, subresource...)
 }
 
 // Apply is server-side apply: it sets the fields of config, and removes those that this field

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/tarnproject/tarn"
@@ -161,6 +162,7 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if err := c.Delete(ctx, key("shop", "web"), tarn.OnlyUID("another")); !apierrors.IsConflict(err) {
 			t.Errorf("deletion with another UID: %v", err)
 		}
+		synctest.Wait()
 		if shared, _ := maps.Get(key("shop", "applied")); len(shared.ManagedFields) != 0 {
 			t.Error("the mirror keeps managed fields")
 		}
@@ -193,6 +195,45 @@ func TestClientWritesTheStatusAlone(t *testing.T) {
 		changed.Status.Replicas, *changed.Spec.Replicas = 4, 9
 		d, err = c.ApplyStatus(ctx, changed, tarn.Force())
 		check("apply", d, err, 4)
+	})
+}
+
+func TestClientKeepsAllDigitsOfAnInteger(t *testing.T) {
+	withCluster(t, with(tarn.WithFieldManager("test")), func(t *testing.T, r *testCluster) {
+		ctx := t.Context()
+		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
+			t.Fatal(err)
+		}
+		c := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets))).Client()
+		r.start()
+		const exact = int64(1) << 53 // the next integer is not a float64
+		gear := func(nanos int64) *unstructured.Unstructured {
+			return &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"namespace": "shop", "name": "gear"}, "spec": map[string]any{"nanos": nanos},
+			}}
+		}
+		check := func(what string, want int64, now *unstructured.Unstructured, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if got, _, _ := unstructured.NestedInt64(now.Object, "spec", "nanos"); got != want {
+				t.Errorf("%s: %d, want %d", what, got, want)
+			}
+		}
+		now, err := c.Apply(ctx, gear(exact+1))
+		check("apply", exact+1, now, err)
+		for _, n := range []int64{exact, exact + 1, exact + 3} {
+			changed := now.DeepCopy()
+			if err := unstructured.SetNestedField(changed.Object, n, "spec", "nanos"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = c.PatchFrom(ctx, now, changed); err != nil {
+				t.Fatal(err)
+			}
+			now, err = c.GetUncached(ctx, key("shop", "gear"))
+			check("patch", n, now, err)
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tarnproject/tarn/object"
@@ -46,8 +47,24 @@ func applied(res object.Resource, config any, status bool) (body map[string]any,
 		}
 	}
 	body["metadata"] = meta
-	body["apiVersion"], body["kind"] = res.GVK().ToAPIVersionAndKind()
+	apiVersion, kind := res.GVK().ToAPIVersionAndKind()
+	if v, k := body["apiVersion"], body["kind"]; v != nil && v != apiVersion || k != nil && k != kind {
+		return nil, key, fmt.Errorf("%s is a %v of %v; want a %s of %s", key, k, v, kind, apiVersion)
+	}
+	body["apiVersion"], body["kind"] = apiVersion, kind
 	return body, key, nil
+}
+
+// otherType returns an error for an object of another type than that of the client, which need
+// not name its kind.
+func otherType(config any) error {
+	if _, ok := config.(*unstructured.Unstructured); ok {
+		return nil
+	}
+	if _, ok := config.(metav1.Object); ok {
+		return fmt.Errorf("%T is an object of another type than the client's", config)
+	}
+	return nil
 }
 
 var errNotObject = errors.New("want an apply configuration or an object")

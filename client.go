@@ -234,6 +234,9 @@ func (c *Client[T]) ApplyStatus(ctx context.Context, config any, opts ...WriteOp
 
 func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource ...string) (none T, err error) {
 	body, key, err := applied(c.mirror.Resource(), config, len(subresource) > 0)
+	if _, same := config.(T); err == nil && !same {
+		err = otherType(config)
+	}
 	if err != nil {
 		return none, fmt.Errorf("%s: apply: %w", c.mirror.Name(), err)
 	}

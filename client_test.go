@@ -145,7 +145,8 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if _, err := c.Apply(ctx, configMap("applied", map[string]string{"a": "2"}), tarn.FieldManager("other")); !apierrors.IsConflict(err) {
 			t.Errorf("apply of another's field: %v", err)
 		}
-		for _, bad := range []any{nil, "text", map[string]any{}, &corev1.ConfigMap{}, configMap("", nil), map[string]any{"metadata": map[string]any{"name": "x"}}, func() {}} {
+		for _, bad := range []any{nil, "text", map[string]any{}, &corev1.ConfigMap{}, configMap("", nil), map[string]any{"metadata": map[string]any{"name": "x"}}, func() {},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x"}}, corev1apply.Secret("x", "shop")} {
 			if _, err := c.Apply(ctx, bad); err == nil {
 				t.Errorf("applied %v", bad)
 			}

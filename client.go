@@ -308,7 +308,18 @@ func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) er
 // it, and returns the object with it. When the object is in deletion it calls cleanup, then
 // removes the finalizer; deleted is true then, and nothing is left to reconcile.
 func (c *Client[T]) Finalize(ctx context.Context, obj T, finalizer string, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
-	return controller.Finalize(ctx, c.writes, obj, controller.Finalizer(finalizer), cleanup)
+	return controller.Finalize(ctx, finalizers[T]{c}, obj, controller.Finalizer(finalizer), cleanup)
+}
+
+// finalizers updates the finalizers of objects, and nothing else: an update with the object would
+// delete the fields that the mirror drops or transforms.
+type finalizers[T Object] struct{ client *Client[T] }
+
+// Update implements [controller.Updater].
+func (f finalizers[T]) Update(ctx context.Context, obj T, _ struct{}) (T, error) {
+	return f.client.Patch(ctx, keyOf(obj), wire.MergePatchOf(map[string]any{"metadata": map[string]any{
+		"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion(),
+	}}))
 }
 
 // SetOwner makes owner, an object of this client's resource, the controller of child, so that

@@ -238,6 +238,38 @@ func TestClientKeepsAllDigitsOfAnInteger(t *testing.T) {
 	})
 }
 
+func TestFinalizeKeepsWhatTheMirrorDrops(t *testing.T) {
+	withCluster(t, with(tarn.WithFieldManager("test")), func(t *testing.T, r *testCluster) {
+		ctx := t.Context()
+		c := must(tarn.MirrorOf[*corev1.ConfigMap](r.Cluster, tarn.Drop(object.FieldPath{"data"}))).Client()
+		r.start()
+		must(c.Create(ctx, configMap("web", map[string]string{"a": "1"})))
+		cleanup := func(context.Context, *corev1.ConfigMap) error { return nil }
+		for _, name := range []string{"example.com/a", "example.com/b"} {
+			stale := must(c.Get(ctx, key("shop", "web")))
+			now, deleted, err := c.Finalize(ctx, stale, name, cleanup)
+			if err != nil || deleted || now.Data["a"] != "1" || !slices.Contains(now.Finalizers, name) {
+				t.Errorf("%v, %v, %v", now, deleted, err)
+			}
+			if _, _, err := c.Finalize(ctx, stale, name, cleanup); !apierrors.IsConflict(err) {
+				t.Errorf("of an old version: %v", err)
+			}
+		}
+		if err := c.Delete(ctx, key("shop", "web")); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"example.com/b", "example.com/a"} {
+			now, deleted, err := c.Finalize(ctx, must(c.Get(ctx, key("shop", "web"))), name, cleanup)
+			if err != nil || !deleted || now.Data["a"] != "1" || slices.Contains(now.Finalizers, name) {
+				t.Errorf("%v, %v, %v", now, deleted, err)
+			}
+		}
+		if _, err := c.Get(ctx, key("shop", "web")); !apierrors.IsNotFound(err) {
+			t.Errorf("after the last finalizer: %v", err)
+		}
+	})
+}
+
 func TestClientWaitsForTheFirstList(t *testing.T) {
 	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		r.create(configMap("web", nil))

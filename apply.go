@@ -1,11 +1,13 @@
 package tarn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -18,12 +20,8 @@ var serverSet = []string{"managedFields", "resourceVersion", "uid", "creationTim
 // leaves out what a user does not apply: fields that the server sets and the status, or with
 // status everything else.
 func applied(res object.Resource, config any, status bool) (body map[string]any, key Key, err error) {
-	text, err := json.Marshal(config)
-	if err != nil {
+	if body, err = treeOf(config); err != nil {
 		return nil, key, err
-	}
-	if err := json.Unmarshal(text, &body); err != nil || body == nil {
-		return nil, key, fmt.Errorf("%T is not an object: %w", config, errors.Join(err, errNotObject))
 	}
 	meta, _ := body["metadata"].(map[string]any)
 	key.Name, _ = meta["name"].(string)
@@ -49,8 +47,61 @@ func applied(res object.Resource, config any, status bool) (body map[string]any,
 		}
 	}
 	body["metadata"] = meta
-	body["apiVersion"], body["kind"] = res.GVK().ToAPIVersionAndKind()
+	apiVersion, kind := res.GVK().ToAPIVersionAndKind()
+	if v, k := body["apiVersion"], body["kind"]; v != nil && v != apiVersion || k != nil && k != kind {
+		return nil, key, fmt.Errorf("%s is a %v of %v; want a %s of %s", key, k, v, kind, apiVersion)
+	}
+	body["apiVersion"], body["kind"] = apiVersion, kind
 	return body, key, nil
 }
 
+// otherType returns an error for an object of another type than that of the client, which need
+// not name its kind.
+func otherType(config any) error {
+	if _, ok := config.(*unstructured.Unstructured); ok {
+		return nil
+	}
+	if _, ok := config.(metav1.Object); ok {
+		return fmt.Errorf("%T is an object of another type than the client's", config)
+	}
+	return nil
+}
+
 var errNotObject = errors.New("want an apply configuration or an object")
+
+// treeOf returns the JSON of an object as a tree, in which integers are int64: as float64 they
+// would lose digits.
+func treeOf(obj any) (tree map[string]any, err error) {
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &tree); err != nil || tree == nil {
+		return nil, fmt.Errorf("%T is not an object: %w", obj, errors.Join(err, errNotObject))
+	}
+	return tree, nil
+}
+
+// mergeDiff returns the merge patch that changes old into changed.
+func mergeDiff(old, changed map[string]any) map[string]any {
+	diff := map[string]any{}
+	for name, now := range changed {
+		was, had := old[name]
+		wasTree, ok := was.(map[string]any)
+		nowTree, both := now.(map[string]any)
+		switch {
+		case ok && both:
+			if d := mergeDiff(wasTree, nowTree); len(d) > 0 {
+				diff[name] = d
+			}
+		case !had || !reflect.DeepEqual(was, now):
+			diff[name] = now
+		}
+	}
+	for name := range old {
+		if _, ok := changed[name]; !ok {
+			diff[name] = nil
+		}
+	}
+	return diff
+}

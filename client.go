@@ -3,7 +3,6 @@ package tarn
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,22 +202,19 @@ func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteO
 	if keyOf(old) != keyOf(changed) {
 		return none, fmt.Errorf("%s: patch from %s to %s: these are two objects", c.mirror.Name(), keyOf(old), keyOf(changed))
 	}
-	before, err := json.Marshal(old)
-	if err != nil {
-		return none, err
-	}
-	after, err := json.Marshal(changed)
-	if err != nil {
-		return none, err
-	}
-	patch, err := jsonpatch.CreateMergePatch(before, after)
+	before, err := treeOf(old)
 	if err != nil {
 		return none, fmt.Errorf("%s: patch %s: %w", c.mirror.Name(), keyOf(old), err)
 	}
-	if string(patch) == "{}" {
+	after, err := treeOf(changed)
+	if err != nil {
+		return none, fmt.Errorf("%s: patch %s: %w", c.mirror.Name(), keyOf(old), err)
+	}
+	diff := mergeDiff(before, after)
+	if len(diff) == 0 {
 		return changed, nil
 	}
-	return c.patch(ctx, keyOf(old), wire.MergePatch(patch), opts, subresource...)
+	return c.patch(ctx, keyOf(old), wire.MergePatchOf(diff), opts, subresource...)
 }
 
 // Apply is server-side apply: it sets the fields of config, and removes those that this field
@@ -239,6 +234,9 @@ func (c *Client[T]) ApplyStatus(ctx context.Context, config any, opts ...WriteOp
 
 func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource ...string) (none T, err error) {
 	body, key, err := applied(c.mirror.Resource(), config, len(subresource) > 0)
+	if _, same := config.(T); err == nil && !same {
+		err = otherType(config)
+	}
 	if err != nil {
 		return none, fmt.Errorf("%s: apply: %w", c.mirror.Name(), err)
 	}
@@ -266,6 +264,9 @@ const (
 // is an error that a controller retries.
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)
+	if key.Name == "" {
+		return obj, Unchanged, fmt.Errorf("%s: create or update: the object has no name; generateName is for Create", c.mirror.Name())
+	}
 	now, err := c.Get(ctx, key)
 	exists := err == nil
 	switch {
@@ -307,7 +308,18 @@ func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) er
 // it, and returns the object with it. When the object is in deletion it calls cleanup, then
 // removes the finalizer; deleted is true then, and nothing is left to reconcile.
 func (c *Client[T]) Finalize(ctx context.Context, obj T, finalizer string, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
-	return controller.Finalize(ctx, c.writes, obj, controller.Finalizer(finalizer), cleanup)
+	return controller.Finalize(ctx, finalizers[T]{c}, obj, controller.Finalizer(finalizer), cleanup)
+}
+
+// finalizers updates the finalizers of objects, and nothing else: an update with the object would
+// delete the fields that the mirror drops or transforms.
+type finalizers[T Object] struct{ client *Client[T] }
+
+// Update implements [controller.Updater].
+func (f finalizers[T]) Update(ctx context.Context, obj T, _ struct{}) (T, error) {
+	return f.client.Patch(ctx, keyOf(obj), wire.MergePatchOf(map[string]any{"metadata": map[string]any{
+		"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion(),
+	}}))
 }
 
 // SetOwner makes owner, an object of this client's resource, the controller of child, so that

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/tarnproject/tarn"
@@ -116,6 +117,10 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if _, _, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Name = "other"; return nil }); err == nil {
 			t.Error("mutate may change the name")
 		}
+		generated := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", GenerateName: "web-"}}
+		if m, _, err := c.CreateOrUpdate(ctx, generated, func(*corev1.ConfigMap) error { return nil }); err == nil {
+			t.Errorf("each call would create another object, such as %s", m.Name)
+		}
 		if now, err := c.PatchFrom(ctx, made, made); err != nil || now.ResourceVersion != made.ResourceVersion {
 			t.Errorf("an empty patch: %v, %v", now, err)
 		}
@@ -140,7 +145,8 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if _, err := c.Apply(ctx, configMap("applied", map[string]string{"a": "2"}), tarn.FieldManager("other")); !apierrors.IsConflict(err) {
 			t.Errorf("apply of another's field: %v", err)
 		}
-		for _, bad := range []any{nil, "text", map[string]any{}, &corev1.ConfigMap{}, configMap("", nil), map[string]any{"metadata": map[string]any{"name": "x"}}, func() {}} {
+		for _, bad := range []any{nil, "text", map[string]any{}, &corev1.ConfigMap{}, configMap("", nil), map[string]any{"metadata": map[string]any{"name": "x"}}, func() {},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "x"}}, corev1apply.Secret("x", "shop")} {
 			if _, err := c.Apply(ctx, bad); err == nil {
 				t.Errorf("applied %v", bad)
 			}
@@ -157,6 +163,7 @@ func TestClientWritesWhatIsSaid(t *testing.T) {
 		if err := c.Delete(ctx, key("shop", "web"), tarn.OnlyUID("another")); !apierrors.IsConflict(err) {
 			t.Errorf("deletion with another UID: %v", err)
 		}
+		synctest.Wait()
 		if shared, _ := maps.Get(key("shop", "applied")); len(shared.ManagedFields) != 0 {
 			t.Error("the mirror keeps managed fields")
 		}
@@ -189,6 +196,77 @@ func TestClientWritesTheStatusAlone(t *testing.T) {
 		changed.Status.Replicas, *changed.Spec.Replicas = 4, 9
 		d, err = c.ApplyStatus(ctx, changed, tarn.Force())
 		check("apply", d, err, 4)
+	})
+}
+
+func TestClientKeepsAllDigitsOfAnInteger(t *testing.T) {
+	withCluster(t, with(tarn.WithFieldManager("test")), func(t *testing.T, r *testCluster) {
+		ctx := t.Context()
+		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
+			t.Fatal(err)
+		}
+		c := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets))).Client()
+		r.start()
+		const exact = int64(1) << 53 // the next integer is not a float64
+		gear := func(nanos int64) *unstructured.Unstructured {
+			return &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"namespace": "shop", "name": "gear"}, "spec": map[string]any{"nanos": nanos},
+			}}
+		}
+		check := func(what string, want int64, now *unstructured.Unstructured, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if got, _, _ := unstructured.NestedInt64(now.Object, "spec", "nanos"); got != want {
+				t.Errorf("%s: %d, want %d", what, got, want)
+			}
+		}
+		now, err := c.Apply(ctx, gear(exact+1))
+		check("apply", exact+1, now, err)
+		for _, n := range []int64{exact, exact + 1, exact + 3} {
+			changed := now.DeepCopy()
+			if err := unstructured.SetNestedField(changed.Object, n, "spec", "nanos"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = c.PatchFrom(ctx, now, changed); err != nil {
+				t.Fatal(err)
+			}
+			now, err = c.GetUncached(ctx, key("shop", "gear"))
+			check("patch", n, now, err)
+		}
+	})
+}
+
+func TestFinalizeKeepsWhatTheMirrorDrops(t *testing.T) {
+	withCluster(t, with(tarn.WithFieldManager("test")), func(t *testing.T, r *testCluster) {
+		ctx := t.Context()
+		c := must(tarn.MirrorOf[*corev1.ConfigMap](r.Cluster, tarn.Drop(object.FieldPath{"data"}))).Client()
+		r.start()
+		must(c.Create(ctx, configMap("web", map[string]string{"a": "1"})))
+		cleanup := func(context.Context, *corev1.ConfigMap) error { return nil }
+		for _, name := range []string{"example.com/a", "example.com/b"} {
+			stale := must(c.Get(ctx, key("shop", "web")))
+			now, deleted, err := c.Finalize(ctx, stale, name, cleanup)
+			if err != nil || deleted || now.Data["a"] != "1" || !slices.Contains(now.Finalizers, name) {
+				t.Errorf("%v, %v, %v", now, deleted, err)
+			}
+			if _, _, err := c.Finalize(ctx, stale, name, cleanup); !apierrors.IsConflict(err) {
+				t.Errorf("of an old version: %v", err)
+			}
+		}
+		if err := c.Delete(ctx, key("shop", "web")); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"example.com/b", "example.com/a"} {
+			now, deleted, err := c.Finalize(ctx, must(c.Get(ctx, key("shop", "web"))), name, cleanup)
+			if err != nil || !deleted || now.Data["a"] != "1" || slices.Contains(now.Finalizers, name) {
+				t.Errorf("%v, %v, %v", now, deleted, err)
+			}
+		}
+		if _, err := c.Get(ctx, key("shop", "web")); !apierrors.IsNotFound(err) {
+			t.Errorf("after the last finalizer: %v", err)
+		}
 	})
 }
 

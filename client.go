@@ -1,14 +1,10 @@
 package tarn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +20,8 @@ import (
 // Client reads the objects of a mirror and writes to the server. Create one with
 // [Mirror.Client].
 //
-//   - Reads come from the cache and are never older than this process's own writes. The caller
-//     owns what they return and may change it.
+//   - Reads come from the cache and are never older than what this process wrote through clients
+//     of the same mirror. The caller owns what they return and may change it.
 //   - Writes return the server's version of the object and do not change the given one. They are
 //     tracked until the cache has them, and fenced: while this process does not lead, they are
 //     not sent. Pass the context of the reconcile.
@@ -118,13 +114,18 @@ func (c *Client[T]) GetUncached(ctx context.Context, key Key) (T, error) {
 	return c.mirror.api.Get(ctx, key, wire.GetOptions{})
 }
 
-// ListUncached asks the server for the objects in a scope.
+// ListUncached asks the server for the objects in a scope, within that of the mirror.
 func (c *Client[T]) ListUncached(ctx context.Context, in ...Scope) ([]T, error) {
 	d, err := scopeOf(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: list: %w", c.mirror.Name(), err)
 	}
+	own := c.mirror.shared
+	d.labels, d.fields = join(own.id.labels, d.labels), join(own.id.fields, d.fields)
 	namespaces := d.namespaces
+	if namespaces == nil {
+		namespaces = own.namespaces
+	}
 	if namespaces == nil {
 		namespaces = []string{""}
 	}
@@ -150,8 +151,13 @@ func (c *Client[T]) Create(ctx context.Context, obj T, opts ...WriteOption) (T, 
 }
 
 // Update replaces an object. If obj has a resource version and the stored object another, the
-// error is a conflict, which a controller retries.
-func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+// error is a conflict, which a controller retries. With a mirror that drops fields or transforms
+// objects it is refused, because it would delete what the mirror lacks: use PatchFrom or Apply,
+// or [Mirror.API] for an object that is complete.
+func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (none T, err error) {
+	if err := c.complete(); err != nil {
+		return none, err
+	}
 	o := c.write(opts)
 	if o.DryRun {
 		return c.mirror.api.Update(ctx, obj, o)
@@ -159,8 +165,11 @@ func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (T, 
 	return c.writes.Update(ctx, obj, o)
 }
 
-// UpdateStatus replaces the status of an object and nothing else.
-func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
+// UpdateStatus replaces the status of an object and nothing else. It is refused where Update is.
+func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption) (none T, err error) {
+	if err := c.complete(); err != nil {
+		return none, err
+	}
 	o := c.write(opts)
 	if o.DryRun {
 		return c.mirror.api.UpdateStatus(ctx, obj, o)
@@ -282,15 +291,20 @@ func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) er
 	if keyOf(now) != key {
 		return obj, Unchanged, fmt.Errorf("%s: mutate changed the key from %s to %s", c.mirror.Name(), key, keyOf(now))
 	}
+	outcome := UpdatedObject
 	switch {
 	case !exists:
+		outcome = CreatedObject
 		now, err = c.Create(ctx, now, opts...)
-		return now, CreatedObject, err
 	case equality.Semantic.DeepEqual(before, now):
 		return now, Unchanged, nil
+	default:
+		now, err = c.Update(ctx, now, opts...)
 	}
-	now, err = c.Update(ctx, now, opts...)
-	return now, UpdatedObject, err
+	if err != nil {
+		return obj, Unchanged, err
+	}
+	return now, outcome, nil
 }
 
 // Delete deletes an object. It returns when the server has accepted the request; finalizers and
@@ -329,6 +343,17 @@ func (c *Client[T]) SetOwner(child metav1.Object, owner T) error {
 	return controller.SetOwner(child, owner, c.mirror.Resource())
 }
 
+// complete returns an error if the objects of the mirror lack fields that a write would then
+// delete. Managed fields are no such: the server keeps them.
+func (c *Client[T]) complete() error {
+	m := c.mirror.shared
+	lacks := slices.ContainsFunc(m.dropped, func(path string) bool { return path != object.ManagedFields.String() })
+	if !lacks && m.transform == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: an update would delete what the mirror drops or transforms; use PatchFrom or Apply", m.name)
+}
+
 func (c *Client[T]) ready(ctx context.Context) error {
 	select {
 	case <-c.mirror.inf.Synced():
@@ -336,53 +361,6 @@ func (c *Client[T]) ready(ctx context.Context) error {
 	default:
 		return c.mirror.WaitSynced(ctx)
 	}
-}
-
-// WriteOption changes one write of a [Client].
-type WriteOption func(*writeOptions)
-
-type writeOptions struct {
-	manager     string
-	force       bool
-	dryRun      bool
-	validation  wire.FieldValidation
-	uid         object.UID
-	propagation wire.Propagation
-	grace       *time.Duration
-}
-
-// FieldManager sets the field manager of a write. Defaults to that of [WithFieldManager].
-func FieldManager(name string) WriteOption { return func(o *writeOptions) { o.manager = name } }
-
-// Force lets Apply take fields from other field managers.
-func Force() WriteOption { return func(o *writeOptions) { o.force = true } }
-
-// DryRun validates a write without storing it. It is neither tracked nor fenced.
-func DryRun() WriteOption { return func(o *writeOptions) { o.dryRun = true } }
-
-// Strict makes the server refuse unknown and duplicate fields.
-func Strict() WriteOption { return func(o *writeOptions) { o.validation = wire.ValidateStrict } }
-
-// OnlyUID lets Delete delete only the object with this UID, not a newer one of the same name.
-func OnlyUID(uid object.UID) WriteOption { return func(o *writeOptions) { o.uid = uid } }
-
-// Propagate says how Delete treats owned objects. Defaults to the resource's default.
-func Propagate(p wire.Propagation) WriteOption { return func(o *writeOptions) { o.propagation = p } }
-
-// GracePeriod is the time that Delete gives a pod to terminate. Defaults to the pod's own.
-func GracePeriod(d time.Duration) WriteOption { return func(o *writeOptions) { o.grace = &d } }
-
-func (c *Client[T]) options(opts []WriteOption) writeOptions {
-	o := writeOptions{manager: cmp.Or(c.mirror.cluster.opts.fieldManager, filepath.Base(os.Args[0]))}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	return o
-}
-
-func (c *Client[T]) write(opts []WriteOption) wire.WriteOptions {
-	o := c.options(opts)
-	return wire.WriteOptions{FieldManager: o.manager, DryRun: o.dryRun, Validation: o.validation}
 }
 
 // IgnoreNotFound returns nil if the server or the cache reports that an object does not exist,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -371,5 +372,56 @@ func TestRunEndsWithTheControllerThatFailed(t *testing.T) {
 		}
 		synctest.Wait()
 		r.watches("configmaps", 0)
+	})
+}
+
+// An update of what the mirror holds would delete what it lacks.
+func TestClientRefusesUpdatesOfIncompleteObjects(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		ctx := t.Context()
+		made := configMap("web", map[string]string{"a": "1"})
+		made.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+		r.create(made)
+		keep := tarn.NewTransform("none", func(m *corev1.ConfigMap) (*corev1.ConfigMap, error) { return m, nil })
+		dropping := must(tarn.MirrorOf[*corev1.ConfigMap](r.Cluster, tarn.Drop(object.LastApplied))).Client()
+		transforming := must(tarn.MirrorTransformed(r.Cluster, wire.MustOf[*corev1.ConfigMap](), keep, tarn.InNamespaces("shop"))).Client()
+		r.start()
+		for _, c := range []*tarn.Client[*corev1.ConfigMap]{dropping, transforming} {
+			synctest.Wait() // a client knows the writes of its own mirror only
+			m := must(c.Get(ctx, key("shop", "web")))
+			before := m.DeepCopy()
+			m.Data["a"] += "1"
+			if _, err := c.Update(ctx, m); err == nil || !strings.Contains(err.Error(), "use PatchFrom or Apply") {
+				t.Errorf("update: %v", err)
+			}
+			if _, err := c.UpdateStatus(ctx, m); err == nil {
+				t.Error("the status was updated")
+			}
+			if _, outcome, err := c.CreateOrUpdate(ctx, configMap("web", nil), func(m *corev1.ConfigMap) error { m.Data = nil; return nil }); err == nil || outcome != tarn.Unchanged {
+				t.Errorf("create or update: %s, %v", outcome, err)
+			}
+			must(c.PatchFrom(ctx, before, m))
+		}
+		now := must(dropping.GetUncached(ctx, key("shop", "web")))
+		if now.Data["a"] != "111" || len(now.Annotations) != 1 {
+			t.Errorf("%v", now)
+		}
+		if list, err := transforming.ListUncached(ctx); err != nil || len(list) != 1 {
+			t.Errorf("uncached: %v, %v", list, err)
+		}
+	})
+}
+
+func TestAControllerIsRefusedAfterRun(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		maps := must(tarn.MirrorOf[*corev1.ConfigMap](r.Cluster))
+		r.start()
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := tarn.NewController(r.Cluster, "late", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, nil }, tarn.For(maps))
+		if !errors.Is(err, tarn.ErrStopped) {
+			t.Errorf("error %v", err)
+		}
 	})
 }

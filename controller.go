@@ -41,6 +41,12 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	ended := c.phase == stopped
+	c.mu.Unlock()
+	if ended {
+		return nil, ErrStopped
+	}
 	if err := c.work.add(ctl); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type Website struct {
 type WebsiteSpec struct {
 	// Image is the container image, which listens on port 8080.
 	Image string `json:"image"`
-	// Replicas defaults to 1.
+	// Replicas defaults to 1; the CRD has the default.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Host is the DNS name of the site.
 	Host string `json:"host"`

@@ -109,8 +109,8 @@ func (c *Cluster) Discovery() *wire.Discovery { return c.discovery }
 // Config returns a copy of the configuration, for client-go's own clients.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Namespace returns the namespace of the kubeconfig's context, or that of the pod;
-// "default" if there is none.
+// Namespace returns the namespace of [WithNamespace], of the kubeconfig's context, or of the
+// pod; "default" if there is none.
 func (c *Cluster) Namespace() string { return c.namespace }
 
 // Run runs all mirrors and controllers, including those declared later, until the context is

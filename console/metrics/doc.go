@@ -32,7 +32,7 @@
 //
 // Informers that have the same name share their series, and so do controllers: figures are added
 // up, times are the longest, and synced, live and connected are 1 if that is true of all. A program
-// with several clusters tells them apart with one Exporter for each:
+// with several clusters distinguishes them with one Exporter for each:
 //
 //	metrics.New(prometheus.WrapRegistererWith(prometheus.Labels{"cluster": "east"}, registerer))
 package metrics

@@ -34,7 +34,7 @@ type WebsiteStatus struct {
 	Conditions         []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// APIResource tells Tarn where the API server serves websites.
+// APIResource returns where the API server serves websites.
 func (*Website) APIResource() object.Resource {
 	return object.Resource{Group: "example.com", Version: "v1", Resource: "websites", Kind: "Website", Namespaced: true}
 }

@@ -141,9 +141,9 @@ func (inf *Informer[T]) Len() int { return inf.store.Len() }
 // when done, or leave that to the garbage collector.
 func (inf *Informer[T]) Snapshot() store.Snapshot[T] { return inf.store.Snapshot() }
 
-// Pin is [Informer.Snapshot] for a short read: it allocates nothing, but must be
-// released, once.
-func (inf *Informer[T]) Pin() store.Snapshot[T] { return inf.store.Pin() }
+// View calls f with the current state, which f must not keep. It is [Informer.Snapshot]
+// without the allocation.
+func (inf *Informer[T]) View(f func(store.Snapshot[T])) { inf.store.View(f) }
 
 // AddIndex gives the mirror one more index, which sees what is already there. Adding one
 // twice does nothing. With an encoded form this decodes every object once. It waits for

@@ -100,10 +100,9 @@ func newLog[T any](s *store.Store[T], bound int) *log[T] {
 	return l
 }
 
-func revisionOf[T any](s *store.Store[T]) uint64 {
-	snap := s.Pin()
-	defer snap.Release()
-	return snap.Revision()
+func revisionOf[T any](s *store.Store[T]) (revision uint64) {
+	s.View(func(snap store.Snapshot[T]) { revision = snap.Revision() })
+	return revision
 }
 
 // limit returns how many changes the chain may have.
@@ -289,7 +288,7 @@ func (l *log[T]) arrive(c *cursor[T]) {
 	}
 }
 
-func (l *log[T]) pin() *pin[T] { return &pin[T]{snap: l.store.Pin(), refs: 1} }
+func (l *log[T]) pin() *pin[T] { return &pin[T]{snap: l.store.Snapshot(), refs: 1} }
 
 // unpin takes one reference back. The snapshot is released by unlock, outside of the
 // lock: the store may then reclaim much.

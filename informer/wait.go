@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
 // Synced returns a channel that is closed when the mirror has its initial state: that of
@@ -51,21 +52,19 @@ func byScope(a, b SourceStatus) int { return cmp.Compare(a.Scope, b.Scope) }
 // some time.
 func (inf *Informer[T]) WaitFor(ctx context.Context, version object.Version) error {
 	epochs := map[object.Scope]object.Epoch{}
-	return inf.wait(ctx, func() bool {
-		snap := inf.store.Pin()
-		defer snap.Release()
-		for _, scope := range inf.covered() {
-			mark := snap.Mark(scope)
-			epoch, ok := epochs[scope]
-			if !ok {
-				epoch = mark.Epoch
-				epochs[scope] = epoch
-			}
-			if !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version}) {
-				return false
-			}
-		}
-		return true
+	return inf.wait(ctx, func() (reached bool) {
+		inf.View(func(snap store.Snapshot[T]) {
+			reached = !slices.ContainsFunc(inf.covered(), func(scope object.Scope) bool {
+				mark := snap.Mark(scope)
+				epoch, ok := epochs[scope]
+				if !ok {
+					epoch = mark.Epoch
+					epochs[scope] = epoch
+				}
+				return !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version})
+			})
+		})
+		return reached
 	}, func(cause error) error { return inf.notReached(object.Key{}, version, cause) })
 }
 
@@ -78,34 +77,33 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version 
 		return inf.notReached(key, version, ErrNotCovered)
 	}
 	target := object.Mark{Scope: scope, Epoch: inf.epochOf(key), Version: version}
-	return inf.wait(ctx, func() bool {
-		snap := inf.store.Pin()
-		defer snap.Release()
-		if snap.Mark(scope).Reached(target) {
-			return true
-		}
-		obj, ok := snap.Get(key)
-		return ok && version.NotAfter(inf.acc.VersionOf(obj))
+	return inf.wait(ctx, func() (reached bool) {
+		inf.View(func(snap store.Snapshot[T]) {
+			if reached = snap.Mark(scope).Reached(target); !reached {
+				obj, ok := snap.Get(key)
+				reached = ok && version.NotAfter(inf.acc.VersionOf(obj))
+			}
+		})
+		return reached
 	}, func(cause error) error { return inf.notReached(key, version, cause) })
 }
 
 func (inf *Informer[T]) notReached(key object.Key, version object.Version, cause error) error {
-	snap := inf.store.Pin()
-	defer snap.Release()
 	e := &NotReachedError{Informer: inf.opts.Name, Key: key, Version: version, Cause: cause}
-	for _, scope := range inf.covered() {
-		if key.IsZero() || scope.Covers(key) {
-			e.Marks = append(e.Marks, snap.Mark(scope))
+	inf.View(func(snap store.Snapshot[T]) {
+		for _, scope := range inf.covered() {
+			if key.IsZero() || scope.Covers(key) {
+				e.Marks = append(e.Marks, snap.Mark(scope))
+			}
 		}
-	}
+	})
 	return e
 }
 
 // epochOf returns the present epoch of a key's scope.
-func (inf *Informer[T]) epochOf(key object.Key) object.Epoch {
-	snap := inf.store.Pin()
-	defer snap.Release()
-	return snap.Mark(inf.scopeOf(key)).Epoch
+func (inf *Informer[T]) epochOf(key object.Key) (epoch object.Epoch) {
+	inf.View(func(snap store.Snapshot[T]) { epoch = snap.Mark(inf.scopeOf(key)).Epoch })
+	return epoch
 }
 
 // covers reports whether a scope is to be mirrored.

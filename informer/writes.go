@@ -190,13 +190,13 @@ const unseenFor = time.Minute
 
 // sweep forgets what the mirror has shown.
 func (w *Writes[T]) sweep() {
-	snap := w.inf.store.Pin()
-	defer snap.Release()
-	for key, n := range w.notes {
-		if s, _ := w.judge(snap, key, &n); s == shown || s == unasked && time.Since(n.at) > unseenFor {
-			delete(w.notes, key)
+	w.inf.View(func(snap store.Snapshot[T]) {
+		for key, n := range w.notes {
+			if s, _ := w.judge(snap, key, &n); s == shown || s == unasked && time.Since(n.at) > unseenFor {
+				delete(w.notes, key)
+			}
 		}
-	}
+	})
 	w.room = max(64, 2*len(w.notes))
 }
 
@@ -260,9 +260,8 @@ func (w *Writes[T]) Check(key object.Key) (pending bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	snap := w.inf.store.Pin()
-	defer snap.Release()
-	s, err := w.judge(snap, key, &n)
+	var s standing
+	w.inf.View(func(snap store.Snapshot[T]) { s, err = w.judge(snap, key, &n) })
 	if s == shown {
 		delete(w.notes, key)
 	} else {
@@ -289,9 +288,7 @@ func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 	var s standing
 	var why error
 	err := w.inf.wait(ctx, func() bool {
-		snap := w.inf.store.Pin()
-		defer snap.Release()
-		s, why = w.judge(snap, key, &n)
+		w.inf.View(func(snap store.Snapshot[T]) { s, why = w.judge(snap, key, &n) })
 		return s != waiting
 	}, func(cause error) error { return w.inf.notReached(key, n.version, cause) })
 	if err != nil || s != shown {

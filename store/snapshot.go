@@ -53,32 +53,31 @@ func (s *Store[T]) snapshot(owner string) Snapshot[T] {
 	return Snapshot[T]{store: s, state: st, lease: l}
 }
 
-// Pin returns a snapshot for a short read: it costs a few nanoseconds and no allocation. The
-// caller must release it exactly once: one that is never released retains memory for ever, and
-// use after release is not detected.
-//
-//	snap := s.Pin()
-//	defer snap.Release()
-func (s *Store[T]) Pin() Snapshot[T] {
-	return Snapshot[T]{store: s, state: s.history.Pin()}
+// View calls f with a snapshot that is released when f returns or panics. It costs a few
+// nanoseconds and no allocation. f must not keep the snapshot: reads through it after f has
+// returned are not detected and may find anything.
+func (s *Store[T]) View(f func(Snapshot[T])) {
+	snap := Snapshot[T]{store: s, state: s.history.Pin()}
+	defer snap.unpin()
+	f(snap)
 }
 
-// Release ends the snapshot, so that the store can drop what only it could see. Releasing a snapshot of
-// [Store.Snapshot] again, or the zero Snapshot, does nothing.
+// Release ends the snapshot, so that the store can free what only this snapshot could see.
+// Releasing it again does nothing, and neither does releasing the zero Snapshot or one of
+// [Store.View].
 func (n Snapshot[T]) Release() {
-	if n.store == nil {
+	if n.lease == nil || !n.lease.released.CompareAndSwap(false, true) {
 		return
 	}
-	if n.lease != nil {
-		if !n.lease.released.CompareAndSwap(false, true) {
-			return
-		}
-		n.lease.cleanup.Stop()
-	}
-	last := n.state.Unpin()
+	n.lease.cleanup.Stop()
 	// The lease must not be collected before its cleanup was stopped.
-	runtime.KeepAlive(n.lease)
-	if last && n.store.history.Current() != n.state {
+	defer runtime.KeepAlive(n.lease)
+	n.unpin()
+}
+
+// unpin releases the state.
+func (n Snapshot[T]) unpin() {
+	if last := n.state.Unpin(); last && n.store.history.Current() != n.state {
 		n.store.trySweep()
 	}
 }

@@ -173,9 +173,7 @@ func (s *Store[T]) Len() int { return s.history.Current().Payload.objects }
 // Keys yields the key of every object of one revision, without order.
 func (s *Store[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		snap := s.Pin()
-		defer snap.Release()
-		snap.Keys()(yield)
+		s.View(func(snap Snapshot[T]) { snap.Keys()(yield) })
 	}
 }
 

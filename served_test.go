@@ -105,7 +105,7 @@ func TestAResourceThatIsNotServedIsNotPolledFaster(t *testing.T) {
 		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		r.start()
 		simtest.Advance(10 * time.Minute)
-		if n := r.srv.Struck(apiserver.NotServed); n > 80 {
+		if n := r.srv.Injected(apiserver.NotServed); n > 80 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		gears.Close()

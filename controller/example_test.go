@@ -154,7 +154,7 @@ func ExampleLeftError() {
 	}()
 	err := controller.Run(ctx, c)
 	fmt.Println(err)
-	var left *controller.LeftError[string]
+	var left *controller.UnfinishedError[string]
 	fmt.Println(errors.As(err, &left), left.Waiting)
 	// Output:
 	// controller example: ended with 1 still waiting (k)

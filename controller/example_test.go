@@ -138,7 +138,7 @@ func ExampleResult() {
 }
 
 // The error lists the keys that were left when the controller stopped.
-func ExampleLeftError() {
+func ExampleUnfinishedError() {
 	keys := make(chan string)
 	begun := make(chan struct{})
 	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {

@@ -125,9 +125,9 @@ type Tuning struct {
 	Streaming reflector.Mode
 	// Backoff is the wait after failures. Defaults to the zero Backoff.
 	Backoff reflector.Backoff
-	// GoneAfter is how long a resource that was served must be missing before its objects
+	// RemovedAfter is how long a resource that was served must be missing before its objects
 	// are treated as deleted. Negative means never. Defaults to 30 seconds.
-	GoneAfter time.Duration
+	RemovedAfter time.Duration
 	// ServedEvery is how often the cluster checks whether the server serves a resource that
 	// it did not serve before. Defaults to 3 seconds.
 	ServedEvery time.Duration

@@ -84,11 +84,7 @@ func (m *Mirror[T]) Snapshot() Snapshot[T] { return m.inf.Snapshot() }
 
 // View calls f with the current state of the mirror, which f must not keep. It is
 // [Mirror.Snapshot] without the allocation.
-func (m *Mirror[T]) View(f func(Snapshot[T])) {
-	snap := m.inf.Pin()
-	defer snap.Release()
-	f(snap)
-}
+func (m *Mirror[T]) View(f func(Snapshot[T])) { m.inf.View(f) }
 
 // AddIndex adds indexes to the mirror, over existing and future objects. A mirror has the
 // indexes of all its users, for as long as it exists. Adding an index again does nothing.

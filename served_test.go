@@ -71,7 +71,7 @@ func TestW23_ResourcesAreWaitedForAndTheirRemovalDeletes(t *testing.T) {
 
 // The mirror is disconnected while the resource is removed, so it receives no DELETED events.
 func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
-	withCluster(t, with(tarn.WithTuning(tarn.Tuning{GoneAfter: 10 * time.Second})), func(t *testing.T, r *testCluster) {
+	withCluster(t, with(tarn.WithTuning(tarn.Tuning{RemovedAfter: 10 * time.Second})), func(t *testing.T, r *testCluster) {
 		if err := r.srv.Define(apiserver.Definition{Resource: widgets}); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestW23_ARemovalDuringADisconnectDeletes(t *testing.T) {
 		r.srv.Compact(0)
 		simtest.Advance(5 * time.Second)
 		if st := gears.Status(); st.State != tarn.Waiting && st.State != tarn.Stale || st.Objects != 1 {
-			t.Errorf("before GoneAfter: %v", st)
+			t.Errorf("before RemovedAfter: %v", st)
 		}
 		simtest.Advance(5 * time.Minute)
 		if st := gears.Status(); st.State != tarn.Waiting || st.Objects != 0 {
@@ -105,7 +105,7 @@ func TestAResourceThatIsNotServedIsNotPolledFaster(t *testing.T) {
 		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets)))
 		r.start()
 		simtest.Advance(10 * time.Minute)
-		if n := r.srv.Struck(apiserver.NotServed); n > 80 {
+		if n := r.srv.Injected(apiserver.NotServed); n > 80 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
 		gears.Close()

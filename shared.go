@@ -190,7 +190,7 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 		OnMutation: c.opts.onMutation,
 		Logger:     c.opts.logger,
 		Reflector: reflector.Options[P]{
-			Streaming: c.opts.tuning.Streaming, Backoff: c.opts.tuning.Backoff, GoneAfter: c.opts.tuning.GoneAfter, Budget: c.budget,
+			Streaming: c.opts.tuning.Streaming, Backoff: c.opts.tuning.Backoff, RemovedAfter: c.opts.tuning.RemovedAfter, Budget: c.budget,
 		},
 	}
 	if t != nil {

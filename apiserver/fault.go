@@ -88,9 +88,9 @@ type Fault struct {
 	// Wait is the delay of Latency, and the Retry-After of TooManyRequests and Unavailable
 	// in whole seconds. In JSON it is in nanoseconds. Defaults to one second.
 	Wait time.Duration `json:"wait,omitempty"`
-	// MayMiss allows the fault not to hit any request. Otherwise [Start] fails a test that
+	// Optional allows the fault not to hit any request. Otherwise [Start] fails a test that
 	// ends before the fault hit one. Defaults to false.
-	MayMiss bool `json:"mayMiss,omitempty"`
+	Optional bool `json:"optional,omitempty"`
 }
 
 // Validate returns an error if the fault is invalid.
@@ -147,12 +147,12 @@ func (t target) accepts(f FaultKind, lists bool) bool {
 
 // faults holds the active faults.
 type faults struct {
-	mu      sync.Mutex // guards the rest
-	active  []*injected
-	pending []*injected // not hit a request yet; includes removed faults
-	struck  map[FaultKind]int
-	rand    *rand.Rand // nil unless Random is on
-	rate    float64
+	mu       sync.Mutex // guards the rest
+	active   []*injected
+	pending  []*injected // not hit a request yet; includes removed faults
+	injected map[FaultKind]int
+	rand     *rand.Rand // nil unless Random is on
+	rate     float64
 }
 
 // injected is an active fault. Its Times counts down.
@@ -178,12 +178,12 @@ func (f *faults) used(of *injected) {
 	f.pending = slices.DeleteFunc(f.pending, func(other *injected) bool { return other == of })
 }
 
-// unused returns the faults that took no effect and are not marked MayMiss.
+// unused returns the faults that took no effect and are not marked Optional.
 func (f *faults) unused() (left []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.pending {
-		if !m.MayMiss {
+		if !m.Optional {
 			left = append(left, m.Fault)
 		}
 	}
@@ -208,7 +208,7 @@ func (f *faults) pick(t target) requestFaults {
 		if late := t.verb == "watch" && (slices.Contains(watchFaults, fault.Kind) || fault.Kind == Stall); !late {
 			f.pending = slices.DeleteFunc(f.pending, func(other *injected) bool { return other == of })
 		}
-		f.struck[fault.Kind]++
+		f.injected[fault.Kind]++
 	}
 	f.active = slices.DeleteFunc(f.active, func(fault *injected) bool {
 		if picked.has(fault.Kind) || !fault.matches(t) {
@@ -275,11 +275,11 @@ func (s *Server) Faults() []Fault {
 	return out
 }
 
-// Struck returns the number of requests hit by a kind of fault.
-func (s *Server) Struck(kind FaultKind) int {
+// Injected returns the number of requests hit by a kind of fault.
+func (s *Server) Injected(kind FaultKind) int {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
-	return s.faults.struck[kind]
+	return s.faults.injected[kind]
 }
 
 // Cut drops the connections of all open watches of a resource such as "pods" or

@@ -61,7 +61,7 @@ func TestFaultsMatchResourceAndVerb(t *testing.T) {
 	if a := do(t, s, http.MethodPost, pods, `{"metadata":{"name":"a"}}`); a.code != http.StatusCreated {
 		t.Errorf("create: %d %s", a.code, a.raw)
 	}
-	if n := s.Struck(apiserver.Forbidden); n != 1 {
+	if n := s.Injected(apiserver.Forbidden); n != 1 {
 		t.Errorf("hit %d requests", n)
 	}
 	s.Clear()

@@ -49,7 +49,7 @@ func TestListFaultsMatchStreamingLists(t *testing.T) {
 		t.Errorf("half a list: %v %s", err, raw)
 	}
 	// A plain watch is not a list.
-	if _, err := s.Inject(Fault{Kind: Unavailable, Verb: "list", MayMiss: true}); err != nil {
+	if _, err := s.Inject(Fault{Kind: Unavailable, Verb: "list", Optional: true}); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err = client.Get(memoryHost + "/api/v1/configmaps?watch=1&timeoutSeconds=1"); err != nil || resp.StatusCode != http.StatusOK {
@@ -64,7 +64,7 @@ func TestAnUnusedFaultFailsTheTest(t *testing.T) {
 	s := Start(&test, Options{})
 	for _, f := range []Fault{
 		{Kind: Unavailable, Resource: "nodes"}, {Kind: CutWatch, After: 5}, {Kind: EmptyPage}, // hit no request
-		{Kind: Forbidden, Resource: "pods"}, {Kind: Gone, Resource: "nodes", MayMiss: true},
+		{Kind: Forbidden, Resource: "pods"}, {Kind: Gone, Resource: "nodes", Optional: true},
 	} {
 		remove, err := s.Inject(f)
 		if err != nil {

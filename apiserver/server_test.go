@@ -58,7 +58,7 @@ func TestRunEndsWithItsContextAndOnlyOnce(t *testing.T) {
 		_, err := send(context.Background(), s, http.MethodGet, pods, "")
 		stalled <- err
 	}()
-	for s.Struck(apiserver.Stall) == 0 {
+	for s.Injected(apiserver.Stall) == 0 {
 		if a := get(t, s, "/healthz"); a.code != http.StatusOK {
 			t.Fatal(a.code)
 		}

@@ -16,7 +16,7 @@ type TB interface {
 
 // Start creates a server and runs it until the test ends. It fails the test if the server
 // cannot be started, if a request makes it panic, or if a fault hit no request (see
-// [Fault.MayMiss]). In a testing/synctest bubble, pass the bubble's own T and leave
+// [Fault.Optional]). In a testing/synctest bubble, pass the bubble's own T and leave
 // Options.Address empty.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
@@ -41,7 +41,7 @@ func Start(t TB, opts Options) *Server {
 			return
 		}
 		for _, f := range s.faults.unused() {
-			t.Errorf("apiserver: fault %+v did not hit any request; set MayMiss if that is expected", f)
+			t.Errorf("apiserver: fault %+v did not hit any request; set Optional if that is expected", f)
 		}
 	})
 	return s

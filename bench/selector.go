@@ -58,13 +58,13 @@ func (l *lab) selects(text string) (clientGo, tarn *Figure) {
 		tarn: func(n int) {
 			for range n {
 				found := 0
-				snap := labelled.Pin()
-				for p := range byLabel.Select(snap, selector) {
-					if p != nil {
-						found++
+				labelled.View(func(snap store.Snapshot[pod]) {
+					for p := range byLabel.Select(snap, selector) {
+						if p != nil {
+							found++
+						}
 					}
-				}
-				snap.Release()
+				})
 				if found != want {
 					fail("Tarn selected %d; want %d", found, want)
 				}

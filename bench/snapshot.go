@@ -24,7 +24,7 @@ func snapshots(l *lab) []Row {
 	snapshot.Note = fmt.Sprintf("%s with 1/100 of the objects", quantity(fewer.Value, Nanoseconds))
 	_, pin := duel{least: true, tarn: func(n int) {
 		for range n {
-			l.store.Pin().Release()
+			l.store.View(func(store.Snapshot[pod]) {})
 		}
 	}}.run(l)
 	constant := goal{"O(1)", func(r *Row) bool { return r.Tarn.Value < 1.5*fewer.Value }}

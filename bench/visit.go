@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/tarnproject/tarn/store"
 )
 
 // visitAll measures a loop over all objects that counts them.
@@ -27,13 +29,13 @@ func visitAll(l *lab) []Row {
 		tarn: func(n int) {
 			for range n {
 				found := 0
-				snap := l.store.Pin()
-				for p := range snap.All() {
-					if p != nil {
-						found++
+				l.store.View(func(snap store.Snapshot[pod]) {
+					for p := range snap.All() {
+						if p != nil {
+							found++
+						}
 					}
-				}
-				snap.Release()
+				})
 				if found != l.objects {
 					fail("All gave %d of %d", found, l.objects)
 				}
@@ -60,11 +62,11 @@ func visitAndRead(l *lab) []Row {
 		tarn: func(n int) {
 			for range n {
 				sum := 0
-				snap := l.store.Pin()
-				for p := range snap.All() {
-					sum += len(p.Spec.NodeName)
-				}
-				snap.Release()
+				l.store.View(func(snap store.Snapshot[pod]) {
+					for p := range snap.All() {
+						sum += len(p.Spec.NodeName)
+					}
+				})
 				keep(sum)
 			}
 		},
@@ -77,13 +79,13 @@ func indexLookup(l *lab) []Row {
 	nodes := distinct(l, func(p pod) string { return p.Spec.NodeName })
 	each := l.objects / len(nodes)
 	c, t := l.lookups(nodes, "node", func(node string) (found int) {
-		snap := l.store.Pin()
-		for p := range byNode.Get(snap, node) {
-			if p != nil {
-				found++
+		l.store.View(func(snap store.Snapshot[pod]) {
+			for p := range byNode.Get(snap, node) {
+				if p != nil {
+					found++
+				}
 			}
-		}
-		snap.Release()
+		})
 		return found
 	})
 	return []Row{newRow(fmt.Sprintf("6 index lookup with %d matches", each), c, t, faster(6), noAllocs())}
@@ -94,13 +96,13 @@ func indexLookup(l *lab) []Row {
 func namespaceRange(l *lab) []Row {
 	namespaces := distinct(l, func(p pod) string { return p.Namespace })
 	c, t := l.lookups(namespaces, cache.NamespaceIndex, func(namespace string) (found int) {
-		snap := l.store.Pin()
-		for p := range snap.Namespace(namespace) {
-			if p != nil {
-				found++
+		l.store.View(func(snap store.Snapshot[pod]) {
+			for p := range snap.Namespace(namespace) {
+				if p != nil {
+					found++
+				}
 			}
-		}
-		snap.Release()
+		})
 		return found
 	})
 	return []Row{newRow(fmt.Sprintf("+ objects of a namespace, %s on average", number(float64(l.objects/len(namespaces)))), c, t)}

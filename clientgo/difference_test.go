@@ -69,6 +69,30 @@ func TestD22_NoDeletionIsLostWhereAWatchEndsBetweenTwoOfOneVersion(t *testing.T)
 	}
 }
 
+// podServer ignores timeouts, so its watches end only when the test cuts them.
+func TestD29_AWatchThatOutlastsItsTimeoutIsReplaced(t *testing.T) {
+	withoutErrorHandlers(t)
+	for name, make := range map[string]newInformer{"client-go": cache.NewSharedIndexInformerWithOptions, "ours": clientgo.NewSharedIndexInformerWithOptions} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newPodServer(false)
+			inf := make(w, &corev1.Pod{}, cache.SharedIndexInformerOptions{})
+			h := listen(t, inf)
+			start(t, inf)
+			<-time.After(5*time.Minute + 29*time.Second)
+			if n := w.Counts().Watches; n != 1 {
+				t.Errorf("%s: %d watches before any timeout has passed", name, n)
+			}
+			<-time.After(5*time.Minute + 5*time.Second) // the longest timeout, 30 s, and a back-off
+			w.put("a1", false)
+			synctest.Wait()
+			want := map[string]int{"client-go": 1, "ours": 2}[name]
+			if counts, calls := w.Counts(), h.take(); counts.Watches != want || counts.Lists != 1 || len(calls) != 1 {
+				t.Errorf("%s: %d watches, %d lists, received %q", name, counts.Watches, counts.Lists, calls)
+			}
+		})
+	}
+}
+
 // A reflector writes each deletion once to a store that accepts every write.
 func TestD22_AReflectorTellsOfNoDeletionTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -236,9 +236,12 @@ func list[E any](m *mirror, cached *atomic.Pointer[listing[E]], read func(store.
 	return all
 }
 
-func current[E any](m *mirror, cached *atomic.Pointer[listing[E]], read func(store.Snapshot[record], int) []E) *listing[E] {
-	snap := m.core.Pin()
-	defer snap.Release()
+func current[E any](m *mirror, cached *atomic.Pointer[listing[E]], read func(store.Snapshot[record], int) []E) (l *listing[E]) {
+	m.core.View(func(snap store.Snapshot[record]) { l = currentAt(snap, cached, read) })
+	return l
+}
+
+func currentAt[E any](snap store.Snapshot[record], cached *atomic.Pointer[listing[E]], read func(store.Snapshot[record], int) []E) *listing[E] {
 	was := cached.Load()
 	if was != nil && was.revision >= snap.Revision() {
 		return was
@@ -313,12 +316,13 @@ func (m *mirror) ByIndex(indexName, indexedValue string) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := m.core.Pin()
-	defer snap.Release()
-	found := make([]any, 0, x.Size(snap, indexedValue))
-	for r := range x.Get(snap, indexedValue) {
-		found = append(found, r.obj)
-	}
+	var found []any
+	m.core.View(func(snap store.Snapshot[record]) {
+		found = make([]any, 0, x.Size(snap, indexedValue))
+		for r := range x.Get(snap, indexedValue) {
+			found = append(found, r.obj)
+		}
+	})
 	return found, nil
 }
 
@@ -334,12 +338,12 @@ func (m *mirror) Index(indexName string, obj any) ([]any, error) {
 	case len(values) == 1: // mostly; Like has to look out for objects that it has seen
 		return m.ByIndex(indexName, values[0])
 	}
-	snap := m.core.Pin()
-	defer snap.Release()
 	found := []any{}
-	for r := range x.Like(snap, &box{obj}) {
-		found = append(found, r.obj)
-	}
+	m.core.View(func(snap store.Snapshot[record]) {
+		for r := range x.Like(snap, &box{obj}) {
+			found = append(found, r.obj)
+		}
+	})
 	return found, nil
 }
 
@@ -349,9 +353,8 @@ func (m *mirror) IndexKeys(indexName, indexedValue string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap := m.core.Pin()
-	defer snap.Release()
-	keys := x.ObjectKeys(snap, indexedValue)
+	var keys []string
+	m.core.View(func(snap store.Snapshot[record]) { keys = x.ObjectKeys(snap, indexedValue) })
 	slices.Sort(keys)
 	return keys, nil
 }
@@ -360,9 +363,7 @@ func (m *mirror) IndexKeys(indexName, indexedValue string) ([]string, error) {
 func (m *mirror) ListIndexFuncValues(indexName string) []string {
 	values := make([]string, 0, 64)
 	if x, err := m.named(indexName); err == nil {
-		snap := m.core.Pin()
-		defer snap.Release()
-		values = slices.AppendSeq(values, x.Keys(snap))
+		m.core.View(func(snap store.Snapshot[record]) { values = slices.AppendSeq(values, x.Keys(snap)) })
 	}
 	return values
 }

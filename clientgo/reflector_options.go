@@ -23,9 +23,9 @@ const backoffReset = 2 * time.Minute
 // reflectorOptions are those of a reflector that works for client-go's users.
 func reflectorOptions(lw cache.ListerWatcher, name string) reflector.Options[record] {
 	opts := reflector.Options[record]{
-		Name:      name,
-		Streaming: reflector.StreamingOff,
-		GoneAfter: -1, // in client-go a resource that is not served any more keeps its objects
+		Name:         name,
+		Streaming:    reflector.StreamingOff,
+		RemovedAfter: -1, // in client-go a resource that is not served any more keeps its objects
 	}
 	if name == "" {
 		opts.Name = callsite.Outside("github.com/tarnproject/tarn/clientgo")

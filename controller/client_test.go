@@ -186,7 +186,7 @@ func TestWritesAreForgottenOnceTheCacheHasThem(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if n := pods.Status().UnseenWrites; n > 64 {
+		if n := pods.Status().PendingWrites; n > 64 {
 			t.Errorf("%d writes are remembered", n)
 		}
 	})

@@ -85,7 +85,7 @@ func (c *Controller[K]) stopsFirst() {}
 
 // Run reconciles until the context is done, and then shuts down as described for
 // Options.Grace. The error is that of a source; or that the sources were not ready in time,
-// with causes; a [*LeftError] if a reconcile did not finish within the grace period; or
+// with causes; a [*UnfinishedError] if a reconcile did not finish within the grace period; or
 // [ErrRunning]. Keys that were still waiting are no error, because the next run or the next
 // leader starts with the complete state. They are logged and listed by Status.
 func (c *Controller[K]) Run(ctx context.Context) error {

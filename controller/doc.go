@@ -69,7 +69,7 @@
 //
 // When the context of Run is done, no new reconcile starts. Running ones have Options.Grace
 // to finish, then their contexts are cancelled. If that interrupts a reconcile, the error of
-// Run is a [*LeftError] with the keys that are left. Keys that only wait, for example in
+// Run is a [*UnfinishedError] with the keys that are left. Keys that only wait, for example in
 // back-off, are no error: they are logged, and Status lists them as Left.
 //
 // # Metrics, traces and logs

@@ -26,9 +26,9 @@ var (
 	ErrStopping = errors.New("controller: stopping, and Options.Grace has passed")
 )
 
-// LeftError reports the keys that were not reconciled when a controller's grace period
+// UnfinishedError reports the keys that were not reconciled when a controller's grace period
 // ended.
-type LeftError[K comparable] struct {
+type UnfinishedError[K comparable] struct {
 	// Controller is the controller's name.
 	Controller string
 	// Waiting are the keys that still had to be reconciled, for the first time or again.
@@ -39,7 +39,7 @@ type LeftError[K comparable] struct {
 }
 
 // Error names the first few keys of each list.
-func (e *LeftError[K]) Error() string {
+func (e *UnfinishedError[K]) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "controller %s: ended with", e.Controller)
 	list := func(what string, keys []K) {

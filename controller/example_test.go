@@ -138,7 +138,7 @@ func ExampleResult() {
 }
 
 // The error lists the keys that were left when the controller stopped.
-func ExampleLeftError() {
+func ExampleUnfinishedError() {
 	keys := make(chan string)
 	begun := make(chan struct{})
 	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {
@@ -154,7 +154,7 @@ func ExampleLeftError() {
 	}()
 	err := controller.Run(ctx, c)
 	fmt.Println(err)
-	var left *controller.LeftError[string]
+	var left *controller.UnfinishedError[string]
 	fmt.Println(errors.As(err, &left), left.Waiting)
 	// Output:
 	// controller example: ended with 1 still waiting (k)

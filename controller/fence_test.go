@@ -196,7 +196,7 @@ func TestAStuckReconcileEndsAProcessThatLostLeadership(t *testing.T) {
 		g.terms <- func() {}
 		simtest.Advance(time.Second)
 		g.loses()
-		var left *controller.LeftError[object.Key]
+		var left *controller.UnfinishedError[object.Key]
 		if err := <-done; !errors.As(err, &left) || len(left.Running) != 1 {
 			t.Error(err)
 		}

@@ -196,7 +196,7 @@ func (r *run[K]) drain() bool {
 // reconciles them.
 func (r *run[K]) leave() {
 	s := r.queue.Snapshot()
-	left := &LeftError[K]{Controller: r.c.name}
+	left := &UnfinishedError[K]{Controller: r.c.name}
 	for _, item := range s.Processing {
 		left.Running = append(left.Running, item.Key)
 	}

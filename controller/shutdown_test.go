@@ -15,11 +15,11 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-func leftOf(t *testing.T, err error) *controller.LeftError[string] {
+func leftOf(t *testing.T, err error) *controller.UnfinishedError[string] {
 	t.Helper()
-	var left *controller.LeftError[string]
+	var left *controller.UnfinishedError[string]
 	if !errors.As(err, &left) {
-		t.Fatalf("%v; want a LeftError", err)
+		t.Fatalf("%v; want a UnfinishedError", err)
 	}
 	return left
 }
@@ -100,7 +100,7 @@ func TestAReconcileThatIgnoresItsContextIsReported(t *testing.T) {
 }
 
 func TestTheLeftErrorIsShort(t *testing.T) {
-	e := &controller.LeftError[int]{Controller: "x", Running: []int{1}}
+	e := &controller.UnfinishedError[int]{Controller: "x", Running: []int{1}}
 	for i := range 12 {
 		e.Waiting = append(e.Waiting, i)
 	}

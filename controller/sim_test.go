@@ -192,7 +192,7 @@ func (s *sim) start(name string) *process {
 
 // restart stops a process cleanly and starts another one.
 func (s *sim) restart(i int) {
-	var left *controller.LeftError[object.Key]
+	var left *controller.UnfinishedError[object.Key]
 	if err := s.procs[i].stop(); err != nil && (!errors.As(err, &left) || len(left.Running) > 0) {
 		s.t.Errorf("%s ended with: %v", s.procs[i].name, err)
 	}

@@ -280,7 +280,7 @@ func (l *log[T]) reset() {
 	l.age = age{}
 }
 
-// stamp notes the time, if it is time to, for a delta just added to a log whose
+// stamp records the time, if it is time to, for a delta just added to a log whose
 // clock began at born.
 func (l *log[T]) stamp(born time.Time) {
 	switch a := &l.age; {

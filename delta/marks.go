@@ -2,9 +2,8 @@ package delta
 
 import "github.com/tarnproject/tarn/object"
 
-// marks keeps, for each scope, where the producer stands, and which scopes moved
-// since the last batch was taken. What an operation costs does not depend on the number of
-// scopes.
+// marks keeps the producer's mark of each scope, and which scopes advanced since the last batch
+// was taken. The cost of an operation does not depend on the number of scopes.
 type marks struct {
 	byScope map[object.Scope]*scopeMark
 	last    *scopeMark   // the one used last; most FIFOs have just one
@@ -76,7 +75,7 @@ func (m *marks) take(dst []object.Mark) []object.Mark {
 	return dst
 }
 
-// done notes that the consumer has what was taken.
+// done records that the consumer has what was taken.
 func (m *marks) done() {
 	for _, at := range m.taken {
 		if at.left && !at.moved {

@@ -9,13 +9,12 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// cursor is the place of one subscriber in the log. One goroutine at a time asks it
-// what to hand over next, with take, and asks again when that has been handled.
+// cursor is the position of one subscriber in the log. One goroutine at a time calls take for the
+// next portion of work, and calls it again when that has been handled.
 //
-// It either stands in a segment, after some of its batches, or is being caught up, from
-// the store that it knows to one that was pinned when it joined the log again.
-// Meanwhile its new place counts as read, until the log has to be cut; then it has none
-// and, once caught up, is caught up again from there.
+// A cursor either stands in a segment, after some of its batches, or is being caught up from the
+// last snapshot it has handled to one that was taken when it rejoined the log. If the log is cut
+// at the new position before the cursor has caught up, it is caught up again from there.
 type cursor[T any] struct {
 	log   *log[T]
 	sub   *Subscription
@@ -24,42 +23,43 @@ type cursor[T any] struct {
 	fromNow bool
 
 	// Guarded by log.mu:
-	seg    *segment[T] // nil: no place
-	batch  int         // batches of seg that are behind it
+	seg    *segment[T] // nil: no position
+	batch  int         // batches of seg that it has handled
 	behind bool        // in the chain, and not at the end of the log
-	asleep bool        // wants to be rung when there is news
-	to     *pin[T]     // what it will know when it is caught up; nil while it is not
-	resync *pin[T]     // what is to be replayed, once it is there
-	joined int64       // log.seq at its new place
+	asleep bool        // its reader waits on the bell
+	to     *pin[T]     // the snapshot it is being caught up to; nil otherwise
+	resync *pin[T]     // the snapshot to replay once the cursor has reached it
+	joined int64       // log.seq at its new position
 
-	// Of the reader:
-	from    *pin[T] // what it knows, while it is caught up; nil for nothing at all
+	// Used by the reader only:
+	from    *pin[T] // the snapshot it is being caught up from; nil for the empty one
 	at      uint64  // revision of the store that it has handled
-	upto    int     // batch, after the portion that was handed over
-	handed  work    // what that was
-	initial bool    // it has not had the initial state yet
+	upto    int     // the value of batch after the current portion
+	handed  work    // the kind of the current portion
+	initial bool    // it has not received the initial state yet
 }
 
-// work is what a cursor has its reader do.
+// work is the kind of a portion.
 type work uint8
 
 const (
 	idle       work = iota // wait for the bell
-	ended                  // nothing any more
-	changes                // hand over changes
-	difference             // hand over what leads from one snapshot to another
-	replay                 // hand over a snapshot as Resynced
-	synced                 // tell that the initial state has been handed over
+	ended                  // the subscription is over
+	changes                // deliver changes
+	difference             // deliver the difference between two snapshots
+	replay                 // deliver a snapshot as Synced changes
+	synced                 // report that the initial state has been delivered
 )
 
-// portion is a piece of work, with what it takes.
+// portion is a unit of work for the reader.
 type portion[T any] struct {
 	what     work
 	changes  []object.Change[T]
 	from, to store.Snapshot[T]
 }
 
-// begin makes the cursor join the log at its end, knowing nothing, or, from now on, what is there.
+// begin adds the cursor at the end of the log. Its first portion is the whole state, unless it is
+// fromNow.
 func (c *cursor[T]) begin() {
 	l := c.log
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func (c *cursor[T]) begin() {
 		return
 	}
 	c.to = present
-	// What it has not been told counts as lag from the start.
+	// The initial state counts as lag until it is delivered.
 	c.sub.seq.Store(c.joined - int64(c.to.snap.Len()))
 	c.sub.since.Store(time.Now().UnixNano())
 }
@@ -82,7 +82,7 @@ func (c *cursor[T]) begin() {
 // off reports whether nothing is kept for the cursor.
 func (c *cursor[T]) off() bool { return c.seg == nil || c.seg.cut && !c.every }
 
-// take returns what to do next. What it returned before counts as done.
+// take returns the next portion. The previous one counts as handled.
 func (c *cursor[T]) take() portion[T] {
 	l := c.log
 	l.mu.Lock()
@@ -116,7 +116,7 @@ func (c *cursor[T]) take() portion[T] {
 	return portion[T]{what: ended}
 }
 
-// settle does what is due when a portion has been handled.
+// settle records that the current portion has been handled.
 func (c *cursor[T]) settle() {
 	l := c.log
 	switch c.handed {
@@ -141,15 +141,15 @@ func (c *cursor[T]) settle() {
 	}
 }
 
-// fall takes the cursor from the store that it knows to the end of the log.
+// fall moves the cursor to the end of the log, to be caught up from a snapshot.
 func (c *cursor[T]) fall(knows *pin[T]) {
 	c.from = knows
 	c.to = c.log.join(c)
 	c.sub.falls.Add(1)
 }
 
-// read finds the next changes in the log. ok is false when something else must be
-// looked at first.
+// read returns the next changes in the log. If ok is false, the caller must check for other work
+// first.
 func (c *cursor[T]) read() (p portion[T], ok bool) {
 	l, s := c.log, c.seg
 	limit := uint64(math.MaxUint64) // the revision at which something is to be done
@@ -159,7 +159,7 @@ func (c *cursor[T]) read() (p portion[T], ok bool) {
 	if c.resync != nil {
 		limit = min(limit, c.resync.snap.Revision())
 	}
-	// The batch that was under way when the cursor joined is part of what it knows.
+	// The snapshot may include the batch that was being logged when the cursor joined.
 	for c.batch < len(s.batches) && s.batches[c.batch].revision <= c.at {
 		c.sub.seq.Add(int64(s.batches[c.batch].end - s.start(c.batch)))
 		c.batch++
@@ -212,7 +212,7 @@ func (s *segment[T]) start(batch int) int {
 	return s.batches[batch-1].end
 }
 
-// leave gives up the cursor's place and all that is kept for it.
+// leave removes the cursor from the log and frees what is kept for it.
 func (c *cursor[T]) leave() {
 	l := c.log
 	l.mu.Lock()

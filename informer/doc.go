@@ -1,6 +1,6 @@
 // Package informer keeps a live mirror of a resource and shares it among any number of
-// readers and subscribers. It joins the stages below it: a reflector lists and watches,
-// a delta.FIFO collects, a store holds.
+// readers and subscribers. It connects the lower stages: a reflector lists and watches, a
+// delta.FIFO buffers changes, and a store holds the objects.
 //
 //	pods, err := informer.New(source, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{})
 //	…
@@ -12,13 +12,13 @@
 //
 // The types:
 //
-//   - [Informer] is the mirror. [Informer.Get] and [Informer.Snapshot] read it without
-//     waiting; indexes are queried with a snapshot.
+//   - [Informer] is the mirror. [Informer.Get], [Informer.View] and [Informer.Snapshot] read it
+//     without blocking; indexes are queried with a snapshot.
 //   - [Subscription] is one subscriber, in one of three forms: a [Handler] of functions
 //     ([Informer.Subscribe]), a function that receives many changes at once
 //     ([Informer.SubscribeBatch]), or a loop ([Informer.Events]).
 //   - [Event] is a change as one subscriber receives it.
-//   - [Writes] tracks what this process wrote, so that it never reads anything older.
+//   - [Writes] tracks this process's own writes, so that it can avoid reading older state.
 //   - [Status] reports the state of an informer, its sources and its subscribers.
 //
 // # What subscribers receive
@@ -45,49 +45,49 @@
 //
 // # Verbatim
 //
-// By default a subscriber is called for changes: what a list has at the UID and version held, an
-// event that is not newer, and the deletion of an object that is not held are dropped, and another
-// UID under the same name is a deletion and an addition. With Options.Verbatim the informer mirrors
-// and reports every event and every item of a list as the source sends it, and the last one wins;
-// see [store.Store.Apply] for the rules. Together with SubOptions.EveryChange these are the
-// semantics of client-go's informers, which package clientgo is built on. Two limits remain: the
-// reflector does not pass on events that a server repeats or sends late, and a subscriber without
-// EveryChange that falls behind is still caught up with the outcome.
+// By default subscribers are called for changes only. The informer drops a listed object whose UID
+// and version it already holds, an event that is not newer than what it holds, and the deletion of
+// an object that it does not hold. A new UID under the same name is a deletion and an addition.
+// With Options.Verbatim the informer stores and reports every event and every listed item as the
+// source sends it, and the last one wins; see [store.Store.Apply] for the rules. Together with
+// SubOptions.EveryChange these are the semantics of client-go's informers, on which package
+// clientgo is built. Two limits remain: the reflector drops events that a server repeats or sends
+// late, and a subscriber without EveryChange that falls behind is still caught up with the
+// difference.
 //
-// # Reading what one wrote
+// # Reading your own writes
 //
-// The mirror follows the server, so it may not have a write that this process just made.
-// [Informer.WaitFor] waits until it has reached a version, and [Writes] does so for
-// what was written. On a resource where nothing happens the version moves only when the
-// server sends bookmarks, about once a minute, if at all; errors of these waits say so. That
-// includes the version of a deletion that nothing has followed yet, because deletions may share a
-// version ([object.Reach]); [Writes] waits for the object of that UID to be deleted instead.
-// A written object that is outside of the selection or in quarantine is not waited for:
-// reads through Writes return the cause.
+// The mirror follows the server, so it may lag behind a write that this process just made.
+// [Informer.WaitFor] blocks until the mirror reaches a version, and [Writes] until it has this
+// process's writes. While nothing changes, the version advances only with the server's bookmarks,
+// about once a minute if at all; the errors of these waits say so. The same holds for the version
+// of the latest deletion, because deletions may share a version ([object.Reach]). For a deletion,
+// Writes therefore waits until the object with that UID is deleted. Writes does not wait for an
+// object that is outside the selection or in quarantine: its reads return the cause.
 //
 // # Namespaces
 //
-// An informer covers everything its Selection selects, by one list and watch, or, with
-// Options.Namespaces, a set of namespaces by one each, which [Informer.SetNamespaces]
-// changes while it runs. A snapshot's Marks tell the version of each; a namespace that is no
-// longer, or not yet, covered has none.
+// An informer mirrors everything that its Selection selects, with one list and watch. With
+// Options.Namespaces it mirrors a set of namespaces, with one list and watch for each;
+// [Informer.SetNamespaces] changes the set at any time. A snapshot's Marks are the version of each
+// namespace. A namespace that is not mirrored, or not listed yet, has no mark.
 //
 // # Memory
 //
-// Options.Form with store.Packed holds objects as the bytes that others alike do not have
-// too, and decodes them when they are read; with store.Encoded, as all their bytes. The
-// objects of a list are put into the form as they come, so that the initial list takes
-// hardly more memory than what it leaves. For typed objects in protobuf their own Marshal
-// and the Decode of the stream.Source go together well. What should never become objects at all (managedFields, say) is for the Source
-// to leave out; an informer of metadata only is one whose Source yields
-// metav1.PartialObjectMetadata. Options.Transform changes objects before they are held. It
-// owns each object until it returns; afterwards nothing writes to the object, which readers,
-// subscribers and index functions share. A mirror with a transform is decoded without
-// sharing equal parts between objects, and so takes more memory.
+// By default objects are stored decoded. With store.Encoded as Options.Form they are stored as
+// bytes and decoded when they are read. With store.Packed they are compressed as well, against
+// what similar objects have in common. The objects of a list are encoded as they arrive, so that
+// the initial list needs hardly more memory than its result. For typed objects in protobuf, use
+// their own Marshal and the Decode of the stream.Source.
 //
-// # Where to begin reading
+// Fields that are never needed, such as managedFields, are best dropped by the Source. An informer
+// of metadata only is one whose Source yields metav1.PartialObjectMetadata. Options.Transform
+// changes objects before they are stored. It owns each object until it returns; after that nothing
+// writes to the object, which readers, subscribers and index functions share. With a transform,
+// objects do not share equal parts when they are decoded, so the mirror needs more memory.
 //
-// run.go has the loop that moves batches from the FIFO to the store and to the log;
-// log.go and cursor.go are the log and a subscriber's place in it; subscriber.go calls
-// the user's functions.
+// # Reading the source
+//
+// run.go has the loop that moves batches from the FIFO to the store and the log. log.go is the
+// log, cursor.go a subscriber's position in it, and subscriber.go calls the user's functions.
 package informer

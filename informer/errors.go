@@ -8,28 +8,27 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// What a caller may act on.
+// Errors that a caller may want to handle.
 var (
-	// ErrStarted is returned by Run when it has been called before.
-	ErrStarted = errors.New("informer: started before; make a new one")
-	// ErrStopped is returned, or is the cause, when the informer has stopped.
+	// ErrStarted is returned by a second call of Run.
+	ErrStarted = errors.New("informer: already started; an informer runs once")
+	// ErrStopped is returned, or is the cause of another error, after Run has ended.
 	ErrStopped = errors.New("informer: stopped")
-	// ErrNotCovered is the cause when an object is outside of what the informer mirrors: in
-	// another namespace, or not selected by its labels or name.
-	ErrNotCovered = errors.New("informer: outside the namespaces or the selection that are mirrored")
-	// ErrAllNamespaces is returned by SetNamespaces for an informer that was not made
-	// with Options.Namespaces.
-	ErrAllNamespaces = errors.New("informer: made without Options.Namespaces, it covers all of its selection")
-	// ErrNoVersion is returned for an object that has no UID or no version, so that nothing can
-	// tell when the mirror has it.
-	ErrNoVersion = errors.New("informer: the object has no UID or no version; note what the server returned for the write")
+	// ErrNotCovered is the cause of errors about an object that the informer does not mirror: it
+	// is in another namespace, or its labels or name do not match the selection.
+	ErrNotCovered = errors.New("informer: the object is outside the namespaces or the selection of the informer")
+	// ErrAllNamespaces is returned by SetNamespaces if Options.Namespaces was nil.
+	ErrAllNamespaces = errors.New("informer: SetNamespaces needs an informer made with Options.Namespaces")
+	// ErrNoVersion is returned for a written object without a UID or resource version, which
+	// cannot be matched with what the mirror holds.
+	ErrNoVersion = errors.New("informer: the object has no UID or no resource version; pass the object that the server returned")
 )
 
-// NotSyncedError says which sources had not been listed when a wait for them ended.
+// NotSyncedError reports the sources that were not listed when a wait for them ended.
 type NotSyncedError struct {
-	// Informer is its name.
+	// Informer is the informer's name.
 	Informer string
-	// Sources are those that are missing, each with its state and the cause of it.
+	// Sources are the sources that were not listed, with their state and its cause.
 	Sources []SourceStatus
 	// Cause is why the wait ended: the context's cause, or [ErrStopped].
 	Cause error
@@ -56,22 +55,22 @@ func (e *NotSyncedError) Unwrap() []error {
 	return errs
 }
 
-// NotReachedError says that the mirror was not at a version when a wait for it ended.
+// NotReachedError reports that the mirror had not reached a version when a wait for it ended.
 type NotReachedError struct {
-	// Informer is its name.
+	// Informer is the informer's name.
 	Informer string
-	// Key is what was waited for; the zero Key for everything.
+	// Key is the object that the wait was for; the zero Key for the whole mirror.
 	Key object.Key
-	// Version is the version that was waited for. It is empty if that was the
-	// disappearance of an object.
+	// Version is the version that the wait was for. It is empty if the wait was for an object
+	// to be deleted.
 	Version object.Version
-	// Marks tell where the mirror stands.
+	// Marks are the versions that the mirror had reached.
 	Marks []object.Mark
 	// Cause is why the wait ended.
 	Cause error
 }
 
-// Error says how far the mirror has come, and what may make it move.
+// Error reports which version the mirror has reached, and what advances it.
 func (e *NotReachedError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "informer %s: ", e.Informer)
@@ -99,7 +98,7 @@ func (e *NotReachedError) Error() string {
 		}
 	}
 	if !errors.Is(e.Cause, ErrNotCovered) {
-		b.WriteString("; where nothing else happens only bookmarks move a version, about once a minute if the server sends them")
+		b.WriteString("; while nothing changes, only bookmarks advance the version, about once a minute if the server sends them")
 	}
 	fmt.Fprintf(&b, ": %v", e.Cause)
 	return b.String()
@@ -108,12 +107,13 @@ func (e *NotReachedError) Error() string {
 // Unwrap returns why the wait ended.
 func (e *NotReachedError) Unwrap() error { return e.Cause }
 
-// QuarantinedError says that the cache cannot show what this process wrote, because it could
-// not read the object. What it has is older.
+// QuarantinedError reports that the mirror cannot show a write of this process, because it could
+// not decode, transform or store the object. The mirror holds an older version of the object, or
+// none.
 type QuarantinedError struct {
-	// Informer is its name.
+	// Informer is the informer's name.
 	Informer string
-	// Key is that of the object, and Version is what was written.
+	// Key identifies the object, and Version is the version that was written.
 	Key     object.Key
 	Version object.Version
 	// Cause is why the object could not be decoded, transformed or stored.

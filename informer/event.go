@@ -7,10 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Event is a change as one subscriber receives it. Kind says what happened; Resynced
-// means that nothing did. Objects are read by Old and New, which decode them where the
-// mirror holds them encoded; they are shared and must not be written to. An event may
-// be kept, and keeps its objects alive.
+// Event is a change as one subscriber receives it. Kind is what happened; Synced marks a replay
+// by a resync, without a change. Old and New return the objects and decode them if the mirror
+// stores them encoded. The objects are shared and must not be modified. An event may be kept; it
+// keeps its objects alive.
 type Event[T any] struct {
 	object.Change[T]
 	// Initial marks an Added event that belongs to the subscriber's initial state.
@@ -19,7 +19,7 @@ type Event[T any] struct {
 	left bool // it no longer passes the filter
 }
 
-// Old returns the object as the subscriber knew it; the zero value for Added.
+// Old returns the previous state of the object; the zero value for Added.
 func (e Event[T]) Old() (obj T) {
 	switch e.Kind {
 	case object.Added:
@@ -30,9 +30,9 @@ func (e Event[T]) Old() (obj T) {
 	return e.Change.Old()
 }
 
-// New returns the object as it is now. For Deleted that is its final state, or, where
-// Unknown is set, the last one known; of an object that is not gone but no longer
-// passes the filter, it is the last state that passed.
+// New returns the current state of the object. For Deleted it is the final state or, if Unknown
+// is set, the last known state. For an object that still exists but no longer passes the filter,
+// it is the last state that passed.
 func (e Event[T]) New() T {
 	if e.left {
 		return e.Change.Old()
@@ -40,18 +40,18 @@ func (e Event[T]) New() T {
 	return e.Change.New()
 }
 
-// sieve turns changes into a subscriber's events: it knows what the subscriber does not
-// want to see.
+// sieve turns changes into the events of one subscriber: it drops those that the subscriber's
+// options exclude.
 type sieve[T any] struct {
 	filter     func(T) bool
 	statusOnly bool // leave out updates of nothing but the status
 }
 
-// open reports whether nothing is held back.
+// open reports whether the sieve drops nothing.
 func (s *sieve[T]) open() bool { return s.filter == nil && !s.statusOnly }
 
-// event returns the event that a change is for the subscriber; ok is false for none.
-// It is kept small, so that subscribers without a filter pay nothing.
+// event returns the subscriber's event for a change; ok is false if the subscriber does not
+// receive it. It is small enough to be inlined, so that subscribers without a filter pay nothing.
 func (s *sieve[T]) event(c *object.Change[T], initial bool) (e Event[T], ok bool) {
 	e.Change = *c
 	e.Initial = initial && c.Kind == object.Added

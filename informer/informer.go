@@ -16,20 +16,20 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Informer is a live mirror of a resource. Make one with [New], start it with
+// Informer is a live mirror of a resource. Create one with [New] and start it with
 // [Informer.Run].
 //
-// What it guarantees:
+// Guarantees:
 //
-//   - Every snapshot has all changes up to the version that its Marks tell, and none after it
-//     but deletions of the next one; see [store.Snapshot.Version].
-//   - Each subscriber is called by one goroutine at a time, in the order of changes. It
-//     receives no state that readers cannot see yet.
-//   - No subscriber delays another, nor a reader, nor the mirror.
-//   - All goroutines end before Run returns. The mirror may be read ever after.
+//   - A snapshot has every change up to the version in its Marks, and no later change except
+//     deletions at the next version; see [store.Snapshot.Version].
+//   - Each subscriber is called by one goroutine at a time, in the order of changes, and only for
+//     state that readers can already see.
+//   - A slow subscriber delays neither other subscribers, nor readers, nor the mirror.
+//   - All goroutines have ended when Run returns. The mirror can still be read after that.
 //
-// All methods may be called from any goroutine, also from callbacks, before, during and
-// after Run. None waits for a subscriber.
+// All methods may be called from any goroutine, including callbacks, before, during and after
+// Run. None waits for a subscriber.
 type Informer[T any] struct {
 	acc   object.Accessor[T]
 	src   reflector.Source[T]
@@ -41,7 +41,7 @@ type Informer[T any] struct {
 	writes  *Writes[T]
 	selects selects
 	synced  chan struct{}
-	ended   chan struct{} // closed when nothing moves any more
+	ended   chan struct{} // closed when the mirror does not change any more
 	moved   bell          // rung after every batch, and when the set of sources changes
 
 	// writer is held while a revision is made and logged; mu may be taken inside it.
@@ -54,16 +54,16 @@ type Informer[T any] struct {
 	run     context.Context // of Run, while running
 	fail    context.CancelCauseFunc
 	sources map[object.Scope]*source[T]
-	// left is the latest mark of a namespace that is not covered any more. One that is covered
-	// again, or for the first time, is not listed from before it: versions are those of the
-	// resource, and its state does not go back.
+	// left is the latest mark of all namespaces that were removed. A namespace that is added is
+	// not listed at an earlier version: versions are common to all namespaces of a resource, and
+	// the mirror must not go back.
 	left    object.Mark
-	initial bool             // the initial state is here
-	waiting []*subscriber[T] // for Run to start
+	initial bool             // the mirror has its initial state
+	waiting []*subscriber[T] // subscribed before Run, which starts them
 	running sync.WaitGroup   // added to under mu, while running
 }
 
-// phase is where an informer is in its life.
+// phase is the stage of an informer's life cycle.
 type phase uint8
 
 const (
@@ -72,8 +72,7 @@ const (
 	stopped
 )
 
-// New makes an informer of what the source yields, and of which the accessor can read key,
-// UID and version.
+// New creates an informer of the objects that src yields. acc reads their key, UID and version.
 func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]) (*Informer[T], error) {
 	if src == nil {
 		return nil, errors.New("informer: no source")
@@ -130,31 +129,31 @@ func (inf *Informer[T]) UIDOf(key object.Key) (uid object.UID, ok bool) {
 	return inf.acc.UIDOf(obj), true
 }
 
-// Get returns the object of a key. It takes no lock and allocates nothing (unless the
-// object has to be decoded). The object is shared: do not write to it.
+// Get returns the object with the given key. It takes no lock and allocates nothing, unless the
+// object has to be decoded. The object is shared and must not be modified.
 func (inf *Informer[T]) Get(key object.Key) (obj T, ok bool) { return inf.store.Get(key) }
 
 // Len returns the number of objects.
 func (inf *Informer[T]) Len() int { return inf.store.Len() }
 
-// Snapshot returns the mirror as it is now, in constant time. It never changes. Release it
-// when done, or leave that to the garbage collector.
+// Snapshot returns the current state, which never changes, in constant time. Release it when
+// done, or leave that to the garbage collector.
 func (inf *Informer[T]) Snapshot() store.Snapshot[T] { return inf.store.Snapshot() }
 
-// Pin is [Informer.Snapshot] for a short read: it allocates nothing, but must be
-// released, once.
-func (inf *Informer[T]) Pin() store.Snapshot[T] { return inf.store.Pin() }
+// View calls f with the current state, which f must not keep. It is [Informer.Snapshot]
+// without the allocation.
+func (inf *Informer[T]) View(f func(store.Snapshot[T])) { inf.store.View(f) }
 
-// AddIndex gives the mirror one more index, which sees what is already there. Adding one
-// twice does nothing. With an encoded form this decodes every object once. It waits for
-// a batch that is being applied.
+// AddIndex adds an index over existing and future objects. Adding it again does nothing. If
+// objects are stored encoded, this decodes each of them once. It waits for a batch that is being
+// applied.
 func (inf *Informer[T]) AddIndex(x store.AnyIndex[T]) {
 	inf.Edit(func(s *store.Store[T]) { s.AddIndex(x) })
 }
 
-// Edit calls f with the informer's store, to which only f may write until it returns. Subscribers
-// are not called for what f writes, but later changes are reported against it. What the server
-// sends later replaces it. It waits for a batch that is being applied.
+// Edit calls f with the informer's store. Until f returns, nothing else writes to the store.
+// Subscribers are not notified of what f writes, but later changes are reported relative to it,
+// and what the server sends later replaces it. Edit waits for a batch that is being applied.
 func (inf *Informer[T]) Edit(f func(*store.Store[T])) {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
@@ -163,33 +162,31 @@ func (inf *Informer[T]) Edit(f func(*store.Store[T])) {
 	f(inf.store)
 }
 
-// CheckMutations has the mutation detector look at every object now. It does nothing
-// without Options.OnMutation.
+// CheckMutations runs the mutation detector on every object now. It does nothing without
+// Options.OnMutation.
 func (inf *Informer[T]) CheckMutations() { inf.store.CheckMutations() }
 
-// Writes returns what remembers this process's writes.
+// Writes returns the tracker of this process's writes.
 func (inf *Informer[T]) Writes() *Writes[T] { return inf.writes }
 
-// Handler is functions to be called for changes; each may be nil. Objects are shared and
-// must not be written to.
+// Handler is a set of callbacks; each may be nil. Objects are shared and must not be modified.
 type Handler[T any] struct {
-	// OnAdd is called for an object that is new to the subscriber. isInitial marks those of
-	// the state it found when it subscribed.
+	// OnAdd is called for an object that is new to the subscriber. isInitial is true for objects
+	// that existed when it subscribed.
 	OnAdd func(obj T, isInitial bool)
-	// OnUpdate is called for another version of an object, and for the same when a resync
-	// replays it.
+	// OnUpdate is called when an object changes, and when a resync replays it unchanged.
 	OnUpdate func(old, new T)
 	// OnResync is called instead of OnUpdate when a resync replays an object. Defaults to
 	// OnUpdate.
 	OnResync func(obj T)
-	// OnDelete is called for an object that was deleted. Unless finalStateUnknown is set, obj is
-	// the final state; otherwise it is the last one known.
+	// OnDelete is called when an object was deleted. obj is its final state or, if
+	// finalStateUnknown is true, the last known state.
 	OnDelete func(obj T, finalStateUnknown bool)
 }
 
-// Subscribe has the handler's functions called for every object there is and for every
-// change, by one goroutine, which Run starts and waits for. The error is [ErrStopped],
-// or says which option cannot be met.
+// Subscribe calls the handler for every existing object and then for every change. The calls come
+// from one goroutine, which Run starts and waits for. The error is [ErrStopped], or names an
+// option that T does not support.
 func (inf *Informer[T]) Subscribe(h Handler[T], opts ...SubOptions[T]) (*Subscription, error) {
 	if onUpdate := h.OnUpdate; onUpdate != nil && h.OnResync == nil {
 		h.OnResync = func(obj T) { onUpdate(obj, obj) }
@@ -197,10 +194,9 @@ func (inf *Informer[T]) Subscribe(h Handler[T], opts ...SubOptions[T]) (*Subscri
 	return inf.subscribe(last(opts), func(s *subscriber[T]) { s.toHandler(h) })
 }
 
-// SubscribeBatch has f called with all the changes that there are, up to about a
-// thousand at a time. The slice belongs to the informer when f returns; the events in it
-// may be kept. The context is done when Run is to end. It is otherwise as
-// [Informer.Subscribe].
+// SubscribeBatch is [Informer.Subscribe] with a function that receives all available changes at
+// once, up to about a thousand. f must not keep the slice, but may keep the events in it. The
+// context is done when Run is about to end.
 func (inf *Informer[T]) SubscribeBatch(f func(context.Context, []Event[T]), opts ...SubOptions[T]) (*Subscription, error) {
 	return inf.subscribe(last(opts), func(s *subscriber[T]) {
 		s.toBatch(func() context.Context { return inf.run }, f)
@@ -261,7 +257,7 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 	return s, nil
 }
 
-// admit lets a subscriber join the log. The lock must be held.
+// admit adds a subscriber to the log. inf.mu must be held.
 func (inf *Informer[T]) admit(s *subscriber[T]) error {
 	if inf.phase == stopped {
 		return ErrStopped
@@ -283,17 +279,16 @@ func (inf *Informer[T]) abandon(s *subscriber[T]) {
 	}
 }
 
-// Events yields every object there is and then every change, in order, until the
-// context is done or the informer stops. Each loop over it is a subscriber of its own,
-// which begins with the loop; leaving the loop removes it. A slow loop is caught up as
-// every other subscriber. It panics where Subscribe would have said that T cannot meet an
-// option.
+// Events yields every existing object and then every change, in order, until the context is done
+// or the informer stops. Each loop over it is a separate subscriber, which starts with the loop
+// and is removed when the loop ends. A slow loop is caught up like any other subscriber. The loop
+// panics if T does not support an option for which Subscribe returns an error.
 func (inf *Informer[T]) Events(ctx context.Context, opts ...SubOptions[T]) iter.Seq[Event[T]] {
 	only := last(opts)
 	return func(yield func(Event[T]) bool) {
 		s, err := inf.newSubscriber(only, func(s *subscriber[T]) { s.toYield(yield) })
 		if err != nil {
-			panic(err) // an option that T cannot meet
+			panic(err) // T does not support an option
 		}
 		inf.mu.Lock()
 		err = inf.admit(s)
@@ -318,5 +313,5 @@ func (inf *Informer[T]) scopeOf(key object.Key) object.Scope {
 	return object.Scope(key.Namespace)
 }
 
-// checkEvery is how often the mutation detector looks at everything.
+// checkEvery is how often the mutation detector checks all objects.
 const checkEvery = 5 * time.Second

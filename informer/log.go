@@ -15,31 +15,31 @@ import (
 // segment that every cursor has passed is dropped; when all of them stand at the end,
 // the tail is emptied and used again, so that a log whose readers keep up holds nothing
 // and allocates nothing. When the chain has more changes than its limit, the oldest segment
-// is cut off: who still reads it may read it to its end and is then caught up, from the
-// snapshot that was pinned there, by a difference. So a reader that stands still costs
-// one segment and one pin, whatever happens meanwhile.
+// is cut off. A cursor in it may read to its end and is then caught up with the difference
+// from the snapshot that was taken there. So a blocked reader costs one segment and one
+// snapshot, regardless of the number of changes.
 //
 // Cursors of subscribers with SubOptions.EveryChange are the exception: they are never caught
 // up. Segments that were cut off stay linked in front of the chain, without a pin, until the
 // last such cursor has left them.
 //
-// Rejected: a ring buffer with a pin for each batch. A pin must be taken while its
-// revision is the present one, and each costs the store's every write a little; here
-// there is one for every segment that some cursor is behind of, and mostly none.
+// Rejected: a ring buffer with a snapshot for each batch. A snapshot must be taken while its
+// revision is current, and each makes every write to the store slower. Here there is one for
+// every segment that a cursor has not passed, and usually none.
 type log[T any] struct {
 	store *store.Store[T]
 	bound int // changes in the chain before it is cut, at least
-	// share makes the bound grow with the store: it is no less than this part of the
-	// objects. A difference looks at all of them, so it must not come too often; and
-	// what is kept still follows the number of objects. 0 for a fixed bound.
+	// share makes the bound grow with the store: it is at least the number of objects divided
+	// by share. A difference visits all objects, so it must not be needed too often, and the
+	// memory stays proportional to the number of objects. 0 for a fixed bound.
 	share int
 
-	// seq counts the changes that were ever logged. It is written under mu.
+	// seq is the total number of changes logged so far. It is written under mu.
 	seq atomic.Int64
 
 	mu sync.Mutex // guards all below, and what cursors say it does
-	// oldest is where the segments begin that are kept for cursors that need every change;
-	// those before head are cut. It is head when there are none.
+	// oldest is the first segment that is kept for cursors that need every change; the segments
+	// before head are cut. It is head when there are none.
 	oldest     *segment[T]
 	head, tail *segment[T]
 	size       int // changes in the chain
@@ -69,20 +69,20 @@ type segment[T any] struct {
 	end *pin[T]
 }
 
-// batchEnd says where in its segment a batch ends, and what it made of the store.
+// batchEnd is the end of a batch in its segment, and the store's revision after it.
 type batchEnd struct {
 	end      int
 	revision uint64
 	at       time.Time
 }
 
-// pin is a snapshot that several hold: a segment and cursors. The log's lock guards it.
+// pin is a snapshot with a count of its users: a segment and cursors. log.mu guards it.
 type pin[T any] struct {
 	snap store.Snapshot[T]
 	refs int
 }
 
-// defaultBound and defaultShare are those of a log whose user does not say.
+// defaultBound and defaultShare are the defaults of bound and share.
 const (
 	defaultBound = 2048
 	defaultShare = 16
@@ -100,10 +100,9 @@ func newLog[T any](s *store.Store[T], bound int) *log[T] {
 	return l
 }
 
-func revisionOf[T any](s *store.Store[T]) uint64 {
-	snap := s.Pin()
-	defer snap.Release()
-	return snap.Revision()
+func revisionOf[T any](s *store.Store[T]) (revision uint64) {
+	s.View(func(snap store.Snapshot[T]) { revision = snap.Revision() })
+	return revision
 }
 
 // limit returns how many changes the chain may have.
@@ -130,8 +129,8 @@ func (l *log[T]) begin() []object.Change[T] {
 	return l.tail.changes
 }
 
-// close begins a new segment. Who has read everything goes there at once, so that all
-// that is older is kept for those who are behind.
+// close begins a new segment and moves cursors that have read everything to it, so that the
+// older segments are kept only for cursors that are behind.
 func (l *log[T]) close() {
 	full := l.tail
 	full.end = l.pin()
@@ -221,7 +220,7 @@ func (l *log[T]) unchain(s *segment[T]) {
 	l.unlink()
 }
 
-// unlink lets go of the segments before the chain that no cursor needs any more.
+// unlink frees the segments before the chain that no cursor needs any more.
 func (l *log[T]) unlink() {
 	for l.oldest != l.head && l.oldest.every == 0 {
 		s := l.oldest
@@ -289,7 +288,7 @@ func (l *log[T]) arrive(c *cursor[T]) {
 	}
 }
 
-func (l *log[T]) pin() *pin[T] { return &pin[T]{snap: l.store.Pin(), refs: 1} }
+func (l *log[T]) pin() *pin[T] { return &pin[T]{snap: l.store.Snapshot(), refs: 1} }
 
 // unpin takes one reference back. The snapshot is released by unlock, outside of the
 // lock: the store may then reclaim much.

@@ -13,11 +13,10 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Options change how an [Informer] works. The zero Options is ready to use: a mirror of
-// everything, decoded, without indexes.
+// Options configure an [Informer]. The zero Options mirrors everything, decoded, without indexes.
 type Options[T any] struct {
-	// Name is what the informer is called in its status, errors and logs; the plural of
-	// the resource is a good one. Defaults to the file and line that called New.
+	// Name identifies the informer in its status, errors and logs; the plural of the resource is
+	// a good choice. Defaults to the file and line that called New.
 	Name string
 	// Resource is the resource of the objects. Only controller.Owns needs it.
 	// Defaults to none.
@@ -26,80 +25,77 @@ type Options[T any] struct {
 	// Selection narrows what is mirrored. Defaults to everything.
 	Selection object.Selection
 
-	// Namespaces are what is mirrored, each by a list and a watch of its own; the
-	// Selection must then name none. An empty list that is not nil is none at first;
-	// see [Informer.SetNamespaces]. Defaults to nil: one list and watch for all.
+	// Namespaces restricts the mirror to these namespaces, with one list and watch for each.
+	// Selection.Namespace must then be empty. An empty slice that is not nil means no namespace
+	// until [Informer.SetNamespaces] adds one. Defaults to nil: one list and watch for all.
 	Namespaces []string
 
-	// Indexes are kept from the start; [Informer.AddIndex] adds more later. Defaults to
-	// none.
+	// Indexes are the initial indexes; [Informer.AddIndex] adds more. Defaults to none.
 	Indexes []store.AnyIndex[T]
 
-	// Form is how objects rest: store.Packed is the most compact one, store.Encoded the
-	// one that is quicker to write.
-	// Defaults to decoded.
+	// Form is how objects are stored: store.Packed takes the least memory, store.Encoded is
+	// faster to write. Defaults to decoded objects.
 	Form store.Form[T]
 
 	// Transform runs once per object before it is stored, including the last state of a
-	// deleted object. It owns the object it is given and may write to any part of it
-	// until it returns: no other object shares one. The source must yield such objects
-	// when asked to (object.Intake.Owned); a stream.Source does.
-	// An error, a panic, a nil object and another key, UID or version put the object in
-	// quarantine, where Status shows it, and the last good state stays. Defaults to none.
+	// deleted object. It owns the object and may modify any part of it until it returns: no part
+	// is shared with another object. The source must support that (object.Intake.Owned); a
+	// stream.Source does. If it returns an error or nil, panics, or changes the key, UID or
+	// version, the object is quarantined: Status reports it, and the mirror keeps the last good
+	// state. Defaults to none.
 	Transform func(T) (T, error)
 
-	// Verbatim mirrors and reports every change as the source sends it, as client-go's informers
-	// do: an unchanged object of a list is an update, another UID under the same name is one
-	// update, a version that is not newer counts, and the deletion of an unknown object is
-	// reported. The last event wins. It is for sources whose versions do not order changes, such
-	// as fake clientsets, and for subscribers that count deltas; with SubOptions.EveryChange a
-	// subscriber receives each of them. Defaults to false: subscribers are called for changes only.
+	// Verbatim stores and reports every change as the source sends it, as client-go's informers
+	// do: an unchanged object of a list is an update, a new UID under the same name is one
+	// update, an older version is applied, and the deletion of an unknown object is reported. The
+	// last event wins. Use it for sources whose versions do not order changes, such as fake
+	// clientsets, and for subscribers that count deltas. A subscriber with SubOptions.EveryChange
+	// receives each of them. Defaults to false: subscribers are called for changes only.
 	Verbatim bool
 
-	// Resync is the period after which the state is replayed to subscribers without a period
-	// of their own. Nothing is listed for it. Defaults to 0: never.
+	// Resync is the period after which the mirror's state is replayed to subscribers that do not
+	// set SubOptions.Resync. It makes no request. Defaults to 0: never.
 	Resync time.Duration
 
-	// Log is how many changes are kept for subscribers that have not handled them yet.
-	// Who is further behind is caught up with the difference of two states.
-	// Defaults to 2048, or a sixteenth of the number of objects where that is more.
+	// Log is the number of changes that are kept for subscribers that have not handled them yet.
+	// A subscriber that is further behind is caught up with the difference between two states.
+	// Defaults to 2048, or to a sixteenth of the number of objects if that is more.
 	Log int
 
-	// Pending is how many changes may be waiting to be mirrored before the reflector
-	// has to wait. Defaults to 1024.
+	// Pending is the number of received changes that may wait to be applied before the reflector
+	// blocks. Defaults to 1024.
 	Pending int
 
-	// OnIndexError is called when an index function fails or panics on an object, which is
-	// mirrored without values in that index. It is called with the writer's lock held: it may
-	// read the mirror, but not ask for its Status. Defaults to none.
+	// OnIndexError is called when an index function fails or panics on an object. The object is
+	// stored without values in that index. The writer's lock is held during the call: the
+	// function may read the mirror but not call Status. Defaults to none.
 	OnIndexError func(*store.IndexError)
 
-	// OnMutation turns on the mutation detector: it is called when a program wrote to an
-	// object of the mirror, which is shared. Objects are compared when they change,
-	// every 5 seconds, and when Run ends. It is called with the writer's lock held: it
-	// may read the mirror, but not ask for its Status. Defaults to nil: no detection
-	// and no cost.
+	// OnMutation enables the mutation detector: it is called when the program modified a shared
+	// object of the mirror. Objects are compared when they change, every 5 seconds, and when Run
+	// ends. The writer's lock is held during the call: the function may read the mirror but not
+	// call Status. Defaults to nil: no detection and no cost.
 	OnMutation func(store.Mutation)
 	// Copy makes the deep copies for OnMutation. Defaults to the object's own
 	// DeepCopyObject.
 	Copy func(T) T
 
-	// OnPanic is called when a subscriber's function panicked, unless SubOptions.OnPanic is set. It is
-	// called by the goroutine of that subscriber. Defaults to an error in the log.
+	// OnPanic is called, by the goroutine of the subscriber, when a subscriber's function
+	// panicked, unless SubOptions.OnPanic is set. Defaults to logging an error.
 	OnPanic func(*PanicError)
 
-	// Around is called for each batch instead of applying it, and must call apply once with
-	// that batch, which it may read but not change. It is for metrics: it sees what is applied,
-	// when, and how long that takes. It runs in the goroutine that applies. Defaults to none.
+	// Around wraps the application of each batch, for metrics. It must call apply once, with that
+	// batch, which it may read but not modify. It runs in the goroutine that applies batches.
+	// Defaults to none.
 	Around func(batch *object.Batch[T], apply func(*object.Batch[T]))
 
-	// Reflector says how to list and watch. Its Name, Selection, Scope, Since, Transform,
-	// Accessor and Encode must be empty: the informer sets them. It also sets
-	// the Logger, unless there is one. Defaults to the zero reflector.Options.
+	// Reflector configures list and watch. Its Name, Selection, Scope, Since, Transform, Accessor
+	// and Encode must be empty: the informer sets them. The informer also sets the Logger if it
+	// is nil. Defaults to the zero reflector.Options.
 	Reflector reflector.Options[T]
 
-	// Logger gets the panics of subscribers, unless OnPanic is set, and what could not be
-	// held. Defaults to none.
+	// Logger receives objects that could not be stored and, unless OnPanic is set, panics of
+	// subscribers. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -152,42 +148,41 @@ type SubOptions[T any] struct {
 	// Defaults to the file and line that subscribed.
 	Name string
 
-	// Filter leaves out objects for which it returns false. An update that makes an
-	// object pass is delivered as an addition, one that makes it no longer pass as a
-	// deletion. It must depend on nothing but the object. Defaults to all objects.
+	// Filter drops objects for which it returns false. An update after which an object passes is
+	// delivered as an addition, one after which it no longer passes as a deletion. The result
+	// must depend on the object only. Defaults to all objects.
 	Filter func(T) bool
 
-	// IgnoreStatusOnly leaves out updates after which the generation is the same, and
-	// so are labels, annotations, finalizers, owners and deletion time. T must have
-	// Kubernetes metadata; objects without a generation are never left out, nor updates
-	// from one epoch of the server's history to the next (Rewound).
-	// Defaults to false.
+	// IgnoreStatusOnly drops updates that leave generation, labels, annotations, finalizers,
+	// owners and deletion time unchanged. T must have Kubernetes metadata. Updates of objects
+	// without a generation, and updates across a rewind of the server's history (Rewound), are
+	// always delivered. Defaults to false.
 	IgnoreStatusOnly bool
 
-	// Resync is the period after which all objects are replayed, as updates from a
-	// state to itself (Kind Resynced); negative for never. A subscriber that cannot keep
-	// up gets fewer. Defaults to the informer's.
+	// Resync is the period after which all objects are replayed, as updates without a change
+	// (Kind Synced); negative for never. A slow subscriber gets fewer replays. Defaults to
+	// Options.Resync.
 	Resync time.Duration
 
 	// EveryChange delivers every change that the informer applies after the subscription began,
-	// one by one and in order, however slow the subscriber is. Its backlog is not bounded: what
-	// a blocked subscriber costs follows the number of changes, each with the object's states
-	// before and after it. What the informer itself did not observe, because a watch was
-	// interrupted and followed by a list, is still one change.
-	// Defaults to false: a subscriber that falls behind is caught up with the outcome.
+	// one by one and in order, however slow the subscriber is. The backlog is not bounded: it
+	// grows with the number of changes, each of which holds the object's states before and after
+	// it. If a watch was interrupted and followed by a list, what happened in between is one
+	// change per object. Defaults to false: a subscriber that falls behind is caught up with the
+	// difference.
 	EveryChange bool
 
-	// FromNow leaves out the objects that are there when the subscription begins: the first
-	// call for one of them is its next change. Defaults to false: the subscriber is first called
-	// for each of them.
+	// FromNow skips the objects that exist when the subscription begins: the first call for such
+	// an object is its next change. Defaults to false: the subscriber first receives each of
+	// them.
 	FromNow bool
 
 	// OnPanic is called instead of Options.OnPanic when a function of this subscriber panicked.
 	// Defaults to none.
 	OnPanic func(*PanicError)
 
-	// OnSynced is called once, in turn with the changes, when the initial state has been
-	// told. Defaults to none.
+	// OnSynced is called once, in order with the changes, after the subscriber has received the
+	// initial state. Defaults to none.
 	OnSynced func()
 }
 

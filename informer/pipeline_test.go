@@ -127,7 +127,7 @@ func TestH10_WaitForReturnsAtTheVersion(t *testing.T) {
 		defer cancel()
 		err := inf.WaitForKey(ctx, object.RawKey("shop/a"), "104")
 		var e *informer.NotReachedError
-		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "only bookmarks move") ||
+		if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "only bookmarks advance") ||
 			!strings.Contains(err.Error(), "at 103") {
 			t.Errorf("on a quiet resource: %v", err)
 		}
@@ -179,7 +179,7 @@ func TestH10_ReadsWaitForWhatWasWritten(t *testing.T) {
 		if p := <-got; p.ResourceVersion != "103" {
 			t.Errorf("read %s", p.ResourceVersion)
 		}
-		if writes.Pending(key) || inf.Status().UnseenWrites != 0 {
+		if writes.Pending(key) || inf.Status().PendingWrites != 0 {
 			t.Error("still pending")
 		}
 		if err := writes.Wrote(&corev1.Pod{}); !errors.Is(err, informer.ErrNoVersion) {

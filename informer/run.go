@@ -11,11 +11,10 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Run mirrors the resource and serves subscribers until the context is done, and returns
-// when the last goroutine has ended; a subscriber's call that does not return holds it
-// up. It returns nil when the context ended it, and otherwise what did: a source that
-// panicked (*object.PanicError). An informer runs once; a second call returns
-// [ErrStarted].
+// Run mirrors the resource and serves subscribers until the context is done. It returns when all
+// its goroutines have ended, so it waits for subscriber calls that are in progress. It returns
+// nil if the context is done, and an [*object.PanicError] if a source panicked. An informer runs
+// once; a second call returns [ErrStarted].
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -41,7 +40,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	return fmt.Errorf("informer %s: %w", inf.opts.Name, context.Cause(run))
 }
 
-// start begins what Run owns.
+// start starts the goroutines of Run.
 func (inf *Informer[T]) start(run context.Context, fail context.CancelCauseFunc) error {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
@@ -70,7 +69,7 @@ func (inf *Informer[T]) start(run context.Context, fail context.CancelCauseFunc)
 	return nil
 }
 
-// stop ends what start began, and all waits.
+// stop ends the goroutines of Run, and all waits.
 func (inf *Informer[T]) stop() {
 	inf.mu.Lock()
 	inf.phase = stopped
@@ -99,8 +98,8 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	}
 }
 
-// noteLists notes which sources have been listed, and reports whether with them the
-// initial state is here.
+// noteLists records which sources have been listed. It reports whether that completes the initial
+// state.
 func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 	listed := false
 	for i := range b.Changes {
@@ -125,8 +124,8 @@ func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 	return true
 }
 
-// refuse notes what the store could not hold. Where a list left objects out that it
-// thought were held, it is made again.
+// refuse records objects that could not be stored. If a list omitted objects that the store does
+// not hold after all, it requests another list.
 func (inf *Informer[T]) refuse(b *object.Batch[T], err error) {
 	inf.refused.Add(1)
 	inf.refusal.Store(&err)
@@ -158,14 +157,14 @@ func (inf *Informer[T]) watchMutations(ctx context.Context) {
 	}
 }
 
-// bell wakes any number of goroutines when the mirror has moved.
+// bell wakes waiting goroutines when the mirror has changed.
 type bell struct {
 	mu sync.Mutex
 	ch chan struct{} // nil while no goroutine waits
 }
 
-// wait returns a channel that the next ring closes. Take it before looking at what may
-// have moved.
+// wait returns a channel that the next ring closes. Call it before checking the condition to wait
+// for.
 func (b *bell) wait() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

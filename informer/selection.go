@@ -10,11 +10,11 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// selects is what is known of a Selection without the server.
+// selects is the part of a Selection that can be evaluated without the server.
 type selects struct {
 	namespace string
-	labels    labels.Selector     // nil: not known
-	fields    fields.Requirements // those that are known
+	labels    labels.Selector     // nil: cannot be evaluated
+	fields    fields.Requirements // those that can be evaluated
 }
 
 func newSelects(sel object.Selection, hasLabels bool) selects {
@@ -48,9 +48,9 @@ func (s selects) outside(key object.Key, set map[string]string) bool {
 
 var errUnnamed = errors.New("more objects are in quarantine than are listed")
 
-// unreadable returns why an object cannot be shown, if it is in quarantine. older tells
-// that the cache shows an older state of it at a later version, so that something must be
-// wrong with it.
+// unreadable returns why an object is in quarantine; nil if it is not. older says that the mirror
+// has an older state of the object although it has reached a later version, so the object must
+// have been quarantined or refused.
 func (inf *Informer[T]) unreadable(scope object.Scope, key object.Key, uid object.UID, older bool) error {
 	inf.mu.Lock()
 	var refl *reflector.Reflector[T]

@@ -10,23 +10,22 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// source is one part of what the informer mirrors, with a reflector of its own:
-// everything, or a namespace. The informer's lock guards it.
+// source is one list and watch of the informer: everything, or one namespace. inf.mu guards it.
 type source[T any] struct {
 	scope  object.Scope
-	wanted bool // if not, it is on its way out
+	wanted bool // false while it is being removed
 	listed bool // the mirror has its state
-	// leaving tells that the empty list by which its objects are deleted has not been
-	// applied yet; what is applied until then is of the past.
+	// leaving: the empty list that deletes its objects has not been applied yet. Lists applied
+	// until then do not count.
 	leaving bool
-	// refl is the present reflector, or the last one; nil before the first. seen is where the
-	// last one ended.
+	// refl is the current or the last reflector; nil before the first. seen is the mark at which
+	// the last one ended.
 	refl   *reflector.Reflector[T]
 	seen   object.Mark
 	cancel context.CancelFunc // ends refl
 }
 
-// scopesOf returns the scopes that a list of namespaces means.
+// scopesOf returns the scopes of a list of namespaces.
 func scopesOf(namespaces []string) []object.Scope {
 	if namespaces == nil {
 		return []object.Scope{object.Everything}
@@ -40,16 +39,16 @@ func scopesOf(namespaces []string) []object.Scope {
 	return scopes
 }
 
-// SetNamespaces makes the informer mirror just these namespaces. It does not wait: the
-// objects of new ones are added when they have been listed ([Informer.WaitSynced] waits
-// for that), those of others deleted, as final state unknown, when their watches have
-// ended. The error is [ErrAllNamespaces] or [ErrStopped], or says that a name is empty.
+// SetNamespaces replaces the set of mirrored namespaces. It does not wait. The objects of a new
+// namespace are added when it has been listed, for which [Informer.WaitSynced] waits. Those of a
+// removed one are deleted, as final state unknown, when its watch has ended. The error is
+// [ErrAllNamespaces] or [ErrStopped], or says that a name is empty.
 func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	if inf.opts.Namespaces == nil {
 		return ErrAllNamespaces
 	}
 	if slices.Contains(namespaces, "") {
-		return errors.New("informer: a namespace without a name")
+		return errors.New("informer: set namespaces: an empty name")
 	}
 	defer inf.moved.ring()
 	inf.mu.Lock()
@@ -64,7 +63,7 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 		}
 		src.wanted = !src.wanted
 		switch {
-		case src.wanted: // again, before it was gone
+		case src.wanted: // added again before it was removed
 			src.listed = false
 		case src.cancel != nil:
 			src.cancel()
@@ -85,8 +84,7 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
-// Wake makes sources that back off retry immediately, for a caller that knows that the cause of
-// the failure is fixed. It does not wait.
+// Wake makes sources that are backing off retry immediately. It does not wait.
 func (inf *Informer[T]) Wake() {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -97,7 +95,7 @@ func (inf *Informer[T]) Wake() {
 	}
 }
 
-// newReflector makes a reflector of a source.
+// newReflector creates a reflector for a source.
 func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], error) {
 	opts, scope := inf.opts.Reflector, src.scope
 	opts.Name = inf.opts.Name
@@ -120,8 +118,8 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	return reflector.New(inf.src, inf.fifo, opts)
 }
 
-// follow runs a source's reflectors, one after the other, until the source is not wanted
-// any more or the informer ends.
+// follow runs a source's reflectors, one after the other, until the source is removed or the
+// informer ends.
 func (inf *Informer[T]) follow(src *source[T]) {
 	for {
 		refl, err := inf.newReflector(src)
@@ -151,8 +149,8 @@ func (inf *Informer[T]) follow(src *source[T]) {
 	}
 }
 
-// gone deletes the objects of a source that is not wanted any more, and then the source,
-// unless it is wanted again.
+// gone deletes the objects of a source that is being removed, and then the source. It returns
+// false if the source was added again in the meantime.
 func (inf *Informer[T]) gone(src *source[T]) bool {
 	inf.mu.Lock()
 	wanted, epoch := src.wanted, src.seen.Epoch
@@ -186,8 +184,8 @@ func (inf *Informer[T]) gone(src *source[T]) bool {
 	}
 }
 
-// applied notes that a list of the source is in the mirror; nothing tells that it had
-// neither items nor a version. The lock must be held.
+// applied records that a list of the source was applied. nothing says that the list had neither
+// items nor a version. inf.mu must be held.
 func (src *source[T]) applied(nothing bool) {
 	switch {
 	case !src.leaving:
@@ -197,7 +195,7 @@ func (src *source[T]) applied(nothing bool) {
 	}
 }
 
-// unlisted returns the sources whose state is not here yet. The lock must be held.
+// unlisted returns the sources that have not been listed. inf.mu must be held.
 func (inf *Informer[T]) unlisted() (sources []*source[T]) {
 	for _, src := range inf.sources {
 		if src.wanted && !src.listed {
@@ -207,9 +205,9 @@ func (inf *Informer[T]) unlisted() (sources []*source[T]) {
 	return sources
 }
 
-// SourceStatus is a report on one source of an informer.
+// SourceStatus is the state of one list and watch.
 type SourceStatus struct {
-	// Scope is what it covers.
+	// Scope is the namespace, or everything.
 	Scope object.Scope
 	// Listed is true when the mirror has its state.
 	Listed bool
@@ -217,8 +215,8 @@ type SourceStatus struct {
 	Reflector reflector.Status
 }
 
-// Err returns why the source is not live: the cause of its state, or else its last error
-// if it has not been listed; nil if there is none.
+// Err returns why the source is not live: the cause of its state or, if it has not been listed,
+// its last error. It returns nil if there is none.
 func (s SourceStatus) Err() error {
 	if s.Reflector.Cause != nil {
 		return s.Reflector.Cause
@@ -238,7 +236,7 @@ func (s SourceStatus) String() string {
 	return text
 }
 
-// status returns the source's status. The lock must be held.
+// sourceStatus returns the status of a source. inf.mu must be held.
 func (inf *Informer[T]) sourceStatus(src *source[T]) SourceStatus {
 	st := SourceStatus{Scope: src.scope, Listed: src.listed}
 	if src.refl != nil {

@@ -10,36 +10,36 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Status is what an informer shows of itself.
+// Status is the state of an informer at one time.
 type Status struct {
 	Name string
-	// Running is true from the call of Run until it ends; Stopped is true after that.
+	// Running is true while Run is in progress; Stopped is true after that.
 	Running, Stopped bool
-	// Synced is true when everything that the informer covers has been listed.
+	// Synced is true when every source has been listed.
 	Synced bool
-	// Sources tell of each list and watch, in the order of their namespaces.
+	// Sources is the state of each list and watch, sorted by namespace.
 	Sources []SourceStatus
-	// Store is what the mirror holds, and for whose snapshots.
+	// Store is the size of the store, and what it retains for snapshots.
 	Store store.Stats
-	// Pending is what has been received and is not mirrored yet.
+	// Pending is what has been received and not applied yet.
 	Pending delta.Stats
 	// Logged is the number of changes that are kept for subscribers.
 	Logged int
-	// Subscribers, in the order in which they came.
+	// Subscribers is the state of each subscriber, in the order of subscription.
 	Subscribers []SubscriptionStatus
-	// Quarantine is what could not be read, of all sources.
+	// Quarantine lists the objects of all sources that could not be decoded or transformed.
 	Quarantine []reflector.Quarantined
-	// Refused counts the batches with objects that the store could not hold; LastRefused
-	// names those of the newest.
+	// Refused counts the batches with objects that could not be stored; LastRefused names those
+	// of the latest such batch.
 	Refused     uint64
 	LastRefused error
-	// UnseenWrites is the number of writes of this process that the mirror has not been
-	// seen to show.
-	UnseenWrites int
+	// PendingWrites is the number of writes of this process that are still tracked, because the
+	// mirror has not been found to have them.
+	PendingWrites int
 }
 
-// Live reports whether everything is listed and changes arrive as they happen. Store then has
-// at least the objects of the first lists.
+// Live reports whether every source has been listed and is being watched.
+// Store then counts at least the objects of the first lists.
 func (s Status) Live() bool {
 	for i := range s.Sources {
 		if !s.Sources[i].Reflector.Live() {
@@ -49,7 +49,7 @@ func (s Status) Live() bool {
 	return s.Running && s.Synced
 }
 
-// String returns a few lines for people.
+// String returns a summary of a few lines.
 func (s Status) String() string {
 	var b strings.Builder
 	state := "not started"
@@ -79,15 +79,15 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// Sources returns the state of each list and watch, in the order of their namespaces. It waits for
-// no batch.
+// Sources returns the state of each list and watch, sorted by namespace. Unlike Status, it does
+// not wait for a batch that is being applied.
 func (inf *Informer[T]) Sources() []SourceStatus {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	return inf.sourceStatuses()
 }
 
-// sourceStatuses returns the status of each source. The lock must be held.
+// sourceStatuses returns the status of each source. inf.mu must be held.
 func (inf *Informer[T]) sourceStatuses() []SourceStatus {
 	sources := make([]SourceStatus, 0, len(inf.sources))
 	for _, src := range inf.sources {
@@ -97,7 +97,7 @@ func (inf *Informer[T]) sourceStatuses() []SourceStatus {
 	return sources
 }
 
-// Status returns the present figures. It waits for a batch that is being applied.
+// Status returns the current state. It waits for a batch that is being applied.
 func (inf *Informer[T]) Status() Status {
 	st := Status{Name: inf.opts.Name}
 	inf.mu.Lock()
@@ -112,13 +112,13 @@ func (inf *Informer[T]) Status() Status {
 	inf.mu.Unlock()
 	slices.SortFunc(st.Quarantine, func(a, b reflector.Quarantined) int { return a.Key.Compare(b.Key) })
 
-	// After Synced, so that a live status has what was listed.
+	// Read after Synced, so that a live status counts the listed objects.
 	st.Store, st.Pending, st.Refused = inf.store.Stats(), inf.fifo.Stats(), inf.refused.Load()
 	if err := inf.refusal.Load(); err != nil {
 		st.LastRefused = *err
 	}
 	inf.writes.mu.Lock()
-	st.UnseenWrites = len(inf.writes.notes)
+	st.PendingWrites = len(inf.writes.notes)
 	inf.writes.mu.Unlock()
 
 	inf.log.mu.Lock()

@@ -10,14 +10,14 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// subscriber reads a cursor and hands what it finds to the user, in one of three forms.
+// subscriber reads a cursor and calls the user's functions, in one of three forms.
 type subscriber[T any] struct {
 	*cursor[T]
 	sieve    sieve[T]
 	onSynced func()
 	period   time.Duration // of resyncs
 	report   func(*PanicError)
-	// receive hands changes over; false means that no more are wanted.
+	// receive delivers changes; false ends the subscription.
 	receive func([]object.Change[T]) bool
 
 	// most and stride say how many changes receive is given at a time. Fast subscribers
@@ -27,15 +27,15 @@ type subscriber[T any] struct {
 }
 
 const (
-	// handlerMost and batchMost are how many changes are handed over at a time at most.
+	// handlerMost and batchMost limit the number of changes per call of receive.
 	handlerMost = 64
 	batchMost   = 1024
-	// slow is the time for one handing-over from which on changes are handed over one
-	// by one, so that the subscriber's status is exact.
+	// slow is the duration of a call of receive above which changes are delivered one by one,
+	// so that the subscriber's status is exact.
 	slow = time.Millisecond
 )
 
-// serve hands over changes until the subscription ends, by its own or its user's will.
+// serve delivers changes until the subscription ends.
 func (s *subscriber[T]) serve() {
 	defer s.end()
 	if s.period > 0 {
@@ -67,14 +67,14 @@ func (s *subscriber[T]) serve() {
 	}
 }
 
-// end gives up the place in the log and closes done: nothing is called any more.
+// end leaves the log and closes done: no further call is made.
 func (s *subscriber[T]) end() {
 	s.sub.over.Store(true)
 	s.leave()
 	close(s.sub.done)
 }
 
-// handSnapshots hands over a difference, or a replay, as it is found.
+// handSnapshots delivers a difference or a replay while it is computed.
 func (s *subscriber[T]) handSnapshots(p portion[T]) bool {
 	if p.what == replay {
 		s.sub.resyncs.Add(1)
@@ -104,7 +104,7 @@ func (s *subscriber[T]) handSnapshots(p portion[T]) bool {
 	return ok
 }
 
-// hand calls receive and keeps the time.
+// hand calls receive and measures how long it takes.
 func (s *subscriber[T]) hand(changes []object.Change[T]) bool {
 	begin := time.Now()
 	s.sub.called.Store(begin.UnixNano())
@@ -155,7 +155,7 @@ func (s *subscriber[T]) toHandler(h Handler[T]) {
 }
 
 // call calls the handler for changes until one panics or the subscription ends, and
-// returns how many are done with. One deferred function serves for all of them.
+// returns how many were handled. One deferred function serves all of them.
 func (s *subscriber[T]) call(h *Handler[T], changes []object.Change[T]) (n int) {
 	calls := uint64(0)
 	defer func() {
@@ -271,8 +271,7 @@ func (s *subscriber[T]) toYield(yield func(Event[T]) bool) {
 	}
 }
 
-// alarm makes a resync due once in a period. The reader learns of it as of everything
-// else, by the bell.
+// alarm makes a resync due once per period and rings the reader's bell.
 func (s *subscriber[T]) alarm(period time.Duration) *time.Timer {
 	var t *time.Timer
 	t = time.AfterFunc(math.MaxInt64, func() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Subscription is one subscriber's part of an informer. All methods may be called from
-// any goroutine, also from within the subscriber's own callbacks.
+// Subscription is a registered subscriber. All methods may be called from any goroutine,
+// including the subscriber's own callbacks.
 type Subscription struct {
 	name   string
 	logged *atomic.Int64 // changes ever logged
@@ -14,8 +14,8 @@ type Subscription struct {
 	abandon func()
 
 	bell   chan struct{}
-	over   atomic.Bool // nothing is to be called any more
-	due    atomic.Bool // a resync is
+	over   atomic.Bool // no further call may begin
+	due    atomic.Bool // a resync is due
 	synced chan struct{}
 	done   chan struct{}
 
@@ -29,27 +29,27 @@ type Subscription struct {
 	lastPanic atomic.Pointer[PanicError]
 }
 
-// SubscriptionStatus is a report on a subscriber.
+// SubscriptionStatus is the state of a subscriber.
 type SubscriptionStatus struct {
 	Name string
 	// Synced is true when the initial state has been handled.
 	Synced bool
-	// Lag is the number of changes that the subscriber has yet to handle, or, for one
-	// that has fallen behind, that it will receive as a difference.
+	// Lag is the number of changes that the subscriber has not handled yet, including those that
+	// it will receive as a difference.
 	Lag int
 	// LagTime is how long the oldest of them has waited.
 	LagTime time.Duration
-	// LastCall is when the subscriber was last called, to within a few calls where these
-	// are fast; zero if never.
+	// LastCall is the time of the last call, zero if there was none. For fast subscribers it is
+	// accurate to within a few calls.
 	LastCall time.Time
 	// Calls is the number of calls so far.
 	Calls uint64
-	// CaughtUp counts how often the subscriber fell off the log and was caught up by
-	// the difference of two snapshots.
+	// CaughtUp counts how often the subscriber fell off the log and was caught up with the
+	// difference between two snapshots.
 	CaughtUp uint64
-	// Resyncs counts the replays that were begun.
+	// Resyncs counts the replays that have begun.
 	Resyncs uint64
-	// Panics counts the calls that panicked; LastPanic is the newest.
+	// Panics counts the calls that panicked; LastPanic is the latest.
 	Panics    uint64
 	LastPanic error
 }
@@ -66,22 +66,20 @@ func newSubscription(name string, logged *atomic.Int64) *Subscription {
 // Name returns the subscriber's name.
 func (s *Subscription) Name() string { return s.name }
 
-// Synced returns a channel that is closed when the subscriber has handled the initial
-// state: the mirror's state when it was subscribed or, if the mirror had not synced
-// then, when it did.
+// Synced returns a channel that is closed when the subscriber has handled the initial state: the
+// state when it subscribed or, if the informer had not synced then, when it did.
 func (s *Subscription) Synced() <-chan struct{} { return s.synced }
 
-// Remove ends the subscription. It does not wait: a call that is going on goes on, and
-// Done is closed when it has returned. Removing again does nothing.
+// Remove ends the subscription. It does not wait for a call in progress; Done is closed when that
+// call has returned. Removing again does nothing.
 func (s *Subscription) Remove() {
 	s.stop()
 	s.abandon()
 }
 
-// Resync replays the present state to this subscriber, as updates from a state to itself (Kind
-// Resynced), after the changes that it has yet to handle. It does not wait. A replay that has not
-// begun serves for all calls before it, and one that is due before the subscriber has synced
-// follows then.
+// Resync replays the current state to this subscriber, as updates without a change (Kind Synced),
+// after the changes that it has not handled yet. It does not wait. Calls before the replay begins
+// share one replay. Before the subscriber has synced, the replay is postponed until then.
 func (s *Subscription) Resync() {
 	s.due.Store(true)
 	s.ring()
@@ -91,7 +89,7 @@ func (s *Subscription) Resync() {
 // been removed, or the informer has stopped.
 func (s *Subscription) Done() <-chan struct{} { return s.done }
 
-// Status returns the present figures. It is cheap.
+// Status returns the current state. It is cheap.
 func (s *Subscription) Status() SubscriptionStatus {
 	st := SubscriptionStatus{
 		Name:     s.name,
@@ -124,7 +122,7 @@ func (s *Subscription) stop() {
 	s.ring()
 }
 
-// ring wakes the reader, or makes its next wait return at once.
+// ring wakes the reader, or makes its next wait return immediately.
 func (s *Subscription) ring() {
 	select {
 	case s.bell <- struct{}{}:

@@ -6,20 +6,21 @@ import (
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
-// Synced returns a channel that is closed when the mirror has its initial state: that of
-// every namespace it began with.
+// Synced returns a channel that is closed when the mirror has its initial state, in all
+// namespaces it was started with.
 func (inf *Informer[T]) Synced() <-chan struct{} { return inf.synced }
 
-// Stopped returns a channel that is closed when Run ends: the mirror does not change any more, and
-// nothing can be subscribed. Calls to subscribers may still be going on.
+// Stopped returns a channel that is closed when Run ends: the mirror no longer changes, and
+// Subscribe fails. Calls to subscribers may still be in progress.
 func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.ended }
 
-// WaitSynced waits until the mirror has the state of all it is to cover, including
-// namespaces that were added since. When the context is done, or the informer stops,
-// before that, the error is a [*NotSyncedError], which names for each part that is
-// missing what keeps it, and unwraps to these causes: the API's Forbidden, say.
+// WaitSynced blocks until every source has been listed, including namespaces that were added
+// later. If the context is done or the informer stops before that, the error is a
+// [*NotSyncedError]. It names each source that is not listed and why, and unwraps to these
+// causes, such as the API's Forbidden.
 func (inf *Informer[T]) WaitSynced(ctx context.Context) error {
 	return inf.wait(ctx, func() bool {
 		inf.mu.Lock()
@@ -41,74 +42,70 @@ func (inf *Informer[T]) notSynced(cause error) error {
 
 func byScope(a, b SourceStatus) int { return cmp.Compare(a.Scope, b.Scope) }
 
-// WaitFor waits until the mirror has reached a version, in every namespace that it
-// covers. Versions of one resource have an order; where those of a server have not,
-// only this very version will do. If the server's history begins anew while it waits
-// (etcd was restored), the version counts as reached. Otherwise the error is a
-// [*NotReachedError].
+// WaitFor blocks until the mirror has reached a version in every namespace that it mirrors. If
+// the server's versions cannot be ordered, only the same version counts. If the server's history
+// is rewound during the wait (etcd was restored), the version counts as reached. Otherwise the
+// error is a [*NotReachedError].
 //
-// Where nothing happens a version moves only by the server's bookmarks. Have ctx end
-// some time.
+// While nothing changes, the version advances only with the server's bookmarks, so pass a context
+// with a deadline.
 func (inf *Informer[T]) WaitFor(ctx context.Context, version object.Version) error {
 	epochs := map[object.Scope]object.Epoch{}
-	return inf.wait(ctx, func() bool {
-		snap := inf.store.Pin()
-		defer snap.Release()
-		for _, scope := range inf.covered() {
-			mark := snap.Mark(scope)
-			epoch, ok := epochs[scope]
-			if !ok {
-				epoch = mark.Epoch
-				epochs[scope] = epoch
-			}
-			if !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version}) {
-				return false
-			}
-		}
-		return true
+	return inf.wait(ctx, func() (reached bool) {
+		inf.View(func(snap store.Snapshot[T]) {
+			reached = !slices.ContainsFunc(inf.covered(), func(scope object.Scope) bool {
+				mark := snap.Mark(scope)
+				epoch, ok := epochs[scope]
+				if !ok {
+					epoch = mark.Epoch
+					epochs[scope] = epoch
+				}
+				return !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version})
+			})
+		})
+		return reached
 	}, func(cause error) error { return inf.notReached(object.Key{}, version, cause) })
 }
 
-// WaitForKey waits until the mirror has the object of a key at a version or a later one,
-// or would have it if it still existed. It is otherwise as [Informer.WaitFor]; the cause
-// of the error is [ErrNotCovered] for a namespace that is not mirrored.
+// WaitForKey blocks until the mirror has the object with the given key at a version or a later
+// one, or has reached that version without the object. It is otherwise like [Informer.WaitFor].
+// The cause of the error is [ErrNotCovered] for a namespace that is not mirrored.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version object.Version) error {
 	scope := inf.scopeOf(key)
 	if !inf.covers(scope) {
 		return inf.notReached(key, version, ErrNotCovered)
 	}
 	target := object.Mark{Scope: scope, Epoch: inf.epochOf(key), Version: version}
-	return inf.wait(ctx, func() bool {
-		snap := inf.store.Pin()
-		defer snap.Release()
-		if snap.Mark(scope).Reached(target) {
-			return true
-		}
-		obj, ok := snap.Get(key)
-		return ok && version.NotAfter(inf.acc.VersionOf(obj))
+	return inf.wait(ctx, func() (reached bool) {
+		inf.View(func(snap store.Snapshot[T]) {
+			if reached = snap.Mark(scope).Reached(target); !reached {
+				obj, ok := snap.Get(key)
+				reached = ok && version.NotAfter(inf.acc.VersionOf(obj))
+			}
+		})
+		return reached
 	}, func(cause error) error { return inf.notReached(key, version, cause) })
 }
 
 func (inf *Informer[T]) notReached(key object.Key, version object.Version, cause error) error {
-	snap := inf.store.Pin()
-	defer snap.Release()
 	e := &NotReachedError{Informer: inf.opts.Name, Key: key, Version: version, Cause: cause}
-	for _, scope := range inf.covered() {
-		if key.IsZero() || scope.Covers(key) {
-			e.Marks = append(e.Marks, snap.Mark(scope))
+	inf.View(func(snap store.Snapshot[T]) {
+		for _, scope := range inf.covered() {
+			if key.IsZero() || scope.Covers(key) {
+				e.Marks = append(e.Marks, snap.Mark(scope))
+			}
 		}
-	}
+	})
 	return e
 }
 
-// epochOf returns the present epoch of a key's scope.
-func (inf *Informer[T]) epochOf(key object.Key) object.Epoch {
-	snap := inf.store.Pin()
-	defer snap.Release()
-	return snap.Mark(inf.scopeOf(key)).Epoch
+// epochOf returns the current epoch of a key's scope.
+func (inf *Informer[T]) epochOf(key object.Key) (epoch object.Epoch) {
+	inf.View(func(snap store.Snapshot[T]) { epoch = snap.Mark(inf.scopeOf(key)).Epoch })
+	return epoch
 }
 
-// covers reports whether a scope is to be mirrored.
+// covers reports whether the informer is meant to mirror a scope.
 func (inf *Informer[T]) covers(scope object.Scope) bool {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -116,7 +113,7 @@ func (inf *Informer[T]) covers(scope object.Scope) bool {
 	return src != nil && src.wanted
 }
 
-// covered returns the scopes that are to be mirrored, in order.
+// covered returns the scopes that the informer is meant to mirror, sorted.
 func (inf *Informer[T]) covered() []object.Scope {
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
@@ -130,8 +127,8 @@ func (inf *Informer[T]) covered() []object.Scope {
 	return scopes
 }
 
-// wait waits until done reports true, which it is asked after every batch. If something
-// else ends the wait, the error is what failed makes of the cause.
+// wait blocks until done returns true; it calls done after every batch. If the context or the
+// informer ends first, wait returns what failed returns for the cause.
 func (inf *Informer[T]) wait(ctx context.Context, done func() bool, failed func(cause error) error) error {
 	for {
 		moved := inf.moved.wait()

@@ -14,72 +14,71 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
-// Writes remembers what this process wrote, so that it can wait until the mirror shows it
-// or something later. It writes nothing into the mirror: what is read is always what
-// the server said.
+// Writes tracks this process's writes, so that it can wait until the mirror has them or something
+// later. It never modifies the mirror: reads return only what the server sent.
 //
 //	pod, err := client.Update(ctx, pod)
 //	…
 //	pods.Writes().Wrote(pod)
 //	…
-//	pod, ok, err := pods.Writes().Get(ctx, key) // not older than what was written
+//	pod, ok, err := pods.Writes().Get(ctx, key) // not older than the update
 //
-// A worker that does not want to wait asks Check and comes back later.
+// A worker that does not want to block calls Check and retries later.
 //
-// What is waited for depends on the answer that was noted:
+// What reads wait for depends on the server's response that was recorded:
 //
 //   - An object of the selection: that version of it, or a later one.
-//   - An object that is being deleted and has no finalizers left. The server then deletes
-//     it in the same request, and its answer carries the version from before the write. So
-//     the wait is for the object of this UID to be deleted, or to have no finalizers.
-//   - An object outside the selection (namespace, labels, metadata.name and
-//     metadata.namespace; other field selectors cannot be evaluated here, and what they
-//     leave out is waited for until the cache reaches the version). If the cache shows it,
-//     the wait is for it to be removed. If not, nothing will ever come: nothing is waited
-//     for, and reads return [ErrNotCovered] until the cache has reached the version.
+//   - An object that is being deleted and has no finalizers left. The server deletes it in the
+//     same request, and its response has the version from before the write. Reads wait until the
+//     object with this UID is deleted or has no finalizers.
+//   - An object outside the selection (namespace, labels, metadata.name and metadata.namespace).
+//     If the mirror has it, reads wait until it is removed. If not, no event will come: reads do
+//     not wait, and return [ErrNotCovered] until the mirror reaches the version. Other field
+//     selectors cannot be evaluated here, so for an object that one of them excludes, reads wait
+//     until the mirror reaches the version.
 //
-// A written object that is in quarantine is not waited for either: reads return a
-// [*QuarantinedError] instead of an older object.
+// Reads do not wait for a written object that is in quarantine: they return a [*QuarantinedError]
+// instead of an older object.
 //
-// All methods may be called from any goroutine. A write is forgotten when the mirror has
-// shown it.
+// All methods may be called from any goroutine. A write is forgotten when the mirror has it.
 type Writes[T any] struct {
 	inf *Informer[T]
 
 	mu    sync.Mutex // guards all below
 	notes map[object.Key]note
-	room  int // notes before those that have been seen are swept out
+	room  int // number of notes above which sweep runs
 }
 
-// note is the last write of a key.
+// note is the latest write of a key.
 type note struct {
 	uid     object.UID
-	version object.Version // not known of a deletion whose answer had none
+	version object.Version // unknown for a deletion whose response had none
 	epoch   object.Epoch
 	end     end
-	outside bool // the selection does not cover it
-	// shown tells that the cache has shown the UID since just before the write, so that
-	// its absence from then on is a later state.
+	outside bool // the selection does not select it
+	// shown: the mirror had the object with this UID just before the write or later, so if it is
+	// absent now, it was deleted since.
 	shown bool
 	at    time.Time
 }
 
-// is reports whether two notes are of the same write.
+// is reports whether two notes record the same write.
 func (n note) is(other note) bool {
 	return n.uid == other.uid && n.version == other.version && n.epoch == other.epoch && n.end == other.end
 }
 
-// end is what becomes of a written object. Each also satisfies the ones before it.
+// end is how far the deletion of a written object has come. Each value implies the ones before
+// it.
 type end uint8
 
 const (
 	stays  end = iota
 	marked     // it has a deletion time, or is deleted
-	bare       // it has no finalizers any more, or is deleted
+	bare       // it has no finalizers left, or is deleted
 	gone       // it is deleted
 )
 
-// endOf returns what the server's answer to a write says about the object's end.
+// endOf returns what the server's response to a write implies about the object's deletion.
 func endOf(obj any) end {
 	if m, ok := obj.(metav1.Object); ok && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
 		return bare
@@ -87,22 +86,23 @@ func endOf(obj any) end {
 	return stays
 }
 
-// shows reports whether an object is as far as the end says.
+// shows reports whether the deletion of an object has come as far as e.
 func (e end) shows(obj any) bool {
 	m, ok := obj.(metav1.Object)
 	return e == stays || ok && m.GetDeletionTimestamp() != nil && (e == marked || e == bare && len(m.GetFinalizers()) == 0)
 }
 
-// Write is a write that is about to be made; see [Writes.Begin].
+// Write is a write in progress; see [Writes.Begin].
 type Write[T any] struct {
 	w      *Writes[T]
 	key    object.Key
 	before object.UID
 }
 
-// Begin looks at the cache before a write to a key. A write that takes an object out of
-// the cache can be shown before its answer is here; noted by the Write, such a one is not
-// waited for. The zero Key is for an object that the server names.
+// Begin is called before a write to a key, and its result after it. The mirror may receive the
+// event of a write before the writer receives the response. Without Begin, a write that removes
+// the object from the mirror would then be waited for in vain. Pass the zero Key if the server
+// generates the name.
 func (w *Writes[T]) Begin(key object.Key) Write[T] {
 	b := Write[T]{w: w, key: key}
 	if obj, ok := w.inf.Get(key); ok {
@@ -111,12 +111,13 @@ func (w *Writes[T]) Begin(key object.Key) Write[T] {
 	return b
 }
 
-// Wrote is [Writes.Wrote].
+// Wrote records the write; see [Writes.Wrote].
 func (b Write[T]) Wrote(obj T) error { return b.w.wrote(obj, endOf(obj), b.before) }
 
-// Deleting notes that the server accepted a deletion of the key's object, of which it
-// returned the UID; "" if it did not, for the object that was last written or shown. Reads
-// wait until that is deleted or has a deletion time: finalizers may keep it for long.
+// Deleting records that the server accepted the deletion of the object with the given UID. Reads
+// wait until it is deleted or has a deletion timestamp, since finalizers may delay the deletion.
+// If the server returned no UID, pass "" for the object that was last written or mirrored under
+// the key.
 func (b Write[T]) Deleting(uid object.UID) {
 	n := note{uid: uid, end: marked, epoch: b.w.inf.epochOf(b.key), at: time.Now()}
 	b.w.mu.Lock()
@@ -132,13 +133,13 @@ func (b Write[T]) Deleting(uid object.UID) {
 	}
 }
 
-// Wrote notes a write: obj is what the server returned for a creation, an update, a patch
-// or an apply, or for a deletion that only marked the object, because it has finalizers.
-// The error is [ErrNoVersion], or says that the object has no key.
+// Wrote records a write. obj is what the server returned for a create, update, patch or apply, or
+// for a deletion that finalizers delay. The error is [ErrNoVersion], or says that the object has
+// no key.
 func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), "") }
 
-// Deleted notes a deletion: obj is the object as it was last known. Reads wait until the
-// object of this UID is gone. Its errors are those of Wrote.
+// Deleted records a deletion. obj is the last known state of the object. Reads wait until the
+// object with this UID is deleted. The errors are those of Wrote.
 func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, "") }
 
 func (w *Writes[T]) wrote(obj T, e end, before object.UID) error {
@@ -160,8 +161,7 @@ func (w *Writes[T]) wrote(obj T, e end, before object.UID) error {
 	return nil
 }
 
-// put makes a note the key's, together with what an earlier one says. The lock must be
-// held.
+// put records a note for a key, merged with the previous note of that key. w.mu must be held.
 func (w *Writes[T]) put(key object.Key, n note) {
 	if old, ok := w.notes[key]; ok && old.epoch == n.epoch {
 		same := old.uid == n.uid
@@ -169,7 +169,7 @@ func (w *Writes[T]) put(key object.Key, n note) {
 		case same && (!n.version.Known() || n.version.NotAfter(old.version)):
 			n.version, n.outside = old.version, old.outside
 		case !same && n.version.Known() && n.version.NotAfter(old.version), !same && !n.version.Known() && n.shown:
-			return // of an object before that one
+			return // the write was to a previous object of that name
 		}
 		if same {
 			n.end, n.shown = max(n.end, old.end), n.shown || old.shown
@@ -184,33 +184,33 @@ func (w *Writes[T]) put(key object.Key, n note) {
 	}
 }
 
-// unseenFor is how long a deletion is remembered of an object that the cache has never
-// shown. It may be about to.
+// unseenFor is how long a deletion is tracked if the mirror never had the object. The event of
+// its creation may still come.
 const unseenFor = time.Minute
 
-// sweep forgets what the mirror has shown.
+// sweep forgets writes that the mirror has.
 func (w *Writes[T]) sweep() {
-	snap := w.inf.store.Pin()
-	defer snap.Release()
-	for key, n := range w.notes {
-		if s, _ := w.judge(snap, key, &n); s == shown || s == unasked && time.Since(n.at) > unseenFor {
-			delete(w.notes, key)
+	w.inf.View(func(snap store.Snapshot[T]) {
+		for key, n := range w.notes {
+			if s, _ := w.judge(snap, key, &n); s == shown || s == unasked && time.Since(n.at) > unseenFor {
+				delete(w.notes, key)
+			}
 		}
-	}
+	})
 	w.room = max(64, 2*len(w.notes))
 }
 
-// standing is how the cache stands to a write.
+// standing is the relation of the mirror to a write.
 type standing uint8
 
 const (
-	shown   standing = iota // it shows the write, or something later
-	waiting                 // it will
-	unasked                 // it shows no older state, but may still come to
-	never                   // it will not, and there is an error that says why
+	shown   standing = iota // it has the write, or something later
+	waiting                 // it will have it
+	unasked                 // it has no older state of the object, but may still receive one
+	never                   // it will not have it; an error says why
 )
 
-// judge returns how a snapshot stands to a write.
+// judge returns the relation of a snapshot to a write.
 func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (standing, error) {
 	inf, scope := w.inf, w.inf.scopeOf(key)
 	if !inf.covers(scope) {
@@ -250,8 +250,8 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 	return waiting, nil
 }
 
-// Check reports whether the mirror is older than what was written to a key, and comes to
-// show it. The error says that it will not, and why: it is a [*QuarantinedError], or a
+// Check reports whether the mirror is still older than the recorded write of a key. A non-nil
+// error says that the mirror will not have the write, and why: it is a [*QuarantinedError], or a
 // [*NotReachedError] that wraps [ErrNotCovered].
 func (w *Writes[T]) Check(key object.Key) (pending bool, err error) {
 	w.mu.Lock()
@@ -260,9 +260,8 @@ func (w *Writes[T]) Check(key object.Key) (pending bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	snap := w.inf.store.Pin()
-	defer snap.Release()
-	s, err := w.judge(snap, key, &n)
+	var s standing
+	w.inf.View(func(snap store.Snapshot[T]) { s, err = w.judge(snap, key, &n) })
 	if s == shown {
 		delete(w.notes, key)
 	} else {
@@ -277,8 +276,8 @@ func (w *Writes[T]) Pending(key object.Key) bool {
 	return pending
 }
 
-// Wait waits until the mirror shows what was written to a key so far, or something
-// later. The error is a [*NotReachedError] or, as with Check, says that it never will.
+// Wait blocks until the mirror has the recorded writes of a key, or something later. The error is
+// a [*NotReachedError], or one of Check.
 func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 	w.mu.Lock()
 	n, ok := w.notes[key]
@@ -289,9 +288,7 @@ func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 	var s standing
 	var why error
 	err := w.inf.wait(ctx, func() bool {
-		snap := w.inf.store.Pin()
-		defer snap.Release()
-		s, why = w.judge(snap, key, &n)
+		w.inf.View(func(snap store.Snapshot[T]) { s, why = w.judge(snap, key, &n) })
 		return s != waiting
 	}, func(cause error) error { return w.inf.notReached(key, n.version, cause) })
 	if err != nil || s != shown {
@@ -305,8 +302,8 @@ func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 	return nil
 }
 
-// Get returns the object of a key once the mirror shows what was written to it. Its error
-// is that of Wait.
+// Get returns the object with the given key, once the mirror has the recorded writes of that key.
+// Its error is that of Wait.
 func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
 	if err := w.Wait(ctx, key); err != nil {
 		return obj, false, err
@@ -315,8 +312,8 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 	return obj, ok, nil
 }
 
-// Snapshot returns the current state once it has everything that this process wrote so far,
-// except writes outside of the selection. Its error is that of Wait.
+// Snapshot returns the current state once it has all recorded writes, except writes outside the
+// selection. Its error is that of Wait.
 func (w *Writes[T]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
 	if err := w.WaitAll(ctx); err != nil {
 		return store.Snapshot[T]{}, err
@@ -324,8 +321,8 @@ func (w *Writes[T]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
 	return w.inf.Snapshot(), nil
 }
 
-// WaitAll waits until the mirror has everything that this process wrote so far, except writes
-// outside of the selection. Its error is that of Wait.
+// WaitAll blocks until the mirror has all recorded writes, except writes outside the selection.
+// Its error is that of Wait.
 func (w *Writes[T]) WaitAll(ctx context.Context) error {
 	for _, key := range w.keys() {
 		if err := w.Wait(ctx, key); err != nil && !errors.Is(err, ErrNotCovered) {

@@ -127,7 +127,7 @@ func TestR01_ADeletionOfAnObjectThatTheCacheHasNotShownYet(t *testing.T) {
 		}
 		srv.Delete("shop/a")
 		synctest.Wait()
-		if inf.Writes().Pending(keyA) || inf.Status().UnseenWrites != 0 {
+		if inf.Writes().Pending(keyA) || inf.Status().PendingWrites != 0 {
 			t.Error("still pending")
 		}
 	})

@@ -69,7 +69,7 @@
 // One watchdog ends every request that is silent for too long, for lists, streaming lists and
 // watches of any source. The time that the sink takes does not count.
 //
-// A resource that was served before and whose LIST answers 404 for [Options.GoneAfter] was removed
+// A resource that was served before and whose LIST answers 404 for [Options.RemovedAfter] was removed
 // (its CustomResourceDefinition was deleted). The reflector commits an empty list, so that handlers
 // receive the deletions, and waits for the resource to return.
 //

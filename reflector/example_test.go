@@ -177,7 +177,7 @@ func ExampleOptions_onError() {
 	}
 	s := r.Status()
 	fmt.Println("waits for at least 5s:", s.Until.Sub(s.Since).Seconds() >= 5)
-	fmt.Println("streaming lists:", strings.SplitN(s.Streaming.WhyNot, ":", 2)[0])
+	fmt.Println("streaming lists:", strings.SplitN(s.Streaming.Cause, ":", 2)[0])
 	// Output:
 	// streaming list failed: rejected
 	// watch failed: throttled

@@ -242,8 +242,8 @@ const minNotFound = 3
 // removed commits an empty list if the resource is no longer served.
 func (r *Reflector[T]) removed() error {
 	f := &r.failures.notFound
-	if !r.now.Synced || r.now.Removed || r.opts.GoneAfter < 0 ||
-		f.n < minNotFound || time.Since(f.since) < r.opts.GoneAfter {
+	if !r.now.Synced || r.now.Removed || r.opts.RemovedAfter < 0 ||
+		f.n < minNotFound || time.Since(f.since) < r.opts.RemovedAfter {
 		return nil
 	}
 	if err := r.replace(&object.List[T]{Mark: r.mark()}); err != nil {

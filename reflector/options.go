@@ -85,10 +85,10 @@ type Options[T any] struct {
 	// retried before a list. Defaults to 1 minute.
 	ServerErrorsFor time.Duration
 
-	// GoneAfter is how long LIST must have answered 404, at least three times, before a resource
+	// RemovedAfter is how long LIST must have answered 404, at least three times, before a resource
 	// that was served counts as removed and its objects are deleted. A negative time means
 	// never. Defaults to 30 seconds.
-	GoneAfter time.Duration
+	RemovedAfter time.Duration
 
 	// Backoff is how long to wait after failures. Defaults to the zero Backoff.
 	Backoff Backoff
@@ -163,7 +163,7 @@ func (o Options[T]) withDefaults() Options[T] {
 	or(&o.ListSilence, 2*time.Minute)
 	or(&o.InitialSilence, 30*time.Second)
 	or(&o.ServerErrorsFor, time.Minute)
-	or(&o.GoneAfter, 30*time.Second)
+	or(&o.RemovedAfter, 30*time.Second)
 	or(&o.SlowList, 10*time.Second)
 	or(&o.SlowBatch, 100*time.Millisecond)
 	or(&o.Backoff.Min, 800*time.Millisecond)

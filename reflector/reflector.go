@@ -90,7 +90,7 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 	r.now.Counts.Ended = make(map[Reason]int64)
 	r.now.Streaming.InUse = opts.Streaming != StreamingOff
 	if !r.now.Streaming.InUse {
-		r.now.Streaming.WhyNot = "disabled by Options.Streaming"
+		r.now.Streaming.Cause = "disabled by Options.Streaming"
 	}
 	r.publish(false)
 	return r, nil

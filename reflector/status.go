@@ -67,8 +67,8 @@ type Status struct {
 type StreamingStatus struct {
 	// InUse says that the next list will be a streaming list.
 	InUse bool
-	// WhyNot is why they are not in use.
-	WhyNot string
+	// Cause is why they are not in use; empty if they are.
+	Cause string
 }
 
 // Counts are totals since the reflector was made.

@@ -150,7 +150,7 @@ func (s *streaming[T]) failed(ctx context.Context, r *Reflector[T], err error) (
 	}
 	if f.failed >= maxStreamingFailures {
 		f.since = time.Now()
-		r.now.Streaming = StreamingStatus{WhyNot: string(reason) + ": " + err.Error()}
+		r.now.Streaming = StreamingStatus{Cause: string(reason) + ": " + err.Error()}
 	}
 	switch reason {
 	case Throttled, Unavailable, Refused, Network, DNS, TLS:

@@ -147,7 +147,7 @@ func TestW04_StreamsThatNeverFinishAreGivenUp(t *testing.T) {
 		r := start(t, srv, options{})
 		simtest.Advance(10 * time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
-		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
+		if s := r.live(); s.Streaming.InUse || s.Streaming.Cause == "" {
 			t.Errorf("%+v", s.Streaming)
 		}
 		r.mirrors()
@@ -175,7 +175,7 @@ func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 		simtest.Advance(time.Second)
 		r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "12"`)
 		s := r.live()
-		if s.Streaming.InUse || !strings.Contains(s.Streaming.WhyNot, "bookmark") || !strings.Contains(s.Streaming.WhyNot, "10s") {
+		if s.Streaming.InUse || !strings.Contains(s.Streaming.Cause, "bookmark") || !strings.Contains(s.Streaming.Cause, "10s") {
 			t.Errorf("%+v", s.Streaming)
 		}
 		r.ended(reflector.NoBookmark, 1)
@@ -202,7 +202,7 @@ func TestW06_RefusedStreamingListFallsBackAtOnce(t *testing.T) {
 				}
 				r := start(t, srv, options{})
 				r.requests(`STREAM "" NotOlderThan`, `LIST "0" limit=500`, `WATCH "11"`)
-				if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" || s.Counts.Waits != 0 {
+				if s := r.live(); s.Streaming.InUse || s.Streaming.Cause == "" || s.Counts.Waits != 0 {
 					t.Errorf("%+v", s)
 				}
 				r.mirrors()
@@ -233,7 +233,7 @@ func TestW05_AFallbackExpires(t *testing.T) {
 		r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
 		expire(20 * time.Minute)
 		r.requests(`STREAM "11" NotOlderThan`, `LIST "11" NotOlderThan`, `WATCH "11"`)
-		if s := r.live(); s.Streaming.InUse || s.Streaming.WhyNot == "" {
+		if s := r.live(); s.Streaming.InUse || s.Streaming.Cause == "" {
 			t.Errorf("%+v", s.Streaming)
 		}
 		refuses = false
@@ -241,7 +241,7 @@ func TestW05_AFallbackExpires(t *testing.T) {
 		r.requests(`LIST "11" NotOlderThan`, `WATCH "11"`)
 		expire(20 * time.Minute)
 		r.requests(`STREAM "11" NotOlderThan`)
-		if s := r.live(); !s.Streaming.InUse || s.Streaming.WhyNot != "" || s.Counts.Streamed != 1 {
+		if s := r.live(); !s.Streaming.InUse || s.Streaming.Cause != "" || s.Counts.Streamed != 1 {
 			t.Errorf("%+v", s.Streaming)
 		}
 		r.mirrors()

@@ -470,10 +470,10 @@ func TestW23_TemporaryNotFoundDeletesNothing(t *testing.T) {
 	})
 }
 
-func TestW23_GoneAfterCanBeTurnedOff(t *testing.T) {
+func TestW23_RemovedAfterCanBeTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/x")
-		r := start(t, srv, plain(options{GoneAfter: -1}))
+		r := start(t, srv, plain(options{RemovedAfter: -1}))
 		notFound := status(http.StatusNotFound, metav1.StatusReasonNotFound)
 		srv.OnWatch = func(int, object.WatchOptions) (object.Stream[*thing], error, bool) { return nil, notFound, true }
 		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {

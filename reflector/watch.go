@@ -68,7 +68,7 @@ func (w *watching[T]) open(ctx context.Context, r *Reflector[T]) (state[T], erro
 	return w, nil
 }
 
-// connected notes that the stream is open.
+// connected records that the stream is open.
 func (w *watching[T]) connected(r *Reflector[T]) {
 	w.silence = r.silence(w.stream, time.Now())
 	if !r.now.Failing {

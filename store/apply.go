@@ -372,7 +372,7 @@ func (t *txn[T]) eachUnlisted(scope object.Scope, f func(id uint32)) {
 	})
 }
 
-// markForeign notes that the object of an id is of an earlier epoch.
+// markForeign records that the object of an id is of an earlier epoch.
 func (s *Store[T]) markForeign(id uint32) {
 	s.foreign[id] = true
 	s.note(id, &brief{})

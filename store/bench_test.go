@@ -51,12 +51,12 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkAll(b *testing.B) {
 	s, _ := benchStore(b)
 	for b.Loop() {
-		snap := s.Pin()
 		n := 0
-		for range snap.All() {
-			n++
-		}
-		snap.Release()
+		s.View(func(snap Snapshot[*thing]) {
+			for range snap.All() {
+				n++
+			}
+		})
 		if n != benchObjects {
 			b.Fatal(n)
 		}
@@ -78,10 +78,10 @@ func BenchmarkIndexGet(b *testing.B) {
 	}
 }
 
-func BenchmarkPin(b *testing.B) {
+func BenchmarkView(b *testing.B) {
 	s, _ := benchStore(b)
 	for b.Loop() {
-		s.Pin().Release()
+		s.View(func(Snapshot[*thing]) {})
 	}
 }
 

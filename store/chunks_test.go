@@ -56,7 +56,7 @@ func TestChunksBringAListUpToDate(t *testing.T) {
 		if round%3 == 2 {
 			continue // a list is made now and then
 		}
-		snap := s.Pin()
+		snap := s.Snapshot()
 		got := list.update(snap)
 		snap.Release()
 		if len(got) != len(model) {

@@ -105,9 +105,9 @@ func read(t *testing.T, s *Store[*thing], history *committed, byColor, byTag *In
 		compare(t, kept[i], history.at(kept[i].Revision()), byColor, byTag, r)
 		kept[i].Release()
 		kept = slices.Delete(kept, i, i+1)
-		short := s.Pin()
-		compare(t, short, history.at(short.Revision()), byColor, byTag, r)
-		short.Release()
+		s.View(func(short Snapshot[*thing]) {
+			compare(t, short, history.at(short.Revision()), byColor, byTag, r)
+		})
 	}
 	for _, snap := range kept {
 		snap.Release()

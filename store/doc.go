@@ -7,7 +7,7 @@
 //     a batch of deltas, [Store.Set], [Store.Delete] and [Store.Replace] single
 //     changes. Each is one transaction over objects and indexes.
 //   - [Snapshot] is the store at one moment. It is taken in constant time, never
-//     changes, and knows the resource version at which it is the server's state.
+//     changes, and has the resource version at which it is the server's state.
 //     Its readers never wait for the writer, nor the writer for them.
 //   - [Index] finds the objects of a snapshot by a value that a function computes from them:
 //     node, owner, label. An index is a typed Go value, not a name: asking it for a value of

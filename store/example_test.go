@@ -246,21 +246,17 @@ func ExampleSnapshot_Mark() {
 	// false
 }
 
-// A pin is the cheapest snapshot, for a read that ends in the same function.
-func ExampleStore_Pin() {
+// View is the cheapest snapshot, for a short read.
+func ExampleStore_View() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
 	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
 
-	count := func() (n int) {
-		snap := s.Pin()
-		defer snap.Release() // must not be forgotten
-		for range snap.All() {
-			n++
+	s.View(func(nodes store.Snapshot[*corev1.Node]) {
+		for node := range nodes.All() {
+			fmt.Println(node.Name)
 		}
-		return n
-	}
-	fmt.Println(count())
-	// Output: 1
+	})
+	// Output: node-1
 }
 
 // Stats reports which snapshots keep old versions alive.

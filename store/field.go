@@ -16,15 +16,14 @@ var ErrFieldPath = errors.New("store: bad field path")
 // content is what unstructured objects have.
 type content interface{ UnstructuredContent() map[string]any }
 
-// FieldIndex makes an index of objects by the value at a path of their fields, such as
-// "spec.nodeName" or "spec.containers.image", in the names of their JSON form. Lists on
-// the way are looked through element by element; a map is entered by a key, in brackets
-// where it has dots: "metadata.labels[app.kubernetes.io/name]". Numbers and booleans
-// are indexed as their text. Where a pointer, a list or a map on the way is empty, the
-// object has no value.
+// FieldIndex creates an index of objects by the value of a field, such as "spec.nodeName" or
+// "spec.containers.image". The path uses JSON field names. A list in the path stands for each of
+// its elements. A map needs a key, in brackets if it contains dots:
+// "metadata.labels[app.kubernetes.io/name]". Numbers and booleans are indexed as text. An object
+// has no value if a pointer, list or map in the path is nil or empty.
 //
-// The path is resolved once, against the Go type T, and a part that does not exist is an
-// error that names it. For unstructured objects only the form of the path can be checked.
+// The path is resolved once, against the Go type T; the error names a part that does not exist.
+// For unstructured objects only the syntax of the path is checked.
 func FieldIndex[T any](path string) (*Index[T, string], error) {
 	parts, err := splitPath(path)
 	if err != nil {

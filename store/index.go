@@ -13,14 +13,14 @@ import (
 )
 
 // Index finds objects by values of type K that a function computes from them. It is
-// made once, given to a store by [Options.Indexes] or [Store.AddIndex], and asked with
+// made once, given to a store by [Options.Indexes] or [Store.AddIndex], and queried with
 // any snapshot of that store:
 //
 //	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
 //	…
 //	for pod := range byNode.Get(snap, "node-7") { … }
 //
-// One Index may serve several stores. Asking it with a snapshot of a store that it was
+// One Index may serve several stores. Querying it with a snapshot of a store that it was
 // not given to panics. A snapshot older than the index is answered by looking at every
 // object.
 //
@@ -43,15 +43,15 @@ type AnyIndex[T any] interface {
 	boundTo(b bound[T]) bool
 }
 
-// NewIndex makes an index of objects that have exactly one value each. The name is for
-// people: it appears in errors and statistics.
+// NewIndex creates an index of objects that have exactly one value each. The name appears in
+// errors and statistics.
 func NewIndex[T any, K comparable](name string, value func(T) K) *Index[T, K] {
 	return &Index[T, K]{label: name, one: value}
 }
 
-// NewMultiIndex makes an index of objects that have any number of values: the function
-// calls add for each. Adding a value twice is the same as once. After an error the
-// object has no place in the index.
+// NewMultiIndex creates an index of objects that have any number of values: the function calls
+// add for each. Adding a value twice is the same as once. If the function returns an error, the
+// object has no value in the index.
 func NewMultiIndex[T any, K comparable](name string, values func(obj T, add func(K)) error) *Index[T, K] {
 	return &Index[T, K]{label: name, many: values}
 }
@@ -186,8 +186,8 @@ func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
 	return keys.keys
 }
 
-// Size returns about how many objects have the value k, at once: it may count changes that the
-// snapshot does not see. It is for readers that make room for a result.
+// Size returns approximately how many objects have the value k, in constant time: it may count
+// changes that the snapshot does not see. Use it to preallocate a result.
 func (x *Index[T, K]) Size(n Snapshot[T], k K) int {
 	if n.store == nil {
 		return 0

@@ -14,8 +14,8 @@ import (
 // Label is one label of an object.
 type Label struct{ Key, Value string }
 
-// LabelIndex finds objects by label selectors. It is an [Index] of single labels and can
-// be asked for those too.
+// LabelIndex finds objects by label selectors. It is an [Index] of single labels and can be
+// queried as one.
 type LabelIndex[T any] struct {
 	*Index[T, Label]
 	labels func(T) map[string]string

@@ -207,10 +207,9 @@ func sorted(pods iter.Seq[*corev1.Pod]) []string {
 }
 
 // content returns the store's content as text.
-func content(s *podStore) []string {
-	snap := s.Pin()
-	defer snap.Release()
-	return podTexts(snap.Sorted())
+func content(s *podStore) (texts []string) {
+	s.View(func(snap podSnapshot) { texts = podTexts(snap.Sorted()) })
+	return texts
 }
 
 func want[V any](t testing.TB, what string, got, want V) {

@@ -120,7 +120,7 @@ func (s *Store[T]) CheckMutations() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snap := s.Pin()
+	snap := Snapshot[T]{store: s, state: s.history.Pin()}
 	defer snap.state.Unpin() // it is the current state: nothing to sweep
 	snap.each(func(k object.Key, p mvcc.Value) bool {
 		s.checkMutation(k, p)

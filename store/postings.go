@@ -287,9 +287,9 @@ func (p *postings[T, K]) stats() IndexStats {
 	return st
 }
 
-// AddIndex gives the store one more index, which sees what is already there. Adding an
-// index twice does nothing. Objects on which the index function fails are stored
-// without values and counted, as in [Store.Apply].
+// AddIndex adds an index over existing and future objects. Adding an index twice does nothing.
+// Objects on which the index function fails are stored without values and counted, as in
+// [Store.Apply].
 func (s *Store[T]) AddIndex(x AnyIndex[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Snapshot is a store at one moment. It is a small value: copies are the same snapshot.
-// The zero Snapshot is that of an empty store.
+// Snapshot is the state of a store at one revision. It is a small value: copies are the same
+// snapshot. The zero Snapshot is empty.
 //
-// A snapshot keeps what it can see from being reclaimed. Release it when done; one that
-// [Store.Snapshot] took and that is forgotten is released by the garbage collector.
-// Reading objects through a snapshot after it was released panics.
+// A snapshot keeps the versions that it can see alive. Release it when done; a snapshot of
+// [Store.Snapshot] that is not released is released by the garbage collector. Reading objects
+// through a released snapshot panics.
 type Snapshot[T any] struct {
 	store *Store[T]
 	state *state
@@ -33,7 +33,7 @@ type lease struct {
 	revision uint64
 }
 
-// Snapshot returns the store as it is now, in constant time.
+// Snapshot returns the current state, in constant time.
 func (s *Store[T]) Snapshot() Snapshot[T] { return s.snapshot("") }
 
 // SnapshotFor is [Store.Snapshot] with the name of its owner, which [Store.Stats] reports with
@@ -53,32 +53,31 @@ func (s *Store[T]) snapshot(owner string) Snapshot[T] {
 	return Snapshot[T]{store: s, state: st, lease: l}
 }
 
-// Pin returns a snapshot for a short read: it costs a few nanoseconds and no allocation. The
-// caller must release it exactly once: one that is never released retains memory for ever, and
-// use after release is not detected.
-//
-//	snap := s.Pin()
-//	defer snap.Release()
-func (s *Store[T]) Pin() Snapshot[T] {
-	return Snapshot[T]{store: s, state: s.history.Pin()}
+// View calls f with a snapshot that is released when f returns or panics. It costs a few
+// nanoseconds and no allocation. f must not keep the snapshot: reads through it after f has
+// returned are not detected and may find anything.
+func (s *Store[T]) View(f func(Snapshot[T])) {
+	snap := Snapshot[T]{store: s, state: s.history.Pin()}
+	defer snap.unpin()
+	f(snap)
 }
 
-// Release ends the snapshot, so that the store can drop what only it could see. Releasing a snapshot of
-// [Store.Snapshot] again, or the zero Snapshot, does nothing.
+// Release ends the snapshot, so that the store can free what only this snapshot could see.
+// Releasing it again does nothing, and neither does releasing the zero Snapshot or one of
+// [Store.View].
 func (n Snapshot[T]) Release() {
-	if n.store == nil {
+	if n.lease == nil || !n.lease.released.CompareAndSwap(false, true) {
 		return
 	}
-	if n.lease != nil {
-		if !n.lease.released.CompareAndSwap(false, true) {
-			return
-		}
-		n.lease.cleanup.Stop()
-	}
-	last := n.state.Unpin()
+	n.lease.cleanup.Stop()
 	// The lease must not be collected before its cleanup was stopped.
-	runtime.KeepAlive(n.lease)
-	if last && n.store.history.Current() != n.state {
+	defer runtime.KeepAlive(n.lease)
+	n.unpin()
+}
+
+// unpin releases the state.
+func (n Snapshot[T]) unpin() {
+	if last := n.state.Unpin(); last && n.store.history.Current() != n.state {
 		n.store.trySweep()
 	}
 }
@@ -98,8 +97,8 @@ func (n Snapshot[T]) Len() int {
 	return n.state.Payload.objects
 }
 
-// Revision counts the transactions of the store up to this snapshot: of two snapshots
-// of one store the later has the higher one, and the same revision is the same content.
+// Revision is the number of the transaction that made this state. Of two snapshots of one store
+// the later has the higher revision, and equal revisions have equal contents.
 func (n Snapshot[T]) Revision() uint64 {
 	if n.store == nil {
 		return 0
@@ -107,11 +106,11 @@ func (n Snapshot[T]) Revision() uint64 {
 	return n.state.Revision
 }
 
-// Version returns the resource version up to which the snapshot has every change, empty when
-// none is known. The snapshot is the server's state at that version, except that objects may be
-// missing that were deleted at the next one: deletions may share a version, so one is claimed when
-// it is complete ([object.Reach]), and a deletion shows at once. For a store of several scopes ask
-// [Snapshot.Mark].
+// Version returns the resource version up to which the snapshot has every change, empty when none
+// is known. The snapshot is the server's state at that version, except that objects deleted at
+// the next version may already be missing: deletions may share a version, so it counts only when
+// it is complete ([object.Reach]), while each deletion is applied immediately. For a store of
+// several scopes use [Snapshot.Mark].
 func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
 
 // Mark returns the mark of a scope: its epoch and the version up to which it is complete. It has
@@ -144,7 +143,7 @@ func (n Snapshot[T]) Marks() iter.Seq[object.Mark] {
 	}
 }
 
-// Get returns the object of a key.
+// Get returns the object with the given key.
 func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	if n.store == nil {
 		return obj, false

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -75,11 +76,37 @@ func TestS01_SnapshotCostsTheSameForAnyNumberOfObjects(t *testing.T) {
 		apply(t, s, 10000, listed(10000, manyPods(n)...))
 		costs[n] = [2]float64{
 			testing.AllocsPerRun(100, func() { s.Snapshot().Release() }),
-			testing.AllocsPerRun(100, func() { s.Pin().Release() }),
+			testing.AllocsPerRun(100, func() { s.View(func(podSnapshot) {}) }),
 		}
 	}
-	want(t, "allocations of Snapshot and Pin", costs[5000], costs[1])
-	want(t, "allocations of Pin", costs[1][1], 0)
+	want(t, "allocations of Snapshot and View", costs[5000], costs[1])
+	want(t, "allocations of View", costs[1][1], 0)
+}
+
+// A snapshot of View is released once, when View ends: by return, by a panic, or by Goexit.
+func TestAViewCannotBeLeakedNorReleasedTwice(t *testing.T) {
+	s := newPodStore(t)
+	set(t, s, pod("a/1", 1))
+	ways := map[string]func(podSnapshot){
+		"return": func(podSnapshot) {},
+		"panic":  func(podSnapshot) { panic("a reader fails") },
+		"exit":   func(podSnapshot) { runtime.Goexit() },
+	}
+	for name, end := range ways {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			s.View(func(snap podSnapshot) {
+				snap.Release()
+				set(t, s, pod("a/1", 2))
+				want(t, name+": retained", s.Stats().Retained, 1)
+				end(snap)
+			})
+		}()
+		<-done
+		want(t, name+": retained afterwards", s.Stats().Retained, 0)
+	}
 }
 
 func TestS01_ZeroSnapshotIsEmpty(t *testing.T) {
@@ -230,7 +257,7 @@ func TestS02_ReadersSeeWholeTransactions(t *testing.T) {
 					done = true // once more, for the last state
 				default:
 				}
-				snap := s.Pin()
+				snap := s.Snapshot()
 				versions := map[string]int{}
 				for p := range snap.All() {
 					versions[p.ResourceVersion]++
@@ -268,14 +295,13 @@ func TestS03_ReadersDoNotWaitForTheWriter(t *testing.T) {
 		want(t, "Len", s.Len(), 2)
 		want(t, "Keys", len(slices.Collect(s.Keys())), 2)
 		want(t, "Held", s.Held(object.RawKey("a/1"), "a/1", "11"), true)
-		snap, pin := s.Snapshot(), s.Pin()
+		snap := s.Snapshot()
 		want(t, "All", podTexts(snap.All()), []string{"a/1@11", "a/2@2"})
 		want(t, "Get of a snapshot", podTexts(older.All()), []string{"a/1@1", "a/2@2"})
 		want(t, "index", sorted(node.Get(snap, "y")), []string{"a/1@11"})
 		want(t, "older index", sorted(node.Get(older, "x")), []string{"a/1@1", "a/2@2"})
 		want(t, "Diff", len(slices.Collect(store.Diff(older, snap))), 1)
-		s.Sweep()
-		pin.Release()
+		s.View(func(podSnapshot) { s.Sweep() })
 		snap.Release()
 		older.Release()
 	})

@@ -33,7 +33,7 @@ type PinStats struct {
 	Revision uint64
 	// Version is the resource version of that revision, of the first scope.
 	Version object.Version
-	// Snapshots is the number of snapshots and pins of that revision.
+	// Snapshots is the number of snapshots and views of that revision.
 	Snapshots int
 	// Owners are the names given to [Store.SnapshotFor].
 	Owners []string

@@ -15,18 +15,17 @@ import (
 // Options configure a [Store]. The zero Options are a store of decoded objects without
 // indexes.
 type Options[T any] struct {
-	// Indexes are kept from the start; [Store.AddIndex] adds more later. Defaults to
-	// none.
+	// Indexes are the initial indexes; [Store.AddIndex] adds more. Defaults to none.
 	Indexes []AnyIndex[T]
 	// Form is how objects are held. Defaults to decoded.
 	Form Form[T]
-	// Verbatim makes Apply and Replace apply every change as the source sends it, and report it,
-	// whatever its UID and version: see [Store.Apply]. Defaults to false: what is not news
-	// changes nothing.
+	// Verbatim makes Apply and Replace apply and report every change as the source sends it,
+	// regardless of UID and version; see [Store.Apply]. Defaults to false: events that are not
+	// newer change nothing.
 	Verbatim bool
-	// OnIndexError is called when an index function fails or panics on an object that is stored
-	// all the same, without values in that index. It is called with the writer's lock held: it
-	// may read, but neither write to the store nor ask for Stats. Defaults to none; [Store.Stats]
+	// OnIndexError is called when an index function fails or panics on an object. The object is
+	// stored without values in that index. The function runs with the writer's lock held: it may
+	// read the store, but must not write to it or call Stats. Defaults to none; [Store.Stats]
 	// counts failures in any case.
 	OnIndexError func(*IndexError)
 	// OnMutation enables the mutation detector: it is called when a caller wrote to an
@@ -128,7 +127,7 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 	return s
 }
 
-// Get returns the object of a key. It takes no lock, pins nothing and allocates
+// Get returns the object with the given key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
 	// Without a pin, the value that the revision sees may be unlinked during the search. Then
@@ -173,15 +172,13 @@ func (s *Store[T]) Len() int { return s.history.Current().Payload.objects }
 // Keys yields the key of every object of one revision, without order.
 func (s *Store[T]) Keys() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		snap := s.Pin()
-		defer snap.Release()
-		snap.Keys()(yield)
+		s.View(func(snap Snapshot[T]) { snap.Keys()(yield) })
 	}
 }
 
-// Set stores an object, whatever its version, as one transaction. It returns an error,
-// and stores nothing, when the object has no key, when the form cannot hold it, or when
-// an index function fails ([*IndexError]).
+// Set stores an object, regardless of its version, as one transaction. It returns an error and
+// stores nothing if the object has no key, if the form cannot hold it, or if an index function
+// fails ([*IndexError]).
 func (s *Store[T]) Set(obj T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +195,7 @@ func (s *Store[T]) Set(obj T) error {
 	return nil
 }
 
-// Delete removes the object of a key and reports whether there was one.
+// Delete removes the object with the given key and reports whether it existed.
 func (s *Store[T]) Delete(k object.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

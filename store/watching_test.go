@@ -328,10 +328,9 @@ func TestScopedListDeletesOnlyInItsScope(t *testing.T) {
 
 func TestMarksArePerScope(t *testing.T) {
 	s := newPodStore(t)
-	marks := func() []object.Mark {
-		snap := s.Pin()
-		defer snap.Release()
-		return slices.Collect(snap.Marks())
+	marks := func() (marks []object.Mark) {
+		s.View(func(snap podSnapshot) { marks = slices.Collect(snap.Marks()) })
+		return marks
 	}
 	want(t, "marks of a new store", marks(), nil)
 	shop, bank := object.Mark{Scope: "shop", Version: "5"}, object.Mark{Scope: "bank", Epoch: 2, Version: "7"}

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bucket is a [Limiter] by a token bucket that all items share. It counts no failures.
+// Bucket is a [Limiter] with a token bucket that all items share. It does not count failures.
 type Bucket[K comparable] struct {
 	limiter *rate.Limiter
 }
 
-// NewBucket makes a limiter of a token bucket, which may be shared with others.
+// NewBucket returns a limiter with the given token bucket, which may be shared.
 func NewBucket[K comparable](limiter *rate.Limiter) *Bucket[K] {
 	return &Bucket[K]{limiter}
 }
 
-// When implements [Limiter]: it takes a token and returns how long until there is one,
-// which is for ever if the bucket never has any.
+// When implements [Limiter]: it takes a token and returns how long until it is available. The
+// delay is the longest possible one if the bucket never has a token.
 func (l *Bucket[K]) When(K) time.Duration { return l.limiter.Reserve().Delay() }
 
 // Sooner implements [Sparing].
@@ -42,13 +42,13 @@ func (l *Bucket[K]) Forget(K) {}
 // NumRequeues implements [Limiter]; it is always 0.
 func (l *Bucket[K]) NumRequeues(K) int { return 0 }
 
-// MaxOf is a [Limiter] that satisfies several.
+// MaxOf is a [Limiter] that combines several: it returns the longest of their delays.
 type MaxOf[K comparable] struct {
 	limiters []Limiter[K]
 }
 
-// NewMaxOf makes a limiter with the longest of the limiters' delays. Buckets among
-// them are asked last, when it is known whether a token is needed.
+// NewMaxOf returns a limiter with the longest of the limiters' delays. Buckets among them are
+// called last, and only if their token is needed.
 func NewMaxOf[K comparable](limiters ...Limiter[K]) *MaxOf[K] {
 	limiters = slices.Clone(limiters)
 	slices.SortStableFunc(limiters, func(a, b Limiter[K]) int { return isBucket(a) - isBucket(b) })
@@ -107,13 +107,13 @@ func (l *MaxOf[K]) NumRequeues(item K) (most int) {
 	return most
 }
 
-// Ceiling is a [Limiter] whose delays are another's, up to a limit.
+// Ceiling is a [Limiter] that caps the delays of another one.
 type Ceiling[K comparable] struct {
 	limiter Limiter[K]
 	limit   time.Duration
 }
 
-// NewCeiling makes a limiter with the delays of another one, but never above limit.
+// NewCeiling returns a limiter with the delays of another one, capped at limit.
 func NewCeiling[K comparable](limiter Limiter[K], limit time.Duration) *Ceiling[K] {
 	return &Ceiling[K]{limiter, max(1, limit)}
 }
@@ -135,9 +135,9 @@ func (l *Ceiling[K]) Forget(item K) { l.limiter.Forget(item) }
 // NumRequeues implements [Limiter].
 func (l *Ceiling[K]) NumRequeues(item K) int { return l.limiter.NumRequeues(item) }
 
-// DefaultLimiter makes the limiter that suits most controllers: from 5 milliseconds
-// to 1000 seconds, doubling, for each item, and ten a second for all of them, after
-// the first hundred.
+// DefaultLimiter returns a limiter that suits most controllers: a delay for each item that
+// doubles from 5 milliseconds up to 1000 seconds, and at most ten items per second in total,
+// after a burst of a hundred.
 func DefaultLimiter[K comparable]() Limiter[K] {
 	return NewMaxOf(
 		NewExponential[K](5*time.Millisecond, 1000*time.Second),

@@ -14,10 +14,10 @@ type delays[K comparable] struct {
 	heap  heap[K]
 	timer *time.Timer
 	armed int64 // what the timer is set for; 0: it is not
-	rests int64 // until when it is not set, because it has just called
+	rests int64 // until when it is not set, because it has just fired
 }
 
-// The timer rests after it has fired, because a call costs about 45 µs of CPU time, far
+// The timer pauses after it has fired, because a firing costs about 45 µs of CPU time, far
 // more than an item. An item that is due shortly after another may therefore be late by
 // rest, or by longRest if at least crowd items were due at once.
 const (
@@ -37,17 +37,17 @@ func after(now int64, d time.Duration) int64 {
 	return never
 }
 
-// AddAfter adds an item when the delay has passed; a zero or negative one adds it now.
-// An item has one due time: of several, the earliest is kept. It is added with the
-// priority that it is being processed with, or 0: what is put off is as urgent as it
-// was. After ShutDown it is dropped, see [Options.Dropped].
+// AddAfter adds an item after a delay; with a zero or negative one it adds it now. An item has
+// one due time: the earliest is kept. The item is added with the priority with which it is being
+// processed, or 0, so that a postponed item keeps its priority. After ShutDown it is dropped; see
+// [Options.Dropped].
 func (q *Queue[K]) AddAfter(item K, d time.Duration) {
 	q.addLater(item, Request{After: d}, true)
 }
 
-// AddRateLimited is AddAfter with the delay that the limiter asks for. An item that
-// is delayed already, and would be due no sooner, stays as it is: the limiter counts
-// the failure but no token is taken for it, if the limiter is [Sparing].
+// AddRateLimited is AddAfter with the limiter's delay. If the item is already delayed and due no
+// later, it stays unchanged: the limiter counts the failure, and takes no token if it is
+// [Sparing].
 func (q *Queue[K]) AddRateLimited(item K) {
 	q.addLater(item, Request{RateLimited: true}, true)
 }
@@ -95,7 +95,7 @@ func (q *Queue[K]) addLater(item K, how Request, inherit bool) {
 	q.count(added, 1)
 }
 
-// limit asks the limiter, and reports whether the item may still be added.
+// limit returns the limiter's delay, and whether the item may still be added.
 func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok bool) {
 	q.mu.Lock()
 	if q.closed {
@@ -118,8 +118,8 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 	return left, true // no sooner than it is due
 }
 
-// delay makes an entry wait until due, or leaves an earlier time as it is. Whatever
-// is more urgent of the two decides the priority.
+// delay delays an entry until due, unless it is due earlier already. The higher of the two
+// priorities is kept.
 func (q *Queue[K]) delay(id uint32, e *entry[K], t tag, now, due int64) {
 	h := &q.delays.heap
 	switch {

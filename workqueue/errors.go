@@ -2,13 +2,13 @@ package workqueue
 
 import "errors"
 
-// What a caller may act on.
+// Errors that a caller may want to handle.
 var (
-	// ErrShutDown is returned by the forms of Get that take a context when the queue
-	// is shut down and nothing is left to take: the worker's work is over.
+	// ErrShutDown is returned by the variants of Get that take a context when the queue is shut
+	// down and nothing is left to take.
 	ErrShutDown = errors.New("workqueue: the queue is shut down")
 
-	// ErrAbandoned is returned by [Queue.Drain] when ShutDown was called meanwhile,
-	// so that the drain did not run to its end.
+	// ErrAbandoned is returned by [Queue.Drain] if ShutDown was called before the drain
+	// completed.
 	ErrAbandoned = errors.New("workqueue: ShutDown ended the drain")
 )

@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// Get waits until there is an item and takes it. The item is then being processed, until
-// Done is called with it. Get returns with shutdown true when the queue is shut down and
-// nothing is left to take.
+// Get blocks until an item can be taken, and takes it. The item is being processed until Done is
+// called with it. If shutdown is true, the queue is shut down and nothing is left to take.
 func (q *Queue[K]) Get() (item K, shutdown bool) {
 	item, err := q.GetContext(context.Background())
 	return item, err != nil
 }
 
-// GetContext is Get that also returns when the context ends. The error is the context's
-// cause, even if items wait, or [ErrShutDown].
+// GetContext is Get that also returns when the context is done. The error is the context's cause,
+// even if items wait, or [ErrShutDown].
 func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	if ctx.Err() != nil {
 		return item, context.Cause(ctx)
@@ -32,15 +31,13 @@ func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	return item, nil
 }
 
-// GetBatch waits until there is an item and takes up to max, as so many calls of Get
-// would, for consumers to whom several are cheaper than one by one. Each must be Done.
-// A max below 1 counts as 1. The errors are those of GetContext.
+// GetBatch blocks until an item can be taken, and takes up to max items, like as many calls of
+// Get. Each must be Done. A max below 1 counts as 1. The errors are those of GetContext.
 func (q *Queue[K]) GetBatch(ctx context.Context, max int) ([]K, error) {
 	return q.AppendBatch(ctx, nil, max)
 }
 
-// AppendBatch is GetBatch into memory of the caller's: it appends to items and returns
-// the longer slice.
+// AppendBatch is GetBatch that appends to items and returns the extended slice.
 func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, error) {
 	if ctx.Err() != nil {
 		return items, context.Cause(ctx)
@@ -114,8 +111,8 @@ func (q *Queue[K]) take() (item K, waited time.Duration) {
 	return q.entries.at(id).key, waited
 }
 
-// Done ends the processing of an item that was taken. If the item was added meanwhile, it
-// waits again. Done of an item that is not being processed does nothing.
+// Done ends the processing of an item that was taken. If the item was added in the meantime, it
+// waits again. Done does nothing for an item that is not being processed.
 func (q *Queue[K]) Done(item K) {
 	hash := hashOf(item)
 	q.mu.Lock()
@@ -126,7 +123,7 @@ func (q *Queue[K]) Done(item K) {
 	}
 }
 
-// DoneAll is Done for each of the items, such as those of a batch.
+// DoneAll calls Done for each of the items.
 func (q *Queue[K]) DoneAll(items []K) {
 	for _, item := range items {
 		q.Done(item)

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// State is where an item is. It can be in several states at a time: processed, to be
-// taken again, and delayed.
+// State is the state of an item. An item can have several at a time: being processed, to be taken
+// again, and delayed.
 type State uint8
 
 // The states.
 const (
 	// Waiting items can be taken.
 	Waiting State = iota + 1
-	// Again is said of items that were added while they are processed: they will
-	// wait after Done.
+	// Again items were added while being processed: they will wait after Done.
 	Again
 	// Processing items were taken and are not Done.
 	Processing
@@ -60,17 +59,16 @@ type Item[K comparable] struct {
 	State    State
 	Reason   Reason // how it was added
 	Priority int
-	// Since is when it was added (Waiting, Again) or taken (Processing). Where times
-	// are not noted, see [Options.Times], it is zero, or, for Processing, the time of
-	// the first call of Snapshot, Inspect, LongestRunning or Stats. It is zero for
-	// Delayed.
+	// Since is when it was added (Waiting, Again) or taken (Processing); zero for Delayed. If
+	// times are not recorded (see [Options.Times]), it is zero, or for Processing the time of
+	// the first call of Snapshot, Inspect, LongestRunning or Stats.
 	Since time.Time
-	// Due is when a Delayed item will wait.
+	// Due is when a Delayed item begins to wait.
 	Due time.Time
 }
 
-// Snapshot is all that is in a queue at one moment. An item that is in several
-// states is in several lists.
+// Snapshot is the content of a queue at one time. An item with several states is in several
+// lists.
 type Snapshot[K comparable] struct {
 	Waiting    []Item[K] // in order of arrival
 	Again      []Item[K] // in the order in which they were taken
@@ -78,8 +76,8 @@ type Snapshot[K comparable] struct {
 	Delayed    []Item[K] // the first to be due first
 }
 
-// Snapshot returns copies of everything. It holds the lock for as long as that takes,
-// so it is for people and tests, not for every second: [Queue.Stats] is.
+// Snapshot returns a copy of the whole queue. It holds the lock for as long as that takes, so it
+// is for debugging and tests; use [Queue.Stats] for monitoring.
 func (q *Queue[K]) Snapshot() Snapshot[K] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,8 +107,7 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 	return s
 }
 
-// Inspect returns the item in each state that it is in; none, if the queue does not
-// have it.
+// Inspect returns the item in each of its states; nothing if the queue does not have it.
 func (q *Queue[K]) Inspect(item K) []Item[K] {
 	hash := hashOf(item)
 	q.mu.Lock()
@@ -136,8 +133,8 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 	return found
 }
 
-// LongestRunning returns the item that was taken first of those that are not Done.
-// A worker that is stuck, or that forgot Done, shows here.
+// LongestRunning returns the item that has been processed longest. It finds a worker that is
+// stuck or that did not call Done.
 func (q *Queue[K]) LongestRunning() (item Item[K], ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -192,29 +189,28 @@ func (q *Queue[K]) delayed(i int) Item[K] {
 	}
 }
 
-// Len returns the number of items that can be taken. It may be wrong as soon as it
-// is known: to decide whether to Get, call GetContext.
+// Len returns the number of items that can be taken. Other goroutines may change it at any time:
+// to take an item only if there is one, call GetContext.
 func (q *Queue[K]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.line.ready
 }
 
-// Stats is how much is in a queue at one moment, and how much has been.
+// Stats is the size of a queue at one time, and its totals.
 type Stats struct {
-	// Waiting, Again, Processing and Delayed are how many items are in each state.
-	// Waiting and Again together are what client-go calls depth.
+	// Waiting, Again, Processing and Delayed are the numbers of items in each state.
+	// Waiting and Again together are client-go's depth.
 	Waiting, Again, Processing, Delayed int
-	// Adds, Retries and Dropped are the totals of what [Metrics] was called with, or
-	// would have been.
+	// Adds, Retries and Dropped are the totals that are also reported to [Metrics].
 	Adds, Retries, Dropped uint64
-	// Unfinished is for how long the items that are processed have been, all
-	// together; Longest, for how long the first of them has been. Where times are
-	// not noted it counts from the first look, see [Item].
+	// Unfinished is the sum of the times that items have been in processing, Longest the
+	// longest of them. If times are not recorded, they count from the first call; see
+	// [Item].
 	Unfinished, Longest time.Duration
 }
 
-// Stats returns the present figures. It is cheap.
+// Stats returns the current figures. It is cheap.
 func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()

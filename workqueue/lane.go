@@ -40,7 +40,7 @@ type line struct {
 	freeLevels []uint32
 	last       uint32 // the lane that was looked up last
 
-	// from is when times began to be noted. Items that were added before have none.
+	// from is when times began to be recorded. Items that were added before have none.
 	from int64
 }
 
@@ -130,7 +130,7 @@ func (l *line) newLane(name laneName) uint32 {
 	return id
 }
 
-// hold notes that a tag is kept; drop, that it is not any more.
+// hold adds a reference to the lane of a tag; drop removes it.
 func (l *line) hold(t tag) {
 	if t.lane() == 0 {
 		return // stays anyway

@@ -2,8 +2,8 @@ package workqueue
 
 import "time"
 
-// Plain is a queue without delays. [Queue] is one, and so is anything with the methods
-// of client-go's queues, whose names and meanings these are.
+// Plain is a queue without delays. A [Queue] is one, and so is any type with the methods of
+// client-go's queues, which have the same names and semantics.
 type Plain[K comparable] interface {
 	// Add is [Queue.Add].
 	Add(item K)
@@ -21,7 +21,7 @@ type Plain[K comparable] interface {
 	ShuttingDown() bool
 }
 
-// Delaying is a queue with delays, but without a limiter.
+// Delaying is a queue with delays but without a limiter.
 type Delaying[K comparable] interface {
 	Plain[K]
 	// AddAfter is [Queue.AddAfter].
@@ -39,11 +39,11 @@ type RateLimiting[K comparable] interface {
 	NumRequeues(item K) int
 }
 
-// NewPlain makes a queue of which the caller wants no more than Plain.
+// NewPlain returns a queue as a [Plain].
 func NewPlain[K comparable](opts Options[K]) Plain[K] { return New(opts) }
 
-// NewDelaying makes a queue of which the caller wants no more than Delaying.
+// NewDelaying returns a queue as a [Delaying].
 func NewDelaying[K comparable](opts Options[K]) Delaying[K] { return New(opts) }
 
-// NewRateLimiting makes a queue of which the caller wants no more than RateLimiting.
+// NewRateLimiting returns a queue as a [RateLimiting].
 func NewRateLimiting[K comparable](opts Options[K]) RateLimiting[K] { return New(opts) }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Limiter says how long an item is to be delayed before it is tried again. It must be
-// safe for concurrent use.
+// Limiter returns how long an item is delayed before it is retried. It must be safe for
+// concurrent use.
 type Limiter[K comparable] interface {
 	// When counts a failure of the item and returns the delay after it.
 	When(item K) time.Duration
@@ -18,11 +18,12 @@ type Limiter[K comparable] interface {
 	NumRequeues(item K) int
 }
 
-// Sparing is a Limiter that can find out that a delay is of no use before it pays
-// for it. All limiters of this package are; of others, When is called each time.
+// Sparing is a Limiter that does not spend a token on a delay that would have no effect, because
+// the item is already due earlier. All limiters of this package implement it. For other limiters
+// the queue calls When each time.
 type Sparing[K comparable] interface {
 	Limiter[K]
-	// Sooner is When if the delay is shorter than than. Otherwise it counts the
+	// Sooner is When if the delay would be shorter than than. Otherwise it counts the
 	// failure, takes no token, and returns false.
 	Sooner(item K, than time.Duration) (d time.Duration, ok bool)
 }
@@ -103,8 +104,8 @@ type FastSlow[K comparable] struct {
 	attempts   int
 }
 
-// NewFastSlow makes a limiter that delays an item by fast for its first so many
-// failures and by slow after that. Both are at least a nanosecond.
+// NewFastSlow returns a limiter that delays an item by fast for the given number of attempts, and
+// by slow after that. Both are at least a nanosecond.
 func NewFastSlow[K comparable](fast, slow time.Duration, attempts int) *FastSlow[K] {
 	return &FastSlow[K]{fast: max(1, fast), slow: max(1, slow), attempts: attempts}
 }

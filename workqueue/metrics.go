@@ -2,11 +2,11 @@ package workqueue
 
 import "time"
 
-// Metrics receives the events of a queue. The state at a moment (depth, unfinished work,
-// the longest running item) is [Queue.Stats]. This package imports no metrics library.
+// Metrics receives the events of a queue. The state at a moment (depth, unfinished work, the
+// longest running item) is [Queue.Stats]. This package imports no metrics library.
 //
-// The methods are called from whichever goroutine did it, several at a time, and
-// without the queue's lock, so they may call the queue.
+// The methods are called by the goroutine that caused the event, several at a time, and without
+// the queue's lock, so they may call the queue.
 type Metrics interface {
 	// Added reports that n items began to wait, or will after Done.
 	Added(n int)

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// Queue is a queue of items to be worked on. Make one with [New].
+// Queue is a queue of items to process. Create one with [New].
 //
-// What it guarantees:
+// Guarantees:
 //
 //   - An item is with at most one worker at a time. An item that is added while it waits
 //     is taken once. An item that is added while it is processed is taken again after
 //     Done.
 //   - Items of the same priority and group are taken in the order in which they began to
 //     wait. Higher priorities are taken first, groups take turns.
-//   - No item waits for ever, see [Options.AgeAfter]. An item that began to wait when n
-//     others waited is taken at the latest by the 2(n+1)th Get after it has waited
-//     AgeAfter, whatever is added later and with whichever priority.
+//   - No item starves; see [Options.AgeAfter]. An item that began to wait when n others
+//     waited is taken no later than by the 2(n+1)th Get after it has waited AgeAfter,
+//     regardless of what is added later and with which priority.
 //   - A delayed item begins to wait at its due time, never earlier. It may be up to one
 //     millisecond late if another item was due just before it, or four if many were. It
-//     has one due time, the earliest that was asked for. Adding it without a delay
-//     meanwhile does not change that: it is then taken twice, unless it still waits when
-//     it is due.
+//     has one due time, the earliest requested. Adding the item without a delay does not
+//     cancel the delayed one: the item is taken twice, unless it still waits when the delay
+//     ends.
 //   - A queue has no goroutine. A queue that is dropped without ShutDown is collected
 //     once its delays have passed.
 //
 // All methods may be called from any goroutine, and by the functions in [Options]. Keys are
-// copied in and out; the queue writes to nothing that they point to.
+// copied in and out; the queue never modifies what they point to.
 //
-// Memory follows the number of items: it is given back when three quarters of it are not
-// needed, except what 16,384 items need. Up to that number no operation allocates in the
-// steady state.
+// Memory is proportional to the number of items: it is freed when three quarters of it are
+// unused, except the memory for 16,384 items. Up to that number no operation allocates in
+// the steady state.
 //
 // Each item has one entry, with its place among the items that wait (line), are processed
 // (runs) and are delayed (delays). Rejected: three queues, each wrapped around the one
@@ -46,7 +46,7 @@ type Queue[K comparable] struct {
 	mu                     sync.Mutex
 	arrived                sync.Cond // there is something to take, or the queue was closed
 	closed                 bool      // ShutDown or ShutDownWithDrain was called
-	timed                  bool      // the times of adding are noted
+	timed                  bool      // the times of adding are recorded
 	again                  int       // seats that are not in line because their item is processed
 	adds, retries, dropped uint64
 	index                  index
@@ -75,7 +75,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 // now reads the queue's clock, which never shows 0.
 func (q *Queue[K]) now() int64 { return int64(time.Since(q.born)) + 1 }
 
-// stamp returns the time, or 0 if times are not noted.
+// stamp returns the time, or 0 if times are not recorded.
 func (q *Queue[K]) stamp() int64 {
 	if q.timed {
 		return q.now()
@@ -91,8 +91,8 @@ func (q *Queue[K]) at(t int64) time.Time {
 	return q.born.Add(time.Duration(t - 1))
 }
 
-// Add lets an item wait to be taken, with priority 0, if it does not wait already.
-// After ShutDown it is dropped, see [Options.Dropped].
+// Add adds an item with priority 0, unless it waits already. After ShutDown it is dropped; see
+// [Options.Dropped].
 func (q *Queue[K]) Add(item K) {
 	hash, group := hashOf(item), q.group(item)
 	q.mu.Lock()
@@ -107,8 +107,8 @@ func (q *Queue[K]) Add(item K) {
 	}
 }
 
-// AddWith adds items as the request says; with many items it is cheaper than a call
-// for each.
+// AddWith adds items as configured by the request. With many items it is cheaper than a call for
+// each.
 func (q *Queue[K]) AddWith(how Request, items ...K) {
 	switch {
 	case how.After > 0 || how.RateLimited:
@@ -171,7 +171,7 @@ func (q *Queue[K]) put(item K, hash uint32, priority int, group string) bool {
 	return q.admit(id, e, t, q.stamp())
 }
 
-// tag returns the tag of a lane. The first use of a second lane makes the queue note
+// tag returns the tag of a lane. The first use of a second lane makes the queue record
 // times, for ageing.
 func (q *Queue[K]) tag(priority int, group string, r Reason) tag {
 	if priority == 0 && group == "" {

@@ -19,15 +19,15 @@ func (q *Queue[K]) ShutDown() {
 	q.tellDropped(dropped)
 }
 
-// ShutDownWithDrain is ShutDown that waits until everything that waited has been
-// taken and everything that was taken is Done. It takes workers to do that: if there
-// are none left, or one never calls Done, it waits until ShutDown. In client-go it
-// returns when nothing is processed at the moment, whatever waits.
+// ShutDownWithDrain is ShutDown that waits until every waiting item has been taken and every
+// taken item is Done. That needs workers: if there are none left, or one never calls Done, it
+// blocks until ShutDown. In client-go it returns as soon as nothing is being processed, even if
+// items wait.
 func (q *Queue[K]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 
-// Drain is ShutDownWithDrain that also ends when the context does. The error then
-// wraps its cause and says how much was left, which Snapshot lists; or it wraps
-// [ErrAbandoned].
+// Drain is ShutDownWithDrain with a context. If the context is done first, the error wraps its
+// cause and reports how much is left, which Snapshot lists. If ShutDown is called, the error
+// wraps [ErrAbandoned].
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.mu.Lock()
 	dropped := q.close()
@@ -57,7 +57,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, len(q.runs), cause)
 }
 
-// ShuttingDown reports whether the queue is shut down, by whichever method.
+// ShuttingDown reports whether the queue is shut down, by any of the methods.
 func (q *Queue[K]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

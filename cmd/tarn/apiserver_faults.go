@@ -161,7 +161,7 @@ func (f faultSpec) any() bool { return f.rate > 0 || len(f.certain) > 0 }
 // inject injects the faults.
 func (f faultSpec) inject(server *apiserver.Server) error {
 	for _, fault := range f.certain {
-		fault.MayMiss = true // only a test needs to know if it hit
+		fault.Optional = true // only a test needs to know if it hit
 		if _, err := server.Inject(fault); err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (f faultSpec) String() string {
 func injectedFaults(server *apiserver.Server) (total int, kinds map[apiserver.FaultKind]int) {
 	kinds = map[apiserver.FaultKind]int{}
 	for _, kind := range faultKinds {
-		if n := server.Struck(kind); n > 0 {
+		if n := server.Injected(kind); n > 0 {
 			kinds[kind] = n
 			total += n
 		}

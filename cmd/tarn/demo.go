@@ -211,7 +211,7 @@ func (d *demo) run(ctx context.Context) error {
 // control runs the controller. Keys left in its queue at the end are not an error.
 func (d *demo) control(ctx context.Context) error {
 	err := d.summary.Run(ctx)
-	var left *controller.LeftError[object.Key]
+	var left *controller.UnfinishedError[object.Key]
 	if errors.As(err, &left) {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestTablesSurviveFaults(t *testing.T) {
 			t.Parallel()
 			server, kubeconfig := serve(t, apiserver.Options{})
 			create(t, server, pod("web"))
-			if _, err := server.Inject(apiserver.Fault{Kind: kind, Resource: "pods", Times: 1, MayMiss: true}); err != nil {
+			if _, err := server.Inject(apiserver.Fault{Kind: kind, Resource: "pods", Times: 1, Optional: true}); err != nil {
 				t.Fatal(err)
 			}
 			l := start(t, command(t, "watch", "pods", "--kubeconfig", kubeconfig))

@@ -179,7 +179,7 @@ func TestOnceThatIsInterruptedFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := start(t, command(t, "watch", "pods", "--once", "--kubeconfig", kubeconfig))
-	eventually(t, func() bool { return server.Struck(apiserver.Stall) > 0 })
+	eventually(t, func() bool { return server.Injected(apiserver.Stall) > 0 })
 	if r := l.interrupt(t); r.code != exitFailed || r.err != "tarn: interrupted before the initial list was complete\n" {
 		t.Error(r)
 	}

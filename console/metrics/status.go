@@ -90,7 +90,7 @@ func (s samples) informer(name string, inf informer.Status) {
 	s.add(informerRevision, float64(inf.Store.Revision), name)
 	s.add(informerBad, float64(len(inf.Quarantine)), name)
 	s.add(informerRefused, float64(inf.Refused), name)
-	s.add(informerUnseen, float64(inf.UnseenWrites), name)
+	s.add(informerUnseen, float64(inf.PendingWrites), name)
 	for _, x := range inf.Store.Indexes {
 		s.add(indexValues, float64(x.Values), name, x.Name)
 		s.add(indexFailures, float64(x.Failures), name, x.Name)

@@ -33,7 +33,7 @@ func TestEveryEventIsCounted(t *testing.T) {
 					case 0:
 						r.inject(apiserver.Fault{
 							Kind:  []apiserver.FaultKind{apiserver.InternalError, apiserver.Unavailable, apiserver.TooManyRequests, apiserver.Latency}[rng.IntN(4)],
-							Times: 1 + rng.IntN(2), MayMiss: true,
+							Times: 1 + rng.IntN(2), Optional: true,
 						})
 					case 1:
 						simtest.Advance(time.Duration(rng.Int64N(int64(8 * time.Minute))))

@@ -176,9 +176,9 @@ func (m *mirror[T]) unaware(rewinds int64) (sources, watching int) {
 func (m *mirror[T]) renew() error { return nil }
 
 func (m *mirror[T]) holds(want contents) error {
-	snap := m.Pin()
-	defer snap.Release()
-	got, err := encoded(snap.All(), m.encode)
+	var got contents
+	var err error
+	m.View(func(snap store.Snapshot[T]) { got, err = encoded(snap.All(), m.encode) })
 	if err != nil {
 		return err
 	}
@@ -248,9 +248,7 @@ func (m *mirror[T]) moment(ctx context.Context) (bool, error) {
 
 // look notes where the mirror stands.
 func (m *mirror[T]) look() {
-	snap := m.Pin()
-	defer snap.Release()
-	m.watchMarks(snap)
+	m.View(m.watchMarks)
 }
 
 // watchMarks notes the marks of a snapshot, which must not be behind those of one before,
@@ -276,13 +274,13 @@ func (m *mirror[T]) wrong() []string {
 	m.mu.Lock()
 	all = append(all, m.back...)
 	m.mu.Unlock()
-	snap := m.Pin()
-	defer snap.Release()
-	for mark := range snap.Marks() {
-		if int64(mark.Epoch) != rewinds {
-			all = append(all, fmt.Sprintf("a snapshot at %+v after %d rewinds", mark, rewinds))
+	m.View(func(snap store.Snapshot[T]) {
+		for mark := range snap.Marks() {
+			if int64(mark.Epoch) != rewinds {
+				all = append(all, fmt.Sprintf("a snapshot at %+v after %d rewinds", mark, rewinds))
+			}
 		}
-	}
+	})
 	s := m.Status()
 	for _, q := range s.Quarantine {
 		all = append(all, fmt.Sprintf("%s is in quarantine: %v", q.Key, q.Cause))

@@ -170,7 +170,7 @@ func startController[T metav1.Object](t *testing.T, m *mirror[T]) *ledger {
 // ended checks how a controller ended. That there was something left to do is fine.
 func ended(t *testing.T, err error) {
 	t.Helper()
-	var left *controller.LeftError[object.Key]
+	var left *controller.UnfinishedError[object.Key]
 	if err != nil && (!errors.As(err, &left) || len(left.Running) > 0) {
 		t.Error(err)
 	}

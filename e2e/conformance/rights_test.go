@@ -296,7 +296,7 @@ func TestW23_DefinitionsComeAndGo(t *testing.T) {
 			return created
 		}
 		m := startMirror(t, s.config, wire.Unstructured(pebbles), mirrorOptions[*unstructured.Unstructured]{
-			unsynced: true, reflector: reflector.Options[*unstructured.Unstructured]{GoneAfter: 500 * time.Millisecond},
+			unsynced: true, reflector: reflector.Options[*unstructured.Unstructured]{RemovedAfter: 500 * time.Millisecond},
 		})
 		patience.Until(t, "404", func() bool { return m.reflector().Counts.Ended[reflector.NotFound] > 0 })
 		adapted := startAdapter(t, byWire(t, s.config, wire.Unstructured(pebbles), s.namespace), &unstructured.Unstructured{})

@@ -275,7 +275,7 @@ func TestWatches(t *testing.T) {
 				},
 			}})
 			m.same(t, s)
-			if st := m.reflector(); st.Counts.Streamed != 0 || st.Streaming.WhyNot == "" {
+			if st := m.reflector(); st.Counts.Streamed != 0 || st.Streaming.Cause == "" {
 				t.Errorf("%+v", st.Streaming)
 			}
 		})

@@ -164,7 +164,7 @@ func TestW05_TheBookmarkNeverComes(t *testing.T) {
 				reflector: reflector.Options[*corev1.ConfigMap]{InitialSilence: 300 * time.Millisecond, MinWatchTimeout: time.Second},
 			})
 			m.same(t, s)
-			if st := m.reflector(); st.Counts.Streamed != 0 || st.Counts.Ended[reflector.NoBookmark] != 1 || st.Streaming.InUse || st.Streaming.WhyNot == "" {
+			if st := m.reflector(); st.Counts.Streamed != 0 || st.Counts.Ended[reflector.NoBookmark] != 1 || st.Streaming.InUse || st.Streaming.Cause == "" {
 				t.Errorf("%+v, ended for %v", st.Streaming, st.Counts.Ended)
 			}
 			// The next list does not try again.

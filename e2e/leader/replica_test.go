@@ -87,7 +87,7 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	err = controller.Run(ctx, cluster, controller.Led(watchedLeadership{elector, w}, c))
-	if left := (*controller.LeftError[object.Key])(nil); errors.As(err, &left) && len(left.Running) == 0 {
+	if left := (*controller.UnfinishedError[object.Key])(nil); errors.As(err, &left) && len(left.Running) == 0 {
 		return nil // who ends leaves the rest to others
 	}
 	return err

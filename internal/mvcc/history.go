@@ -122,7 +122,7 @@ func (h *History[P]) Seen(from, to uint64) bool {
 	return false
 }
 
-// retire notes that something of that stamp is superseded by the revision in preparation.
+// retire records that something of that stamp is superseded by the revision in preparation.
 func (h *History[P]) retire(in cutter, id uint32, stamp uint64) {
 	h.garbage = append(h.garbage, retiree{in: in, id: id, stamp: stamp})
 }
@@ -202,7 +202,7 @@ func (h *History[P]) Older(f func(s *State[P], retired int)) {
 // Retained returns how many superseded things are kept for older states.
 func (h *History[P]) Retained() int { return h.waiting }
 
-// emptied returns s without its elements. It lets go of an array that a large transaction grew.
+// emptied returns s without its elements. It frees an array that a large transaction grew.
 func emptied[E any](s []E) []E {
 	if cap(s) > 4096 {
 		return nil

@@ -94,7 +94,7 @@ func (s *namespaces) enter(name string) *namespace {
 	return made
 }
 
-// left notes that a key was removed from a namespace. Empty namespaces stay until they are half
+// left records that a key was removed from a namespace. Empty namespaces stay until they are half
 // of all: most come back.
 func (s *namespaces) left(n *namespace) {
 	if n.ids.used > 0 || n == &s.overflow {

@@ -256,7 +256,7 @@ func (s *stepped) exact() error {
 	if s.err != nil || !s.world.Exact() {
 		return nil
 	}
-	snap := s.mirror.store.Pin()
+	snap := s.mirror.store.Snapshot()
 	defer snap.Release()
 	got := stateOf(snap)
 	for i, rf := range s.reflectors {

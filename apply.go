@@ -55,6 +55,18 @@ func applied(res object.Resource, config any, status bool) (body map[string]any,
 	return body, key, nil
 }
 
+// pointerTo returns a pointer to a copy of a struct, whose methods make it an object, and anything
+// else unchanged.
+func pointerTo(config any) any {
+	v := reflect.ValueOf(config)
+	if v.Kind() != reflect.Struct {
+		return config
+	}
+	p := reflect.New(v.Type())
+	p.Elem().Set(v)
+	return p.Interface()
+}
+
 // otherType returns an error for an object of another type than that of the client, which need
 // not name its kind.
 func otherType(config any) error {

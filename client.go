@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
@@ -43,8 +44,12 @@ func (m *Mirror[T]) Client() *Client[T] {
 // Get returns a copy of the object with the given key from the cache; the error is NotFound if
 // there is none. It waits until the mirror is synced. If the cache is older than this process's
 // last write to the key, Get waits for that write, except in a reconcile: there the error wraps
-// controller.ErrStaleCache, and the controller retries within milliseconds.
+// controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
+// not mirrored the error wraps informer.ErrNotCovered.
 func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
+	if err := c.inScope("get", key.Namespace); err != nil {
+		return obj, err
+	}
 	if err := c.ready(ctx); err != nil {
 		return obj, err
 	}
@@ -65,7 +70,7 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 
 // List returns copies of the objects in a scope from the cache, sorted by key. It waits until
 // the mirror is synced, and for this process's own writes as Get does. A field selector is an
-// error: only the server evaluates those. To read many objects without copying them, see
+// error: only the server evaluates those. So is a namespace that is not mirrored, as in Get. To read many objects without copying them, see
 // [Mirror.Snapshot] and [NewIndex].
 func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	d, err := scopeOf(in)
@@ -74,6 +79,9 @@ func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	}
 	if d.fields != "" {
 		return nil, fmt.Errorf("%s: list: the cache has no field selectors; use ListUncached or an index", c.mirror.Name())
+	}
+	if err := c.inScope("list", d.namespaces...); err != nil {
+		return nil, err
 	}
 	selector, err := labels.Parse(d.labels)
 	if err != nil {
@@ -242,6 +250,7 @@ func (c *Client[T]) ApplyStatus(ctx context.Context, config any, opts ...WriteOp
 }
 
 func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, subresource ...string) (none T, err error) {
+	config = pointerTo(config)
 	body, key, err := applied(c.mirror.Resource(), config, len(subresource) > 0)
 	if _, same := config.(T); err == nil && !same {
 		err = otherType(config)
@@ -269,8 +278,9 @@ const (
 
 // CreateOrUpdate brings the object with obj's key to the state that mutate sets: it calls mutate
 // with a copy of the cached object, or with obj itself if there is none, and then creates or
-// updates the object if mutate changed it. mutate must not change namespace and name. A conflict
-// is an error that a controller retries.
+// updates the object if mutate changed it. mutate must not change namespace and name. The object
+// must match the mirror's selector: another one would never be found, and created again each time.
+// A conflict is an error that a controller retries.
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)
 	if key.Name == "" {
@@ -290,6 +300,9 @@ func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) er
 	}
 	if keyOf(now) != key {
 		return obj, Unchanged, fmt.Errorf("%s: mutate changed the key from %s to %s", c.mirror.Name(), key, keyOf(now))
+	}
+	if !c.mirror.inf.Covers(now) {
+		return obj, Unchanged, fmt.Errorf("%s: create or update: %s does not match the mirror's selector; set its labels in mutate: %w", c.mirror.Name(), key, informer.ErrNotCovered)
 	}
 	outcome := UpdatedObject
 	switch {
@@ -352,6 +365,18 @@ func (c *Client[T]) complete() error {
 		return nil
 	}
 	return fmt.Errorf("%s: an update would delete what the mirror drops or transforms; use PatchFrom or Apply", m.name)
+}
+
+// inScope returns an error for a namespace that the mirror does not cover, where a read would find
+// nothing.
+func (c *Client[T]) inScope(verb string, namespaces ...string) error {
+	covered := c.mirror.shared.namespaces
+	for _, ns := range namespaces {
+		if covered != nil && !slices.Contains(covered, ns) {
+			return fmt.Errorf("%s: %s: namespace %q: %w", c.mirror.Name(), verb, ns, informer.ErrNotCovered)
+		}
+	}
+	return nil
 }
 
 func (c *Client[T]) ready(ctx context.Context) error {

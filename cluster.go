@@ -51,7 +51,8 @@ type Cluster struct {
 
 	mu        sync.Mutex // guards all below
 	phase     phase
-	run       context.Context // set by Run
+	run       context.Context // set by Run, as working
+	working   context.Context // done when the controllers have to stop
 	fail      context.CancelCauseFunc
 	mirrors   map[identity]*shared
 	order     []*shared        // the same, in the order in which they were declared
@@ -121,11 +122,11 @@ func (c *Cluster) Namespace() string { return c.namespace }
 func (c *Cluster) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)
-	if err := c.start(run, fail); err != nil {
-		return err
-	}
 	working, stop := context.WithCancel(ctx)
 	defer stop()
+	if err := c.start(run, working, fail); err != nil {
+		return err
+	}
 	defer context.AfterFunc(run, stop)()
 	err := c.runControllers(working)
 	if err != nil {
@@ -149,13 +150,13 @@ func (c *Cluster) Run(ctx context.Context) error {
 }
 
 // start starts the goroutines that Run owns.
-func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error {
+func (c *Cluster) start(run, working context.Context, fail context.CancelCauseFunc) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase != fresh {
 		return ErrStarted
 	}
-	c.phase, c.run, c.fail = running, run, fail
+	c.phase, c.run, c.working, c.fail = running, run, working, fail
 	for _, m := range c.order {
 		c.begin(m)
 	}

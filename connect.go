@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -178,12 +176,11 @@ func Connect(opts ...ConnectOption) (*Cluster, error) {
 		return nil, err
 	}
 	namespace = cmp.Or(o.namespace, namespace)
-	registry := prometheus.NewRegistry()
+	registry := newRegistry()
 	exporter, err := metrics.New(registry)
 	if err != nil {
 		return nil, fmt.Errorf("tarn: connect: %w", err)
 	}
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	wireOpts := wire.Options{UserAgent: o.userAgent, Logger: o.logger, Observers: append(o.requests, exporter.Request)}
 	if o.qps > 0 {
 		if o.burst == 0 {

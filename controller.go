@@ -24,7 +24,7 @@ type ReconcileFunc = controller.Func[object.Key]
 //
 //	_, err := tarn.NewController(cluster, "website", reconcile, tarn.For(websites), tarn.Owns(deployments))
 //
-// It may be called before and during Run. With [WithLeaderElection] it works only while this
+// It may be called before and during Run, and returns [ErrStopped] when Run is ending. With [WithLeaderElection] it works only while this
 // process leads. The name appears in logs, metrics and Status and must be unique in the cluster.
 func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...ControllerOption) (*Controller, error) {
 	d := declareController(opts)
@@ -42,9 +42,9 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 		return nil, err
 	}
 	c.mu.Lock()
-	ended := c.phase == stopped
+	ending := c.phase == stopped || c.phase == running && c.working.Err() != nil
 	c.mu.Unlock()
-	if ended {
+	if ending {
 		return nil, ErrStopped
 	}
 	if err := c.work.add(ctl); err != nil {
@@ -58,8 +58,9 @@ type ControllerOption func(*controllerDeclaration)
 
 type controllerDeclaration struct {
 	options controller.Options[object.Key]
+	workers int // of Workers, which overrides the options
 	sources []controller.Source[object.Key]
-	owners  controller.Owners // of For
+	owners  []controller.Owners // of For
 	owns    []func(owners controller.Owners) controller.Source[object.Key]
 	tuned   bool // an option other than a source was given
 }
@@ -68,6 +69,7 @@ func declareController(opts []ControllerOption) (d controllerDeclaration) {
 	for _, opt := range opts {
 		opt(&d)
 	}
+	d.options.Workers = cmp.Or(d.workers, d.options.Workers)
 	return d
 }
 
@@ -75,10 +77,14 @@ func declareController(opts []ControllerOption) (d controllerDeclaration) {
 func (d *controllerDeclaration) allSources() ([]controller.Source[object.Key], error) {
 	sources := slices.Clone(d.sources)
 	for _, owns := range d.owns {
-		if d.owners == nil {
+		switch len(d.owners) {
+		case 0:
 			return nil, errors.New("Owns needs For, the owners")
+		case 1:
+			sources = append(sources, owns(d.owners[0]))
+		default:
+			return nil, errors.New("Owns with several For does not say whose objects it means; use From(controller.Owns(children, owners))")
 		}
-		sources = append(sources, owns(d.owners))
 	}
 	if len(sources) == 0 {
 		return nil, errors.New("no sources; add For, Watches or From")
@@ -89,13 +95,13 @@ func (d *controllerDeclaration) allSources() ([]controller.Source[object.Key], e
 // For reconciles the objects of a mirror, initially and whenever one changes or is deleted.
 func For[T Object](objects *Mirror[T], when ...controller.Predicate[T]) ControllerOption {
 	return func(d *controllerDeclaration) {
-		d.owners = objects
+		d.owners = append(d.owners, objects)
 		d.sources = append(d.sources, controller.For(objects, when...))
 	}
 }
 
 // Owns reconciles the owner, one of the objects of [For], whenever an object that it owns
-// changes.
+// changes. With several For, use [From] with controller.Owns, which names the owners.
 func Owns[T Object](children *Mirror[T], when ...controller.Predicate[T]) ControllerOption {
 	return func(d *controllerDeclaration) {
 		d.owns = append(d.owns, func(owners controller.Owners) controller.Source[object.Key] {
@@ -121,10 +127,11 @@ func From(source controller.Source[object.Key]) ControllerOption {
 
 // Workers is how many keys may be reconciled concurrently. Defaults to 1.
 func Workers(n int) ControllerOption {
-	return func(d *controllerDeclaration) { d.options.Workers, d.tuned = n, true }
+	return func(d *controllerDeclaration) { d.workers, d.tuned = n, true }
 }
 
-// WithControllerOptions sets all other options: timeouts, rates, back-off, shutdown.
+// WithControllerOptions sets all other options: timeouts, rates, back-off, shutdown. [Workers]
+// overrides its Workers.
 func WithControllerOptions(opts controller.Options[object.Key]) ControllerOption {
 	return func(d *controllerDeclaration) { d.options, d.tuned = opts, true }
 }

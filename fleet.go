@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
@@ -61,8 +60,7 @@ type member struct {
 
 // NewFleet returns a fleet without clusters.
 func NewFleet() *Fleet {
-	f := &Fleet{registry: prometheus.NewRegistry(), work: &controllers{}, members: map[string]*member{}}
-	f.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	f := &Fleet{registry: newRegistry(), work: &controllers{}, members: map[string]*member{}}
 	f.exporter, _ = metrics.New(f.labelled("")) // fails only for a name that is already registered
 	f.exporter.AddCluster(fleetWork{f.work})
 	return f

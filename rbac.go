@@ -52,8 +52,8 @@ func (v verbs) names() (names []string) {
 }
 
 // RBAC returns the rules for everything that is declared: all open mirrors; all verbs on the
-// resources of which there is a [Client], with status and finalizers; the events of recorders;
-// and the leases of leader election, in the namespace of [Cluster.Namespace]. It sends no
+// resources of which there is a [Client], with status and finalizers; the events of recorders, in
+// the namespaces of the mirrors; and the leases of leader election, in the namespace of [Cluster.Namespace]. It sends no
 // request, so it works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
 	needs := map[string]map[target]verbs{} // by namespace; "" is all of them
@@ -83,7 +83,9 @@ func (c *Cluster) RBAC() Rules {
 		}
 	}
 	if c.hasRecorder() {
-		add("", target{group: "events.k8s.io", resource: "events"}, createVerb|patchVerb)
+		for _, ns := range eventNamespaces(c.declared()) {
+			add(ns, target{group: "events.k8s.io", resource: "events"}, createVerb|patchVerb)
+		}
 	}
 	if c.elector != nil {
 		add(c.namespace, target{group: "coordination.k8s.io", resource: "leases"}, getVerb|createVerb|updateVerb)
@@ -98,6 +100,25 @@ func (c *Cluster) RBAC() Rules {
 		}
 	}
 	return r
+}
+
+// eventNamespaces returns where events about the objects of mirrors are: in the objects'
+// namespaces, for cluster-scoped ones in "default". "" is all namespaces.
+func eventNamespaces(mirrors []*shared) (namespaces []string) {
+	for _, m := range mirrors {
+		switch {
+		case !m.id.resource.Namespaced:
+			namespaces = append(namespaces, metav1.NamespaceDefault)
+		case m.namespaces == nil:
+			return []string{""}
+		default:
+			namespaces = append(namespaces, m.namespaces...)
+		}
+	}
+	if namespaces == nil {
+		return []string{""}
+	}
+	return namespaces
 }
 
 func (c *Cluster) hasClient(m *shared) bool {

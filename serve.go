@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
@@ -51,6 +52,13 @@ func (c *Cluster) Handler() *http.ServeMux {
 
 // Registry returns the registry behind /metrics, for the program's own metrics.
 func (c *Cluster) Registry() *prometheus.Registry { return c.registry }
+
+// newRegistry returns a registry with the metrics of the Go runtime and the process.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
 
 // observed is a cluster as package metrics sees it.
 type observed struct {

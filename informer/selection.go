@@ -46,6 +46,14 @@ func (s selects) outside(key object.Key, set map[string]string) bool {
 	return false
 }
 
+// Covers reports whether an object can be in the mirror: its namespace is mirrored, and it matches
+// the selection. Of field selectors only those of metadata.name and metadata.namespace are
+// evaluated.
+func (inf *Informer[T]) Covers(obj T) bool {
+	key, err := inf.acc.Key(obj)
+	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
+}
+
 var errUnnamed = errors.New("more objects are in quarantine than are listed")
 
 // unreadable returns why an object is in quarantine; nil if it is not. older says that the mirror

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	"github.com/tarnproject/tarn/object"
@@ -296,12 +295,7 @@ func (s *mirrorService) unused(indexes []mirrorIndex) error {
 func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	srv := &http.Server{
-		Handler: s.handler(), ErrorLog: log.New(e.err, "", 0), MaxHeaderBytes: 64 << 10,
-		// An idle client holds a connection and with it a snapshot.
-		ReadTimeout: 10 * time.Second, WriteTimeout: 5 * time.Minute, IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx }, // ends event streams
-	}
+	srv := &console.Server{Listener: listener, Handler: s.handler(), Logger: e.log}
 	ended := make(chan struct{}, 3)
 	start := func(run func() error) {
 		defer func() { ended <- struct{}{} }()
@@ -312,18 +306,8 @@ func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) 
 	defer notice(e.say, s.waiting)()
 	go start(func() error { return s.cluster.Run(ctx) })
 	go start(func() error { return s.follow(ctx, e) })
-	go start(func() error {
-		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
+	go start(func() error { return srv.Run(ctx) })
 	<-ctx.Done()
-	// Requests in flight get a second. Errors of closing concern only those.
-	moment, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer done()
-	_ = srv.Shutdown(moment)
-	_ = srv.Close()
 	for range cap(ended) {
 		<-ended
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -10,13 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/hostcheck"
@@ -102,9 +104,10 @@ func (s *mirrorService) Controllers() []metrics.Controller { return nil }
 
 func (s *mirrorService) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", checkQuery(s.ready, "live"))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	common := console.Mux(console.Options{Cluster: s, Metrics: s.registry})
+	mux.Handle("GET /healthz", common)
+	mux.Handle("GET /metrics", common)
+	mux.HandleFunc("GET /readyz", checkQuery(s.ready, "live", "verbose"))
 	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue", "watch"))
@@ -155,20 +158,17 @@ func checkQuery(next http.HandlerFunc, known ...string) http.HandlerFunc {
 	}
 }
 
-// ready reports whether all mirrors are synced.
+// ready reports whether all mirrors are synced, and with ?live whether they are live.
 func (s *mirrorService) ready(w http.ResponseWriter, req *http.Request) {
-	code, body := http.StatusOK, ""
+	var live []console.Check
 	for _, m := range s.status() {
-		if !m.Informer.Synced || req.URL.Query().Has("live") && m.State != tarn.Live {
-			code = http.StatusServiceUnavailable
+		if req.URL.Query().Has("live") && m.State != tarn.Live {
+			live = append(live, console.Check{Name: "live/" + m.Name, Run: func(context.Context) error {
+				return fmt.Errorf("%s, %s: %s", m.State, counted(m.Objects, "object"), plain(errorText(m.Cause)))
+			}})
 		}
-		body += fmt.Sprintf("%s: %s, %s", m.Name, m.State, counted(m.Objects, "object"))
-		if m.Cause != nil {
-			body += ": " + plain(errorText(m.Cause))
-		}
-		body += "\n"
 	}
-	text(w, code, body)
+	console.Readyz(s, live...).ServeHTTP(w, req)
 }
 
 // status returns the status of each mirror under its resource name.
@@ -297,6 +297,7 @@ func (s *mirrorService) list(w http.ResponseWriter, req *http.Request, m *mirror
 		problem(w, http.StatusBadRequest, "%s", oneLine(err.Error()))
 		return
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(5 * time.Minute)) // fails only for other writers
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"resource":%s,"version":%s,"items":[`, jsonString(m.Name()), jsonString(string(snap.Version())))
 	n, last, more := 0, object.Key{}, false
@@ -377,12 +378,6 @@ func (m *mirrored) values(w http.ResponseWriter, snap store.Snapshot[*unstructur
 		counts[value] = x.Count(snap, value)
 	}
 	answer(w, map[string]any{"resource": m.Name(), "version": snap.Version(), "index": name, "values": counts})
-}
-
-func text(w http.ResponseWriter, code int, body string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(code)
-	io.WriteString(w, body) // fails only if the client disconnected
 }
 
 func answer(w http.ResponseWriter, v any) {

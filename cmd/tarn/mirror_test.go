@@ -167,7 +167,7 @@ func TestMirrorServesByKeyNamespaceSelectorAndIndex(t *testing.T) {
 	server.RefuseConnections(true)
 	server.Cut("pods")
 	b.err.until(t, "pods: stale", b.ended)
-	if code, body := ask(t, http.MethodGet, address+"/readyz?live", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "pods: stale, 4 objects: ") {
+	if code, body := ask(t, http.MethodGet, address+"/readyz?live", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "live/pods failed: stale, 4 objects: ") {
 		t.Errorf("%d: %s", code, body)
 	}
 	if code, _ := ask(t, http.MethodGet, address+"/readyz", ""); code != http.StatusOK {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,7 @@ func run(ctx context.Context, contexts []string) error {
 			return err
 		}
 	}
+	log.Print("watching the pods of ", strings.Join(contexts, ", "))
 	return fleet.Run(ctx)
 }
 

@@ -62,13 +62,14 @@ func (d *fakeDNS) setBroken(broken bool) {
 
 // operator is the controller and the API server that it works on, in virtual time.
 type operator struct {
-	t    *testing.T
-	srv  *apiserver.Server
-	dns  *fakeDNS
-	user *wire.Client
+	t       *testing.T
+	srv     *apiserver.Server
+	dns     *fakeDNS
+	cluster *tarn.Cluster
+	user    *wire.Client
 }
 
-func test(t *testing.T, body func(o *operator)) {
+func test(t *testing.T, body func(o *operator), opts ...tarn.ConnectOption) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
 		crd := &unstructured.Unstructured{}
@@ -83,18 +84,21 @@ func test(t *testing.T, body func(o *operator)) {
 			t.Fatal(err)
 		}
 		o := &operator{t: t, srv: srv, dns: &fakeDNS{hosts: map[string]bool{}}}
-		cluster, err := tarn.Connect(tarn.WithConfig(srv.MemoryConfig()), tarn.WithLeaderElection("website"),
-			tarn.WithLogger(slog.New(slog.DiscardHandler)))
+		o.cluster, err = tarn.Connect(append(opts, tarn.WithConfig(srv.MemoryConfig()), tarn.WithLeaderElection("website"),
+			tarn.WithLogger(slog.New(slog.DiscardHandler)))...)
+		if err == nil {
+			o.user, err = wire.New(srv.MemoryConfig(), wire.Options{})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.user = cluster.Client()
-		if err := addController(cluster, o.dns); err != nil {
+		defer o.user.CloseIdleConnections()
+		if err := addController(o.cluster, o.dns); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- cluster.Run(ctx) }()
+		go func() { done <- o.cluster.Run(ctx) }()
 		body(o)
 		stop()
 		if err := <-done; err != nil {

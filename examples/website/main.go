@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,15 +17,17 @@ import (
 )
 
 func main() {
+	listen := flag.String("listen", ":8080", "address of metrics and health checks")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, *listen, flag.Args()); err != nil {
 		slog.Error("website", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, listen string, args []string) error {
 	cluster, err := tarn.Connect(tarn.WithFieldManager("website"), tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
 	if err != nil {
 		return err
@@ -38,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return cluster.Run(ctx) })
-	group.Go(func() error { return cluster.Serve(ctx, ":8080") })
+	group.Go(func() error { return cluster.Serve(ctx, listen) })
 	return group.Wait()
 }
 

@@ -41,6 +41,7 @@ type block struct {
 	line   int      // of its first line
 	info   []string // the words behind the opening fence
 	hidden bool     // a comment
+	notRun string   // why the commands are not run, from a comment before the block
 	text   string
 }
 
@@ -76,7 +77,7 @@ func pages(t *testing.T) map[string]string {
 // blocks returns the blocks of a page.
 func blocks(page, text string) (found []block) {
 	var open *block
-	end, n := "", 0
+	end, notRun, n := "", "", 0
 	for line := range strings.Lines(text) {
 		n++
 		trimmed := strings.TrimSpace(line)
@@ -86,9 +87,14 @@ func blocks(page, text string) (found []block) {
 		case open != nil:
 			open.text += line
 		case strings.HasPrefix(trimmed, "```"):
-			open, end = &block{page: page, line: n + 1, info: strings.Fields(trimmed[3:])}, "```"
+			open, end = &block{page: page, line: n + 1, info: strings.Fields(trimmed[3:]), notRun: notRun}, "```"
+			notRun = ""
 		case trimmed == "<!-- go":
 			open, end = &block{page: page, line: n + 1, info: []string{"go"}, hidden: true}, "-->"
+		case strings.HasPrefix(trimmed, "<!-- not run: "):
+			notRun = strings.TrimSuffix(strings.TrimPrefix(trimmed, "<!-- not run: "), "-->")
+		case trimmed != "":
+			notRun = ""
 		}
 	}
 	return found

@@ -1,0 +1,2 @@
+// Package shard divides work among the replicas of a program.
+package shard

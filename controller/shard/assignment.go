@@ -80,22 +80,28 @@ func parseSpan(text string) (s span, err error) {
 	return s, nil
 }
 
-// parseAssignment is the inverse of [assignment.String]. Slots that the text does not name have
-// the zero placement.
+// parseAssignment is the inverse of [assignment.String]. The text must name every slot once.
 func parseAssignment(text string) (a assignment, err error) {
+	next := 0
 	for line := range strings.Lines(text) {
 		slots, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		s, err := parseSpan(slots)
 		if err != nil {
 			return a, err
 		}
+		if s.from != next {
+			return a, fmt.Errorf("shard: slot %d is not where it belongs in the assignment", s.from)
+		}
 		p, err := parsePlacement(rest)
 		if err != nil {
 			return a, err
 		}
-		for i := s.from; i <= s.to; i++ {
-			a[i] = p
+		for ; next <= s.to; next++ {
+			a[next] = p
 		}
+	}
+	if next != Slots {
+		return a, fmt.Errorf("shard: the assignment has %d slots, not %d", next, Slots)
 	}
 	return a, nil
 }

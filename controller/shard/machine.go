@@ -54,8 +54,11 @@ type member struct {
 // view is one state of the group's leases: all of them at one resource version.
 type view struct {
 	members map[string]member
-	version string // of the assignment; empty if there is none yet
+	version string // of the assignment; empty if there is none
 	slots   assignment
+	// known is false if there is no assignment, or none that can be read. Members may still work
+	// on slots that an earlier one gave them.
+	known bool
 }
 
 // machine decides for one member what it may work on and how the assignment changes. It does no
@@ -82,6 +85,7 @@ type machine struct {
 	// owner in the assignment has no lease.
 	seen    map[string]sighting
 	missing map[string]time.Duration
+	unknown time.Duration // since when the assignment has been unknown; negative: it is known
 	// candidates are the members that slots can be placed on, and places the best one for each
 	// slot; changed is when they last changed,
 	// and unsettled when they first changed after a quiet time.
@@ -123,7 +127,7 @@ type holding struct {
 
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1,
+		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1,
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, held: map[Slot]holding{},
 	}
 }
@@ -171,6 +175,12 @@ func (m *machine) observe(now moment, v view) {
 		if _, ok := v.members[name]; !ok {
 			delete(m.seen, name)
 		}
+	}
+	switch {
+	case v.known:
+		m.unknown = -1
+	case m.unknown < 0:
+		m.unknown = now.mono
 	}
 	for _, p := range v.slots {
 		if _, ok := v.members[p.owner.name]; ok || p.owner.name == "" {
@@ -226,6 +236,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			stop = append(stop, slot)
 		case !held && stay && m.released[slot] != p.epoch:
 			m.held[slot] = holding{epoch: p.epoch}
+			delete(m.released, slot)
 			start = append(start, slot)
 		case !held && mine && !stay && m.released[slot] != p.epoch:
 			m.released[slot] = p.epoch

@@ -16,12 +16,21 @@ func (m *machine) plan(now moment) (next assignment, ok bool) {
 	}
 	m.watchCandidates(now)
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
-	settled := m.settled(now)
 	next = m.view.slots
+	// Without a known assignment, members may work on slots of an earlier one until they have
+	// noticed, or have lapsed.
+	known := m.view.known || m.unknown >= 0 && m.confirmed.mono-m.unknown >= m.timing.expiry
+	settled := m.settled(now) && known
 	for i := range next {
 		next[i] = m.planSlot(Slot(i), next[i], settled)
 	}
-	if rank < 0 || next == m.view.slots {
+	if !m.view.known {
+		// Epochs are never used twice, so that no member has released a slot in advance.
+		for i := range next {
+			next[i].epoch = max(next[i].epoch, uint64(now.wall.UnixMilli()))
+		}
+	}
+	if rank < 0 || !known || next == m.view.slots {
 		m.due = -1
 		return next, false
 	}

@@ -62,8 +62,8 @@ type simNode struct {
 	nextRenew  time.Duration // in real time
 	nextStep   time.Duration
 	leaveBy    time.Duration
-	busy       bool          // a renewal is on its way
-	planning   bool          // an assignment is on its way
+	busy       bool // a renewal is on its way
+	planning   bool // an assignment is on its way
 	drains     map[Slot]time.Duration
 	slowest    time.Duration // how long a drain may take
 	open       map[Slot]bool
@@ -72,7 +72,7 @@ type simNode struct {
 
 func (n *simNode) moment(real time.Duration) moment {
 	mono := time.Duration(float64(real-n.start) * n.rate)
-	return moment{mono: mono, wall: time.Unix(0, 0).Add(mono)}
+	return moment{mono: mono, wall: time.Unix(1000, 0).Add(mono + n.start)}
 }
 
 type simEvent struct {
@@ -191,7 +191,7 @@ func (s *sim) write(n *simNode, next assignment) {
 		if s.server.now.version != base {
 			return false
 		}
-		s.server.write(s.now, func(v string) { s.server.now.slots, s.server.now.version = next, v })
+		s.server.write(s.now, func(v string) { s.server.now.slots, s.server.now.version, s.server.now.known = next, v, true })
 		return true
 	}, func(bool) {}, func() { n.planning = false })
 }
@@ -271,7 +271,7 @@ func (s *sim) tail() string {
 func (s *sim) fault() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	d := time.Second + time.Duration(s.rng.Int64N(int64(59*time.Second)))
-	switch s.rng.IntN(9) {
+	switch s.rng.IntN(11) {
 	case 0:
 		s.join()
 	case 1:
@@ -296,6 +296,12 @@ func (s *sim) fault() {
 		}
 	case 8:
 		n.slowest = d
+	case 9:
+		s.logf("the assignment is deleted")
+		s.server.write(s.now, func(string) { s.server.now.slots, s.server.now.version, s.server.now.known = assignment{}, "", false })
+	case 10:
+		s.logf("the lease of %s is deleted", n.name)
+		s.server.write(s.now, func(string) { delete(s.server.now.members, n.name) })
 	}
 }
 

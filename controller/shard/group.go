@@ -59,13 +59,16 @@ type Group struct {
 	running bool
 	stops   map[Slot]context.CancelCauseFunc
 	moved   uint64
-	epoch   map[Slot]uint64
 
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
 	renewing  bool
 	assigning bool
 	nextRenew time.Duration
+	// assigned is the version that the last assignment written was based on. Another one with the
+	// same base waits until nextAssign: it failed, or the watch does not show it yet.
+	assigned   string
+	nextAssign time.Duration
 }
 
 // New returns this process's membership in the group with the given name, whose leases are in the
@@ -101,7 +104,7 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	name := label(opts.Member) + "-" + rand.String(6)
 	g := &Group{
 		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), origin: time.Now(),
-		wake: make(chan struct{}, 1), stops: map[Slot]context.CancelCauseFunc{}, epoch: map[Slot]uint64{},
+		wake: make(chan struct{}, 1), stops: map[Slot]context.CancelCauseFunc{},
 		machine: newMachine(name, string(uuid.NewUUID()), opts.Weight, timingOf(opts.LeaseDuration)),
 	}
 	sel := object.Selection{Namespace: group.Namespace, Labels: groupLabel + "=" + group.Name}
@@ -221,6 +224,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work Wor
 // observe gives the machine the current leases.
 func (g *Group) observe() {
 	v := view{members: map[string]member{}}
+	old := g.machine.view // only this goroutine replaces it
 	prefix := g.key.Name + "-"
 	snapshot := g.leases.Snapshot()
 	defer snapshot.Release()
@@ -228,7 +232,13 @@ func (g *Group) observe() {
 		name, isMember := strings.CutPrefix(l.Name, prefix)
 		switch {
 		case isMember:
-			v.members[name] = readMember(l)
+			m := old.members[name]
+			if m.version != l.ResourceVersion {
+				m = readMember(l)
+			}
+			v.members[name] = m
+		case l.Name == g.key.Name && l.ResourceVersion == old.version:
+			v.version, v.slots, v.known = old.version, old.slots, old.known
 		case l.Name == g.key.Name:
 			slots, err := parseAssignment(l.Annotations[slotsAnnotation])
 			if err != nil {
@@ -265,7 +275,7 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work Work, resu
 	} else if changed {
 		g.nextRenew = 0
 	}
-	if next, ok := m.plan(now); ok && !g.assigning {
+	if next, ok := m.plan(now); ok && !g.assigning && (now.mono >= g.nextAssign || m.view.version != g.assigned) {
 		g.assign(ctx, tasks, results, next)
 	}
 	return m.leaving && len(m.held) == 0
@@ -353,8 +363,8 @@ func (g *Group) memberKey() object.Key {
 
 // assign writes the assignment, if it is still the one that the new one is based on.
 func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next assignment) {
-	g.assigning = true
 	base := g.machine.view.version
+	g.assigning, g.assigned, g.nextAssign = true, base, g.now().mono+g.machine.timing.request
 	tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, g.machine.timing.request)
 		defer cancel()

@@ -57,7 +57,7 @@ type Group struct {
 	mu      sync.RWMutex // guards the machine and all below
 	machine *machine
 	running bool
-	stops   map[Slot]context.CancelCauseFunc
+	working map[Slot]*fence
 	moved   uint64
 
 	// The rest belongs to the goroutine of Run.
@@ -104,7 +104,7 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	name := label(opts.Member) + "-" + rand.String(6)
 	g := &Group{
 		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), origin: time.Now(),
-		wake: make(chan struct{}, 1), stops: map[Slot]context.CancelCauseFunc{},
+		wake: make(chan struct{}, 1), working: map[Slot]*fence{},
 		machine: newMachine(name, string(uuid.NewUUID()), opts.Weight, timingOf(opts.LeaseDuration)),
 	}
 	sel := object.Selection{Namespace: group.Namespace, Labels: groupLabel + "=" + group.Name}
@@ -146,10 +146,10 @@ func (g *Group) wakeUp() {
 	}
 }
 
-// Work is called in a goroutine of its own for each slot that this member gets. The context is done
-// when it has to release the slot, and the fence closes with it, or before if the lease
-// lapses. No other member works on the slot until Work has returned; until then it may finish what
-// it does.
+// Work is called in a goroutine of its own for each slot that this member gets. When the context is
+// done it finishes what it does, starts nothing new, and returns; no other member works on the slot
+// before. When the fence is lost, because the lease has lapsed, it ends at once: another member may
+// work on the slot soon.
 type Work func(ctx context.Context, slot Slot, fence controller.Fence)
 
 // Run takes part in the group until the context is done. It then waits for all work to end, hands
@@ -260,7 +260,12 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work Work, resu
 	m, now := g.machine, g.now()
 	start, stop, changed := m.step(now)
 	for _, slot := range stop {
-		g.stops[slot](controller.ErrNotLeading)
+		g.working[slot].release()
+	}
+	if m.phase != active {
+		for _, f := range g.working {
+			f.close()
+		}
 	}
 	for _, slot := range start {
 		g.start(ctx, tasks, work, slot)
@@ -283,15 +288,16 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work Work, resu
 
 // start begins the work on a slot.
 func (g *Group) start(ctx context.Context, tasks *sync.WaitGroup, work Work, slot Slot) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	g.stops[slot] = cancel
-	f := &fence{group: g, slot: slot, epoch: g.machine.held[slot].epoch, lost: ctx.Done()}
+	ctx, cancel := context.WithCancel(ctx)
+	f := &fence{group: g, slot: slot, epoch: g.machine.held[slot].epoch, release: cancel, lost: make(chan struct{})}
+	g.working[slot] = f
 	tasks.Go(func() {
 		defer func() {
-			cancel(nil)
+			cancel()
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			delete(g.stops, slot)
+			f.close()
+			delete(g.working, slot)
 			g.machine.drained(slot)
 			g.wakeUp()
 		}()
@@ -404,22 +410,30 @@ func (g *Group) leave(ctx context.Context) error {
 	return nil
 }
 
-// fence is the fence of one slot.
+// fence is the fence of the work on one slot.
 type fence struct {
-	group *Group
-	slot  Slot
-	epoch uint64
-	lost  <-chan struct{}
+	group   *Group
+	slot    Slot
+	epoch   uint64
+	release func() // ends the context of the work
+
+	lost   chan struct{}
+	closed bool // guarded by the group's lock
+}
+
+// close reports the fence as lost. The caller holds the group's lock.
+func (f *fence) close() {
+	if !f.closed {
+		f.closed = true
+		close(f.lost)
+	}
 }
 
 // Check implements [controller.Fence].
 func (f *fence) Check() error {
 	f.group.mu.RLock()
 	defer f.group.mu.RUnlock()
-	if h := f.group.machine.held[f.slot]; h.epoch != f.epoch {
-		return fmt.Errorf("shard: slot %d was released in epoch %d: %w", f.slot, f.epoch, controller.ErrNotLeading)
-	}
-	return f.group.machine.check(f.group.now(), f.slot)
+	return f.group.machine.check(f.group.now(), f.slot, f.epoch)
 }
 
 // Lost implements [controller.Fence].

@@ -192,15 +192,15 @@ func (m *machine) observe(now moment, v view) {
 	m.confirm()
 }
 
-// check returns nil while this member may work on a slot, and otherwise an error that wraps
-// [controller.ErrNotLeading].
-func (m *machine) check(now moment, slot Slot) error {
+// check returns nil while work on a slot that began in the given epoch may go on, and otherwise an
+// error that wraps [controller.ErrNotLeading]. Work that is being drained may go on: the slot is
+// released when it has ended.
+func (m *machine) check(now moment, slot Slot, epoch uint64) error {
 	if err := m.lapsed(now); err != nil {
 		return err
 	}
-	h, p := m.held[slot], m.view.slots[slot]
-	if h.draining || p != (placement{owner: owner{m.name, m.life}, epoch: h.epoch}) {
-		return fmt.Errorf("shard: slot %d belongs to %s, not to %s in epoch %d: %w", slot, p, owner{m.name, m.life}, h.epoch, controller.ErrNotLeading)
+	if h := m.held[slot]; h.epoch != epoch || m.view.slots[slot].owner != (owner{m.name, m.life}) {
+		return fmt.Errorf("shard: slot %d was released after epoch %d: %w", slot, epoch, controller.ErrNotLeading)
 	}
 	return nil
 }

@@ -246,13 +246,13 @@ func (s *sim) check() {
 			continue
 		}
 		now := n.moment(s.now)
-		for slot := range n.held {
-			if n.machine.check(now, slot) != nil {
+		for slot, h := range n.held {
+			if n.machine.check(now, slot, h.epoch) != nil {
 				continue
 			}
 			if l := s.last[slot]; l.node != nil && l.node != n {
 				idle := s.now - l.at
-				expired := l.node.dead && !l.node.leaving || l.node.held[slot] != (holding{})
+				expired := l.node.held[slot] != (holding{})
 				if idle < simTick || expired && idle < l.node.timing.request-simTick {
 					s.logf("%s works on slot %d, %v after %s", n.name, slot, idle, l.node.name)
 					s.t.Fatalf("two members work on one slot:\n%s", s.tail())
@@ -365,8 +365,8 @@ func simulate(t *testing.T, seed uint64) {
 	working := map[Slot]bool{}
 	for _, n := range s.nodes {
 		if !n.dead {
-			for slot := range n.held {
-				if n.machine.check(n.moment(s.now), slot) == nil {
+			for slot, h := range n.held {
+				if n.machine.check(n.moment(s.now), slot, h.epoch) == nil {
 					working[slot] = true
 				}
 			}

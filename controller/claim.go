@@ -2,12 +2,84 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tarnproject/tarn/workqueue"
 )
+
+// Membership gives this process a share of the groups of keys. Package shard implements it with
+// Leases.
+type Membership interface {
+	// Run takes part until the context is done. It calls work, in a goroutine of its own, for
+	// each group that this process gets. When the context of work is done, work finishes what it
+	// does and returns; no other process works on the group before. When the fence is lost, work
+	// ends at once: another process may work on the group soon.
+	Run(ctx context.Context, work func(ctx context.Context, group string, fence Fence)) error
+}
+
+// Claimer is a controller with Options.Claims. Every [*Controller] is one.
+type Claimer interface {
+	Runner
+	// Claim reconciles the keys of a group until the context is done.
+	Claim(ctx context.Context, group string) error
+}
+
+// Sharded returns a Runner that runs controllers on the groups of keys that this process gets. All
+// processes must run the same controllers. Run informers next to it, not in it.
+func Sharded(m Membership, controllers ...Claimer) Runner { return &sharded{m, controllers} }
+
+type sharded struct {
+	membership Membership
+	parts      []Claimer
+}
+
+func (s *sharded) stopsFirst() {}
+
+// Run implements [Runner]. The controllers run until this process has given up its groups.
+func (s *sharded) Run(ctx context.Context) error {
+	if s.membership == nil {
+		return errors.New("controller: Sharded without a Membership")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopInner()
+	errs := make([]error, len(s.parts)+1)
+	var running sync.WaitGroup
+	for i, c := range s.parts {
+		running.Go(func() {
+			defer stop()
+			errs[i] = c.Run(inner)
+		})
+	}
+	var mu sync.Mutex
+	var claimed error
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		claimed = err // all are alike
+		stop()
+	}
+	errs[len(s.parts)] = s.membership.Run(ctx, func(ctx context.Context, group string, fence Fence) {
+		ctx = WithFence(ctx, fence)
+		var claims sync.WaitGroup
+		for _, c := range s.parts {
+			claims.Go(func() {
+				if err := c.Claim(ctx, group); err != nil {
+					failed(err)
+				}
+			})
+		}
+		claims.Wait()
+	})
+	stopInner()
+	running.Wait()
+	return errors.Join(append(errs, claimed)...)
+}
 
 // Claim reconciles the keys of one group, in a controller with Options.Claims, until the context is
 // done. It is for processes that share the work: each claims its part of the groups.

@@ -146,15 +146,15 @@ func (g *Group) wakeUp() {
 	}
 }
 
-// Work is called in a goroutine of its own for each slot that this member gets. When the context is
-// done it finishes what it does, starts nothing new, and returns; no other member works on the slot
-// before. When the fence is lost, because the lease has lapsed, it ends at once: another member may
-// work on the slot soon.
-type Work func(ctx context.Context, slot Slot, fence controller.Fence)
+var _ controller.Membership = (*Group)(nil)
 
-// Run takes part in the group until the context is done. It then waits for all work to end, hands
-// its slots to other members and leaves. The error says that this process could not join.
-func (g *Group) Run(ctx context.Context, work Work) error {
+// work is what [controller.Membership] calls for a slot.
+type work = func(ctx context.Context, group string, fence controller.Fence)
+
+// Run implements [controller.Membership]; the groups are slots. It takes part in the group until the
+// context is done, then waits for all work to end, hands its slots to other members and leaves.
+// The error says why this process could not join.
+func (g *Group) Run(ctx context.Context, work work) error {
 	g.mu.Lock()
 	if g.running {
 		g.mu.Unlock()
@@ -186,7 +186,7 @@ func (g *Group) Run(ctx context.Context, work Work) error {
 // pause is how often the loop looks at the clock without another reason.
 const pause = 500 * time.Millisecond
 
-func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work Work, failed <-chan error) error {
+func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work work, failed <-chan error) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	done := ctx.Done()
@@ -254,7 +254,7 @@ func (g *Group) observe() {
 }
 
 // turn does what the machine says is due. It reports whether this member is leaving.
-func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work Work, results chan<- func()) (leaving bool) {
+func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, results chan<- func()) (leaving bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, now := g.machine, g.now()
@@ -287,7 +287,7 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work Work, resu
 }
 
 // start begins the work on a slot.
-func (g *Group) start(ctx context.Context, tasks *sync.WaitGroup, work Work, slot Slot) {
+func (g *Group) start(ctx context.Context, tasks *sync.WaitGroup, work work, slot Slot) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &fence{group: g, slot: slot, epoch: g.machine.held[slot].epoch, release: cancel, lost: make(chan struct{})}
 	g.working[slot] = f
@@ -301,7 +301,7 @@ func (g *Group) start(ctx context.Context, tasks *sync.WaitGroup, work Work, slo
 			g.machine.drained(slot)
 			g.wakeUp()
 		}()
-		work(ctx, slot, f)
+		work(ctx, slot.String(), f)
 		<-ctx.Done() // work that ends early keeps the slot
 	})
 }

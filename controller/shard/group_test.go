@@ -28,21 +28,21 @@ type ledger struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	owners map[shard.Slot]*replica
+	owners map[string]*replica
 	starts int
 }
 
-func (l *ledger) begin(r *replica, slot shard.Slot) {
+func (l *ledger) begin(r *replica, slot string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if other := l.owners[slot]; other != nil {
-		l.t.Errorf("%v: %s works on slot %d while %s does", time.Now(), r.name, slot, other.name)
+		l.t.Errorf("%v: %s works on slot %s while %s does", time.Now(), r.name, slot, other.name)
 	}
 	l.owners[slot] = r
 	l.starts++
 }
 
-func (l *ledger) end(r *replica, slot shard.Slot) {
+func (l *ledger) end(r *replica, slot string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.owners[slot] == r {
@@ -76,7 +76,7 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- g.Run(ctx, func(ctx context.Context, slot shard.Slot, fence controller.Fence) {
+		done <- g.Run(ctx, func(ctx context.Context, slot string, fence controller.Fence) {
 			if fence.Check() != nil {
 				return
 			}
@@ -107,7 +107,7 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 	return r
 }
 
-func newLedger(t *testing.T) *ledger { return &ledger{t: t, owners: map[shard.Slot]*replica{}} }
+func newLedger(t *testing.T) *ledger { return &ledger{t: t, owners: map[string]*replica{}} }
 
 func (l *ledger) expect(slots int) {
 	l.t.Helper()

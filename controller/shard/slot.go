@@ -4,6 +4,9 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+	"strconv"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Slots is the number of equal parts of the 64-bit hash space that members of a group share.
@@ -19,6 +22,18 @@ func SlotOf(text string) Slot {
 	_, _ = h.Write([]byte(text)) // never fails
 	return Slot(h.Sum64() >> 56)
 }
+
+// String returns the slot's number. It is the name of the slot's group of keys in a controller.
+func (s Slot) String() string { return strconv.Itoa(int(s)) }
+
+// ByNamespace returns the slot of a key's namespace, for Queue.Group of controller.Options. Objects of
+// a namespace belong to the same member, so owners and dependents stay together. Cluster-scoped
+// objects are all in one slot.
+func ByNamespace(key object.Key) string { return SlotOf(key.Namespace).String() }
+
+// ByKey returns the slot of a key's namespace and name, for Queue.Group of controller.Options. It
+// divides the work evenly whatever the namespaces are.
+func ByKey(key object.Key) string { return SlotOf(key.String()).String() }
 
 // candidate is a member that slots can be placed on.
 type candidate struct {

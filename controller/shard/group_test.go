@@ -120,7 +120,7 @@ func TestP02_AGroupOfOneWorksOnAllSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
 		r := join(t, server, l, "a", 0, shard.Options{})
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		l.expect(shard.Slots)
 		if s := r.Status(); !s.Active || len(s.Slots) != shard.Slots || len(s.Members) != 1 {
 			t.Errorf("the status is %+v", s)
@@ -134,12 +134,12 @@ func TestP04_AMemberThatJoinsOrLeavesMovesItsShareOnly(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			join(t, server, l, name, time.Second, shard.Options{})
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		l.expect(shard.Slots)
 
 		before := l.starts
 		d := join(t, server, l, "d", time.Second, shard.Options{})
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		l.expect(shard.Slots)
 		share := len(d.Status().Slots)
 		if moved := l.starts - before; moved != share || share == 0 {
@@ -154,7 +154,7 @@ func TestP04_AMemberThatJoinsOrLeavesMovesItsShareOnly(t *testing.T) {
 		if took := time.Since(began); took > 15*time.Second { // virtual
 			t.Errorf("leaving took %v; it waited for its lease to expire", took)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		l.expect(shard.Slots)
 		if moved := l.starts - before; moved != share {
 			t.Errorf("%d slots moved when a member left that had %d", moved, share)
@@ -167,19 +167,19 @@ func TestP03_TheSlotsOfACrashedMemberAreTakenOverAfterItsLease(t *testing.T) {
 		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
 		a := join(t, server, l, "a", 0, shard.Options{})
 		join(t, server, l, "b", 0, shard.Options{})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		a.link.Set(true, 0)
-		time.Sleep(11 * time.Second)
+		<-time.After(11 * time.Second)
 		if a.Status().Active {
 			t.Error("a member without a connection is still active")
 		}
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		l.expect(shard.Slots)
 		if n := len(a.Status().Slots); n > 0 {
 			t.Errorf("a member without a connection works on %d slots", n)
 		}
 		a.link.Set(false, 0)
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		l.expect(shard.Slots)
 		if n := len(a.Status().Slots); n == 0 {
 			t.Error("a member that came back got no slots")
@@ -192,7 +192,7 @@ func TestWeightsAreShares(t *testing.T) {
 		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
 		small := join(t, server, l, "small", 0, shard.Options{})
 		large := join(t, server, l, "large", 0, shard.Options{Weight: 3})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		l.expect(shard.Slots)
 		if s, l := len(small.Status().Slots), len(large.Status().Slots); l < 2*s {
 			t.Errorf("weights 1 and 3 have %d and %d slots", s, l)
@@ -207,11 +207,11 @@ func TestMembershipCostsLessThanARequestPerSecond(t *testing.T) {
 		for i := range 5 {
 			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		for _, r := range all {
 			r.link.Requests()
 		}
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		for _, r := range all {
 			if n := len(r.link.Requests()); n > 600/4 {
 				t.Errorf("%s sent %d requests in 10 minutes", r.name, n)
@@ -235,7 +235,7 @@ func TestP01_RandomGroups(t *testing.T) {
 					add()
 				}
 				for range 20 {
-					time.Sleep(time.Duration(rng.IntN(20_000)) * time.Millisecond)
+					<-time.After(time.Duration(rng.IntN(20_000)) * time.Millisecond)
 					r := all[rng.IntN(len(all))]
 					switch rng.IntN(6) {
 					case 0:
@@ -256,7 +256,7 @@ func TestP01_RandomGroups(t *testing.T) {
 				for _, r := range all {
 					r.link.Set(false, 0)
 				}
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				l.expect(shard.Slots)
 			})
 		})

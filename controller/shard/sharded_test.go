@@ -161,7 +161,7 @@ func TestP01_P02_ShardedControllers(t *testing.T) {
 				add()
 				add()
 				for i := range 150 {
-					time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
+					<-time.After(time.Duration(rng.IntN(2000)) * time.Millisecond)
 					f.write(fmt.Sprint("ns", rng.IntN(12)), fmt.Sprint("m", rng.IntN(3)), i)
 					if rng.IntN(8) > 0 {
 						continue
@@ -184,7 +184,7 @@ func TestP01_P02_ShardedControllers(t *testing.T) {
 				for _, p := range all {
 					p.link.Set(false, 0)
 				}
-				time.Sleep(90 * time.Second)
+				<-time.After(90 * time.Second)
 				f.settled()
 			})
 		})

@@ -64,12 +64,17 @@ func (c *Controller[K]) Attach(ctx context.Context, name string, sources ...Sour
 	if err := checkSources(c.name, sources); err != nil {
 		return err
 	}
+	return c.eachRun(ctx, func(r *run[K]) error { return r.attach(ctx, name, sources) })
+}
+
+// eachRun calls f for the current run of the controller and all later ones until ctx is done.
+func (c *Controller[K]) eachRun(ctx context.Context, f func(*run[K]) error) error {
 	for {
 		c.mu.Lock()
 		r, changed := c.run, c.changed
 		c.mu.Unlock()
 		if r != nil {
-			if err := r.attach(ctx, name, sources); err != nil {
+			if err := f(r); err != nil {
 				return err
 			}
 		}
@@ -87,18 +92,9 @@ func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) e
 	defer g.stop()
 	defer g.cancel(nil)
 	defer context.AfterFunc(r.intake, g.stop)()
-	r.attaching.Lock()
-	switch {
-	case r.closed:
-		r.attaching.Unlock()
-		return nil
-	case r.attached[name] != nil:
-		r.attaching.Unlock()
-		return fmt.Errorf("controller %s: a group %s is attached already", r.c.name, name)
+	if ok, err := r.register(name, g); !ok {
+		return err
 	}
-	r.attached[name] = g
-	r.feeding.Add(1)
-	r.attaching.Unlock()
 	defer r.feeding.Done()
 
 	var feeding sync.WaitGroup
@@ -112,10 +108,7 @@ func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) e
 			g.stop()
 		}
 	}
-	r.attaching.Lock()
-	g.detached = true
-	r.attaching.Unlock()
-	ended := endOf(&g.running)
+	ended := r.detach(g)
 	if r.intake.Err() != nil && ctx.Err() == nil {
 		// The controller shuts down: reconciles have its grace period.
 		select {
@@ -131,6 +124,31 @@ func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) e
 	feeding.Wait()
 	r.forget(name)
 	return errors.Join(g.errs...)
+}
+
+// register adds a group, unless the run has ended. The caller then calls feeding.Done when the group
+// has ended.
+func (r *run[K]) register(name string, g *group[K]) (ok bool, err error) {
+	r.attaching.Lock()
+	defer r.attaching.Unlock()
+	switch {
+	case r.closed:
+		return false, nil
+	case r.attached[name] != nil:
+		return false, fmt.Errorf("controller %s: a group %s is attached already", r.c.name, name)
+	}
+	r.attached[name] = g
+	r.feeding.Add(1)
+	return true, nil
+}
+
+// detach makes sure that no reconcile of the group starts any more. The channel is closed when the
+// running ones have ended.
+func (r *run[K]) detach(g *group[K]) <-chan struct{} {
+	r.attaching.Lock()
+	g.detached = true
+	r.attaching.Unlock()
+	return endOf(&g.running)
 }
 
 // forget removes a group and what is recorded about its keys. Those in the queue are dropped when
@@ -151,7 +169,7 @@ func (r *run[K]) forget(name string) {
 // groupOf returns the group of a key that is about to be reconciled, or nil if that is no longer
 // attached. The caller calls running.Done after the reconcile.
 func (r *run[K]) groupOf(key K) *group[K] {
-	if len(r.sources) > 0 {
+	if len(r.sources) > 0 && !r.c.opts.Claims {
 		r.running.Add(1)
 		return r.group
 	}

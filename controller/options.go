@@ -19,6 +19,10 @@ type Options[K comparable] struct {
 	// Defaults to the zero workqueue.Options.
 	Queue workqueue.Options[K]
 
+	// Claims restricts the controller to keys of groups that [Controller.Claim] has claimed;
+	// Queue.Group returns the group of a key. Defaults to false: all keys.
+	Claims bool
+
 	// Attempts is how often in a row a key may fail before it is no longer retried until it
 	// changes. Defaults to 0: no limit.
 	Attempts int
@@ -69,6 +73,8 @@ func (o Options[K]) validate() error {
 		return fmt.Errorf("controller: Burst is %d; want a positive number, or 0 for the default", o.Burst)
 	case o.Burst > 0 && o.Rate == 0:
 		return errors.New("controller: Burst requires Rate")
+	case o.Claims && o.Queue.Group == nil:
+		return errors.New("controller: Claims requires Queue.Group")
 	case o.Errors < 0:
 		return fmt.Errorf("controller: Errors is %d; want a positive number, or 0 for the default", o.Errors)
 	}

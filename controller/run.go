@@ -57,7 +57,9 @@ type run[K comparable] struct {
 
 	attaching sync.Mutex // guards all below
 	attached  map[string]*group[K]
-	closed    bool // nothing more is attached
+	closed    bool     // nothing more is attached
+	claimed   []string // groups whose keys have to be replayed
+	replaying bool
 }
 
 func newRun[K comparable](ctx context.Context, c *Controller[K]) *run[K] {
@@ -110,12 +112,16 @@ func (r *run[K]) live() (stuck bool, err error) {
 // feed runs a source.
 func (r *run[K]) feed(g *group[K], s *Source[K]) {
 	defer r.failOnPanic(g, s)
-	in := &Intake[K]{
-		controller: r.c.name, source: s.Name, add: r.queue.AddWith, failures: &r.c.counts.sourceFailures,
-		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
-	}
-	if err := s.Run(g.intake, in); err != nil && !g.ending(err) {
+	if err := s.Run(g.intake, r.intakeOf(s, r.queue.AddWith)); err != nil && !g.ending(err) {
 		g.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
+	}
+}
+
+// intakeOf returns the intake of a source, whose keys go to add.
+func (r *run[K]) intakeOf(s *Source[K], add func(workqueue.Request, ...K)) *Intake[K] {
+	return &Intake[K]{
+		controller: r.c.name, source: s.Name, add: add, failures: &r.c.counts.sourceFailures,
+		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
 	}
 }
 

@@ -24,6 +24,9 @@ type Source[K comparable] struct {
 	// Run adds keys until the context is done, and returns when its last goroutine has
 	// ended. An error before that ends the controller.
 	Run func(ctx context.Context, in *Intake[K]) error
+	// Replay adds the keys of the current state once, as Run does when it starts, and returns. It
+	// is for [Controller.Claim]. Defaults to none: the source has no state.
+	Replay func(ctx context.Context, in *Intake[K]) error
 	// Pending reports whether the cache lacks a write of this process to the key's own
 	// object. The key is not reconciled while it does.
 	Pending func(key K) bool
@@ -75,8 +78,8 @@ func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
 	if s.Pending != nil {
 		mapped.Pending = func(key L) bool { return s.Pending(from(key)) }
 	}
-	mapped.Run = func(ctx context.Context, in *Intake[L]) error {
-		return s.Run(ctx, &Intake[K]{
+	translated := func(in *Intake[L]) *Intake[K] {
+		return &Intake[K]{
 			controller: in.controller, source: in.source, failures: in.failures, report: in.report,
 			add: func(how workqueue.Request, keys ...K) {
 				translated := make([]L, len(keys))
@@ -85,7 +88,11 @@ func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
 				}
 				in.add(how, translated...)
 			},
-		})
+		}
+	}
+	mapped.Run = func(ctx context.Context, in *Intake[L]) error { return s.Run(ctx, translated(in)) }
+	if s.Replay != nil {
+		mapped.Replay = func(ctx context.Context, in *Intake[L]) error { return s.Replay(ctx, translated(in)) }
 	}
 	return mapped
 }

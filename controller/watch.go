@@ -90,26 +90,41 @@ func groupOf(apiVersion string) string {
 
 // watch is a source that subscribes to an informer.
 func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], add func(K))) Source[K] {
+	// subscribe passes on the state and its changes until the context is done or, if only the
+	// state is wanted, until that has been passed on.
+	subscribe := func(ctx context.Context, in *Intake[K], name string, stateOnly bool) error {
+		w := &watcher[T, K]{in: in, when: when, keys: keys}
+		w.add = func(key K) { *w.into = append(*w.into, key) }
+		sub, err := inf.SubscribeBatch(w.receive, informer.SubOptions[T]{Name: name})
+		if err != nil {
+			return err
+		}
+		var synced <-chan struct{}
+		if stateOnly {
+			synced = sub.Synced()
+		}
+		stopped := false
+		select {
+		case <-ctx.Done():
+		case <-synced:
+		case <-sub.Done():
+			stopped = true
+		}
+		sub.Remove()
+		<-sub.Done()
+		if stopped && ctx.Err() == nil {
+			return fmt.Errorf("informer %s: %w", inf.Name(), informer.ErrStopped)
+		}
+		return nil
+	}
 	return Source[K]{
 		Name:  inf.Name(),
 		Ready: inf.WaitSynced,
 		Run: func(ctx context.Context, in *Intake[K]) error {
-			w := &watcher[T, K]{in: in, when: when, keys: keys}
-			w.add = func(key K) { *w.into = append(*w.into, key) }
-			sub, err := inf.SubscribeBatch(w.receive, informer.SubOptions[T]{Name: "controller " + in.Controller()})
-			if err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-			case <-sub.Done():
-			}
-			sub.Remove()
-			<-sub.Done()
-			if ctx.Err() == nil {
-				return fmt.Errorf("informer %s: %w", inf.Name(), informer.ErrStopped)
-			}
-			return nil
+			return subscribe(ctx, in, "controller "+in.Controller(), false)
+		},
+		Replay: func(ctx context.Context, in *Intake[K]) error {
+			return subscribe(ctx, in, "replay for controller "+in.Controller(), true)
 		},
 	}
 }

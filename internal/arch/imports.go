@@ -30,6 +30,7 @@ var table = map[string][]string{
 	// What a controller needs of the API itself, apart so that controller needs no client.
 	"controller/leader":   {"object", "wire", "controller"},
 	"controller/recorder": {"object", "wire"},
+	"controller/shard":    {"object", "wire", "wire/stream", "informer", "controller"},
 	"clientgo":            {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.

@@ -1,0 +1,181 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// Membership gives this process a share of the groups of keys. Package shard implements it with
+// Leases.
+type Membership interface {
+	// Run takes part until the context is done. It calls work, in a goroutine of its own, for
+	// each group that this process gets. When the context of work is done, work finishes what it
+	// does and returns; no other process works on the group before. When the fence is lost, work
+	// ends at once: another process may work on the group soon.
+	Run(ctx context.Context, work func(ctx context.Context, group string, fence Fence)) error
+}
+
+// Claimer is a controller with Options.Claims. Every [*Controller] is one.
+type Claimer interface {
+	Runner
+	// Claim reconciles the keys of a group until the context is done.
+	Claim(ctx context.Context, group string) error
+}
+
+// Sharded returns a Runner that runs controllers on the groups of keys that this process gets. All
+// processes must run the same controllers. Run informers next to it, not in it.
+func Sharded(m Membership, controllers ...Claimer) Runner { return &sharded{m, controllers} }
+
+type sharded struct {
+	membership Membership
+	parts      []Claimer
+}
+
+func (s *sharded) stopsFirst() {}
+
+// Run implements [Runner]. The controllers run until this process has given up its groups.
+func (s *sharded) Run(ctx context.Context) error {
+	if s.membership == nil {
+		return errors.New("controller: Sharded without a Membership")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopInner()
+	errs := make([]error, len(s.parts)+1)
+	var running sync.WaitGroup
+	for i, c := range s.parts {
+		running.Go(func() {
+			defer stop()
+			errs[i] = c.Run(inner)
+		})
+	}
+	var mu sync.Mutex
+	var claimed error
+	failed := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		claimed = err // all are alike
+		stop()
+	}
+	errs[len(s.parts)] = s.membership.Run(ctx, func(ctx context.Context, group string, fence Fence) {
+		ctx = WithFence(ctx, fence)
+		var claims sync.WaitGroup
+		for _, c := range s.parts {
+			claims.Go(func() {
+				if err := c.Claim(ctx, group); err != nil {
+					failed(err)
+				}
+			})
+		}
+		claims.Wait()
+	})
+	stopInner()
+	running.Wait()
+	return errors.Join(append(errs, claimed)...)
+}
+
+// Claim reconciles the keys of one group, in a controller with Options.Claims, until the context is
+// done. It is for processes that share the work: each claims its part of the groups.
+//
+//   - It begins with the keys of the group's current state, as a start of the controller does.
+//   - Reconciles of the group have the values of ctx, with its fence in place of that of Run. Both
+//     fences are checked before a reconcile.
+//   - When ctx is done, no reconcile of the group starts any more. Running ones have Options.Grace
+//     to finish, or until the fence is lost; then they are cancelled. Claim returns when the last
+//     one has ended, however long that takes, so that another process can take over.
+//
+// A group can be claimed before Run and stays claimed across runs.
+func (c *Controller[K]) Claim(ctx context.Context, group string) error {
+	if !c.opts.Claims {
+		return fmt.Errorf("controller %s: claim %s: Options.Claims is not set", c.name, group)
+	}
+	return c.eachRun(ctx, func(r *run[K]) error { return r.claim(ctx, group) })
+}
+
+// claim is Claim for one run of the controller.
+func (r *run[K]) claim(ctx context.Context, name string) error {
+	g := newGroup(ctx, r.sources)
+	defer g.stop()
+	defer g.cancel(nil)
+	defer context.AfterFunc(r.intake, g.stop)()
+	if ok, err := r.register(name, g); !ok {
+		return err
+	}
+	defer r.feeding.Done()
+	r.replay(name)
+	select {
+	case <-g.intake.Done():
+	case <-g.lost:
+	}
+	ended := r.detach(g)
+	grace := time.NewTimer(max(0, r.c.opts.Grace))
+	defer grace.Stop()
+	cause := ErrStopping
+	select {
+	case <-ended:
+	case <-r.work.Done():
+	case <-grace.C:
+	case <-g.lost:
+		cause = ErrNotLeading
+	}
+	g.cancel(cause)
+	select {
+	case <-ended:
+	case <-r.intake.Done(): // Run reports what has not ended
+		endsSoon(ended)
+	}
+	r.forget(name)
+	return nil
+}
+
+// replay adds the keys of a group that was just claimed. One goroutine does it for all groups that
+// are claimed meanwhile, because each replay goes through the whole state of all sources.
+func (r *run[K]) replay(name string) {
+	r.attaching.Lock()
+	defer r.attaching.Unlock()
+	r.claimed = append(r.claimed, name)
+	if r.replaying {
+		return
+	}
+	r.replaying = true
+	r.feeding.Go(func() {
+		for {
+			r.attaching.Lock()
+			names := r.claimed
+			r.claimed = nil
+			r.replaying = len(names) > 0
+			r.attaching.Unlock()
+			if len(names) == 0 {
+				return
+			}
+			claimed := make(map[string]bool, len(names))
+			for _, name := range names {
+				claimed[name] = true
+			}
+			for i := range r.sources {
+				r.replaySource(&r.sources[i], claimed)
+			}
+		}
+	})
+}
+
+func (r *run[K]) replaySource(s *Source[K], claimed map[string]bool) {
+	if s.Replay == nil {
+		return
+	}
+	defer r.failOnPanic(r.group, s)
+	in := r.intakeOf(s, func(how workqueue.Request, keys ...K) {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key K) bool { return !claimed[r.c.opts.Queue.Group(key)] })
+		r.queue.AddWith(how, keys...)
+	})
+	if err := s.Replay(r.intake, in); err != nil && !r.ending(err) {
+		r.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
+	}
+}

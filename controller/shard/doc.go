@@ -1,0 +1,70 @@
+// Package shard divides keys among the processes that run the same controllers. A [Group] is a
+// controller.Membership:
+//
+//	group, err := shard.New(client, object.Key{Namespace: "shop", Name: "web"}, shard.Options{})
+//	web, err := controller.New("web", reconcile, controller.Options[object.Key]{
+//		Claims: true,
+//		Queue:  workqueue.Options[object.Key]{Group: shard.ByNamespace},
+//	}, controller.For(deployments))
+//	…
+//	return controller.Run(ctx, deployments, controller.Sharded(group, web))
+//
+// The space of hashes has 256 slots ([Slots]). Every slot belongs to one member of the group, and a
+// member works on the keys of its slots. When a member joins, it takes its share of the slots from
+// all others; when one leaves, the others share its slots. Nothing else moves.
+//
+// # Guarantees
+//
+//   - At no moment do two members work on one slot: not when members join, leave, crash, are
+//     paused, lose their connection, or have clocks whose speeds differ by up to 10 %.
+//   - When membership no longer changes, every slot is worked on after at most two lease durations
+//     plus the time that running reconciles take to end.
+//   - A write of a controller.Client is not sent when the slot of its reconcile is lost. A request
+//     that was sent before that can arrive late; the resource version of the object detects it.
+//   - A member sends less than one request per second for all of this: two in five seconds.
+//
+// # How it works
+//
+// Everything is stored in Leases with a common label, so one watch shows the whole group at one
+// resource version. Each member has a lease, which it renews every 5 seconds. One more lease, with
+// the name of the group, has the assignment: for each slot its owner, its epoch, and, while it is
+// being moved, its next owner. (The durations here are those of the default LeaseDuration.)
+//
+// A member works on a slot while the assignment that it sees names it as the owner, and for 10
+// seconds after it sent its last renewal. A renewal counts when the server has stored it within 2
+// seconds and when the member's own watch shows it. So a member whose watch is stuck stops by
+// itself.
+//
+// To move a slot from A to B, the assignment names B as next. A starts nothing new on the slot,
+// lets running reconciles end, and writes into its own lease that it has released the slot in this
+// epoch. Then the assignment names B as the owner, in a higher epoch. If A does not answer, its lease
+// has to expire first: 15 seconds after it was last seen to change, by the clock of the member
+// that waits, counted up to that member's own last confirmed renewal. Times that another machine
+// wrote are never used.
+//
+// A member that has not renewed for 10 seconds has lost its slots for good. It ends its work and
+// begins a new life, with a number in its lease; the slots of its earlier life are free when
+// other members see that. So a process that was paused for a minute cannot continue where it was.
+//
+// Any member may write an assignment. It is safe because of what the writer has seen and because
+// the write names the resource version that it replaces, not because of who writes: there is no
+// leader. The first in the order of names does it, the second if the first has not after 2 seconds,
+// and so on.
+//
+// # Why the times are safe
+//
+// A stops 10 seconds after sending a renewal r, by its own clock, at most 11.1 seconds if that is
+// slow by 10 %. Another member sees r, or a state before it, when or after it was stored, so it waits
+// at least 13.6 seconds. It cannot miss a later renewal: A sends one within 10 seconds of the one
+// before and counts it only if it is stored within 2 more, which is before the other member's
+// confirmed renewal was sent. 2.5 seconds are left for requests that are on their way.
+//
+// If the assignment is missing, because a group is new or a person has deleted it, members may still
+// work on slots of an earlier one. A new one is then written after one lease duration.
+//
+// # Reading the source
+//
+// machine.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
+// them with all the faults above. group.go connects them to the API server, and lease.go and
+// assignment.go are how state is stored.
+package shard

@@ -1,0 +1,264 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/internal/soak"
+	"github.com/tarnproject/tarn/object"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var web = object.Key{Namespace: "default", Name: "web"}
+
+// ledger records who works on which slot, and fails the test if two members do.
+type ledger struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	owners map[string]*replica
+	starts int
+}
+
+func (l *ledger) begin(r *replica, slot string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.owners[slot]; other != nil {
+		l.t.Errorf("%v: %s works on slot %s while %s does", time.Now(), r.name, slot, other.name)
+	}
+	l.owners[slot] = r
+	l.starts++
+}
+
+func (l *ledger) end(r *replica, slot string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owners[slot] == r {
+		delete(l.owners, slot)
+	}
+}
+
+func (l *ledger) worked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.owners)
+}
+
+// replica is a process of the group. While its fence is open, it is in the ledger.
+type replica struct {
+	*shard.Group
+	name string
+	link *simtest.LeaseLink
+	stop func() error
+}
+
+func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain time.Duration, opts shard.Options) *replica {
+	t.Helper()
+	r := &replica{name: name, link: simtest.NewLeaseLink(server.MemoryConfig(), name)}
+	opts.Member = name
+	g, err := shard.New(r.link.Client(server.MemoryConfig()), web, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Group = g
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- g.Run(ctx, func(ctx context.Context, slot string, fence controller.Fence) {
+			if fence.Check() != nil {
+				return
+			}
+			l.begin(r, slot)
+			// A reconcile looks at its fence before each write; here, every half second.
+			for open := true; open && ctx.Err() == nil; {
+				select {
+				case <-ctx.Done():
+				case <-time.After(500 * time.Millisecond):
+				}
+				open = fence.Check() == nil
+			}
+			for end := time.Now().Add(drain); time.Now().Before(end) && fence.Check() == nil; {
+				<-time.After(100 * time.Millisecond)
+			}
+			l.end(r, slot)
+		})
+	}()
+	r.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	t.Cleanup(func() {
+		if err := r.stop(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+	return r
+}
+
+func newLedger(t *testing.T) *ledger { return &ledger{t: t, owners: map[string]*replica{}} }
+
+func (l *ledger) expect(slots int) {
+	l.t.Helper()
+	if got := l.worked(); got != slots {
+		l.t.Errorf("%d of %d slots are worked on", got, slots)
+	}
+}
+
+func TestP02_AGroupOfOneWorksOnAllSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		r := join(t, server, l, "a", 0, shard.Options{})
+		<-time.After(30 * time.Second)
+		l.expect(shard.Slots)
+		if s := r.Status(); !s.Active || len(s.Slots) != shard.Slots || len(s.Members) != 1 {
+			t.Errorf("the status is %+v", s)
+		}
+	})
+}
+
+func TestP04_AMemberThatJoinsOrLeavesMovesItsShareOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		for _, name := range []string{"a", "b", "c"} {
+			join(t, server, l, name, time.Second, shard.Options{})
+		}
+		<-time.After(time.Minute)
+		l.expect(shard.Slots)
+
+		before := l.starts
+		d := join(t, server, l, "d", time.Second, shard.Options{})
+		<-time.After(20 * time.Second)
+		l.expect(shard.Slots)
+		share := len(d.Status().Slots)
+		if moved := l.starts - before; moved != share || share == 0 {
+			t.Errorf("%d slots moved when a member joined that has %d", moved, share)
+		}
+
+		before = l.starts
+		began := time.Now()
+		if err := d.stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 15*time.Second { // virtual
+			t.Errorf("leaving took %v; it waited for its lease to expire", took)
+		}
+		<-time.After(2 * time.Second)
+		l.expect(shard.Slots)
+		if moved := l.starts - before; moved != share {
+			t.Errorf("%d slots moved when a member left that had %d", moved, share)
+		}
+	})
+}
+
+func TestP03_TheSlotsOfACrashedMemberAreTakenOverAfterItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		a := join(t, server, l, "a", 0, shard.Options{})
+		join(t, server, l, "b", 0, shard.Options{})
+		<-time.After(time.Minute)
+		a.link.Set(true, 0)
+		<-time.After(11 * time.Second)
+		if a.Status().Active {
+			t.Error("a member without a connection is still active")
+		}
+		<-time.After(30 * time.Second)
+		l.expect(shard.Slots)
+		if n := len(a.Status().Slots); n > 0 {
+			t.Errorf("a member without a connection works on %d slots", n)
+		}
+		a.link.Set(false, 0)
+		<-time.After(30 * time.Second)
+		l.expect(shard.Slots)
+		if n := len(a.Status().Slots); n == 0 {
+			t.Error("a member that came back got no slots")
+		}
+	})
+}
+
+func TestWeightsAreShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		small := join(t, server, l, "small", 0, shard.Options{})
+		large := join(t, server, l, "large", 0, shard.Options{Weight: 3})
+		<-time.After(time.Minute)
+		l.expect(shard.Slots)
+		if s, l := len(small.Status().Slots), len(large.Status().Slots); l < 2*s {
+			t.Errorf("weights 1 and 3 have %d and %d slots", s, l)
+		}
+	})
+}
+
+func TestMembershipCostsLessThanARequestPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		var all []*replica
+		for i := range 5 {
+			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+		}
+		<-time.After(time.Minute)
+		for _, r := range all {
+			r.link.Requests()
+		}
+		<-time.After(10 * time.Minute)
+		for _, r := range all {
+			if n := len(r.link.Requests()); n > 600/4 {
+				t.Errorf("%s sent %d requests in 10 minutes", r.name, n)
+			}
+		}
+	})
+}
+
+// TestP01_RandomGroups runs real groups on the embedded server with random members and links.
+func TestP01_RandomGroups(t *testing.T) {
+	for seed := range uint64(soak.Rounds(10)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 2))
+				server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+				var all []*replica
+				add := func() {
+					all = append(all, join(t, server, l, fmt.Sprint("r", len(all)), time.Duration(rng.IntN(3000))*time.Millisecond, shard.Options{}))
+				}
+				for range 1 + rng.IntN(4) {
+					add()
+				}
+				for range 20 {
+					<-time.After(time.Duration(rng.IntN(20_000)) * time.Millisecond)
+					r := all[rng.IntN(len(all))]
+					switch rng.IntN(6) {
+					case 0:
+						add()
+					case 1:
+						if err := r.stop(); err != nil {
+							t.Error(err)
+						}
+					case 2:
+						r.link.Set(true, 0)
+					case 3:
+						r.link.Set(false, time.Duration(rng.IntN(5000))*time.Millisecond)
+					default:
+						r.link.Set(false, 0)
+					}
+				}
+				add()
+				for _, r := range all {
+					r.link.Set(false, 0)
+				}
+				<-time.After(time.Minute)
+				l.expect(shard.Slots)
+			})
+		})
+	}
+}

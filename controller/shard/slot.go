@@ -1,0 +1,77 @@
+package shard
+
+import (
+	"hash/fnv"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// Slots is the number of equal parts of the 64-bit hash space that members of a group share.
+const Slots = 256
+
+// Slot is a part of the hash space: all hashes whose first eight bits are its number.
+type Slot uint8
+
+// SlotOf returns the slot of a text, such as a namespace or a UID. It uses the hash of
+// server-side sharding, 64-bit FNV-1a, so that a slot is a range of the server's hashes.
+func SlotOf(text string) Slot {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return Slot(h.Sum64() >> 56)
+}
+
+// String returns the slot's number. It is the name of the slot's group of keys in a controller.
+func (s Slot) String() string { return strconv.Itoa(int(s)) }
+
+// ByNamespace returns the slot of a key's namespace, for Queue.Group of controller.Options. Objects of
+// a namespace belong to the same member, so owners and dependents stay together. Cluster-scoped
+// objects are all in one slot.
+func ByNamespace(key object.Key) string { return SlotOf(key.Namespace).String() }
+
+// ByKey returns the slot of a key's namespace and name, for Queue.Group of controller.Options. It
+// divides the work evenly whatever the namespaces are.
+func ByKey(key object.Key) string { return SlotOf(key.String()).String() }
+
+// candidate is a member that slots can be placed on.
+type candidate struct {
+	name   string
+	weight int
+}
+
+// place returns the member that a slot belongs to, by weighted rendezvous hashing: every member
+// has a score for the slot, and the highest one wins. So a member that joins takes slots from all
+// others and moves none between them, and one that leaves gives its own to all others.
+// Candidates must be sorted by name, so that all members agree when scores are equal.
+func place(slot Slot, candidates []candidate) string {
+	best, name := math.Inf(-1), ""
+	for _, c := range candidates {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(c.name))
+		_, _ = h.Write([]byte{0, byte(slot)})
+		// FNV leaves the high bits alike for texts that differ at the end only; mix them.
+		x := h.Sum64()
+		x ^= x >> 33
+		x *= 0xff51afd7ed558ccd
+		x ^= x >> 33
+		x *= 0xc4ceb9fe1a85ec53
+		x ^= x >> 33
+		// unit is uniform in (0, 1), so the share of a member is proportional to its weight.
+		unit := (float64(x>>11) + 0.5) / (1 << 53)
+		if score := float64(c.weight) / -math.Log(unit); score > best {
+			best, name = score, c.name
+		}
+	}
+	return name
+}
+
+func sortCandidates(c []candidate) {
+	slices.SortFunc(c, func(a, b candidate) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+}

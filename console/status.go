@@ -106,15 +106,20 @@ type MirrorStatus struct {
 	Namespaces []string
 	// Labels and Fields are its selectors.
 	Labels, Fields string
-	// Dropped are the omitted fields.
-	Dropped []string
+	// Dropped are the omitted fields, and Masked those that the console hides in addition to the
+	// data of Secrets.
+	Dropped, Masked []string
+	// History is how many versions of each object are kept for the console; 0 for none.
+	History int
 	// Handles are the files and lines that requested it and have not closed it.
 	Handles []string
 	// State is its state. Cause is why it is not live, or nil if nothing failed.
 	State State
 	Cause error
-	// Objects is the number of objects.
+	// Objects is the number of objects. Bytes is about how much they are as JSON, estimated from
+	// a sample; 0 if it is not known.
 	Objects int
+	Bytes   int64
 	// Informer has the details: sources, subscribers, quarantine and counters.
 	Informer informer.Status
 }

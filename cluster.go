@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -53,6 +54,7 @@ type Cluster struct {
 	phase     phase
 	run       context.Context // set by Run, as working
 	working   context.Context // done when the controllers have to stop
+	started   time.Time       // set by Run
 	fail      context.CancelCauseFunc
 	mirrors   map[identity]*shared
 	order     []*shared        // the same, in the order in which they were declared
@@ -156,7 +158,7 @@ func (c *Cluster) start(run, working context.Context, fail context.CancelCauseFu
 	if c.phase != fresh {
 		return ErrStarted
 	}
-	c.phase, c.run, c.working, c.fail = running, run, working, fail
+	c.phase, c.started, c.run, c.working, c.fail = running, time.Now(), run, working, fail
 	for _, m := range c.order {
 		c.begin(m)
 	}

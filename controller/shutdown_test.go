@@ -99,7 +99,7 @@ func TestAReconcileThatIgnoresItsContextIsReported(t *testing.T) {
 	})
 }
 
-func TestTheLeftErrorIsShort(t *testing.T) {
+func TestTheUnfinishedErrorIsShort(t *testing.T) {
 	e := &controller.UnfinishedError[int]{Controller: "x", Running: []int{1}}
 	for i := range 12 {
 		e.Waiting = append(e.Waiting, i)

@@ -108,6 +108,7 @@ func (s *mirrorService) handler() http.Handler {
 	mux.Handle("GET /healthz", common)
 	mux.Handle("GET /metrics", common)
 	mux.HandleFunc("GET /readyz", checkQuery(s.ready, "live", "verbose"))
+	mux.Handle("GET /debug/tarn/", http.StripPrefix("/debug/tarn", console.Handler(s.cluster)))
 	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue", "watch"))

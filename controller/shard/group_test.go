@@ -222,7 +222,7 @@ func TestMembershipCostsLessThanARequestPerSecond(t *testing.T) {
 
 // TestP01_RandomGroups runs real groups on the embedded server with random members and links.
 func TestP01_RandomGroups(t *testing.T) {
-	for seed := range uint64(soak.Rounds(10)) {
+	for seed := range uint64(soak.Rounds(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 2))

@@ -146,7 +146,7 @@ func (f *fleet) settled() {
 // their connections. No key is reconciled by two of them at once, and at the end every key has
 // been reconciled in its last version.
 func TestP01_P02_ShardedControllers(t *testing.T) {
-	for seed := range uint64(soak.Rounds(10)) {
+	for seed := range uint64(soak.Rounds(5)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))

@@ -16,7 +16,7 @@ import (
 // begin while a request that the other sent before it stopped can still be on its way (P03). When
 // the faults have ended, every slot is worked on within a bound (P02).
 func TestP01_SimulatedGroups(t *testing.T) {
-	for seed := range uint64(soak.Rounds(200)) {
+	for seed := range uint64(soak.Rounds(100)) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { simulate(t, seed) }) {
 			return
 		}

@@ -148,7 +148,6 @@ func (l *log[T]) close() {
 // commit logs what a batch changed: changes is what begin returned with the changes
 // appended. The store is at that revision now.
 func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool) {
-	now := time.Now()
 	l.mu.Lock()
 	l.writing = false
 	l.revision = revision
@@ -158,7 +157,7 @@ func (l *log[T]) commit(changes []object.Change[T], revision uint64, synced bool
 	news := len(changes) - len(l.tail.changes)
 	if news > 0 {
 		l.tail.changes = changes
-		l.tail.batches = append(l.tail.batches, batchEnd{end: len(changes), revision: revision, at: now})
+		l.tail.batches = append(l.tail.batches, batchEnd{end: len(changes), revision: revision, at: time.Now()})
 		l.size += news
 		l.seq.Add(int64(news))
 	}

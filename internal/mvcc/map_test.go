@@ -257,6 +257,31 @@ func TestIdsAreUsedAgain(t *testing.T) {
 	}
 }
 
+// TestReusingIdsKeepsABlockSmall replaces all keys of a small map several times: the copies of its
+// block that make their ids usable again are not larger than the block.
+func TestReusingIdsKeepsABlockSmall(t *testing.T) {
+	h := NewHistory(0)
+	m := NewMap(h)
+	value := Value(new(int))
+	key := func(i int) object.Key { return object.Key{Namespace: "a", Name: fmt.Sprint(i)} }
+	const live = renewable
+	for i := range 10 * live {
+		m.Put(key(i), m.Lookup(key(i)), value)
+		if i >= live {
+			m.Delete(m.Lookup(key(i - live)))
+		}
+		h.Publish(0)
+	}
+	for i := range 10 * live {
+		if v, _ := m.Find(key(i), h.Current().Revision); (v != nil) != (i >= 9*live) {
+			t.Fatalf("%v found: %v", key(i), v != nil)
+		}
+	}
+	if dir := *m.dir.Load(); len(dir) != 1 || len(dir[0].records) > 4*live {
+		t.Errorf("%d blocks, the first with room for %d keys; %d keys are live", len(dir), len(dir[0].records), live)
+	}
+}
+
 // TestFindIsNotSureForASupersededRevision shows why a reader without a pin checks sure: what its
 // revision saw may be unlinked.
 func TestFindIsNotSureForASupersededRevision(t *testing.T) {

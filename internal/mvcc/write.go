@@ -227,12 +227,10 @@ func (m *Map) renew() {
 	if best < 0 {
 		return
 	}
-	var b *block
-	if (*m.dir.Load())[best] == m.blank {
-		b = newBlock(blockSize, m.width)
-	} else {
-		b = newBlock(blockSize, m.width)
-		(*m.dir.Load())[best].copyTo(b)
+	old := (*m.dir.Load())[best]
+	b := newBlock(len(old.records), m.width)
+	if old != m.blank { // there is nothing to copy
+		old.copyTo(b)
 	}
 	for _, id := range m.freed[best] {
 		b.forget(id & (blockSize - 1))

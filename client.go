@@ -22,7 +22,8 @@ import (
 // [Mirror.Client].
 //
 //   - Reads come from the cache and are never older than what this process wrote through clients
-//     of the same mirror. The caller owns what they return and may change it.
+//     of the same mirror; see [Client.List] for the exception. The caller owns what they return and
+//     may change it.
 //   - Writes return the server's version of the object and do not change the given one. They are
 //     tracked until the cache has them, and fenced: while this process does not lead, they are
 //     not sent. Pass the context of the reconcile.
@@ -69,8 +70,8 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 }
 
 // List returns copies of the objects in a scope from the cache, sorted by key. It waits until
-// the mirror is synced, and for this process's own writes as Get does. A field selector is an
-// error: only the server evaluates those. So is a namespace that is not mirrored, as in Get. To read many objects without copying them, see
+// the mirror is synced, and for this process's own writes as Get does; in a reconcile only for
+// those of the same key. A field selector is an error: only the server evaluates those. So is a namespace that is not mirrored, as in Get. To read many objects without copying them, see
 // [Mirror.Snapshot] and [NewIndex].
 func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	d, err := scopeOf(in)
@@ -90,12 +91,7 @@ func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	if controller.Attempt(ctx) == 0 {
-		if err := c.mirror.inf.Writes().WaitAll(ctx); err != nil {
-			return nil, err
-		}
-	}
-	snap, err := c.writes.Snapshot()
+	snap, err := c.writes.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

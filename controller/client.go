@@ -71,11 +71,19 @@ func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) 
 	return obj, ok, nil
 }
 
-// Snapshot returns the current state of the cache. The error wraps [ErrStaleCache] if the cache
-// lacks a write of this process.
-func (c *Client[T, W, P, A, D]) Snapshot() (store.Snapshot[T], error) {
-	if key, pending := c.inf.Writes().AnyPending(); pending {
-		return store.Snapshot[T]{}, write{c, key}.stale()
+// Snapshot returns the current state of the cache. In a reconcile the error wraps [ErrStaleCache] if
+// the cache lacks a write of the same reconcile; it has those of earlier reconciles of the key. The
+// writes of other keys do not matter: with many keys, one of them is almost always pending. For
+// other contexts Snapshot waits until the cache has every write of this process.
+func (c *Client[T, W, P, A, D]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
+	s, ok := ctx.Value(scopeKey{}).(reconciling)
+	if !ok {
+		return c.inf.Writes().Snapshot(ctx)
+	}
+	for _, w := range s.madeWrites() {
+		if w.to.holds(c.inf) && w.to.pending(w.key) {
+			return store.Snapshot[T]{}, w.stale()
+		}
 	}
 	return c.inf.Snapshot(), nil
 }
@@ -187,6 +195,9 @@ func keyOf(obj metav1.Object) object.Key {
 }
 
 func (c *Client[T, W, P, A, D]) name() string { return c.inf.Name() }
+
+// holds implements cache.
+func (c *Client[T, W, P, A, D]) holds(inf any) bool { return inf == any(c.inf) }
 
 // pending implements cache.
 func (c *Client[T, W, P, A, D]) pending(key object.Key) bool { return c.inf.Writes().Pending(key) }

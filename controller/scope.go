@@ -35,12 +35,14 @@ func (w write) stale() error { return fmt.Errorf("%s %s: %w", w.to.name(), w.key
 // cache reports whether it lacks a write to a key.
 type cache interface {
 	pending(key object.Key) bool
+	holds(inf any) bool // it is that of the informer
 	name() string
 }
 
 // reconciling is the reconcile that a context belongs to, for any type of key.
 type reconciling interface {
 	wrote(w write)
+	madeWrites() []write
 	number() int
 	logger() *slog.Logger
 }
@@ -61,7 +63,8 @@ func (s *scope[K]) wrote(w write) {
 	s.writes = append(s.writes, w)
 }
 
-func (s *scope[K]) takeWrites() []write {
+// madeWrites returns the writes so far. Only wrote appends to them.
+func (s *scope[K]) madeWrites() []write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.writes

@@ -194,7 +194,7 @@ func (r *run[K]) settle(g *group[K], s *scope[K], res Result, err error, took ti
 	if v != fenced {
 		c.reconciles.Add(1)
 	}
-	r.notes.wrote(key, s.takeWrites())
+	r.notes.wrote(key, s.madeWrites())
 	if v != stale && v != fenced {
 		r.notes.release(key)
 	}

@@ -315,31 +315,12 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 // Snapshot returns the current state once it has all recorded writes, except writes outside the
 // selection. Its error is that of Wait.
 func (w *Writes[T]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
-	if err := w.WaitAll(ctx); err != nil {
-		return store.Snapshot[T]{}, err
-	}
-	return w.inf.Snapshot(), nil
-}
-
-// WaitAll blocks until the mirror has all recorded writes, except writes outside the selection.
-// Its error is that of Wait.
-func (w *Writes[T]) WaitAll(ctx context.Context) error {
 	for _, key := range w.keys() {
 		if err := w.Wait(ctx, key); err != nil && !errors.Is(err, ErrNotCovered) {
-			return err
+			return store.Snapshot[T]{}, err
 		}
 	}
-	return nil
-}
-
-// AnyPending returns a key for which [Writes.Pending] is true, if there is one.
-func (w *Writes[T]) AnyPending() (key object.Key, pending bool) {
-	for _, key := range w.keys() {
-		if w.Pending(key) {
-			return key, true
-		}
-	}
-	return object.Key{}, false
+	return w.inf.Snapshot(), nil
 }
 
 func (w *Writes[T]) keys() []object.Key {

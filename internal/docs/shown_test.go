@@ -139,7 +139,7 @@ func interfacesOf(pkg *types.Package) (found []*types.Interface) {
 // implements reports whether a method is one of an interface whose other methods the type has
 // too. It compares names, because the types may be parameters.
 func implements(named *types.Named, m *types.Func, interfaces []*types.Interface) bool {
-	if slices.Contains([]string{"String", "Unwrap", "Is", "As", "LogValue"}, m.Name()) {
+	if slices.Contains([]string{"String", "Unwrap", "Is", "As", "LogValue", "MarshalText", "MarshalJSON"}, m.Name()) {
 		return true
 	}
 	methods := types.NewMethodSet(types.NewPointer(named))

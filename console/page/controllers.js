@@ -46,8 +46,6 @@ class Card {
 
   update(c, status) {
     this.paused = c.paused;
-    const failures = c.failures || [];
-    const held = c.held || [];
     text(this.state, c.paused ? "paused" : c.fenced ? "standing by" : c.state);
     attr(this.state, "data-health", c.cause ? "error" : c.paused || c.fenced ? "warn" : c.state === "idle" ? "busy" : "ok");
     text(this.about, plural(c.workers, "worker"));
@@ -57,16 +55,16 @@ class Card {
     facts(this.figures, [
       ["Waiting", number(c.queue.waiting + c.queue.again)], ["Running", number(c.queue.processing)],
       ["Delayed", number(c.queue.delayed)], ["Retries", number(c.queue.retries)],
-      ["Reconciles", number(c.reconciles)], ["Median", c.latency?.count ? seconds(c.latency.p50) : "–"],
-      ["p99", c.latency?.count ? seconds(c.latency.p99) : "–"], ["Longest", c.latency?.count ? seconds(c.latency.max) : "–"],
+      ["Reconciles", number(c.reconciles)], ["Median", c.latency.count ? seconds(c.latency.p50) : "–"],
+      ["p99", c.latency.count ? seconds(c.latency.p99) : "–"], ["Longest", c.latency.count ? seconds(c.latency.max) : "–"],
     ]);
     this.outcomes(c.outcomes || {});
     facts(this.longest, c.longest ? [["Running longest", `${c.longest.key}: ${seconds(c.longest.seconds)}, attempt ${c.longest.attempt}`]] : []);
     const explain = (key) => ({ text: key, href: link("explain", { key, controller: c.name }) });
-    show(this.failures.node, failures.length);
-    this.failures.update(failures, (f) => f.key, (f) => [explain(f.key), number(f.attempt), { age: f.at }, f.error]);
-    show(this.held.node, held.length);
-    this.held.update(held, (h) => h.key, (h) => [explain(h.key), number(h.retries), { age: h.since }, h.cause]);
+    show(this.failures.node, c.failures.length);
+    this.failures.update(c.failures, (f) => f.key, (f) => [explain(f.key), number(f.attempt), { age: f.at }, f.error]);
+    show(this.held.node, c.held.length);
+    this.held.update(c.held, (h) => h.key, (h) => [explain(h.key), number(h.retries), { age: h.since }, h.cause]);
   }
 
   outcomes(counts) {

@@ -55,7 +55,7 @@ export class Explain {
     sync(this.controller, ["", ...status.controllers.map((c) => c.name)], (n) => n, option, () => {});
     if (!this.chosen && this.asked?.controller) this.controller.value = this.chosen = this.asked.controller;
     const trouble = status.controllers.flatMap((c) => [
-      ...(c.failures || []).map((f) => ({ key: f.key, controller: c.name, why: f.error })), ...(c.held || []).map((h) => ({ key: h.key, controller: c.name, why: h.cause })),
+      ...c.failures.map((f) => ({ key: f.key, controller: c.name, why: f.error })), ...c.held.map((h) => ({ key: h.key, controller: c.name, why: h.cause })),
     ]);
     show(this.hint, trouble.length);
     sync(this.hints, trouble, (t) => t.controller + " " + t.key, (t) => {

@@ -32,6 +32,7 @@ export class List {
     this.pages = new Map();
     this.tokens = [""];
     this.total = 0;
+    this.known = 0;
     this.active = 0;
     this.error = null;
     this.loaded = false;
@@ -41,6 +42,7 @@ export class List {
   // refresh reads the visible pages again.
   refresh() {
     for (const p of this.pages.values()) p.stale = true;
+    this.error = null;
     this.draw();
   }
 
@@ -96,12 +98,13 @@ export class List {
     let page = -1;
     for (let p = first; p <= last && page < 0; p++) if (!this.pages.get(p) || this.pages.get(p).stale) page = p;
     if (page < 0 || this.error || (this.loaded && page * pageSize >= this.total)) return;
-    page = Math.min(page, this.tokens.length - 1);
+    const known = Math.min(page, this.tokens.length - 1);
+    const limit = known < page ? 5 * pageSize : pageSize; // fewer requests on the way
     const abort = (this.abort = new AbortController());
     try {
       const before = this.item(this.active)?.key;
-      const answer = await this.options.fetch(this.tokens[page], pageSize, abort.signal);
-      this.take(page, answer, before);
+      const answer = await this.options.fetch(this.tokens[known], limit, abort.signal);
+      this.take(known, answer, before);
     } catch (err) {
       if (this.abort !== abort) return; // another query has begun
       this.error = err;
@@ -113,19 +116,36 @@ export class List {
     this.draw();
   }
 
+  // take notes an answer of one or more pages. A token is the key of the row before its page.
   take(page, answer, activeKey) {
     this.loaded = true;
-    this.pages.set(page, { items: answer.items || [] });
-    this.total = answer.total || 0;
-    if (this.tokens[page + 1] !== answer.continue) {
-      // Rows were added or removed before the next page: it and those after it have moved.
-      this.tokens.length = page + 1;
-      if (answer.continue) this.tokens.push(answer.continue);
-      for (const p of this.pages.keys()) if (p > page) this.pages.get(p).stale = true;
+    this.count(page, answer);
+    for (let from = 0; from === 0 || from < answer.items.length; from += pageSize, page++) {
+      const items = answer.items.slice(from, from + pageSize);
+      this.pages.set(page, { items });
+      this.chain(page + 1, from + pageSize < answer.items.length ? items.at(-1).key : answer.continue);
+      const moved = items.findIndex((o) => o.key === activeKey);
+      if (activeKey && moved >= 0) this.active = page * pageSize + moved;
     }
-    const moved = (answer.items || []).findIndex((o) => o.key === activeKey);
-    if (activeKey && moved >= 0) this.active = page * pageSize + moved;
     this.active = Math.max(0, Math.min(this.active, this.total - 1));
+  }
+
+  // chain notes the token of a page. If it differs, rows were added or removed before the page: it
+  // and those after it have moved.
+  chain(page, token) {
+    if (this.tokens[page] === token) return;
+    this.tokens.length = page;
+    if (token) this.tokens.push(token);
+    for (const [p, held] of this.pages) if (p >= page) held.stale = true;
+  }
+
+  // count sets total, the rows to scroll through, and known, those that are certain. Without a
+  // total from the server there is one page more than what has been read.
+  count(page, answer) {
+    const read = page * pageSize + answer.items.length;
+    this.more = answer.total === undefined && Boolean(answer.continue);
+    this.known = answer.total ?? (this.more ? Math.max(read, this.known) : read);
+    this.total = this.known + (this.more ? pageSize : 0);
   }
 
   evict(near) {

@@ -59,7 +59,7 @@ export class Objects {
     sync(this.filters.mirror, status.mirrors.map((m) => m.name), (n) => n, option, () => {});
     if (this.wanted?.mirror) this.filters.mirror.value = this.wanted.mirror;
     const mirror = status.mirrors.find((m) => m.name === this.filters.mirror.value);
-    sync(this.filters.index, ["", ...(mirror?.indexes || []).map((i) => i.name)], (n) => n, option, () => {});
+    sync(this.filters.index, ["", ...(mirror ? mirror.indexes : []).map((i) => i.name)], (n) => n, option, () => {});
     if (this.wanted) this.filters.index.value = this.wanted.index || "";
     this.filters.value.disabled = !this.filters.index.value;
     this.wanted = null;
@@ -96,7 +96,15 @@ export class Objects {
 
   async fetch(token, limit, signal) {
     const begun = performance.now();
-    const page = await get("objects", { ...this.values(), limit, continue: token }, signal);
+    const values = this.values();
+    let page = await get("objects", { ...values, limit, continue: token }, signal);
+    // The server stops looking for labels after some objects, before the page is full. Its total
+    // does not know of labels.
+    while (values.labels && page.continue && page.items.length < limit) {
+      const next = await get("objects", { ...values, limit: limit - page.items.length, continue: page.continue }, signal);
+      page = { ...next, items: [...page.items, ...next.items] };
+    }
+    if (values.labels) delete page.total;
     // A search that costs the server more is repeated less often.
     this.pause = Math.max(1000, 30 * (performance.now() - begun));
     return page;
@@ -116,7 +124,7 @@ export class Objects {
     show(this.error, this.list.error);
     show(this.list.node, !this.list.error);
     const filtered = Object.entries(this.values()).some(([name, v]) => v && name !== "mirror");
-    text(this.count, this.list.error ? "" : this.list.total ? `${number(this.list.total)} ${filtered ? "match" : "objects"}` :
+    text(this.count, this.list.error ? "" : this.list.total ? `${this.list.more ? "More than " : ""}${number(this.list.known)} ${filtered ? "match" : "objects"}` :
       filtered ? "No object matches. Clear a filter to see more." : "The mirror holds no objects.");
   }
 

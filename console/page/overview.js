@@ -43,7 +43,7 @@ class Problems {
   }
 
   update(status) {
-    const problems = status.problems || [];
+    const { problems } = status;
     const live = status.mirrors.filter((m) => m.state === "live").length;
     const all = [plural(status.mirrors.length, "mirror") + (live === status.mirrors.length ? " live" : `, ${number(live)} live`)];
     if (status.controllers.length) all.push(plural(status.controllers.length, "controller"));
@@ -99,7 +99,7 @@ class Vitals {
     const events = this.rates.events.add(at, status.mirrors.reduce((n, m) => n + (m.eventsTotal || 0), 0));
     if (events !== undefined) this.events.add(at, events, `${rate(events)} /s`, (max) => `up to ${rate(max)} /s`);
     else this.events.idle("– /s");
-    const counts = status.controllers.map((c) => c.latency).filter((l) => l?.count);
+    const counts = status.controllers.map((c) => c.latency).filter((l) => l.count);
     const count = counts.reduce((n, l) => n + l.count, 0);
     const mean = this.rates.latency.add(count, count ? counts.reduce((s, l) => s + l.count * l.mean, 0) / count : 0);
     if (mean !== undefined) this.latency.add(at, mean, seconds(mean), (max) => `up to ${seconds(max)}`);

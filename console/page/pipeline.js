@@ -92,12 +92,12 @@ class Lane {
     const panics = m.subscribers.some((s) => s.panics);
     const queued = controllers.reduce((n, c) => n + c.queue.waiting + c.queue.again, 0);
     const delayed = controllers.reduce((n, c) => n + c.queue.delayed, 0);
-    const bad = m.quarantined?.length || 0;
+    const bad = m.quarantined.length;
     const [api, refl, delta, store, subs, queue, ctrl] = this.stops;
     api.set(r.connected ? "ok" : health === "busy" ? "busy" : "error", rate(flow) + "/s", r.connected ? "connected" : "not connected");
     if (r.until && !r.connected) refl.set(health, r.state, "retries ", r.until);
     else refl.set(health, r.state, r.lastEvent ? "last event " : "no event yet", r.lastEvent);
-    delta.set("ok", number(m.pending.keys), m.pending.keys === 1 ? "key pending" : "keys pending");
+    delta.set("ok", number(m.pending.changes), m.pending.changes === 1 ? "change pending" : "changes pending");
     store.set(bad ? "warn" : m.objects || health === "ok" ? "ok" : "none", number(m.objects),
       (m.objects === 1 ? "object" : "objects") + (m.bytes ? `, ${bytes(m.bytes)}` : "") + (bad ? `, ${number(bad)} in quarantine` : ""));
     subs.set(!m.subscribers.length ? "none" : panics || lag > 1000 ? "warn" : "ok", number(m.subscribers.length),
@@ -109,8 +109,8 @@ class Lane {
     }
     queue.set("ok", number(queued), "waiting" + (delayed ? `, ${number(delayed)} delayed` : ""));
     const failed = controllers.some((c) => c.cause);
-    const odd = controllers.some((c) => c.paused || c.fenced || c.failures?.length);
-    const p99 = Math.max(...controllers.map((c) => c.latency?.p99 || 0));
+    const odd = controllers.some((c) => c.paused || c.fenced || c.failures.length);
+    const p99 = Math.max(...controllers.map((c) => c.latency.p99));
     ctrl.set(failed ? "error" : odd ? "warn" : "ok", controllers.length === 1 ? controllers[0].name : plural(controllers.length, "controller"),
       controllers.some((c) => c.paused) ? "paused" : p99 ? `p99 ${seconds(p99)}` : "no reconcile yet");
   }
@@ -143,7 +143,7 @@ class Stop {
 class Details {
   constructor(mirror) {
     this.sources = el("div", { class: "cards" });
-    this.subscribers = table(`Subscribers of ${mirror.name}`, ["Subscriber", "Behind", "Events", "Caught up", "In its call", "Panics"]);
+    this.subscribers = table(`Subscribers of ${mirror.name}`, ["Subscriber", "Behind", "Oldest waits", "Calls", "Caught up", "Panics"]);
     this.quarantined = table(`Objects of ${mirror.name} in quarantine`, ["Key", "Since", "Cause"]);
     this.store = el("dl", { class: "facts" });
     this.relist = button("Relist", `Relist ${mirror.name}`, () => ["relist", { mirror: mirror.name }]);
@@ -161,7 +161,7 @@ class Details {
     this.relist.update(status);
     facts(this.store, [
       ["Objects", number(m.objects)], ["Size", m.bytes ? bytes(m.bytes) : ""],
-      ["Indexes", m.indexes?.map((i) => `${i.name} (${plural(i.values, "value")})`).join(", ")],
+      ["Indexes", m.indexes.map((i) => `${i.name} (${plural(i.values, "value")})`).join(", ")],
       ["Log", plural(m.log, "change")], ["Unseen writes", m.unseenWrites ? number(m.unseenWrites) : ""],
       ["History", m.history ? `${plural(m.history, "version")} per object` : ""],
       ["Dropped fields", m.dropped?.join(", ")], ["Declared at", m.handles?.join(", ")],
@@ -174,11 +174,10 @@ class Details {
       ["Reasons", Object.entries(s.reasons || {}).map(([why, n]) => `${why}: ${number(n)}`).join(", ")], ["Cause", s.cause],
     ]));
     show(this.subscribers.node, m.subscribers.length);
-    this.subscribers.update(m.subscribers, (s) => s.name, (s) => [s.name, number(s.lag), number(s.events),
-      s.caughtUp ? plural(s.caughtUp, "time") : "–", s.busySeconds ? seconds(s.busySeconds) : "–", s.panics ? number(s.panics) : "–"]);
-    const bad = m.quarantined || [];
-    show(this.quarantined.node, bad.length);
-    this.quarantined.update(bad, (q) => q.key, (q) => [
+    this.subscribers.update(m.subscribers, (s) => s.name, (s) => [s.name, number(s.lag), s.lag ? seconds(s.lagSeconds) : "–",
+      number(s.calls), s.caughtUp ? plural(s.caughtUp, "time") : "–", s.panics ? number(s.panics) : "–"]);
+    show(this.quarantined.node, m.quarantined.length);
+    this.quarantined.update(m.quarantined, (q) => q.key, (q) => [
       q.key ? { text: q.key, href: link("object", { mirror: m.name, key: q.key }) } : "unreadable key", { age: q.since }, q.cause]);
   }
 }

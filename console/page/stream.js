@@ -1,3 +1,12 @@
+// complete adds the lists that a status leaves out when they are empty.
+function complete(status) {
+  const lists = (o, ...names) => names.forEach((name) => (o[name] ??= []));
+  lists(status, "problems", "mirrors", "controllers");
+  for (const m of status.mirrors) lists(m, "indexes", "sources", "subscribers", "quarantined");
+  for (const c of status.controllers) lists(c, "failures", "held");
+  return status;
+}
+
 const waits = [1000, 2000, 5000, 10000, 30000];
 
 // Stream follows the server's events while the tab is visible. The browser reconnects after a
@@ -32,7 +41,7 @@ export class Stream {
     source.addEventListener("status", (e) => {
       this.failures = 0;
       this.listeners.state("live", "");
-      this.listeners.status(JSON.parse(e.data));
+      this.listeners.status(complete(JSON.parse(e.data)));
     });
     source.addEventListener("objects", (e) => this.listeners.objects(JSON.parse(e.data)));
     source.addEventListener("error", () => {

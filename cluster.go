@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -51,6 +52,7 @@ type Cluster struct {
 
 	mu        sync.Mutex // guards all below
 	phase     phase
+	started   time.Time       // set by Run
 	run       context.Context // set by Run
 	fail      context.CancelCauseFunc
 	mirrors   map[identity]*shared
@@ -155,7 +157,7 @@ func (c *Cluster) start(run context.Context, fail context.CancelCauseFunc) error
 	if c.phase != fresh {
 		return ErrStarted
 	}
-	c.phase, c.run, c.fail = running, run, fail
+	c.phase, c.started, c.run, c.fail = running, time.Now(), run, fail
 	for _, m := range c.order {
 		c.begin(m)
 	}

@@ -42,11 +42,12 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //     and those of [Cluster.Registry],
 //   - /healthz with 200 unless a controller has failed,
 //   - /readyz with 200 when all mirrors are synced, and otherwise with what is not and why,
-//   - /debug/pprof/ with profiles, for requests from this machine only.
+//   - /debug/tarn/ with the console, and /debug/pprof/ with profiles, for requests from this
+//     machine only.
 //
 // A program can add its own pages to the mux, and put TLS or authentication in front of it.
 func (c *Cluster) Handler() *http.ServeMux {
-	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Profiling: true, Logger: c.opts.logger})
+	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Console: c, Profiling: true, Logger: c.opts.logger})
 }
 
 // Registry returns the registry behind /metrics, for the program's own metrics.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -37,6 +38,7 @@ type shared struct {
 	dropped    []string // in order
 	transform  transform
 	inf        anyInformer
+	view       console.Mirror
 	missing    atomic.Bool     // the server does not serve the resource
 	nudges     int             // remaining early wake-ups; owned by awaitServed
 	wanted     context.Context // done when the last claim is released
@@ -203,6 +205,6 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 	if err != nil {
 		return err
 	}
-	m.inf = inf
+	m.inf, m.view = inf, mirrorView[P]{m, inf}
 	return nil
 }

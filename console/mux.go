@@ -18,6 +18,9 @@ type Options struct {
 	Healthz, Readyz []Check
 	// Metrics is what /metrics exports. Defaults to none: there is no /metrics.
 	Metrics prometheus.Gatherer
+	// Console is the cluster that the console at /debug/tarn/ shows. Defaults to none: there is no
+	// /debug/tarn/.
+	Console Cluster
 	// Profiling mounts /debug/pprof/. Defaults to false.
 	Profiling bool
 	// Guard protects /debug/. Defaults to access from this machine only.
@@ -41,6 +44,9 @@ func Mux(opts Options) *http.ServeMux {
 			handler.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelError)
 		}
 		mux.Handle("GET /metrics", promhttp.HandlerFor(opts.Metrics, handler))
+	}
+	if opts.Console != nil {
+		mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", Handler(opts.Console, HandlerOptions{Guard: opts.Guard})))
 	}
 	if opts.Profiling {
 		mux.Handle("GET /debug/pprof/", opts.Guard.Wrap(http.StripPrefix("/debug/pprof/", profiles())))

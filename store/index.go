@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"reflect"
 	"runtime"
 	"slices"
 
@@ -184,6 +185,34 @@ func (x *Index[T, K]) ObjectKeys(n Snapshot[T], k K) []string {
 		})
 	}
 	return keys.keys
+}
+
+// Find returns the keys of the objects that have a value in the index of that name, as
+// [Index.ObjectKeys] does. The value is given as text, as fmt.Sprint formats it. It is for tools
+// that know an index only by its name; if several have it, the first one is used. ok is false if
+// the store has no such index.
+func (n Snapshot[T]) Find(index, value string) (keys []string, ok bool) {
+	if n.store == nil {
+		return nil, false
+	}
+	for _, b := range *n.store.indexes.Load() {
+		if b.name() == index {
+			return b.objectKeys(n, value), true
+		}
+	}
+	return nil, false
+}
+
+func (p *postings[T, K]) objectKeys(n Snapshot[T], value string) []string {
+	if t := reflect.TypeFor[K](); t.Kind() == reflect.String {
+		return p.def.ObjectKeys(n, reflect.ValueOf(value).Convert(t).Interface().(K))
+	}
+	for k := range p.def.Keys(n) {
+		if fmt.Sprint(k) == value {
+			return p.def.ObjectKeys(n, k)
+		}
+	}
+	return nil
 }
 
 // Size returns about how many objects have the value k, at once: it may count changes that the

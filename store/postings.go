@@ -8,7 +8,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// bound is an index in one store, for any type of values. Writer only, except extract.
+// bound is an index in one store, for any type of values. Writer only, except extract
+// and objectKeys.
 type bound[T any] interface {
 	name() string
 	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
@@ -31,6 +32,8 @@ type bound[T any] interface {
 	// settle cleans up behind a publication.
 	settle()
 	stats() IndexStats
+	// objectKeys is [Index.ObjectKeys] for a value in text form. Not only for the writer.
+	objectKeys(n Snapshot[T], value string) []string
 }
 
 // postings is an [Index] in one store: for every value the ids that have it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -23,6 +25,8 @@ type demoFlags struct {
 	churn    float64
 	seed     uint64
 	faults   []string
+	listen   string
+	open     bool
 }
 
 func newDemoCommand(e *env) *cobra.Command {
@@ -34,12 +38,15 @@ func newDemoCommand(e *env) *cobra.Command {
 cluster with indexes, run a controller that writes a summary of each namespace, and show the
 live state. Nothing is installed and nothing is left behind.
 
+The console at the printed address shows the same in a browser, and everything behind it.
+
 After --duration the changes stop and the mirror is compared with the server. Ctrl-C, or q on
 a terminal, stops immediately, without the comparison.
 
 --faults makes 10 % of requests fail at random. It takes the same values as for tarn
 apiserver.`,
 		Example: `  tarn demo                                # until q or Ctrl-C
+  tarn demo --open                         # with the console in a browser
   tarn demo --duration 10s --faults        # with random faults
   tarn demo --faults=random:0.5:7          # a fixed rate and seed
   tarn demo --objects 50000 --churn 2000   # a larger cluster
@@ -52,11 +59,16 @@ apiserver.`,
 	f.IntVar(&flags.objects, "objects", 3000, "the approximate number of objects in the cluster")
 	f.Float64Var(&flags.churn, "churn", 100, "writes per second")
 	f.Uint64Var(&flags.seed, "seed", 1, "the seed of the generated cluster and its changes")
+	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` of the console; port 0 picks a free port")
+	f.BoolVar(&flags.open, "open", false, "open the console in a browser")
 	addFaults(cmd, &flags.faults)
 	return cmd
 }
 
 func (f *demoFlags) check() error {
+	if err := checkListen(f.listen, false, "127.0.0.1:8484"); err != nil {
+		return err
+	}
 	if err := checkChurn(f.churn); err != nil {
 		return err
 	}
@@ -76,7 +88,8 @@ type demo struct {
 	cluster *tarn.Cluster
 	mirrors *demoMirrors
 	churn   *demoChurn
-	summary *controller.Controller[object.Key]
+	summary *tarn.Controller
+	console net.Listener
 	view    *demoView
 	started time.Time
 	ran     time.Duration // how long the cluster was changing, set at the end
@@ -105,7 +118,7 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if ctx.Err() != nil {
 		d.view.say(interrupted) // nothing to summarize
 		if err == nil {
-			return d.server.Close()
+			return errors.Join(d.console.Close(), d.server.Close())
 		}
 		return nil
 	}
@@ -115,6 +128,13 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	d.view.say("Created %s on an in-process server in %s.", counted(d.churn.made, "object"), brief(time.Since(d.started)))
 	if text := faults.String(); text != "" {
 		d.view.say("Faults: %s.", text)
+	}
+	address := consoleAddress(flags.listen, d.console)
+	d.view.say("Console: %s", address)
+	if flags.open {
+		if err := openBrowser(address); err != nil {
+			d.view.say("%v", err)
+		}
 	}
 	return d.run(ctx)
 }
@@ -140,8 +160,13 @@ func (d *demo) build(ctx context.Context, e *env) (err error) {
 	if d.mirrors, err = newDemoMirrors(d.cluster); err != nil {
 		return err
 	}
-	d.summary, err = newSummarizer(d.mirrors.namespaces, d.mirrors.pods, d.mirrors.configMaps)
-	return err
+	if d.summary, err = newSummarizer(d.cluster, d.mirrors); err != nil {
+		return err
+	}
+	if d.console, err = net.Listen("tcp", d.flags.listen); err != nil {
+		return listenError(d.flags.listen, err)
+	}
+	return nil
 }
 
 // run runs all parts until ctx or the duration ends. After the duration it compares the
@@ -167,7 +192,8 @@ func (d *demo) run(ctx context.Context) error {
 		return func() { <-done }
 	}
 	start(base, d.server.Run)
-	start(base, d.cluster.Run)
+	start(base, d.runCluster)
+	start(base, (&console.Server{Listener: d.console, Handler: d.cluster.Handler()}).Run)
 	// The timer ends the changes itself, since a slow terminal may block the view.
 	began := time.Now()
 	changing, rest := context.WithCancel(base)
@@ -177,7 +203,6 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	calm := start(changing, d.churn.run)
 	start(changing, d.breakConnections)
-	start(base, d.control)
 
 	d.show(ctx, base, changing)
 	rest()
@@ -208,9 +233,10 @@ func (d *demo) run(ctx context.Context) error {
 	return found.err
 }
 
-// control runs the controller. Keys left in its queue at the end are not an error.
-func (d *demo) control(ctx context.Context) error {
-	err := d.summary.Run(ctx)
+// runCluster runs the mirrors and the controller. Keys left in its queue at the end are not an
+// error.
+func (d *demo) runCluster(ctx context.Context) error {
+	err := d.cluster.Run(ctx)
 	var left *controller.LeftError[object.Key]
 	if errors.As(err, &left) {
 		return nil

@@ -24,16 +24,16 @@ type summarizer struct {
 	configs    *tarn.Client[*corev1.ConfigMap]
 }
 
-func newSummarizer(namespaces *tarn.Mirror[*corev1.Namespace], pods *tarn.Mirror[*corev1.Pod], configs *tarn.Mirror[*corev1.ConfigMap]) (*controller.Controller[object.Key], error) {
-	s := &summarizer{namespaces: namespaces, pods: pods, configs: configs.Client()}
-	return controller.New("summary", s.reconcile,
-		controller.Options[object.Key]{Workers: 2, Rate: 50, Timeout: 10 * time.Second, Grace: time.Second},
-		controller.For(configs, controller.Where(func(m *corev1.ConfigMap) bool { return m.Name == summaryName })),
-		controller.Watches(namespaces, func(n *corev1.Namespace, add func(object.Key)) {
-			add(object.Key{Namespace: n.Name, Name: summaryName})
+func newSummarizer(c *tarn.Cluster, m *demoMirrors) (*tarn.Controller, error) {
+	s := &summarizer{namespaces: m.namespaces, pods: m.pods, configs: m.configMaps.Client()}
+	return tarn.NewController(c, "summary", s.reconcile,
+		tarn.WithControllerOptions(controller.Options[object.Key]{Workers: 2, Rate: 50, Timeout: 10 * time.Second, Grace: time.Second}),
+		tarn.For(m.configMaps, controller.Where(func(m *corev1.ConfigMap) bool { return m.Name == summaryName })),
+		tarn.Watches(m.namespaces, func(n *corev1.Namespace) []tarn.Key {
+			return []tarn.Key{{Namespace: n.Name, Name: summaryName}}
 		}),
-		controller.Watches(pods, func(p *corev1.Pod, add func(object.Key)) {
-			add(object.Key{Namespace: p.Namespace, Name: summaryName})
+		tarn.Watches(m.pods, func(p *corev1.Pod) []tarn.Key {
+			return []tarn.Key{{Namespace: p.Namespace, Name: summaryName}}
 		}))
 }
 

@@ -52,6 +52,7 @@ needs --allow-remote, and --allow-host for the host name in their URLs.
   /readyz                        whether all mirrors are synced, and if not, why; with ?live
                                  also whether they are receiving changes
   /metrics                       Prometheus metrics
+  /debug/tarn/                   the console, from this machine only
   /v1                            the mirrors and their status
   /v1/RESOURCE                   objects; filtered by ?namespace=, ?labelSelector= and
                                  ?index=NAME&value=VALUE; paged by ?limit= and ?continue=
@@ -169,8 +170,8 @@ func runMirror(ctx context.Context, e *env, flags mirrorFlags, args []string) er
 		return listenError(flags.listen, err)
 	}
 	address := hostcheck.Reachable(flags.listen, listener.Addr())
-	fmt.Fprintf(e.out, "Serving %s on http://%s. Press Ctrl-C to stop. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\n%s",
-		strings.Join(service.names(), ", "), address, service.names()[0], remoteHint("http://"+address, flags.remote, flags.hosts))
+	fmt.Fprintf(e.out, "Serving %s on http://%s. Press Ctrl-C to stop. Try:\n  curl http://%[2]s/readyz\n  curl http://%[2]s/v1/%s\nConsole: %s\n%s",
+		strings.Join(service.names(), ", "), address, service.names()[0], consoleAddress(flags.listen, listener), remoteHint("http://"+address, flags.remote, flags.hosts))
 	if err := e.out.err(); err != nil {
 		return errors.Join(err, listener.Close())
 	}

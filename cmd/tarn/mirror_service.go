@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/hostcheck"
@@ -105,6 +106,7 @@ func (s *mirrorService) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", checkQuery(s.ready, "live"))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /debug/tarn/", http.StripPrefix("/debug/tarn", console.Handler(s.cluster)))
 	mux.HandleFunc("GET /{$}", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1", checkQuery(s.overview))
 	mux.HandleFunc("GET /v1/{resource}", checkQuery(s.about(s.list), "namespace", "labelSelector", "index", "value", "values", "limit", "continue", "watch"))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarnproject/tarn/internal/masking"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -47,7 +48,7 @@ func (d fieldEdits) update(into *page, h objectChange) {
 	d.head(into, h, "~", "")
 	hide := !d.showSecrets && isSecret(h.res, h.obj)
 	for _, e := range edits {
-		d.edit(into, e, hide && secretPath(e.fields()))
+		d.edit(into, e, hide && masking.Path(e.fields()))
 	}
 }
 

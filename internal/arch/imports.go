@@ -35,7 +35,7 @@ var table = map[string][]string{
 	// on both sides.
 	"apiserver": {"object"},
 	// The console shows all parts of the pipeline.
-	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller"},
+	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
 	"console/tracing": {"object", "wire", "controller"},
 

@@ -1,0 +1,210 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+
+	"github.com/tarnproject/tarn/console/page"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Cluster is what the console shows; a *tarn.Cluster is one. All methods are called from several
+// goroutines.
+type Cluster interface {
+	// Status returns the present status.
+	Status() Status
+	// MirrorNamed returns the mirror with that name in Status; nil if there is none.
+	MirrorNamed(name string) Mirror
+	// ControllerNamed returns the controller with that name in Status; nil if there is none.
+	ControllerNamed(name string) Controller
+}
+
+// Mirror gives access to the objects of a mirror of any type. What it returns is shared with all
+// readers of the mirror: the caller must not write to it.
+type Mirror interface {
+	// Name returns the mirror's name.
+	Name() string
+	// Resource returns the mirrored resource.
+	Resource() object.Resource
+	// Masked returns the fields that are hidden in addition to the data of Secrets.
+	Masked() []object.FieldPath
+	// Revision changes whenever an object does.
+	Revision() uint64
+	// Keys yields the keys of all objects, without order.
+	Keys(yield func(object.Key) bool)
+	// Find returns the keys of the objects that have a value in an index, as text. ok is false if
+	// there is no such index.
+	Find(index, value string) (keys []string, ok bool)
+	// Get returns an object.
+	Get(key object.Key) (obj controller.Object, ok bool)
+}
+
+// Controller is a controller of the cluster; a *tarn.Controller is one.
+type Controller interface {
+	// Name returns the controller's name.
+	Name() string
+	// Status returns the present status.
+	Status() controller.Status
+}
+
+// HandlerOptions change what [Handler] serves, and to whom. The zero HandlerOptions serve requests
+// from this machine and change nothing.
+type HandlerOptions struct {
+	// Guard protects everything except the page's own files. Defaults to access from this machine
+	// only.
+	Guard Guard
+}
+
+// Handler serves the console of a cluster: a page, and everything on it as JSON. Mount it below a
+// path of your choice, without the prefix:
+//
+//	mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", console.Handler(cluster)))
+//
+// [Mux] and tarn.Cluster's Handler include it. docs/operating/console.md describes the JSON. At most
+// one HandlerOptions is given. The handler starts no goroutine and does nothing between requests.
+func Handler(c Cluster, opts ...HandlerOptions) http.Handler {
+	h := &handler{cluster: c, busy: make(chan struct{}, maxReads)}
+	if len(opts) > 0 {
+		h.opts = opts[0]
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { asset(w, r, "index.html") })
+	mux.HandleFunc("GET /assets/{file...}", func(w http.ResponseWriter, r *http.Request) { asset(w, r, r.PathValue("file")) })
+	get := func(pattern string, f func(r *http.Request) (any, error)) {
+		mux.Handle("GET "+pattern, h.opts.Guard.Wrap(respond(f)))
+	}
+	get("/status", h.status)
+	get("/objects", h.objects)
+	get("/object", h.object)
+	return secured(mux)
+}
+
+// handler has the endpoints of a console.
+type handler struct {
+	cluster Cluster
+	opts    HandlerOptions
+	busy    chan struct{} // has a value for each request that reads objects
+}
+
+// maxReads is how many requests may read objects at the same time; others wait.
+const maxReads = 2
+
+// secured sets the headers that keep the page from running or loading anything else.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asset serves a file of the page.
+func asset(w http.ResponseWriter, r *http.Request, name string) {
+	if !fs.ValidPath(name) || path.Ext(name) == ".go" {
+		http.NotFound(w, r)
+		return
+	}
+	data, err := page.Files.ReadFile(name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	// By the extension alone, because the machine's own table of types may lack one.
+	kind := map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[path.Ext(name)]
+	if kind == "" {
+		kind = mime.TypeByExtension(path.Ext(name))
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(data) // fails only if the client disconnected
+}
+
+// httpError is an error with a status code.
+type httpError struct {
+	code int
+	text string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+func failf(code int, format string, args ...any) error {
+	return &httpError{code, fmt.Sprintf(format, args...)}
+}
+
+// respond responds with what f returns as JSON.
+func respond(f func(r *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code := http.StatusOK
+		v, err := f(r)
+		if err != nil {
+			code = http.StatusInternalServerError
+			var e *httpError
+			if errors.As(err, &e) {
+				code = e.code
+			}
+			v = map[string]string{"error": oneLine(err)}
+		}
+		data, err := encode(v)
+		if err != nil {
+			code, data = http.StatusInternalServerError, []byte(`{"error":"the answer could not be encoded"}`)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = w.Write(data) // fails only if the client disconnected
+	})
+}
+
+// encode returns v as one line of JSON. Texts that came from the cluster are safe in HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// answer is the body of /status: the cluster's status and that of the process.
+type answer struct {
+	statusJSON
+	processJSON
+	Admin bool `json:"admin"`
+}
+
+func (h *handler) status(*http.Request) (any, error) {
+	return answer{h.cluster.Status().encode(), process(), false}, nil
+}
+
+// mirror returns the mirror that a request names.
+func (h *handler) mirror(r *http.Request) (Mirror, error) {
+	name := r.URL.Query().Get("mirror")
+	if name == "" {
+		return nil, failf(http.StatusBadRequest, "the parameter mirror is missing")
+	}
+	m := h.cluster.MirrorNamed(name)
+	if m == nil {
+		return nil, failf(http.StatusNotFound, "there is no mirror %q", name)
+	}
+	return m, nil
+}
+
+// read waits until the request may read objects. The caller calls the function when it has.
+func (h *handler) read(r *http.Request) (done func(), err error) {
+	select {
+	case h.busy <- struct{}{}:
+		return func() { <-h.busy }, nil
+	case <-r.Context().Done():
+		return nil, failf(http.StatusServiceUnavailable, "the request was cancelled")
+	}
+}

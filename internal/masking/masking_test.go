@@ -1,0 +1,60 @@
+package masking_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tarnproject/tarn/internal/masking"
+	"github.com/tarnproject/tarn/object"
+)
+
+func content(t *testing.T, text string) (m map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestSecretValuesAndConfiguredFieldsAreHidden(t *testing.T) {
+	secrets := object.Resource{Version: "v1", Resource: "secrets", Kind: "Secret"}
+	widgets := object.Resource{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget"}
+	for name, tt := range map[string]struct {
+		res    object.Resource
+		text   string
+		paths  []object.FieldPath
+		want   string
+		masked string
+	}{
+		"a Secret": {
+			secrets, `{"type":"t","data":{"a":"x","b":"x"},"stringData":{"c":"x"},"metadata":{"name":"n","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x","n":"y"}}}`, nil,
+			`{"type":"t","data":{"a":"********","b":"********"},"stringData":{"c":"********"},"metadata":{"name":"n","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"********","n":"y"}}}`,
+			"data.a data.b stringData.c metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
+		},
+		"a Secret with invalid data": {secrets, `{"data":"x"}`, nil, `{"data":"********"}`, "data"},
+		"a Secret of another resource": {
+			widgets, `{"apiVersion":"v1","kind":"Secret","data":{"a":"x"}}`, nil, `{"apiVersion":"v1","kind":"Secret","data":{"a":"********"}}`, "data.a",
+		},
+		"another kind": {widgets, `{"data":{"a":"x"}}`, nil, `{"data":{"a":"x"}}`, ""},
+		"configured fields": {
+			widgets, `{"spec":{"token":"x","size":3,"hooks":[{"url":"x"},{"name":"b"},{"url":{"a":"x"}}]}}`,
+			[]object.FieldPath{{"spec", "token"}, {"spec", "hooks", "url"}, {"spec", "absent", "url"}, {"spec", "size", "url"}},
+			`{"spec":{"token":"********","size":3,"hooks":[{"url":"********"},{"name":"b"},{"url":"********"}]}}`, "spec.token spec.hooks.url",
+		},
+		"the copy that kubectl keeps": {
+			widgets, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"}}}`, []object.FieldPath{{"spec", "token"}},
+			`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"********"}}}`, "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
+		},
+	} {
+		given := content(t, tt.text)
+		got, masked := masking.Object(tt.res, given, tt.paths)
+		if !reflect.DeepEqual(got, content(t, tt.want)) || strings.Join(masked, " ") != tt.masked {
+			t.Errorf("%s: %v, masked %v", name, got, masked)
+		}
+		if !reflect.DeepEqual(given, content(t, tt.text)) {
+			t.Errorf("%s: the object was modified: %v", name, given)
+		}
+	}
+}

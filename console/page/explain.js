@@ -95,7 +95,7 @@ class Answer {
     this.lastError = el("p", { class: "cause" });
     this.last = el("ol", { class: "runs" });
     this.object = el("a", { class: "button" }, "Open the object");
-    this.retry = button("Retry now", `Retry ${key} now`, () => ["retry", { controller: a.controller, key }]);
+    this.retry = button("Retry now", `Retry now: ${key}`, () => ["retry", { controller: a.controller, key }]);
     this.node = el("article", { class: "answer", "aria-labelledby": id }, el("p", { class: "subject" }, el("b", { id }, a.controller), " ", this.state),
       this.why, this.advice, this.facts, this.lastError, this.last, el("p", { class: "actions" }, this.object, this.retry.node));
   }

@@ -23,7 +23,7 @@ export class Obj {
     const part = (id, title, ...nodes) => el("section", { class: "part", "aria-labelledby": id }, el("h2", { id }, title), nodes);
     this.parts = el("div", { class: "columns" },
       el("div", {}, part("o-yaml", "YAML", this.masked, el("div", { class: "code" }, copyButton(() => this.data?.yaml || "", "the YAML"),
-        el("pre", { tabindex: "0", role: "region", "aria-label": "YAML" }, this.code)))),
+        el("pre", { tabindex: "0", role: "group", "aria-label": "YAML" }, this.code)))),
       el("div", {}, part("o-changes", "Changes", this.history, this.noHistory), part("o-tree", "Owners and dependents", this.tree),
         part("o-runs", "Reconciles", this.reconciles, this.noReconciles)));
     this.node = el("div", { class: "view" }, this.back, this.name, this.error, this.quarantine,
@@ -82,7 +82,7 @@ export class Obj {
     this.data = o;
     show(this.parts, true);
     facts(this.facts, [["Mirror", o.mirror], ["Version", o.version], ["UID", o.uid]]);
-    if (before?.yaml !== o.yaml) this.code.replaceChildren(...colour(o.yaml));
+    if (before?.yaml !== o.yaml) this.code.replaceChildren(...colour(o.yaml || ""));
     const masked = o.masked || [];
     text(this.masked, `Masked: ${masked.join(", ")}`);
     show(this.masked, masked.length);
@@ -143,5 +143,5 @@ export function reconcile(r) {
     el("p", { class: "head" }, el("b", {}, r.controller), " ", el("span", { class: "word", "data-health": r.outcome === "success" ? "ok" : r.error ? "error" : "busy" }, r.outcome),
       `, attempt ${r.attempt}, ${seconds(r.seconds)}, `, time),
     r.error && el("p", { class: "advice" }, r.error),
-    log.length > 0 && el("pre", { class: "log", tabindex: "0", role: "region", "aria-label": "Log" }, el("code", {}, log.join("\n")))) };
+    log.length > 0 && el("pre", { class: "log", tabindex: "0", role: "group", "aria-label": "Log" }, el("code", {}, log.join("\n")))) };
 }

@@ -71,7 +71,7 @@ class Problem {
     const where = known ? el("a", { href: link("", { [kind]: name }) }, p.subject) : el("span", {}, p.subject);
     this.node = el("li", { class: "problem" }, el("div", {}, el("p", { class: "subject" }, this.severity, " ", where), this.what, this.advice),
       p.yaml && el("div", { class: "code" }, copyButton(() => p.yaml, "the YAML for " + p.subject),
-        el("pre", { tabindex: "0", role: "region", "aria-label": "YAML for " + p.subject }, el("code", {}, colour(p.yaml)))));
+        el("pre", { tabindex: "0", role: "group", "aria-label": "YAML for " + p.subject }, el("code", {}, colour(p.yaml)))));
   }
 
   update(p) {

@@ -199,7 +199,7 @@ export function facts(dl, rows) {
 // or {age}.
 export function table(caption, heads) {
   const body = el("tbody");
-  const node = el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption },
+  const node = el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": caption },
     el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads.map((h) => el("th", { scope: "col" }, h)))), body));
   const cell = (view, c) => {
     if (c?.age) setAge(view.time, c.age);

@@ -24,6 +24,13 @@ var chromium context.Context
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *serve {
+		if err := servePods(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	path := browserPath()
 	if path == "" {
 		fmt.Println("SKIPPED: no Chromium is installed; see make browser")

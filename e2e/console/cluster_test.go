@@ -89,7 +89,7 @@ func (l *lab) createApp(namespace, name string) {
 	}
 }
 
-// connect declares the mirrors and the controller, and runs the cluster until the test ends.
+// connect declares the mirrors and the controller, and runs the cluster.
 func (l *lab) connect() *tarn.Cluster {
 	l.Helper()
 	cluster, err := tarn.Connect(tarn.WithConfig(l.server.Config()))
@@ -106,6 +106,12 @@ func (l *lab) connect() *tarn.Cluster {
 	_, err = tarn.NewController(cluster, "rollout", reconcile, tarn.For(deployments), tarn.Owns(sets),
 		tarn.WithControllerOptions(controller.Options[tarn.Key]{Workers: 4}))
 	must(l.T, err)
+	l.run(cluster)
+	return cluster
+}
+
+// run runs a cluster until the test ends.
+func (l *lab) run(cluster *tarn.Cluster) {
 	ctx, stop := context.WithCancel(context.Background())
 	var runs sync.WaitGroup
 	runs.Go(func() {
@@ -114,7 +120,6 @@ func (l *lab) connect() *tarn.Cluster {
 		}
 	})
 	l.Cleanup(func() { stop(); runs.Wait() })
-	return cluster
 }
 
 func reconcile(_ context.Context, key tarn.Key) (controller.Result, error) {
@@ -141,7 +146,7 @@ func (l *lab) churn(perSecond int) {
 	ctx, stop := context.WithCancel(context.Background())
 	var runs sync.WaitGroup
 	runs.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(perSecond))
+		tick := time.NewTicker(time.Second / time.Duration(perSecond)) // drops ticks on a slow machine
 		defer tick.Stop()
 		for i := 0; ; i++ {
 			select {

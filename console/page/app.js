@@ -44,10 +44,10 @@ function navigate() {
 function enter(params) {
   current.show(params, status);
   document.title = `${current.title} · Tarn`;
-  stream.follow(current.mirror || "");
+  stream.follow(status?.mirrors.some((m) => m.name === current.mirror) ? current.mirror : "");
 }
 
-const states = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", paused: "Paused" };
+const states = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", paused: "Paused", stopped: "Stopped" };
 const linkNode = document.getElementById("link");
 
 const stream = new Stream({

@@ -19,7 +19,8 @@ export class Explain {
     this.answers = el("div", { class: "answers" });
     this.hints = el("ul", { class: "hints" });
     this.hint = el("section", { "aria-labelledby": "hint-title", hidden: true }, el("h2", { id: "hint-title" }, "Keys in trouble now"), this.hints);
-    this.node = el("div", { class: "view" }, el("h1", { tabindex: "-1" }, "Why is it not reconciled?"),
+    this.heading = el("h1", { tabindex: "-1" });
+    this.node = el("div", { class: "view" }, this.heading,
       el("form", { class: "filters", onsubmit: (e) => this.ask(e) },
         el("div", { class: "field wide" }, el("label", { for: "e-key" }, "Key"), this.key),
         el("div", { class: "field" }, el("label", { for: "e-controller" }, "Controller"), this.controller),
@@ -31,6 +32,7 @@ export class Explain {
     const other = params.key !== this.asked?.key || params.controller !== this.asked?.controller;
     this.asked = { key: params.key, controller: params.controller };
     this.key.value = params.key || "";
+    text(this.heading, `Why is ${params.key || "a key"} not reconciled?`);
     this.title = params.key ? `Explain ${params.key}` : "Explain";
     if (status) this.status(status);
     this.controller.value = params.controller || "";
@@ -94,10 +96,10 @@ class Answer {
     this.facts = el("dl", { class: "facts" });
     this.lastError = el("p", { class: "cause" });
     this.last = el("ol", { class: "runs" });
-    this.object = el("a", { class: "button" }, "Open the object");
+    this.objects = el("ul", { class: "hints" });
     this.retry = button("Retry now", `Retry now: ${key}`, () => ["retry", { controller: a.controller, key }]);
     this.node = el("article", { class: "answer", "aria-labelledby": id }, el("p", { class: "subject" }, el("b", { id }, a.controller), " ", this.state),
-      this.why, this.advice, this.facts, this.lastError, this.last, el("p", { class: "actions" }, this.object, this.retry.node));
+      this.why, this.advice, this.facts, this.lastError, this.last, this.objects, el("p", { class: "actions" }, this.retry.node));
   }
 
   update(a, status) {
@@ -107,13 +109,14 @@ class Answer {
     text(this.why, a.why);
     text(this.advice, a.do);
     show(this.advice, a.do);
-    facts(this.facts, [["Since", "", a.since], ["Next attempt", "", a.due], ["Attempt", a.attempt ? String(a.attempt) : ""], ["Priority", a.priority ? String(a.priority) : ""],
-      ["Object", a.object && (a.object.exists ? `in ${a.object.mirror}, version ${a.object.version}` : `not in ${a.object.mirror}`)]]);
+    facts(this.facts, [["Since", "", a.since], ["Next attempt", "", a.due], ["Attempt", a.attempt ? String(a.attempt) : ""], ["Priority", a.priority ? String(a.priority) : ""]]);
     text(this.lastError, a.lastError);
     show(this.lastError, a.lastError);
     sync(this.last, a.lastReconcile ? [a.lastReconcile] : [], (r) => r.at, (r) => reconcile({ ...r, controller: "Last reconcile" }), (view, r) => setAge(view.time, r.at));
-    attr(this.object, "href", a.object ? link("object", { mirror: a.object.mirror, key: this.key }) : undefined);
-    show(this.object, a.object?.exists);
+    // With its state in the key, a line never changes.
+    sync(this.objects, a.objects || [], (o) => [o.mirror, o.version, o.why].join(), (o) => ({ node: el("li", {}, o.exists
+      ? [el("a", { href: link("object", { mirror: o.mirror, key: this.key }) }, o.mirror), ` has it in version ${o.version}`]
+      : `${o.mirror} does not have it${o.why ? ": " + o.why : ""}`) }), () => {});
     this.retry.update(status);
   }
 }

@@ -52,7 +52,9 @@ class Problems {
       live === status.mirrors.length ? `Everything is in order: ${all.join(", ")}.` : `Getting ready: ${all.join(", ")}.`);
     show(this.summary, problems.length === 0);
     attr(this.summary, "data-health", status.running && live === status.mirrors.length ? "ok" : "busy");
-    sync(this.list, problems, (p) => p.subject + "\n" + (p.yaml || ""), (p) => new Problem(p), (view, p) => view.update(p));
+    const seen = {}; // sentences have figures that change; the place among those of its subject does not
+    const keyOf = (p) => `${p.subject} ${(seen[p.subject] = (seen[p.subject] || 0) + 1)}`;
+    sync(this.list, problems, keyOf, (p) => new Problem(p), (view, p) => view.update(p));
     const errors = problems.map((p) => p.subject).join(", ");
     if (errors !== this.before) {
       if (errors || this.before) text(this.announce, errors ? problems.map((p) => `${p.severity}: ${p.what}`).join(" ") : "All problems are resolved.");
@@ -69,9 +71,10 @@ class Problem {
     this.what = el("h2");
     this.advice = el("p", { class: "advice" });
     const where = known ? el("a", { href: link("", { [kind]: name }) }, p.subject) : el("span", {}, p.subject);
-    this.node = el("li", { class: "problem" }, el("div", {}, el("p", { class: "subject" }, this.severity, " ", where), this.what, this.advice),
-      p.yaml && el("div", { class: "code" }, copyButton(() => p.yaml, "the YAML for " + p.subject),
-        el("pre", { tabindex: "0", role: "group", "aria-label": "YAML for " + p.subject }, el("code", {}, colour(p.yaml)))));
+    this.node = el("li", { class: "problem" }, el("div", {}, el("p", { class: "subject" }, this.severity, " ", where), this.what, this.advice));
+    this.code = el("code");
+    this.block = el("div", { class: "code" }, copyButton(() => this.yaml, "the YAML for " + p.subject),
+      el("pre", { tabindex: "0", role: "group", "aria-label": "YAML for " + p.subject }, this.code));
   }
 
   update(p) {
@@ -79,6 +82,11 @@ class Problem {
     text(this.severity, p.severity === "error" ? "Error" : "Warning");
     text(this.what, p.what);
     text(this.advice, p.do);
+    if (p.yaml === this.yaml) return;
+    this.yaml = p.yaml;
+    this.code.replaceChildren(...colour(p.yaml || ""));
+    if (p.yaml) this.node.append(this.block);
+    else this.block.remove();
   }
 }
 

@@ -1,9 +1,13 @@
+// words turns the name of a state, such as BackingOff, into words.
+const words = (state) => (state || "").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+
 // complete adds the lists that a status leaves out when they are empty.
 function complete(status) {
   const lists = (o, ...names) => names.forEach((name) => (o[name] ??= []));
   lists(status, "problems", "mirrors", "controllers");
   for (const m of status.mirrors) lists(m, "indexes", "sources", "subscribers", "quarantined");
   for (const c of status.controllers) lists(c, "failures", "held");
+  for (const s of [...status.controllers, ...status.mirrors.flatMap((m) => m.sources)]) s.state = words(s.state);
   return status;
 }
 
@@ -13,7 +17,7 @@ const waits = [1000, 2000, 5000, 10000, 30000];
 // lost connection; where it does not, because the server refused, the stream tries again itself.
 export class Stream {
   // The listeners: status(object), objects({mirror, version}) and state(name, sentence) with the
-  // states "connecting", "live", "reconnecting" and "paused".
+  // states "connecting", "live", "reconnecting", "paused" and "stopped".
   constructor(listeners) {
     this.listeners = listeners;
     this.mirror = "";
@@ -44,6 +48,11 @@ export class Stream {
       this.listeners.status(complete(JSON.parse(e.data)));
     });
     source.addEventListener("objects", (e) => this.listeners.objects(JSON.parse(e.data)));
+    source.addEventListener("end", () => {
+      source.close();
+      this.listeners.state("stopped", "The program has stopped its cluster; the page shows the last state.");
+      this.timer = setTimeout(() => this.open(), waits.at(-1)); // a new process may listen by then
+    });
     source.addEventListener("error", () => {
       if (source !== this.source) return;
       this.listeners.state("reconnecting", "The connection was lost; the page shows the last state.");

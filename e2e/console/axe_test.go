@@ -38,7 +38,7 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 		{"#/", ".problem h2", "secrets"},
 		{"#/objects?mirror=pods", ".count", "48 objects"},
 		{"#/object?mirror=pods&key=shop/" + l.watched[0].Name, "pre", "registry.example.com"},
-		{"#/explain?key=" + stuck, ".why", stuck},
+		{"#/explain?key=" + stuck, ".why", "backing off"},
 	}
 	for _, v := range views {
 		p.goTo(v.hash)

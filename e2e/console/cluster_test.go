@@ -18,8 +18,12 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
 )
+
+// adminToken allows changes in the console.
+const adminToken = "open-sesame"
 
 // stuck is the deployment that the controller cannot reconcile.
 const stuck = "shop/checkout-canary"
@@ -29,7 +33,9 @@ type lab struct {
 	*testing.T
 	server *apiserver.Server
 	// url is the address of the page.
-	url string
+	url       string
+	handler   http.Handler
+	closeHTTP func()
 	// watched are the pods of shop/web, which the test may write to.
 	watched []*corev1.Pod
 }
@@ -51,7 +57,8 @@ func newLab(t *testing.T, faults ...apiserver.Fault) *lab {
 		}
 	}
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-tls"}, StringData: map[string]string{"tls.key": "c2VjcmV0"}})
-	l.serve(l.connect())
+	l.handler = l.connect().Handler()
+	l.serve("127.0.0.1:0")
 	return l
 }
 
@@ -92,18 +99,20 @@ func (l *lab) createApp(namespace, name string) {
 // connect declares the mirrors and the controller, and runs the cluster.
 func (l *lab) connect() *tarn.Cluster {
 	l.Helper()
-	cluster, err := tarn.Connect(tarn.WithConfig(l.server.Config()))
+	cluster, err := tarn.Connect(tarn.WithConfig(l.server.Config()), tarn.WithConsole(console.HandlerOptions{AdminToken: adminToken}))
 	must(l.T, err)
-	pods, err := tarn.MirrorOf[*corev1.Pod](cluster)
+	pods, err := tarn.MirrorOf[*corev1.Pod](cluster, tarn.KeepHistory(5))
 	must(l.T, err)
 	pods.AddIndex(tarn.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }))
 	deployments, err := tarn.MirrorOf[*appsv1.Deployment](cluster)
 	must(l.T, err)
 	sets, err := tarn.MirrorOf[*appsv1.ReplicaSet](cluster)
 	must(l.T, err)
+	_, err = tarn.MirrorOf[*corev1.ConfigMap](cluster)
+	must(l.T, err)
 	_, err = tarn.MirrorOf[*corev1.Secret](cluster)
 	must(l.T, err)
-	_, err = tarn.NewController(cluster, "rollout", reconcile, tarn.For(deployments), tarn.Owns(sets),
+	_, err = tarn.NewController(cluster, "rollout", reconciler(deployments), tarn.For(deployments), tarn.Owns(sets),
 		tarn.WithControllerOptions(controller.Options[tarn.Key]{Workers: 4}))
 	must(l.T, err)
 	l.run(cluster)
@@ -122,22 +131,26 @@ func (l *lab) run(cluster *tarn.Cluster) {
 	l.Cleanup(func() { stop(); runs.Wait() })
 }
 
-func reconcile(_ context.Context, key tarn.Key) (controller.Result, error) {
-	if key.String() == stuck {
-		return controller.Result{}, errors.New(`admission webhook "policy.example.com" denied the request: image tag latest is not allowed`)
+// reconciler fails for stuck as long as it exists.
+func reconciler(deployments *tarn.Mirror[*appsv1.Deployment]) tarn.ReconcileFunc {
+	return func(_ context.Context, key tarn.Key) (controller.Result, error) {
+		if _, ok := deployments.Get(key); ok && key.String() == stuck {
+			return controller.Result{}, errors.New(`admission webhook "policy.example.com" denied the request: image tag latest is not allowed`)
+		}
+		return controller.Result{}, nil
 	}
-	return controller.Result{}, nil
 }
 
-// serve listens on a port of this machine.
-func (l *lab) serve(cluster *tarn.Cluster) {
+// serve listens on an address of this machine until the test ends or closeHTTP is called.
+func (l *lab) serve(address string) {
 	l.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	must(l.T, err)
-	server := &http.Server{Handler: cluster.Handler()}
+	server := &http.Server{Handler: l.handler}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
-	l.Cleanup(func() { _ = server.Close(); serving.Wait() })
+	l.closeHTTP = func() { _ = server.Close(); serving.Wait() }
+	l.Cleanup(l.closeHTTP)
 	l.url = "http://" + listener.Addr().String() + "/debug/tarn/"
 }
 

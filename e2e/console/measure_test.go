@@ -110,7 +110,8 @@ func TestLoadOfThreePages(t *testing.T) {
 		t.Skip("measured with -load 1m")
 	}
 	l := &lab{T: t}
-	l.serve(l.mirrorPods(startServer(t)))
+	l.handler = l.mirrorPods(startServer(t)).Handler()
+	l.serve("127.0.0.1:0")
 	first := open(t, l.url, desktop)
 	first.wait(fmt.Sprintf("document.querySelector('%s .stop:nth-child(4) .value').textContent.replaceAll(',', '') === '%d'", pods, *loadPods))
 	first.run(chromedp.Navigate("about:blank"))

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -28,7 +30,7 @@ func TestNumbersMoveWhileObjectsChange(t *testing.T) {
 	before := p.text(".tile .big")
 	p.wait(`document.querySelector(".tile .big").textContent !== ` + quote(before))
 	p.wait(`document.querySelector(".tile .spark-line").getAttribute("d").split("L").length > 2`)
-	l.create(&corev1.Pod{ObjectMeta: l.watched[0].DeepCopy().ObjectMeta})
+	l.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another"}})
 	p.waitText(pods+" .line", "49")
 }
 
@@ -42,6 +44,9 @@ func TestAnUnhealthyMirrorShowsItsCause(t *testing.T) {
 	p.run(chromedp.Click(".problem .subject a"))
 	p.wait(`document.activeElement.textContent === "secrets"`)
 	l.server.Clear()
+	p.waitText(`[data-mirror="secrets"] .badge`, "live")
+	p.waitText(".problem h2", stuck)
+	must(t, l.server.Delete(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "checkout-canary"}}))
 	p.waitText("#announce", "resolved")
 	p.waitText(".calm", "Everything is in order")
 }

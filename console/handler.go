@@ -52,6 +52,14 @@ type Controller interface {
 	Name() string
 	// Status returns the present status.
 	Status() controller.Status
+	// Inspect returns what the controller knows of a key.
+	Inspect(key object.Key) controller.KeyStatus
+	// Pause lets no further reconcile start until Resume is called.
+	Pause()
+	// Resume ends a pause.
+	Resume()
+	// Retry reconciles a key as soon as possible.
+	Retry(key object.Key) error
 }
 
 // HandlerOptions change what [Handler] serves, and to whom. The zero HandlerOptions serve requests

@@ -14,6 +14,7 @@ func BenchmarkReconcile(b *testing.B) {
 	for _, workers := range []int{1, 8} {
 		b.Run(fmt.Sprint("workers=", workers), func(b *testing.B) { benchmarkReconcile(b, controller.Options[int]{Workers: workers}) })
 	}
+	b.Run("without recent", func(b *testing.B) { benchmarkReconcile(b, controller.Options[int]{Recent: -1}) })
 	b.Run("fenced", func(b *testing.B) {
 		ctx := controller.WithFence(context.Background(), newGate())
 		benchmarkReconcileWith(ctx, b, controller.Options[int]{})

@@ -37,6 +37,8 @@ type Controller[K comparable] struct {
 	counts   counts
 	latency  histogram
 	failures failures[K]
+	recent   recent[K]
+	gate     gate // shut while the controller is paused
 
 	mu   sync.Mutex // guards all below
 	run  *run[K]    // nil while the controller does not run
@@ -66,6 +68,7 @@ func New[K comparable](name string, reconcile Func[K], opts Options[K], sources 
 	c.opts.Logger = c.opts.Logger.With("controller", name)
 	c.observe = Observers(c.opts.Observers...)
 	c.failures.limit = c.opts.Errors
+	c.recent.ring = make([]reconciled[K], max(0, c.opts.Recent))
 	return c, nil
 }
 

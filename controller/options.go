@@ -46,6 +46,10 @@ type Options[K comparable] struct {
 	// Errors is for how many keys Status keeps the last error. Defaults to 100.
 	Errors int
 
+	// Recent is how many of the last reconciles are kept, with what they logged, for
+	// Controller.Inspect. Negative means none. Defaults to 256.
+	Recent int
+
 	// Observers are called around each reconcile: in order before it, and in reverse order
 	// after it. Defaults to none.
 	Observers []Observer
@@ -90,6 +94,9 @@ func (o Options[K]) withDefaults() Options[K] {
 	}
 	if o.Errors == 0 {
 		o.Errors = 100
+	}
+	if o.Recent == 0 {
+		o.Recent = 256
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

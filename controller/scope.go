@@ -10,10 +10,12 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// scope is the context of one reconcile. It collects its writes.
+// scope is the context of one reconcile. It collects its writes and what it logs.
 type scope[K comparable] struct {
 	context.Context
 	log     *slog.Logger
+	keep    bool // what is logged is kept in lines
+	lines   logLines
 	key     K
 	attempt int
 
@@ -68,7 +70,11 @@ func (s *scope[K]) takeWrites() []write {
 func (s *scope[K]) number() int { return s.attempt }
 
 func (s *scope[K]) logger() *slog.Logger {
-	return s.log.With("key", fmt.Sprint(s.key), "attempt", s.attempt)
+	log := s.log.With("key", fmt.Sprint(s.key), "attempt", s.attempt)
+	if s.keep {
+		return slog.New(keeper{next: log.Handler(), lines: &s.lines})
+	}
+	return log
 }
 
 func (s *scope[K]) attrs(took time.Duration) []slog.Attr {

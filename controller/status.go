@@ -20,6 +20,8 @@ type Status struct {
 	State State
 	// Err is the error of the last run; nil while the controller runs.
 	Err error
+	// Paused is true from a call of Pause until one of Resume.
+	Paused bool
 	// Workers is how many keys may be reconciled concurrently.
 	Workers int
 	// Fenced is why the controller may not begin a reconcile now; nil if it may.
@@ -102,6 +104,9 @@ func (s Status) String() string {
 	if s.Err != nil {
 		fmt.Fprintf(&b, "\n  failed: %v", s.Err)
 	}
+	if s.Paused {
+		b.WriteString("\n  paused")
+	}
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
 	}
@@ -118,7 +123,7 @@ func (s Status) String() string {
 func (c *Controller[K]) Status() Status {
 	n := &c.counts
 	s := Status{
-		Name: c.name, Workers: c.opts.Workers, Failures: c.failures.list(), Latency: c.latency.read(),
+		Name: c.name, Paused: c.gate.isShut(), Workers: c.opts.Workers, Failures: c.failures.list(), Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
 		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}

@@ -46,6 +46,11 @@ func (r *run[K]) serve(w *worker[K]) {
 		}
 	}()
 	for {
+		// A worker that waited for a key meanwhile is stopped by admit.
+		if !r.c.gate.pass(r.intake) {
+			ended = true
+			return
+		}
 		key, err := r.queue.GetContext(r.intake)
 		if err != nil {
 			ended = true
@@ -68,7 +73,7 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		r.queue.Done(key)
 		return
 	}
-	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, key: key, attempt: r.notes.attempt(key)}
+	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, keep: len(r.c.recent.ring) > 0, key: key, attempt: r.notes.attempt(key)}
 	var end func(ReconcileEnd)
 	if r.c.observe != nil {
 		s.Context, end = r.c.observe(g.work, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
@@ -81,18 +86,23 @@ func (r *run[K]) handle(w *worker[K], key K) {
 		took := time.Since(begin)
 		w.end()
 		r.c.latency.add(took)
-		v := r.settle(g, s, res, err, took)
+		outcome := outcomeOf(r.settle(g, s, res, err, took), res)
+		r.c.recent.add(reconciled[K]{key, Reconcile{Start: begin, Duration: took, Attempt: s.attempt, Outcome: outcome, Err: err, Log: s.lines.take()}})
 		if end != nil {
-			end(ReconcileEnd{Outcome: outcomeOf(v, res), Err: err, Duration: took})
+			end(ReconcileEnd{Outcome: outcome, Err: err, Duration: took})
 		}
 		r.queue.Done(key)
 	}()
 	res, err = r.call(s, key)
 }
 
-// admit waits for the rate limit, and reports whether the key may be reconciled now. If not,
-// it has put the key back.
+// admit waits for the end of a pause and for the rate limit, and reports whether the key may be
+// reconciled now. If not, it has put the key back.
 func (r *run[K]) admit(g *group[K], key K) bool {
+	if !r.c.gate.pass(g.intake) {
+		r.queue.Add(key)
+		return false
+	}
 	if r.rate != nil {
 		if d := r.rate.Reserve().Delay(); d > 0 {
 			t := time.NewTimer(d)

@@ -1,0 +1,144 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+func TestAPausedControllerStartsNoReconcileAndLosesNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d simtest.Recorder
+		free := make(chan struct{})
+		c, keys := one(t, func(_ context.Context, key string) (result, error) {
+			d.Add("%s", key)
+			if key == "slow" {
+				<-free
+			}
+			return result{}, nil
+		}, controller.Options[string]{Workers: 2})
+		stop := start(t, c)
+		keys <- "slow"
+		synctest.Wait()
+		c.Pause()
+		c.Pause()
+		keys <- "a"
+		keys <- "b"
+		close(free) // the running reconcile finishes
+		simtest.Advance(time.Hour)
+		s := c.Status()
+		simtest.Want(t, "while paused", d.Take(), []string{"slow"})
+		simtest.Want(t, "paused, reconciles", fmt.Sprint(s.Paused, s.Reconciles, len(s.Running)), "true 1 0")
+		if !strings.Contains(s.String(), "\n  paused") {
+			t.Error(s)
+		}
+		c.Resume()
+		c.Resume()
+		synctest.Wait()
+		simtest.Want(t, "after the pause", len(d.Take()), 2)
+		simtest.Want(t, "paused", c.Status().Paused, false)
+		c.Pause()
+		keys <- "late"
+		synctest.Wait()
+		simtest.Want(t, "shutdown", stop(), nil)
+		simtest.Want(t, "left", c.Status().LeftKeys, []any{"late"})
+	})
+}
+
+func TestInspectReportsWhereAKeyIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
+			switch key {
+			case "fails":
+				controller.Logger(ctx).With("node", "n1").WithGroup("cloud").Info("asked", "zone", "a", slog.Group("vm", "id", 7))
+				controller.Logger(ctx).Debug("not kept")
+				return result{}, errOops
+			case "slow":
+				<-free
+			case "later":
+				return result{After: time.Minute}, nil
+			}
+			return result{}, nil
+		}, controller.Options[string]{Queue: workqueue.Options[string]{Limiter: workqueue.NewExponential[string](time.Minute, time.Hour)}})
+		simtest.Want(t, "before Run", c.Inspect("fails").Attempt, 1)
+		if err := c.Retry("fails"); err == nil || err.Error() != "controller one: retry fails: the controller does not run" {
+			t.Error(err)
+		}
+		start(t, c)
+		begin := time.Now()
+		for _, key := range []string{"fails", "later", "slow", "next"} {
+			keys <- key
+		}
+		synctest.Wait()
+
+		s := c.Inspect("fails")
+		if !s.Due.Equal(begin.Add(time.Minute)) || !s.Backoff || s.Queued || s.Attempt != 2 || s.Failure == nil || !errors.Is(s.Failure.Err, errOops) || len(s.Recent) != 1 {
+			t.Errorf("backing off: %+v", s)
+		} else if r := s.Recent[0]; r.Key != "fails" || r.Outcome != controller.OutcomeError || r.Attempt != 1 || !errors.Is(r.Err, errOops) || !r.Start.Equal(begin) {
+			t.Errorf("recent: %+v", r)
+		} else {
+			simtest.Want(t, "log", r.Log, []string{"INFO asked node=n1 cloud.zone=a cloud.vm.id=7"})
+		}
+		if s := c.Inspect("later"); !s.Due.Equal(begin.Add(time.Minute)) || s.Backoff || s.Failure != nil {
+			t.Errorf("later: %+v", s)
+		}
+		if s := c.Inspect("slow"); s.Running == nil || !s.Running.Since.Equal(begin) || s.Queued {
+			t.Errorf("running: %+v", s)
+		}
+		if s := c.Inspect("next"); s.Running != nil || !s.Queued {
+			t.Errorf("queued: %+v", s)
+		}
+		if s := c.Inspect("unknown"); s.Running != nil || s.Queued || !s.Due.IsZero() || s.Failure != nil || s.Recent != nil {
+			t.Errorf("unknown: %+v", s)
+		}
+		close(free)
+		synctest.Wait()
+		if err := c.Retry("fails"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 {
+			t.Errorf("not retried: %+v", s)
+		}
+	})
+}
+
+func TestRecentReconcilesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+			for range 100 {
+				controller.Logger(ctx).Info(strings.Repeat("ü", 1000))
+			}
+			return result{}, nil
+		}, controller.Options[string]{Recent: 3})
+		start(t, c)
+		for range 5 {
+			keys <- "k"
+			synctest.Wait()
+		}
+		recent := c.Inspect("k").Recent
+		simtest.Want(t, "reconciles, lines", []int{len(recent), len(recent[0].Log)}, []int{3, 20})
+		if line := recent[0].Log[0]; len(line) > 510 || !strings.HasSuffix(line, "ü…") {
+			t.Errorf("%d bytes: %s", len(line), line)
+		}
+
+		c, keys = one(t, func(ctx context.Context, _ string) (result, error) {
+			controller.Logger(ctx).Info("hello")
+			return result{}, nil
+		}, controller.Options[string]{Recent: -1})
+		start(t, c)
+		keys <- "k"
+		synctest.Wait()
+		simtest.Want(t, "without", len(c.Inspect("k").Recent), 0)
+	})
+}

@@ -36,7 +36,7 @@ async function post(action, params, complaint = "") {
   });
   if (response.status === 401 || response.status === 403) {
     token = "";
-    return post(action, params, await sentence(response));
+    return post(action, params, `The token was refused: ${await sentence(response)}`);
   }
   if (!response.ok) throw new Error(await sentence(response));
   return true;

@@ -56,7 +56,7 @@ const stream = new Stream({
     status = st;
     setClock(st.time);
     text(document.getElementById("server"), st.server);
-    text(document.getElementById("version"), st.version && `Tarn ${st.version}`);
+    text(document.getElementById("version"), st.version && st.version !== "unknown" ? `Tarn ${st.version}` : "");
     // The overview sees every status, so that its sparklines have no gaps.
     if (current !== views.overview) views.overview?.status(st);
     current.status?.(st);

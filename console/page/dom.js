@@ -97,9 +97,10 @@ export async function get(path, params = {}, signal) {
 
 // sentence returns the error of a response.
 export async function sentence(response) {
+  const body = await response.text();
   try {
-    return (await response.json()).error || response.statusText;
+    return JSON.parse(body).error;
   } catch {
-    return `the server answered ${response.status}`;
+    return body.trim() || `the server answered ${response.status}`; // a proxy may answer in plain text
   }
 }

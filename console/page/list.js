@@ -23,10 +23,12 @@ export class List {
     this.body);
     new ResizeObserver(() => this.draw()).observe(this.node);
     this.reset();
+    this.ready = false;
   }
 
-  // reset forgets all rows and reads the first page.
+  // reset forgets all rows; the next draw reads the first page. Without it the list reads nothing.
   reset() {
+    this.ready = true;
     this.abort?.abort();
     this.abort = null;
     this.pages = new Map();
@@ -92,7 +94,7 @@ export class List {
 
   // load reads what the screen needs and the list does not have, one page at a time.
   async load(from, to) {
-    if (this.abort) return; // the running request draws again
+    if (!this.ready || this.abort) return; // the running request draws again
     const first = Math.floor(from / pageSize);
     const last = Math.max(first, Math.floor(to / pageSize));
     let page = -1;

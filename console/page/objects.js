@@ -18,7 +18,7 @@ export class Objects {
       this.filters[name] = el("select", { id: "f-" + name, onchange: () => this.typed(0) });
       return el("div", { class: "field" }, el("label", { for: "f-" + name }, label), this.filters[name]);
     };
-    this.form = el("form", { class: "filters", role: "search", "aria-label": "Objects", onsubmit: (e) => { e.preventDefault(); this.list.node.focus(); } },
+    this.form = el("form", { class: "filters", role: "search", "aria-label": "Objects", onsubmit: (e) => e.preventDefault(), onkeydown: (e) => this.leave(e) },
       select("mirror", "Resource"), input("search", "Search", "part of a name", "search"), input("namespace", "Namespace", "all"),
       input("labels", "Labels", "app=web,tier!=back"), select("index", "Index"), input("value", "Value", "node-7"));
     this.search = this.filters.search;
@@ -34,8 +34,7 @@ export class Objects {
 
   show(params, status) {
     for (const [name, node] of Object.entries(this.filters)) {
-      // The field being typed in is where the parameter came from.
-      if (name !== "mirror" && name !== "index" && node !== document.activeElement) node.value = params[name] || "";
+      if (name !== "mirror" && name !== "index" && !this.own) node.value = params[name] || "";
     }
     this.wanted = params;
     if (status) this.choices(status);
@@ -65,6 +64,13 @@ export class Objects {
     this.wanted = null;
   }
 
+  // leave moves from a field to the list.
+  leave(e) {
+    if (e.target.tagName !== "INPUT" || (e.key !== "Enter" && e.key !== "ArrowDown")) return;
+    e.preventDefault();
+    this.list.node.focus();
+  }
+
   values() {
     const values = {};
     for (const [name, node] of Object.entries(this.filters)) values[name] = node.value.trim();
@@ -78,7 +84,9 @@ export class Objects {
     this.typing = setTimeout(() => {
       this.filters.value.disabled = !this.filters.index.value;
       history.replaceState(null, "", link("objects", this.values()));
+      this.own = true; // the fields are as the user typed them
       dispatchEvent(new HashChangeEvent("hashchange"));
+      this.own = false;
     }, wait);
   }
 

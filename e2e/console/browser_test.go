@@ -17,7 +17,7 @@ import (
 )
 
 // limit is how long anything may take on a busy machine.
-const limit = 2 * time.Minute
+const limit = 40 * time.Second
 
 // chromium is the context of the browser that all tests share.
 var chromium context.Context
@@ -134,10 +134,15 @@ func eval[T any](p *tab, expression string) T {
 // wait waits until an expression is true. chromedp's own Poll needs eval, which the page forbids.
 func (p *tab) wait(expression string) {
 	p.Helper()
-	eval[bool](p, `new Promise((done) => {
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`new Promise((done) => {
 		const check = () => { let ok = false; try { ok = (`+expression+`); } catch {} ok ? done(true) : setTimeout(check, 20); };
 		check();
-	})`)
+	})`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.Fatalf("%s: %v; the page is %s", expression, err, eval[string](p, `location.hash + "\n" + document.body.innerText`))
+	}
 }
 
 // waitText waits until an element shows a text.
@@ -150,6 +155,13 @@ func (p *tab) waitText(selector, text string) {
 func (p *tab) text(selector string) string {
 	p.Helper()
 	return eval[string](p, fmt.Sprintf("document.querySelector(%q).textContent", selector))
+}
+
+// fill replaces the text of a field.
+func (p *tab) fill(selector, text string) {
+	p.Helper()
+	eval[string](p, fmt.Sprintf("document.querySelector(%q).value = ''", selector))
+	p.run(chromedp.SendKeys(selector, text))
 }
 
 // goTo changes the view.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -99,7 +100,7 @@ func (l *lab) createApp(namespace, name string) {
 // connect declares the mirrors and the controller, and runs the cluster.
 func (l *lab) connect() *tarn.Cluster {
 	l.Helper()
-	cluster, err := tarn.Connect(tarn.WithConfig(l.server.Config()), tarn.WithConsole(console.HandlerOptions{AdminToken: adminToken}))
+	cluster, err := tarn.Connect(tarn.WithConfig(l.server.Config()), tarn.WithLogger(slog.New(slog.DiscardHandler)), tarn.WithConsole(console.HandlerOptions{AdminToken: adminToken}))
 	must(l.T, err)
 	pods, err := tarn.MirrorOf[*corev1.Pod](cluster, tarn.KeepHistory(5))
 	must(l.T, err)

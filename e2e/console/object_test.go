@@ -40,7 +40,7 @@ func TestExplainAStuckKey(t *testing.T) {
 	p.waitText("h1", stuck)
 	p.waitText(".answer .badge", "backing off")
 	p.waitText(".why", "admission webhook")
-	p.run(chromedp.Clear("#e-key"), chromedp.SendKeys("#e-key", "shop/absent"+kb.Enter))
+	p.fill("#e-key", "shop/absent"+kb.Enter)
 	p.waitText("h1", "shop/absent")
 	p.waitText(".why", "nothing to do")
 	p.run(chromedp.NavigateBack())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
@@ -37,6 +38,7 @@ type options struct {
 	qps          float64
 	burst        int
 	tuning       Tuning
+	console      console.HandlerOptions
 	lease        string
 	election     leader.Options
 	reconciles   []controller.Observer
@@ -107,6 +109,12 @@ func WithObservers(reconciles controller.Observer, requests wire.Observer) Conne
 // informer.Options. It keeps a copy of every object, so use it in tests only.
 func WithMutationCheck(f func(store.Mutation)) ConnectOption {
 	return func(o *options) { o.onMutation = f }
+}
+
+// WithConsole changes who may use the console and what it may change; see [Cluster.Handler].
+// Defaults to reading, from this machine only.
+func WithConsole(opts console.HandlerOptions) ConnectOption {
+	return func(o *options) { o.console = opts }
 }
 
 // WithLogger sets the logger, which receives failures that are retried, warnings from the

@@ -14,7 +14,7 @@ import (
 
 // Option selects what a mirror covers and how it holds objects. A [Scope] and [Compact]
 // select the mirror. [Drop] and [KeepManagedFields] change its contents; all users of a mirror
-// must agree on them.
+// must agree on them. [Mask] and [KeepHistory] change what the console shows of it.
 //
 // What depends on the type of the objects is no Option, so that the compiler checks it:
 // see [Mirror.AddIndex] and [MirrorTransformed].
@@ -45,6 +45,8 @@ type declaration struct {
 	labels, fields string
 	compact        bool
 	dropped        map[string]object.FieldPath
+	masked         []object.FieldPath
+	history        int       // versions; 0 for none
 	transform      transform // nil for none
 }
 

@@ -43,11 +43,11 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //   - /healthz with 200 unless a controller has failed,
 //   - /readyz with 200 when all mirrors are synced, and otherwise with what is not and why,
 //   - /debug/tarn/ with the console, and /debug/pprof/ with profiles, for requests from this
-//     machine only.
+//     machine only unless [WithConsole] sets a token.
 //
 // A program can add its own pages to the mux, and put TLS or authentication in front of it.
 func (c *Cluster) Handler() *http.ServeMux {
-	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Console: c, Profiling: true, Logger: c.opts.logger})
+	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Console: c, Guard: c.opts.console.Guard, AdminToken: c.opts.console.AdminToken, Profiling: true, Logger: c.opts.logger})
 }
 
 // Registry returns the registry behind /metrics, for the program's own metrics.

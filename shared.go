@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
@@ -38,11 +37,15 @@ type shared struct {
 	dropped    []string // in order
 	transform  transform
 	inf        anyInformer
-	view       console.Mirror
+	view       viewed
 	missing    atomic.Bool     // the server does not serve the resource
 	nudges     int             // remaining early wake-ups; owned by awaitServed
 	wanted     context.Context // done when the last claim is released
 	end        context.CancelFunc
+
+	masked  atomic.Pointer[[]object.FieldPath] // nil for none; written with the cluster's lock held
+	history atomic.Pointer[history]            // nil for none; written with the cluster's lock held
+	size    sizes
 
 	claims []*claim // of the open handles, oldest first; guarded by the cluster's lock
 }
@@ -107,6 +110,9 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 		if err := m.agrees(dropped, d.transform, cl.site); err != nil {
 			return nil, err
 		}
+		if err := m.extend(d); err != nil {
+			return nil, err
+		}
 		m.claims = append(m.claims, cl)
 		return m, nil
 	}
@@ -118,12 +124,35 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 	if err := build(m); err != nil {
 		return nil, fmt.Errorf("tarn: mirror at %s: %w", cl.site, err)
 	}
+	if err := m.extend(d); err != nil {
+		return nil, err
+	}
 	c.mirrors[id] = m
 	c.order = append(c.order, m)
 	if c.phase == running {
 		c.begin(m)
 	}
 	return m, nil
+}
+
+// extend adds what another caller masks, and the history that it wants. The caller holds the
+// cluster's lock.
+func (m *shared) extend(d *declaration) error {
+	if len(d.masked) > 0 {
+		all := slices.Concat(m.view.Masked(), d.masked)
+		slices.SortFunc(all, slices.Compare[object.FieldPath])
+		m.masked.Store(new(slices.CompactFunc(all, slices.Equal[object.FieldPath])))
+	}
+	if d.history == 0 {
+		return nil
+	}
+	if h := m.history.Load(); h != nil {
+		h.extend(d.history)
+		return nil
+	}
+	h := newHistory(d.history)
+	m.history.Store(h)
+	return m.view.follow(h)
 }
 
 // agrees returns a *ConflictError if another caller requests different contents.

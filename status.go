@@ -74,7 +74,13 @@ func (c *Cluster) statusOf(m *shared) MirrorStatus {
 	st := MirrorStatus{
 		Name: m.name, Resource: m.id.resource, Form: formOf(m.id.object), Compact: m.id.compact,
 		Namespaces: slices.Clone(m.namespaces), Labels: m.id.labels, Fields: m.id.fields,
-		Dropped: slices.Clone(m.dropped), Objects: inf.Store.Objects, Informer: inf,
+		Dropped: slices.Clone(m.dropped), Objects: inf.Store.Objects, Bytes: int64(inf.Store.Objects) * m.view.averageSize(), Informer: inf,
+	}
+	for _, p := range m.view.Masked() {
+		st.Masked = append(st.Masked, p.String())
+	}
+	if h := m.history.Load(); h != nil {
+		st.History = h.versions()
 	}
 	st.State, st.Cause = stateOf(inf, m.missing.Load())
 	c.mu.Lock()

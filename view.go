@@ -1,7 +1,10 @@
 package tarn
 
 import (
+	"encoding/json"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
@@ -29,6 +32,13 @@ func (c *Cluster) ControllerNamed(name string) console.Controller {
 	return nil
 }
 
+// viewed is a mirrorView of any type.
+type viewed interface {
+	console.Mirror
+	follow(h *history) error
+	averageSize() int64
+}
+
 // mirrorView is a mirror as the console sees it.
 type mirrorView[P Object] struct {
 	shared *shared
@@ -42,7 +52,22 @@ func (v mirrorView[P]) Name() string { return v.shared.name }
 func (v mirrorView[P]) Resource() object.Resource { return v.shared.id.resource }
 
 // Masked implements [console.Mirror].
-func (v mirrorView[P]) Masked() []object.FieldPath { return nil }
+func (v mirrorView[P]) Masked() []object.FieldPath {
+	if paths := v.shared.masked.Load(); paths != nil {
+		return *paths
+	}
+	return nil
+}
+
+// History implements [console.Mirror].
+func (v mirrorView[P]) History(key object.Key) []console.Version {
+	if h := v.shared.history.Load(); h != nil {
+		return h.of(key)
+	}
+	return nil
+}
+
+func (v mirrorView[P]) follow(h *history) error { return follow(h, v.inf) }
 
 // Revision implements [console.Mirror].
 func (v mirrorView[P]) Revision() uint64 {
@@ -69,4 +94,43 @@ func (v mirrorView[P]) Find(index, value string) (keys []string, ok bool) {
 func (v mirrorView[P]) Get(key object.Key) (controller.Object, bool) {
 	obj, ok := v.inf.Get(key)
 	return obj, ok
+}
+
+// Relist implements [console.Mirror].
+func (v mirrorView[P]) Relist(cause error) { v.inf.Relist(cause) }
+
+// sizes is about how large an object of a mirror is as JSON.
+type sizes struct {
+	mu      sync.Mutex // guards all below
+	at      time.Time  // of the sample
+	average int64
+}
+
+const (
+	sampleSize   = 16 // objects
+	samplePeriod = time.Minute
+)
+
+// averageSize returns the average size of a few objects as JSON. It takes another sample after a
+// minute.
+func (v mirrorView[P]) averageSize() int64 {
+	s := &v.shared.size
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.average > 0 && time.Since(s.at) < samplePeriod {
+		return s.average
+	}
+	n, total := 0, 0
+	v.Keys(func(key object.Key) bool {
+		if obj, ok := v.inf.Get(key); ok {
+			if data, err := json.Marshal(obj); err == nil {
+				n, total = n+1, total+len(data)
+			}
+		}
+		return n < sampleSize
+	})
+	if n > 0 {
+		s.average, s.at = int64(total/n), time.Now()
+	}
+	return s.average
 }

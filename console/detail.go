@@ -10,31 +10,53 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/internal/masking"
+	"github.com/tarnproject/tarn/internal/objectdiff"
 	"github.com/tarnproject/tarn/object"
 )
 
 const (
-	maxOwners     = 10     // levels above an object
-	maxDependents = 200    // objects that are listed below one
+	maxOwners     = 10  // levels above an object
+	maxDependents = 200 // objects that are listed below one
+	maxReconciles = 50
 	maxOwnerScan  = 20_000 // objects that are read to find them, in mirrors without an owner index
 )
 
 // objectDetail is the body of /object.
 type objectDetail struct {
-	Mirror     string           `json:"mirror"`
-	Key        string           `json:"key"`
-	UID        string           `json:"uid,omitempty"`
-	Version    string           `json:"version,omitempty"`
-	YAML       string           `json:"yaml,omitempty"`
-	Masked     []string         `json:"masked"`
-	Owners     []relative       `json:"owners"`
-	Dependents []relative       `json:"dependents"`
-	Truncated  bool             `json:"truncated,omitempty"`
+	Mirror     string     `json:"mirror"`
+	Key        string     `json:"key"`
+	UID        string     `json:"uid,omitempty"`
+	Version    string     `json:"version,omitempty"`
+	YAML       string     `json:"yaml,omitempty"`
+	Masked     []string   `json:"masked"`
+	Owners     []relative `json:"owners"`
+	Dependents []relative `json:"dependents"`
+	Truncated  bool       `json:"truncated,omitempty"`
+	// Reconciles are those of its key and of its owners' keys, newest first.
+	Reconciles []ReconcileRecord `json:"reconciles"`
+	// History has the last changes, newest first. It is missing if the mirror keeps none.
+	History    []change         `json:"history,omitempty"`
 	Quarantine *quarantinedJSON `json:"quarantine,omitempty"`
+}
+
+// change is what changed from one version of an object to the next.
+type change struct {
+	At      string       `json:"at"`
+	Version string       `json:"version,omitempty"`
+	Kind    string       `json:"kind"`
+	Changes []fieldValue `json:"changes"`
+}
+
+// fieldValue is a field that differs. Old is missing if it was added, and New if it was removed.
+type fieldValue struct {
+	Path string `json:"path"`
+	Old  *any   `json:"old,omitempty"`
+	New  *any   `json:"new,omitempty"`
 }
 
 // relative is an owner or a dependent of an object.
@@ -61,7 +83,7 @@ func (h *handler) object(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer done()
-	out := objectDetail{Mirror: m.Name(), Key: key.String(), Masked: []string{}, Owners: []relative{}, Dependents: []relative{}}
+	out := objectDetail{Mirror: m.Name(), Key: key.String(), Masked: []string{}, Owners: []relative{}, Dependents: []relative{}, Reconciles: []ReconcileRecord{}}
 	status := h.cluster.Status()
 	if i := slices.IndexFunc(status.Mirrors, func(s MirrorStatus) bool { return s.Name == m.Name() }); i >= 0 {
 		quarantined := encodeMirror(status.Mirrors[i]).Quarantined
@@ -69,9 +91,12 @@ func (h *handler) object(r *http.Request) (any, error) {
 			out.Quarantine = &quarantined[q]
 		}
 	}
+	if out.History, err = changes(m, key); err != nil {
+		return nil, err
+	}
 	obj, ok := m.Get(key)
 	switch {
-	case !ok && out.Quarantine == nil:
+	case !ok && out.Quarantine == nil && out.History == nil:
 		return nil, failf(http.StatusNotFound, "the mirror %q has no object %s", m.Name(), key)
 	case !ok:
 		return out, nil
@@ -90,7 +115,78 @@ func (h *handler) object(r *http.Request) (any, error) {
 	out.Owners = append(out.Owners, f.owners(obj)...)
 	dependents, truncated := f.dependents(obj)
 	out.Dependents, out.Truncated = append(out.Dependents, dependents...), truncated
+	out.Reconciles = append(out.Reconciles, h.reconciles(m, key, out.Owners, &status)...)
 	return out, nil
+}
+
+// reconciles returns the last reconciles of an object's key and its owners' keys, by the controllers
+// that subscribe to its mirror.
+func (h *handler) reconciles(m Mirror, key object.Key, owners []relative, st *Status) (all []ReconcileRecord) {
+	keys := []object.Key{key}
+	for _, owner := range owners {
+		if k := object.RawKey(owner.Key); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	for i := range st.Controllers {
+		name := st.Controllers[i].Name
+		ctl := h.cluster.ControllerNamed(name)
+		if ctl == nil || !subscribes(st, name, m.Name()) {
+			continue
+		}
+		for _, k := range keys {
+			for _, r := range ctl.Inspect(k).Recent {
+				all = append(all, recordOf(name, r))
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ReconcileRecord) int { return cmp.Compare(b.At, a.At) })
+	return all[:min(len(all), maxReconciles)]
+}
+
+// maxChanges is how many fields of one change are listed.
+const maxChanges = 500
+
+// changes returns the differences between the versions of an object that are kept, newest first.
+func changes(m Mirror, key object.Key) (all []change, err error) {
+	var before any = objectdiff.Absent{}
+	for i, v := range m.History(key) {
+		var now any = objectdiff.Absent{}
+		if v.JSON != nil {
+			obj := &unstructured.Unstructured{}
+			if err := utiljson.Unmarshal(v.JSON, &obj.Object); err != nil {
+				return nil, err
+			}
+			content, _, err := shown(m, obj)
+			if err != nil {
+				return nil, err
+			}
+			now = content
+		}
+		c := change{At: stamp(v.At), Version: v.Version, Kind: v.Kind, Changes: []fieldValue{}}
+		if i > 0 && v.JSON != nil { // the first version has nothing to compare with
+			for _, e := range objectdiff.Diff(before, now) {
+				if len(c.Changes) == maxChanges {
+					break
+				}
+				if e.Path.String() == "metadata.resourceVersion" {
+					continue
+				}
+				c.Changes = append(c.Changes, fieldValue{e.Path.String(), valueOf(e.Old), valueOf(e.New)})
+			}
+		}
+		all, before = append(all, c), now
+	}
+	slices.Reverse(all)
+	return all, nil
+}
+
+// valueOf returns a value for JSON; nil if it is absent.
+func valueOf(v any) *any {
+	if v == (any)(objectdiff.Absent{}) {
+		return nil
+	}
+	return &v
 }
 
 // shown returns the content of an object as the console shows it: with its kind, which the items

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"time"
 
 	"github.com/tarnproject/tarn/console/page"
 	"github.com/tarnproject/tarn/controller"
@@ -44,6 +45,21 @@ type Mirror interface {
 	Find(index, value string) (keys []string, ok bool)
 	// Get returns an object.
 	Get(key object.Key) (obj controller.Object, ok bool)
+	// History returns the versions of an object that are kept, oldest first.
+	History(key object.Key) []Version
+	// Relist lists the resource again because of cause. It does not wait.
+	Relist(cause error)
+}
+
+// Version is a version of an object.
+type Version struct {
+	// At is when the mirror received it.
+	At      time.Time
+	Version string
+	// Kind is the kind of the change that led to it, such as "updated".
+	Kind string
+	// JSON is the object; nil if it was deleted. It may contain secrets.
+	JSON []byte
 }
 
 // Controller is a controller of the cluster; a *tarn.Controller is one.
@@ -68,6 +84,9 @@ type HandlerOptions struct {
 	// Guard protects everything except the page's own files. Defaults to access from this machine
 	// only.
 	Guard Guard
+	// AdminToken allows requests with "Authorization: Bearer TOKEN" to relist a mirror, to pause and
+	// resume a controller, and to retry a key. Defaults to none: the console changes nothing.
+	AdminToken string
 }
 
 // Handler serves the console of a cluster: a page, and everything on it as JSON. Mount it below a
@@ -78,7 +97,7 @@ type HandlerOptions struct {
 // [Mux] and tarn.Cluster's Handler include it. docs/operating/console.md describes the JSON. At most
 // one HandlerOptions is given. The handler starts no goroutine and does nothing between requests.
 func Handler(c Cluster, opts ...HandlerOptions) http.Handler {
-	h := &handler{cluster: c, busy: make(chan struct{}, maxReads)}
+	h := &handler{cluster: c, busy: make(chan struct{}, maxReads), streams: make(chan struct{}, maxStreams)}
 	if len(opts) > 0 {
 		h.opts = opts[0]
 	}
@@ -91,6 +110,11 @@ func Handler(c Cluster, opts ...HandlerOptions) http.Handler {
 	get("/status", h.status)
 	get("/objects", h.objects)
 	get("/object", h.object)
+	get("/explain", h.explain)
+	mux.Handle("GET /events", h.opts.Guard.Wrap(http.HandlerFunc(h.events)))
+	if h.admin() {
+		h.administer(mux)
+	}
 	return secured(mux)
 }
 
@@ -98,8 +122,12 @@ func Handler(c Cluster, opts ...HandlerOptions) http.Handler {
 type handler struct {
 	cluster Cluster
 	opts    HandlerOptions
+	feed    feed
 	busy    chan struct{} // has a value for each request that reads objects
+	streams chan struct{} // has a value for each open event stream
 }
+
+func (h *handler) admin() bool { return h.opts.AdminToken != "" }
 
 // maxReads is how many requests may read objects at the same time; others wait.
 const maxReads = 2
@@ -191,7 +219,7 @@ type answer struct {
 }
 
 func (h *handler) status(*http.Request) (any, error) {
-	return answer{h.cluster.Status().encode(), process(), false}, nil
+	return answer{h.cluster.Status().encode(), process(), h.admin()}, nil
 }
 
 // mirror returns the mirror that a request names.

@@ -23,6 +23,8 @@ type Options struct {
 	Console Cluster
 	// Profiling mounts /debug/pprof/. Defaults to false.
 	Profiling bool
+	// AdminToken allows changes in the console; see [HandlerOptions]. Defaults to none.
+	AdminToken string
 	// Guard protects /debug/. Defaults to access from this machine only.
 	Guard Guard
 	// Logger receives failures to collect metrics. Defaults to none.
@@ -46,7 +48,7 @@ func Mux(opts Options) *http.ServeMux {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(opts.Metrics, handler))
 	}
 	if opts.Console != nil {
-		mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", Handler(opts.Console, HandlerOptions{Guard: opts.Guard})))
+		mux.Handle("/debug/tarn/", http.StripPrefix("/debug/tarn", Handler(opts.Console, HandlerOptions{Guard: opts.Guard, AdminToken: opts.AdminToken})))
 	}
 	if opts.Profiling {
 		mux.Handle("GET /debug/pprof/", opts.Guard.Wrap(http.StripPrefix("/debug/pprof/", profiles())))

@@ -1,6 +1,22 @@
 package console
 
-// Problem is something in a [Status] that a person should look at.
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// Problem is something in a [Status] that needs attention.
 type Problem struct {
 	// Severity is "error" if objects or keys are affected now, otherwise "warning".
 	Severity string `json:"severity"`
@@ -13,5 +29,206 @@ type Problem struct {
 	YAML string `json:"yaml,omitempty"`
 }
 
-// Problems returns what is unhealthy, most severe first.
-func Problems(s Status) []Problem { return nil }
+// Limits beyond which something is a problem.
+const (
+	lagChanges  = 1000             // changes that a subscriber is behind
+	lagTime     = 10 * time.Second // age of the oldest of them
+	listTime    = 30 * time.Second // duration of the first list
+	pendingTime = 10 * time.Second // age of a change that is not applied
+	heldTime    = 30 * time.Second // for which a key is held back
+	waitingKeys = 1000             // in a queue while all workers are busy
+	manyRetries = 5                // attempts after which a failing key is an error
+)
+
+// Problems returns what is unhealthy, most severe first. It depends on nothing but the status.
+func Problems(s Status) []Problem {
+	var ps problems
+	if s.Stopped {
+		ps.error("cluster", "The cluster's Run has ended, so nothing is mirrored or reconciled.", "Restart the program.")
+	}
+	if l := s.Leader; l != nil {
+		switch {
+		case l.Leading && l.Left < 5*time.Second:
+			ps.warn("leader", fmt.Sprintf("The lease %s expires in %s because it could not be renewed.", l.Lease, brief(l.Left)), "Check the connection to the API server, and that the role allows update of leases.")
+		case !l.Leading && l.Leader == "":
+			ps.error("leader", fmt.Sprintf("No process is known to hold the lease %s, so no controller works.", l.Lease), "Check that the role allows get, create and update of leases.")
+		case !l.Leading && l.Terms > 0:
+			ps.warn("leader", fmt.Sprintf("This process has lost the lease %s to %s; its controllers do not work.", l.Lease, l.Leader), "If that happens often, the process or the API server is too slow to renew the lease.")
+		}
+	}
+	for i := range s.Mirrors {
+		ps.mirror(&s, &s.Mirrors[i])
+	}
+	for i := range s.Controllers {
+		ps.controller(&s, &s.Controllers[i])
+	}
+	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) }) // "error" < "warning"
+	return ps
+}
+
+type problems []Problem
+
+func (ps *problems) add(p Problem) { *ps = append(*ps, p) }
+func (ps *problems) error(subject, what, do string) {
+	ps.add(Problem{Severity: "error", Subject: subject, What: what, Do: do})
+}
+func (ps *problems) warn(subject, what, do string) {
+	ps.add(Problem{Severity: "warning", Subject: subject, What: what, Do: do})
+}
+
+func (ps *problems) mirror(s *Status, m *MirrorStatus) {
+	subject, inf := "mirror/"+m.Name, &m.Informer
+	ps.sources(s, m)
+	if n := len(inf.Quarantine); n > 0 {
+		q := inf.Quarantine[0]
+		ps.warn(subject, fmt.Sprintf("%s cannot be decoded or transformed, such as %s: %s.", count(n, "object"), q.Key, oneLine(q.Cause)),
+			"Fix the object, its Go type or the transform; readers see its last good state until then.")
+	}
+	if inf.Refused > 0 {
+		ps.error(subject, fmt.Sprintf("The store rejected objects of %s: %s.", counted(inf.Refused, "batch", "batches"), oneLine(inf.LastRefused)), "Report this: the mirror lacks these objects.")
+	}
+	if p := &inf.Pending; p.Oldest > pendingTime {
+		ps.warn(subject, fmt.Sprintf("%s received up to %s ago are not applied yet.", counted(uint64(p.Deltas+p.InFlight), "change", "changes"), brief(p.Oldest)),
+			"An index function or a transform is slow, or the process lacks CPU.")
+	}
+	for _, x := range inf.Store.Indexes {
+		if x.Failures > 0 {
+			ps.warn(subject, fmt.Sprintf("The function of the index %s failed %s: %s.", x.Name, counted(x.Failures, "time", "times"), oneLine(x.LastFailure)), "Fix the index function; these objects are missing in the index.")
+		}
+	}
+	for _, sub := range inf.Subscribers {
+		if sub.Lag > lagChanges || sub.LagTime > lagTime {
+			ps.warn(subject, fmt.Sprintf("The handler %s is %s events behind, the oldest by %s.", sub.Name, thousands(sub.Lag), brief(sub.LagTime)),
+				"Its function is slow or blocked; let it only add keys to a queue.")
+		}
+		if sub.Panics > 0 {
+			ps.warn(subject, fmt.Sprintf("The handler %s panicked %s: %s.", sub.Name, counted(sub.Panics, "time", "times"), oneLine(sub.LastPanic)), "Fix the handler; each panic lost one event. The log has the stack.")
+		}
+	}
+}
+
+// sources reports why a mirror is not live.
+func (ps *problems) sources(s *Status, m *MirrorStatus) {
+	subject := "mirror/" + m.Name
+	switch {
+	case m.State == Waiting:
+		ps.error(subject, fmt.Sprintf("The server does not serve %s in version %s.", m.Resource, m.Resource.Version),
+			fmt.Sprintf("Install its CustomResourceDefinition (kubectl get crd %s), or correct the group and version; the mirror starts when the server serves it.", m.Resource))
+		return
+	case m.State != Syncing && m.State != Stale:
+		return
+	}
+	var denied []string // scopes
+	for i := range m.Informer.Sources {
+		src := &m.Informer.Sources[i]
+		r, err := &src.Reflector, src.Err()
+		where := ""
+		if src.Scope != object.Everything {
+			where = " in the namespace " + string(src.Scope)
+		}
+		switch {
+		case err == nil && !src.Listed && !r.Since.IsZero() && s.Time.Sub(r.Since) > listTime:
+			ps.warn(subject, fmt.Sprintf("The first list of %s%s takes longer than %s.", m.Resource, where, brief(listTime)), "The API server or the network is slow, or other lists go first.")
+		case err == nil:
+		case apierrors.IsForbidden(err):
+			denied = append(denied, string(src.Scope))
+		case apierrors.IsUnauthorized(err):
+			ps.error(subject, fmt.Sprintf("The API server rejects the program's credentials: %s.", oneLine(err)), "Check the service account or the kubeconfig.")
+		case !src.Listed:
+			ps.error(subject, fmt.Sprintf("%s%s cannot be listed: %s.", m.Resource, where, oneLine(err)), retrying(s, r))
+		default:
+			ps.error(subject, fmt.Sprintf("No changes of %s%s arrive since %s: %s.", m.Resource, where, stamp(r.LastEvent), oneLine(err)), "The last state is readable. "+retrying(s, r))
+		}
+	}
+	if len(denied) > 0 {
+		ps.add(Problem{
+			Severity: "error", Subject: subject, What: fmt.Sprintf("The program may not list or watch %s: %s.", m.Resource, oneLine(m.Cause)),
+			Do: "Add this rule to a role of the program's service account; the mirror starts by itself.", YAML: missingRole(m.Resource, denied),
+		})
+	}
+}
+
+func retrying(s *Status, r *reflector.Status) string {
+	if r.State == reflector.BackingOff && r.Until.After(s.Time) {
+		return fmt.Sprintf("It is retried in %s; check the API server and the network if that lasts.", brief(r.Until.Sub(s.Time)))
+	}
+	return "It is retried; check the API server and the network if that lasts."
+}
+
+// missingRole returns the roles that allow to mirror a resource in some scopes, as YAML.
+func missingRole(res object.Resource, scopes []string) (text string) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{res.Group}, Resources: []string{res.Resource}, Verbs: []string{"list", "watch"}}}
+	for i, scope := range scopes {
+		var role any = &rbacv1.ClusterRole{
+			TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: "tarn"}, Rules: rules,
+		}
+		if object.Scope(scope) != object.Everything {
+			role = &rbacv1.Role{
+				TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}, ObjectMeta: metav1.ObjectMeta{Name: "tarn", Namespace: scope}, Rules: rules,
+			}
+		}
+		data, err := yaml.Marshal(role)
+		if err != nil {
+			return ""
+		}
+		if i > 0 {
+			text += "---\n"
+		}
+		text += string(data)
+	}
+	return text
+}
+
+func (ps *problems) controller(s *Status, c *controller.Status) {
+	subject := "controller/" + c.Name
+	if c.Err != nil {
+		ps.error(subject, fmt.Sprintf("The controller has failed: %s.", oneLine(c.Err)), "Fix that and restart the program.")
+	}
+	if c.Paused {
+		ps.warn(subject, "The controller is paused.", "Resume it.")
+	}
+	if n := len(c.Failures); n > 0 {
+		worst := slices.MaxFunc(c.Failures, func(a, b controller.Failure) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		p := Problem{
+			Severity: "warning", Subject: subject, Do: "Fix what the error says; explain the key for its next attempt.",
+			What: fmt.Sprintf("%s, such as %v at attempt %d: %s.", counted(uint64(n), "key fails", "keys fail"), worst.Key, worst.Attempt, oneLine(worst.Err)),
+		}
+		if worst.Attempt >= manyRetries {
+			p.Severity = "error"
+		}
+		ps.add(p)
+	}
+	if len(c.HeldKeys) > 0 {
+		if h := c.HeldKeys[0]; s.Time.Sub(h.Since) > heldTime {
+			ps.error(subject, fmt.Sprintf("The key %v has been held back for %s because the cache is older than this process's own write: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
+				"The watch of that resource is broken, or the written object does not match the mirror's selection.")
+		}
+	}
+	if len(c.Running) > 0 {
+		if r := c.Running[0]; s.Time.Sub(r.Since) > slowReconcile {
+			ps.warn(subject, fmt.Sprintf("The reconcile of %v runs for %s.", r.Key, brief(s.Time.Sub(r.Since))), "Look at what it waits for, and set Options.Timeout to limit it.")
+		}
+	}
+	if n := c.Queue.Waiting + c.Queue.Again; n > waitingKeys && len(c.Running) >= c.Workers {
+		ps.warn(subject, fmt.Sprintf("%s keys wait while %s are busy.", thousands(n), fmt.Sprintf("all workers (%d)", c.Workers)), "Raise Workers, or make reconciles faster.")
+	}
+	if c.SourceFailures > 0 {
+		ps.warn(subject, fmt.Sprintf("%s could not be mapped to keys.", counted(c.SourceFailures, "event", "events")), "Fix the mapping function of Watches; the log has the error.")
+	}
+}
+
+func counted(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(int(n)) + " " + many
+}
+
+// thousands formats a number with thousands separators.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -97,6 +97,18 @@ func (inf *Informer[T]) Wake() {
 	}
 }
 
+// Relist lists all sources again and decodes every object, because of cause, which appears in logs
+// and in the status. Subscribers receive the differences. It does not wait.
+func (inf *Informer[T]) Relist(cause error) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	for _, src := range inf.sources {
+		if src.refl != nil {
+			src.refl.Relist(cause)
+		}
+	}
+}
+
 // newReflector makes a reflector of a source.
 func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], error) {
 	opts, scope := inf.opts.Reflector, src.scope

@@ -366,3 +366,32 @@ func TestOneIndexServesSeveralStores(t *testing.T) {
 	want(t, "b", sorted(node.Get(now(t, b), "x")), []string{"b/1@2"})
 	want(t, "given twice", len(b.Stats().Indexes), 1)
 }
+
+func TestFindAsksAnIndexByItsName(t *testing.T) {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	byOwner := store.NewIndex("owner", func(p *corev1.Pod) object.UID { return p.UID })
+	bySize := store.NewIndex("size", func(p *corev1.Pod) int { return len(p.Name) })
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{Indexes: []store.AnyIndex[*corev1.Pod]{byNode, byOwner, bySize}}))
+	for _, p := range []*corev1.Pod{pod("shop/web", 1, onNode("n1")), pod("shop/api2", 2, onNode("n1")), pod("mail/web", 3, onNode("n2"))} {
+		if err := s.Set(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap := s.Snapshot()
+	defer snap.Release()
+	for ask, want := range map[[2]string]string{
+		{"node", "n1"}: "[shop/api2 shop/web]", {"node", "none"}: "[]", {"owner", "mail/web"}: "[mail/web]", {"size", "3"}: "[mail/web shop/web]", {"size", "x"}: "[]",
+	} {
+		keys, ok := snap.Find(ask[0], ask[1])
+		slices.Sort(keys)
+		if fmt.Sprint(keys) != want || !ok {
+			t.Errorf("%v: %v %v, want %s", ask, keys, ok, want)
+		}
+	}
+	if _, ok := snap.Find("absent", "x"); ok {
+		t.Error("found an index that does not exist")
+	}
+	if _, ok := (store.Snapshot[*corev1.Pod]{}).Find("node", "n1"); ok {
+		t.Error("found an index in the zero Snapshot")
+	}
+}

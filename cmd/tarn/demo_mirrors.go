@@ -78,7 +78,7 @@ func newDemoMirrors(c *tarn.Cluster) (m *demoMirrors, err error) {
 }
 
 func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*tarn.Mirror[P], error) {
-	h, err := tarn.MirrorOf[P](c)
+	h, err := tarn.MirrorOf[P](c, tarn.KeepHistory(demoHistory))
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,9 @@ func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*
 	m.all = append(m.all, one)
 	return h, nil
 }
+
+// demoHistory is how many versions of each object the console shows.
+const demoHistory = 10
 
 func listPath(gvr schema.GroupVersionResource) string {
 	if gvr.Group == "" {

@@ -227,10 +227,11 @@ func TestSuggestedCommandsAreValid(t *testing.T) {
 
 func TestTheComparisonFindsDifferences(t *testing.T) {
 	e := &env{out: newPrinter(io.Discard), err: newPrinter(io.Discard)}
-	d := &demo{flags: demoFlags{objects: 60, seed: 1}}
+	d := &demo{flags: demoFlags{objects: 60, seed: 1, listen: "127.0.0.1:0"}}
 	if err := d.build(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
+	defer d.console.Close()
 	defer d.server.Close()
 	server := apiserver.Start(t, apiserver.Options{Seed: 1})
 	// The mirrors are still empty, the server is not.

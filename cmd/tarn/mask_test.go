@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarnproject/tarn/internal/objectdiff"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -82,7 +83,7 @@ func TestMaskDoesNotWriteToTheObject(t *testing.T) {
 	obj := parse(t, strings.ReplaceAll(secretText, "WORD", "aHVudGVyMg=="))
 	before := obj.DeepCopy()
 	masked := mask(secrets, obj)
-	if len(diff(before.Object, obj.Object)) != 0 {
+	if len(objectdiff.Diff(before.Object, obj.Object)) != 0 {
 		t.Error("the object was written to")
 	}
 	if text, _ := masked.MarshalJSON(); !strings.Contains(string(text), `"note":"seen"`) || strings.Contains(string(text), "aHVudGVy") {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/tarnproject/tarn/internal/objectdiff"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -55,7 +56,7 @@ func TestDiffNamesEachFieldThatDiffers(t *testing.T) {
 				t.Fatal("bad JSON")
 			}
 			var text page
-			for _, e := range diff(old, new) {
+			for _, e := range objectdiff.Diff(old, new) {
 				fieldEdits{}.edit(&text, e, false)
 			}
 			var got []string
@@ -90,15 +91,15 @@ func values() *rapid.Generator[any] {
 func TestDiffIsEmptyForEqualValuesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old, new := values().Draw(t, "old"), values().Draw(t, "new")
-		if edits := diff(old, old); len(edits) != 0 {
+		if edits := objectdiff.Diff(old, old); len(edits) != 0 {
 			t.Fatalf("a value differs from itself: %v", edits)
 		}
 		same := reflect.DeepEqual(old, new)
-		if edits := diff(old, new); (len(edits) == 0) != same {
+		if edits := objectdiff.Diff(old, new); (len(edits) == 0) != same {
 			t.Fatalf("equal %v, edits %v", same, edits)
 		}
-		for _, e := range diff(old, new) {
-			if reflect.DeepEqual(e.old, e.new) {
+		for _, e := range objectdiff.Diff(old, new) {
+			if reflect.DeepEqual(e.Old, e.New) {
 				t.Fatalf("nothing changes at %s", pathText(e.path))
 			}
 		}

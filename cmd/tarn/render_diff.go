@@ -1,10 +1,13 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/tarnproject/tarn/internal/masking"
+	"github.com/tarnproject/tarn/internal/objectdiff"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -38,7 +41,7 @@ func (d fieldEdits) head(into *page, h objectChange, sign, note string) {
 }
 
 func (d fieldEdits) update(into *page, h objectChange) {
-	edits := diff(h.old.Object, h.obj.Object)
+	edits := objectdiff.Diff(h.old.Object, h.obj.Object)
 	if !d.noise {
 		edits = slices.DeleteFunc(edits, noisy)
 	}
@@ -48,26 +51,26 @@ func (d fieldEdits) update(into *page, h objectChange) {
 	d.head(into, h, "~", "")
 	hide := !d.showSecrets && isSecret(h.res, h.obj)
 	for _, e := range edits {
-		d.edit(into, e, hide && masking.Path(e.fields()))
+		d.edit(into, e, hide && masking.Path(e.Path.Fields()))
 	}
 }
 
 // noisy reports whether every write makes this edit.
-func noisy(e edit) bool {
-	names := e.fields()
+func noisy(e objectdiff.Edit) bool {
+	names := e.Path.Fields()
 	return len(names) >= 2 && names[0] == "metadata" && (names[1] == "managedFields" || names[1] == "resourceVersion")
 }
 
-func (d fieldEdits) edit(into *page, e edit, hide bool) {
-	path := plain(pathText(e.path))
+func (d fieldEdits) edit(into *page, e objectdiff.Edit, hide bool) {
+	path := plain(e.Path.String())
 	oldText, newText := hidden, hidden
 	if !hide {
-		oldText, newText = valueText(e.old), valueText(e.new)
+		oldText, newText = valueText(e.Old), valueText(e.New)
 	}
 	switch {
-	case e.old == absent{}:
+	case e.Old == objectdiff.Absent{}:
 		into.in(green, "  + "+path+": "+newText)
-	case e.new == absent{}:
+	case e.New == objectdiff.Absent{}:
 		into.in(red, "  - "+path+": "+oldText)
 	case hide:
 		into.put("    ")
@@ -88,9 +91,9 @@ func (d fieldEdits) edit(into *page, e edit, hide bool) {
 
 // lines renders the difference of two multi-line strings line by line. It returns false if
 // they are not multi-line.
-func (d fieldEdits) lines(into *page, path string, e edit) bool {
-	oldText, isOld := e.old.(string)
-	newText, isNew := e.new.(string)
+func (d fieldEdits) lines(into *page, path string, e objectdiff.Edit) bool {
+	oldText, isOld := e.Old.(string)
+	newText, isNew := e.New.(string)
 	if !isOld || !isNew || !strings.Contains(oldText, "\n") && !strings.Contains(newText, "\n") {
 		return false
 	}
@@ -159,4 +162,25 @@ func lineEdits(old, new []string) (edits []lineEdit) {
 		}
 	}
 	return edits
+}
+
+// valueText formats a value: plain words without quotes, everything else as JSON.
+func valueText(v any) string {
+	if s, ok := v.(string); ok && bareWord(s) {
+		return s
+	}
+	text, err := jsonText(v)
+	if err != nil {
+		return plain(fmt.Sprint(v))
+	}
+	return text
+}
+
+// bareWord reports whether a string can be shown without quotes because it does not look
+// like another JSON value.
+func bareWord(s string) bool {
+	if s == "" || json.Valid([]byte(s)) || plain(s) != s {
+		return false
+	}
+	return !strings.ContainsAny(s, " \"'→")
 }

@@ -1,7 +1,7 @@
-package main
+// Package objectdiff compares two objects field by field.
+package objectdiff
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -10,14 +10,17 @@ import (
 	"strings"
 )
 
-// edit is one difference between two objects: a field that was added, removed or changed.
-type edit struct {
-	path     []step
-	old, new any // absent for an added or removed field
+// Edit is one difference between two objects: a field that was added, removed or changed.
+type Edit struct {
+	Path     Path
+	Old, New any // Absent for an added or removed field
 }
 
-// absent stands for a missing value, as opposed to null.
-type absent struct{}
+// Absent stands for a missing value, as opposed to null.
+type Absent struct{}
+
+// Path leads to a value.
+type Path []step
 
 // step is one part of a path: a field, or a list element identified by key or index.
 type step struct {
@@ -52,17 +55,18 @@ func plainField(name string) bool {
 	return true
 }
 
-func pathText(path []step) string {
+// String returns the path as text, such as "spec.containers[name=web].image".
+func (p Path) String() string {
 	var b strings.Builder
-	for _, s := range path {
+	for _, s := range p {
 		b.WriteString(s.String())
 	}
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-// fields returns the field names on the path.
-func (e edit) fields() (names []string) {
-	for _, s := range e.path {
+// Fields returns the field names on the path.
+func (p Path) Fields() (names []string) {
+	for _, s := range p {
 		if s.field != "" {
 			names = append(names, s.field)
 		}
@@ -70,15 +74,15 @@ func (e edit) fields() (names []string) {
 	return names
 }
 
-// diff returns the edits from old to new, ordered by field name. Added and removed values
+// Diff returns the edits from old to new, ordered by field name. Added and removed values
 // are listed leaf by leaf.
-func diff(old, new any) []edit {
+func Diff(old, new any) []Edit {
 	var d differ
 	d.compare(nil, old, new)
 	return d.edits
 }
 
-type differ struct{ edits []edit }
+type differ struct{ edits []Edit }
 
 func (d *differ) compare(path []step, old, new any) {
 	if oldMap, newMap, ok := both[map[string]any](old, new); ok {
@@ -90,7 +94,7 @@ func (d *differ) compare(path []step, old, new any) {
 		return
 	}
 	if !reflect.DeepEqual(old, new) {
-		d.edits = append(d.edits, edit{slices.Clone(path), old, new})
+		d.edits = append(d.edits, Edit{slices.Clone(path), old, new})
 	}
 }
 
@@ -102,9 +106,9 @@ func both[C map[string]any | []any](old, new any) (o, n C, ok bool) {
 	switch {
 	case isOld && isNew:
 		return o, n, true
-	case isOld && new == absent{}:
+	case isOld && new == Absent{}:
 		return o, n, reflect.ValueOf(o).Len() > 0
-	case isNew && old == absent{}:
+	case isNew && old == Absent{}:
 		return o, n, reflect.ValueOf(n).Len() > 0
 	}
 	return o, n, false
@@ -127,7 +131,7 @@ func valueOr(m map[string]any, name string) any {
 	if v, ok := m[name]; ok {
 		return v
 	}
-	return absent{}
+	return Absent{}
 }
 
 // listKeys lists fields that identify elements of API lists, in order of preference.
@@ -144,7 +148,7 @@ func (d *differ) lists(path []step, old, new []any) {
 		return
 	}
 	for i := range max(len(old), len(new)) {
-		var o, n any = absent{}, absent{}
+		var o, n any = Absent{}, Absent{}
 		if i < len(old) {
 			o = old[i]
 		}
@@ -216,16 +220,16 @@ func (d *differ) sets(path []step, old, new []any) {
 	n := len(d.edits)
 	for i, v := range old {
 		if !slices.Contains(new, v) {
-			d.edits = append(d.edits, edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), v, absent{}})
+			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), v, Absent{}})
 		}
 	}
 	for i, v := range new {
 		if !slices.Contains(old, v) {
-			d.edits = append(d.edits, edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), absent{}, v})
+			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), Absent{}, v})
 		}
 	}
 	if len(d.edits) == n && !slices.Equal(old, new) {
-		d.edits = append(d.edits, edit{slices.Clone(path), old, new})
+		d.edits = append(d.edits, Edit{slices.Clone(path), old, new})
 	}
 }
 
@@ -239,25 +243,4 @@ func scalar(v any) bool {
 
 func scalars(list []any) bool {
 	return !slices.ContainsFunc(list, func(v any) bool { return !scalar(v) })
-}
-
-// valueText formats a value: plain words without quotes, everything else as JSON.
-func valueText(v any) string {
-	if s, ok := v.(string); ok && bareWord(s) {
-		return s
-	}
-	text, err := jsonText(v)
-	if err != nil {
-		return plain(fmt.Sprint(v))
-	}
-	return text
-}
-
-// bareWord reports whether a string can be shown without quotes because it does not look
-// like another JSON value.
-func bareWord(s string) bool {
-	if s == "" || json.Valid([]byte(s)) || plain(s) != s {
-		return false
-	}
-	return !strings.ContainsAny(s, " \"'→")
 }

@@ -119,7 +119,7 @@ func fetchConsole(ctx context.Context, address, tokenFile string) ([]byte, error
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s://%s cannot be reached: %s; check --url and that the program serves Cluster.Handler", req.URL.Scheme, req.URL.Host, network(err))
+		return nil, fmt.Errorf("%s (--url %s)", network(err), req.URL.Host)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))

@@ -80,7 +80,7 @@ shop/web in audit: done
 		t.Error(r)
 	}
 	srv.Close()
-	if r := call(t.Context(), "explain", "shop/web", "--url", base); r.code != exitFailed || !strings.Contains(r.err, "cannot be reached: connection refused; check --url") {
+	if r := call(t.Context(), "explain", "shop/web", "--url", base); r.code != exitFailed || !strings.Contains(r.err, "refused; is the server running? (--url ") {
 		t.Error(r)
 	}
 }

@@ -100,7 +100,7 @@ func TestDiffIsEmptyForEqualValuesOnly(t *testing.T) {
 		}
 		for _, e := range objectdiff.Diff(old, new) {
 			if reflect.DeepEqual(e.Old, e.New) {
-				t.Fatalf("nothing changes at %s", pathText(e.path))
+				t.Fatalf("nothing changes at %s", e.Path.String())
 			}
 		}
 	})

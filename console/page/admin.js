@@ -1,4 +1,5 @@
-import { el, sentence, show, text, attr } from "./dom.js";
+import { prompt, sentence } from "./access.js";
+import { attr, el, show, text } from "./dom.js";
 
 // The token stays in this variable: it is in no storage and no URL, and a reload forgets it.
 let token = "";
@@ -30,7 +31,7 @@ async function run(control, said, action, params) {
 
 // post reports whether the action was done; it was not if the user closed the prompt.
 async function post(action, params, complaint = "") {
-  if (!token && !(token = await prompt(complaint))) return false;
+  if (!token && !(token = await prompt("Admin token", complaint))) return false;
   const response = await fetch(`admin/${action}?${new URLSearchParams(params)}`, {
     method: "POST", body: "{}", headers: { "Content-Type": "application/json", Authorization: "Bearer " + token },
   });
@@ -40,22 +41,4 @@ async function post(action, params, complaint = "") {
   }
   if (!response.ok) throw new Error(await sentence(response));
   return true;
-}
-
-function prompt(complaint) {
-  return new Promise((resolve) => {
-    const input = el("input", { type: "password", autocomplete: "off", required: true, id: "token" });
-    const form = el("form", { method: "dialog" },
-      el("h2", {}, "Admin token"),
-      el("p", {}, "The page keeps it until it is reloaded."),
-      complaint && el("p", { class: "cause", role: "alert" }, complaint),
-      el("label", { for: "token" }, "Token"), input,
-      el("p", { class: "actions" }, el("button", { value: "ok" }, "Continue"), el("button", { type: "button", class: "quiet", onclick: () => dialog.close("") }, "Cancel")));
-    const dialog = el("dialog", { "aria-label": "Admin token", onclose: () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "ok" ? input.value : "");
-    } }, form);
-    document.body.append(dialog);
-    dialog.showModal();
-  });
 }

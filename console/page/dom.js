@@ -85,22 +85,3 @@ export function copyButton(get, what) {
   }
   return button;
 }
-
-// get fetches JSON. Its error is the sentence of the server.
-export async function get(path, params = {}, signal) {
-  const q = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value !== "" && value !== undefined) q.set(name, value);
-  const response = await fetch(path + "?" + q, { signal, cache: "no-store" });
-  if (!response.ok) throw new Error(await sentence(response));
-  return response.json();
-}
-
-// sentence returns the error of a response.
-export async function sentence(response) {
-  const body = await response.text();
-  try {
-    return JSON.parse(body).error;
-  } catch {
-    return body.trim() || `the server answered ${response.status}`; // a proxy may answer in plain text
-  }
-}

@@ -1,6 +1,7 @@
+import { get } from "./access.js";
 import { button } from "./admin.js";
-import { attr, el, get, link, show, sync, text } from "./dom.js";
-import { setAge } from "./format.js";
+import { attr, el, link, show, sync, text } from "./dom.js";
+import { local, setAge } from "./format.js";
 import { reconcile } from "./object.js";
 import { facts } from "./pipeline.js";
 
@@ -106,13 +107,13 @@ class Answer {
     attr(this.node, "data-health", health[a.state] || "none");
     attr(this.state, "data-health", health[a.state] || "none");
     text(this.state, a.state);
-    text(this.why, a.why);
+    text(this.why, local(a.why));
     text(this.advice, a.do);
     show(this.advice, a.do);
     facts(this.facts, [["Since", "", a.since], ["Next attempt", "", a.due], ["Attempt", a.attempt ? String(a.attempt) : ""], ["Priority", a.priority ? String(a.priority) : ""]]);
     text(this.lastError, a.lastError);
-    show(this.lastError, a.lastError);
-    sync(this.last, a.lastReconcile ? [a.lastReconcile] : [], (r) => r.at, (r) => reconcile({ ...r, controller: "Last reconcile" }), (view, r) => setAge(view.time, r.at));
+    show(this.lastError, a.lastError && !a.why.includes(a.lastError));
+    sync(this.last, a.lastReconcile ? [a.lastReconcile] : [], (r) => r.at, (r) => reconcile({ ...r, controller: "Last reconcile", error: a.lastError === r.error ? "" : r.error }), (view, r) => setAge(view.time, r.at));
     // With its state in the key, a line never changes.
     sync(this.objects, a.objects || [], (o) => [o.mirror, o.version, o.why].join(), (o) => ({ node: el("li", {}, o.exists
       ? [el("a", { href: link("object", { mirror: o.mirror, key: this.key }) }, o.mirror), ` has it in version ${o.version}`]

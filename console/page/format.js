@@ -60,6 +60,10 @@ export function setAge(node, iso) {
   return node;
 }
 
+// local replaces the times in a sentence of the server by the browser's time of day.
+export const local = (sentence) =>
+  (sentence || "").replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => new Date(iso).toLocaleTimeString("en-GB"));
+
 // since returns how long ago a time was, as in "4 min", without the "ago".
 export const since = (iso) => seconds(Math.max(0, (now() - Date.parse(iso)) / 1000));
 

@@ -1,4 +1,5 @@
-import { attr, copyButton, el, get, link, show, sync, text } from "./dom.js";
+import { get } from "./access.js";
+import { attr, copyButton, el, link, show, sync, text } from "./dom.js";
 import { age, seconds, setAge } from "./format.js";
 import { facts } from "./pipeline.js";
 import { colour } from "./yaml.js";
@@ -143,7 +144,7 @@ export function reconcile(r) {
   const time = age(r.at);
   const log = r.log || [];
   return { time, node: el("li", { class: "run", "data-outcome": r.outcome },
-    el("p", { class: "head" }, el("b", {}, r.controller), " ", el("span", { class: "word", "data-health": r.outcome === "success" ? "ok" : r.error ? "error" : "busy" }, r.outcome),
+    el("p", { class: "head" }, el("b", {}, r.controller), " ", el("span", { class: "word", "data-health": { success: "ok", error: "error", panic: "error" }[r.outcome] || "busy" }, r.outcome),
       `, attempt ${r.attempt}, ${seconds(r.seconds)}, `, time),
     r.error && el("p", { class: "advice" }, r.error),
     log.length > 0 && el("pre", { class: "log", tabindex: "0", role: "group", "aria-label": "Log" }, el("code", {}, log.join("\n")))) };

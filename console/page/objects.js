@@ -1,4 +1,5 @@
-import { attr, el, get, link, show, sync, text } from "./dom.js";
+import { get } from "./access.js";
+import { attr, el, link, show, sync, text } from "./dom.js";
 import { age, number, setAge } from "./format.js";
 import { List } from "./list.js";
 

@@ -1,6 +1,6 @@
 import { Controllers } from "./controllers.js";
 import { attr, copyButton, el, link, show, sync, text } from "./dom.js";
-import { bytes, number, plural, rate, seconds, since } from "./format.js";
+import { bytes, local, number, plural, rate, seconds, since } from "./format.js";
 import { Pipeline, facts } from "./pipeline.js";
 import { Mean, Rate } from "./rates.js";
 import { Sparkline } from "./sparkline.js";
@@ -80,7 +80,7 @@ class Problem {
   update(p) {
     attr(this.node, "data-health", p.severity === "error" ? "error" : "warn");
     text(this.severity, p.severity === "error" ? "Error" : "Warning");
-    text(this.what, p.what);
+    text(this.what, local(p.what));
     text(this.advice, p.do);
     if (p.yaml === this.yaml) return;
     this.yaml = p.yaml;

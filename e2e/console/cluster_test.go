@@ -35,6 +35,7 @@ type lab struct {
 	server *apiserver.Server
 	// url is the address of the page.
 	url       string
+	cluster   *tarn.Cluster
 	handler   http.Handler
 	closeHTTP func()
 	// watched are the pods of shop/web, which the test may write to.
@@ -58,7 +59,8 @@ func newLab(t *testing.T, faults ...apiserver.Fault) *lab {
 		}
 	}
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-tls"}, StringData: map[string]string{"tls.key": "c2VjcmV0"}})
-	l.handler = l.connect().Handler()
+	l.cluster = l.connect()
+	l.handler = l.cluster.Handler()
 	l.serve("127.0.0.1:0")
 	return l
 }
@@ -114,6 +116,7 @@ func (l *lab) connect() *tarn.Cluster {
 	_, err = tarn.MirrorOf[*corev1.Secret](cluster)
 	must(l.T, err)
 	_, err = tarn.NewController(cluster, "rollout", reconciler(deployments), tarn.For(deployments), tarn.Owns(sets),
+		tarn.Watches(pods, func(p *corev1.Pod) []tarn.Key { return []tarn.Key{{Namespace: p.Namespace, Name: p.Labels["app"]}} }),
 		tarn.WithControllerOptions(controller.Options[tarn.Key]{Workers: 4}))
 	must(l.T, err)
 	l.run(cluster)

@@ -47,8 +47,7 @@ func TestFirstPaint(t *testing.T) {
 		p.run(chromedp.Reload())
 		p.waitText(pods+" .badge", "live")
 		ms := eval[float64](p, `performance.getEntriesByName("first-contentful-paint")[0].startTime`)
-		live := eval[float64](p, `performance.getEntriesByType("resource").find((e) => e.name.endsWith("/events")).responseStart`)
-		t.Logf("first paint after %.0f ms, first status after %.0f ms", ms, live)
+		t.Logf("first paint after %.0f ms; %s", ms, eval[string](p, `performance.getEntriesByType("resource").map((e) => e.name.split("/").at(-1) + " " + Math.round(e.responseEnd)).join(", ")`))
 		if best == 0 || ms < best {
 			best = ms
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -10,6 +11,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tarnproject/tarn/console"
 )
 
 func TestADifferenceOfTwoVersions(t *testing.T) {
@@ -66,6 +69,21 @@ func TestTheAdminNeedsAToken(t *testing.T) {
 	if strings.Contains(stored, adminToken) {
 		t.Error("the page stores the token")
 	}
+}
+
+func TestAConsoleWithATokenAsksForIt(t *testing.T) {
+	l := newLab(t)
+	l.closeHTTP()
+	l.handler = http.StripPrefix("/debug/tarn", console.Handler(l.cluster, console.HandlerOptions{Guard: console.Guard{Token: "read-only"}}))
+	l.serve("127.0.0.1:0")
+	p := open(t, "about:blank", desktop)
+	p.allowed = []string{"401"}
+	p.run(chromedp.Navigate(l.url + "#/objects?mirror=pods"))
+	p.run(chromedp.SendKeys("#token", "wrong"+kb.Enter))
+	p.waitText(`dialog [role="alert"]`, "token")
+	p.run(chromedp.SendKeys("#token", "read-only"+kb.Enter))
+	p.waitText("#link", "Live")
+	p.waitText(".count", "48 objects")
 }
 
 func TestALongListHasFewElements(t *testing.T) {

@@ -71,7 +71,7 @@ func TestSearchAndOpenAnObject(t *testing.T) {
 	p.waitText(".count", "16 match")
 	p.goTo("#/objects?mirror=pods&search=shop/web-")
 	p.waitText(".count", "6 match")
-	p.run(chromedp.Click(".rows .row .c-age"))
+	p.run(chromedp.Click("#row-0 .c-age"))
 	p.waitText("h1", l.watched[0].Namespace+"/"+l.watched[0].Name)
 	p.waitText("pre", "registry.example.com/shop/web:1.41.3")
 	p.waitText(".tree", "shop/web-7f9c")

@@ -163,20 +163,30 @@ func (l *lab) churn(perSecond int) {
 	ctx, stop := context.WithCancel(context.Background())
 	var runs sync.WaitGroup
 	runs.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(perSecond)) // drops ticks on a slow machine
-		defer tick.Stop()
-		for i := 0; ; i++ {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		paced(ctx, perSecond, func(i int) {
 			l.update(l.watched[i%len(l.watched)], func(p *corev1.Pod) {
 				p.Annotations = map[string]string{"example.com/heartbeat": fmt.Sprint(i)}
 			})
-		}
+		})
 	})
 	l.Cleanup(func() { stop(); runs.Wait() })
+}
+
+// paced calls f so many times a second until ctx ends, and catches up after a delay.
+func paced(ctx context.Context, perSecond int, f func(i int)) {
+	begun := time.Now()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for ; i < int(time.Since(begun).Seconds()*float64(perSecond)) && ctx.Err() == nil; i++ {
+			f(i)
+		}
+	}
 }
 
 // update changes a pod, whatever version of it the server has.

@@ -201,23 +201,16 @@ func servePods() error {
 		stop()
 	}()
 	fmt.Println(server.Addr())
-	tick := time.NewTicker(10 * time.Millisecond)
-	for i := 0; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+	paced(ctx, eventsPerSecond, func(i int) {
+		changed := all[i%len(all)].DeepCopy()
+		changed.ResourceVersion, changed.UID = "", ""
+		changed.Annotations = map[string]string{"example.com/heartbeat": fmt.Sprint(i)}
+		if _, updateErr := server.Update(changed); updateErr != nil {
+			err = updateErr
+			stop()
 		}
-		for range eventsPerSecond / 100 {
-			changed := all[i%len(all)].DeepCopy()
-			changed.ResourceVersion, changed.UID = "", ""
-			changed.Annotations = map[string]string{"example.com/heartbeat": fmt.Sprint(i)}
-			if _, err := server.Update(changed); err != nil {
-				return err
-			}
-			i++
-		}
-	}
+	})
+	return err
 }
 
 // busy returns the part of a core that this process uses for so long.

@@ -182,7 +182,7 @@ func (l *lab) mirrorPods(address string) *tarn.Cluster {
 // servePods is the other process: it prints its address when all pods exist, and changes them
 // until its input ends.
 func servePods() error {
-	server, err := apiserver.New(apiserver.Options{Address: "127.0.0.1:0", AnyNamespace: true})
+	server, err := apiserver.New(apiserver.Options{Address: "127.0.0.1:0", AnyNamespace: true, History: 1_000_000, HistoryBytes: 1 << 30})
 	if err != nil {
 		return err
 	}

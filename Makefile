@@ -14,6 +14,8 @@ BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They follow
 # the packages, because the flags of chaos are not flags of go test.
 E2EFLAGS ?=
+# Arguments for the tests in a browser, such as BROWSERFLAGS='-bars -v'.
+BROWSERFLAGS ?=
 # Arguments for client-go's tests, such as UPSTREAMFLAGS='-v -run TestReflector'.
 UPSTREAMFLAGS ?=
 # Arguments for the scale run, such as SCALEFLAGS='-pods 10000'.
@@ -23,7 +25,7 @@ HTML ?=
 
 # Separate modules, each with a replace of the root module. `make test` vets them, compiles the
 # tests of bench and e2e, and runs those of the examples.
-MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod examples/*/go.mod))
+MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod e2e/console/go.mod examples/*/go.mod))
 
 step = @printf '==> %s\n'
 
@@ -39,7 +41,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race plain test-386 modules ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled, examples
+test: lint vuln race plain test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled, examples, the console in a browser
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -75,6 +77,20 @@ e2e: ## tests on a real control plane, which is built the first time (some minut
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
 	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./chaos ./leader $(E2EFLAGS)
+
+# Without Chromium the tests cannot run; root on Debian installs it.
+.PHONY: browser
+browser: ## the page of the console in headless Chromium, which is installed if missing and possible
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo '==> apt-get install chromium'; \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >/dev/null || true; \
+	fi
+	$(step) 'e2e/console: go test . $(BROWSERFLAGS)'
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then \
+		cd e2e/console && $(GO) test -vet=off -count=1 -timeout 20m . $(BROWSERFLAGS); \
+	else \
+		echo 'SKIPPED: Chromium is missing and cannot be installed from here; install your system'"'"'s package chromium'; \
+	fi
 
 .PHONY: upstream
 upstream: ## client-go's own tests over the adapters, as a table

@@ -5,5 +5,5 @@ import "embed"
 
 // Files are the page's files: HTML, CSS and ES modules, served as they are.
 //
-//go:embed *.html *.css *.js
+//go:embed *.html *.css *.js *.svg
 var Files embed.FS

@@ -57,17 +57,17 @@ func (s samples) controller(name string, c controller.Status) {
 }
 
 var (
-	informerObjects  = gauge("tarn_informer_objects", "Objects in the mirror.", "informer")
-	informerSynced   = every("tarn_informer_synced", "1 if everything that the informer covers has been listed.", "informer")
-	informerLive     = every("tarn_informer_live", "1 if the informer is synced and all its watches are open.", "informer")
-	informerPending  = gauge("tarn_informer_pending_deltas", "Changes that were received and are not in the mirror yet.", "informer")
-	informerOldest   = longest("tarn_informer_pending_seconds", "Age of the oldest pending change.", "informer")
-	informerLogged   = gauge("tarn_informer_logged_changes", "Changes that are kept for subscribers.", "informer")
-	informerRetained = gauge("tarn_informer_retained_versions", "Superseded versions that are kept for snapshots.", "informer")
-	informerRevision = counter("tarn_informer_transactions_total", "Batches that were applied to the mirror.", "informer")
-	informerBad      = gauge("tarn_informer_quarantined_objects", "Objects that could not be decoded or transformed.", "informer")
-	informerRefused  = counter("tarn_informer_refused_batches_total", "Batches with objects that the store rejected.", "informer")
-	informerUnseen   = gauge("tarn_informer_unseen_writes", "Writes of this process that are not in the mirror yet.", "informer")
+	informerObjects       = gauge("tarn_informer_objects", "Objects in the mirror.", "informer")
+	informerSynced        = every("tarn_informer_synced", "1 if everything that the informer covers has been listed.", "informer")
+	informerLive          = every("tarn_informer_live", "1 if the informer is synced and all its watches are open.", "informer")
+	informerPending       = gauge("tarn_informer_pending_deltas", "Changes that were received and are not in the mirror yet.", "informer")
+	informerOldest        = longest("tarn_informer_pending_seconds", "Age of the oldest pending change.", "informer")
+	informerLogged        = gauge("tarn_informer_logged_changes", "Changes that are kept for subscribers.", "informer")
+	informerRetained      = gauge("tarn_informer_retained_versions", "Superseded versions that are kept for snapshots.", "informer")
+	informerRevision      = counter("tarn_informer_transactions_total", "Batches that were applied to the mirror.", "informer")
+	informerBad           = gauge("tarn_informer_quarantined_objects", "Objects that could not be decoded or transformed.", "informer")
+	informerRefused       = counter("tarn_informer_refused_batches_total", "Batches with objects that the store rejected.", "informer")
+	informerPendingWrites = gauge("tarn_informer_pending_writes", "Writes of this process that are not in the mirror yet.", "informer")
 
 	indexValues   = gauge("tarn_informer_index_values", "Different values of an index.", "informer", "index")
 	indexFailures = counter("tarn_informer_index_failures_total", "Objects on which an index function failed.", "informer", "index")
@@ -90,7 +90,7 @@ func (s samples) informer(name string, inf informer.Status) {
 	s.add(informerRevision, float64(inf.Store.Revision), name)
 	s.add(informerBad, float64(len(inf.Quarantine)), name)
 	s.add(informerRefused, float64(inf.Refused), name)
-	s.add(informerUnseen, float64(inf.PendingWrites), name)
+	s.add(informerPendingWrites, float64(inf.PendingWrites), name)
 	for _, x := range inf.Store.Indexes {
 		s.add(indexValues, float64(x.Values), name, x.Name)
 		s.add(indexFailures, float64(x.Failures), name, x.Name)

@@ -162,7 +162,7 @@ class Details {
     facts(this.store, [
       ["Objects", number(m.objects)], ["Size", m.bytes ? bytes(m.bytes) : ""],
       ["Indexes", m.indexes.map((i) => `${i.name} (${plural(i.values, "value")})`).join(", ")],
-      ["Log", plural(m.log, "change")], ["Unseen writes", m.unseenWrites ? number(m.unseenWrites) : ""],
+      ["Log", plural(m.log, "change")], ["Pending writes", m.pendingWrites ? number(m.pendingWrites) : ""],
       ["History", m.history ? `${plural(m.history, "version")} per object` : ""],
       ["Dropped fields", m.dropped?.join(", ")], ["Declared at", m.handles?.join(", ")],
     ]);

@@ -1,0 +1,68 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
+	"github.com/tarnproject/tarn/workqueue"
+)
+
+// Each replica of this program reconciles the ConfigMaps of its share of the namespaces.
+func Example() {
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		panic(err)
+	}
+	client, err := wire.New(config, wire.Options{})
+	if err != nil {
+		panic(err)
+	}
+	source, err := stream.NewSource(wire.For(client, wire.MustOf[*corev1.ConfigMap]()), object.Selection{}, stream.Options{})
+	if err != nil {
+		panic(err)
+	}
+	configMaps, err := informer.New(source, object.Meta[*corev1.ConfigMap](), informer.Options[*corev1.ConfigMap]{Name: "configmaps"})
+	if err != nil {
+		panic(err)
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	reconcile := func(_ context.Context, key object.Key) (controller.Result, error) {
+		fmt.Println("reconcile", key)
+		return controller.Result{}, nil
+	}
+	web, err := controller.New("web", reconcile, controller.Options[object.Key]{
+		Claims: true,                                                    // only the keys of slots that this process has
+		Queue:  workqueue.Options[object.Key]{Group: shard.ByNamespace}, // shard.ByKey divides large namespaces, too
+	}, controller.For(configMaps))
+	if err != nil {
+		panic(err)
+	}
+	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{Member: "replica"})
+	if err != nil {
+		panic(err)
+	}
+	// A new group begins to work after one lease duration, 15 seconds.
+	if err := controller.Run(ctx, configMaps, controller.Sharded(group, web)); err != nil {
+		panic(err)
+	}
+	fmt.Println("slots of each member:", group.Status().Owned)
+}
+
+// A slot is a part of the 64-bit hashes of namespaces, keys or UIDs.
+func ExampleSlotOf() {
+	fmt.Println(shard.SlotOf("shop") < shard.Slots-1, shard.SlotOf("shop").String() == shard.ByNamespace(object.Key{Namespace: "shop", Name: "web"}))
+	// Output: true true
+}

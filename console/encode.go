@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
@@ -194,7 +195,7 @@ func oneLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	return strings.Join(strings.Fields(err.Error()), " ")
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 }
 
 // each encodes the elements of a list, which is never null.

@@ -76,7 +76,7 @@ func health(name string, list func() []Check) http.Handler {
 		for _, c := range append([]Check{{"ping", func(context.Context) error { return nil }}}, list()...) {
 			if err := c.Run(r.Context()); err != nil {
 				code, result = http.StatusServiceUnavailable, "failed"
-				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, strings.Join(strings.Fields(err.Error()), " "))
+				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, oneLine(err))
 			} else {
 				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 			}

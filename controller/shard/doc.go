@@ -16,7 +16,9 @@
 // # Guarantees
 //
 //   - At no moment do two members work on one slot: not when members join, leave, crash, are
-//     paused, lose their connection, or have clocks whose speeds differ by up to 10 %.
+//     paused, lose their connection, or have clocks whose speeds differ by up to 10 %. A reconcile
+//     that ignores its cancelled context for seconds after the lease has lapsed is the exception:
+//     its writes through a controller.Client are refused, but it runs.
 //   - When membership no longer changes, every slot is worked on after at most two lease durations
 //     plus the time that running reconciles take to end.
 //   - A write of a controller.Client is not sent when the slot of its reconcile is lost. A request

@@ -13,6 +13,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -57,8 +58,9 @@ type Cluster struct {
 	started   time.Time       // set by Run
 	fail      context.CancelCauseFunc
 	mirrors   map[identity]*shared
-	order     []*shared        // the same, in the order in which they were declared
-	clients   map[*shared]bool // those with a Client
+	masks     map[object.Resource]*masks // by group and resource
+	order     []*shared                  // the same, in the order in which they were declared
+	clients   map[*shared]bool           // those with a Client
 	recorders map[string]*Recorder
 	running   sync.WaitGroup
 }
@@ -79,6 +81,7 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		budget:    reflector.NewBudget(opts.tuning.Lists),
 		noticed:   make(chan struct{}, 1),
 		mirrors:   map[identity]*shared{},
+		masks:     map[object.Resource]*masks{},
 		clients:   map[*shared]bool{},
 		recorders: map[string]*Recorder{},
 		work:      &controllers{},

@@ -349,11 +349,12 @@ func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 		config.BearerToken = token
 		r := &testCluster{t: t, srv: srv, Cluster: connect(t, tarn.WithConfig(config), tarn.WithConsole(console.HandlerOptions{AdminToken: token}),
 			tarn.WithLogger(slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))))}
-		mask := tarn.Mask(object.FieldPath{"spec", "token"})
+		mask := tarn.Mask(object.FieldPath{"spec", "token"}, object.FieldPath{"metadata", "labels", "hidden"})
 		secrets := must(tarn.MirrorOf[*corev1.Secret](r.Cluster, tarn.KeepHistory(5)))
 		must(tarn.MirrorResource(r.Cluster, wire.Unstructured(secrets.Resource()), tarn.Compact()))
 		gears := must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets), tarn.KeepHistory(5)))
 		must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets), mask))
+		must(tarn.MirrorResource(r.Cluster, wire.Unstructured(widgets), tarn.Compact(), tarn.KeepManagedFields())) // masked, too
 		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, errors.New("oops") }, tarn.For(gears), tarn.From(controller.For(secrets))))
 		r.start()
 		secret := must(srv.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -362,6 +363,7 @@ func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 		gear := widget("g")
 		set := func(value string) {
 			_ = unstructured.SetNestedField(gear.Object, value, "spec", "token")
+			gear.SetLabels(map[string]string{"hidden": value})
 			gear.SetAnnotations(map[string]string{object.LastApplied[2]: `{"token":"` + value + `"}`})
 		}
 		set(past)

@@ -43,11 +43,24 @@ type shared struct {
 	wanted     context.Context // done when the last claim is released
 	end        context.CancelFunc
 
-	masked  atomic.Pointer[[]object.FieldPath] // nil for none; written with the cluster's lock held
-	history atomic.Pointer[history]            // nil for none; written with the cluster's lock held
+	masked  *masks
+	history atomic.Pointer[history] // nil for none; written with the cluster's lock held
 	size    sizes
 
 	claims []*claim // of the open handles, oldest first; guarded by the cluster's lock
+}
+
+// masks are the fields of a resource that the console hides, in all mirrors of it; nil for none.
+// They are written with the cluster's lock held.
+type masks = atomic.Pointer[[]object.FieldPath]
+
+// masksOf returns the masks of a resource. The caller holds the lock.
+func (c *Cluster) masksOf(res object.Resource) *masks {
+	of := object.Resource{Group: res.Group, Resource: res.Resource}
+	if c.masks[of] == nil {
+		c.masks[of] = new(masks)
+	}
+	return c.masks[of]
 }
 
 // claim is the reference of one open Mirror to what it shares.
@@ -118,7 +131,7 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 	}
 	m := &shared{
 		id: id, name: id.name(), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
-		claims: []*claim{cl},
+		claims: []*claim{cl}, masked: c.masksOf(id.resource),
 	}
 	m.wanted, m.end = context.WithCancel(context.Background())
 	if err := build(m); err != nil {

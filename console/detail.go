@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"net/http"
 	"slices"
@@ -91,7 +92,7 @@ func (h *handler) object(r *http.Request) (any, error) {
 			out.Quarantine = &quarantined[q]
 		}
 	}
-	if out.History, err = changes(m, key); err != nil {
+	if out.History, err = changes(r.Context(), m, key); err != nil {
 		return nil, err
 	}
 	obj, ok := m.Get(key)
@@ -148,9 +149,12 @@ func (h *handler) reconciles(m Mirror, key object.Key, owners []relative, st *St
 const maxChanges = 500
 
 // changes returns the differences between the versions of an object that are kept, newest first.
-func changes(m Mirror, key object.Key) (all []change, err error) {
+func changes(ctx context.Context, m Mirror, key object.Key) (all []change, err error) {
 	var before any = objectdiff.Absent{}
 	for i, v := range m.History(key) {
+		if err := ctx.Err(); err != nil {
+			return nil, err // the client no longer waits
+		}
 		var now any = objectdiff.Absent{}
 		if v.JSON != nil {
 			obj := &unstructured.Unstructured{}
@@ -265,14 +269,15 @@ func (f family) dependents(obj metav1.Object) (all []relative, truncated bool) {
 		}
 		add := func(key object.Key) bool {
 			d := relative{Kind: m.Resource().Kind, Key: key.String(), Mirror: m.Name()}
-			if seen[relative{Kind: d.Kind, Key: d.Key}] {
+			same := relative{Kind: m.Resource().GVK().GroupKind().String(), Key: d.Key}
+			if seen[same] {
 				return true // in another mirror of the resource
 			}
 			if len(all) == maxDependents {
 				truncated = true
 				return false
 			}
-			seen[relative{Kind: d.Kind, Key: d.Key}] = true
+			seen[same] = true
 			all = append(all, d)
 			return true
 		}

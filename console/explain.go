@@ -86,10 +86,11 @@ func Explain(c Cluster, key object.Key, name string) (Explanation, error) {
 		if ctl == nil {
 			continue
 		}
-		e := explain(&status, s, ctl.Inspect(key))
+		k := ctl.Inspect(key)
+		e := explain(&status, s, k)
 		e.Objects = presence(c, &status, s.Name, key)
 		out.Controllers = append(out.Controllers, e)
-		if e.State != "unknown" && e.Reconcile != nil || e.Since != "" || e.Due != "" || e.State == "queued" {
+		if k.Running != nil || k.Queued || !k.Due.IsZero() || k.Held != nil || k.Failure != nil || len(k.Recent) > 0 {
 			known = append(known, e)
 		}
 	}

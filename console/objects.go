@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarnproject/tarn/object"
@@ -97,6 +98,13 @@ func (s *selection) page(m Mirror) (objectPage, error) {
 	out.Total = total
 	for i, key := range keys {
 		obj, ok := m.Get(key)
+		if ok && len(m.Masked()) > 0 { // labels and the status can be masked, too
+			content, _, err := shown(m, obj)
+			if err != nil {
+				return out, err
+			}
+			obj = &unstructured.Unstructured{Object: content}
+		}
 		if ok && s.labels.Matches(labels.Set(obj.GetLabels())) {
 			out.Items = append(out.Items, row(key, obj))
 		}

@@ -50,8 +50,11 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 		return s
 	}
 	s.Attempt = r.notes.attempt(key)
+	taken := false
 	for _, item := range r.queue.Inspect(key) {
 		switch item.State {
+		case workqueue.Processing:
+			taken = true
 		case workqueue.Waiting, workqueue.Again:
 			s.Queued, s.Since, s.Priority = true, item.Since, item.Priority
 		case workqueue.Delayed:
@@ -65,6 +68,9 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 			s.Running = &Running{Key: key, Attempt: w.attempt, Since: w.since}
 		}
 		w.mu.Unlock()
+	}
+	if taken && s.Running == nil && !s.Queued { // it waits for a pause to end or for the rate limit
+		s.Queued = true
 	}
 	r.notes.look(key, func(e *note) {
 		if h := e.held; h.retries > 0 {
@@ -80,7 +86,7 @@ func (c *Controller[K]) Retry(key K) error {
 	c.mu.Lock()
 	r := c.run
 	c.mu.Unlock()
-	if r == nil {
+	if r == nil || State(r.state.Load()) > Working {
 		return fmt.Errorf("controller %s: retry %v: the controller does not run", c.name, key)
 	}
 	r.queue.Forget(key)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -140,5 +142,31 @@ func TestRecentReconcilesAreBounded(t *testing.T) {
 		keys <- "k"
 		synctest.Wait()
 		simtest.Want(t, "without", len(c.Inspect("k").Recent), 0)
+	})
+}
+
+// A pause that begins while workers wait for the rate limit holds for them, too.
+func TestAPauseHoldsWhileTheRateLimitDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reconciles atomic.Int32
+		keys := make(chan object.Key)
+		c := newController(t, func(context.Context, object.Key) (result, error) {
+			reconciles.Add(1)
+			return result{}, nil
+		}, options{Workers: 3, Rate: 0.1, Burst: 1}, controller.Channel("keys", keys))
+		start(t, c)
+		for _, name := range []string{"a", "b", "c"} {
+			keys <- object.Key{Name: name}
+		}
+		synctest.Wait()
+		c.Pause()
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "reconciles", reconciles.Load(), 1)
+		if s := c.Inspect(object.Key{Name: "b"}); !s.Queued {
+			t.Errorf("a key that waits for the rate limit is %+v", s)
+		}
+		c.Resume()
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "reconciles", reconciles.Load(), 3)
 	})
 }

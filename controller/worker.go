@@ -115,6 +115,10 @@ func (r *run[K]) admit(g *group[K], key K) bool {
 			}
 		}
 	}
+	if r.rate != nil && !r.c.gate.pass(g.intake) { // paused meanwhile
+		r.queue.Add(key)
+		return false
+	}
 	if err := r.missing(g, key); err != nil {
 		r.hold(key, err)
 		return false

@@ -90,7 +90,7 @@ export class Obj {
     this.drawQuarantine(o.quarantine);
     const history = o.history || [];
     show(this.noHistory, !history.length);
-    sync(this.history, history, (v) => v.version, version, (view, v) => setAge(view.time, v.at));
+    sync(this.history, history, (v) => [v.at, v.kind, v.version].join(), version, (view, v) => setAge(view.time, v.at));
     const tree = JSON.stringify([o.owners, o.dependents, o.truncated]);
     if (tree !== this.treeShown) this.tree.replaceChildren(...this.drawTree(o));
     this.treeShown = tree;

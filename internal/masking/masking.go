@@ -23,7 +23,7 @@ func IsSecret(res object.Resource, content map[string]any) bool {
 // Object returns the content of an object without its secret values, and the paths of what it hid:
 // the values of the data and stringData of a Secret, whose keys stay, and the fields at the given
 // paths. Where it hides anything it also hides kubectl's last-applied annotation, which is a copy
-// of the object. The given content is not modified; the result shares what is not hidden.
+// of the object, and with paths the managed fields, which have copies of some values. The given content is not modified; the result shares what is not hidden.
 func Object(res object.Resource, content map[string]any, paths []object.FieldPath) (out map[string]any, masked []string) {
 	secret := IsSecret(res, content)
 	if !secret && len(paths) == 0 {
@@ -42,6 +42,9 @@ func Object(res object.Resource, content map[string]any, paths []object.FieldPat
 		shown = h.hide(shown, p, nil)
 	}
 	shown = h.hide(shown, object.LastApplied, nil)
+	if len(paths) > 0 {
+		shown = h.hide(shown, object.ManagedFields, nil) // keys of lists and elements of sets are in it
+	}
 	return shown.(map[string]any), h.masked
 }
 

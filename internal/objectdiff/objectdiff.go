@@ -215,16 +215,25 @@ func order(key string, list []any) string {
 	return "in the order " + strings.Join(values, ", ")
 }
 
+func setOf(scalars []any) map[any]bool {
+	set := make(map[any]bool, len(scalars))
+	for _, v := range scalars {
+		set[v] = true
+	}
+	return set
+}
+
 // sets compares scalars as sets. If only order or multiplicity differ, it shows both lists.
 func (d *differ) sets(path []step, old, new []any) {
 	n := len(d.edits)
+	before, after := setOf(old), setOf(new)
 	for i, v := range old {
-		if !slices.Contains(new, v) {
+		if !after[v] {
 			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), v, Absent{}})
 		}
 	}
 	for i, v := range new {
-		if !slices.Contains(old, v) {
+		if !before[v] {
 			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), Absent{}, v})
 		}
 	}

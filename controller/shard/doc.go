@@ -25,11 +25,23 @@
 //     that was sent before that can arrive late; the resource version of the object detects it.
 //   - A member sends less than one request per second for all of this: two in five seconds.
 //
+// # Limits
+//
+//   - Every member mirrors all objects and works on its share of the keys.
+//   - As after a restart, a new owner of a slot does not receive deletions that happened while the
+//     slot was moved; cleanup needs a controller.Finalizer.
+//   - A new owner may read a cache that lacks the last writes of the old one. Writes that name a
+//     resource version or a fixed name are safe; a create with generateName may happen twice.
+//   - All members must have the same LeaseDuration, so it cannot be changed by a rolling update.
+//   - Leases of crashed members stay until they are deleted by hand.
+//   - A member whose watch is stuck, but which can renew, keeps slots idle until its watch is
+//     replaced.
+//
 // # How it works
 //
 // Everything is stored in Leases with a common label, so one watch shows the whole group at one
-// resource version. Each member has a lease, which it renews every 5 seconds. One more lease, with
-// the name of the group, has the assignment: for each slot its owner, its epoch, and, while it is
+// resource version. Each member has a lease, which it renews every 5 seconds. One more lease,
+// GROUP.slots, has the assignment: for each slot its owner, its epoch, and, while it is
 // being moved, its next owner. (The durations here are those of the default LeaseDuration.)
 //
 // A member works on a slot while the assignment that it sees names it as the owner, and for 10

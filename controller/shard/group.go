@@ -14,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -67,8 +68,9 @@ type Group struct {
 	nextRenew time.Duration
 	// assigned is the version that the last assignment written was based on. Another one with the
 	// same base waits until nextAssign: it failed, or the watch does not show it yet.
-	assigned   string
-	nextAssign time.Duration
+	assigned      string
+	assignmentUID types.UID // of the assignment in the view
+	nextAssign    time.Duration
 }
 
 // New returns this process's membership in the group with the given name, whose leases are in the
@@ -200,7 +202,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 			if leaveBy == 0 {
 				leaveBy = now + g.machine.timing.lapse
 			}
-			if g.hasLeft() || now >= leaveBy {
+			if g.hasLeft() && !g.renewing || now >= leaveBy {
 				return g.leave(inner)
 			}
 		}
@@ -210,6 +212,11 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 		case apply := <-results:
 			apply()
 		case err := <-failed:
+			g.mu.Lock()
+			for _, f := range g.working {
+				f.close()
+			}
+			g.mu.Unlock()
 			return errors.Join(errors.New("shard: the watch of the group's leases has ended"), err)
 		case <-done:
 			done = nil
@@ -237,9 +244,10 @@ func (g *Group) observe() {
 				m = readMember(l)
 			}
 			v.members[name] = m
-		case l.Name == g.key.Name && l.ResourceVersion == old.version:
+		case l.Name == g.assignmentName() && l.ResourceVersion == old.version:
 			v.version, v.slots, v.known = old.version, old.slots, old.known
-		case l.Name == g.key.Name:
+		case l.Name == g.assignmentName():
+			g.assignmentUID = l.UID
 			slots, err := parseAssignment(l.Annotations[slotsAnnotation])
 			if err != nil {
 				g.opts.Logger.Error("the assignment cannot be read; it is written again", "group", g.key.String(), "error", err)
@@ -262,8 +270,9 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	for _, slot := range stop {
 		g.working[slot].release()
 	}
-	if m.phase != active {
-		for _, f := range g.working {
+	for slot, f := range g.working {
+		// Also if the assignment was deleted: another member gets the slot without asking.
+		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.life}) {
 			f.close()
 		}
 	}
@@ -274,10 +283,11 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 		g.moved += uint64(len(start))
 		g.opts.Logger.Info("slots changed", "group", g.key.String(), "member", m.name, "gained", len(start), "releasing", len(stop))
 	}
-	if (changed || now.mono >= g.nextRenew) && !g.renewing {
+	switch { // a lapsed member lets its lease expire, so that others take the slots while its work ends
+	case m.phase != lapsed && !g.renewing && (changed || now.mono >= g.nextRenew):
 		g.nextRenew = now.mono + m.timing.renew
 		g.renew(ctx, tasks, results)
-	} else if changed {
+	case changed:
 		g.nextRenew = 0
 	}
 	if next, ok := m.plan(now); ok && !g.assigning && (now.mono >= g.nextAssign || m.view.version != g.assigned) {
@@ -363,26 +373,31 @@ func (g *Group) writeMember(ctx context.Context, base *coordinationv1.Lease, sta
 	return stored, nil
 }
 
+// assignmentName is the name of the lease that has the assignment. No member and no other group has
+// it, nor a lease of package leader with the group's name.
+func (g *Group) assignmentName() string { return g.key.Name + ".slots" }
+
 func (g *Group) memberKey() object.Key {
 	return object.Key{Namespace: g.key.Namespace, Name: g.key.Name + "-" + g.machine.name}
 }
 
 // assign writes the assignment, if it is still the one that the new one is based on.
 func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next assignment) {
-	base := g.machine.view.version
+	base, uid := g.machine.view.version, g.assignmentUID
 	g.assigning, g.assigned, g.nextAssign = true, base, g.now().mono+g.machine.timing.request
 	tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, g.machine.timing.request)
+		request, cancel := context.WithTimeout(ctx, g.machine.timing.request)
 		defer cancel()
 		l := &coordinationv1.Lease{}
-		l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.key.Name, base
+		l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), base
+		l.UID = uid // without it the server creates a lease that was deleted, whatever the version
 		l.Labels = map[string]string{groupLabel: g.key.Name}
 		l.Annotations = map[string]string{slotsAnnotation: next.String()}
 		verb := g.api.Update
 		if base == "" {
 			verb = g.api.Create
 		}
-		_, err := verb(ctx, l, wire.WriteOptions{})
+		_, err := verb(request, l, wire.WriteOptions{})
 		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			g.opts.Logger.Warn("the assignment could not be written", "group", g.key.String(), "error", err)
 		}

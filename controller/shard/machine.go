@@ -85,6 +85,7 @@ type machine struct {
 	// owner in the assignment has no lease.
 	seen    map[string]sighting
 	missing map[string]time.Duration
+	first   time.Duration // when the first view came; negative: none
 	unknown time.Duration // since when the assignment has been unknown; negative: it is known
 	// candidates are the members that slots can be placed on, and places the best one for each
 	// slot; changed is when they last changed,
@@ -127,7 +128,7 @@ type holding struct {
 
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1,
+		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1,
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, held: map[Slot]holding{},
 	}
 }
@@ -166,6 +167,12 @@ func (m *machine) confirm() {
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
 	m.view = v
+	if m.first < 0 {
+		m.first = now.mono
+	}
+	if mine := v.members[m.name]; mine.process == m.process && mine.life > m.life {
+		m.phase, m.life = lapsed, mine.life // a person wrote it: others count this life as ended
+	}
 	for name, other := range v.members {
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
 			m.seen[name] = sighting{other.version, now.mono}
@@ -242,7 +249,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			m.released[slot] = p.epoch
 			changed = true
 		}
-		if e, ok := m.released[slot]; ok && p.epoch > e {
+		if e, ok := m.released[slot]; ok && p.epoch != e {
 			delete(m.released, slot) // the group has moved on
 		}
 	}
@@ -262,7 +269,7 @@ func (m *machine) empty() bool {
 		return false
 	}
 	for _, p := range m.view.slots {
-		if p.owner == (owner{m.name, m.life}) {
+		if p.owner.name == m.name {
 			return false
 		}
 	}

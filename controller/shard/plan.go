@@ -20,7 +20,8 @@ func (m *machine) plan(now moment) (next assignment, ok bool) {
 	// Without a known assignment, members may work on slots of an earlier one until they have
 	// noticed, or have lapsed.
 	known := m.view.known || m.unknown >= 0 && m.confirmed.mono-m.unknown >= m.timing.expiry
-	settled := m.settled(now) && known
+	// Before that time, the leases of crashed members look alive to a new member.
+	settled := m.settled(now) && known && m.confirmed.mono-m.first >= m.timing.expiry
 	for i := range next {
 		next[i] = m.planSlot(Slot(i), next[i], settled)
 	}
@@ -86,7 +87,8 @@ func (m *machine) expired(name string) bool {
 
 func (m *machine) hasReleased(o owner, slot Slot, epoch uint64) bool {
 	other, ok := m.view.members[o.name]
-	return ok && other.life == o.life && other.released[slot] == epoch
+	e, said := other.released[slot]
+	return ok && other.life == o.life && said && e == epoch
 }
 
 func (m *machine) isCandidate(name string) bool {

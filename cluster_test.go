@@ -107,7 +107,7 @@ func TestDifferentScopesOrFormsHaveSeparateMirrors(t *testing.T) {
 		}
 		slices.Sort(names)
 		want := []string{
-			"pods", "pods", "pods (compact)", "pods (metadata)", "pods (unstructured)", "pods in bank,shop",
+			"pods", "pods #2", "pods (compact)", "pods (metadata)", "pods (unstructured)", "pods in bank,shop",
 			"pods in shop", "pods where app=web", "pods where spec.nodeName=node-2",
 		}
 		if !slices.Equal(names, want) {

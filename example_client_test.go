@@ -46,7 +46,7 @@ func ExampleClient() {
 	// <nil>
 }
 
-// Options of a connection, and what it tells about itself.
+// Options of a connection, and its status.
 func ExampleConnect() {
 	var requests atomic.Int32
 	count := func(ctx context.Context, _ wire.AttemptStart) (context.Context, func(wire.AttemptEnd)) {

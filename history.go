@@ -22,7 +22,7 @@ const maxHistory = 100
 const historyBytes = 32 << 20
 
 // Mask hides fields in the console, in addition to the data of Secrets: their values appear in no
-// response. A mirror hides what any of its users mask. To keep values out of memory, use [Drop].
+// response. All mirrors of a resource hide what any of them masks. To keep values out of memory, use [Drop].
 func Mask(paths ...object.FieldPath) Option {
 	return optionFunc(func(d *declaration) error {
 		for _, p := range paths {

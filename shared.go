@@ -130,7 +130,7 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 		return m, nil
 	}
 	m := &shared{
-		id: id, name: id.name(), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
+		id: id, name: c.freeName(id.name()), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
 		claims: []*claim{cl}, masked: c.masksOf(id.resource),
 	}
 	m.wanted, m.end = context.WithCancel(context.Background())
@@ -146,6 +146,16 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 		c.begin(m)
 	}
 	return m, nil
+}
+
+// freeName returns a name, or the same with a number if another mirror has it: mirrors of one resource
+// that differ only in Go type or encoding. The caller holds the lock.
+func (c *Cluster) freeName(name string) string {
+	free := name
+	for i := 2; slices.ContainsFunc(c.order, func(m *shared) bool { return m.name == free }); i++ {
+		free = fmt.Sprintf("%s #%d", name, i)
+	}
+	return free
 }
 
 // extend adds what another caller masks, and the history that it wants. The caller holds the

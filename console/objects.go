@@ -98,15 +98,15 @@ func (s *selection) page(m Mirror) (objectPage, error) {
 	out.Total = total
 	for i, key := range keys {
 		obj, ok := m.Get(key)
-		if ok && len(m.Masked()) > 0 { // labels and the status can be masked, too
+		if ok && s.labels.Matches(labels.Set(obj.GetLabels())) {
 			content, _, err := shown(m, obj)
 			if err != nil {
 				return out, err
 			}
-			obj = &unstructured.Unstructured{Object: content}
-		}
-		if ok && s.labels.Matches(labels.Set(obj.GetLabels())) {
-			out.Items = append(out.Items, row(key, obj))
+			// Labels can be masked, too. A selector must not reveal them.
+			if u := (&unstructured.Unstructured{Object: content}); s.labels.Matches(labels.Set(u.GetLabels())) {
+				out.Items = append(out.Items, row(key, u))
+			}
 		}
 		if len(out.Items) == s.limit || i == len(keys)-1 {
 			if more || i < len(keys)-1 {
@@ -187,7 +187,7 @@ func (l *lowest) take() (keys []object.Key, more bool) {
 	return l.keys, l.more
 }
 
-func row(key object.Key, obj metav1.Object) objectRow {
+func row(key object.Key, obj *unstructured.Unstructured) objectRow {
 	out := objectRow{
 		Key: key.String(), Namespace: key.Namespace, Name: key.Name, UID: string(obj.GetUID()), Version: obj.GetResourceVersion(),
 		Created: stamp(obj.GetCreationTimestamp().Time), Labels: obj.GetLabels(), Status: statusWord(obj),

@@ -116,7 +116,7 @@ func (m *machine) watchCandidates(now moment) {
 	}
 }
 
-// settled reports whether slots may be placed anew.
+// settled reports whether slots may be moved to other members.
 func (m *machine) settled(now moment) bool {
 	return now.mono-m.changed >= m.timing.settle || now.mono-m.unsettled >= m.timing.settleMax
 }

@@ -34,6 +34,21 @@ func TestAStringThatRepeatsIsHeldOnce(t *testing.T) {
 	}
 }
 
+// The smallest table is one set, so all four strings note their first sight beside each
+// other. Tests of the decoders rely on this: what came twice is shared from then on.
+func TestATableWithRoomForgetsNoFirstSight(t *testing.T) {
+	for range 100 { // each table has its own hash
+		table, words := intern.NewStrings(4), []string{"web", "db", "cache", "proxy"}
+		for sight := range 3 {
+			for _, w := range words {
+				if _, shared := table.Lookup([]byte(w)); shared != (sight == 2) {
+					t.Fatalf("%s at sight %d: shared %v", w, sight+1, shared)
+				}
+			}
+		}
+	}
+}
+
 func TestTheResultIsEqualToTheInputAndKeepsNoneOfIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := intern.NewStrings(rapid.IntRange(0, 20).Draw(t, "limit"))

@@ -75,15 +75,20 @@ func (s *set[E]) use(i int) {
 	}
 }
 
-// again reports whether bytes with the mark have come once before, and notes them if not.
+// again reports whether bytes with the mark have come once before, and notes them if not:
+// in an empty place if there is one, so that a table with room forgets nothing.
 func (s *set[E]) again(mark uint32) bool {
+	at := mark >> useBits % ways
 	for i := range s.seen {
-		if s.seen[i].Load() == mark {
+		switch s.seen[i].Load() {
+		case mark:
 			s.seen[i].Store(0)
 			return true
+		case 0:
+			at = uint32(i)
 		}
 	}
-	s.seen[mark>>useBits%ways].Store(mark)
+	s.seen[at].Store(mark)
 	return false
 }
 

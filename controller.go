@@ -141,7 +141,7 @@ func (c *Cluster) runControllers(ctx context.Context) error {
 	if c.leadership == nil {
 		return c.work.Run(ctx)
 	}
-	return controller.Led(c.leadership, c.work).Run(ctx)
+	return controller.WhileLeading(c.leadership, c.work).Run(ctx)
 }
 
 // worker is a [Controller], a [FleetController], or the part of one in a cluster.

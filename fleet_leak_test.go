@@ -83,7 +83,7 @@ func TestFiftyClustersComeAndGoWithoutLeaks(t *testing.T) {
 		if after > before+clusters/5 { // the test binary may have some of its own
 			t.Errorf("%d goroutines, and %d before the first cluster was added", after, before)
 		}
-		if q := st.Queue; q.Waiting+q.Again+q.Delayed+q.Processing > 0 || len(st.Failures) > 0 || len(st.HeldKeys) > 0 {
+		if q := st.Queue; q.Waiting+q.Dirty+q.Delayed+q.Processing > 0 || len(st.Failures) > 0 || len(st.HeldKeys) > 0 {
 			t.Errorf("the controller still has keys of removed clusters: %+v", st)
 		}
 		for _, key := range f.exists {

@@ -131,7 +131,7 @@ func (r *Reflector) ListAndWatchWithContext(ctx context.Context) error {
 		e := (*reflector.Error)(nil)
 		switch {
 		case !errors.As(err, &e) || e.Op != "list":
-		case e.Reason == reflector.Asked:
+		case e.Reason == reflector.Requested:
 			end.with(e.Err)
 		case e.Reason != reflector.Expired && e.Reason != reflector.TooLarge && e.Reason != reflector.Rewind:
 			end.with(fmt.Errorf("failed to list %s: %w", r.description, e.Err))
@@ -174,7 +174,7 @@ func (r *Reflector) run(ctx context.Context, end *ending, onError func(error)) {
 	src := &reflectorSource{Source: owned{recordsOf(r.lw, r.expected)}, r: r, pageSize: r.WatchListPageSize, ended: end}
 	inner := must(reflector.New(src, f, opts))
 	f.lost = func(err error) {
-		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Asked, Err: err})
+		onError(&reflector.Error{Name: r.opts.Name, Op: "list", Reason: reflector.Requested, Err: err})
 		inner.Relist(err)
 	}
 

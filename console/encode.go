@@ -149,7 +149,7 @@ type (
 	}
 	queueJSON struct {
 		Waiting        int     `json:"waiting"`
-		Again          int     `json:"again"`
+		Dirty          int     `json:"dirty"`
 		Processing     int     `json:"processing"`
 		Delayed        int     `json:"delayed"`
 		Adds           uint64  `json:"adds"`
@@ -274,7 +274,7 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 	q, l := &c.Queue, &c.Latency
 	out := controllerJSON{
 		Name: c.Name, State: c.State.String(), Cause: oneLine(c.Err), Fenced: oneLine(c.Fenced), Paused: c.Paused, Workers: c.Workers,
-		Queue:      queueJSON{q.Waiting, q.Again, q.Processing, q.Delayed, q.Adds, q.Retries, q.Longest.Seconds()},
+		Queue:      queueJSON{q.Waiting, q.Dirty, q.Processing, q.Delayed, q.Adds, q.Retries, q.Longest.Seconds()},
 		Reconciles: c.Reconciles, Outcomes: outcomes(c), GivenUp: c.GivenUp, HeldTotal: c.Held, SourceFailures: c.SourceFailures, Left: c.Left,
 		Latency: latencyJSON{l.Count, l.Mean.Seconds(), l.Median.Seconds(), l.Most99.Seconds(), l.Max.Seconds()},
 		Failures: each(c.Failures, func(f controller.Failure) failureJSON {

@@ -129,9 +129,9 @@ func explain(st *Status, c *controller.Status, k controller.KeyStatus) KeyExplan
 		e.Do = "If that lasts, the watch of that resource is broken, or the written object does not match the mirror's selection."
 	case k.Queued:
 		e.State, e.Since = "queued", stamp(k.Since)
-		e.Why = fmt.Sprintf("It waits for one of %s, with %s in the queue.", count(c.Workers, "worker"), count(c.Queue.Waiting+c.Queue.Again, "key"))
+		e.Why = fmt.Sprintf("It waits for one of %s, with %s in the queue.", count(c.Workers, "worker"), count(c.Queue.Waiting+c.Queue.Dirty, "key"))
 		if !k.Since.IsZero() {
-			e.Why = fmt.Sprintf("It has waited for %s for one of %s, with %s in the queue.", ago(k.Since), count(c.Workers, "worker"), count(c.Queue.Waiting+c.Queue.Again, "key"))
+			e.Why = fmt.Sprintf("It has waited for %s for one of %s, with %s in the queue.", ago(k.Since), count(c.Workers, "worker"), count(c.Queue.Waiting+c.Queue.Dirty, "key"))
 		}
 		if len(c.Running) == c.Workers {
 			e.Do = "All workers are busy: raise Workers, or make reconciles faster."

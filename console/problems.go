@@ -209,7 +209,7 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 			ps.warn(subject, fmt.Sprintf("The reconcile of %v runs for %s.", r.Key, brief(s.Time.Sub(r.Since))), "Look at what it waits for, and set Options.Timeout to limit it.")
 		}
 	}
-	if n := c.Queue.Waiting + c.Queue.Again; n > waitingKeys && len(c.Running) >= c.Workers {
+	if n := c.Queue.Waiting + c.Queue.Dirty; n > waitingKeys && len(c.Running) >= c.Workers {
 		ps.warn(subject, fmt.Sprintf("%s keys wait while %s are busy.", thousands(n), fmt.Sprintf("all workers (%d)", c.Workers)), "Raise Workers, or make reconciles faster.")
 	}
 	if c.SourceFailures > 0 {

@@ -23,7 +23,7 @@
 //   - [Result], [Terminal] and ordinary errors are the outcomes of a reconcile.
 //   - [Client] writes to the API and tracks its writes.
 //   - [Fence] and [Leadership] decide when this process may work; package leader implements
-//     them with Leases. [Led] runs controllers while this process leads.
+//     them with Leases. [WhileLeading] runs controllers while this process leads.
 //   - [Run] runs controllers and informers together.
 //   - [Finalizer] and [SetOwner] are helpers that most controllers need. Package recorder
 //     records Kubernetes events.
@@ -58,7 +58,7 @@
 //
 // # Leadership
 //
-// Informers run outside [Led], so their caches stay warm. A controller in Led starts when the
+// Informers run outside [WhileLeading], so their caches stay warm. A controller in WhileLeading starts when the
 // process becomes leader, with the complete current state, and stops when it loses
 // leadership: running reconciles are cancelled at once. The fence is checked before each
 // reconcile and before each attempt of a write of a [Client], retries included. As after a

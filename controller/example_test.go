@@ -257,8 +257,8 @@ func ExampleLogger() {
 	// Output: level=INFO msg=here controller=example key=shop/web attempt=1
 }
 
-// Informers run outside Led and stay synced; the controller runs only while the process leads.
-func ExampleLed() {
+// Informers run outside WhileLeading and stay synced; the controller runs only while the process leads.
+func ExampleWhileLeading() {
 	leadership := newGate() // package leader has an implementation with Leases
 	pods := newInformer("pods", simtest.Pods("shop/web"))
 	done := make(chan object.Key)
@@ -268,7 +268,7 @@ func ExampleLed() {
 	}, controller.Options[object.Key]{}, controller.For(pods))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- controller.Run(ctx, pods, controller.Led(leadership, c)) }()
+	go func() { ended <- controller.Run(ctx, pods, controller.WhileLeading(leadership, c)) }()
 	_ = pods.WaitSynced(ctx)
 	fmt.Println("standing by with", pods.Len(), "pod:", c.Status().State)
 	leadership.terms <- func() {} // this process is elected

@@ -28,7 +28,7 @@ type Leadership interface {
 type fenceKey struct{}
 
 // WithFence returns a context with a fence. Controllers that run with it and clients that
-// write with it check the fence first. [Led] does this.
+// write with it check the fence first. [WhileLeading] does this.
 func WithFence(ctx context.Context, f Fence) context.Context {
 	return context.WithValue(ctx, fenceKey{}, f)
 }
@@ -48,22 +48,22 @@ func fenceOf(ctx context.Context) Fence {
 	return f
 }
 
-// Led returns a Runner that runs controllers while this process leads. They stop when it loses
+// WhileLeading returns a Runner that runs controllers while this process leads. They stop when it loses
 // leadership and start again when it wins again. Run informers next to it, not in it, so that
 // their caches stay warm.
-func Led(l Leadership, controllers ...Runner) Runner { return &led{l, controllers} }
+func WhileLeading(l Leadership, controllers ...Runner) Runner { return &whileLeading{l, controllers} }
 
-type led struct {
+type whileLeading struct {
 	leadership Leadership
 	parts      []Runner
 }
 
-func (l *led) stopsFirst() {}
+func (l *whileLeading) stopsFirst() {}
 
 // Run implements [Runner].
-func (l *led) Run(ctx context.Context) error {
+func (l *whileLeading) Run(ctx context.Context) error {
 	if l.leadership == nil {
-		return errors.New("controller: Led without a Leadership")
+		return errors.New("controller: WhileLeading without a Leadership")
 	}
 	return l.leadership.Run(ctx, func(ctx context.Context, f Fence) error {
 		return Run(WithFence(ctx, f), l.parts...)

@@ -97,7 +97,7 @@ func TestNoReconcileOrWriteStartsWhileTheFenceIsClosed(t *testing.T) {
 			d.Add("delete: %v", errors.Is(err2, controller.ErrNotLeading))
 			return result{}, errors.Join(err, controller.MayWrite(ctx))
 		}, options{}, controller.For(pods))
-		start(t, pods, controller.Led(g, c))
+		start(t, pods, controller.WhileLeading(g, c))
 		synctest.Wait()
 		simtest.Want(t, "before it leads", d.Take(), nil)
 		simtest.Want(t, "state", c.Status().State, controller.Idle)
@@ -144,7 +144,7 @@ func TestLostLeadershipCancelsReconcilesAndTheNextTermStartsWithAllKeys(t *testi
 				return result{}, ctx.Err()
 			}
 		}, options{}, controller.For(pods))
-		stop := start(t, pods, controller.Led(g, c))
+		stop := start(t, pods, controller.WhileLeading(g, c))
 		ended := make(chan struct{}, 1)
 		g.terms <- func() { ended <- struct{}{} }
 		simtest.Advance(time.Second)
@@ -172,7 +172,7 @@ func TestLosingLeadershipEndsADrain(t *testing.T) {
 			<-ctx.Done()
 			return result{}, ctx.Err()
 		}, options{Grace: time.Hour}, controller.For(pods))
-		stop := start(t, pods, controller.Led(g, c))
+		stop := start(t, pods, controller.WhileLeading(g, c))
 		g.terms <- func() {}
 		simtest.Advance(time.Second)
 		begin := time.Now()
@@ -192,7 +192,7 @@ func TestAStuckReconcileEndsAProcessThatLostLeadership(t *testing.T) {
 			return result{}, nil
 		}, options{}, controller.For(pods))
 		done := make(chan error)
-		go func() { done <- controller.Run(context.Background(), pods, controller.Led(g, c)) }()
+		go func() { done <- controller.Run(context.Background(), pods, controller.WhileLeading(g, c)) }()
 		g.terms <- func() {}
 		simtest.Advance(time.Second)
 		g.loses()
@@ -205,7 +205,7 @@ func TestAStuckReconcileEndsAProcessThatLostLeadership(t *testing.T) {
 }
 
 func TestLedRequiresALeadership(t *testing.T) {
-	if err := controller.Led(nil).Run(t.Context()); err == nil {
+	if err := controller.WhileLeading(nil).Run(t.Context()); err == nil {
 		t.Error("no error")
 	}
 }

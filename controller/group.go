@@ -7,7 +7,7 @@ import (
 )
 
 // Runner runs until its context is done and returns when its last goroutine has ended: a
-// [Controller], the result of [Led], an informer. It returns nil after a clean stop.
+// [Controller], the result of [WhileLeading], an informer. It returns nil after a clean stop.
 type Runner interface {
 	// Run returns when the context is done or after a failure.
 	Run(ctx context.Context) error

@@ -55,7 +55,7 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 		switch item.State {
 		case workqueue.Processing:
 			taken = true
-		case workqueue.Waiting, workqueue.Again:
+		case workqueue.Waiting, workqueue.Dirty:
 			s.Queued, s.Since, s.Priority = true, item.Since, item.Priority
 		case workqueue.Delayed:
 			s.Due, s.Backoff = item.Due, item.Reason == workqueue.AddedRateLimited

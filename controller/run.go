@@ -208,7 +208,7 @@ func (r *run[K]) leave() {
 	}
 	if !r.isLost() {
 		seen := map[K]bool{}
-		for _, item := range slices.Concat(s.Waiting, s.Again, s.Delayed) {
+		for _, item := range slices.Concat(s.Waiting, s.Dirty, s.Delayed) {
 			// A delay after a success is not left work.
 			if seen[item.Key] || item.State == workqueue.Delayed && item.Reason != workqueue.AddedRateLimited && !r.notes.isPutBack(item.Key) {
 				continue

@@ -182,7 +182,7 @@ func (s *sim) start(name string) *process {
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), processKey{}, p))
 	done := make(chan error, 1)
-	go func() { done <- controller.Run(ctx, p.pods, controller.Led(e, c)) }()
+	go func() { done <- controller.Run(ctx, p.pods, controller.WhileLeading(e, c)) }()
 	p.stop = sync.OnceValue(func() error {
 		cancel()
 		return <-done

@@ -97,7 +97,7 @@ type Latency struct {
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d waiting, %d running, %d delayed; %d reconciled, %d failed",
-		s.Name, s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running), s.Queue.Delayed, s.Reconciles, s.Failed)
+		s.Name, s.State, s.Queue.Waiting+s.Queue.Dirty, len(s.Running), s.Queue.Delayed, s.Reconciles, s.Failed)
 	if s.Left > 0 {
 		fmt.Fprintf(&b, "; %d left when it stopped", s.Left)
 	}

@@ -200,7 +200,7 @@ func (l *listing[T]) read(ctx context.Context, r *Reflector[T], opts object.List
 // earlier pages.
 func (l *listing[T]) failed(r *Reflector[T], opts object.ListOptions, before int, err error) (state[T], error) {
 	reason := reasonOf(err)
-	if reason == Asked {
+	if reason == Requested {
 		return l, nil // the next step handles it
 	}
 	e := r.failed("list", reason, err)

@@ -43,7 +43,7 @@ const (
 	NoBookmark   Reason = "no-bookmark"  // a streaming list did not complete
 	Rewind       Reason = "rewind"       // the server's history was restored from a backup
 	Unordered    Reason = "unordered"    // a watch from no version sent objects out of order
-	Asked        Reason = "asked"        // Reflector.Relist was called
+	Requested    Reason = "requested"    // Reflector.Relist was called
 )
 
 // reasonOf classifies the error of a request. The io.EOF of a stream that the server ended
@@ -66,7 +66,7 @@ func reasonOf(err error) Reason {
 		return Rewind
 	}
 	if asked := (*askedError)(nil); errors.As(err, &asked) {
-		return Asked
+		return Requested
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return reasonOfStatus(err, status.Status())

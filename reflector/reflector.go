@@ -236,7 +236,7 @@ func (r *Reflector[T]) handleAsked() state[T] {
 	if asked == nil {
 		return nil
 	}
-	e := r.failed(opOf(r.now.State), Asked, asked)
+	e := r.failed(opOf(r.now.State), Requested, asked)
 	if b, ok := r.state.(*backingOff[T]); ok {
 		b.next = r.list(plan{fresh: true})
 		return nil
@@ -287,7 +287,7 @@ func (r *Reflector[T]) failed(op string, reason Reason, cause error) *Error {
 	switch {
 	case r.opts.OnError != nil:
 		r.opts.OnError(e)
-	case reason == Expired, reason == Asked:
+	case reason == Expired, reason == Requested:
 		r.opts.Logger.Info("listing again", "op", op, "reason", string(reason), "err", cause)
 	default:
 		r.opts.Logger.Warn("request failed", "op", op, "reason", string(reason), "err", cause)

@@ -187,7 +187,7 @@ func TestRelistDecodesEverythingAgain(t *testing.T) {
 		r.Relist(cause)
 		simtest.Advance(0)
 		r.requests(`LIST "12" NotOlderThan afresh`, `WATCH "12"`)
-		r.ended(reflector.Asked, 1)
+		r.ended(reflector.Requested, 1)
 		if n := srv.Counts().Decoded; n != 4 || !errors.Is(r.lastErr(), cause) {
 			t.Errorf("%d decoded, %v", n, r.lastErr())
 		}

@@ -123,7 +123,7 @@ func (s *streaming[T]) failed(ctx context.Context, r *Reflector[T], err error) (
 	reason := reasonOf(err)
 	f := &r.fallback
 	switch {
-	case reason == Asked:
+	case reason == Requested:
 		return s, nil // the next step handles it
 	case err == io.EOF:
 		reason, err = NoBookmark, fmt.Errorf("%w: the server ended the stream", ErrNoBookmark)

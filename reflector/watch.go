@@ -259,7 +259,7 @@ func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (s
 		}
 	}
 	reason := reasonOf(err)
-	if reason == Asked {
+	if reason == Requested {
 		return w, nil // the next step handles it
 	}
 	e := r.failed("watch", reason, err)

@@ -86,7 +86,7 @@ func TestConcurrent(t *testing.T) {
 					t.Errorf("item %d: %d changes, the last worker saw %d", k, changed[k].Load(), seen[k].Load())
 				}
 			}
-			if s := q.Stats(); s.Waiting+s.Again+s.Processing+s.Delayed != 0 {
+			if s := q.Stats(); s.Waiting+s.Dirty+s.Processing+s.Delayed != 0 {
 				t.Errorf("left: %+v", s)
 			}
 		})

@@ -235,7 +235,7 @@ func (d *driver) advance(by time.Duration) {
 
 func (d *driver) check() {
 	want, got := d.m.snapshot(), d.q.Snapshot()
-	if !sameItems(want.Waiting, got.Waiting) || !sameItems(want.Again, got.Again) ||
+	if !sameItems(want.Waiting, got.Waiting) || !sameItems(want.Dirty, got.Dirty) ||
 		!sameItems(want.Processing, got.Processing) || !sameItems(want.Delayed, got.Delayed) {
 		d.fail("snapshot, -want +got:\n%s", cmp.Diff(want, got))
 	}
@@ -243,7 +243,7 @@ func (d *driver) check() {
 		d.fail("dropped, -want +got:\n%s", cmp.Diff(d.m.dropped, d.dropped))
 	}
 	s := d.q.Stats()
-	if s.Waiting != len(want.Waiting) || s.Again != len(want.Again) || s.Processing != len(want.Processing) ||
+	if s.Waiting != len(want.Waiting) || s.Dirty != len(want.Dirty) || s.Processing != len(want.Processing) ||
 		s.Delayed != len(want.Delayed) || s.Adds != d.m.adds || s.Retries != d.m.retries ||
 		s.Dropped != uint64(len(d.m.dropped)) || d.q.Len() != len(want.Waiting) || d.q.ShuttingDown() != d.m.closed {
 		d.fail("stats %+v do not agree with %+v", s, want)

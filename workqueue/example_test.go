@@ -185,7 +185,7 @@ func ExampleQueue_Snapshot() {
 	q.Add(key)
 
 	s := q.Snapshot()
-	for _, list := range [][]workqueue.Item[string]{s.Waiting, s.Again, s.Processing, s.Delayed} {
+	for _, list := range [][]workqueue.Item[string]{s.Waiting, s.Dirty, s.Processing, s.Delayed} {
 		for _, i := range list {
 			fmt.Printf("%s: %s, priority %d, %s\n", i.Key, i.State, i.Priority, i.Reason)
 		}
@@ -194,7 +194,7 @@ func ExampleQueue_Snapshot() {
 	q.ShutDown()
 	// Output:
 	// web: waiting, priority 0, added
-	// db: again, priority 0, added
+	// db: dirty, priority 0, added
 	// db: processing, priority 2, added
 	// cache: delayed, priority 0, added after a delay
 	// cache is due in an hour: 1h0m0s

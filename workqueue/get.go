@@ -137,15 +137,15 @@ func (q *Queue[K]) finish(item K, hash uint32) (worked time.Duration, ok bool) {
 	}
 	e := q.entries.at(id)
 	was := q.end(e.run())
-	e.place = was.again
+	e.place = was.dirty
 	q.line.drop(was.tag)
 	if q.opts.Metrics != nil {
 		worked = time.Duration(q.now() - was.started)
 	}
 	switch {
-	case was.again != 0:
-		q.again--
-		q.wait(id, was.again, q.stamp())
+	case was.dirty != 0:
+		q.dirty--
+		q.wait(id, was.dirty, q.stamp())
 	case e.slot == 0:
 		q.forget(id)
 	}

@@ -15,8 +15,8 @@ type State uint8
 const (
 	// Waiting items can be taken.
 	Waiting State = iota + 1
-	// Again items were added while being processed: they will wait after Done.
-	Again
+	// Dirty items were added while being processed: they will wait after Done.
+	Dirty
 	// Processing items were taken and are not Done.
 	Processing
 	// Delayed items will wait when they are due.
@@ -27,7 +27,7 @@ const (
 
 // String returns the state's name in lower case.
 func (s State) String() string {
-	names := [...]string{Waiting: "waiting", Again: "again", Processing: "processing", Delayed: "delayed", Refused: "refused"}
+	names := [...]string{Waiting: "waiting", Dirty: "dirty", Processing: "processing", Delayed: "delayed", Refused: "refused"}
 	if int(s) < len(names) && names[s] != "" {
 		return names[s]
 	}
@@ -59,7 +59,7 @@ type Item[K comparable] struct {
 	State    State
 	Reason   Reason // how it was added
 	Priority int
-	// Since is when it was added (Waiting, Again) or taken (Processing); zero for Delayed. If
+	// Since is when it was added (Waiting, Dirty) or taken (Processing); zero for Delayed. If
 	// times are not recorded (see [Options.Times]), it is zero, or for Processing the time of
 	// the first call of Snapshot, Inspect, LongestRunning or Stats.
 	Since time.Time
@@ -71,7 +71,7 @@ type Item[K comparable] struct {
 // lists.
 type Snapshot[K comparable] struct {
 	Waiting    []Item[K] // in order of arrival
-	Again      []Item[K] // in the order in which they were taken
+	Dirty      []Item[K] // in the order in which they were taken
 	Processing []Item[K] // the longest running first
 	Delayed    []Item[K] // the first to be due first
 }
@@ -84,7 +84,7 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 	q.look()
 	s := Snapshot[K]{
 		Waiting:    make([]Item[K], 0, q.line.ready),
-		Again:      make([]Item[K], 0, q.again),
+		Dirty:      make([]Item[K], 0, q.dirty),
 		Processing: make([]Item[K], 0, len(q.runs)),
 		Delayed:    make([]Item[K], 0, len(q.delays.heap.nodes)),
 	}
@@ -96,8 +96,8 @@ func (q *Queue[K]) Snapshot() Snapshot[K] {
 	}
 	for _, r := range slices.SortedFunc(slices.Values(q.runs), func(a, b run) int { return cmp.Compare(a.order, b.order) }) {
 		s.Processing = append(s.Processing, q.running(&r))
-		if r.again != 0 {
-			s.Again = append(s.Again, q.seated(r.entry))
+		if r.dirty != 0 {
+			s.Dirty = append(s.Dirty, q.seated(r.entry))
 		}
 	}
 	for i := range q.delays.heap.nodes {
@@ -121,7 +121,7 @@ func (q *Queue[K]) Inspect(item K) []Item[K] {
 	e := q.entries.at(id)
 	if run := e.run(); run != 0 {
 		found = append(found, q.running(&q.runs[run-1]))
-		if q.runs[run-1].again != 0 {
+		if q.runs[run-1].dirty != 0 {
 			found = append(found, q.seated(id))
 		}
 	} else if e.place != 0 {
@@ -162,7 +162,7 @@ func (q *Queue[K]) seated(id uint32) Item[K] {
 	e := q.entries.at(id)
 	i, seat := Item[K]{Key: e.key, State: Waiting}, e.place
 	if run := e.run(); run != 0 {
-		i.State, seat = Again, q.runs[run-1].again
+		i.State, seat = Dirty, q.runs[run-1].dirty
 	}
 	if q.line.plain {
 		i.Reason = chainReason(seat)
@@ -199,9 +199,9 @@ func (q *Queue[K]) Len() int {
 
 // Stats is the size of a queue at one time, and its totals.
 type Stats struct {
-	// Waiting, Again, Processing and Delayed are the numbers of items in each state.
-	// Waiting and Again together are client-go's depth.
-	Waiting, Again, Processing, Delayed int
+	// Waiting, Dirty, Processing and Delayed are the numbers of items in each state.
+	// Waiting and Dirty together are client-go's depth.
+	Waiting, Dirty, Processing, Delayed int
 	// Adds, Retries and Dropped are the totals that are also reported to [Metrics].
 	Adds, Retries, Dropped uint64
 	// Unfinished is the sum of the times that items have been in processing, Longest the
@@ -215,7 +215,7 @@ func (q *Queue[K]) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := Stats{
-		Waiting: q.line.ready, Again: q.again, Processing: len(q.runs), Delayed: len(q.delays.heap.nodes),
+		Waiting: q.line.ready, Dirty: q.dirty, Processing: len(q.runs), Delayed: len(q.delays.heap.nodes),
 		Adds: q.adds, Retries: q.retries, Dropped: q.dropped,
 	}
 	if len(q.runs) > 0 {

@@ -26,7 +26,7 @@ type model struct {
 	timed   bool
 	from    time.Time
 	waiting []*seated
-	again   map[string]*seated
+	dirty   map[string]*seated
 	running []item
 	delayed map[string]item
 	rounds  map[int][]string // the groups of each priority, the next first
@@ -40,7 +40,7 @@ type model struct {
 
 func newModel(group func(string) string, age time.Duration, timed bool) *model {
 	return &model{group: group, age: age, timed: timed,
-		again: map[string]*seated{}, delayed: map[string]item{}, rounds: map[int][]string{}}
+		dirty: map[string]*seated{}, delayed: map[string]item{}, rounds: map[int][]string{}}
 }
 
 func (m *model) tick() int { m.clock++; return m.clock }
@@ -51,7 +51,7 @@ func (m *model) find(key string) *seated {
 			return s
 		}
 	}
-	return m.again[key]
+	return m.dirty[key]
 }
 
 func (m *model) runningAt(key string) int {
@@ -84,7 +84,7 @@ func (m *model) add(key string, priority int, r workqueue.Reason) {
 func (m *model) admit(key string, priority int, r workqueue.Reason, since time.Time) {
 	if s := m.find(key); s != nil {
 		if priority > s.Priority {
-			waits := m.again[key] == nil
+			waits := m.dirty[key] == nil
 			was := s.Priority
 			s.Priority, s.Reason, s.lane = priority, r, m.tick()
 			if waits {
@@ -97,7 +97,7 @@ func (m *model) admit(key string, priority int, r workqueue.Reason, since time.T
 	m.adds++
 	s := &seated{item: item{Key: key, Priority: priority, Reason: r, Since: since}}
 	if m.runningAt(key) >= 0 {
-		m.again[key] = s
+		m.dirty[key] = s
 	} else {
 		m.wait(s, since)
 	}
@@ -212,8 +212,8 @@ func (m *model) done(key string) {
 		return
 	}
 	m.running = slices.Delete(m.running, at, at+1)
-	if s := m.again[key]; s != nil {
-		delete(m.again, key)
+	if s := m.dirty[key]; s != nil {
+		delete(m.dirty, key)
 		m.wait(s, m.stamp())
 	}
 }
@@ -232,7 +232,7 @@ func (m *model) shutDown() {
 
 // snapshot returns the snapshot that the queue should have.
 func (m *model) snapshot() workqueue.Snapshot[string] {
-	s := workqueue.Snapshot[string]{Waiting: []item{}, Again: []item{}, Processing: []item{}, Delayed: []item{}}
+	s := workqueue.Snapshot[string]{Waiting: []item{}, Dirty: []item{}, Processing: []item{}, Delayed: []item{}}
 	for _, w := range m.waiting {
 		w.State = workqueue.Waiting
 		s.Waiting = append(s.Waiting, w.item)
@@ -244,9 +244,9 @@ func (m *model) snapshot() workqueue.Snapshot[string] {
 			r.Since = time.Now() // the first snapshot sets it
 		}
 		s.Processing = append(s.Processing, *r)
-		if a := m.again[r.Key]; a != nil {
-			a.State = workqueue.Again
-			s.Again = append(s.Again, a.item)
+		if a := m.dirty[r.Key]; a != nil {
+			a.State = workqueue.Dirty
+			s.Dirty = append(s.Dirty, a.item)
 		}
 	}
 	for _, d := range m.byDue() {

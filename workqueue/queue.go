@@ -38,16 +38,16 @@ import (
 // and a delayed item is stored twice.
 type Queue[K comparable] struct {
 	opts    Options[K]
-	sparing Sparing[K] // the limiter, if it is one
-	age     int64      // opts.AgeAfter, 0 for never
-	born    time.Time  // where the queue's clock begins
+	sparing ConditionalLimiter[K] // the limiter, if it is one
+	age     int64                 // opts.AgeAfter, 0 for never
+	born    time.Time             // where the queue's clock begins
 
 	// mu guards everything below. No function of the user's runs while it is held.
 	mu                     sync.Mutex
 	arrived                sync.Cond // there is something to take, or the queue was closed
 	closed                 bool      // ShutDown or ShutDownWithDrain was called
 	timed                  bool      // the times of adding are recorded
-	again                  int       // seats that are not in line because their item is processed
+	dirty                  int       // seats that are not in line because their item is processed
 	adds, retries, dropped uint64
 	index                  index
 	entries                slab[entry[K]]
@@ -63,7 +63,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 	opts = opts.withDefaults()
 	q := &Queue[K]{opts: opts, age: max(0, int64(opts.AgeAfter)), born: time.Now()}
 	q.arrived.L = &q.mu
-	q.sparing, _ = opts.Limiter.(Sparing[K])
+	q.sparing, _ = opts.Limiter.(ConditionalLimiter[K])
 	q.timed = opts.Times || opts.Metrics != nil
 	q.line.init()
 	q.line.plain = !q.timed && opts.Group == nil
@@ -193,7 +193,7 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 	seat := &e.place
 	run := e.run()
 	if run != 0 {
-		seat = &q.runs[run-1].again
+		seat = &q.runs[run-1].dirty
 	}
 	if *seat != 0 {
 		if !q.line.plain {
@@ -211,7 +211,7 @@ func (q *Queue[K]) admit(id uint32, e *entry[K], t tag, now int64) bool {
 	}
 	q.adds++
 	if run != 0 {
-		q.again++
+		q.dirty++
 	} else {
 		q.wait(id, *seat, now)
 	}
@@ -241,8 +241,8 @@ func (q *Queue[K]) unfold() {
 		l.sit(e.place, 0)
 	}
 	for i := range q.runs {
-		if r := &q.runs[i]; r.again != 0 {
-			r.again = l.seat(r.entry, tagOf(0, chainReason(r.again)), 0)
+		if r := &q.runs[i]; r.dirty != 0 {
+			r.dirty = l.seat(r.entry, tagOf(0, chainReason(r.dirty)), 0)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestK06_Metrics(t *testing.T) {
 		advance(2 * time.Second)
 		q.Add("a") // its time in the queue starts here
 		want(t, "stats", q.Stats(), workqueue.Stats{
-			Waiting: 1, Again: 1, Processing: 2, Adds: 4, Unfinished: 4 * time.Second, Longest: 2 * time.Second,
+			Waiting: 1, Dirty: 1, Processing: 2, Adds: 4, Unfinished: 4 * time.Second, Longest: 2 * time.Second,
 		})
 		advance(3 * time.Second)
 		q.DoneAll([]string{"a", "b", "c"})
@@ -231,11 +231,11 @@ func TestInspectShowsEveryStateOfAnItem(t *testing.T) {
 		q.AddAfter("a", 0)
 		want(t, "in three states", q.Inspect("a"), []item{
 			{Key: "a", State: workqueue.Processing, Since: start.Add(time.Second)},
-			{Key: "a", State: workqueue.Again, Reason: workqueue.AddedAfter, Since: start.Add(2 * time.Second)},
+			{Key: "a", State: workqueue.Dirty, Reason: workqueue.AddedAfter, Since: start.Add(2 * time.Second)},
 			{Key: "a", State: workqueue.Delayed, Reason: workqueue.AddedAfter, Due: start.Add(2*time.Second + time.Hour)},
 		})
 		q.ShutDown()
-		want(t, "names", fmt.Sprint(workqueue.Again, workqueue.AddedRateLimited, workqueue.State(9), workqueue.Reason(9)),
-			"again rate-limited State(9) Reason(9)")
+		want(t, "names", fmt.Sprint(workqueue.Dirty, workqueue.AddedRateLimited, workqueue.State(9), workqueue.Reason(9)),
+			"dirty rate-limited State(9) Reason(9)")
 	})
 }

@@ -73,7 +73,7 @@ func TestK01_AddedWhileProcessingIsTakenAgainAfterDone(t *testing.T) {
 		q.Add("a")
 		q.Add("b")
 		want(t, "could be taken", q.Len(), 1)
-		want(t, "again", q.Stats().Again, 1)
+		want(t, "dirty", q.Stats().Dirty, 1)
 		q.Done("a")
 		want(t, "taken", getAll(t, q), []string{"b", "a"})
 	}

@@ -38,7 +38,7 @@ func (q *Queue[K]) shrink() {
 		r := &q.runs[i]
 		r.entry, r.tag = entry[r.entry], tagOf(lane[r.tag.lane()], r.tag.reason())
 		if !q.line.plain {
-			r.again = seat[r.again]
+			r.dirty = seat[r.dirty]
 		}
 	}
 

@@ -54,7 +54,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 	if q.empty() {
 		return nil
 	}
-	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.again, len(q.runs), cause)
+	return fmt.Errorf("workqueue: drain: %d waiting and %d processing: %w", q.line.ready+q.dirty, len(q.runs), cause)
 }
 
 // ShuttingDown reports whether the queue is shut down, by any of the methods.

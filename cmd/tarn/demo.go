@@ -343,7 +343,7 @@ func (d *demo) settle(ctx, base context.Context) comparison {
 // idle reports whether the controller has no work.
 func (d *demo) idle() bool {
 	s := d.summary.Status()
-	return s.Queue.Waiting+s.Queue.Again+s.Queue.Processing == 0
+	return s.Queue.Waiting+s.Queue.Dirty+s.Queue.Processing == 0
 }
 
 func brief(d time.Duration) string {

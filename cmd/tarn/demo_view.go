@@ -186,7 +186,7 @@ func (v *demoView) line(f demoFrame, span float64) string {
 	_, before, _ := v.last.totals()
 	text := fmt.Sprintf("%6s  %s  %.0f events/s  lag %s  queue %d  %s, %d failed  %s  %s",
 		fmt.Sprintf("%.1fs", f.at.Seconds()), counted(objects, "object"), perSecond(events, before, span), counted(lag, "event"),
-		f.summary.Queue.Waiting+f.summary.Queue.Again, counted(int(f.summary.Reconciles), "reconcile"), f.summary.Failed, counted(f.faults, "fault"), f.states())
+		f.summary.Queue.Waiting+f.summary.Queue.Dirty, counted(int(f.summary.Reconciles), "reconcile"), f.summary.Failed, counted(f.faults, "fault"), f.states())
 	if len(f.news) > 0 {
 		text += "  " + sign(f.news[0].kind) + " " + f.news[0].text
 	}
@@ -261,7 +261,7 @@ func (v *demoView) block(f demoFrame, span float64, width int) (lines []demoLine
 	} else {
 		add(regular, "indexes     empty")
 	}
-	add(regular, "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, p50 %s", s.State, s.Queue.Waiting+s.Queue.Again, len(s.Running),
+	add(regular, "controller  %s: queue %d, running %d; %s (%.1f/s), %d failed, %s, p50 %s", s.State, s.Queue.Waiting+s.Queue.Dirty, len(s.Running),
 		counted(int(s.Reconciles), "reconcile"), perSecond(int64(s.Reconciles), int64(v.last.summary.Reconciles), span), s.Failed, counted(int(s.Conflicts), "conflict"), brief(s.Latency.Median))
 	add(regular, "faults      %s", faultText(f.faults, f.kinds, "none"))
 	add(regular, "")

@@ -127,7 +127,7 @@ func ExampleExporter_Request() {
 	// rest_client_requests_total code=200 host=cluster.example method=GET: 1
 }
 
-// Leadership is given to controller.Led in place of the elector.
+// Leadership is given to controller.WhileLeading in place of the elector.
 func ExampleExporter_Leadership() {
 	reg := prometheus.NewRegistry()
 	m, _ := metrics.New(reg)

@@ -20,7 +20,7 @@ var (
 )
 
 func (s samples) queue(name string, q workqueue.Stats) {
-	s.add(queueDepth, float64(q.Waiting+q.Again), name, name, "")
+	s.add(queueDepth, float64(q.Waiting+q.Dirty), name, name, "")
 	s.add(queueUnfinished, q.Unfinished.Seconds(), name, name)
 	s.add(queueLongest, q.Longest.Seconds(), name, name)
 	s.add(queueProcessing, float64(q.Processing), name, name)

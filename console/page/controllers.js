@@ -53,7 +53,7 @@ class Card {
     show(this.cause, c.cause || c.fenced);
     this.pause.update(status, c.paused ? "Resume" : "Pause", `${c.paused ? "Resume" : "Pause"} ${c.name}`);
     facts(this.figures, [
-      ["Waiting", number(c.queue.waiting + c.queue.again)], ["Running", number(c.queue.processing)],
+      ["Waiting", number(c.queue.waiting + c.queue.dirty)], ["Running", number(c.queue.processing)],
       ["Delayed", number(c.queue.delayed)], ["Retries", number(c.queue.retries)],
       ["Reconciles", number(c.reconciles)], ["Median", c.latency.count ? seconds(c.latency.p50) : "–"],
       ["p99", c.latency.count ? seconds(c.latency.p99) : "–"], ["Longest", c.latency.count ? seconds(c.latency.max) : "–"],

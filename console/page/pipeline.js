@@ -90,7 +90,7 @@ class Lane {
     const r = reflector(m);
     const lag = Math.max(0, ...m.subscribers.map((s) => s.lag));
     const panics = m.subscribers.some((s) => s.panics);
-    const queued = controllers.reduce((n, c) => n + c.queue.waiting + c.queue.again, 0);
+    const queued = controllers.reduce((n, c) => n + c.queue.waiting + c.queue.dirty, 0);
     const delayed = controllers.reduce((n, c) => n + c.queue.delayed, 0);
     const bad = m.quarantined.length;
     const [api, refl, delta, store, subs, queue, ctrl] = this.stops;

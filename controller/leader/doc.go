@@ -3,7 +3,7 @@
 //
 //	elector, err := leader.New(client, object.Key{Namespace: "shop", Name: "web"}, leader.Options{})
 //	…
-//	return controller.Run(ctx, pods, controller.Led(elector, web))
+//	return controller.Run(ctx, pods, controller.WhileLeading(elector, web))
 //
 // It uses the Lease as client-go's leaderelection does, so processes with either can compete
 // for the same one.

@@ -86,7 +86,7 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = controller.Run(ctx, cluster, controller.Led(watchedLeadership{elector, w}, c))
+	err = controller.Run(ctx, cluster, controller.WhileLeading(watchedLeadership{elector, w}, c))
 	if left := (*controller.UnfinishedError[object.Key])(nil); errors.As(err, &left) && len(left.Running) == 0 {
 		return nil // who ends leaves the rest to others
 	}

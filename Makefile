@@ -41,7 +41,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race plain test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, bench and e2e compiled, examples, the console in a browser
+test: lint vuln race plain bench-guard test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, allocations of hot paths, bench and e2e compiled, examples, the console in a browser
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -68,6 +68,11 @@ lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
 bench: ## Tarn beside client-go, as one table
 	$(step) 'bench: go run . $(BENCHFLAGS)'
 	@cd bench && $(GO) run . $(BENCHFLAGS)
+
+.PHONY: bench-guard
+bench-guard: ## what the hot paths allocate, compared with internal/guard/baseline.txt
+	$(step) 'go run ./internal/guard'
+	@$(GO) run ./internal/guard
 
 # e2e/build is a separate module that compiles Kubernetes. The tests are compiled on all cores
 # and then run one package at a time, which also makes go test show their progress.

@@ -21,8 +21,8 @@ func NewBucket[K comparable](limiter *rate.Limiter) *Bucket[K] {
 // delay is the longest possible one if the bucket never has a token.
 func (l *Bucket[K]) When(K) time.Duration { return l.limiter.Reserve().Delay() }
 
-// Sooner implements [Sparing].
-func (l *Bucket[K]) Sooner(_ K, than time.Duration) (time.Duration, bool) {
+// sooner implements [sparing].
+func (l *Bucket[K]) sooner(_ K, than time.Duration) (time.Duration, bool) {
 	if than <= 0 {
 		return 0, false
 	}
@@ -70,8 +70,8 @@ func (l *MaxOf[K]) When(item K) (longest time.Duration) {
 	return longest
 }
 
-// Sooner implements [Sparing].
-func (l *MaxOf[K]) Sooner(item K, than time.Duration) (longest time.Duration, ok bool) {
+// sooner implements [sparing].
+func (l *MaxOf[K]) sooner(item K, than time.Duration) (longest time.Duration, ok bool) {
 	ok = true
 	for _, l := range l.limiters {
 		d, sooner := sooner(l, item, than)
@@ -83,10 +83,10 @@ func (l *MaxOf[K]) Sooner(item K, than time.Duration) (longest time.Duration, ok
 	return longest, ok && longest < than
 }
 
-// sooner is Sooner of any limiter.
+// sooner is the method of that name, for any limiter.
 func sooner[K comparable](l Limiter[K], item K, than time.Duration) (time.Duration, bool) {
-	if s, ok := l.(Sparing[K]); ok {
-		return s.Sooner(item, than)
+	if s, ok := l.(sparing[K]); ok {
+		return s.sooner(item, than)
 	}
 	d := l.When(item)
 	return d, d < than
@@ -121,8 +121,8 @@ func NewCeiling[K comparable](limiter Limiter[K], limit time.Duration) *Ceiling[
 // When implements [Limiter].
 func (l *Ceiling[K]) When(item K) time.Duration { return min(l.limiter.When(item), l.limit) }
 
-// Sooner implements [Sparing].
-func (l *Ceiling[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [sparing].
+func (l *Ceiling[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	if l.limit < than {
 		return l.When(item), true
 	}

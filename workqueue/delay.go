@@ -46,8 +46,8 @@ func (q *Queue[K]) AddAfter(item K, d time.Duration) {
 }
 
 // AddRateLimited is AddAfter with the limiter's delay. If the item is already delayed and due no
-// later, it stays unchanged: the limiter counts the failure, and takes no token if it is
-// [Sparing].
+// later, it stays unchanged: the limiter counts the failure. A limiter of this package then takes no
+// token; another one is called as for any failure.
 func (q *Queue[K]) AddRateLimited(item K) {
 	q.addLater(item, Request{RateLimited: true}, true)
 }
@@ -112,7 +112,7 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 	if left <= 0 {
 		return q.opts.Limiter.When(item), true
 	}
-	if d, ok := q.sparing.Sooner(item, left); ok {
+	if d, ok := q.sparing.sooner(item, left); ok {
 		return d, true
 	}
 	return left, true // no sooner than it is due

@@ -18,14 +18,14 @@ type Limiter[K comparable] interface {
 	NumRequeues(item K) int
 }
 
-// Sparing is a Limiter that does not spend a token on a delay that would have no effect, because
+// sparing is a Limiter that does not spend a token on a delay that would have no effect, because
 // the item is already due earlier. All limiters of this package implement it. For other limiters
 // the queue calls When each time.
-type Sparing[K comparable] interface {
+type sparing[K comparable] interface {
 	Limiter[K]
-	// Sooner is When if the delay would be shorter than than. Otherwise it counts the
+	// sooner is When if the delay would be shorter than than. Otherwise it counts the
 	// failure, takes no token, and returns false.
-	Sooner(item K, than time.Duration) (d time.Duration, ok bool)
+	sooner(item K, than time.Duration) (d time.Duration, ok bool)
 }
 
 // failures counts the failures of each item.
@@ -90,8 +90,8 @@ func (l *Exponential[K]) When(item K) time.Duration {
 	return l.base << n
 }
 
-// Sooner implements [Sparing].
-func (l *Exponential[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [sparing].
+func (l *Exponential[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	d := l.When(item)
 	return d, d < than
 }
@@ -118,8 +118,8 @@ func (l *FastSlow[K]) When(item K) time.Duration {
 	return l.slow
 }
 
-// Sooner implements [Sparing].
-func (l *FastSlow[K]) Sooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [sparing].
+func (l *FastSlow[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	d := l.When(item)
 	return d, d < than
 }

@@ -38,7 +38,7 @@ import (
 // and a delayed item is stored twice.
 type Queue[K comparable] struct {
 	opts    Options[K]
-	sparing Sparing[K] // the limiter, if it is one
+	sparing sparing[K] // the limiter, if it is one
 	age     int64      // opts.AgeAfter, 0 for never
 	born    time.Time  // where the queue's clock begins
 
@@ -63,7 +63,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 	opts = opts.withDefaults()
 	q := &Queue[K]{opts: opts, age: max(0, int64(opts.AgeAfter)), born: time.Now()}
 	q.arrived.L = &q.mu
-	q.sparing, _ = opts.Limiter.(Sparing[K])
+	q.sparing, _ = opts.Limiter.(sparing[K])
 	q.timed = opts.Times || opts.Metrics != nil
 	q.line.init()
 	q.line.plain = !q.timed && opts.Group == nil

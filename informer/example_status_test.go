@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
@@ -37,7 +38,7 @@ func synced(inf *podInformer) (ctx context.Context, end func()) {
 // The status of each source says why the mirror is not live.
 func ExampleInformer_Status() {
 	cluster := simtest.Pods("shop/web")
-	cluster.Refuse("", forbidden())
+	cluster.Refuse("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("the role allows only get")))
 	failed := make(chan error, 100)
 	pods := newPods(cluster, informer.Options[*corev1.Pod]{Reflector: reflector.Options[*corev1.Pod]{
 		OnError: func(err error) { failed <- err },
@@ -54,7 +55,7 @@ func ExampleInformer_Status() {
 	}
 	fmt.Println(pods.Status())
 	// Output:
-	// false reflector pods: list: pods is forbidden: nobody may list them
+	// false reflector pods: list: pods is forbidden: the role allows only get
 	// pods: live, 1 objects
 	//   source pods: Watching
 }

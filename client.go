@@ -338,7 +338,7 @@ func (c *Client[T]) Finalize(ctx context.Context, obj T, finalizer string, clean
 // delete the fields that the mirror drops or transforms.
 type finalizers[T Object] struct{ client *Client[T] }
 
-// Update implements [controller.Updater].
+// Update is what [controller.Finalize] writes through.
 func (f finalizers[T]) Update(ctx context.Context, obj T, _ struct{}) (T, error) {
 	return f.client.Patch(ctx, keyOf(obj), wire.MergePatchOf(map[string]any{"metadata": map[string]any{
 		"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion(),

@@ -173,8 +173,8 @@ func TestClosingAHandleEndsOnlyItsOwnSubscriptions(t *testing.T) {
 			}
 			looped <- n
 		}()
-		if !strings.Contains(sub.Name(), "/cluster_test.go:") {
-			t.Errorf("a subscriber is called %s", sub.Name())
+		if !strings.Contains(sub.Status().Name, "/cluster_test.go:") {
+			t.Errorf("a subscriber is called %s", sub.Status().Name)
 		}
 		r.create(pod("shop", "web", ""))
 		mine.Close()

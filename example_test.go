@@ -1,10 +1,12 @@
 package tarn_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -249,6 +251,34 @@ func ExampleCluster_Status() {
 	// Output:
 	// pods (compact): declared, 0 objects
 	// pods (compact) Pod typed true 2
+}
+
+// A status is plain data, for reports of the program's own.
+func ExampleStatus() {
+	_, options, end := demo(pod("shop", "web", "node-7"), pod("shop", "db", "node-3"))
+	defer end()
+	cluster := must(tarn.Connect(options))
+	pods := must(tarn.MirrorOf[*corev1.Pod](cluster))
+	must(tarn.MirrorResource(cluster, wire.Metadata(pods.Resource()), tarn.Matching("app=web")))
+	report := func(s tarn.Status) {
+		states, objects := map[tarn.State]int{}, map[tarn.Form]int{}
+		for _, m := range s.Mirrors {
+			states[m.State]++
+			objects[m.Form] += m.Objects
+		}
+		fmt.Println(states, objects)
+	}
+	report(cluster.Status())
+	ctx, stop := run(cluster)
+	defer stop()
+	<-until(ctx, func() bool { return cluster.Status().Live() }).Done()
+	report(cluster.Status())
+	largest := slices.MaxFunc(cluster.Status().Mirrors, func(a, b tarn.MirrorStatus) int { return cmp.Compare(a.Objects, b.Objects) })
+	fmt.Println(largest)
+	// Output:
+	// map[declared:2] map[metadata:0 typed:0]
+	// map[live:2] map[metadata:1 typed:2]
+	// pods: live, 2 objects
 }
 
 // A transform owns its object and may write to all of it.

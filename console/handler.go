@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"path"
 	"time"
 
-	"github.com/tarnproject/tarn/console/page"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/object"
 )
@@ -147,13 +147,18 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
+// page has the page's files: HTML, CSS and ES modules, served unchanged.
+//
+//go:embed page
+var page embed.FS
+
 // asset serves a file of the page.
 func asset(w http.ResponseWriter, r *http.Request, name string) {
-	if !fs.ValidPath(name) || path.Ext(name) == ".go" {
+	if !fs.ValidPath(name) {
 		http.NotFound(w, r)
 		return
 	}
-	data, err := page.Files.ReadFile(name)
+	data, err := page.ReadFile("page/" + name)
 	if err != nil {
 		http.NotFound(w, r)
 		return

@@ -88,14 +88,14 @@ func (c *Controller[K]) stopsFirst() {}
 
 // Run reconciles until the context is done, and then shuts down as described for
 // Options.Grace. The error is that of a source; or that the sources were not ready in time,
-// with causes; a [*UnfinishedError] if a reconcile did not finish within the grace period; or
-// [ErrRunning]. Keys that were still waiting are no error, because the next run or the next
+// with causes; a [*UnfinishedError] if a reconcile did not finish within the grace period; or that
+// the controller already runs, or a reconcile of an earlier Run has not returned. Keys that were still waiting are no error, because the next run or the next
 // leader starts with the complete state. They are logged and listed by Status.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	c.mu.Lock()
 	if c.run != nil {
 		c.mu.Unlock()
-		return fmt.Errorf("controller %s: %w", c.name, ErrRunning)
+		return fmt.Errorf("controller %s: already running", c.name)
 	}
 	r := newRun(ctx, c)
 	c.left, c.err = nil, nil

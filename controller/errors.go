@@ -11,9 +11,6 @@ import (
 
 // Errors that callers may compare against.
 var (
-	// ErrRunning is returned by Run while the controller runs, or if a reconcile of an
-	// earlier Run has not returned.
-	ErrRunning = errors.New("controller: already running")
 	// ErrNotLeading is wrapped by every error of a [Fence].
 	ErrNotLeading = errors.New("controller: this process does not lead")
 	// ErrStaleCache means that a cache is older than this process's own write. A reconcile

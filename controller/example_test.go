@@ -1,11 +1,13 @@
 package controller_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,11 +17,16 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/workqueue"
 )
 
 // reconciled runs parts and a controller of a source until n keys were reconciled, and prints
 // them.
 func reconciled[K comparable](n int, src controller.Source[K], parts ...controller.Runner) {
+	reconciledAll(n, []controller.Source[K]{src}, parts...)
+}
+
+func reconciledAll[K comparable](n int, sources []controller.Source[K], parts ...controller.Runner) {
 	keys, enough := make(chan K), make(chan struct{})
 	c, err := controller.New("example", func(_ context.Context, key K) (controller.Result, error) {
 		select {
@@ -27,7 +34,7 @@ func reconciled[K comparable](n int, src controller.Source[K], parts ...controll
 		case <-enough: // a key may be reconciled again before the controller stops
 		}
 		return controller.Result{}, nil
-	}, controller.Options[K]{}, src)
+	}, controller.Options[K]{}, sources...)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -103,6 +110,39 @@ func ExampleSource() {
 	// Output: everything
 }
 
+// A source chooses the priority of its keys, and reports what it cannot use.
+func ExampleIntake() {
+	tasks := strings.NewReader("background shop/old\nnormal shop/db\nnormal shop/\nurgent shop/web\n")
+	read := make(chan struct{})
+	reconciled(3, controller.Source[object.Key]{
+		Name:  "tasks",
+		Ready: func(context.Context) error { <-read; return nil }, // workers start after that
+		Run: func(ctx context.Context, in *controller.Intake[object.Key]) error {
+			for lines := bufio.NewScanner(tasks); lines.Scan(); {
+				how, name, _ := strings.Cut(lines.Text(), " ")
+				key, err := object.Parse(name)
+				switch {
+				case err != nil:
+					in.Failed(fmt.Errorf("a task for controller %s: %w", in.Controller(), err)) // logged and counted
+				case how == "urgent":
+					in.AddWith(workqueue.Request{Priority: 10}, key)
+				case how == "background":
+					in.AddWith(workqueue.Request{Priority: controller.Initial}, key)
+				default:
+					in.Add(key)
+				}
+			}
+			close(read)
+			<-ctx.Done()
+			return nil
+		},
+	})
+	// Output:
+	// shop/web
+	// shop/db
+	// shop/old
+}
+
 // The result of a reconcile decides when the key is reconciled again.
 func ExampleResult() {
 	n := 0
@@ -144,6 +184,7 @@ func ExampleUnfinishedError() {
 	c, _ := controller.New("example", func(ctx context.Context, key string) (controller.Result, error) {
 		close(begun)
 		<-ctx.Done()
+		fmt.Println("after the grace period:", context.Cause(ctx) == controller.ErrStopping)
 		return controller.Result{}, ctx.Err()
 	}, controller.Options[string]{Grace: time.Millisecond}, controller.Channel("keys", keys))
 	ctx, stop := context.WithCancel(context.Background())
@@ -157,6 +198,7 @@ func ExampleUnfinishedError() {
 	var left *controller.UnfinishedError[string]
 	fmt.Println(errors.As(err, &left), left.Waiting)
 	// Output:
+	// after the grace period: true
 	// controller example: ended with 1 still waiting (k)
 	// true [k]
 }
@@ -174,8 +216,8 @@ func ExampleClient() {
 	srv.Hold(true) // the cache becomes stale
 	_, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "b"), simtest.None{})
 	fmt.Println(err)
-	_, _, err = client.Get(web)
-	fmt.Println(err)
+	_, _, err = client.Get(web) // a reconcile returns such an error, and is called again soon
+	fmt.Println(errors.Is(err, controller.ErrStaleCache), err)
 	srv.Hold(false)
 	_ = pods.Writes().Wait(ctx, web)
 	pod, ok, err := client.Get(web)
@@ -184,7 +226,7 @@ func ExampleClient() {
 	<-done
 	// Output:
 	// <nil>
-	// pods shop/web: controller: the cache is older than this process's own write
+	// true pods shop/web: controller: the cache is older than this process's own write
 	// map[a:b] true <nil>
 }
 
@@ -209,6 +251,21 @@ func ExampleFinalize() {
 	// true <nil> false
 }
 
+// An object that is created with its finalizer is never deleted without a cleanup.
+func ExampleFinalizer() {
+	const volume = controller.Finalizer("example.com/volume")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	if volume.Add(pod) {
+		fmt.Println("create with", pod.Finalizers)
+	}
+	if volume.On(pod) && volume.Remove(pod) { // after the cleanup
+		fmt.Println("update with", pod.Finalizers)
+	}
+	// Output:
+	// create with [example.com/volume]
+	// update with []
+}
+
 func ExampleSetOwner() {
 	owner := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "u-1"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
@@ -217,11 +274,14 @@ func ExampleSetOwner() {
 	fmt.Println(ref.Kind, ref.Name, ok)
 
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bank", UID: "u-2"}}
-	fmt.Println(controller.SetOwner(pod, other, namespaces))
+	err := controller.SetOwner(pod, other, namespaces)
+	if owned := (*controller.OwnedError)(nil); errors.As(err, &owned) {
+		fmt.Println(owned.Key, "keeps its owner", owned.Owner.Name)
+	}
 	// Output:
 	// <nil>
 	// Namespace shop true
-	// controller: shop/web is already controlled by Namespace shop
+	// shop/web keeps its owner shop
 }
 
 // Code that changes something other than API objects checks the fence right before.
@@ -230,10 +290,11 @@ func ExampleMayWrite() {
 	ctx := controller.WithFence(context.Background(), fence)
 	fmt.Println(controller.MayWrite(ctx))
 	fence.set(true)
-	fmt.Println(controller.MayWrite(ctx))
+	err := controller.MayWrite(ctx)
+	fmt.Println(errors.Is(err, controller.ErrNotLeading), err)
 	// Output:
 	// <nil>
-	// controller: this process does not lead
+	// true controller: this process does not lead
 }
 
 // Logger adds controller, key and attempt to every line.

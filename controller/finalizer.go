@@ -44,17 +44,14 @@ func (f Finalizer) Remove(obj metav1.Object) bool {
 	return true
 }
 
-// Updater is what [Finalize] writes through; [Client] implements it.
-type Updater[T, W any] interface {
-	// Update replaces an object.
-	Update(ctx context.Context, obj T, opts W) (T, error)
-}
-
 // Finalize maintains the finalizer of an object, which may be shared with a cache. If the
 // object is not in deletion, it adds the finalizer if that is missing, and returns the
 // current object. If the object is in deletion and has the finalizer, it calls cleanup and,
-// if that succeeds, removes the finalizer; deleted is then true, and nothing is left to do.
-func Finalize[T Object, W any](ctx context.Context, api Updater[T, W], obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
+// if that succeeds, removes the finalizer; deleted is then true, and nothing is left to do. It
+// writes through api, usually a [Client].
+func Finalize[T Object, W any](ctx context.Context, api interface {
+	Update(ctx context.Context, obj T, opts W) (T, error)
+}, obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
 	var opts W
 	deleting := obj.GetDeletionTimestamp() != nil
 	if deleting != f.On(obj) {

@@ -287,10 +287,14 @@ func ExampleFIFO_Close() {
 	f := newPods(delta.Options[pod]{})
 	_ = f.Add(pod{"web", "1"})
 	f.Close()
+	if f.Closed() {
+		fmt.Println(f.Len(), "key is still to be popped")
+	}
 	fmt.Println(f.Add(pod{"db", "2"}))
 	fmt.Println(f.Pop(context.Background(), printDeltas))
 	fmt.Println(f.Pop(context.Background(), printDeltas))
 	// Output:
+	// 1 key is still to be popped
 	// delta: the FIFO is closed
 	// Added web 1
 	// <nil>

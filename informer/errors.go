@@ -10,15 +10,11 @@ import (
 
 // Errors that a caller may want to handle.
 var (
-	// ErrStarted is returned by a second call of Run.
-	ErrStarted = errors.New("informer: already started; an informer runs once")
 	// ErrStopped is returned, or is the cause of another error, after Run has ended.
 	ErrStopped = errors.New("informer: stopped")
 	// ErrNotCovered is the cause of errors about an object that the informer does not mirror: it
 	// is in another namespace, or its labels or name do not match the selection.
 	ErrNotCovered = errors.New("informer: the object is outside the namespaces or the selection of the informer")
-	// ErrAllNamespaces is returned by SetNamespaces if Options.Namespaces was nil.
-	ErrAllNamespaces = errors.New("informer: SetNamespaces needs an informer made with Options.Namespaces")
 	// ErrNoVersion is returned for a written object without a UID or resource version, which
 	// cannot be matched with what the mirror holds.
 	ErrNoVersion = errors.New("informer: the object has no UID or no resource version; pass the object that the server returned")

@@ -129,16 +129,17 @@ func ExampleInformer_Events() {
 	ctx, end := running(pods)
 	defer end()
 	for event := range pods.Events(ctx, informer.SubOptions[*corev1.Pod]{}) {
-		fmt.Println(event.Kind, event.Key, event.New().ResourceVersion)
 		if event.Initial {
+			fmt.Println(event.Kind, event.Key)
 			cluster.Set("shop/web", onNode("node-1"))
 			continue
 		}
+		fmt.Printf("%v %v: node %q, was %q\n", event.Kind, event.Key, event.New().Spec.NodeName, event.Old().Spec.NodeName)
 		break
 	}
 	// Output:
-	// Added shop/web 101
-	// Updated shop/web 102
+	// Added shop/web
+	// Updated shop/web: node "node-1", was ""
 }
 
 // A function that gets many changes at once costs least.

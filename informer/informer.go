@@ -162,10 +162,6 @@ func (inf *Informer[T]) Edit(f func(*store.Store[T])) {
 	f(inf.store)
 }
 
-// CheckMutations runs the mutation detector on every object now. It does nothing without
-// Options.OnMutation.
-func (inf *Informer[T]) CheckMutations() { inf.store.CheckMutations() }
-
 // Writes returns the tracker of this process's writes.
 func (inf *Informer[T]) Writes() *Writes[T] { return inf.writes }
 

@@ -14,7 +14,7 @@ import (
 // Run mirrors the resource and serves subscribers until the context is done. It returns when all
 // its goroutines have ended, so it waits for subscriber calls that are in progress. It returns
 // nil if the context is done, and an [*object.PanicError] if a source panicked. An informer runs
-// once; a second call returns [ErrStarted].
+// once; a second call returns an error.
 func (inf *Informer[T]) Run(ctx context.Context) error {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -47,7 +47,7 @@ func (inf *Informer[T]) start(run context.Context, fail context.CancelCauseFunc)
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
 	if inf.phase != fresh {
-		return ErrStarted
+		return errors.New("informer: already started; an informer runs once")
 	}
 	inf.phase, inf.run, inf.fail = running, run, fail
 	for _, s := range inf.waiting {

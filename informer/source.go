@@ -42,10 +42,10 @@ func scopesOf(namespaces []string) []object.Scope {
 // SetNamespaces replaces the set of mirrored namespaces. It does not wait. The objects of a new
 // namespace are added when it has been listed, for which [Informer.WaitSynced] waits. Those of a
 // removed one are deleted, as final state unknown, when its watch has ended. The error is
-// [ErrAllNamespaces] or [ErrStopped], or says that a name is empty.
+// [ErrStopped], or says that a name is empty or that Options.Namespaces was nil.
 func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	if inf.opts.Namespaces == nil {
-		return ErrAllNamespaces
+		return errors.New("informer: SetNamespaces needs an informer made with Options.Namespaces")
 	}
 	if slices.Contains(namespaces, "") {
 		return errors.New("informer: set namespaces: an empty name")

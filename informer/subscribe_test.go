@@ -231,8 +231,8 @@ func TestHandlerMaySubscribeOthersAndAskForAnything(t *testing.T) {
 		start(t, inf)
 		synctest.Wait()
 		simtest.Want(t, "inner", inner.Take(), []string{"add! shop/a@101"})
-		if !strings.Contains(sub.Name(), "subscribe_test.go:") && !strings.Contains(sub.Name(), "main_test.go:") {
-			t.Errorf("the name is %q, want the call site", sub.Name())
+		if !strings.Contains(sub.Status().Name, "subscribe_test.go:") && !strings.Contains(sub.Status().Name, "main_test.go:") {
+			t.Errorf("the name is %q, want the call site", sub.Status().Name)
 		}
 		if text := inf.Status().String(); !strings.HasPrefix(text, "pods: live, 1 objects") {
 			t.Errorf("status: %s", text)

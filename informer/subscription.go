@@ -63,9 +63,6 @@ func newSubscription(name string, logged *atomic.Int64) *Subscription {
 	}
 }
 
-// Name returns the subscriber's name.
-func (s *Subscription) Name() string { return s.name }
-
 // Synced returns a channel that is closed when the subscriber has handled the initial state: the
 // state when it subscribed or, if the informer had not synced then, when it did.
 func (s *Subscription) Synced() <-chan struct{} { return s.synced }

@@ -138,8 +138,9 @@ func (b Write[T]) Deleting(uid object.UID) {
 // no key.
 func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), "") }
 
-// Deleted records a deletion. obj is the last known state of the object. Reads wait until the
-// object with this UID is deleted. The errors are those of Wrote.
+// Deleted records a deletion. Reads wait until the object with this UID is deleted. obj is the
+// object as it was read before the request. Do not pass the server's response: a quiet mirror
+// reaches the version of a deletion only with the next bookmark. The errors are those of Wrote.
 func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, "") }
 
 func (w *Writes[T]) wrote(obj T, e end, before object.UID) error {

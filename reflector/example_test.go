@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,6 +123,57 @@ func ExampleReflector_Status() {
 	// Output:
 	// pods: BackingOff 800ms: reflector pods: list: pods is forbidden: no list for you
 	// true 1
+}
+
+// Wake retries at once instead of waiting out the back-off, for example when the missing
+// permission has been granted.
+func ExampleReflector_Wake() {
+	src := simtest.Pods("shop/web")
+	src.Refuse("", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no list for you")))
+	r, err := reflector.New[pod](src, podQueue(), reflector.Options[pod]{
+		Streaming: reflector.StreamingOff, Backoff: reflector.Backoff{Min: time.Hour, Max: 24 * time.Hour},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for r.Status().State != reflector.BackingOff {
+		r.Step(ctx)
+	}
+	src.Refuse("", nil)
+	r.Wake()
+	for !r.Status().Live() { // otherwise this would take more than an hour
+		r.Step(ctx)
+	}
+	fmt.Println(r.Status().Counts.Items, "pod,", r.Status().Counts.Waits, "wait")
+	cancel()
+	r.Step(ctx)
+	// Output: 1 pod, 1 wait
+}
+
+// A consumer that lost its state asks for a list in which every object is decoded again.
+func ExampleReflector_Relist() {
+	src := simtest.Pods("shop/web") // version 101
+	fifo := podQueue()
+	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	printUntil(ctx, fifo, "101")
+	r.Relist(errors.New("the cache file is unreadable"))
+	printUntil(ctx, fifo, "101")
+	cancel()
+	<-done
+	fmt.Println(r.Status().Counts.Ended[reflector.Asked], "list was asked for")
+	// Output:
+	// Replaced: 1 pods
+	// Replaced: 1 pods
+	// 1 list was asked for
 }
 
 // Objects that cannot be decoded or transformed are quarantined; the others are delivered.

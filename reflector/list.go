@@ -260,7 +260,8 @@ func (r *Reflector[T]) removed() error {
 func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T]) (state[T], error) {
 	if !l.rewound && r.at.Seen.After(version) {
 		r.now.Counts.Rewinds++
-		r.failed(opOf(r.now.State), Rewind, &RewindError{Seen: r.mark(), Listed: version})
+		r.failed(opOf(r.now.State), Rewind, fmt.Errorf(
+			"the server's version went back from %s to %s, as after a restore from a backup; everything is listed and decoded again", r.at.Seen, version))
 		if l.held > 0 {
 			return r.list(plan{fresh: true, rewound: true, plain: l.plain}), nil
 		}

@@ -56,9 +56,7 @@ func reasonOf(err error) Reason {
 		return Corrupt
 	case errors.Is(err, object.ErrIdle):
 		return Silent
-	case errors.Is(err, ErrNoBookmark):
-		return NoBookmark
-	case errors.Is(err, ErrShort):
+	case errors.Is(err, errShort):
 		return Short
 	case errors.Is(err, errUnordered):
 		return Unordered

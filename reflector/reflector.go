@@ -52,9 +52,8 @@ type Reflector[T any] struct {
 
 	woken chan struct{} // has room for one token, which ends the current wait
 
-	mu         sync.Mutex // guards what follows
-	status     Status     // what Status returns
-	changed    chan struct{}
+	mu         sync.Mutex              // guards what follows
+	status     Status                  // what Status returns
 	quarantine quarantine              // written by the goroutine in Run or Step only, so that it reads without the lock
 	asked      error                   // cause of a Relist that no step has handled yet
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
@@ -100,14 +99,14 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 func (r *Reflector[T]) Name() string { return r.opts.Name }
 
 // Run lists and watches until ctx is done or the sink is closed, and then returns nil. It returns
-// a [*object.PanicError] if the source panics, and [ErrStopped] if the reflector has run before.
+// a [*object.PanicError] if the source panics, and an error if the reflector runs or has run before.
 // Everything it started has ended when it returns.
 //
 // A sink may block: a delta.FIFO at its Limit does so regardless of the context. To stop a
 // reflector that feeds one, also close the FIFO or keep popping from it.
 func (r *Reflector[T]) Run(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errRunning
 	}
 	defer r.busy.Store(false)
 	for {
@@ -118,15 +117,15 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 }
 
 // Step performs one step of the current state: one page of a list, one batch of events, one watch
-// request, or one wait. It returns nil when there is a next step, [ErrStopped] when the reflector
-// has stopped before, and otherwise why this was the last step: the context's cause,
-// [delta.ErrClosed] or a [*object.PanicError].
+// request, or one wait. It returns nil when there is a next step, and otherwise why this was the last
+// step: the context's cause, [delta.ErrClosed] or a [*object.PanicError]. After that, and while
+// another goroutine is in Run or Step, it does nothing and returns an error that says so.
 //
 // It is meant for simulations that control the order of events. Pass the same context to all
 // steps; a step with a context that is done frees everything.
 func (r *Reflector[T]) Step(ctx context.Context) error {
 	if !r.busy.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errRunning
 	}
 	defer r.busy.Store(false)
 	return r.step(ctx)
@@ -173,7 +172,7 @@ func endOf(ctx context.Context, err error) error {
 // step runs one step of the current state and enters the next.
 func (r *Reflector[T]) step(ctx context.Context) (err error) {
 	if r.now.State == Stopped {
-		return ErrStopped
+		return errStopped
 	}
 	defer func() {
 		if v := recover(); v != nil {

@@ -64,7 +64,7 @@ func (idle[T]) leave()         {}
 // stopped is the state after the last step.
 type stopped[T any] struct{}
 
-func (stopped[T]) step(context.Context, *Reflector[T]) (state[T], error) { return nil, ErrStopped }
+func (stopped[T]) step(context.Context, *Reflector[T]) (state[T], error) { return nil, errStopped }
 func (stopped[T]) show(s *Status)                                        { s.State = Stopped }
 func (stopped[T]) leave()                                                {}
 

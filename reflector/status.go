@@ -117,20 +117,6 @@ func (r *Reflector[T]) Status() Status {
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the state, at the next page of a
-// list, and when a watch is opened or ends. It may be called from any goroutine.
-func (r *Reflector[T]) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-		if r.status.State == Stopped {
-			close(r.changed)
-		}
-	}
-	return r.changed
-}
-
 // Quarantine returns the objects in quarantine, ordered by key. It may be called from any
 // goroutine.
 func (r *Reflector[T]) Quarantine() []Quarantined {
@@ -142,7 +128,7 @@ func (r *Reflector[T]) Quarantine() []Quarantined {
 // publish shows what the current step has done so far. entered says that the state is a new one.
 func (r *Reflector[T]) publish(entered bool) {
 	s := &r.now
-	page, connected := s.Page, s.Connected
+	page := s.Page
 	s.Page, s.Until, s.Connected = 0, time.Time{}, false
 	r.state.show(s)
 	if (entered || s.Page != page) && s.State != BackingOff {
@@ -152,10 +138,6 @@ func (r *Reflector[T]) publish(entered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = *s
-	if (entered || s.Page != page || s.Connected != connected) && r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
 }
 
 // ended counts a request that ended. The map is shared with the published status.

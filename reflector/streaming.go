@@ -126,10 +126,10 @@ func (s *streaming[T]) failed(ctx context.Context, r *Reflector[T], err error) (
 	case reason == Requested:
 		return s, nil // the next step handles it
 	case err == io.EOF:
-		reason, err = NoBookmark, fmt.Errorf("%w: the server ended the stream", ErrNoBookmark)
+		reason, err = NoBookmark, errors.New("the server ended the stream before the bookmark that ends the initial events")
 		f.failed++
 	case reason == Silent:
-		reason, err = NoBookmark, fmt.Errorf("%w within %v of the last event", ErrNoBookmark, r.opts.InitialSilence)
+		reason, err = NoBookmark, fmt.Errorf("the bookmark that ends the initial events did not arrive within %v of the last event", r.opts.InitialSilence)
 		f.failed = maxStreamingFailures
 	case reason == Rejected:
 		f.failed = maxStreamingFailures

@@ -179,8 +179,8 @@ func TestW05_MissingBookmarkFallsBackToListAndIsRemembered(t *testing.T) {
 			t.Errorf("%+v", s.Streaming)
 		}
 		r.ended(reflector.NoBookmark, 1)
-		if !errors.Is(r.lastErr(), reflector.ErrNoBookmark) || !p.Closed() {
-			t.Errorf("%v", r.lastErr())
+		if !p.Closed() {
+			t.Error("the stream is still open")
 		}
 		r.mirrors()
 		srv.Cut(apierrors.NewResourceExpired("gone"))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,9 +64,8 @@ func TestW19_RewindBeginsANewEpoch(t *testing.T) {
 				if s.Mark != (object.Mark{Epoch: 1, Version: "11"}) || s.Counts.Rewinds != 1 {
 					t.Errorf("%+v", s)
 				}
-				rewind := (*reflector.RewindError)(nil)
-				if !errors.As(r.lastErr(), &rewind) || rewind.Seen.Version != "17" || rewind.Listed != "11" {
-					t.Errorf("reported: %v", r.lastErr())
+				if err := r.lastErr(); !strings.Contains(err.Error(), "went back from 17 to 11, as after a restore from a backup") {
+					t.Errorf("reported: %v", err)
 				}
 				r.ended(reflector.Rewind, 1)
 				r.changesAre("Updated a/x@11", "Deleted a/y@12 unknown", "Deleted a/z@17 unknown")

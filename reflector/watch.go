@@ -255,7 +255,7 @@ func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (s
 			return w.ended(r, lasted), nil
 		}
 		if err == io.EOF {
-			err = ErrShort
+			err = errShort
 		}
 	}
 	reason := reasonOf(err)

@@ -21,8 +21,8 @@ func NewBucket[K comparable](limiter *rate.Limiter) *Bucket[K] {
 // delay is the longest possible one if the bucket never has a token.
 func (l *Bucket[K]) When(K) time.Duration { return l.limiter.Reserve().Delay() }
 
-// WhenSooner implements [ConditionalLimiter].
-func (l *Bucket[K]) WhenSooner(_ K, than time.Duration) (time.Duration, bool) {
+// sooner implements [conditional].
+func (l *Bucket[K]) sooner(_ K, than time.Duration) (time.Duration, bool) {
 	if than <= 0 {
 		return 0, false
 	}
@@ -70,11 +70,11 @@ func (l *MaxOf[K]) When(item K) (longest time.Duration) {
 	return longest
 }
 
-// WhenSooner implements [ConditionalLimiter].
-func (l *MaxOf[K]) WhenSooner(item K, than time.Duration) (longest time.Duration, ok bool) {
+// sooner implements [conditional].
+func (l *MaxOf[K]) sooner(item K, than time.Duration) (longest time.Duration, ok bool) {
 	ok = true
 	for _, l := range l.limiters {
-		d, sooner := whenSooner(l, item, than)
+		d, sooner := sooner(l, item, than)
 		longest = max(longest, d)
 		if !sooner {
 			ok, than = false, 0 // the others only count
@@ -83,10 +83,10 @@ func (l *MaxOf[K]) WhenSooner(item K, than time.Duration) (longest time.Duration
 	return longest, ok && longest < than
 }
 
-// whenSooner is WhenSooner of any limiter.
-func whenSooner[K comparable](l Limiter[K], item K, than time.Duration) (time.Duration, bool) {
-	if s, ok := l.(ConditionalLimiter[K]); ok {
-		return s.WhenSooner(item, than)
+// sooner is the method of that name, for any limiter.
+func sooner[K comparable](l Limiter[K], item K, than time.Duration) (time.Duration, bool) {
+	if s, ok := l.(conditional[K]); ok {
+		return s.sooner(item, than)
 	}
 	d := l.When(item)
 	return d, d < than
@@ -121,12 +121,12 @@ func NewCeiling[K comparable](limiter Limiter[K], limit time.Duration) *Ceiling[
 // When implements [Limiter].
 func (l *Ceiling[K]) When(item K) time.Duration { return min(l.limiter.When(item), l.limit) }
 
-// WhenSooner implements [ConditionalLimiter].
-func (l *Ceiling[K]) WhenSooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [conditional].
+func (l *Ceiling[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	if l.limit < than {
 		return l.When(item), true
 	}
-	return whenSooner(l.limiter, item, than)
+	return sooner(l.limiter, item, than)
 }
 
 // Forget implements [Limiter].

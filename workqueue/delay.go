@@ -46,8 +46,8 @@ func (q *Queue[K]) AddAfter(item K, d time.Duration) {
 }
 
 // AddRateLimited is AddAfter with the limiter's delay. If the item is already delayed and due no
-// later, it stays unchanged: the limiter counts the failure, and takes no token if it is
-// [ConditionalLimiter].
+// later, it stays unchanged: the limiter counts the failure. A limiter of this package then takes no
+// token; another one is called as for any failure.
 func (q *Queue[K]) AddRateLimited(item K) {
 	q.addLater(item, Request{RateLimited: true}, true)
 }
@@ -103,7 +103,7 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 		return 0, false
 	}
 	var left time.Duration
-	if q.sparing != nil {
+	if q.conditional != nil {
 		if id, _ := q.find(item, hash); id != 0 && q.entries.at(id).slot != 0 {
 			left = time.Duration(q.delays.heap.nodes[q.entries.at(id).slot-1].due - q.now())
 		}
@@ -112,7 +112,7 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 	if left <= 0 {
 		return q.opts.Limiter.When(item), true
 	}
-	if d, ok := q.sparing.WhenSooner(item, left); ok {
+	if d, ok := q.conditional.sooner(item, left); ok {
 		return d, true
 	}
 	return left, true // no sooner than it is due

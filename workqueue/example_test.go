@@ -152,7 +152,13 @@ func ExampleQueue_AppendBatch() {
 
 func ExampleQueue_Drain() {
 	q := workqueue.New(workqueue.Options[string]{
-		Dropped: func(i workqueue.Item[string]) { fmt.Println("dropped:", i.Key, i.State) },
+		Dropped: func(i workqueue.Item[string]) {
+			if i.State == workqueue.Refused {
+				fmt.Println(i.Key, "was added too late")
+				return
+			}
+			fmt.Println("dropped:", i.Key, i.State)
+		},
 	})
 	q.Add("web")
 	q.AddAfter("db", time.Hour)
@@ -173,7 +179,7 @@ func ExampleQueue_Drain() {
 	// dropped: db delayed
 	// workqueue: drain: 0 waiting and 1 processing: context deadline exceeded
 	// left: web
-	// dropped: late refused
+	// late was added too late
 }
 
 func ExampleQueue_Snapshot() {
@@ -200,17 +206,18 @@ func ExampleQueue_Snapshot() {
 	// cache is due in an hour: 1h0m0s
 }
 
+// Reason tells a retry from a new item.
 func ExampleQueue_Inspect() {
 	q := workqueue.New(workqueue.Options[string]{})
 	q.Add("web")
-	q.AddAfter("web", time.Hour)
+	q.AddRateLimited("web")
 	for _, i := range q.Inspect("web") {
-		fmt.Println(i.State)
+		fmt.Println(i.State, "retry:", i.Reason == workqueue.AddedRateLimited)
 	}
 	q.ShutDown()
 	// Output:
-	// waiting
-	// delayed
+	// waiting retry: false
+	// delayed retry: true
 }
 
 func ExampleQueue_LongestRunning() {

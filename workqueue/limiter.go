@@ -18,14 +18,14 @@ type Limiter[K comparable] interface {
 	NumRequeues(item K) int
 }
 
-// ConditionalLimiter is a Limiter that does not spend a token on a delay that would have no effect, because
+// conditional is a Limiter that does not spend a token on a delay that would have no effect, because
 // the item is already due earlier. All limiters of this package implement it. For other limiters
 // the queue calls When each time.
-type ConditionalLimiter[K comparable] interface {
+type conditional[K comparable] interface {
 	Limiter[K]
-	// WhenSooner is When if the delay would be shorter than than. Otherwise it counts the
+	// sooner is When if the delay would be shorter than than. Otherwise it counts the
 	// failure, takes no token, and returns false.
-	WhenSooner(item K, than time.Duration) (d time.Duration, ok bool)
+	sooner(item K, than time.Duration) (d time.Duration, ok bool)
 }
 
 // failures counts the failures of each item.
@@ -90,8 +90,8 @@ func (l *Exponential[K]) When(item K) time.Duration {
 	return l.base << n
 }
 
-// WhenSooner implements [ConditionalLimiter].
-func (l *Exponential[K]) WhenSooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [conditional].
+func (l *Exponential[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	d := l.When(item)
 	return d, d < than
 }
@@ -118,8 +118,8 @@ func (l *FastSlow[K]) When(item K) time.Duration {
 	return l.slow
 }
 
-// WhenSooner implements [ConditionalLimiter].
-func (l *FastSlow[K]) WhenSooner(item K, than time.Duration) (time.Duration, bool) {
+// sooner implements [conditional].
+func (l *FastSlow[K]) sooner(item K, than time.Duration) (time.Duration, bool) {
 	d := l.When(item)
 	return d, d < than
 }

@@ -149,7 +149,7 @@ func TestADelayedItemTakesNoTokenThatItDoesNotUse(t *testing.T) {
 	})
 }
 
-// foreign is a limiter that is not ConditionalLimiter.
+// foreign is a limiter of another package.
 type foreign struct{ whens int }
 
 func (f *foreign) When(string) time.Duration { f.whens++; return time.Second }
@@ -160,7 +160,7 @@ func TestSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		empty := rate.NewLimiter(rate.Every(time.Second), 1)
 		empty.Allow()
-		for name, l := range map[string]workqueue.ConditionalLimiter[string]{
+		for name, l := range map[string]limiter{
 			"exponential": workqueue.NewExponential[string](time.Second, time.Hour),
 			"fast":        workqueue.NewFastSlow[string](time.Second, time.Hour, 9),
 			"bucket":      workqueue.NewBucket[string](empty),
@@ -170,12 +170,12 @@ func TestSooner(t *testing.T) {
 			"foreign":     workqueue.NewCeiling(limiter(&foreign{}), time.Hour),
 		} {
 			for _, than := range []time.Duration{0, time.Second} {
-				if d, ok := l.WhenSooner("a", than); ok {
+				if d, ok := workqueue.Sooner(l, "a", than); ok {
 					t.Errorf("%s: %v is sooner than %v", name, d, than)
 				}
 				l.Forget("a")
 			}
-			if d, ok := l.WhenSooner("a", time.Second+1); !ok || d != time.Second {
+			if d, ok := workqueue.Sooner(l, "a", time.Second+1); !ok || d != time.Second {
 				t.Errorf("%s: got %v, %v, want a second", name, d, ok)
 			}
 		}

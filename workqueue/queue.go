@@ -37,10 +37,10 @@ import (
 // before, as in client-go. Each has its own lock and map, no call can say where an item is,
 // and a delayed item is stored twice.
 type Queue[K comparable] struct {
-	opts    Options[K]
-	sparing ConditionalLimiter[K] // the limiter, if it is one
-	age     int64                 // opts.AgeAfter, 0 for never
-	born    time.Time             // where the queue's clock begins
+	opts        Options[K]
+	conditional conditional[K] // the limiter, if it is one
+	age         int64          // opts.AgeAfter, 0 for never
+	born        time.Time      // where the queue's clock begins
 
 	// mu guards everything below. No function of the user's runs while it is held.
 	mu                     sync.Mutex
@@ -63,7 +63,7 @@ func New[K comparable](opts Options[K]) *Queue[K] {
 	opts = opts.withDefaults()
 	q := &Queue[K]{opts: opts, age: max(0, int64(opts.AgeAfter)), born: time.Now()}
 	q.arrived.L = &q.mu
-	q.sparing, _ = opts.Limiter.(ConditionalLimiter[K])
+	q.conditional, _ = opts.Limiter.(conditional[K])
 	q.timed = opts.Times || opts.Metrics != nil
 	q.line.init()
 	q.line.plain = !q.timed && opts.Group == nil

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -192,9 +193,7 @@ func TestK02_DrainEndsWithItsContextAndWithShutDown(t *testing.T) {
 		go func() { errs <- q.Drain(t.Context()) }()
 		synctest.Wait()
 		q.ShutDown()
-		if err := <-errs; !errors.Is(err, workqueue.ErrAbandoned) {
-			t.Errorf("got %v, want ErrAbandoned", err)
-		}
+		want(t, "text", fmt.Sprint(<-errs), "workqueue: drain: 1 waiting and 1 processing: ShutDown ended it")
 		q.Done("a")
 		getAll(t, q)
 	})

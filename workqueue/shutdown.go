@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -26,8 +27,8 @@ func (q *Queue[K]) ShutDown() {
 func (q *Queue[K]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 
 // Drain is ShutDownWithDrain with a context. If the context is done first, the error wraps its
-// cause and reports how much is left, which Snapshot lists. If ShutDown is called, the error
-// wraps [ErrAbandoned].
+// cause and reports how much is left, which Snapshot lists. If ShutDown is called first, the error
+// says that.
 func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.mu.Lock()
 	dropped := q.close()
@@ -43,7 +44,7 @@ func (q *Queue[K]) Drain(ctx context.Context) error {
 	q.mu.Unlock()
 	q.tellDropped(dropped)
 
-	cause := ErrAbandoned
+	cause := errors.New("ShutDown ended it")
 	select {
 	case <-drained:
 	case <-ctx.Done():

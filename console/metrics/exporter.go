@@ -37,12 +37,6 @@ type Controller interface {
 	Status() controller.Status
 }
 
-// Queue is what AddQueue needs; every *workqueue.Queue is one.
-type Queue interface {
-	// Stats returns the present figures.
-	Stats() workqueue.Stats
-}
-
 // Static returns a [Cluster] whose informers and controllers do not change.
 func Static(informers []Informer, controllers []Controller) Cluster {
 	return &static{informers, controllers}
@@ -70,8 +64,8 @@ type Exporter struct {
 }
 
 type namedQueue struct {
-	name string
-	Queue
+	name  string
+	stats func() workqueue.Stats
 }
 
 // New creates an exporter and registers it.
@@ -90,10 +84,10 @@ func (x *Exporter) Close() { x.reg.Unregister(x) }
 // the controllers' queues. The returned function removes c.
 func (x *Exporter) AddCluster(c Cluster) (remove func()) { return addTo(x, &x.clusters, &c) }
 
-// AddQueue exports the figures of a queue that is not a controller's. The returned function
-// removes them.
-func (x *Exporter) AddQueue(name string, q Queue) (remove func()) {
-	return addTo(x, &x.queues, &namedQueue{name, q})
+// AddQueue exports the figures of a queue that is not a controller's, such as a *workqueue.Queue.
+// The returned function removes them.
+func (x *Exporter) AddQueue(name string, q interface{ Stats() workqueue.Stats }) (remove func()) {
+	return addTo(x, &x.queues, &namedQueue{name, q.Stats})
 }
 
 func addTo[V any](x *Exporter, list *[]*V, v *V) (remove func()) {
@@ -127,7 +121,7 @@ func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 	}
 	x.mu.Unlock()
 	for _, q := range queues {
-		found.queue(q.name, q.Stats())
+		found.queue(q.name, q.stats())
 	}
 	for _, c := range clusters {
 		for _, inf := range (*c).Informers() {

@@ -77,9 +77,6 @@ func (o Options) valid() error {
 	return nil
 }
 
-// ErrRunning is returned by Run while the elector runs.
-var ErrRunning = errors.New("leader: running already")
-
 // Elector campaigns for a lease and runs work while it holds it. Create one with [New]. Its
 // methods are safe for concurrent use; only one Run at a time.
 //
@@ -124,10 +121,10 @@ func New(client *wire.Client, lease object.Key, opts Options) (*Elector, error) 
 	}, nil
 }
 
-// Run implements [controller.Leadership].
+// Run implements [controller.Leadership]. It returns an error if the elector already runs.
 func (e *Elector) Run(ctx context.Context, lead func(ctx context.Context, fence controller.Fence) error) error {
 	if !e.running.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errors.New("leader: already running")
 	}
 	defer e.running.Store(false)
 	for ctx.Err() == nil {

@@ -23,16 +23,13 @@ const (
 	retryDelay  = 10 * time.Second
 )
 
-// ErrRunning is returned by Run while the recorder runs.
-var ErrRunning = errors.New("recorder: running already")
-
 // Run sends events until the context is done. Then it sends what is pending, each once and
-// without waiting for intervals or limits, for at most Options.Grace. Its error is [ErrRunning]
-// or nil: events that cannot be written are counted in the status. It implements
-// controller.Runner.
+// without waiting for intervals or limits, for at most Options.Grace. It returns an error
+// only if the recorder already runs: events that cannot be written are counted in the status. It
+// implements controller.Runner.
 func (r *Recorder) Run(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
-		return ErrRunning
+		return errors.New("recorder: already running")
 	}
 	defer r.running.Store(false)
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -66,3 +66,10 @@ func ExampleSlotOf() {
 	fmt.Println(shard.SlotOf("shop") < shard.Slots-1, shard.SlotOf("shop").String() == shard.ByNamespace(object.Key{Namespace: "shop", Name: "web"}))
 	// Output: true true
 }
+
+// ByKey divides a large namespace among members, and ByNamespace keeps it together.
+func ExampleByKey() {
+	web, db := object.Key{Namespace: "shop", Name: "web"}, object.Key{Namespace: "shop", Name: "db"}
+	fmt.Println(shard.ByNamespace(web) == shard.ByNamespace(db), shard.ByKey(web) == shard.ByKey(db))
+	// Output: true false
+}

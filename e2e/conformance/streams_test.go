@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -263,7 +262,7 @@ func TestW12_ShortWatches(t *testing.T) {
 			m := startMirror(t, config, res, plain(s, nil))
 			patience.Until(t, "another list, and an error to see", func() bool {
 				st := m.reflector()
-				return st.Counts.Lists >= 2 && st.Failing && errors.Is(st.Cause, reflector.ErrShort)
+				return st.Counts.Lists >= 2 && st.Failing && st.Counts.Ended[reflector.Short] > 0
 			})
 			if _, ok := m.Get(object.Key{Namespace: s.namespace, Name: "a"}); !ok {
 				t.Error("the last state is not readable")

@@ -14,6 +14,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 )
 
 // TestConcurrentSimulation runs a whole informer with subscribers of every temper. The
@@ -344,7 +345,7 @@ func (p *pipeline) check() error {
 	if err := p.reach(); err != nil {
 		return err
 	}
-	p.inf.CheckMutations()
+	p.inf.Edit((*store.Store[*sim.Thing]).CheckMutations)
 	return p.mirror.check(snap)
 }
 

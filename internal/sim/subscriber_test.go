@@ -112,7 +112,7 @@ func (s *subscriber) called(take func()) {
 	case s.temper == selfless && n >= int64(s.few):
 		if handle := s.handle.Load(); handle != nil {
 			s.removed.Store(true)
-			s.trace.Add("sim", "%s removes itself", handle.Name())
+			s.trace.Add("sim", "%s removes itself", handle.Status().Name)
 			handle.Remove()
 		}
 	}

@@ -29,13 +29,18 @@ func ExampleNewDeltaFIFOWithOptions() {
 		fmt.Printf("%s on node %q\n", key, obj.(cache.Deltas).Newest().Object.(*corev1.Pod).Spec.NodeName)
 		return err
 	})
-	fmt.Println("transforms:", fifo.Transformer() != nil, err)
+	fmt.Println(err)
+
+	// An object from elsewhere, in the form of those in the queue.
+	live, err := fifo.Transformer()(aPod("db", "node-3"))
+	fmt.Printf("%q %v\n", live.(*corev1.Pod).Spec.NodeName, err)
 
 	fifo.Close()
 	fmt.Println("closed:", fifo.IsClosed(), fifo.Add(aPod("db", "")))
 	// Output:
 	// shop/web on node ""
-	// transforms: true <nil>
+	// <nil>
+	// "" <nil>
 	// closed: true DeltaFIFO: manipulating with closed queue
 }
 

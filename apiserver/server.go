@@ -59,9 +59,6 @@ type Server struct {
 	panicked sync.Once // only the first panic fails the test; all are logged
 }
 
-// ErrRan is returned by [Server.Run] if the server was run or closed before.
-var ErrRan = errors.New("apiserver: server was already run or closed")
-
 // New creates a server with the standard namespaces and listens on Options.Address, if set.
 // Requests are not served until [Server.Run]. A server that is never run must be closed.
 func New(opts Options) (*Server, error) {
@@ -163,12 +160,12 @@ func (s *Server) Close() error {
 }
 
 // Run serves requests until ctx ends and returns after the last connection is closed. It
-// returns nil if ctx ended.
+// returns nil if ctx ended, and an error if the server was run or closed before.
 func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	if s.ran {
 		s.mu.Unlock()
-		return ErrRan
+		return errors.New("apiserver: server was already run or closed")
 	}
 	s.ran = true
 	s.mu.Unlock()

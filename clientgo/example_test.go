@@ -47,8 +47,11 @@ func aPod(name, node string) *corev1.Pod {
 	}
 }
 
-// run starts an informer and waits for it; the function that it returns stops it.
-func run(inf cache.SharedInformer) (stop func()) {
+// run starts an informer or a controller and waits for it; the function that it returns stops it.
+func run(inf interface {
+	RunWithContext(context.Context)
+	HasSyncedChecker() cache.DoneChecker
+}) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -213,7 +213,7 @@ func (m *mirror) get(key object.Key) (item any, exists bool) {
 func (m *mirror) List() []any { return list(m, &m.objects, objectsOf) }
 
 func objectsOf(snap store.Snapshot[record], chunk int) []any {
-	records := snap.Chunk(chunk, make([]record, 0, store.ChunkSize))
+	records := snap.Chunk(chunk, nil)
 	objs := make([]any, len(records))
 	for i, r := range records {
 		objs[i] = r.obj

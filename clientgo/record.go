@@ -75,7 +75,7 @@ func metaKey(m metav1.Object) object.Key {
 }
 
 // seen returns a batch's mark as client-go counts: at the version of the last event, even if
-// other deletions may share it (object.Reach).
+// other deletions may share it (object.Mark).
 func seen(b *object.Batch[record], m object.Mark) object.Mark {
 	if n := len(b.Changes); n > 0 {
 		if v := b.Changes[n-1].Version; v.Known() && !v.NotAfter(m.Version) {

@@ -11,7 +11,7 @@
 //   - [FIFO.PopBatch] returns everything that is pending, in order of arrival, with the
 //     [object.Mark] up to which it is complete. A store that applies
 //     the batch as one transaction is then the server's state at that version, except
-//     that deletions of the next version may already be in it ([object.Reach]).
+//     that deletions of the next version may already be in it ([object.Mark]).
 //
 // [FIFO] is the queue and implements [object.Sink]. [Deltas] are the pending changes of one
 // key, each an [object.Change]. [Known] is the state that the consumer holds.

@@ -61,7 +61,7 @@
 // [Informer.WaitFor] blocks until the mirror reaches a version, and [Writes] until it has this
 // process's writes. While nothing changes, the version advances only with the server's bookmarks,
 // about once a minute if at all; the errors of these waits say so. The same holds for the version
-// of the latest deletion, because deletions may share a version ([object.Reach]). For a deletion,
+// of the latest deletion, because deletions may share a version ([object.Mark]). For a deletion,
 // Writes therefore waits until the object with that UID is deleted. Writes does not wait for an
 // object that is outside the selection or in quarantine: its reads return the cause.
 //

@@ -6,7 +6,7 @@
 //   - [Version] is a resource version: opaque text that compares only where the
 //     API promises an order. [Epoch] counts how often the server's
 //     history was restored. [Mark] is a point in the history of one [Scope]: epoch and
-//     version. [Reach] tracks which versions of a watch are complete.
+//     version.
 //   - [Accessor] reads key, UID, version and labels of a value, so that Kubernetes' own types
 //     are not required. [Meta] is the accessor for objects with a metav1.ObjectMeta.
 //   - [Item], [List] and [Event] are what a list or a watch returns; [ListOptions],

@@ -76,6 +76,11 @@ func (s Scope) Covers(k Key) bool { return s == Everything || string(s) == k.Nam
 
 // Mark is a point in the history of one scope: everything up to Version in Epoch is
 // known.
+//
+// Deletions may share a version: etcd deletes all keys of a lease in one transaction, which is how
+// Events expire, and the server then sends one DELETED event per object, all with the same version.
+// A mark therefore reaches the version of a deletion only when a later event or a bookmark shows
+// that it is complete. What was deleted since may already be missing.
 type Mark struct {
 	Scope   Scope
 	Epoch   Epoch

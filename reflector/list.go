@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/paging"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -118,7 +119,7 @@ func (r *Reflector[T]) atVersion(p plan) bool {
 // listing is the state of reading a LIST, page by page.
 type listing[T any] struct {
 	listed[T]
-	pager object.Pager
+	pager paging.Pager
 }
 
 func (l *listing[T]) show(s *Status) { s.State, s.Page = Listing, l.pager.Pages+1 }
@@ -204,7 +205,7 @@ func (l *listing[T]) failed(r *Reflector[T], opts object.ListOptions, before int
 		return l, nil // the next step handles it
 	}
 	e := r.failed("list", reason, err)
-	again := &listing[T]{listed: listed[T]{plan: l.plan}, pager: object.Pager{Restarts: l.pager.Restarts}}
+	again := &listing[T]{listed: listed[T]{plan: l.plan}, pager: paging.Pager{Restarts: l.pager.Restarts}}
 	switch reason {
 	case NotFound:
 		r.failures.notFound.add()
@@ -275,7 +276,7 @@ func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T
 	if err := r.replace(&object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return nil, err
 	}
-	r.at, r.epoch = reach{Reach: object.ReachOf(version)}, epoch
+	r.at, r.epoch = reach{progress: progressTo(version)}, epoch
 	r.size = len(l.items)
 	r.failures.notFound = streak{}
 	r.now.Synced, r.now.Removed, r.now.LastList = true, false, time.Now()

@@ -13,7 +13,7 @@ import (
 // all of them, so the next watch begins at Complete and first repeats what was already received.
 // See [replay].
 type reach struct {
-	object.Reach
+	progress
 	deleted []life // the deletions received at Seen, while it is not complete
 }
 
@@ -29,7 +29,7 @@ const maxDeleted = 1 << 16
 
 // event advances to the version of an event, and reports whether it is after Seen.
 func (a *reach) event(v object.Version, deleted bool) bool {
-	moved := a.Event(v, deleted)
+	moved := a.progress.event(v, deleted)
 	if moved {
 		a.forget()
 	}
@@ -40,7 +40,7 @@ func (a *reach) event(v object.Version, deleted bool) bool {
 // reports whether its version is after Seen.
 func (a *reach) bookmark(v object.Version) bool {
 	seen := a.Seen
-	if a.Bookmark(v) {
+	if a.progress.bookmark(v) {
 		a.forget()
 	}
 	return a.Seen != seen
@@ -65,7 +65,7 @@ func (a *reach) forget() {
 // two versions (W19), for which a watch from Seen would have been refused. The list that follows
 // finds out. Objects without a UID are not checked, because they do not come from a Kubernetes API.
 type replay struct {
-	from   object.Reach      // the replay is over when the reach moves from here
+	from   progress          // the replay is over when the reach moves from here
 	left   map[life]struct{} // deletions that have not been repeated yet; nil without a replay
 	strict bool              // they must all be repeated
 }
@@ -78,7 +78,7 @@ func (a *reach) replay() replay {
 	if a.Complete == a.Seen {
 		return replay{}
 	}
-	p := replay{from: a.Reach, left: make(map[life]struct{}, len(a.deleted)), strict: true}
+	p := replay{from: a.progress, left: make(map[life]struct{}, len(a.deleted)), strict: true}
 	for _, l := range a.deleted {
 		p.left[l] = struct{}{}
 		p.strict = p.strict && l.uid != ""
@@ -88,7 +88,7 @@ func (a *reach) replay() replay {
 
 // active reports whether the replay goes on.
 func (p *replay) active(a *reach) bool {
-	if p.left != nil && p.from != a.Reach {
+	if p.left != nil && p.from != a.progress {
 		*p = replay{}
 	}
 	return p.left != nil

@@ -80,7 +80,7 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 		sink:   sink,
 		opts:   opts,
 		state:  idle[T]{},
-		at:     reach{Reach: object.Reach{Seen: opts.Since.Version}},
+		at:     reach{progress: progress{Seen: opts.Since.Version}},
 		epoch:  opts.Since.Epoch,
 		delays: delays{Backoff: opts.Backoff, given: opts.Delay, rand: opts.Rand},
 		woken:  make(chan struct{}, 1),

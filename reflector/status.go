@@ -41,7 +41,7 @@ type Status struct {
 	Mark object.Mark
 	// Resume is the version up to which the sink has received everything, and from which the
 	// next watch would begin: Mark's version, or the one before it while that may lack a
-	// deletion ([object.Reach]). It is empty while no version is complete; a list then comes
+	// deletion ([object.Mark]). It is empty while no version is complete; a list then comes
 	// before the next watch.
 	Resume object.Version
 	// LastEvent is when the last event or bookmark arrived, LastList when the last list was

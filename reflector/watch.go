@@ -207,8 +207,8 @@ func (w *watching[T]) initial(r *Reflector[T], item *object.Item[T]) (progress b
 	if item.Version.Known() {
 		w.high = item.Version
 	}
-	at := r.at.Reach
-	return w.change(r, object.Added, item, at.Event(item.Version, false)), nil
+	at := r.at.progress
+	return w.change(r, object.Added, item, at.event(item.Version, false)), nil
 }
 
 // holds reports whether the sink holds an item, or will when it has the batch.

@@ -3,11 +3,13 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
@@ -120,6 +122,98 @@ func ExampleOrdered() {
 	// [0 3 7 41]
 	// db 3
 	// cache 7
+}
+
+// OrderedBy is for values whose order is not the natural one, such as versions.
+func ExampleIndex_OrderedBy() {
+	byKubelet := store.NewIndex("kubelet", func(n *corev1.Node) string { return n.Status.NodeInfo.KubeletVersion })
+	byKubelet.OrderedBy(func(a, b string) int {
+		order, _ := version.MustParseGeneric(a).Compare(b)
+		return order
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{
+		Indexes: []store.AnyIndex[*corev1.Node]{byKubelet},
+	}))
+	for name, kubelet := range map[string]string{"node-1": "v1.9.11", "node-2": "v1.35.0", "node-3": "v1.33.2"} {
+		_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: kubelet},
+		}})
+	}
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for kubelet := range byKubelet.Range(snap, "v1.0.0", "v1.34.0") {
+		for node := range byKubelet.Get(snap, kubelet) {
+			fmt.Println(node.Name, "has", kubelet)
+		}
+	}
+	// Output:
+	// node-1 has v1.9.11
+	// node-3 has v1.33.2
+}
+
+// ObjectKeys is for a caller that needs no objects, such as one that adds keys to a queue.
+func ExampleIndex_ObjectKeys() {
+	byConfig := store.NewMultiIndex("config", func(p *corev1.Pod, add func(string)) error {
+		for _, v := range p.Spec.Volumes {
+			if v.ConfigMap != nil {
+				add(v.ConfigMap.Name)
+			}
+		}
+		return nil
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byConfig},
+	}))
+	settings := corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.PodSpec{
+		Volumes: []corev1.Volume{{VolumeSource: settings}},
+	}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	fmt.Println("restart", byConfig.ObjectKeys(snap, "settings"))
+	// Output: restart [shop/web]
+}
+
+// Size is known in constant time, also where many objects have a value.
+func ExampleIndex_Size() {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+	}))
+	for i := range 250 {
+		_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i)}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+	}
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	pods := make([]*corev1.Pod, 0, byNode.Size(snap, "node-7")) // one allocation
+	pods = slices.AppendSeq(pods, byNode.Get(snap, "node-7"))
+	fmt.Println(len(pods))
+	// Output: 250
+}
+
+// Find is for tools that know an index only by its name, such as a page of a web console.
+func ExampleSnapshot_Find() {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName })
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+	}))
+	_ = s.Set(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.PodSpec{NodeName: "node-7"}})
+
+	snap := s.Snapshot()
+	defer snap.Release()
+	for _, request := range []string{"/pods?node=node-7", "/pods?zone=west"} {
+		u, _ := url.Parse(request)
+		for index, values := range u.Query() {
+			keys, ok := snap.Find(index, values[0])
+			fmt.Println(index, ok, keys)
+		}
+	}
+	// Output:
+	// node true [shop/web]
+	// zone false []
 }
 
 // A unique index makes Set refuse a second object with the same value.

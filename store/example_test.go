@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +88,26 @@ func ExampleStore_Apply() {
 	// Updated db u1 11
 	// Deleted web u2 7
 	// Added web u3 12
+}
+
+// A list need not repeat objects that the store holds. If one of them was deleted meanwhile, the
+// error names it, and the caller has to list again.
+func ExampleObjectError() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u1", ResourceVersion: "7"}})
+	list := object.List[*corev1.Node]{Mark: object.Mark{Version: "20"}, Items: []object.Item[*corev1.Node]{
+		{Key: object.Key{Name: "node-1"}, UID: "u1", Version: "7", Held: true},
+	}}
+	s.Delete(object.Key{Name: "node-1"})
+
+	_, err := s.Apply(&object.Batch[*corev1.Node]{
+		Changes: []object.Change[*corev1.Node]{{Kind: object.Replaced, List: &list}},
+	}, nil)
+	var failed *store.ObjectError
+	if errors.As(err, &failed) && errors.Is(err, store.ErrNotHeld) {
+		fmt.Println("list again: the store no longer holds", failed.Key)
+	}
+	// Output: list again: the store no longer holds node-1
 }
 
 // Replace makes a list the whole content, in one step.
@@ -175,6 +198,20 @@ func ExampleSnapshot_After() {
 	// page of 1 up to node-5
 }
 
+// Keys reads no object. Here it finds what a program keeps for objects that were deleted.
+func ExampleStore_Keys() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	_ = s.Replace("10", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}})
+	load := map[object.Key]float64{{Name: "node-1"}: 0.5, {Name: "node-2"}: 0.7}
+
+	stale := maps.Clone(load)
+	for key := range s.Keys() {
+		delete(stale, key)
+	}
+	fmt.Println(stale)
+	// Output: map[node-2:0.7]
+}
+
 func ExampleSnapshot_Namespace() {
 	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
 	for _, k := range []object.Key{{Namespace: "shop", Name: "web"}, {Namespace: "bank", Name: "web"}, {Namespace: "shop", Name: "db"}} {
@@ -246,6 +283,24 @@ func ExampleSnapshot_Mark() {
 	// false
 }
 
+// Marks reports how far each scope is.
+func ExampleSnapshot_Marks() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
+	_, _ = s.Apply(&object.Batch[*corev1.Pod]{Marks: []object.Mark{
+		{Scope: "shop", Version: "120"},
+		{Scope: "bank", Version: "95"},
+	}}, nil)
+
+	s.View(func(pods store.Snapshot[*corev1.Pod]) {
+		for mark := range pods.Marks() {
+			fmt.Println(mark.Scope, "is at", mark.Version)
+		}
+	})
+	// Unordered output:
+	// shop is at 120
+	// bank is at 95
+}
+
 // View is the cheapest snapshot, for a short read.
 func ExampleStore_View() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
@@ -275,6 +330,28 @@ func ExampleStore_SnapshotFor() {
 	// Output:
 	// [nightly report] retain 1
 	// retained: 0
+}
+
+// An object on which an index function fails is stored without a value in that index.
+func ExampleIndexError() {
+	byPort := store.NewMultiIndex("port", func(s *corev1.Service, add func(int)) error {
+		port, err := strconv.Atoi(s.Annotations["example.com/port"])
+		if err == nil {
+			add(port)
+		}
+		return err
+	})
+	s := store.Must(store.New(object.Meta[*corev1.Service](), store.Options[*corev1.Service]{
+		Indexes:      []store.AnyIndex[*corev1.Service]{byPort},
+		OnIndexError: func(e *store.IndexError) { fmt.Printf("%s has no %s: %v\n", e.Key, e.Index, e.Cause) },
+	}))
+	_ = s.Replace("10", &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", Annotations: map[string]string{"example.com/port": "http"},
+	}})
+	fmt.Println(s.Len(), "object")
+	// Output:
+	// shop/web has no port: strconv.Atoi: parsing "http": invalid syntax
+	// 1 object
 }
 
 func ExampleStore_Stats() {

@@ -3,15 +3,11 @@ package store
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 )
-
-// ErrFieldPath is wrapped by every error of [FieldIndex].
-var ErrFieldPath = errors.New("store: bad field path")
 
 // content is what unstructured objects have.
 type content interface{ UnstructuredContent() map[string]any }
@@ -56,10 +52,15 @@ func FieldIndex[T any](path string) (*Index[T, string], error) {
 	}), nil
 }
 
+// badPath is the error for a path.
+func badPath(path, format string, args ...any) error {
+	return fmt.Errorf("store: bad field path %q: %s", path, fmt.Sprintf(format, args...))
+}
+
 // splitPath cuts "a.b[c.d].e" into a, b, c.d and e.
 func splitPath(path string) ([]string, error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w %q: %s", ErrFieldPath, path, fmt.Sprintf(format, args...))
+		return badPath(path, format, args...)
 	}
 	var parts []string
 	for rest := strings.TrimPrefix(path, "."); ; {
@@ -144,7 +145,7 @@ type compiler struct {
 }
 
 func (c *compiler) fail(format string, args ...any) error {
-	return fmt.Errorf("%w %q: %s", ErrFieldPath, c.path, fmt.Sprintf(format, args...))
+	return badPath(c.path, format, args...)
 }
 
 func (c *compiler) compile(t reflect.Type, parts []string) (getter, error) {

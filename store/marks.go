@@ -11,7 +11,7 @@ import (
 type place struct {
 	mark object.Mark // as the revision in preparation has it
 	// seen is the newest version that was applied: that of the mark, or of deletions after it, of
-	// which there may be more ([object.Reach]). Events that are not after it are stale.
+	// which there may be more ([object.Mark]). Events that are not after it are stale.
 	seen object.Version
 }
 

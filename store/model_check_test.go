@@ -44,14 +44,16 @@ func (m *machine) check(t *rapid.T, h held) {
 	}
 	slices.Sort(texts)
 	var keys []string
+	var objects []*thing
 	for chunk := range h.snap.Chunks() {
 		keys = append(keys, h.snap.ChunkKeys(chunk)...)
+		objects = h.snap.Chunk(chunk, objects)
+	}
+	if slices.SortFunc(objects, byKey); !slices.Equal(objects, want) {
+		t.Fatalf("Chunk\n got %v\nwant %v", objects, want)
 	}
 	if slices.Sort(keys); !slices.Equal(keys, texts) {
 		t.Fatalf("ChunkKeys\n got %q\nwant %q", keys, texts)
-	}
-	if got := slices.SortedFunc(slices.Values(h.snap.AppendTo(nil)), byKey); !slices.Equal(got, want) {
-		t.Fatalf("AppendTo\n got %v\nwant %v", got, want)
 	}
 	if got := slices.SortedFunc(h.snap.All(), byKey); !slices.Equal(got, want) {
 		t.Fatalf("All\n got %v\nwant %v", got, want)

@@ -26,12 +26,6 @@ func (m Mutation) String() string {
 	return fmt.Sprintf("object %q was written to by a reader: %s was %s, is %s", m.Key, m.Path, m.Was, m.Is)
 }
 
-// ErrNoCopy is returned by [New] when the mutation detector cannot copy objects of the type.
-var ErrNoCopy = errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
-
-// ErrNoDetection is returned by [New] when the mutation detector does not support the form.
-var ErrNoDetection = errors.New("store: the mutation detector supports decoded objects, Encoded and Packed only")
-
 // mutable is an [object.Encoded] that detects writes to its object; path is empty if there were
 // none.
 type mutable interface {
@@ -44,13 +38,13 @@ func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 	s.onMutation = report
 	if s.form != nil {
 		if _, ok := s.form.(interface{ detects() }); !ok {
-			return ErrNoDetection
+			return errors.New("store: the mutation detector supports decoded objects, Encoded and Packed only")
 		}
 		return nil
 	}
 	if copy == nil {
 		if copy = deepCopier[T](); copy == nil {
-			return ErrNoCopy
+			return errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
 		}
 	}
 	s.form = guarded[T]{copy: copy}

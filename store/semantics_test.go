@@ -145,8 +145,8 @@ func TestS08_NothingIsLeftOfSnapshotsTakenWhileWriting(t *testing.T) {
 	}
 }
 
-// Sweep is for a store that is not written to.
-func TestS08_SweepReclaimsInAnIdleStore(t *testing.T) {
+// Stats reclaims too, for a store that is not written to.
+func TestS08_StatsReclaimsInAnIdleStore(t *testing.T) {
 	s := newPodStore(t)
 	gone := setAndForget(t, s, pod("a/1", 1))
 	func() {
@@ -154,7 +154,7 @@ func TestS08_SweepReclaimsInAnIdleStore(t *testing.T) {
 		set(t, s, pod("a/1", 2))
 		runtime.KeepAlive(snap)
 	}()
-	if !collected(func() bool { s.Sweep(); return gone() }) {
+	if !collected(func() bool { s.Stats(); return gone() }) {
 		t.Error("the object was not collected")
 	}
 }
@@ -319,7 +319,7 @@ func TestS08_IterationKeepsItsSnapshot(t *testing.T) {
 				runtime.GC()
 				runtime.Gosched()
 			}
-			s.Sweep()
+			s.Stats()
 		}
 		got = append(got, p.ResourceVersion)
 	}

@@ -109,7 +109,7 @@ func (n Snapshot[T]) Revision() uint64 {
 // Version returns the resource version up to which the snapshot has every change, empty when none
 // is known. The snapshot is the server's state at that version, except that objects deleted at
 // the next version may already be missing: deletions may share a version, so it counts only when
-// it is complete ([object.Reach]), while each deletion is applied immediately. For a store of
+// it is complete ([object.Mark]), while each deletion is applied immediately. For a store of
 // several scopes use [Snapshot.Mark].
 func (n Snapshot[T]) Version() object.Version { return n.Mark(object.Everything).Version }
 
@@ -157,8 +157,7 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
-// All yields every object, without order. [Snapshot.AppendTo] makes a slice of them, and
-// [Snapshot.Sorted] yields them in order.
+// All yields every object, without order. [Snapshot.Sorted] yields them in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }
 }
@@ -178,19 +177,6 @@ func (n Snapshot[T]) walk(yield func(T) bool) {
 	runtime.KeepAlive(n.lease)
 }
 
-// AppendTo appends every object to dst, without order, and returns the extended slice. It makes a
-// list faster than a loop over [Snapshot.All] does.
-func (n Snapshot[T]) AppendTo(dst []T) []T {
-	dst = slices.Grow(dst, n.Len())
-	for chunk := range n.Chunks() {
-		dst = n.Chunk(chunk, dst)
-	}
-	return dst
-}
-
-// ChunkSize is the largest number of objects in a chunk.
-const ChunkSize = mvcc.SpanSize
-
 // Chunks returns the number of chunks in which the objects are held. All chunks together are all
 // objects, and an object stays in its chunk for as long as it is held. They are for readers that
 // keep a list of everything and bring it up to date, chunk by chunk; see [Snapshot.Changed].
@@ -203,11 +189,13 @@ func (n Snapshot[T]) Chunks() int {
 	return n.store.objects.Spans()
 }
 
-// Chunk appends the objects of a chunk to dst, without order.
+// Chunk appends the objects of a chunk to dst, without order. Reading all chunks is the fastest way
+// to make a list of everything.
 func (n Snapshot[T]) Chunk(chunk int, dst []T) []T {
 	n.check()
 	var some [mvcc.SpanSize]mvcc.Value
 	found := n.store.objects.Span(chunk, n.state.Revision, &some)
+	dst = slices.Grow(dst, found)
 	if n.store.direct {
 		for _, p := range some[:found] {
 			dst = append(dst, fromPointer[T](p))
@@ -290,8 +278,8 @@ func (n Snapshot[T]) Keys() iter.Seq[object.Key] {
 // [Snapshot.Chunks].
 func (n Snapshot[T]) ChunkKeys(chunk int) []string {
 	n.check()
-	objects, keys := n.store.objects, newKeyTexts(ChunkSize)
-	for id := uint32(chunk * ChunkSize); id < uint32((chunk+1)*ChunkSize); id++ {
+	objects, keys := n.store.objects, newKeyTexts(mvcc.SpanSize)
+	for id := uint32(chunk * mvcc.SpanSize); id < uint32((chunk+1)*mvcc.SpanSize); id++ {
 		if objects.At(id, n.state.Revision) != nil {
 			keys.add(objects.Key(id))
 		}

@@ -87,10 +87,8 @@ func (s *Store[T]) Stats() Stats {
 	return st
 }
 
-// Sweep reclaims what released and garbage-collected snapshots retained. Every write does that
-// too; Sweep is for a store that is idle. It does nothing while a write is in progress.
-func (s *Store[T]) Sweep() { s.trySweep() }
-
+// trySweep reclaims what released and garbage-collected snapshots retained, unless a write is in
+// progress, which does that too.
 func (s *Store[T]) trySweep() {
 	if s.mu.TryLock() {
 		s.sweep()

@@ -66,7 +66,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		return &TransportError{Call: call, Err: c.secrets.hide(err), Attempts: sent}
 	}
 	if c.opts.Backoff != nil {
-		if err := sleep(ctx, c.opts.Backoff.Delay(u.Host)); err != nil {
+		if err := sleep(ctx, c.opts.Backoff.left(u.Host)); err != nil {
 			return failed(err)
 		}
 	}
@@ -82,7 +82,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		}
 	}
 
-	ctx, observed := observe(ctx, c.opts.Observers, AttemptStart{Call: call, Method: r.verb.Method(), Host: u.Host, Attempt: n})
+	ctx, observed := observe(ctx, c.opts.Observers, AttemptStart{Call: call, Method: r.verb.method(), Host: u.Host, Attempt: n})
 	if observed != nil {
 		defer func() {
 			if !observed.later {
@@ -105,7 +105,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	resp, err := c.http.Do(req)
 	_, checked := context.Cause(attemptCtx).(*checkError)
 	if c.opts.Backoff != nil && ctx.Err() == nil && !checked {
-		c.opts.Backoff.Observe(u.Host, overloaded(resp, err))
+		c.opts.Backoff.observe(u.Host, overloaded(resp, err))
 	}
 	if err == nil && checked { // the server responded before it read the body
 		resp.Body.Close()
@@ -174,7 +174,7 @@ func (r *Request) httpRequest(ctx context.Context, u *url.URL) *http.Request {
 		h.Set("Accept-Encoding", "gzip")
 	}
 	req := (&http.Request{
-		Method: r.verb.Method(), URL: u, Host: u.Host, Header: h,
+		Method: r.verb.method(), URL: u, Host: u.Host, Header: h,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
 	if r.body != nil {

@@ -7,17 +7,21 @@ import (
 
 type attemptCheckKey struct{}
 
-// WithAttemptCheck returns a context whose requests call check before every attempt, the first
-// one and each retry, after all delays (back-off, Retry-After, rate limiter). An attempt with a
-// body calls it again when the connection is established and the body is about to be written,
-// because connecting and credential plugins take time too. This includes attempts that net/http
-// retries by itself.
+// CheckAttempts returns a context whose requests, of this API or any other, call check before every
+// attempt, the first one and each retry, after all delays (back-off, Retry-After, rate limiter). An
+// attempt with a body calls it again when the connection is established and the body is about to be
+// written, because connecting and credential plugins take time too. This includes attempts that
+// net/http retries by itself.
 //
 // If check returns an error, the attempt is not sent and not retried: the call returns a
 // [*TransportError] that wraps the error. If ctx already has a check, that one is called first.
 //
 // check must be safe for concurrent use and must not block.
-func WithAttemptCheck(ctx context.Context, check func() error) context.Context {
+func (a *API[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
+	return withAttemptCheck(ctx, check)
+}
+
+func withAttemptCheck(ctx context.Context, check func() error) context.Context {
 	if outer := attemptCheck(ctx); outer != nil {
 		inner := check
 		check = func() error {
@@ -28,12 +32,6 @@ func WithAttemptCheck(ctx context.Context, check func() error) context.Context {
 		}
 	}
 	return context.WithValue(ctx, attemptCheckKey{}, check)
-}
-
-// CheckAttempts is [WithAttemptCheck] as a method, for callers that use an API through an
-// interface.
-func (a *API[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
-	return WithAttemptCheck(ctx, check)
 }
 
 // attemptCheck returns the check of a context, or nil.

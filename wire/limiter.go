@@ -15,20 +15,10 @@ func NewLimiter(perSecond float64, burst int) Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), max(burst, 1))
 }
 
-// BackoffManager delays requests to an overloaded server, across requests and, if shared,
-// across clients. [Retry], in contrast, delays the attempts of one request. Implementations
-// must be safe for concurrent use.
-type BackoffManager interface {
-	// Delay returns how long to wait before sending a request to this host.
-	Delay(host string) time.Duration
-	// Observe records the result of an attempt: overloaded is true for a 429, for a 5xx
-	// and if the server could not be reached.
-	Observe(host string, overloaded bool)
-}
-
-// Backoff is an exponential [BackoffManager]: each overloaded result doubles a host's delay from
-// Base up to Cap, with jitter, and a success resets it. The zero value works. It must not be
-// copied after first use.
+// Backoff delays requests to an overloaded server, across requests and, if shared, across clients.
+// [Retry], in contrast, delays the attempts of one request. A 429, a 5xx and a server that cannot be
+// reached double the host's delay from Base up to Cap, with jitter; any other response resets it.
+// The zero value works. It is safe for concurrent use and must not be copied after first use.
 type Backoff struct {
 	// Base is the first delay. Defaults to 1 s.
 	Base time.Duration
@@ -44,8 +34,8 @@ type hostDelay struct {
 	until time.Time
 }
 
-// Delay returns the rest of the host's delay.
-func (b *Backoff) Delay(host string) time.Duration {
+// left returns the rest of the host's delay.
+func (b *Backoff) left(host string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h, ok := b.hosts[host]
@@ -55,9 +45,9 @@ func (b *Backoff) Delay(host string) time.Duration {
 	return max(0, time.Until(h.until))
 }
 
-// Observe doubles the host's delay or resets it. While a delay is running, further overloaded
+// observe doubles the host's delay or resets it. While a delay is running, further overloaded
 // results do not double it again, because they are those of requests in flight.
-func (b *Backoff) Observe(host string, overloaded bool) {
+func (b *Backoff) observe(host string, overloaded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !overloaded {

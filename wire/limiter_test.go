@@ -79,7 +79,7 @@ func TestABackoffIsSharedByClients(t *testing.T) {
 		if _, err := one.Request(VerbGet).AbsPath("/x").Do(t.Context()); err != nil || time.Since(start) != 0 {
 			t.Errorf("after a good answer there is a wait of %v, %v", time.Since(start), err)
 		}
-		if d := b.Delay("elsewhere"); d != 0 {
+		if d := b.left("elsewhere"); d != 0 {
 			t.Errorf("another host waits %v", d)
 		}
 	})
@@ -89,18 +89,18 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
 		for i := range 12 {
-			b.Observe("h", true)
-			b.Observe("h", true) // does not double the delay again
+			b.observe("server", true)
+			b.observe("server", true) // does not double the delay again
 			full := min(time.Second<<i, time.Minute)
-			if d := b.Delay("h"); d < full/2 || d > full {
+			if d := b.left("server"); d < full/2 || d > full {
 				t.Errorf("failure %d: a delay of %v, want up to %v", i+1, d, full)
 			}
-			if err := sleep(t.Context(), b.Delay("h")); err != nil {
+			if err := sleep(t.Context(), b.left("server")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b.Observe("h", true)
-		c := inMemory(t, Options{Backoff: &hostBackoff{&b}}, func(r *http.Request) (*http.Response, error) {
+		b.observe("server", true)
+		c := inMemory(t, Options{Backoff: &b}, func(r *http.Request) (*http.Response, error) {
 			t.Error("sent")
 			return wiretest.Response(r, 200, ""), nil
 		})
@@ -112,19 +112,14 @@ func TestABackoffGrowsToItsCapAndEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// hostBackoff treats all hosts as one.
-type hostBackoff struct{ *Backoff }
-
-func (b *hostBackoff) Delay(string) time.Duration { return b.Backoff.Delay("h") }
-
 func TestABackoffIsSafeForConcurrentUse(t *testing.T) {
 	var b Backoff
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 100 {
-				b.Observe("h", (i+j)%3 == 0)
-				b.Delay("h")
+				b.observe("server", (i+j)%3 == 0)
+				b.left("server")
 			}
 		})
 	}

@@ -32,7 +32,7 @@ type Options struct {
 	Limiter Limiter
 	// Backoff delays requests while the server is overloaded. Several clients can share
 	// one. Defaults to none.
-	Backoff BackoffManager
+	Backoff *Backoff
 	// Warnings receives the Warning headers of the server, each text once. It is called on
 	// the goroutine of the request and must not block. Defaults to the handler of the
 	// rest.Config, or else to logging.

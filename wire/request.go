@@ -31,8 +31,8 @@ const (
 	VerbDeleteCollection Verb = "deletecollection"
 )
 
-// Method returns the verb's HTTP method.
-func (v Verb) Method() string {
+// method returns the verb's HTTP method.
+func (v Verb) method() string {
 	switch v {
 	case VerbGet, VerbList, VerbWatch:
 		return http.MethodGet
@@ -77,7 +77,7 @@ func (c *Client) Request(verb Verb) *Request {
 		retry:   c.opts.Retry,
 		timeout: c.opts.Timeout,
 	}
-	switch m := verb.Method(); m {
+	switch m := verb.method(); m {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut:
 		r.idempotent = true
 	case http.MethodPost, http.MethodPatch, http.MethodDelete:

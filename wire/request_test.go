@@ -95,7 +95,7 @@ func TestVerbsHaveTheirMethods(t *testing.T) {
 		VerbGet: "GET", VerbList: "GET", VerbWatch: "GET", VerbCreate: "POST", VerbUpdate: "PUT", VerbPatch: "PATCH",
 		VerbDelete: "DELETE", VerbDeleteCollection: "DELETE", "POST": "POST", "head": "HEAD",
 	} {
-		if got := v.Method(); got != want {
+		if got := v.method(); got != want {
 			t.Errorf("%s is sent as %s, want %s", v, got, want)
 		}
 	}

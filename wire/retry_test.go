@@ -98,7 +98,7 @@ func TestWhichFailuresAreRetried(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, attempts := failing(1, c.code, c.body, c.after, c.err)
 				r := inMemory(t, Options{}, f).Request(c.verb).AbsPath("/x")
-				if c.verb.Method() != "GET" {
+				if c.verb.method() != "GET" {
 					r.Body("application/json", []byte("{}"))
 				}
 				_, err := r.Do(t.Context())

@@ -13,9 +13,9 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Subresource has the verbs of a subresource with its own type S: "scale" of deployments,
-// "eviction" and "binding" of pods, "token" of service accounts. All methods are safe for
-// concurrent use.
+// Subresource has the verbs of a subresource of type S: its own type, as for "scale" of deployments,
+// "eviction" and "binding" of pods and "token" of service accounts, or the type of the whole object,
+// as for "resize" and "ephemeralcontainers" of pods. All methods are safe for concurrent use.
 type Subresource[S any] struct {
 	client   *Client
 	parent   object.Resource

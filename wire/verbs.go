@@ -179,13 +179,6 @@ func (a *API[T]) UpdateStatus(ctx context.Context, obj T, opts WriteOptions) (T,
 	return a.write(ctx, VerbUpdate, "status", obj, opts)
 }
 
-// UpdateSubresource updates a subresource whose body is the whole object, such as
-// "ephemeralcontainers" or "resize" of a pod. For a subresource with its own type, such as
-// "scale", see [SubresourceOf].
-func (a *API[T]) UpdateSubresource(ctx context.Context, subresource string, obj T, opts WriteOptions) (T, error) {
-	return a.write(ctx, VerbUpdate, subresource, obj, opts)
-}
-
 // Open streams a subresource that is not an object, such as "log" of a pod. The caller must
 // close the reader.
 func (a *API[T]) Open(ctx context.Context, key object.Key, subresource string, params url.Values) (io.ReadCloser, error) {

@@ -89,7 +89,7 @@ func TestEveryVerbSendsWhatTheServerUnderstands(t *testing.T) {
 			{"update with its kind", "PUT", path, contentType, nil, true, func() (*corev1.Pod, error) { return pods.Update(ctx, kindOf(webPod()), WriteOptions{}) }},
 			{"update status", "PUT", path + "/status", contentType, nil, true, func() (*corev1.Pod, error) { return pods.UpdateStatus(ctx, webPod(), WriteOptions{}) }},
 			{"resize", "PUT", path + "/resize", contentType, nil, true, func() (*corev1.Pod, error) {
-				return pods.UpdateSubresource(ctx, "resize", webPod(), WriteOptions{})
+				return SubresourceOf[*corev1.Pod](pods, "resize").Update(ctx, webKey, webPod(), WriteOptions{})
 			}},
 			{"JSON patch", "PATCH", path, "application/json-patch+json", written, false, func() (*corev1.Pod, error) { return pods.Patch(ctx, webKey, JSONPatch([]byte(`[]`)), write) }},
 			{"merge patch", "PATCH", path, "application/merge-patch+json", nil, false, func() (*corev1.Pod, error) {

@@ -228,7 +228,7 @@ func (m *mirror[T]) moment(ctx context.Context) (bool, error) {
 		maps.DeleteFunc(got, func(key object.Key, _ content) bool { return !mark.Scope.Covers(key) })
 		if len(got) < len(want) {
 			// Deletions may share a version, which is claimed when it is complete: objects may be
-			// missing that were deleted since (object.Reach), and so do not exist now with that UID.
+			// missing that were deleted since (object.Mark), and so do not exist now with that UID.
 			now, err := m.list(ctx, mark.Scope, metav1.ListOptions{})
 			if err != nil {
 				return false, err

@@ -87,7 +87,7 @@ func TestS01_S02_S07_SnapshotsAreTheServersStates(t *testing.T) {
 					}
 				})
 			}
-			// A snapshot may already have the deletion that follows its version (object.Reach). The
+			// A snapshot may already have the deletion that follows its version (object.Mark). The
 			// writer makes one at a time.
 			got, want := versionsOf(snap.All()), exact("")
 			ahead := [2]string{}

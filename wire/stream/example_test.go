@@ -72,11 +72,11 @@ func ExampleSource_List() {
 		}
 		return nil
 	})
-	fmt.Println("at version", page.Version, err)
+	fmt.Println(src.Resource(), "at version", page.Version, err)
 	// Output:
 	// shop/web runs on node-1 managed fields: 0
 	// shop/db is unchanged
-	// at version 9 <nil>
+	// pods at version 9 <nil>
 }
 
 // Next returns all events that have arrived.

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tarnproject/tarn/internal/paging"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -31,7 +32,7 @@ func (s *Source[T]) ListAll(ctx context.Context, opts object.ListOptions, in *ob
 	if opts.Limit == 0 {
 		opts.Limit = defaultPage
 	}
-	var pager object.Pager
+	var pager paging.Pager
 	for {
 		page, err := s.List(ctx, pager.Request(opts), in, sink)
 		if err != nil {

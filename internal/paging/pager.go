@@ -1,6 +1,11 @@
-package object
+// Package paging follows the pages of a list.
+package paging
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tarnproject/tarn/object"
+)
 
 // maxRestarts is how often a list is restarted in pages before it is requested without a limit.
 const maxRestarts = 2
@@ -15,7 +20,7 @@ type Pager struct {
 	Pages int
 	// Version is the version of the whole list, which is that of its first page: a watch from
 	// there reports what changed while later pages were read.
-	Version Version
+	Version object.Version
 	// Restarts counts the continue tokens that expired.
 	Restarts int
 
@@ -24,7 +29,7 @@ type Pager struct {
 
 // Request returns the options of the next page, given those of the first. A continue token
 // stands for the version, so a request has one or the other (L05).
-func (p *Pager) Request(first ListOptions) ListOptions {
+func (p *Pager) Request(first object.ListOptions) object.ListOptions {
 	if p.Unlimited() {
 		first.Limit = 0
 	}
@@ -35,10 +40,10 @@ func (p *Pager) Request(first ListOptions) ListOptions {
 }
 
 // Read records a page and reports whether it was the last. An empty page may have a successor
-// (L07), but a page that continues with its own token is an [ErrCorrupt].
-func (p *Pager) Read(page Page) (last bool, err error) {
+// (L07), but a page that continues with its own token is an [object.ErrCorrupt].
+func (p *Pager) Read(page object.Page) (last bool, err error) {
 	if page.Continue != "" && page.Continue == p.token {
-		return false, fmt.Errorf("%w: a page has its own continue token", ErrCorrupt)
+		return false, fmt.Errorf("%w: a page has its own continue token", object.ErrCorrupt)
 	}
 	if p.Pages++; p.Pages == 1 {
 		p.Version = page.Version

@@ -1,16 +1,17 @@
-package object_test
+package paging_test
 
 import (
 	"errors"
 	"testing"
 
+	"github.com/tarnproject/tarn/internal/paging"
 	"github.com/tarnproject/tarn/object"
 )
 
 var firstPage = object.ListOptions{Version: "7", Match: object.NotOlderThan, Limit: 10}
 
 // read records a page and fails the test if it is not accepted.
-func read(t *testing.T, p *object.Pager, page object.Page) (last bool) {
+func read(t *testing.T, p *paging.Pager, page object.Page) (last bool) {
 	t.Helper()
 	last, err := p.Read(page)
 	if err != nil {
@@ -20,7 +21,7 @@ func read(t *testing.T, p *object.Pager, page object.Page) (last bool) {
 }
 
 func TestL05_APagerFollowsTheTokenWithoutAVersion(t *testing.T) {
-	var p object.Pager
+	var p paging.Pager
 	if got := p.Request(firstPage); got != firstPage {
 		t.Errorf("first page: %+v", got)
 	}
@@ -36,7 +37,7 @@ func TestL05_APagerFollowsTheTokenWithoutAVersion(t *testing.T) {
 }
 
 func TestL06_APagerRestartsTwiceThenDropsTheLimit(t *testing.T) {
-	var p object.Pager
+	var p paging.Pager
 	for range 3 {
 		if got := p.Request(firstPage); got != firstPage || p.Unlimited() {
 			t.Errorf("after %d restarts: %+v", p.Restarts, got)
@@ -52,7 +53,7 @@ func TestL06_APagerRestartsTwiceThenDropsTheLimit(t *testing.T) {
 }
 
 func TestL07_APageThatContinuesWithItsOwnTokenIsCorrupt(t *testing.T) {
-	var p object.Pager
+	var p paging.Pager
 	read(t, &p, object.Page{Version: "9", Continue: "a"})
 	if _, err := p.Read(object.Page{Version: "9", Continue: "a"}); !errors.Is(err, object.ErrCorrupt) {
 		t.Error(err)

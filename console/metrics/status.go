@@ -35,6 +35,7 @@ var (
 	controllerFailing = gauge("tarn_controller_failing_keys", "Keys whose last reconcile failed, up to Options.Errors.", "controller")
 	controllerGivenUp = counter("tarn_controller_given_up_total", "Reconciles after which the key was not retried: terminal errors, and errors at the limit of attempts.", "controller")
 	controllerHeld    = counter("tarn_controller_held_total", "Times that a key was held back because a cache was older than this process's own write.", "controller")
+	controllerHeldFor = longest("tarn_controller_held_seconds", "Time for which a key has been held back because a cache is older than this process's own write; of several keys the longest.", "controller")
 	controllerSource  = counter("tarn_controller_source_failures_total", "Events that sources could not map to keys.", "controller")
 )
 
@@ -52,6 +53,11 @@ func (s samples) controller(name string, c controller.Status) {
 	s.add(controllerFailing, float64(len(c.Failures)), name)
 	s.add(controllerGivenUp, float64(c.GivenUp), name)
 	s.add(controllerHeld, float64(c.Held), name)
+	held := 0.0
+	if len(c.HeldKeys) > 0 { // longest held first
+		held = time.Since(c.HeldKeys[0].Since).Seconds()
+	}
+	s.add(controllerHeldFor, held, name)
 	s.add(controllerSource, float64(c.SourceFailures), name)
 	s.queue(name, c.Queue)
 }

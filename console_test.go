@@ -336,6 +336,31 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 	})
 }
 
+func TestAFailingKeyWhoseErrorIsNotKeptIsExplained(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, errors.New("quota exceeded") },
+			tarn.For(pods), tarn.WithControllerOptions(controller.Options[tarn.Key]{Errors: 1, Recent: -1})))
+		r.create(pod("shop", "a", "n"), pod("shop", "b", "n"))
+		r.start()
+		simtest.Advance(10 * time.Second)
+		h := r.Handler()
+		unkept := 0
+		for _, key := range []string{"shop/a", "shop/b"} {
+			x := consoleJSON[console.Explanation](t, h, "explain", "key", key).Controllers[0]
+			if x.State != "backing off" || !strings.HasPrefix(x.Why, "It is backing off after attempt 11 until ") {
+				t.Errorf("%+v", x)
+			}
+			if x.LastError == "" && strings.HasSuffix(x.Why, "so many keys fail that its error is not kept, but the log has it.") {
+				unkept++
+			}
+		}
+		if unkept != 1 {
+			t.Errorf("%d explanations lack the error, want 1", unkept)
+		}
+	})
+}
+
 // Nothing that the console, the logs or the metrics show has the value of a secret.
 func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 	const data, token, field, past = "c2VjcmV0LXZhbHVl", "bearer-token-value", "masked-field-value", "earlier-field-value"

@@ -144,6 +144,7 @@ type (
 		SourceFailures uint64            `json:"sourceFailures"`
 		Latency        latencyJSON       `json:"latency"`
 		Failures       []failureJSON     `json:"failures"`
+		MoreFailures   bool              `json:"moreFailures"`
 		Held           []heldJSON        `json:"held"`
 		Left           int               `json:"left"`
 	}
@@ -280,6 +281,7 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 		Failures: each(c.Failures, func(f controller.Failure) failureJSON {
 			return failureJSON{fmt.Sprint(f.Key), oneLine(f.Err), f.Attempt, stamp(f.At)}
 		}),
+		MoreFailures: c.MoreFailures,
 		Held: each(c.HeldKeys, func(h controller.HeldKey) heldJSON {
 			return heldJSON{fmt.Sprint(h.Key), stamp(h.Since), h.Retries, oneLine(h.Err)}
 		}),

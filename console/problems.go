@@ -189,9 +189,13 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 	}
 	if n := len(c.Failures); n > 0 {
 		worst := slices.MaxFunc(c.Failures, func(a, b controller.Failure) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		number := counted(uint64(n), "key fails", "keys fail")
+		if c.MoreFailures {
+			number = "At least " + number
+		}
 		p := Problem{
 			Severity: "warning", Subject: subject, Do: "Fix what the error says; explain the key for its next attempt.",
-			What: fmt.Sprintf("%s, such as %v at attempt %d: %s.", counted(uint64(n), "key fails", "keys fail"), worst.Key, worst.Attempt, oneLine(worst.Err)),
+			What: fmt.Sprintf("%s, such as %v at attempt %d: %s.", number, worst.Key, worst.Attempt, oneLine(worst.Err)),
 		}
 		if worst.Attempt >= manyRetries {
 			p.Severity = "error"

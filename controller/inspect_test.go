@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -168,5 +169,58 @@ func TestAPauseHoldsWhileTheRateLimitDoes(t *testing.T) {
 		c.Resume()
 		simtest.Advance(time.Hour)
 		simtest.Want(t, "reconciles", reconciles.Load(), 3)
+	})
+}
+
+func TestFailingKeysBeyondTheLimitAreStillFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := errOops
+		for recent, kept := range map[int]bool{0: true, -1: false} {
+			fail = errOops
+			c, keys := one(t, func(context.Context, string) (result, error) { return result{}, fail }, controller.Options[string]{Errors: 2, Recent: recent})
+			start(t, c)
+			for _, key := range []string{"a", "b"} {
+				keys <- key
+				simtest.Advance(time.Second)
+			}
+			simtest.Want(t, "more than two", c.Status().MoreFailures, false)
+			keys <- "c"
+			synctest.Wait()
+			s := c.Status()
+			simtest.Want(t, "failures, more", fmt.Sprint(len(s.Failures), s.MoreFailures), "2 true")
+			for _, key := range []string{"a", "b", "c"} {
+				listed := slices.ContainsFunc(s.Failures, func(f controller.Failure) bool { return f.Key == key })
+				if k := c.Inspect(key); k.Attempt < 2 || !k.Backoff || (k.Failure != nil) != (listed || kept) {
+					t.Errorf("%s: %+v", key, k)
+				}
+			}
+			fail = nil
+			simtest.Advance(time.Hour)
+			s = c.Status()
+			simtest.Want(t, "failures, more", fmt.Sprint(len(s.Failures), s.MoreFailures), "0 false")
+		}
+	})
+}
+
+func TestFailuresEndWithTheirTermOrTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, keys := one(t, func(context.Context, string) (result, error) { return result{}, errOops }, controller.Options[string]{})
+		stop := start(t, c)
+		keys <- "a"
+		synctest.Wait()
+		_ = stop()
+		simtest.Want(t, "after Run", len(c.Status().Failures), 1)
+		g := newGate()
+		start(t, controller.Led(g, c))
+		ended := make(chan struct{})
+		g.terms <- func() { close(ended) }
+		synctest.Wait()
+		simtest.Want(t, "in the next run", len(c.Status().Failures), 0)
+		keys <- "b"
+		synctest.Wait()
+		simtest.Want(t, "failing", len(c.Status().Failures), 1)
+		g.loses()
+		<-ended
+		simtest.Want(t, "after the term", len(c.Status().Failures), 0)
 	})
 }

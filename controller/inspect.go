@@ -80,8 +80,9 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 	return s
 }
 
-// Retry reconciles a key as soon as a worker is free, instead of waiting out its back-off, which
-// starts over. The error is that the controller does not run.
+// Retry reconciles a key as soon as a worker is free, instead of waiting out its delay or back-off,
+// which starts over. The error is that the controller does not run, or that this process has not
+// claimed the group of the key.
 func (c *Controller[K]) Retry(key K) error {
 	c.mu.Lock()
 	r := c.run
@@ -89,8 +90,12 @@ func (c *Controller[K]) Retry(key K) error {
 	if r == nil || State(r.state.Load()) > Working {
 		return fmt.Errorf("controller %s: retry %v: the controller does not run", c.name, key)
 	}
+	if !r.serves(key) {
+		return fmt.Errorf("controller %s: retry %v: this process does not reconcile the keys of its group %s", c.name, key, c.opts.Queue.Group(key))
+	}
 	r.queue.Forget(key)
-	r.queue.Add(key)
+	// Add would leave the delay, and the key would be reconciled a second time when that ends.
+	r.queue.AddAfter(key, time.Nanosecond)
 	return nil
 }
 

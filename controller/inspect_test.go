@@ -109,9 +109,16 @@ func TestInspectReportsWhereAKeyIs(t *testing.T) {
 		if err := c.Retry("fails"); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
-		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 {
-			t.Errorf("not retried: %+v", s)
+		simtest.Advance(time.Millisecond)
+		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 || !s.Backoff || s.Due.Sub(time.Now()) > time.Minute {
+			t.Errorf("not retried, or its back-off has not started over: %+v", s)
+		}
+		if err := c.Retry("later"); err != nil {
+			t.Fatal(err)
+		}
+		simtest.Advance(time.Second)
+		if s := c.Inspect("later"); len(s.Recent) != 2 || s.Due.Sub(begin) < time.Minute {
+			t.Errorf("the delay before the retry has stayed: %+v", s)
 		}
 	})
 }
@@ -222,5 +229,23 @@ func TestFailuresEndWithTheirTermOrTheNextRun(t *testing.T) {
 		g.loses()
 		<-ended
 		simtest.Want(t, "after the term", len(c.Status().Failures), 0)
+	})
+}
+
+func TestAKeyOfAGroupThatIsNotClaimedCannotBeRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClaiming(t)
+		release := c.claim("a")
+		c.want(t)
+		ok(t, c.Retry(object.Key{Namespace: "a", Name: "1"}))
+		simtest.Advance(time.Millisecond)
+		c.want(t, "a/1")
+		if err := c.Retry(object.Key{Namespace: "b", Name: "1"}); err == nil || err.Error() != "controller web: retry b/1: this process does not reconcile the keys of its group b" {
+			t.Error(err)
+		}
+		ok(t, release())
+		if err := c.Retry(object.Key{Namespace: "a", Name: "1"}); err == nil {
+			t.Error("a key of a released group was retried")
+		}
 	})
 }

@@ -232,6 +232,33 @@ func TestFailuresEndWithTheirTermOrTheNextRun(t *testing.T) {
 	})
 }
 
+// counting counts how often it is formatted.
+type counting struct{ n *atomic.Int32 }
+
+func (c counting) LogValue() slog.Value {
+	c.n.Add(1)
+	return slog.StringValue("hidden")
+}
+
+func TestOnlyTheLogLinesThatAreKeptAreFormatted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var formatted atomic.Int32
+		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+			log := controller.Logger(ctx)
+			for range 100 {
+				log.Info("asked", "token", counting{&formatted})
+			}
+			simtest.Want(t, "enabled", log.Enabled(ctx, slog.LevelError), false)
+			return result{}, nil
+		}, controller.Options[string]{})
+		start(t, c)
+		keys <- "k"
+		synctest.Wait()
+		simtest.Want(t, "lines formatted", formatted.Load(), 20)
+		simtest.Want(t, "line", c.Inspect("k").Recent[0].Log[19], "INFO asked token=hidden")
+	})
+}
+
 func TestAKeyOfAGroupThatIsNotClaimedCannotBeRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClaiming(t)

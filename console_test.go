@@ -384,7 +384,7 @@ func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, errors.New("oops") }, tarn.For(gears), tarn.From(controller.For(secrets))))
 		r.start()
 		secret := must(srv.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: "s", Annotations: map[string]string{object.LastApplied[2]: `{"data":{"k":"` + data + `"}}`},
+			Namespace: "shop", Name: "s", Annotations: map[string]string{object.LastApplied[2]: `{"data":{"k":"` + data + `"}}`, "copy": "the secret-value", "kapp.k14s.io/original": `{"data":{"k":"` + data + `"}}`},
 		}, Data: map[string][]byte{"k": []byte("secret-value")}})).(*corev1.Secret).DeepCopy()
 		gear := widget("g")
 		set := func(value string) {

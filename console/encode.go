@@ -3,12 +3,11 @@ package console
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/oneline"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -196,7 +195,7 @@ func oneLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	return oneline.Of(err.Error())
 }
 
 // each encodes the elements of a list, which is never null.

@@ -47,7 +47,7 @@ type objectDetail struct {
 
 // change is what changed from one version of an object to the next.
 type change struct {
-	At      string       `json:"at"`
+	At      string       `json:"at,omitempty"`
 	Version string       `json:"version,omitempty"`
 	Kind    string       `json:"kind"`
 	Changes []fieldValue `json:"changes"`

@@ -134,7 +134,7 @@ function version(v) {
   const time = age(v.at);
   const changes = (v.changes || []).map((c) => el("tr", {}, el("th", { scope: "row" }, c.path), el("td", {},
     c.old !== undefined && el("del", {}, el("span", {}, "−"), el("span", {}, plain(c.old))), c.new !== undefined && el("ins", {}, el("span", {}, "+"), el("span", {}, plain(c.new))))));
-  return { time, node: el("li", {}, el("p", { class: "head" }, el("b", {}, v.kind), " to version ", el("span", { class: "mono" }, v.version), ", ", time),
+  return { time, node: el("li", {}, el("p", { class: "head" }, el("b", {}, v.kind), v.version && [v.at ? " to version " : " at version ", el("span", { class: "mono" }, v.version)], v.at && [", ", time]),
     changes.length > 0 && el("table", { class: "diff" }, el("caption", { class: "hidden" }, `Fields changed by version ${v.version}`),
       el("thead", { class: "hidden" }, el("tr", {}, el("th", { scope: "col" }, "Field"), el("th", { scope: "col" }, "Change"))), el("tbody", {}, changes))) };
 }

@@ -57,16 +57,18 @@ export class Obj {
     location.hash = this.back.getAttribute("href");
   }
 
+  // objects is called when the mirror has changed.
   objects() {
     this.timer ??= setTimeout(() => {
       this.timer = null;
       this.load();
-    }, 1000);
+    }, this.pause || 1000);
   }
 
   async load() {
     this.abort?.abort();
     const { signal } = (this.abort = new AbortController());
+    const begun = performance.now();
     try {
       const data = await get("object", { mirror: this.mirror, key: this.key }, signal);
       this.draw(data);
@@ -76,6 +78,8 @@ export class Obj {
       text(this.error, err.message); // what was shown before stays below it
       show(this.error, true);
     }
+    // An object that costs more is read less often, and no request is cancelled by the next.
+    this.pause = Math.max(1000, 30 * (performance.now() - begun));
   }
 
   draw(o) {

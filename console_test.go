@@ -340,7 +340,9 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 func TestAFailingKeyWhoseErrorIsNotKeptIsExplained(t *testing.T) {
 	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
-		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, errors.New("quota exceeded") },
+		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) {
+			return tarn.Result{}, errors.New("quota exceeded")
+		},
 			tarn.For(pods), tarn.WithControllerOptions(controller.Options[tarn.Key]{Errors: 1, Recent: -1})))
 		r.create(pod("shop", "a", "n"), pod("shop", "b", "n"))
 		r.start()

@@ -116,6 +116,7 @@ type (
 		LagSeconds float64 `json:"lagSeconds"`
 		LastCall   string  `json:"lastCall,omitempty"`
 		Calls      uint64  `json:"calls"`
+		Busy       float64 `json:"busySeconds"`
 		CaughtUp   uint64  `json:"caughtUp"`
 		Panics     uint64  `json:"panics"`
 		LastPanic  string  `json:"lastPanic,omitempty"`
@@ -266,7 +267,7 @@ func encodeSource(s informer.SourceStatus) sourceJSON {
 func encodeSubscriber(s informer.SubscriptionStatus) subscriberJSON {
 	return subscriberJSON{
 		Name: s.Name, Synced: s.Synced, Lag: s.Lag, LagSeconds: s.LagTime.Seconds(), LastCall: stamp(s.LastCall),
-		Calls: s.Calls, CaughtUp: s.CaughtUp, Panics: s.Panics, LastPanic: oneLine(s.LastPanic),
+		Calls: s.Calls, Busy: s.Busy.Seconds(), CaughtUp: s.CaughtUp, Panics: s.Panics, LastPanic: oneLine(s.LastPanic),
 	}
 }
 

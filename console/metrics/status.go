@@ -81,6 +81,7 @@ var (
 	subscriberLag     = gauge("tarn_informer_subscriber_lag_changes", "Changes that a subscriber has not handled yet.", "informer", "subscriber")
 	subscriberLagTime = longest("tarn_informer_subscriber_lag_seconds", "Age of the oldest change that a subscriber has not handled yet.", "informer", "subscriber")
 	subscriberCalls   = counter("tarn_informer_subscriber_calls_total", "Calls of a subscriber.", "informer", "subscriber")
+	subscriberBusy    = counter("tarn_informer_subscriber_busy_seconds_total", "Time that the calls of a subscriber took.", "informer", "subscriber")
 	subscriberCaught  = counter("tarn_informer_subscriber_caught_up_total", "Times that a subscriber fell off the log and was caught up with a difference of snapshots.", "informer", "subscriber")
 	subscriberPanics  = counter("tarn_informer_subscriber_panics_total", "Calls of a subscriber that panicked.", "informer", "subscriber")
 )
@@ -105,6 +106,7 @@ func (s samples) informer(name string, inf informer.Status) {
 		s.add(subscriberLag, float64(sub.Lag), name, sub.Name)
 		s.add(subscriberLagTime, sub.LagTime.Seconds(), name, sub.Name)
 		s.add(subscriberCalls, float64(sub.Calls), name, sub.Name)
+		s.add(subscriberBusy, sub.Busy.Seconds(), name, sub.Name)
 		s.add(subscriberCaught, float64(sub.CaughtUp), name, sub.Name)
 		s.add(subscriberPanics, float64(sub.Panics), name, sub.Name)
 	}

@@ -24,8 +24,8 @@ SCALEFLAGS ?=
 HTML ?=
 
 # Separate modules, each with a replace of the root module. `make test` vets them, compiles the
-# tests of bench and e2e, and runs those of the examples.
-MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod e2e/console/go.mod examples/*/go.mod))
+# tests of bench and e2e, and runs those of e2e/rules and of the examples.
+MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod e2e/console/go.mod e2e/rules/go.mod examples/*/go.mod))
 
 step = @printf '==> %s\n'
 
@@ -41,7 +41,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race plain bench-guard test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, allocations of hot paths, bench and e2e compiled, examples, the console in a browser
+test: lint vuln race plain bench-guard test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, allocations of hot paths, bench and e2e compiled, examples, alert rules and dashboard, the console in a browser
 	$(step) 'all passed'
 
 .PHONY: test-short
@@ -197,7 +197,7 @@ test-386:
 .PHONY: modules
 modules:
 	@set -e; for m in $(MODULES); do \
-		case "$$m" in examples/*) run=.; what='go test' ;; *) run='^$$'; what='tests compiled' ;; esac; \
+		case "$$m" in examples/*|e2e/rules) run=.; what='go test' ;; *) run='^$$'; what='tests compiled' ;; esac; \
 		printf '==> %s: go vet ./..., %s\n' "$$m" "$$what"; \
 		( cd "$$m" && $(GO) vet ./... && $(GO) test -vet=off -run "$$run" ./... ); \
 	done

@@ -285,7 +285,8 @@ func TestExplainSaysWhyAKeyIsNotReconciled(t *testing.T) {
 		do("resume?controller=website")
 		fail = nil
 		do("retry?controller=website&key=shop/web")
-		want(explain("shop/web"), "delayed", "It was reconciled 0s ago (success), and is due again at ")
+		simtest.Advance(10 * time.Millisecond)
+		want(explain("shop/web"), "done", "It was reconciled ")
 		lists := r.Status().Mirrors[0].Informer.Sources[0].Reflector.Counts.Lists
 		do("relist?mirror=pods")
 		if now := r.Status().Mirrors[0].Informer.Sources[0].Reflector.Counts.Lists; now != lists+1 {
@@ -336,6 +337,33 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 	})
 }
 
+func TestAFailingKeyWhoseErrorIsNotKeptIsExplained(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) {
+			return tarn.Result{}, errors.New("quota exceeded")
+		},
+			tarn.For(pods), tarn.WithControllerOptions(controller.Options[tarn.Key]{Errors: 1, Recent: -1})))
+		r.create(pod("shop", "a", "n"), pod("shop", "b", "n"))
+		r.start()
+		simtest.Advance(10 * time.Second)
+		h := r.Handler()
+		unkept := 0
+		for _, key := range []string{"shop/a", "shop/b"} {
+			x := consoleJSON[console.Explanation](t, h, "explain", "key", key).Controllers[0]
+			if x.State != "backing off" || !strings.HasPrefix(x.Why, "It is backing off after attempt 11 until ") {
+				t.Errorf("%+v", x)
+			}
+			if x.LastError == "" && strings.HasSuffix(x.Why, "so many keys fail that its error is not kept, but the log has it.") {
+				unkept++
+			}
+		}
+		if unkept != 1 {
+			t.Errorf("%d explanations lack the error, want 1", unkept)
+		}
+	})
+}
+
 // Nothing that the console, the logs or the metrics show has the value of a secret.
 func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 	const data, token, field, past = "c2VjcmV0LXZhbHVl", "bearer-token-value", "masked-field-value", "earlier-field-value"
@@ -358,7 +386,7 @@ func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 		must(tarn.NewController(r.Cluster, "website", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, errors.New("oops") }, tarn.For(gears), tarn.From(controller.For(secrets))))
 		r.start()
 		secret := must(srv.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: "s", Annotations: map[string]string{object.LastApplied[2]: `{"data":{"k":"` + data + `"}}`},
+			Namespace: "shop", Name: "s", Annotations: map[string]string{object.LastApplied[2]: `{"data":{"k":"` + data + `"}}`, "copy": "the secret-value", "kapp.k14s.io/original": `{"data":{"k":"` + data + `"}}`},
 		}, Data: map[string][]byte{"k": []byte("secret-value")}})).(*corev1.Secret).DeepCopy()
 		gear := widget("g")
 		set := func(value string) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -45,11 +47,12 @@ type Fleet struct {
 	running sync.WaitGroup
 }
 
-// member is a cluster of a fleet. The fleet's lock guards all fields except the first three, which do
+// member is a cluster of a fleet. The fleet's lock guards all fields except the first four, which do
 // not change.
 type member struct {
 	name    string
 	cluster *Cluster
+	console http.Handler
 	ended   chan struct{} // closed when the cluster's Run has ended
 
 	joined   bool               // it may be started
@@ -75,7 +78,7 @@ func (f *Fleet) labelled(cluster string) prometheus.Registerer {
 // all controllers and returns their errors, and does not wait for the cluster. The name must be
 // unique in the fleet and appears in keys, logs, metrics and Status.
 func (f *Fleet) Add(name string, c *Cluster) error {
-	m := &member{name: name, cluster: c, ended: make(chan struct{})}
+	m := &member{name: name, cluster: c, console: console.Handler(c, c.opts.console), ended: make(chan struct{})}
 	joining, err := f.reserve(m)
 	if err == nil {
 		for _, ctl := range joining {
@@ -289,9 +292,47 @@ func (f *Fleet) Serve(ctx context.Context, addr string) error {
 
 // Handler is [Cluster.Handler] for a fleet. The metrics have the label cluster, which is empty for
 // those of the controllers' queues. /readyz does not depend on the clusters, because they come and
-// go, and a program that works on several is ready while one of them is not.
+// go, and a program that works on several is ready while one of them is not. /debug/tarn/ shows the
+// fleet's controllers to this machine, and links to the console of each cluster at
+// /debug/tarn/NAME/, whose [WithConsole] applies.
 func (f *Fleet) Handler() *http.ServeMux {
-	return console.Mux(console.Options{Cluster: fleetWork{f.work}, Metrics: f.registry, Profiling: true})
+	mux := console.Mux(console.Options{Cluster: fleetWork{f.work}, Metrics: f.registry, Profiling: true})
+	mux.Handle("GET /debug/tarn/{$}", console.Guard{}.Wrap(http.HandlerFunc(f.index)))
+	mux.HandleFunc("/debug/tarn/{cluster}/{path...}", f.console)
+	return mux
+}
+
+var fleetIndex = template.Must(template.New("fleet").Funcs(template.FuncMap{"segment": url.PathEscape}).Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<title>Tarn fleet</title>
+<h1>Clusters</h1>
+<ul>{{range .Clusters}}<li><a href="{{segment .Name}}/">{{.Name}}</a>{{if .Err}}: failed: {{.Err}}{{else if .Removing}}: being removed{{else if not .Cluster.Live}}: not live{{end}}{{else}}<li>none{{end}}</ul>
+<h1>Controllers</h1>
+<ul>{{range .Controllers}}<li><pre>{{.String}}</pre>{{else}}<li>none{{end}}</ul>
+`))
+
+// index shows the clusters and the fleet's controllers.
+func (f *Fleet) index(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	_ = fleetIndex.Execute(w, f.Status()) // fails only if the client disconnected
+}
+
+// console passes a request on to the console of a cluster.
+func (f *Fleet) console(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	m := f.members[r.PathValue("cluster")]
+	f.mu.Unlock()
+	if m == nil {
+		http.NotFound(w, r)
+		return
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path, inner.URL.RawPath = "/"+r.PathValue("path"), ""
+	m.console.ServeHTTP(w, inner)
 }
 
 // Registry returns the registry behind /metrics, for the program's own metrics.

@@ -304,6 +304,37 @@ func TestAReconcileMayRemoveItsOwnCluster(t *testing.T) {
 	})
 }
 
+func TestAFleetHasTheConsolesOfItsClusters(t *testing.T) {
+	withFleet(t, nil, func(t *testing.T, f *testFleet) {
+		h := f.Handler()
+		f.add("eu", 1)
+		f.add("us/1 <b>", 2)
+		synctest.Wait()
+		const other = "us%2F1%20%3Cb%3E/"
+		if code, body := consoleGet(h, ""); code != 200 || !strings.Contains(body, `<a href="eu/">eu</a>`) || !strings.Contains(body, other+`">us/1 &lt;b&gt;</a>`) || !strings.Contains(body, "copy: working") {
+			t.Errorf("%d %s", code, body)
+		}
+		for path, want := range map[string]string{
+			"eu/": `<script src="assets/theme.js">`, "eu/assets/app.js": "import", other + "status": `"name":"pods"`, other + "objects?mirror=pods": `"total":2`, "eu/objects?mirror=pods": `"total":1`,
+		} {
+			if code, body := consoleGet(h, path); code != 200 || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s", path, code, body)
+			}
+		}
+		far := httptest.NewRequest("GET", "http://localhost:8080/debug/tarn/", nil)
+		far.RemoteAddr = "10.0.0.1:1"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, far)
+		if code, _ := consoleGet(h, "no/"); code != 404 || w.Code != 403 {
+			t.Errorf("%d for a cluster that is not there, %d for another machine", code, w.Code)
+		}
+		f.remove("eu")
+		if code, _ := consoleGet(h, "eu/"); code != 404 {
+			t.Errorf("%d for a cluster that was removed", code)
+		}
+	})
+}
+
 func TestTheMetricsOfAFleetHaveTheCluster(t *testing.T) {
 	withFleet(t, nil, func(t *testing.T, f *testFleet) {
 		scrape := func() string {

@@ -64,7 +64,7 @@ type kept struct {
 	key     Key
 	at      time.Time
 	version string
-	kind    object.Kind
+	kind    string
 	data    []byte // JSON
 }
 
@@ -113,23 +113,24 @@ func follow[P Object](h *history, inf *informer.Informer[P]) error {
 	return err
 }
 
-// record adds a change. The state before it is added too if it is not known.
+// record adds a change. The state before it is added too if it is not known. When that was received
+// is not known either.
 func (h *history) record(key Key, kind object.Kind, old, now Object) {
-	at := time.Now()
 	h.mu.Lock()
 	first := len(h.byKey[key]) == 0
 	h.mu.Unlock()
 	if first && old != nil {
-		h.add(key, at, object.Added, old)
+		h.add(key, time.Time{}, "first seen", old)
 	}
+	at, name := time.Now(), strings.ToLower(kind.String())
 	if now != nil {
-		h.add(key, at, kind, now)
+		h.add(key, at, name, now)
 	} else {
-		h.put(&kept{key: key, at: at, kind: kind})
+		h.put(&kept{key: key, at: at, kind: name})
 	}
 }
 
-func (h *history) add(key Key, at time.Time, kind object.Kind, obj Object) {
+func (h *history) add(key Key, at time.Time, kind string, obj Object) {
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return // an object that cannot be encoded has no history
@@ -167,7 +168,7 @@ func (h *history) of(key Key) (all []console.Version) {
 	defer h.mu.Unlock()
 	for _, e := range h.byKey[key] {
 		v := e.Value.(*kept)
-		all = append(all, console.Version{At: v.at, Version: v.version, Kind: strings.ToLower(v.kind.String()), JSON: v.data})
+		all = append(all, console.Version{At: v.at, Version: v.version, Kind: v.kind, JSON: v.data})
 	}
 	return all
 }

@@ -20,6 +20,9 @@ func TestHistoryIsBoundedInBytesAndVersions(t *testing.T) {
 		if st := maps.Status(); st.History != 5 || fmt.Sprint(st.Masked) != "[data.a data.b]" {
 			t.Errorf("%+v", st)
 		}
+		old := &corev1.ConfigMap{}
+		old.Namespace, old.Name = "shop", "before"
+		r.create(old)
 		r.start()
 		versions := func(name string) int { return len(r.MirrorNamed("configmaps").History(key("shop", name))) }
 		// 50 objects with versions of 900 kB each are more than 32 MiB.
@@ -30,6 +33,13 @@ func TestHistoryIsBoundedInBytesAndVersions(t *testing.T) {
 		}
 		if versions("m00") != 0 || versions("m49") != 1 {
 			t.Errorf("%d and %d versions", versions("m00"), versions("m49"))
+		}
+		// The state before the first change that is seen was not added then.
+		old.Data = map[string]string{"n": "1"}
+		must(r.srv.Update(old))
+		synctest.Wait()
+		if before := r.MirrorNamed("configmaps").History(key("shop", "before")); len(before) != 2 || before[0].Kind != "first seen" || !before[0].At.IsZero() || before[1].Kind != "updated" || before[1].At.IsZero() {
+			t.Errorf("%+v", before)
 		}
 		small := &corev1.ConfigMap{}
 		small.Namespace, small.Name = "shop", "small"

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -271,6 +272,56 @@ func TestAStuckRequestDoesNotBlockShutdown(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		close(free)
+		near.Close()
+	})
+}
+
+// quiet is a cluster without mirrors.
+type quiet struct{}
+
+func (quiet) Status() console.Status                    { return console.Status{Time: time.Now(), Running: true} }
+func (quiet) MirrorNamed(string) console.Mirror         { return nil }
+func (quiet) ControllerNamed(string) console.Controller { return nil }
+
+// The server limits the time of requests and responses to a minute. Events outlast that, but not a
+// client that does not read.
+func TestEventsOutlastTheTimeoutsOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		ctx, stop := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		h := console.Handler(quiet{}, console.HandlerOptions{Guard: console.Guard{Token: "t"}})
+		go func() {
+			done <- (&console.Server{Listener: &once{conn: far, closed: make(chan struct{})}, Handler: h}).Run(ctx)
+		}()
+		if _, err := io.WriteString(near, "GET /events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer t\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		response, err := http.ReadResponse(bufio.NewReader(near), nil)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatal(response, err)
+		}
+		lines := bufio.NewScanner(response.Body)
+		for n := 0; n < 600; {
+			if !lines.Scan() {
+				t.Fatalf("the stream ended after %v and %d events: %v", time.Since(begin), n, lines.Err())
+			}
+			if lines.Text() == "event: status" {
+				n++
+			}
+		}
+		if took := time.Since(begin); took < 9*time.Minute || took > 11*time.Minute {
+			t.Errorf("600 events in %v", took)
+		}
+		<-time.After(time.Minute)
+		if _, err := io.Copy(io.Discard, near); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 		near.Close()
 	})
 }

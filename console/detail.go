@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,7 +48,7 @@ type objectDetail struct {
 
 // change is what changed from one version of an object to the next.
 type change struct {
-	At      string       `json:"at"`
+	At      string       `json:"at,omitempty"`
 	Version string       `json:"version,omitempty"`
 	Kind    string       `json:"kind"`
 	Changes []fieldValue `json:"changes"`
@@ -145,8 +146,10 @@ func (h *handler) reconciles(m Mirror, key object.Key, owners []relative, st *St
 	return all[:min(len(all), maxReconciles)]
 }
 
-// maxChanges is how many fields of one change are listed.
-const maxChanges = 500
+const (
+	maxChanges = 500  // fields of one change that are listed
+	maxValue   = 2000 // bytes of a value in it
+)
 
 // changes returns the differences between the versions of an object that are kept, newest first.
 func changes(ctx context.Context, m Mirror, key object.Key) (all []change, err error) {
@@ -169,10 +172,7 @@ func changes(ctx context.Context, m Mirror, key object.Key) (all []change, err e
 		}
 		c := change{At: stamp(v.At), Version: v.Version, Kind: v.Kind, Changes: []fieldValue{}}
 		if i > 0 && v.JSON != nil { // the first version has nothing to compare with
-			for _, e := range objectdiff.Diff(before, now) {
-				if len(c.Changes) == maxChanges {
-					break
-				}
+			for _, e := range objectdiff.First(before, now, maxChanges) {
 				if e.Path.String() == "metadata.resourceVersion" {
 					continue
 				}
@@ -185,10 +185,19 @@ func changes(ctx context.Context, m Mirror, key object.Key) (all []change, err e
 	return all, nil
 }
 
-// valueOf returns a value for JSON; nil if it is absent.
+// valueOf returns a value for JSON; nil if it is absent. A large one is cut.
 func valueOf(v any) *any {
 	if v == (any)(objectdiff.Absent{}) {
 		return nil
+	}
+	text, ok := v.(string)
+	if !ok {
+		if data, err := encode(v); err == nil && len(data) > maxValue {
+			text = string(data)
+		}
+	}
+	if len(text) > maxValue {
+		v = strings.ToValidUTF8(text[:maxValue], "") + "…"
 	}
 	return &v
 }

@@ -3,12 +3,11 @@ package console
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/oneline"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -117,6 +116,7 @@ type (
 		LagSeconds float64 `json:"lagSeconds"`
 		LastCall   string  `json:"lastCall,omitempty"`
 		Calls      uint64  `json:"calls"`
+		Busy       float64 `json:"busySeconds"`
 		CaughtUp   uint64  `json:"caughtUp"`
 		Panics     uint64  `json:"panics"`
 		LastPanic  string  `json:"lastPanic,omitempty"`
@@ -144,6 +144,7 @@ type (
 		SourceFailures uint64            `json:"sourceFailures"`
 		Latency        latencyJSON       `json:"latency"`
 		Failures       []failureJSON     `json:"failures"`
+		MoreFailures   bool              `json:"moreFailures"`
 		Held           []heldJSON        `json:"held"`
 		Left           int               `json:"left"`
 	}
@@ -195,7 +196,7 @@ func oneLine(err error) string {
 	if err == nil {
 		return ""
 	}
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	return oneline.Of(err.Error())
 }
 
 // each encodes the elements of a list, which is never null.
@@ -266,7 +267,7 @@ func encodeSource(s informer.SourceStatus) sourceJSON {
 func encodeSubscriber(s informer.SubscriptionStatus) subscriberJSON {
 	return subscriberJSON{
 		Name: s.Name, Synced: s.Synced, Lag: s.Lag, LagSeconds: s.LagTime.Seconds(), LastCall: stamp(s.LastCall),
-		Calls: s.Calls, CaughtUp: s.CaughtUp, Panics: s.Panics, LastPanic: oneLine(s.LastPanic),
+		Calls: s.Calls, Busy: s.Busy.Seconds(), CaughtUp: s.CaughtUp, Panics: s.Panics, LastPanic: oneLine(s.LastPanic),
 	}
 }
 
@@ -280,6 +281,7 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 		Failures: each(c.Failures, func(f controller.Failure) failureJSON {
 			return failureJSON{fmt.Sprint(f.Key), oneLine(f.Err), f.Attempt, stamp(f.At)}
 		}),
+		MoreFailures: c.MoreFailures,
 		Held: each(c.HeldKeys, func(h controller.HeldKey) heldJSON {
 			return heldJSON{fmt.Sprint(h.Key), stamp(h.Since), h.Retries, oneLine(h.Err)}
 		}),

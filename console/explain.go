@@ -136,9 +136,13 @@ func explain(st *Status, c *controller.Status, k controller.KeyStatus) KeyExplan
 		if len(c.Running) == c.Workers {
 			e.Do = "All workers are busy: raise Workers, or make reconciles faster."
 		}
-	case !k.Due.IsZero() && k.Failure != nil:
-		e.State, e.Since, e.Due = "backing off", stamp(k.Failure.At), stamp(k.Due)
-		e.Why = fmt.Sprintf("It is backing off after attempt %d until %s (in %s): %s.", k.Failure.Attempt, stamp(k.Due), brief(k.Due.Sub(st.Time)), e.LastError)
+	case !k.Due.IsZero() && (k.Failure != nil || k.Backoff && k.Attempt > 1):
+		e.State, e.Due = "backing off", stamp(k.Due)
+		attempt, cause := k.Attempt-1, "so many keys fail that its error is not kept, but the log has it"
+		if k.Failure != nil {
+			e.Since, attempt, cause = stamp(k.Failure.At), k.Failure.Attempt, e.LastError
+		}
+		e.Why = fmt.Sprintf("It is backing off after attempt %d until %s (in %s): %s.", attempt, stamp(k.Due), brief(k.Due.Sub(st.Time)), cause)
 		e.Do = "Fix what the error says, then retry the key now or wait for the next attempt."
 	case !k.Due.IsZero():
 		e.State, e.Due = "delayed", stamp(k.Due)

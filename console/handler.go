@@ -53,10 +53,11 @@ type Mirror interface {
 
 // Version is a version of an object.
 type Version struct {
-	// At is when the mirror received it.
+	// At is when the mirror received it; zero if that is not known.
 	At      time.Time
 	Version string
-	// Kind is the kind of the change that led to it, such as "updated".
+	// Kind is the kind of the change that led to it, such as "updated". "first seen" is the state before
+	// the first change that is kept.
 	Kind string
 	// JSON is the object; nil if it was deleted. It may contain secrets.
 	JSON []byte

@@ -2,6 +2,8 @@ package console
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -135,24 +137,39 @@ func (ps *problems) sources(s *Status, m *MirrorStatus) {
 		case apierrors.IsUnauthorized(err):
 			ps.error(subject, fmt.Sprintf("The API server rejects the program's credentials: %s.", oneLine(err)), "Check the service account or the kubeconfig.")
 		case !src.Listed:
-			ps.error(subject, fmt.Sprintf("%s%s cannot be listed: %s.", m.Resource, where, oneLine(err)), retrying(s, r))
+			ps.error(subject, fmt.Sprintf("%s%s cannot be listed: %s.", m.Resource, where, oneLine(err)), retrying(s, r, err))
 		default:
-			ps.error(subject, fmt.Sprintf("No changes of %s%s arrive since %s: %s.", m.Resource, where, stamp(r.LastEvent), oneLine(err)), "The last state is readable. "+retrying(s, r))
+			since := ""
+			if !r.LastEvent.IsZero() {
+				since = " since " + stamp(r.LastEvent)
+			}
+			ps.error(subject, fmt.Sprintf("No changes of %s%s arrive%s: %s.", m.Resource, where, since, oneLine(err)), "The last state is readable. "+retrying(s, r, err))
 		}
 	}
 	if len(denied) > 0 {
 		ps.add(Problem{
 			Severity: "error", Subject: subject, What: fmt.Sprintf("The program may not list or watch %s: %s.", m.Resource, oneLine(m.Cause)),
-			Do: "Add this rule to a role of the program's service account; the mirror starts by itself.", YAML: missingRole(m.Resource, denied),
+			Do:   fmt.Sprintf("Allow list and watch of %s in a role of its user or service account; the mirror starts by itself.", m.Resource),
+			YAML: missingRole(m.Resource, denied),
 		})
 	}
 }
 
-func retrying(s *Status, r *reflector.Status) string {
+// retrying says what to do about a request that failed.
+func retrying(s *Status, r *reflector.Status, err error) string {
+	when, check := "", "check the API server and the network"
 	if r.State == reflector.BackingOff && r.Until.After(s.Time) {
-		return fmt.Sprintf("It is retried in %s; check the API server and the network if that lasts.", brief(r.Until.Sub(s.Time)))
+		when = " in " + brief(r.Until.Sub(s.Time))
 	}
-	return "It is retried; check the API server and the network if that lasts."
+	switch {
+	case apierrors.IsTooManyRequests(err):
+		check = "the server is overloaded or limits this user: check API priority and fairness"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, object.ErrIdle):
+		check = "check whether a proxy delays responses"
+	case errors.Is(err, object.ErrCorrupt):
+		check = "check whether a proxy modifies responses"
+	}
+	return fmt.Sprintf("The mirror retries%s; if that lasts, %s.", when, check)
 }
 
 // missingRole returns the roles that allow to mirror a resource in some scopes, as YAML.
@@ -189,9 +206,13 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 	}
 	if n := len(c.Failures); n > 0 {
 		worst := slices.MaxFunc(c.Failures, func(a, b controller.Failure) int { return cmp.Compare(a.Attempt, b.Attempt) })
+		number := counted(uint64(n), "key fails", "keys fail")
+		if c.MoreFailures {
+			number = "At least " + number
+		}
 		p := Problem{
 			Severity: "warning", Subject: subject, Do: "Fix what the error says; explain the key for its next attempt.",
-			What: fmt.Sprintf("%s, such as %v at attempt %d: %s.", counted(uint64(n), "key fails", "keys fail"), worst.Key, worst.Attempt, oneLine(worst.Err)),
+			What: fmt.Sprintf("%s, such as %v at attempt %d: %s.", number, worst.Key, worst.Attempt, oneLine(worst.Err)),
 		}
 		if worst.Attempt >= manyRetries {
 			p.Severity = "error"

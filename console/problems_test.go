@@ -92,6 +92,8 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 			"warning controller/web: 1 key fails, such as shop/web at attempt 2: connection refused."}},
 		"failing for long": {of(controller.Status{Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 2}, {Key: "b", Err: errRefused, Attempt: 7}}}), []string{
 			"error controller/web: 2 keys fail, such as b at attempt 7: connection refused."}},
+		"more failing keys than are kept": {of(controller.Status{MoreFailures: true, Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 1}, {Key: "b", Err: errRefused, Attempt: 2}}}), []string{
+			"warning controller/web: At least 2 keys fail, such as b at attempt 2: connection refused."}},
 		"failed": {of(controller.Status{Err: errRefused}), []string{"error controller/web: The controller has failed: connection refused."}},
 		"held": {of(controller.Status{HeldKeys: []controller.HeldKey{{Key: key, Since: now.Add(-31 * time.Second), Err: errRefused}}}), []string{
 			"error controller/web: The key shop/web has been held back for 31s because the cache is older than this process's own write: connection refused."}},

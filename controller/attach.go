@@ -184,6 +184,15 @@ func (r *run[K]) groupOf(key K) *group[K] {
 	return g
 }
 
+// serves reports whether the group of a key is attached.
+func (r *run[K]) serves(key K) bool {
+	g := r.groupOf(key)
+	if g != nil {
+		g.running.Done()
+	}
+	return g != nil
+}
+
 // endOf returns a channel that is closed when the group of goroutines has ended.
 func endOf(running *sync.WaitGroup) <-chan struct{} {
 	ended := make(chan struct{})

@@ -99,6 +99,7 @@ func (c *Controller[K]) Run(ctx context.Context) error {
 	}
 	r := newRun(ctx, c)
 	c.left, c.err = nil, nil
+	c.failures.clear()
 	c.setRun(r)
 	c.mu.Unlock()
 

@@ -29,7 +29,8 @@ type KeyStatus struct {
 	Attempt int
 	// Held is set while the key waits for a cache to have a write of this process.
 	Held *HeldKey
-	// Failure is the last error of a key that has not succeeded since.
+	// Failure is the last error of a key that has not succeeded since. It may be nil for a failing
+	// key, whose Attempt is more than 1, if more keys fail than Options.Errors.
 	Failure *Failure
 	// Recent are the last reconciles of the key, newest first, as far as Options.Recent kept them.
 	Recent []Reconcile
@@ -37,12 +38,7 @@ type KeyStatus struct {
 
 // Inspect returns what the controller knows of a key. It is for people, not for every second.
 func (c *Controller[K]) Inspect(key K) KeyStatus {
-	s := KeyStatus{Attempt: 1, Recent: c.recent.of(key)}
-	for _, f := range c.failures.list() {
-		if f.Key == any(key) {
-			s.Failure = &f
-		}
-	}
+	s := KeyStatus{Attempt: 1, Recent: c.recent.of(key), Failure: c.failures.get(key)}
 	c.mu.Lock()
 	r := c.run
 	c.mu.Unlock()
@@ -50,6 +46,10 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 		return s
 	}
 	s.Attempt = r.notes.attempt(key)
+	if s.Failure == nil && s.Attempt > 1 && len(s.Recent) > 0 && s.Recent[0].Outcome.Failure() { // others were kept instead
+		last := s.Recent[0]
+		s.Failure = &Failure{Key: key, Err: last.Err, Attempt: last.Attempt, At: last.Start.Add(last.Duration)}
+	}
 	taken := false
 	for _, item := range r.queue.Inspect(key) {
 		switch item.State {
@@ -80,8 +80,9 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 	return s
 }
 
-// Retry reconciles a key as soon as a worker is free, instead of waiting out its back-off, which
-// starts over. The error is that the controller does not run.
+// Retry reconciles a key as soon as a worker is free, instead of waiting out its delay or back-off,
+// which starts over. The error is that the controller does not run, or that this process has not
+// claimed the group of the key.
 func (c *Controller[K]) Retry(key K) error {
 	c.mu.Lock()
 	r := c.run
@@ -89,8 +90,12 @@ func (c *Controller[K]) Retry(key K) error {
 	if r == nil || State(r.state.Load()) > Working {
 		return fmt.Errorf("controller %s: retry %v: the controller does not run", c.name, key)
 	}
+	if !r.serves(key) {
+		return fmt.Errorf("controller %s: retry %v: this process does not reconcile the keys of its group %s", c.name, key, c.opts.Queue.Group(key))
+	}
 	r.queue.Forget(key)
-	r.queue.Add(key)
+	// Add would leave the delay, and the key would be reconciled a second time when that ends.
+	r.queue.AddAfter(key, time.Nanosecond)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,9 +109,16 @@ func TestInspectReportsWhereAKeyIs(t *testing.T) {
 		if err := c.Retry("fails"); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
-		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 {
-			t.Errorf("not retried: %+v", s)
+		simtest.Advance(time.Millisecond)
+		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 || !s.Backoff || s.Due.Sub(time.Now()) > time.Minute {
+			t.Errorf("not retried, or its back-off has not started over: %+v", s)
+		}
+		if err := c.Retry("later"); err != nil {
+			t.Fatal(err)
+		}
+		simtest.Advance(time.Second)
+		if s := c.Inspect("later"); len(s.Recent) != 2 || s.Due.Sub(begin) < time.Minute {
+			t.Errorf("the delay before the retry has stayed: %+v", s)
 		}
 	})
 }
@@ -168,5 +176,103 @@ func TestAPauseHoldsWhileTheRateLimitDoes(t *testing.T) {
 		c.Resume()
 		simtest.Advance(time.Hour)
 		simtest.Want(t, "reconciles", reconciles.Load(), 3)
+	})
+}
+
+func TestFailingKeysBeyondTheLimitAreStillFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := errOops
+		for recent, kept := range map[int]bool{0: true, -1: false} {
+			fail = errOops
+			c, keys := one(t, func(context.Context, string) (result, error) { return result{}, fail }, controller.Options[string]{Errors: 2, Recent: recent})
+			start(t, c)
+			for _, key := range []string{"a", "b"} {
+				keys <- key
+				simtest.Advance(time.Second)
+			}
+			simtest.Want(t, "more than two", c.Status().MoreFailures, false)
+			keys <- "c"
+			synctest.Wait()
+			s := c.Status()
+			simtest.Want(t, "failures, more", fmt.Sprint(len(s.Failures), s.MoreFailures), "2 true")
+			for _, key := range []string{"a", "b", "c"} {
+				listed := slices.ContainsFunc(s.Failures, func(f controller.Failure) bool { return f.Key == key })
+				if k := c.Inspect(key); k.Attempt < 2 || !k.Backoff || (k.Failure != nil) != (listed || kept) {
+					t.Errorf("%s: %+v", key, k)
+				}
+			}
+			fail = nil
+			simtest.Advance(time.Hour)
+			s = c.Status()
+			simtest.Want(t, "failures, more", fmt.Sprint(len(s.Failures), s.MoreFailures), "0 false")
+		}
+	})
+}
+
+func TestFailuresEndWithTheirTermOrTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, keys := one(t, func(context.Context, string) (result, error) { return result{}, errOops }, controller.Options[string]{})
+		stop := start(t, c)
+		keys <- "a"
+		synctest.Wait()
+		_ = stop()
+		simtest.Want(t, "after Run", len(c.Status().Failures), 1)
+		g := newGate()
+		start(t, controller.Led(g, c))
+		ended := make(chan struct{})
+		g.terms <- func() { close(ended) }
+		synctest.Wait()
+		simtest.Want(t, "in the next run", len(c.Status().Failures), 0)
+		keys <- "b"
+		synctest.Wait()
+		simtest.Want(t, "failing", len(c.Status().Failures), 1)
+		g.loses()
+		<-ended
+		simtest.Want(t, "after the term", len(c.Status().Failures), 0)
+	})
+}
+
+// counting counts how often it is formatted.
+type counting struct{ n *atomic.Int32 }
+
+func (c counting) LogValue() slog.Value {
+	c.n.Add(1)
+	return slog.StringValue("hidden")
+}
+
+func TestOnlyTheLogLinesThatAreKeptAreFormatted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var formatted atomic.Int32
+		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+			log := controller.Logger(ctx)
+			for range 100 {
+				log.Info("asked", "token", counting{&formatted})
+			}
+			simtest.Want(t, "enabled", log.Enabled(ctx, slog.LevelError), false)
+			return result{}, nil
+		}, controller.Options[string]{})
+		start(t, c)
+		keys <- "k"
+		synctest.Wait()
+		simtest.Want(t, "lines formatted", formatted.Load(), 20)
+		simtest.Want(t, "line", c.Inspect("k").Recent[0].Log[19], "INFO asked token=hidden")
+	})
+}
+
+func TestAKeyOfAGroupThatIsNotClaimedCannotBeRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClaiming(t)
+		release := c.claim("a")
+		c.want(t)
+		ok(t, c.Retry(object.Key{Namespace: "a", Name: "1"}))
+		simtest.Advance(time.Millisecond)
+		c.want(t, "a/1")
+		if err := c.Retry(object.Key{Namespace: "b", Name: "1"}); err == nil || err.Error() != "controller web: retry b/1: this process does not reconcile the keys of its group b" {
+			t.Error(err)
+		}
+		ok(t, release())
+		if err := c.Retry(object.Key{Namespace: "a", Name: "1"}); err == nil {
+			t.Error("a key of a released group was retried")
+		}
 	})
 }

@@ -14,7 +14,7 @@ const (
 	maxLogLine  = 500 // bytes
 )
 
-// logLines keeps the first lines of a reconcile's log.
+// logLines keeps the first lines of a reconcile's log. Its zero value is ready to use.
 type logLines struct {
 	mu   sync.Mutex // guards text; the reconcile may log from several goroutines
 	text []string
@@ -31,13 +31,22 @@ func (l *logLines) add(line string) {
 	}
 }
 
+// full reports whether no more lines are kept.
+func (l *logLines) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.text) >= maxLogLines
+}
+
 func (l *logLines) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text
 }
 
-// keeper is a handler that keeps lines of level info and above, besides passing them on.
+// keeper is a handler that keeps lines of level info and above, besides passing them on, whether
+// the next handler discards them or not. It formats only the lines that it keeps. The next handler's
+// own formatting and redaction cannot be applied; see Options.Recent.
 type keeper struct {
 	next   slog.Handler
 	lines  *logLines
@@ -47,12 +56,14 @@ type keeper struct {
 
 // Enabled implements [slog.Handler].
 func (k keeper) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelInfo || k.next.Enabled(ctx, l)
+	return k.keeps(l) || k.next.Enabled(ctx, l)
 }
+
+func (k keeper) keeps(l slog.Level) bool { return l >= slog.LevelInfo && !k.lines.full() }
 
 // Handle implements [slog.Handler].
 func (k keeper) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelInfo {
+	if k.keeps(r.Level) {
 		var b strings.Builder
 		b.WriteString(r.Level.String() + " " + r.Message + k.attrs)
 		r.Attrs(func(a slog.Attr) bool {

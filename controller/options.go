@@ -50,8 +50,11 @@ type Options[K comparable] struct {
 	// Errors is for how many keys Status keeps the last error. Defaults to 100.
 	Errors int
 
-	// Recent is how many of the last reconciles are kept, with what they logged, for
-	// Controller.Inspect. Negative means none. Defaults to 256.
+	// Recent is how many of the last reconciles are kept for Controller.Inspect, which the console
+	// shows. Of each, the first 20 lines are kept that it logged with [Logger] at level info or
+	// above, also if Logger below discards them. The controller formats these lines itself: an
+	// slog.LogValuer hides what it always hides, but what only the handler of Logger redacts, such
+	// as by its ReplaceAttr, is kept as it was logged. Negative means none. Defaults to 256.
 	Recent int
 
 	// Observers are called around each reconcile: in order before it, and in reverse order

@@ -206,7 +206,9 @@ func (r *run[K]) leave() {
 	for _, item := range s.Processing {
 		left.Running = append(left.Running, item.Key)
 	}
-	if !r.isLost() {
+	if r.isLost() {
+		r.c.failures.clear()
+	} else {
 		seen := map[K]bool{}
 		for _, item := range slices.Concat(s.Waiting, s.Dirty, s.Delayed) {
 			// A delay after a success is not left work.

@@ -36,8 +36,11 @@ type Status struct {
 	Left     int
 	LeftKeys []any
 	// Failures are the last errors of keys that have not succeeded since, newest first, up
-	// to Options.Errors.
+	// to Options.Errors. They are those of the current or the last run; none after a loss of
+	// leadership.
 	Failures []Failure
+	// MoreFailures is true if there have been more of them, from then until none is left.
+	MoreFailures bool
 
 	// Reconciles counts the reconciles that have returned.
 	Reconciles uint64
@@ -123,10 +126,11 @@ func (s Status) String() string {
 func (c *Controller[K]) Status() Status {
 	n := &c.counts
 	s := Status{
-		Name: c.name, Paused: c.gate.isShut(), Workers: c.opts.Workers, Failures: c.failures.list(), Latency: c.latency.read(),
+		Name: c.name, Paused: c.gate.isShut(), Workers: c.opts.Workers, Latency: c.latency.read(),
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
 		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
+	s.Failures, s.MoreFailures = c.failures.list()
 	c.mu.Lock()
 	r := c.run
 	s.Err, s.Left = c.err, len(c.left)
@@ -206,8 +210,9 @@ type failures[K comparable] struct {
 	n     atomic.Int64 // len(of)
 	limit int
 
-	mu sync.Mutex // guards of
-	of map[K]Failure
+	mu   sync.Mutex // guards all below
+	of   map[K]Failure
+	more bool // one was dropped for another, and there has always been one since
 }
 
 func (f *failures[K]) put(key K, err error, attempt int) {
@@ -225,6 +230,7 @@ func (f *failures[K]) put(key K, err error, attempt int) {
 			}
 		}
 		delete(f.of, oldest)
+		f.more = true
 	}
 	f.of[key] = Failure{Key: key, Err: err, Attempt: attempt, At: time.Now()}
 	f.n.Store(int64(len(f.of)))
@@ -238,7 +244,7 @@ func (f *failures[K]) drop(key K) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.of, key)
-	f.n.Store(int64(len(f.of)))
+	f.dropped()
 }
 
 // dropAll removes the errors of the keys that match.
@@ -246,10 +252,20 @@ func (f *failures[K]) dropAll(match func(K) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.of, func(key K, _ Failure) bool { return match(key) })
-	f.n.Store(int64(len(f.of)))
+	f.dropped()
 }
 
-func (f *failures[K]) list() []Failure {
+// clear removes all errors.
+func (f *failures[K]) clear() { f.dropAll(func(K) bool { return true }) }
+
+// dropped records that errors were removed. The caller holds the lock.
+func (f *failures[K]) dropped() {
+	f.n.Store(int64(len(f.of)))
+	f.more = f.more && len(f.of) > 0
+}
+
+// list returns the errors, newest first, and whether there have been more.
+func (f *failures[K]) list() ([]Failure, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	list := make([]Failure, 0, len(f.of))
@@ -259,5 +275,15 @@ func (f *failures[K]) list() []Failure {
 	slices.SortFunc(list, func(a, b Failure) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key)))
 	})
-	return list
+	return list, f.more
+}
+
+// get returns the error of a key; nil if there is none.
+func (f *failures[K]) get(key K) *Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e, ok := f.of[key]; ok {
+		return &e
+	}
+	return nil
 }

@@ -3,6 +3,8 @@ package informer_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,6 +13,21 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
+
+func TestTheStatusOfASubscriberHasTheTimeOfItsCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simtest.Pods()
+		inf := newInformer(t, s, podOptions{})
+		slow := subscribe(t, inf, podHandler{OnAdd: func(*corev1.Pod, bool) { <-time.After(time.Second) }}, podSub{Name: "slow"})
+		fast := subscribe(t, inf, podHandler{}, podSub{Name: "fast"})
+		start(t, inf)
+		for _, key := range []string{"a/1", "a/2", "a/3"} {
+			s.Set(key)
+		}
+		simtest.Advance(time.Hour)
+		simtest.Want(t, "busy", []time.Duration{slow.Status().Busy, fast.Status().Busy}, []time.Duration{3 * time.Second, 0})
+	})
+}
 
 // TestALiveStatusHasTheFirstList reads the status while the first list is applied. Subscribers make
 // a status take long, so that the list is often applied in the middle of one.

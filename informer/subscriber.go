@@ -109,8 +109,10 @@ func (s *subscriber[T]) hand(changes []object.Change[T]) bool {
 	begin := time.Now()
 	s.sub.called.Store(begin.UnixNano())
 	ok := s.receive(changes)
+	took := time.Since(begin)
+	s.sub.busy.Add(int64(took))
 	s.stride = s.most
-	if s.most == handlerMost && time.Since(begin) >= slow {
+	if s.most == handlerMost && took >= slow {
 		s.stride = 1
 	}
 	return ok

@@ -22,6 +22,7 @@ type Subscription struct {
 	seq       atomic.Int64 // changes handled, counted like logged
 	since     atomic.Int64 // when the oldest change that is not handled was logged; 0 for none
 	called    atomic.Int64 // when the last call began, about
+	busy      atomic.Int64 // nanoseconds
 	calls     atomic.Uint64
 	falls     atomic.Uint64
 	resyncs   atomic.Uint64
@@ -44,6 +45,9 @@ type SubscriptionStatus struct {
 	LastCall time.Time
 	// Calls is the number of calls so far.
 	Calls uint64
+	// Busy is how long they took together. It does not include the call in progress, which began
+	// at LastCall.
+	Busy time.Duration
 	// CaughtUp counts how often the subscriber fell off the log and was caught up with the
 	// difference between two snapshots.
 	CaughtUp uint64
@@ -92,6 +96,7 @@ func (s *Subscription) Status() SubscriptionStatus {
 		Name:     s.name,
 		Lag:      int(max(0, s.logged.Load()-s.seq.Load())),
 		Calls:    s.calls.Load(),
+		Busy:     time.Duration(s.busy.Load()),
 		CaughtUp: s.falls.Load(),
 		Resyncs:  s.resyncs.Load(),
 		Panics:   s.panics.Load(),

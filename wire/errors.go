@@ -10,11 +10,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/oneline"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -219,8 +219,7 @@ func plainText(page string) string {
 func oneLine(data []byte) string {
 	cut := len(data) > 4*maxErrorText
 	text := strings.ToValidUTF8(string(data[:min(len(data), 4*maxErrorText)]), "·")
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	text = redact(text)
+	text = redact(oneline.Of(text))
 	if len(text) > maxErrorText {
 		text, cut = strings.ToValidUTF8(text[:maxErrorText], ""), true
 	}

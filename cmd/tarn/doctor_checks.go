@@ -12,7 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/console"
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
@@ -83,22 +87,19 @@ func (c *chart) find(check string, v verdict, text, fix string) {
 	c.Findings = append(c.Findings, finding{check, v, text, fix})
 }
 
-// fail records a failed check and its remedy.
+// fail records a failed check and what the console says to do about a mirror that failed so.
 func (p *examination) fail(check string, err error) {
+	m := tarn.MirrorStatus{Name: p.Resource, Resource: p.res, State: tarn.Syncing, Cause: err}
+	if apierrors.IsNotFound(err) {
+		m.State = tarn.Waiting
+	}
+	m.Informer.Sources = []informer.SourceStatus{{Scope: object.Scope(p.sel.Namespace), Reflector: reflector.Status{Cause: err}}}
 	fix := ""
-	switch {
-	case apierrors.IsForbidden(err):
-		fix = "grant the RBAC rules below to the context's user"
-	case apierrors.IsUnauthorized(err):
-		fix = "renew the credentials of the context's user"
-	case apierrors.IsNotFound(err):
-		fix = "check whether its CustomResourceDefinition was removed or its aggregated API server is down"
-	case apierrors.IsTooManyRequests(err):
-		fix = "the server is overloaded or limits this user; check API priority and fairness"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, object.ErrIdle):
-		fix = "check whether a proxy delays responses, or increase --timeout"
-	case errors.Is(err, object.ErrCorrupt):
-		fix = "check whether a proxy modifies responses"
+	for _, problem := range console.Problems(tarn.Status{Mirrors: []tarn.MirrorStatus{m}}) {
+		fix = problem.Do
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		fix += " Or increase --timeout."
 	}
 	p.find(check, broken, errorText(err), fix)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const secretText = `{"apiVersion":"v1","kind":"Secret","type":"Opaque","metadata":{"namespace":"shop","name":"web","resourceVersion":"1",
-	"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"WORD\"}}","note":"seen"}},
+	"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"password\":\"WORD\"}}","kapp.k14s.io/original":"{\"data\":{\"password\":\"WORD\"}}","copy":"it is WORD","note":"seen"}},
 	"data":{"password":"WORD"},"stringData":{"token":"WORD"}}`
 
 func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -318,29 +319,41 @@ func (s *mirrorService) run(ctx context.Context, e *env, listener net.Listener) 
 	return nil
 }
 
-// follow reports state changes of mirrors on standard error.
+// varying matches what changes from one second to the next in the sentences of a problem.
+var varying = regexp.MustCompile(`[0-9][0-9.,:TZhmsµn-]*`)
+
+// follow reports the states of mirrors and their problems on standard error, once each until they
+// change.
 func (s *mirrorService) follow(ctx context.Context, e *env) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	last := map[string]string{}
+	last, reported := map[string]string{}, map[string]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		for _, m := range s.status() {
-			text := m.State.String()
-			if m.Cause != nil {
-				text += ": " + errorText(m.Cause)
-			}
-			// Declared and syncing mirrors without failures are not reported.
-			if quiet := m.Cause == nil && m.State < tarn.Live; quiet || text == last[m.Name] {
-				continue
-			}
-			last[m.Name] = text
-			e.say("%s: %s, %s", m.Name, text, counted(m.Objects, "object"))
+		if ctx.Err() != nil {
+			return nil // the end of the mirrors is no problem
 		}
+		status := s.cluster.Status()
+		status.Mirrors = s.status() // under the names of their resources
+		for _, m := range status.Mirrors {
+			// Declared and syncing mirrors are not reported; if they fail, that is a problem.
+			if text := m.State.String(); m.State >= tarn.Live && text != last[m.Name] {
+				last[m.Name] = text
+				e.say("%s: %s, %s", m.Name, text, counted(m.Objects, "object"))
+			}
+		}
+		present := map[string]bool{}
+		for _, p := range console.Problems(status) {
+			id := p.Subject + varying.ReplaceAllString(p.What, "")
+			if present[id] = true; !reported[id] {
+				e.say("%s: %s %s", p.Subject, p.What, p.Do)
+			}
+		}
+		reported = present
 	}
 }
 

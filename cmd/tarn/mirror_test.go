@@ -167,6 +167,8 @@ func TestMirrorServesByKeyNamespaceSelectorAndIndex(t *testing.T) {
 	server.RefuseConnections(true)
 	server.Cut("pods")
 	b.err.until(t, "pods: stale", b.ended)
+	b.err.until(t, "mirror/pods: No changes of pods arrive", b.ended)
+	b.err.until(t, "; if that lasts, check the API server and the network.", b.ended)
 	if code, body := ask(t, http.MethodGet, address+"/readyz?live", ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "live/pods failed: stale, 4 objects: ") {
 		t.Errorf("%d: %s", code, body)
 	}
@@ -254,7 +256,8 @@ func TestMirrorThatIsNotSyncedSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, address := mirrorOf(t, kubeconfig, "pods", "-A")
-	b.err.until(t, "pods: syncing: pods is forbidden", b.ended)
+	b.err.until(t, "mirror/pods: The program may not list or watch pods: ", b.ended)
+	b.err.until(t, " Allow list and watch of pods in a role of its user or service account; the mirror starts by itself.", b.ended)
 	for _, path := range []string{"/readyz", "/v1/pods", "/v1/pods/shop/b"} {
 		if code, body := ask(t, http.MethodGet, address+path, ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "forbidden") {
 			t.Errorf("%s: %d, %s", path, code, body)

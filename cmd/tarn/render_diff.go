@@ -50,8 +50,12 @@ func (d fieldEdits) update(into *page, h objectChange) {
 	}
 	d.head(into, h, "~", "")
 	hide := !d.showSecrets && isSecret(h.res, h.obj)
+	var copies []string
+	if hide {
+		copies = append(masking.Copies(h.old.Object), masking.Copies(h.obj.Object)...)
+	}
 	for _, e := range edits {
-		d.edit(into, e, hide && masking.Path(e.Path.Fields()))
+		d.edit(into, e, hide && masking.Path(e.Path.Fields(), copies))
 	}
 }
 

@@ -301,6 +301,7 @@ func TestReconcilesHaveTheNamesOfControllerRuntime(t *testing.T) {
 			tarn_controller_failing_keys{controller="web"} 1
 			tarn_controller_fenced{controller="web"} 0
 			tarn_controller_given_up_total{controller="web"} 1
+			tarn_controller_held_seconds{controller="web"} 0
 			tarn_controller_held_total{controller="web"} 1
 			tarn_controller_state{controller="web",state="cancelled"} 0
 			tarn_controller_state{controller="web",state="draining"} 0
@@ -310,7 +311,7 @@ func TestReconcilesHaveTheNamesOfControllerRuntime(t *testing.T) {
 			workqueue_processing{controller="web",name="web"} 1`,
 			"controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles", "controller_runtime_reconcile_errors_total",
 			"controller_runtime_reconcile_panics_total", "controller_runtime_reconcile_total", "controller_runtime_terminal_reconcile_errors_total",
-			"tarn_controller_failing_keys", "tarn_controller_fenced", "tarn_controller_given_up_total", "tarn_controller_held_total",
+			"tarn_controller_failing_keys", "tarn_controller_fenced", "tarn_controller_given_up_total", "tarn_controller_held_seconds", "tarn_controller_held_total",
 			"tarn_controller_state", "workqueue_processing")
 		n, sum, native, classic := histogram(t, reg, "controller_runtime_reconcile_time_seconds")
 		simtest.Want(t, "reconcile time", fmt.Sprint(n, sum, native, classic), "12 12 3 40")

@@ -35,6 +35,7 @@ var (
 	controllerFailing = gauge("tarn_controller_failing_keys", "Keys whose last reconcile failed, up to Options.Errors.", "controller")
 	controllerGivenUp = counter("tarn_controller_given_up_total", "Reconciles after which the key was not retried: terminal errors, and errors at the limit of attempts.", "controller")
 	controllerHeld    = counter("tarn_controller_held_total", "Times that a key was held back because a cache was older than this process's own write.", "controller")
+	controllerHeldFor = longest("tarn_controller_held_seconds", "Time for which a key has been held back because a cache is older than this process's own write; of several keys the longest.", "controller")
 	controllerSource  = counter("tarn_controller_source_failures_total", "Events that sources could not map to keys.", "controller")
 )
 
@@ -52,6 +53,11 @@ func (s samples) controller(name string, c controller.Status) {
 	s.add(controllerFailing, float64(len(c.Failures)), name)
 	s.add(controllerGivenUp, float64(c.GivenUp), name)
 	s.add(controllerHeld, float64(c.Held), name)
+	held := 0.0
+	if len(c.HeldKeys) > 0 { // longest held first
+		held = time.Since(c.HeldKeys[0].Since).Seconds()
+	}
+	s.add(controllerHeldFor, held, name)
 	s.add(controllerSource, float64(c.SourceFailures), name)
 	s.queue(name, c.Queue)
 }
@@ -75,6 +81,7 @@ var (
 	subscriberLag     = gauge("tarn_informer_subscriber_lag_changes", "Changes that a subscriber has not handled yet.", "informer", "subscriber")
 	subscriberLagTime = longest("tarn_informer_subscriber_lag_seconds", "Age of the oldest change that a subscriber has not handled yet.", "informer", "subscriber")
 	subscriberCalls   = counter("tarn_informer_subscriber_calls_total", "Calls of a subscriber.", "informer", "subscriber")
+	subscriberBusy    = counter("tarn_informer_subscriber_busy_seconds_total", "Time that the calls of a subscriber took.", "informer", "subscriber")
 	subscriberCaught  = counter("tarn_informer_subscriber_caught_up_total", "Times that a subscriber fell off the log and was caught up with a difference of snapshots.", "informer", "subscriber")
 	subscriberPanics  = counter("tarn_informer_subscriber_panics_total", "Calls of a subscriber that panicked.", "informer", "subscriber")
 )
@@ -99,6 +106,7 @@ func (s samples) informer(name string, inf informer.Status) {
 		s.add(subscriberLag, float64(sub.Lag), name, sub.Name)
 		s.add(subscriberLagTime, sub.LagTime.Seconds(), name, sub.Name)
 		s.add(subscriberCalls, float64(sub.Calls), name, sub.Name)
+		s.add(subscriberBusy, sub.Busy.Seconds(), name, sub.Name)
 		s.add(subscriberCaught, float64(sub.CaughtUp), name, sub.Name)
 		s.add(subscriberPanics, float64(sub.Panics), name, sub.Name)
 	}

@@ -57,16 +57,18 @@ export class Obj {
     location.hash = this.back.getAttribute("href");
   }
 
+  // objects is called when the mirror has changed.
   objects() {
     this.timer ??= setTimeout(() => {
       this.timer = null;
       this.load();
-    }, 1000);
+    }, this.pause || 1000);
   }
 
   async load() {
     this.abort?.abort();
     const { signal } = (this.abort = new AbortController());
+    const begun = performance.now();
     try {
       const data = await get("object", { mirror: this.mirror, key: this.key }, signal);
       this.draw(data);
@@ -76,6 +78,8 @@ export class Obj {
       text(this.error, err.message); // what was shown before stays below it
       show(this.error, true);
     }
+    // An object that costs more is read less often, and no request is cancelled by the next.
+    this.pause = Math.max(1000, 30 * (performance.now() - begun));
   }
 
   draw(o) {
@@ -134,7 +138,7 @@ function version(v) {
   const time = age(v.at);
   const changes = (v.changes || []).map((c) => el("tr", {}, el("th", { scope: "row" }, c.path), el("td", {},
     c.old !== undefined && el("del", {}, el("span", {}, "−"), el("span", {}, plain(c.old))), c.new !== undefined && el("ins", {}, el("span", {}, "+"), el("span", {}, plain(c.new))))));
-  return { time, node: el("li", {}, el("p", { class: "head" }, el("b", {}, v.kind), " to version ", el("span", { class: "mono" }, v.version), ", ", time),
+  return { time, node: el("li", {}, el("p", { class: "head" }, el("b", {}, v.kind), v.version && [v.at ? " to version " : " at version ", el("span", { class: "mono" }, v.version)], v.at && [", ", time]),
     changes.length > 0 && el("table", { class: "diff" }, el("caption", { class: "hidden" }, `Fields changed by version ${v.version}`),
       el("thead", { class: "hidden" }, el("tr", {}, el("th", { scope: "col" }, "Field"), el("th", { scope: "col" }, "Change"))), el("tbody", {}, changes))) };
 }

@@ -143,7 +143,7 @@ class Stop {
 class Details {
   constructor(mirror) {
     this.sources = el("div", { class: "cards" });
-    this.subscribers = table(`Subscribers of ${mirror.name}`, ["Subscriber", "Behind", "Oldest waits", "Calls", "Caught up", "Panics"]);
+    this.subscribers = table(`Subscribers of ${mirror.name}`, ["Subscriber", "Behind", "Oldest waits", "Calls", "Per call", "Busy", "Caught up", "Panics"]);
     this.quarantined = table(`Objects of ${mirror.name} in quarantine`, ["Key", "Since", "Cause"]);
     this.store = el("dl", { class: "facts" });
     this.relist = button("Relist", `Relist ${mirror.name}`, () => ["relist", { mirror: mirror.name }]);
@@ -175,7 +175,7 @@ class Details {
     ]));
     show(this.subscribers.node, m.subscribers.length);
     this.subscribers.update(m.subscribers, (s) => s.name, (s) => [s.name, number(s.lag), s.lag ? seconds(s.lagSeconds) : "–",
-      number(s.calls), s.caughtUp ? plural(s.caughtUp, "time") : "–", s.panics ? number(s.panics) : "–"]);
+      number(s.calls), s.calls ? seconds(s.busySeconds / s.calls) : "–", seconds(s.busySeconds), s.caughtUp ? plural(s.caughtUp, "time") : "–", s.panics ? number(s.panics) : "–"]);
     show(this.quarantined.node, m.quarantined.length);
     this.quarantined.update(m.quarantined, (q) => q.key, (q) => [
       q.key ? { text: q.key, href: link("object", { mirror: m.name, key: q.key }) } : "unreadable key", { age: q.since }, q.cause]);

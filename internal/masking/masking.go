@@ -22,8 +22,9 @@ func IsSecret(res object.Resource, content map[string]any) bool {
 
 // Object returns the content of an object without its secret values, and the paths of what it hid:
 // the values of the data and stringData of a Secret, whose keys stay, and the fields at the given
-// paths. Where it hides anything it also hides kubectl's last-applied annotation, which is a copy
-// of the object, and with paths the managed fields, which have copies of some values. The given content is not modified; the result shares what is not hidden.
+// paths. Where it hides anything it also hides copies: kubectl's last-applied annotation, the
+// annotations that [Copies] returns, and with paths the managed fields, which have some values. The
+// given content is not modified; the result shares what is not hidden.
 func Object(res object.Resource, content map[string]any, paths []object.FieldPath) (out map[string]any, masked []string) {
 	secret := IsSecret(res, content)
 	if !secret && len(paths) == 0 {
@@ -38,6 +39,11 @@ func Object(res object.Resource, content map[string]any, paths []object.FieldPat
 		}
 	}
 	h.keepKeys = false
+	if secret {
+		for _, name := range Copies(content) {
+			shown = h.hide(shown, annotation(name), nil)
+		}
+	}
 	for _, p := range paths {
 		shown = h.hide(shown, p, nil)
 	}
@@ -48,10 +54,15 @@ func Object(res object.Resource, content map[string]any, paths []object.FieldPat
 	return shown.(map[string]any), h.masked
 }
 
-// Path reports whether [Object] hides the value at a path of a Secret.
-func Path(path []string) bool {
+// Path reports whether [Object] hides the value at a path of a Secret with the given copies.
+func Path(path []string, copies []string) bool {
 	starts := func(p object.FieldPath) bool { return len(path) >= len(p) && slices.Equal(path[:len(p)], p) }
-	return slices.ContainsFunc(secretPaths, starts) || starts(object.LastApplied)
+	return slices.ContainsFunc(secretPaths, starts) || starts(object.LastApplied) ||
+		slices.ContainsFunc(copies, func(name string) bool { return starts(annotation(name)) })
+}
+
+func annotation(name string) object.FieldPath {
+	return object.FieldPath{"metadata", "annotations", name}
 }
 
 type hider struct {

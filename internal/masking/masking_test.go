@@ -33,6 +33,16 @@ func TestSecretValuesAndConfiguredFieldsAreHidden(t *testing.T) {
 			`{"type":"t","data":{"a":"********","b":"********"},"stringData":{"c":"********"},"metadata":{"name":"n","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"********","n":"y"}}}`,
 			"data.a data.b stringData.c metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]",
 		},
+		"copies of a Secret": {
+			secrets, `{"data":{"a":"c2VjcmV0"},"stringData":{"b":"pass\"word"},"metadata":{"annotations":{"a.example.com/plain":"the secret","b.example.com/encoded":"x c2VjcmV0 y",` +
+				`"c.example.com/other":"cGFzcyJ3b3Jk","d.example.com/escaped":"{\"x\":[\"my pass\\\"word\"]}","kapp.k14s.io/original":"{\"kind\":\"Secret\",\"data\":{\"a\":\"b2xk\"}}",` +
+				`"e.example.com/yaml":"stringData:\n  a: old\n","f.example.com/nested":"[{\"old\":{\"data\":{}}}]","g.example.com/fine":"{\"size\": 3}","h.example.com/fine":"a: b: c"}}}`, nil,
+			`{"data":{"a":"********"},"stringData":{"b":"********"},"metadata":{"annotations":{"a.example.com/plain":"********","b.example.com/encoded":"********",` +
+				`"c.example.com/other":"********","d.example.com/escaped":"********","kapp.k14s.io/original":"********",` +
+				`"e.example.com/yaml":"********","f.example.com/nested":"********","g.example.com/fine":"{\"size\": 3}","h.example.com/fine":"a: b: c"}}}`,
+			"data.a stringData.b metadata.annotations[a.example.com/plain] metadata.annotations[b.example.com/encoded] metadata.annotations[c.example.com/other] metadata.annotations[d.example.com/escaped] " +
+				"metadata.annotations[e.example.com/yaml] metadata.annotations[f.example.com/nested] metadata.annotations[kapp.k14s.io/original]",
+		},
 		"a Secret with invalid data": {secrets, `{"data":"x"}`, nil, `{"data":"********"}`, "data"},
 		"a Secret of another resource": {
 			widgets, `{"apiVersion":"v1","kind":"Secret","data":{"a":"x"}}`, nil, `{"apiVersion":"v1","kind":"Secret","data":{"a":"********"}}`, "data.a",

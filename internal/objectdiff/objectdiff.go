@@ -4,6 +4,7 @@ package objectdiff
 import (
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -76,15 +77,31 @@ func (p Path) Fields() (names []string) {
 
 // Diff returns the edits from old to new, ordered by field name. Added and removed values
 // are listed leaf by leaf.
-func Diff(old, new any) []Edit {
-	var d differ
+func Diff(old, new any) []Edit { return First(old, new, math.MaxInt) }
+
+// First returns the first edits of [Diff], and stops when it has as many as most.
+func First(old, new any, most int) []Edit {
+	d := differ{most: most}
 	d.compare(nil, old, new)
 	return d.edits
 }
 
-type differ struct{ edits []Edit }
+type differ struct {
+	edits []Edit
+	most  int
+}
+
+// add adds an edit, unless there are enough.
+func (d *differ) add(path []step, old, new any) {
+	if len(d.edits) < d.most {
+		d.edits = append(d.edits, Edit{path, old, new})
+	}
+}
 
 func (d *differ) compare(path []step, old, new any) {
+	if len(d.edits) >= d.most {
+		return
+	}
 	if oldMap, newMap, ok := both[map[string]any](old, new); ok {
 		d.maps(path, oldMap, newMap)
 		return
@@ -94,7 +111,7 @@ func (d *differ) compare(path []step, old, new any) {
 		return
 	}
 	if !reflect.DeepEqual(old, new) {
-		d.edits = append(d.edits, Edit{slices.Clone(path), old, new})
+		d.add(slices.Clone(path), old, new)
 	}
 }
 
@@ -229,16 +246,16 @@ func (d *differ) sets(path []step, old, new []any) {
 	before, after := setOf(old), setOf(new)
 	for i, v := range old {
 		if !after[v] {
-			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), v, Absent{}})
+			d.add(append(slices.Clone(path), step{value: strconv.Itoa(i)}), v, Absent{})
 		}
 	}
 	for i, v := range new {
 		if !before[v] {
-			d.edits = append(d.edits, Edit{append(slices.Clone(path), step{value: strconv.Itoa(i)}), Absent{}, v})
+			d.add(append(slices.Clone(path), step{value: strconv.Itoa(i)}), Absent{}, v)
 		}
 	}
 	if len(d.edits) == n && !slices.Equal(old, new) {
-		d.edits = append(d.edits, Edit{slices.Clone(path), old, new})
+		d.add(slices.Clone(path), old, new)
 	}
 }
 

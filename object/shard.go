@@ -38,8 +38,14 @@ func (by ShardBy) String() string {
 // HashRange is a range of hashes. First and Last are both part of it.
 type HashRange struct{ First, Last uint64 }
 
-// String returns the bounds in hexadecimal, with the exclusive upper bound that the API uses.
-func (r HashRange) String() string { return "[" + hexBound(r.First) + ", " + hexEnd(r.Last) + ")" }
+// Bounds returns the range as a shard selector has it: the first hash, and the one after the last.
+func (r HashRange) Bounds() (start, end string) {
+	start, end = fmt.Sprintf("0x%016x", r.First), fmt.Sprintf("0x%016x", r.Last+1)
+	if r.Last == math.MaxUint64 {
+		end = "0x10000000000000000"
+	}
+	return start, end
+}
 
 // Shard is a part of the objects of a resource: those whose UID or namespace has a [Hash] in one of
 // its ranges. It corresponds to the shardSelector of a list or watch request (KEP-5866). The zero
@@ -105,7 +111,7 @@ func Part(by ShardBy, i, n int) Shard {
 }
 
 // Hash returns the hash that shards are ranges of: 64-bit FNV-1a, as in Kubernetes' own sharding.
-func Hash[S ~string](text S) uint64 {
+func Hash[S ~string | ~[]byte](text S) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
 	for i := range len(text) {
@@ -114,8 +120,14 @@ func Hash[S ~string](text S) uint64 {
 	return h
 }
 
+// Equal is ==, for packages that compare values by their methods.
+func (s Shard) Equal(other Shard) bool { return s == other }
+
 // IsZero reports whether the shard is no restriction.
 func (s Shard) IsZero() bool { return s == Shard{} }
+
+// IsEmpty reports whether the shard contains nothing.
+func (s Shard) IsEmpty() bool { return s.by != 0 && s.ranges == "" }
 
 // By returns the field that the shard is a part by; 0 for the zero Shard.
 func (s Shard) By() ShardBy { return s.by }
@@ -173,15 +185,18 @@ func (s Shard) ContainsHash(hash uint64) bool {
 	return low > 0 && hash <= s.at(low-1).Last
 }
 
-// Minus returns what s contains and other does not. Both must be shards by the same field; a shard
-// by another field, or the zero Shard, removes nothing.
-func (s Shard) Minus(other Shard) Shard {
-	if s.by == 0 || s.by != other.by {
-		return s
+// Minus returns what s contains and other does not; comparable is false if the two are by different
+// fields. Nothing is left of any shard without the zero Shard, which contains everything.
+func (s Shard) Minus(other Shard) (rest Shard, comparable bool) {
+	switch {
+	case other.IsZero():
+		return NewShard(max(s.by, ByUID)), true
+	case s.by != other.by:
+		return Shard{}, false
 	}
 	var left []HashRange
 	for r := range s.Ranges() {
-		rest := true
+		open := true
 		for o := range other.Ranges() {
 			if o.Last < r.First || o.First > r.Last {
 				continue
@@ -190,16 +205,22 @@ func (s Shard) Minus(other Shard) Shard {
 				left = append(left, HashRange{First: r.First, Last: o.First - 1})
 			}
 			if o.Last >= r.Last {
-				rest = false
+				open = false
 				break
 			}
 			r.First = o.Last + 1
 		}
-		if rest {
+		if open {
 			left = append(left, r)
 		}
 	}
-	return NewShard(s.by, left...)
+	return NewShard(s.by, left...), true
+}
+
+// Covers reports whether s contains everything that other does, as far as their ranges show.
+func (s Shard) Covers(other Shard) bool {
+	rest, ok := other.Minus(s)
+	return ok && rest.IsEmpty()
 }
 
 // Selector returns the shard as the shardSelector of a request, in the form in which the server
@@ -218,7 +239,8 @@ func (s Shard) Selector() string {
 		if i > 0 {
 			b.WriteString(" || ")
 		}
-		fmt.Fprintf(&b, "shardRange(%s, '%s', '%s')", s.by, hexBound(r.First), hexEnd(r.Last))
+		start, end := r.Bounds()
+		fmt.Fprintf(&b, "shardRange(%s, '%s', '%s')", s.by, start, end)
 	}
 	return b.String()
 }
@@ -233,16 +255,6 @@ func (s Shard) String() string {
 		share += float64(r.Last-r.First) + 1
 	}
 	return fmt.Sprintf("%.1f %% by %s", share/math.MaxUint64*100, s.by)
-}
-
-func hexBound(hash uint64) string { return fmt.Sprintf("0x%016x", hash) }
-
-// hexEnd returns the exclusive bound after a hash.
-func hexEnd(last uint64) string {
-	if last == math.MaxUint64 {
-		return "0x10000000000000000"
-	}
-	return hexBound(last + 1)
 }
 
 // ErrShard is wrapped by every error of [ParseRanges].

@@ -75,11 +75,13 @@ const Everything Scope = ""
 func (s Scope) Covers(k Key) bool { return s == Everything || string(s) == k.Namespace }
 
 // Mark is a point in the history of one scope: everything up to Version in Epoch is
-// known.
+// known, of the objects in Shard.
 type Mark struct {
 	Scope   Scope
 	Epoch   Epoch
 	Version Version
+	// Shard is the part of the scope's objects that is known; the zero Shard is all of them.
+	Shard Shard
 }
 
 // Reached reports whether m is at or after target: in the same scope and a later

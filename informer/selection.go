@@ -46,12 +46,20 @@ func (s selects) outside(key object.Key, set map[string]string) bool {
 	return false
 }
 
+// outsideShard reports whether an object is not in the shard that is to be mirrored.
+func (inf *Informer[T]) outsideShard(key object.Key, uid object.UID) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return !inf.shard.Contains(uid, key.Namespace)
+}
+
 // Covers reports whether an object can be in the mirror: its namespace is mirrored, and it matches
-// the selection. Of field selectors only those of metadata.name and metadata.namespace are
+// the selection and the shard. Of field selectors only those of metadata.name and metadata.namespace are
 // evaluated.
 func (inf *Informer[T]) Covers(obj T) bool {
 	key, err := inf.acc.Key(obj)
-	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
+	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj)) &&
+		!inf.outsideShard(key, inf.acc.UIDOf(obj))
 }
 
 var errUnnamed = errors.New("more objects are in quarantine than are listed")

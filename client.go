@@ -46,7 +46,8 @@ func (m *Mirror[T]) Client() *Client[T] {
 // there is none. It waits until the mirror is synced. If the cache is older than this process's
 // last write to the key, Get waits for that write, except in a reconcile: there the error wraps
 // controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
-// not mirrored the error wraps informer.ErrNotCovered.
+// not mirrored the error wraps informer.ErrNotCovered. An object that a mirror of a shard lacks is read
+// from the server.
 func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
@@ -63,6 +64,8 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	switch {
 	case err != nil:
 		return obj, err
+	case !ok && c.mirror.shared.id.shard != nil:
+		return c.GetUncached(ctx, key) // it may be in another shard
 	case !ok:
 		return obj, apierrors.NewNotFound(c.mirror.Resource().GVR().GroupResource(), key.Name)
 	}

@@ -47,19 +47,23 @@ func (in *Intake[T]) Holds(key Key, uid UID, version Version) bool {
 	return in != nil && in.Held != nil && in.Held(key, uid, version)
 }
 
-// Prepare marks a decoded item that is not in the shard as Outside, and transforms and then encodes
-// the others. The goroutine that decoded the object calls it. A second call does nothing, so the reflector can call it for sources that do
+// Prepare marks an item that is not in the shard as Outside, and transforms and then encodes the other
+// decoded ones. The goroutine that decoded the object calls it. A second call does nothing, so the reflector can call it for sources that do
 // not.
 func (in *Intake[T]) Prepare(item *Item[T]) {
 	if item.Prepared {
 		return
 	}
 	item.Prepared = true
-	if in == nil || item.Held || item.Outside || item.Err != nil {
+	if in == nil || item.Outside {
 		return
 	}
-	if !in.Shard.Contains(item.UID, item.Key.Namespace) {
+	// The identity of an item that could not be decoded may be unknown.
+	if (item.Err == nil || item.UID != "") && !in.Shard.Contains(item.UID, item.Key.Namespace) {
 		*item = Item[T]{Version: item.Version, Prepared: true, Outside: true}
+		return
+	}
+	if item.Held || item.Err != nil {
 		return
 	}
 	if in.Transform != nil {

@@ -39,11 +39,11 @@ var errShard error = &askedError{cause: errors.New("the shard changed")}
 // parts, receives a list of what is new, and drops the rest, as one change with a List. Status.Mark
 // has the new shard when that is done. It does not block and may be called from any goroutine.
 //
-// Between two events of a watch this takes one LIST of what is new, at the watch's own version
-// (resourceVersionMatch=Exact), or no list if nothing is new; a watch of the whole shard follows.
-// No other events arrive until that list is complete. While there is no such version, or if the
-// server no longer has it, or if the two shards are by different fields, all of the new shard is
-// listed.
+// While watching this takes one LIST of what is new, at the version that the watch has reached
+// (resourceVersionMatch=Exact), or no list if nothing is new. A watch of the whole shard follows; until
+// then no events arrive. All of the new shard is listed if the last event was a deletion, which others
+// may follow at its version, if the server no longer has the version, if there is none yet, and if the
+// two shards are by different fields. Objects that the sink holds are then received but not decoded.
 func (r *Reflector[T]) SetShard(shard object.Shard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,25 +90,27 @@ func (r *Reflector[T]) reshard(was state[T]) state[T] {
 	return r.list(p)
 }
 
-// partOf returns the list of what the sink lacks of the target shard.
+// partOf returns the list of what the sink lacks of the target shard, at the version that the sink
+// has of the rest. After a deletion there is none: the sink may lack others at the version of the
+// deletion, and has more than the version before it.
 func (r *Reflector[T]) partOf() state[T] {
 	part, ok := r.target.Minus(r.shard)
-	if !ok || !r.at.Complete.Known() {
+	if !ok || !r.at.Complete.Known() || !part.IsEmpty() && r.at.Complete != r.at.Seen {
 		return r.list(plan{})
 	}
 	return &listing[T]{listed: listed[T]{plan: plan{part: &part}}}
 }
 
-// finishPart commits the list of a part, which is at the version up to which the sink has everything.
-// The watch that follows begins there, so it reports what happened after it in the part. Deletions
-// that the last watch reported already come again, and the sink drops them.
+// finishPart commits the list of a part. The watch that follows begins at the version of the list,
+// where the last one ended.
 func (r *Reflector[T]) finishPart(l *listed[T]) (state[T], error) {
 	mark := r.complete()
 	mark.Shard = r.target
 	if err := r.replace(&object.List[T]{Mark: mark, Items: l.items, Part: *l.part}); err != nil {
 		return nil, err
 	}
-	r.shard, r.at = r.target, reach{Reach: object.ReachOf(r.at.Complete)}
+	r.shard = r.target
+	r.at.keep(r.shard)
 	if !l.part.IsEmpty() {
 		r.now.LastList = time.Now()
 		r.now.Counts.Lists++

@@ -280,7 +280,9 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	} else {
 		mark := l.Mark
 		mark.Epoch = epoch
-		t.setMark(mark).seen = l.Version
+		if p := t.setMark(mark); l.Part.IsZero() {
+			p.seen = l.Version
+		}
 	}
 	clear(t.deleted)
 }

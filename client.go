@@ -52,6 +52,14 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
 	}
+	obj, err = c.cached(ctx, key)
+	if c.mirror.shared.id.shard != nil && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
+		return c.GetUncached(ctx, key) // it may be in another shard
+	}
+	return obj, err
+}
+
+func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.ready(ctx); err != nil {
 		return obj, err
 	}
@@ -64,8 +72,6 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	switch {
 	case err != nil:
 		return obj, err
-	case !ok && c.mirror.shared.id.shard != nil:
-		return c.GetUncached(ctx, key) // it may be in another shard
 	case !ok:
 		return obj, apierrors.NewNotFound(c.mirror.Resource().GVR().GroupResource(), key.Name)
 	}

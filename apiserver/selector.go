@@ -175,7 +175,7 @@ func parseShard(text string) (sharding.Selector, error) {
 	by, ranges, err := object.ParseRanges(text)
 	if err != nil {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "invalid shard selector: " + err.Error(),
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "invalid shard selector: " + strings.TrimPrefix(err.Error(), object.ErrShard.Error()+": "),
 		}}
 	}
 	requirements := make([]sharding.ShardRangeRequirement, len(ranges))

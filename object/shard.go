@@ -303,7 +303,7 @@ func parseRange(term string) (ShardBy, HashRange, error) {
 		return 0, HashRange{}, err
 	}
 	if over || !all && first >= end {
-		return 0, HashRange{}, fmt.Errorf("shard range start %s must be less than end %s", strings.TrimSpace(args[1]), strings.TrimSpace(args[2]))
+		return 0, HashRange{}, fmt.Errorf("shard range start %s must be less than end %s", strings.Trim(args[1], ` '"`), strings.Trim(args[2], ` '"`))
 	}
 	return by, HashRange{First: first, Last: end - 1}, nil // 2^64 is 0, and 0 - 1 the last hash
 }

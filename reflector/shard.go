@@ -66,7 +66,9 @@ func (r *Reflector[T]) handleShard() state[T] {
 	if !changed || r.now.State == Idle {
 		return nil
 	}
-	r.now.Sharding = ShardingUnknown
+	if r.target.IsZero() {
+		r.now.Sharding = ShardingUnknown
+	}
 	if b, ok := r.state.(*backingOff[T]); ok {
 		b.next = r.reshard(b.next)
 		return nil

@@ -13,7 +13,7 @@ import (
 // one with [NewShard]. All methods are safe for concurrent use.
 //
 //	part := tarn.NewShard(object.Part(object.ByNamespace, replica, replicas))
-//	pods, err := tarn.Pods(cluster, tarn.InShard(part))
+//	pods, err := tarn.MirrorOf[*corev1.Pod](cluster, tarn.InShard(part))
 type Shard struct {
 	mu        sync.Mutex // guards all below; informers are called with it held
 	part      object.Shard

@@ -279,6 +279,10 @@ func TestClientsOfAShardReadThrough(t *testing.T) {
 		if _, err := c.Get(t.Context(), key("elsewhere", "none")); !apierrors.IsNotFound(err) {
 			t.Errorf("an object that does not exist: %v", err)
 		}
+		_, outcome, err := c.CreateOrUpdate(t.Context(), other, func(m *corev1.ConfigMap) error { m.Data = map[string]string{"n": "2"}; return nil })
+		if err != nil || outcome != tarn.UpdatedObject {
+			t.Errorf("an object of another shard: %v, %v", outcome, err)
+		}
 		if list := must(c.List(t.Context())); len(list) != 1 || mirror.Len() != 1 {
 			t.Errorf("%d listed, %d mirrored", len(list), mirror.Len())
 		}

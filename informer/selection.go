@@ -54,12 +54,11 @@ func (inf *Informer[T]) outsideShard(key object.Key, uid object.UID) bool {
 }
 
 // Covers reports whether an object can be in the mirror: its namespace is mirrored, and it matches
-// the selection and the shard. Of field selectors only those of metadata.name and metadata.namespace are
+// the selection. The shard does not count: it may change. Of field selectors only those of metadata.name and metadata.namespace are
 // evaluated.
 func (inf *Informer[T]) Covers(obj T) bool {
 	key, err := inf.acc.Key(obj)
-	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj)) &&
-		!inf.outsideShard(key, inf.acc.UIDOf(obj))
+	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
 }
 
 var errUnnamed = errors.New("more objects are in quarantine than are listed")

@@ -111,13 +111,19 @@ func (inf *Informer[T]) SetShard(shard object.Shard) error {
 	return nil
 }
 
-// Shard returns the part of the objects that the mirror has. During a change of the shard that is
-// what it has had until now. The zero Shard is everything, and also what an informer returns that has
-// not been listed.
+// Shard returns the part of the objects that the mirror has, in every namespace that has been listed.
+// During a change of the shard that is what it has had until now. The zero Shard is everything, and
+// also what an informer returns that has not been listed.
 func (inf *Informer[T]) Shard() (shard object.Shard) {
 	inf.View(func(snap store.Snapshot[T]) {
 		for mark := range snap.Marks() {
-			shard = mark.Shard
+			if shard.IsZero() || shard.Covers(mark.Shard) {
+				shard = mark.Shard
+			} else if lacks, ok := shard.Minus(mark.Shard); ok {
+				shard, _ = shard.Minus(lacks)
+			} else { // by another field, until all namespaces have changed
+				shard = object.NewShard(shard.By())
+			}
 		}
 	})
 	return shard

@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,23 +130,24 @@ func TestP05_AServerThatLacksTheVersionListsAllOfTheShard(t *testing.T) {
 func TestP05_TheShardChangesInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/1", "a/2", "b/3")
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
-			return object.Page{}, apierrors.NewServiceUnavailable("busy"), refuse
+			return object.Page{}, apierrors.NewServiceUnavailable("busy"), refuse.Load()
 		}
 		opts := plain(options{})
 		opts.Selection.Shard = shardOf("u11")
 		r := start(t, srv, opts)
 		r.in(reflector.BackingOff)
 		r.set(shardOf("u13")) // during a back-off before the first list
-		refuse = false
+		refuse.Store(false)
 		simtest.Advance(time.Minute)
 		r.changesAre("Added b/3@13")
-		refuse = true
+		refuse.Store(true)
 		r.set(shardOf("u12", "u13")) // the list of what is new fails
 		r.in(reflector.BackingOff)
 		r.set(shardOf("u11")) // and something else is new meanwhile
-		refuse = false
+		refuse.Store(false)
 		simtest.Advance(time.Minute)
 		r.changesAre("Added a/1@11", "Left b/3@13 unknown")
 		r.live()

@@ -31,6 +31,7 @@ const (
 	Deleted  = object.Deleted
 	Replaced = object.Replaced
 	Synced   = object.Synced
+	Left     = object.Left
 )
 
 // NewIndex returns an index of objects by one key each; add it with [Mirror.AddIndex].

@@ -46,11 +46,20 @@ func (m *Mirror[T]) Client() *Client[T] {
 // there is none. It waits until the mirror is synced. If the cache is older than this process's
 // last write to the key, Get waits for that write, except in a reconcile: there the error wraps
 // controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
-// not mirrored the error wraps informer.ErrNotCovered.
+// not mirrored the error wraps informer.ErrNotCovered. An object that a mirror of a shard lacks is read
+// from the server.
 func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
 	}
+	obj, err = c.cached(ctx, key)
+	if c.mirror.shared.id.shard != nil && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
+		return c.GetUncached(ctx, key) // it may be in another shard
+	}
+	return obj, err
+}
+
+func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.ready(ctx); err != nil {
 		return obj, err
 	}

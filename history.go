@@ -100,7 +100,7 @@ func follow[P Object](h *history, inf *informer.Informer[P]) error {
 			switch ev.Kind {
 			case object.Added:
 				now = ev.New()
-			case object.Deleted:
+			case object.Deleted, object.Left:
 				old = ev.Old()
 			case object.Updated, object.Replaced:
 				old, now = ev.Old(), ev.New()

@@ -12,7 +12,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Option selects what a mirror covers and how it holds objects. A [Scope] and [Compact]
+// Option selects what a mirror covers and how it holds objects. A [Scope], [InShard] and [Compact]
 // select the mirror. [Drop] and [KeepManagedFields] change its contents; all users of a mirror
 // must agree on them. [Mask] and [KeepHistory] change what the console shows of it.
 //
@@ -47,6 +47,7 @@ type declaration struct {
 	dropped        map[string]object.FieldPath
 	masked         []object.FieldPath
 	history        int       // versions; 0 for none
+	shard          *Shard    // nil for none
 	transform      transform // nil for none
 }
 

@@ -26,6 +26,7 @@ type identity struct {
 	compact        bool
 	namespaces     string // joined by commas, which names cannot contain; "" for all
 	labels, fields string
+	shard          *Shard // nil for none
 }
 
 // shared is an informer that several [Mirror] values share. It runs while it has claims and
@@ -107,7 +108,7 @@ func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[P], 
 func (d *declaration) identityFor(res object.Resource, obj reflect.Type, enc wire.Encoding) identity {
 	return identity{
 		resource: res, object: obj, encoding: enc, compact: d.compact,
-		namespaces: strings.Join(d.namespaces, ","), labels: d.labels, fields: d.fields,
+		namespaces: strings.Join(d.namespaces, ","), labels: d.labels, fields: d.fields, shard: d.shard,
 	}
 }
 
@@ -216,6 +217,9 @@ func (id identity) name() string {
 	if where := join(id.labels, id.fields); where != "" {
 		b.WriteString(" where " + where)
 	}
+	if id.shard != nil {
+		b.WriteString(" of a shard")
+	}
 	switch form := formOf(id.object); {
 	case form != Typed && id.compact:
 		fmt.Fprintf(&b, " (%s, compact)", form)
@@ -256,6 +260,9 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 	inf, err := informer.New(served[P]{source: source, mirror: m, noticed: c.noticed}, object.Meta[P](), opts)
 	if err != nil {
 		return err
+	}
+	if d.shard != nil {
+		d.shard.follow(inf)
 	}
 	m.inf, m.view = inf, mirrorView[P]{m, inf}
 	return nil

@@ -182,7 +182,7 @@ func (c *codecs) record(k *kind, f encoding, r *record) ([]byte, error) {
 // list returns the list object for a page. Items of typed lists carry no kind or
 // apiVersion, as on the real server; unstructured items do.
 func (k *kind) list(p page) (runtime.Object, error) {
-	head := metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining}
+	head := metav1.ListMeta{ResourceVersion: formatVersion(p.version), Continue: p.next, RemainingItemCount: p.remaining, ShardInfo: p.shard}
 	if !k.typed {
 		list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(p.records))}
 		list.SetGroupVersionKind(k.listKind())

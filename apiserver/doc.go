@@ -33,6 +33,9 @@
 // history gets an ERROR event with 410. For a version in the future, lists and streaming
 // lists return 504 after three seconds; a watch waits for it.
 //
+// Lists, watches and streaming lists honour shardSelector, as kube-apiserver 1.36 does with the feature
+// gate ShardedListAndWatch. [Options.NoSharding] ignores it.
+//
 // Responses are JSON, YAML or protobuf, encoded by apimachinery's serializers, as objects,
 // tables or metadata only. Long responses are compressed if the client accepts it. Writes
 // support generateName, conflicts, generations, the status and scale subresources, dry runs,

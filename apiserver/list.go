@@ -24,8 +24,9 @@ const freshness = 3 * time.Second
 type page struct {
 	records   []*record
 	version   uint64
-	next      string // continue token; empty on the last page
-	remaining *int64 // number of items after this page, if known
+	next      string            // continue token; empty on the last page
+	remaining *int64            // number of items after this page, if known
+	shard     *metav1.ShardInfo // what was applied; nil for none
 }
 
 // position is the version of the history and the first key that a page is read from.
@@ -169,7 +170,7 @@ func (s *storage) copy(k *kind, namespace string, at position) []*record {
 
 // page applies the selection and the limit to the records at a position.
 func (at position) page(k *kind, sel selection, records []*record, limit int64) page {
-	p := page{version: at.version}
+	p := page{version: at.version, shard: sel.shardInfo()}
 	for i, r := range records {
 		// Items after a full page are not examined, so the next page may be empty.
 		if limit > 0 && int64(len(p.records)) == limit {

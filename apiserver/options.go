@@ -40,6 +40,9 @@ type Options struct {
 	// NoStreamingLists rejects sendInitialEvents with 422, like servers before 1.32.
 	// Defaults to false.
 	NoStreamingLists bool
+	// NoSharding ignores shardSelector, like servers without the feature gate ShardedListAndWatch.
+	// Defaults to false.
+	NoSharding bool
 	// GoneAsStatus responds to a watch from before the history with HTTP status 410.
 	// Defaults to an ERROR event in a 200 response.
 	GoneAsStatus bool

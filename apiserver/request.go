@@ -158,5 +158,8 @@ func (s *Server) listOptions(r *request, query url.Values) (*internalversion.Lis
 		return nil, selection{}, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 	}
 	sel, err := newSelection(r.kind, r.namespace, r.name, opts.LabelSelector, opts.FieldSelector)
+	if err == nil && v1.ShardSelector != "" && !s.opts.NoSharding {
+		sel.shard, err = parseShard(v1.ShardSelector)
+	}
 	return opts, sel, err
 }

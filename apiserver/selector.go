@@ -2,15 +2,19 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
 
 	batchv1 "k8s.io/api/batch/v1"
 )
@@ -19,12 +23,14 @@ import (
 type selection struct {
 	namespace string
 	name      string
-	labels    labels.Selector // nil for any
-	fields    fields.Selector // nil for any
+	labels    labels.Selector   // nil for any
+	fields    fields.Selector   // nil for any
+	shard     sharding.Selector // nil for any
 }
 
-// everything reports whether at most the namespace restricts the selection, so that the
-// remaining items can be counted without evaluating selectors.
+// everything reports whether at most the namespace or a shard restricts the selection, so that the
+// remaining items can be counted without evaluating selectors. As on the real server, the count then
+// includes the objects outside of the shard.
 func (s selection) everything() bool { return s.name == "" && s.labels == nil && s.fields == nil }
 
 func (s selection) matches(k *kind, r *record) bool {
@@ -35,6 +41,11 @@ func (s selection) matches(k *kind, r *record) bool {
 		return false
 	case s.labels != nil && !s.labels.Matches(labels.Set(r.meta.GetLabels())):
 		return false
+	}
+	if s.shard != nil {
+		if in, err := s.shard.Matches(r.obj); err != nil || !in {
+			return false
+		}
 	}
 	return s.fields == nil || s.fields.Matches(fieldsOf{k, r})
 }
@@ -156,6 +167,31 @@ func contentOf(obj runtime.Object) map[string]any {
 		return nil // all API types convert
 	}
 	return tree
+}
+
+// parseShard parses a shard selector. Matching and its text are those of apimachinery. The real server
+// answers an invalid one with an internal error.
+func parseShard(text string) (sharding.Selector, error) {
+	by, ranges, err := object.ParseRanges(text)
+	if err != nil {
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "invalid shard selector: " + strings.TrimPrefix(err.Error(), object.ErrShard.Error()+": "),
+		}}
+	}
+	requirements := make([]sharding.ShardRangeRequirement, len(ranges))
+	for i, r := range ranges {
+		start, end := r.Bounds()
+		requirements[i] = sharding.ShardRangeRequirement{Key: by.String(), Start: start, End: end}
+	}
+	return sharding.NewSelector(requirements...), nil
+}
+
+// shardInfo returns what a typed list says about the shard; nil without one.
+func (s selection) shardInfo() *metav1.ShardInfo {
+	if s.shard == nil {
+		return nil
+	}
+	return &metav1.ShardInfo{Selector: s.shard.String()}
 }
 
 // newSelection builds a selection from a request's selectors.

@@ -19,7 +19,7 @@ type Cache[T any] interface {
 }
 
 // For is a source of the keys of a cache's objects, initially and whenever an object changes or
-// is deleted.
+// is deleted. An object that left the cache's shard adds no key.
 func For[T any](objects Cache[T], when ...Predicate[T]) Source[object.Key] {
 	inf := objects.Informer()
 	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
@@ -163,6 +163,9 @@ func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 }
 
 func (w *watcher[T, K]) one(e *informer.Event[T]) {
+	if e.Kind == object.Left {
+		return // another process has it now; a reconcile would take it for deleted
+	}
 	for _, p := range w.when {
 		if !p(*e) {
 			return

@@ -10,7 +10,8 @@ type fate[T any] struct {
 	list  *wholeList[T]     // the list of the item
 	// absent is the first later list without the key. Still later lists do not matter.
 	absent *wholeList[T]
-	// unclear: a later list has the key, or may have it, in an item that was not decodable.
+	// unclear: a later list has the key, or may have it, in an item that was not decodable, or it
+	// covers only a part of the scope.
 	unclear bool
 }
 
@@ -41,9 +42,10 @@ func (w *wholeList[T]) find(key object.Key) (*object.Item[T], bool) {
 	return &w.Items[i], true
 }
 
-// lacks reports whether the list implies that the key does not exist.
+// lacks reports whether the list implies that the key does not exist. A list of a part does not: that
+// takes the object's UID, and the consumer decides.
 func (w *wholeList[T]) lacks(key object.Key) bool {
-	if !w.Scope.Covers(key) {
+	if !w.Scope.Covers(key) || !w.Part.IsZero() {
 		return false
 	}
 	_, ok := w.find(key)

@@ -12,7 +12,8 @@ import (
 // in that scope that are not in the list. With Pop every listed key gets a Replaced delta, and
 // every other existing key of the scope a Deleted one with Unknown set and the newest known
 // state. An item with Held set is returned with the object held. An item with Err gets no
-// delta but counts as present; if it has no key, nothing is deleted.
+// delta but counts as present; if it has no key, nothing is deleted. A list with a Part is for
+// PopBatch: Pop deletes nothing because of it.
 //
 // The FIFO owns the list from then on. The error is [ErrClosed].
 func (f *FIFO[T]) Replace(list object.List[T]) error {

@@ -72,6 +72,17 @@
 // [Informer.SetNamespaces] changes the set at any time. A snapshot's Marks are the version of each
 // namespace. A namespace that is not mirrored, or not listed yet, has no mark.
 //
+// # Shards
+//
+// An informer with a Selection.Shard mirrors the objects whose UID or namespace has a hash in certain
+// ranges, so that the replicas of a program can share the objects of a resource among them.
+// [Informer.SetShard] changes the ranges at any time. Servers that support it (Kubernetes 1.36 with
+// the feature gate ShardedListAndWatch) send only these objects. Otherwise the source drops the others
+// before they are decoded: they cost network and a look at their bytes, but no memory.
+//
+// An object that is no longer in the shard is removed from the mirror as [object.Left]. That is not
+// a deletion: a subscriber forgets the object, but must not clean up after it.
+//
 // # Memory
 //
 // By default objects are stored decoded. With store.Encoded as Options.Form they are stored as

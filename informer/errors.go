@@ -14,7 +14,7 @@ var (
 	ErrStopped = errors.New("informer: stopped")
 	// ErrNotCovered is the cause of errors about an object that the informer does not mirror: it
 	// is in another namespace, or its labels or name do not match the selection.
-	ErrNotCovered = errors.New("informer: the object is outside the namespaces or the selection of the informer")
+	ErrNotCovered = errors.New("informer: the object is outside the namespaces, the selection or the shard of the informer")
 	// ErrNoVersion is returned for a written object without a UID or resource version, which
 	// cannot be matched with what the mirror holds.
 	ErrNoVersion = errors.New("informer: the object has no UID or no resource version; pass the object that the server returned")

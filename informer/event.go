@@ -30,7 +30,7 @@ func (e Event[T]) Old() (obj T) {
 	return e.Change.Old()
 }
 
-// New returns the current state of the object. For Deleted it is the final state or, if Unknown
+// New returns the current state of the object. For Left it is the last known state. For Deleted it is the final state or, if Unknown
 // is set, the last known state. For an object that still exists but no longer passes the filter,
 // it is the last state that passed.
 func (e Event[T]) New() T {
@@ -70,7 +70,7 @@ func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
 		return e, true
 	}
 	switch e.Kind {
-	case object.Deleted:
+	case object.Deleted, object.Left:
 		return e, s.filter(e.Change.Old())
 	case object.Updated:
 		was, is := s.filter(e.Change.Old()), s.filter(e.Change.New())

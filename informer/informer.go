@@ -54,6 +54,7 @@ type Informer[T any] struct {
 	run     context.Context // of Run, while running
 	fail    context.CancelCauseFunc
 	sources map[object.Scope]*source[T]
+	shard   object.Shard // what is to be mirrored
 	// left is the latest mark of all namespaces that were removed. A namespace that is added is
 	// not listed at an earlier version: versions are common to all namespaces of a resource, and
 	// the mirror must not go back.
@@ -86,7 +87,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	inf := &Informer[T]{
 		acc: acc, src: src, opts: opts.withDefaults(),
 		synced: make(chan struct{}), ended: make(chan struct{}),
-		sources: map[object.Scope]*source[T]{},
+		sources: map[object.Scope]*source[T]{}, shard: opts.Selection.Shard,
 	}
 	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
@@ -178,6 +179,10 @@ type Handler[T any] struct {
 	// OnDelete is called when an object was deleted. obj is its final state or, if
 	// finalStateUnknown is true, the last known state.
 	OnDelete func(obj T, finalStateUnknown bool)
+	// OnLeave is called when an object is no longer in the mirrored shard, with its last known
+	// state. It may exist, and another process has it now: forget it, but do not clean up after
+	// it. Only [Informer.SetShard] leads to it.
+	OnLeave func(obj T)
 }
 
 // Subscribe calls the handler for every existing object and then for every change. The calls come

@@ -22,7 +22,8 @@ type Options[T any] struct {
 	// Defaults to none.
 	Resource object.Resource
 
-	// Selection narrows what is mirrored. Defaults to everything.
+	// Selection narrows what is mirrored. [Informer.SetShard] changes its Shard. Defaults to
+	// everything.
 	Selection object.Selection
 
 	// Namespaces restricts the mirror to these namespaces, with one list and watch for each.

@@ -107,7 +107,7 @@ func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 			listed = true
 			inf.mu.Lock()
 			if src := inf.sources[list.Scope]; src != nil {
-				src.applied(list.Version == "" && len(list.Items) == 0)
+				src.applied(list.Version == "" && len(list.Items) == 0, list.Shard.Covers(inf.shard))
 			}
 			inf.mu.Unlock()
 		}

@@ -46,8 +46,15 @@ func (s selects) outside(key object.Key, set map[string]string) bool {
 	return false
 }
 
+// outsideShard reports whether an object is not in the shard that is to be mirrored.
+func (inf *Informer[T]) outsideShard(key object.Key, uid object.UID) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return !inf.shard.Contains(uid, key.Namespace)
+}
+
 // Covers reports whether an object can be in the mirror: its namespace is mirrored, and it matches
-// the selection. Of field selectors only those of metadata.name and metadata.namespace are
+// the selection. The shard does not count: it may change. Of field selectors only those of metadata.name and metadata.namespace are
 // evaluated.
 func (inf *Informer[T]) Covers(obj T) bool {
 	key, err := inf.acc.Key(obj)

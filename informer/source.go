@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
 )
 
 // source is one list and watch of the informer: everything, or one namespace. inf.mu guards it.
@@ -84,6 +85,50 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 	return nil
 }
 
+// SetShard changes the part of the objects that is mirrored. It does not wait. Objects in both parts
+// stay, and changes of them are not missed. Objects that are new to the mirror are added when they
+// have been listed, for which [Informer.WaitSynced] waits; [Informer.Shard] is the part that the
+// mirror has. Objects that are no longer in the shard are removed, which subscribers receive as Left
+// and not as deletions. The error is [ErrStopped].
+//
+// A change costs a list of what is new to the mirror and a watch request; see
+// [reflector.Reflector.SetShard].
+func (inf *Informer[T]) SetShard(shard object.Shard) error {
+	defer inf.moved.ring()
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase == stopped {
+		return ErrStopped
+	}
+	more := !inf.shard.Covers(shard)
+	inf.shard = shard
+	for _, src := range inf.sources {
+		src.listed = src.listed && !more
+		if src.refl != nil {
+			src.refl.SetShard(shard)
+		}
+	}
+	return nil
+}
+
+// Shard returns the part of the objects that the mirror has, in every namespace that has been listed.
+// During a change of the shard that is what it has had until now. The zero Shard is everything, and
+// also what an informer returns that has not been listed.
+func (inf *Informer[T]) Shard() (shard object.Shard) {
+	inf.View(func(snap store.Snapshot[T]) {
+		for mark := range snap.Marks() {
+			if shard.IsZero() || shard.Covers(mark.Shard) {
+				shard = mark.Shard
+			} else if lacks, ok := shard.Minus(mark.Shard); ok {
+				shard, _ = shard.Minus(lacks)
+			} else { // by another field, until all namespaces have changed
+				shard = object.NewShard(shard.By())
+			}
+		}
+	})
+	return shard
+}
+
 // Wake makes sources that are backing off retry immediately. It does not wait.
 func (inf *Informer[T]) Wake() {
 	inf.mu.Lock()
@@ -114,6 +159,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	opts.Selection = inf.opts.Selection
 	opts.Scope = scope
 	inf.mu.Lock()
+	opts.Selection.Shard = inf.shard
 	if opts.Since = src.seen; !opts.Since.Version.Known() {
 		opts.Since = inf.left
 	}
@@ -142,6 +188,7 @@ func (inf *Informer[T]) follow(src *source[T]) {
 		ctx, cancel := context.WithCancel(inf.run)
 		inf.mu.Lock()
 		src.refl, src.cancel = refl, cancel
+		refl.SetShard(inf.shard) // which may have changed since
 		wanted := src.wanted
 		inf.mu.Unlock()
 		if wanted {
@@ -197,11 +244,11 @@ func (inf *Informer[T]) gone(src *source[T]) bool {
 }
 
 // applied records that a list of the source was applied. nothing says that the list had neither
-// items nor a version. inf.mu must be held.
-func (src *source[T]) applied(nothing bool) {
+// items nor a version, and wanted that it was of everything to be mirrored. inf.mu must be held.
+func (src *source[T]) applied(nothing, wanted bool) {
 	switch {
 	case !src.leaving:
-		src.listed = true
+		src.listed = src.listed || wanted
 	case nothing:
 		src.leaving = false
 	}

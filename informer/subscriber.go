@@ -196,6 +196,10 @@ func (h *Handler[T]) tell(c *object.Change[T], initial bool) {
 		if h.OnDelete != nil {
 			h.OnDelete(c.New(), c.Unknown)
 		}
+	case object.Left:
+		if h.OnLeave != nil {
+			h.OnLeave(c.New())
+		}
 	default:
 		if h.OnResync != nil {
 			h.OnResync(c.New())
@@ -213,6 +217,10 @@ func (h *Handler[T]) tellEvent(e *Event[T]) {
 	case object.Deleted:
 		if h.OnDelete != nil {
 			h.OnDelete(e.New(), e.Unknown)
+		}
+	case object.Left:
+		if h.OnLeave != nil {
+			h.OnLeave(e.New())
 		}
 	case object.Synced:
 		if h.OnResync != nil {

@@ -31,7 +31,8 @@ import (
 //   - An object that is being deleted and has no finalizers left. The server deletes it in the
 //     same request, and its response has the version from before the write. Reads wait until the
 //     object with this UID is deleted or has no finalizers.
-//   - An object outside the selection (namespace, labels, metadata.name and metadata.namespace).
+//   - An object outside the selection (namespace, labels, metadata.name and metadata.namespace) or
+//     the shard.
 //     If the mirror has it, reads wait until it is removed. If not, no event will come: reads do
 //     not wait, and return [ErrNotCovered] until the mirror reaches the version. Other field
 //     selectors cannot be evaluated here, so for an object that one of them excludes, reads wait
@@ -217,7 +218,7 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 	if !inf.covers(scope) {
 		return never, inf.notReached(key, n.version, ErrNotCovered)
 	}
-	mark := snap.Mark(scope)
+	mark, outside := snap.Mark(scope), n.outside || inf.outsideShard(key, n.uid)
 	reached := mark.Reached(object.Mark{Scope: scope, Epoch: n.epoch, Version: n.version})
 	obj, ok := snap.Get(key)
 	if ok && inf.acc.UIDOf(obj) == n.uid {
@@ -228,7 +229,7 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		switch {
 		case current && n.end.shows(obj):
 			return shown, nil
-		case !current && reached && n.end == stays && !n.outside:
+		case !current && reached && n.end == stays && !outside:
 			if cause := inf.unreadable(scope, key, n.uid, true); cause != nil {
 				return never, &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: n.version, Cause: cause}
 			}
@@ -236,14 +237,14 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		return waiting, nil
 	}
 	switch {
-	case n.end == stays && !n.outside && reached:
+	case n.end == stays && !outside && reached:
 		if cause := inf.unreadable(scope, key, n.uid, false); cause != nil {
 			return never, &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: n.version, Cause: cause}
 		}
 		return shown, nil
-	case n.version.Known() && reached, (n.end != stays || n.outside) && n.shown, ok && n.end != stays:
+	case n.version.Known() && reached, (n.end != stays || outside) && n.shown, ok && n.end != stays:
 		return shown, nil
-	case n.outside:
+	case outside:
 		return never, inf.notReached(key, n.version, ErrNotCovered)
 	case !n.version.Known():
 		return unasked, nil

@@ -16,13 +16,13 @@ type Change[T any] struct {
 	// generations of the two compare.
 	Rewound bool
 
-	// Key, UID and Version identify the new state, or for Deleted the last one. UID and
+	// Key, UID and Version identify the new state, or for Deleted and Left the last one. UID and
 	// Version are empty where they are not known.
 	Key     Key
 	UID     UID
 	Version Version
 
-	// Value is the new state, or the last one for Deleted. It is zero for a List, and for
+	// Value is the new state, or the last one for Deleted and Left. It is zero for a List, and for
 	// a deletion of which only the key is known.
 	Value Value[T]
 	// Prior is the previous state in the store. It is zero before the store has applied the
@@ -30,7 +30,8 @@ type Change[T any] struct {
 	Prior Value[T]
 
 	// List is the complete state of a scope; Kind is then Replaced and Key zero. The receiver
-	// deletes the objects of that scope that are not in the list.
+	// deletes the objects of that scope that are not in the list, and drops those outside of the
+	// list's Shard (Left).
 	List *List[T]
 }
 
@@ -40,7 +41,7 @@ func ChangeOf[T any](kind Kind, item *Item[T]) Change[T] {
 }
 
 // New returns the object after the change. For Deleted that is its final state or, if
-// Unknown is set, the last known one.
+// Unknown is set, the last known one; for Left the last known one.
 func (c Change[T]) New() T { return c.Value.Get() }
 
 // Old returns the object before the change; the zero value for Added.

@@ -12,6 +12,7 @@
 //   - [Item], [List] and [Event] are what a list or a watch returns; [ListOptions],
 //     [WatchOptions] and [Resource] are its parameters. [Page] is the metadata of a page of a
 //     list, and [Stream] an open watch.
+//   - [Shard] is a part of a resource's objects by the [Hash] of their UID or namespace.
 //   - [Intake] is what a source does with each object: skip it if the receiver holds it,
 //     transform it, encode it.
 //   - [Change] and [Batch] describe changes on their way from the reflector to the last

@@ -18,6 +18,9 @@ type Held func(key Key, uid UID, version Version) bool
 type Intake[T any] struct {
 	// Held reports which objects need not be decoded. Defaults to none.
 	Held Held
+	// Shard drops objects that are not in it, before they are decoded where the source can.
+	// Defaults to all objects.
+	Shard Shard
 	// Unshared requires that objects share no parts even without a Transform. Defaults to
 	// false: objects are read-only and may share equal parts.
 	Unshared bool
@@ -44,15 +47,23 @@ func (in *Intake[T]) Holds(key Key, uid UID, version Version) bool {
 	return in != nil && in.Held != nil && in.Held(key, uid, version)
 }
 
-// Prepare transforms and then encodes a decoded item. The goroutine that decoded the object
-// calls it. A second call does nothing, so the reflector can call it for sources that do
+// Prepare marks an item that is not in the shard as Outside, and transforms and then encodes the other
+// decoded ones. The goroutine that decoded the object calls it. A second call does nothing, so the reflector can call it for sources that do
 // not.
 func (in *Intake[T]) Prepare(item *Item[T]) {
 	if item.Prepared {
 		return
 	}
 	item.Prepared = true
-	if in == nil || item.Held || item.Err != nil {
+	if in == nil || item.Outside {
+		return
+	}
+	// The identity of an item that could not be decoded may be unknown.
+	if (item.Err == nil || item.UID != "") && !in.Shard.Contains(item.UID, item.Key.Namespace) {
+		*item = Item[T]{Version: item.Version, Prepared: true, Outside: true}
+		return
+	}
+	if item.Held || item.Err != nil {
 		return
 	}
 	if in.Transform != nil {

@@ -46,6 +46,9 @@ type Item[T any] struct {
 	Raw []byte
 	// Prepared is true after [Intake.Prepare].
 	Prepared bool
+	// Outside is true if the object is not in [Intake.Shard]: the server does not shard. Only
+	// the Version of an event is then set, and the receiver ignores the object.
+	Outside bool
 }
 
 // ItemOf returns the item of a decoded object.
@@ -62,6 +65,9 @@ func ItemOf[T any](acc Accessor[T], obj T) (Item[T], error) {
 type List[T any] struct {
 	Mark
 	Items []Item[T]
+	// Part is what of Mark.Shard was listed: after the shard changed, only what is new. The receiver
+	// keeps what is in the shard and not in Part. Defaults to all of it.
+	Part Shard
 }
 
 // ListOf returns a list of decoded objects for the scope [Everything].

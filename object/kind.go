@@ -16,9 +16,12 @@ const (
 	Replaced
 	// Synced: nothing changed; the current state is reported again (a resync).
 	Synced
+	// Left: the object is no longer in the mirrored [Shard], because the shard changed. It may
+	// exist, and belongs to another process: do not clean up after it.
+	Left
 )
 
-var kindNames = [...]string{"None", "Added", "Updated", "Deleted", "Replaced", "Synced"}
+var kindNames = [...]string{"None", "Added", "Updated", "Deleted", "Replaced", "Synced", "Left"}
 
 // String returns the kind's name.
 func (k Kind) String() string {

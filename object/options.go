@@ -24,6 +24,9 @@ type Selection struct {
 	Labels string
 	// Fields is a field selector. Defaults to no restriction.
 	Fields string
+	// Shard is a part of the objects. Servers may ignore it; [Intake.Shard] then drops the others.
+	// Defaults to all objects.
+	Shard Shard
 }
 
 // ListOptions are the parameters of a list request.

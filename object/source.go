@@ -13,6 +13,8 @@ type Page struct {
 	Continue string
 	// Remaining is the server's count of items after this page, 0 if it sends none.
 	Remaining int64
+	// Sharded is true if the server confirmed that it applied the requested Shard.
+	Sharded bool
 }
 
 // Stream is an open watch. Only one goroutine at a time may call Next. Close is safe for

@@ -75,7 +75,7 @@ const Everything Scope = ""
 func (s Scope) Covers(k Key) bool { return s == Everything || string(s) == k.Namespace }
 
 // Mark is a point in the history of one scope: everything up to Version in Epoch is
-// known.
+// known, of the objects in Shard.
 //
 // Deletions may share a version: etcd deletes all keys of a lease in one transaction, which is how
 // Events expire, and the server then sends one DELETED event per object, all with the same version.
@@ -85,6 +85,8 @@ type Mark struct {
 	Scope   Scope
 	Epoch   Epoch
 	Version Version
+	// Shard is the part of the scope's objects that is known; the zero Shard is all of them.
+	Shard Shard
 }
 
 // Reached reports whether m is at or after target: in the same scope and a later

@@ -19,6 +19,8 @@ type plan struct {
 	latest  bool // ask for the most recent state, because the last version seen was refused
 	plain   bool // use LIST even where streaming lists are in use
 	rewound bool // the list begins a new epoch, so that versions seen before do not bind it
+	// part is what to list of the target shard, because the sink has the rest; nil for all of it.
+	part *object.Shard
 }
 
 // listed is what an attempt to list has brought so far. Nothing of it reaches the sink before the
@@ -93,10 +95,10 @@ func (l *listed[T]) truncate(n int) {
 	l.items = l.items[:n]
 }
 
-// intake returns how the source prepares objects. live says that they come from a watch and are
-// not the initial state.
-func (r *Reflector[T]) intake(held object.Held, live *atomic.Bool) *object.Intake[T] {
-	in := &object.Intake[T]{Held: held, Transform: r.opts.Transform, Accessor: r.opts.Accessor}
+// intake returns how the source prepares the objects of a shard. live says that they come from a
+// watch and are not the initial state.
+func (r *Reflector[T]) intake(shard object.Shard, held object.Held, live *atomic.Bool) *object.Intake[T] {
+	in := &object.Intake[T]{Held: held, Shard: shard, Transform: r.opts.Transform, Accessor: r.opts.Accessor}
 	if r.opts.Encode != nil {
 		in.Encode = func(obj T) object.Encoded[T] { return r.opts.Encode(obj, live.Load()) }
 	}
@@ -105,7 +107,7 @@ func (r *Reflector[T]) intake(held object.Held, live *atomic.Bool) *object.Intak
 
 // heldFor returns which objects of a list need not be decoded.
 func (r *Reflector[T]) heldFor(p plan) object.Held {
-	if p.fresh {
+	if p.fresh || p.part != nil {
 		return nil
 	}
 	return r.sink.Held
@@ -126,6 +128,9 @@ func (l *listing[T]) show(s *Status) { s.State, s.Page = Listing, l.pager.Pages+
 
 // step reads one page.
 func (l *listing[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error) {
+	if l.part != nil && l.part.IsEmpty() {
+		return r.finishPart(&l.listed)
+	}
 	if err := l.begin(ctx, r); err != nil {
 		return nil, err
 	}
@@ -139,10 +144,18 @@ func (l *listing[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case err == nil && l.part != nil && page.Version != r.at.Complete:
+		return r.list(plan{}), nil // the server does not list an exact version
 	case err != nil:
 		return l.failed(r, opts, before, err)
 	}
 	r.now.Counts.Pages++
+	if page.Sharded {
+		r.now.Sharding = ShardingServer
+	}
+	if last && l.part != nil {
+		return r.finishPart(&l.listed)
+	}
 	if last {
 		r.now.Unpaged = l.unpaged()
 		return r.finish(&l.listed, l.pager.Version, &watching[T]{})
@@ -159,8 +172,11 @@ const maxGrow = 1 << 16
 
 // firstPage returns the request for the first page of a LIST.
 func (r *Reflector[T]) firstPage(p plan) object.ListOptions {
-	opts := object.ListOptions{Selection: r.opts.Selection, Limit: max(r.opts.PageSize, 0)}
+	opts := object.ListOptions{Selection: r.selection(r.target), Limit: max(r.opts.PageSize, 0)}
 	switch {
+	case p.part != nil:
+		opts.Selection = r.selection(*p.part)
+		opts.Version, opts.Match = r.at.Complete, object.Exact
 	case r.atVersion(p):
 		opts.Version, opts.Match = r.at.Seen, object.NotOlderThan
 		if !r.now.Paged { // the server answers from its cache, without pages (L04)
@@ -185,13 +201,16 @@ func (l *listing[T]) read(ctx context.Context, r *Reflector[T], opts object.List
 	q := r.request(ctx)
 	q.watchdog.Reset(r.opts.ListSilence)
 	defer func() { err = q.end(err) }()
-	in := r.intake(r.heldFor(l.plan), new(atomic.Bool))
+	in := r.intake(opts.Shard, r.heldFor(l.plan), new(atomic.Bool))
 	return r.src.List(q.ctx, opts, in, func(item object.Item[T]) error {
 		q.watchdog.Reset(r.opts.ListSilence)
 		if item.Err != nil && errors.Is(item.Err, object.ErrWrongKind) {
 			return item.Err
 		}
-		in.Prepare(&item)
+		if in.Prepare(&item); item.Outside {
+			r.outside()
+			return nil
+		}
 		l.add(r, &item)
 		return nil
 	})
@@ -216,6 +235,13 @@ func (l *listing[T]) failed(r *Reflector[T], opts object.ListOptions, before int
 		// These say nothing about whether the resource exists.
 	default:
 		r.failures.notFound = streak{}
+	}
+	switch {
+	case l.part == nil:
+	case r.now.Removed:
+		return r.backOff(e, r.list(plan{})), nil
+	case reason == Expired, reason == TooLarge, reason == Rejected:
+		return r.relist(e, plan{}), nil
 	}
 	switch reason {
 	case Expired, TooLarge:
@@ -272,11 +298,11 @@ func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T
 	if l.rewound {
 		epoch++
 	}
-	mark := object.Mark{Scope: r.opts.Scope, Epoch: epoch, Version: version}
+	mark := object.Mark{Scope: r.opts.Scope, Epoch: epoch, Version: version, Shard: r.target}
 	if err := r.replace(&object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return nil, err
 	}
-	r.at, r.epoch = reach{progress: progressTo(version)}, epoch
+	r.at, r.epoch, r.shard = reach{progress: progressTo(version)}, epoch, r.target
 	r.size = len(l.items)
 	r.failures.notFound = streak{}
 	r.now.Synced, r.now.Removed, r.now.LastList = true, false, time.Now()

@@ -42,7 +42,8 @@ type Options[T any] struct {
 	// Defaults to the file and line that called New.
 	Name string
 
-	// Selection narrows what is listed and watched. Defaults to everything.
+	// Selection narrows what is listed and watched. [Reflector.SetShard] changes its Shard.
+	// Defaults to everything.
 	Selection object.Selection
 
 	// Scope is what the lists cover, and so what a list may delete. Set it to the namespace

@@ -80,6 +80,33 @@ func (q *quarantine) remove(key object.Key) {
 	}
 }
 
+// keep ends the quarantine of objects that are not in a shard. What has no entry, or no UID that can be
+// read, stays.
+func (q *quarantine) keep(shard object.Shard) {
+	for key, e := range q.byKey {
+		if e.UID != "" && !shard.Contains(e.UID, key.Namespace) {
+			q.remove(key)
+		}
+	}
+}
+
+// merge adds the objects of another quarantine, which has none of these.
+func (q *quarantine) merge(other *quarantine) {
+	q.more += other.more
+	for key, e := range other.byKey {
+		if len(q.byKey) >= maxQuarantined {
+			q.more++
+			continue
+		}
+		q.remove(key)
+		if q.byKey == nil {
+			q.byKey = make(map[object.Key]*Quarantined)
+		}
+		q.byKey[key] = e
+		q.raw += len(e.Raw)
+	}
+}
+
 func (q *quarantine) list() []Quarantined {
 	out := make([]Quarantined, 0, len(q.byKey))
 	for _, e := range q.byKey {

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tarnproject/tarn/object"
 )
@@ -44,6 +45,12 @@ func (a *reach) bookmark(v object.Version) bool {
 		a.forget()
 	}
 	return a.Seen != seen
+}
+
+// keep drops the deletions of objects that are not in a shard: a watch of the shard does not repeat
+// them.
+func (a *reach) keep(shard object.Shard) {
+	a.deleted = slices.DeleteFunc(a.deleted, func(l life) bool { return !shard.Contains(l.uid, l.key.Namespace) })
 }
 
 // forget drops the deletions of an earlier version.

@@ -44,6 +44,8 @@ type Reflector[T any] struct {
 	// What outlives a state. Only the goroutine in Run or Step reads and writes these.
 	at       reach        // how far events have come; a complete list sets it, events and bookmarks advance it
 	epoch    object.Epoch // the server's history that versions belong to; a list that finds a rewind advances it
+	shard    object.Shard // the part of the objects that the sink has; a complete list sets it
+	target   object.Shard // the part that requests ask for; handleShard sets it
 	fallback fallback     // why LIST is used instead of streaming lists; the streaming state writes it
 	failures failures     // what failed since a watch last made progress; failing states add to it
 	delays   delays       // the back-off delays; backOff advances them
@@ -56,6 +58,8 @@ type Reflector[T any] struct {
 	status     Status                  // what Status returns
 	quarantine quarantine              // written by the goroutine in Run or Step only, so that it reads without the lock
 	asked      error                   // cause of a Relist that no step has handled yet
+	wanted     object.Shard            // what SetShard was last called with
+	resharded  bool                    // no step has handled that call yet
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
 }
 
@@ -82,6 +86,9 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 		state:  idle[T]{},
 		at:     reach{progress: progress{Seen: opts.Since.Version}},
 		epoch:  opts.Since.Epoch,
+		shard:  opts.Selection.Shard,
+		wanted: opts.Selection.Shard,
+		target: opts.Selection.Shard,
 		delays: delays{Backoff: opts.Backoff, given: opts.Delay, rand: opts.Rand},
 		woken:  make(chan struct{}, 1),
 	}
@@ -186,6 +193,9 @@ func (r *Reflector[T]) step(ctx context.Context) (err error) {
 		return context.Cause(ctx)
 	}
 	next := r.handleAsked()
+	if next == nil {
+		next = r.handleShard()
+	}
 	if next == nil {
 		if next, err = r.state.step(ctx, r); err != nil {
 			return err
@@ -296,10 +306,10 @@ func (r *Reflector[T]) failed(op string, reason Reason, cause error) *Error {
 
 // mark returns how far events have come.
 func (r *Reflector[T]) mark() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen}
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Seen, Shard: r.shard}
 }
 
 // complete returns the mark up to which the sink has everything.
 func (r *Reflector[T]) complete() object.Mark {
-	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete}
+	return object.Mark{Scope: r.opts.Scope, Epoch: r.epoch, Version: r.at.Complete, Shard: r.shard}
 }

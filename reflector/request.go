@@ -35,8 +35,12 @@ func (r *Reflector[T]) request(ctx context.Context) *request {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.interrupt = interrupt
-		if interrupt != nil && r.asked != nil {
+		switch {
+		case interrupt == nil:
+		case r.asked != nil:
 			interrupt(r.asked)
+		case r.resharded:
+			interrupt(errShard)
 		}
 	}
 	set(q.cancel)
@@ -83,7 +87,7 @@ func (r *Reflector[T]) silence(s *stream[T], now time.Time) time.Duration {
 
 // open opens a watch. held says which objects of its initial state need not be decoded.
 func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held object.Held) (*stream[T], error) {
-	opts.Selection = r.opts.Selection
+	opts.Selection = r.selection(r.target)
 	opts.Bookmarks = true
 	opts.Timeout = r.opts.MinWatchTimeout + time.Duration(r.opts.Rand()*float64(r.opts.MinWatchTimeout))
 	s := &stream[T]{
@@ -103,7 +107,7 @@ func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held 
 			return !s.live.Load() && initial(key, uid, version)
 		}
 	}
-	s.in = r.intake(held, &s.live)
+	s.in = r.intake(opts.Shard, held, &s.live)
 	if opts.InitialEvents {
 		s.watchdog.Reset(r.opts.InitialSilence)
 	} else {

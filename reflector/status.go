@@ -50,6 +50,10 @@ type Status struct {
 	LastList  time.Time
 
 	Streaming StreamingStatus
+	// Shard is the part of the objects that is listed and watched, and Sharding whether the server
+	// sends only these.
+	Shard    object.Shard
+	Sharding Sharding
 	// Paged says that the first LIST came in pages, so that later ones are requested in pages.
 	Paged bool
 	// Unpaged is why the last list gave up on pages; empty if it did not.
@@ -82,6 +86,7 @@ type Counts struct {
 	Bookmarks int64
 	Unknown   int64 // events of an unknown type
 	Stale     int64 // events dropped because the sink already had what they say
+	Outside   int64 // objects of lists and events that are not in the shard, which the server sent anyway
 	Rewinds   int64 // times that the server's history was restored
 	Waits     int64 // back-offs
 	// Ended is how many requests ended for each reason. Closed is the normal one.
@@ -134,7 +139,7 @@ func (r *Reflector[T]) publish(entered bool) {
 	if (entered || s.Page != page) && s.State != BackingOff {
 		s.Since = time.Now()
 	}
-	s.Mark, s.Resume = r.mark(), r.at.Complete
+	s.Mark, s.Resume, s.Shard = r.mark(), r.at.Complete, r.target
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = *s

@@ -51,6 +51,10 @@ func (s *streaming[T]) step(ctx context.Context, r *Reflector[T]) (state[T], err
 			if ev.Kind == object.Added {
 				s.deadline = now.Add(r.opts.InitialSilence)
 			}
+			if ev.Item.Outside {
+				r.outside()
+				continue
+			}
 			if !s.fold(r, ev) {
 				counts.Stale++
 			}

@@ -130,7 +130,8 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 			w.unordered = false
 			w.stream.live.Store(true)
 		}
-		if w.replay.contradicts(&r.at, ev.Bookmark, item.Version) {
+		// A server that does not shard may send what one that does has left out.
+		if (!item.Outside || item.Version.After(r.at.Seen)) && w.replay.contradicts(&r.at, ev.Bookmark, item.Version) {
 			return progress, errHistory
 		}
 		switch {
@@ -140,6 +141,12 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 				return progress, item.Err
 			}
 			var news bool
+			if item.Outside {
+				// It says how far the server has come, as any event does.
+				r.outside()
+				progress = !w.unordered && r.at.event(item.Version, ev.Kind == object.Deleted) || progress
+				continue
+			}
 			if w.unordered {
 				news, failure = w.initial(r, item)
 			} else {

@@ -22,7 +22,9 @@ var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 // is after the version held and not before what the scope has seen: the object held was deleted
 // before that one was created. An addition or update with another UID than the one held is a
 // deletion and an addition. A list deletes what it does not name in its scope; one of a new epoch
-// replaces everything; one with neither items nor a version also removes the mark of its scope.
+// replaces everything; one with neither items nor a version also removes the mark of its scope. What
+// is held outside of a list's Shard is removed and reported as Left, not as deleted. What is in the
+// Shard and not in the list's Part stays.
 //
 // With [Options.Verbatim] none of this is checked: the last event wins. An addition or update is an
 // addition if the key is not held, and otherwise one update, also where UID or version are
@@ -171,12 +173,15 @@ func (t *txn[T]) verbatim(d *object.Change[T], r ref) {
 }
 
 // deleteUnobserved deletes what is held at r, whose deletion was not observed.
-func (t *txn[T]) deleteUnobserved(key object.Key, r ref) {
+func (t *txn[T]) deleteUnobserved(key object.Key, r ref) { t.drop(object.Deleted, key, r) }
+
+// drop removes what is held at r, which was deleted or left the shard.
+func (t *txn[T]) drop(kind object.Kind, key object.Key, r ref) {
 	s := t.store
 	live := s.objects.Live(r)
 	id, was := s.identity(live), s.value(live)
 	t.remove(key, r)
-	t.changed(object.Deleted, true, key, &id, was, was)
+	t.changed(kind, true, key, &id, was, was)
 }
 
 // follows compares an event with the newest of its scope, or of its key's deletion in this
@@ -262,7 +267,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		}
 	}
 	if items := len(t.changes); !nameless {
-		t.deleteUnlisted(l.Scope, seen)
+		t.deleteUnlisted(l, seen)
 		if s.verbatim {
 			deletionsFirst(t.changes[first:], items-first)
 		}
@@ -273,7 +278,11 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	if len(l.Items) == 0 && !l.Version.Known() {
 		t.dropMark(l.Scope)
 	} else {
-		t.setMark(object.Mark{Scope: l.Scope, Epoch: epoch, Version: l.Version}).seen = l.Version
+		mark := l.Mark
+		mark.Epoch = epoch
+		if p := t.setMark(mark); l.Part.IsZero() {
+			p.seen = l.Version
+		}
 	}
 	clear(t.deleted)
 }
@@ -336,20 +345,36 @@ func deletionsFirst[T any](changes []object.Change[T], n int) {
 	copy(changes[copy(changes, changes[n:]):], items)
 }
 
-// deleteUnlisted deletes the objects of the scope that the list did not have.
-func (t *txn[T]) deleteUnlisted(scope object.Scope, seen int) {
+// deleteUnlisted removes the objects of the scope that the list did not have: those outside of its
+// shard left, and those in the part that it covers were deleted.
+func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int) {
 	objects := t.store.objects
-	if scope == object.Everything && seen == t.root.objects {
+	if l.Scope == object.Everything && seen == t.root.objects {
 		return
 	}
-	t.eachUnlisted(scope, func(id uint32) { t.missing = append(t.missing, id) })
+	t.eachUnlisted(l.Scope, func(id uint32) { t.missing = append(t.missing, id) })
 	// The changes come in the order of their keys, whatever the ids.
 	slices.SortFunc(t.missing, func(a, b uint32) int { return objects.Key(a).Compare(objects.Key(b)) })
 	for _, id := range t.missing {
 		r := mvcc.RefTo(id)
-		t.deleteUnobserved(t.store.keep(objects.Key(id), objects.Live(r)), r)
+		live := objects.Live(r)
+		kind, listed := t.store.fate(l.Shard, objects.Key(id), live), true
+		if kind == object.Deleted && !l.Part.IsZero() {
+			listed = t.store.fate(l.Part, objects.Key(id), live) == object.Deleted
+		}
+		if listed {
+			t.drop(kind, t.store.keep(objects.Key(id), live), r)
+		}
 	}
 	t.missing = t.missing[:0]
+}
+
+// fate returns why what was held at p is no longer: it was deleted, or it is not in the shard.
+func (s *Store[T]) fate(shard object.Shard, k object.Key, p mvcc.Value) object.Kind {
+	if shard.IsZero() || shard.Contains(s.identity(p).uid, k.Namespace) {
+		return object.Deleted
+	}
+	return object.Left
 }
 
 // eachUnlisted calls f for the objects of the scope that the list did not have.

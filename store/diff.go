@@ -10,7 +10,8 @@ import (
 
 // Diff yields the changes that lead from a to b: at most one for each key, or a deletion
 // and an addition where the object is another one of the same name. Deletions are
-// marked Unknown: their object is the one that a saw. Either snapshot may be the zero
+// marked Unknown: their object is the one that a saw. An object that b lacks and that is not in the
+// shard of b is reported as Left. Either snapshot may be the zero
 // one; otherwise both must be of one store.
 //
 // If the server's history began again in between, all updates are marked Rewound.
@@ -29,7 +30,7 @@ func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 		b.each(func(k object.Key, p mvcc.Value) bool { return yield(b.store.added(k, p)) })
 		return
 	case b.store == nil:
-		a.each(func(k object.Key, p mvcc.Value) bool { return yield(a.store.deleted(k, p)) })
+		a.each(func(k object.Key, p mvcc.Value) bool { return yield(a.store.dropped(b, k, p)) })
 		return
 	case a.store != b.store:
 		panic("store: Diff of snapshots of two stores")
@@ -50,11 +51,11 @@ func diff[T any](a, b Snapshot[T], yield func(object.Change[T]) bool) {
 		case pa == nil:
 			return yield(s.added(s.objects.Key(id), pb))
 		case pb == nil:
-			return yield(s.deleted(s.objects.Key(id), pa))
+			return yield(s.dropped(b, s.objects.Key(id), pa))
 		}
 		ia, ib := s.identity(pa), s.identity(pb)
 		if ia.otherUID(&ib) {
-			return yield(s.deleted(s.objects.Key(id), pa)) && yield(s.added(s.objects.Key(id), pb))
+			return yield(s.dropped(b, s.objects.Key(id), pa)) && yield(s.added(s.objects.Key(id), pb))
 		}
 		return yield(object.Change[T]{Kind: object.Updated, Rewound: rewound, Key: s.keep(s.objects.Key(id), pb),
 			UID: ib.uid, Version: ib.version, Prior: s.value(pa), Value: s.value(pb)})
@@ -69,8 +70,9 @@ func (s *Store[T]) added(k object.Key, p mvcc.Value) object.Change[T] {
 	return object.Change[T]{Kind: object.Added, Key: s.keep(k, p), UID: id.uid, Version: id.version, Value: s.value(p)}
 }
 
-// deleted returns the unobserved deletion of what is held at p.
-func (s *Store[T]) deleted(k object.Key, p mvcc.Value) object.Change[T] {
+// dropped returns the removal of what was held at p and is not in the snapshot b. An object that is
+// not in the shard of b has left, whether or not it was deleted before.
+func (s *Store[T]) dropped(b Snapshot[T], k object.Key, p mvcc.Value) object.Change[T] {
 	id, was := s.identity(p), s.value(p)
-	return object.Change[T]{Kind: object.Deleted, Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
+	return object.Change[T]{Kind: s.fate(b.shardOf(k), k, p), Unknown: true, Key: s.keep(k, p), UID: id.uid, Version: id.version, Prior: was, Value: was}
 }

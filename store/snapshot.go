@@ -131,6 +131,14 @@ func (n Snapshot[T]) Mark(scope object.Scope) object.Mark {
 	return *markAt(p)
 }
 
+// shardOf returns the shard of the scope that covers a key.
+func (n Snapshot[T]) shardOf(k object.Key) object.Shard {
+	if s := n.Mark(object.Scope(k.Namespace)).Shard; !s.IsZero() {
+		return s
+	}
+	return n.Mark(object.Everything).Shard
+}
+
 // Marks yields the mark of every scope, in no particular order.
 func (n Snapshot[T]) Marks() iter.Seq[object.Mark] {
 	return func(yield func(object.Mark) bool) {

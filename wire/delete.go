@@ -123,6 +123,9 @@ func (a *API[T]) DeleteCollection(ctx context.Context, sel object.Selection, opt
 	if opts.UID != "" {
 		r.fail("deletecollection takes no UID")
 	}
+	if !sel.Shard.IsZero() {
+		r.fail("deletecollection takes no Shard: a server that does not shard would delete everything")
+	}
 	_, err := opts.request(r).Param("labelSelector", sel.Labels).Param("fieldSelector", sel.Fields).Do(ctx)
 	return err
 }

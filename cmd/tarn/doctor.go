@@ -37,7 +37,7 @@ func newDoctorCommand(e *env) *cobra.Command {
 		Use:   "doctor RESOURCE...",
 		Short: "Check whether resources can be mirrored",
 		Long: `Check for each resource whether it can be listed and watched, and whether the server supports
-streaming lists and bookmarks. Report round-trip time, compression, the number and size of
+streaming lists, bookmarks and shards. Report round-trip time, compression, the number and size of
 objects, the RBAC rules that a mirror needs, and how to fix problems.
 
 --for-controller also checks whether the user may write the resources, their status and

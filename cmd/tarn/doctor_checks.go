@@ -119,7 +119,29 @@ func (p *examination) examine(ctx context.Context, verbs []string) {
 	if !ok {
 		return
 	}
+	p.sharding(ctx)
 	p.watch(ctx, version)
+}
+
+// sharding finds out whether the server sends only the objects of a shard: it lists one without
+// objects.
+func (p *examination) sharding(ctx context.Context) {
+	const check = "sharding"
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	ignored := false
+	page, err := p.source.List(ctx, object.ListOptions{Selection: object.Selection{Shard: object.NewShard(object.ByUID)}, Limit: 1}, nil,
+		func(object.Item[*unstructured.Unstructured]) error { ignored = true; return nil })
+	switch {
+	case err != nil:
+		p.fail(check, err)
+	case ignored:
+		p.find(check, fine, "not by the server; a mirror of a shard receives all objects and drops the others before it decodes them", "")
+	case page.Sharded || p.Objects > 0:
+		p.find(check, fine, "by the server; a mirror of a shard receives only its objects", "")
+	default:
+		p.find(check, fine, "unknown, because there are no objects", "")
+	}
 }
 
 func (p *examination) roundTrips(ctx context.Context) bool {

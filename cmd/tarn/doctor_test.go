@@ -29,7 +29,7 @@ func TestDoctorReportsProblemsAndRemedies(t *testing.T) {
 	}{
 		{name: "healthy", args: "pods,nodes secrets"},
 		{name: "all-namespaces", args: "pods,deploy", all: true},
-		{name: "old-server", opts: apiserver.Options{NoStreamingLists: true, NoBookmarks: true}, args: "pods"},
+		{name: "old-server", opts: apiserver.Options{NoStreamingLists: true, NoBookmarks: true, NoSharding: true}, args: "pods"},
 		{name: "forbidden", faults: []apiserver.Fault{{Kind: apiserver.Forbidden, Resource: "pods"}}, args: "pods,nodes", want: errFound},
 		{name: "no-watch", faults: []apiserver.Fault{{Kind: apiserver.Forbidden, Resource: "pods", Verb: "watch"}}, args: "pods", want: errFound},
 		{name: "bad-events", faults: []apiserver.Fault{{Kind: apiserver.CorruptFrame, Resource: "pods"}}, args: "pods", want: errFound},

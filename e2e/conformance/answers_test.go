@@ -19,7 +19,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"workloads", workloads},
-		{"expired", expired},
+		{"shards", shards}, {"expired", expired},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

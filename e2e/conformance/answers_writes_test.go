@@ -211,6 +211,8 @@ var custom = []exchange{
 	{name: "another kind", method: "POST", path: widgets, body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"k"}}`},
 	{name: "a bad name", method: "POST", path: widgets, body: `{"apiVersion":"conformance.example.com/v1","kind":"Widget","metadata":{"name":"A_B"}}`},
 	{name: "list", path: widgets},
+	{name: "P05 list a shard", path: widgets, query: inShard(hashLow, hashHigh)},
+	{name: "P05 list a shard of nothing", path: widgets, query: inShard(hashLow, hashOne)},
 	{name: "get", path: widgets + "/w"},
 	{name: "what is not there", path: widgets + "/z"},
 	{name: "update without a version", method: "PUT", path: widgets + "/w", body: `{"apiVersion":"conformance.example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"colour":"blue"}}`},

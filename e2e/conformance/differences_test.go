@@ -64,4 +64,5 @@ var documented = []line{
 	{"D10", "custom: define", "body.status.**"},
 	{"D10", "custom: remove the definition", "body.**"},
 	{"D11", "workloads: delete it at once", "body.metadata.*"},
+	{"D12", "shards: P05 *", "body.message"},
 }

@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// shared is the real control plane of this package's tests.
-var shared controlplane.Shared
+// shared is the real control plane of this package's tests. It shards lists and watches, which is off
+// by default in Kubernetes 1.36.
+var shared = controlplane.Shared{Options: controlplane.Options{APIServerArgs: []string{"--feature-gates=ShardedListAndWatch=true"}}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 

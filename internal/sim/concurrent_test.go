@@ -27,7 +27,7 @@ func TestConcurrentSimulation(t *testing.T) {
 	if !usual {
 		return
 	}
-	for _, what := range []string{"caught up", "panics", "resyncs", "removals", "namespace sets", "rewinds noticed", "lists", "events", "early ends"} {
+	for _, what := range []string{"caught up", "panics", "resyncs", "removals", "namespace sets", "rewinds noticed", "lists", "events", "early ends", "shard changes"} {
 		if seen.of(what) == 0 {
 			t.Errorf("there were no %s", what)
 		}
@@ -43,6 +43,8 @@ type pipeline struct {
 	mirror *mirror
 	inf    *informer.Informer[*sim.Thing]
 	opts   informer.Options[*sim.Thing]
+	// sharded says that the part that is mirrored changes.
+	sharded bool
 	// covered are the namespaces of an informer that has a set of them.
 	covered []string
 	subs    []*subscriber
@@ -77,6 +79,10 @@ func newPipeline(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sou
 	case 2:
 		p.opts.OnMutation = p.mirror.mutated
 	}
+	if r.IntN(4) == 0 {
+		p.opts.Transform = func(t *sim.Thing) (*sim.Thing, error) { c := *t; return &c, nil }
+	}
+	p.sharded = r.IntN(3) == 0
 	sels := randomSelections(r)
 	p.opts.Selection = sels[0]
 	if len(sels) > 1 || r.IntN(6) == 0 {
@@ -170,6 +176,8 @@ func (p *pipeline) move() error {
 		p.seen.add("removals", 1)
 	case n == 2 && p.covered != nil:
 		p.cover()
+	case n <= 4 && n > 2 && p.sharded:
+		p.reshard()
 	default:
 		p.world.Move()
 	}
@@ -197,6 +205,8 @@ func (p *pipeline) checkSynced() error {
 		}
 		if m := snap.Mark(scope); !m.Version.Known() {
 			return fmt.Errorf("synced, but nothing of %q was ever listed", scope)
+		} else if !m.Shard.Covers(sel.Shard) {
+			return fmt.Errorf("synced, but of %q there is %s instead of %s", scope, m.Shard.Selector(), sel.Shard.Selector())
 		}
 	}
 	return nil
@@ -226,6 +236,16 @@ func (p *pipeline) cover() {
 	p.trace.Add("sim", "covers %v", p.covered)
 	p.seen.add("namespace sets", 1)
 	if err := p.inf.SetNamespaces(p.covered...); err != nil {
+		panic(err)
+	}
+}
+
+// reshard changes the part that is mirrored.
+func (p *pipeline) reshard() {
+	p.opts.Selection.Shard = randomShard(p.rand, p.world.Server)
+	p.trace.Add("sim", "the shard is %s", p.opts.Selection.Shard.Selector())
+	p.seen.add("shard changes", 1)
+	if err := p.inf.SetShard(p.opts.Selection.Shard); err != nil {
 		panic(err)
 	}
 }

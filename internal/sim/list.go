@@ -54,7 +54,7 @@ func describeList(o object.ListOptions) string {
 		text += " continue " + o.Continue
 	}
 	if o.Selection != (object.Selection{}) {
-		text += " of " + o.Namespace + "/" + o.Labels + "/" + o.Fields
+		text += " of " + o.Namespace + "/" + o.Labels + "/" + o.Fields + " " + o.Shard.Selector()
 	}
 	return text
 }
@@ -77,7 +77,7 @@ func (s *Server) page(opts object.ListOptions) (items []*Thing, page object.Page
 	if s.removed {
 		return nil, page, 0, notFound()
 	}
-	m := newMatcher(opts.Selection)
+	m := s.matcher(opts.Selection)
 	if m.err != nil {
 		return nil, page, 0, badRequest("%v", m.err)
 	}
@@ -90,7 +90,7 @@ func (s *Server) page(opts object.ListOptions) (items []*Thing, page object.Page
 		limit = 0
 	}
 	state := s.stateAt(at)
-	page.Version = format(at)
+	page.Version, page.Sharded = format(at), s.quirks.Shards && !opts.Shard.IsZero()
 	empty := s.quirks.EmptyPages && limit > 0 && !strings.HasSuffix(opts.Continue, skipped)
 	for _, k := range sortedKeys(state) {
 		t := state[k]

@@ -119,6 +119,38 @@ func (m *mirror) check(snap store.Snapshot[*sim.Thing]) error {
 	return m.mutation
 }
 
+// randomShard returns a part of the objects of a server: half of the hashes that they have, a few, all
+// or none, by UID or by namespace. Now and then it is no restriction.
+func randomShard(r *rand.Rand, server *sim.Server) object.Shard {
+	by := object.ByUID
+	if r.IntN(3) == 0 {
+		by = object.ByNamespace
+	}
+	hash := func(t *sim.Thing) uint64 {
+		if by == object.ByNamespace {
+			return object.Hash(t.Namespace)
+		}
+		return object.Hash(t.UID)
+	}
+	var ranges []object.HashRange
+	share := r.IntN(4)
+	if share == 3 && r.IntN(4) == 0 {
+		return object.Shard{}
+	}
+	state := server.State(object.Selection{})
+	for _, k := range server.Keys() { // in order, so that the seed decides
+		if h := hash(state[k]); r.IntN(3) < share {
+			ranges = append(ranges, object.HashRange{First: h, Last: h + uint64(r.IntN(1000))})
+		}
+	}
+	// Objects to come.
+	for range r.IntN(3) {
+		first := r.Uint64()
+		ranges = append(ranges, object.HashRange{First: first, Last: first | 1<<63})
+	}
+	return object.NewShard(by, ranges...)
+}
+
 // stateOf returns a snapshot as a map.
 func stateOf(snap store.Snapshot[*sim.Thing]) map[object.Key]*sim.Thing {
 	state := map[object.Key]*sim.Thing{}
@@ -138,6 +170,8 @@ func follow(v *sim.View, changes []object.Change[*sim.Thing]) {
 			v.Update(c.Old(), c.New(), false)
 		case object.Deleted:
 			v.Delete(c.New(), c.Unknown)
+		case object.Left:
+			v.Leave(c.New())
 		case object.Synced:
 			v.Update(c.Old(), c.New(), true)
 		}

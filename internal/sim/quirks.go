@@ -49,12 +49,14 @@ type Quirks struct {
 	OwnVersionDeleted bool
 	// PlainUIDs: UIDs are not UUIDs, as those of some aggregated APIs. Defaults to false.
 	PlainUIDs bool
+	// Shards: a shard selector is applied. Defaults to false: it is ignored.
+	Shards bool
 }
 
 // RandomQuirks makes up a server: half of them are recent ones.
 func RandomQuirks(r *rand.Rand) Quirks {
 	if r.IntN(2) == 0 {
-		return Quirks{Lag: r.IntN(4)}
+		return Quirks{Lag: r.IntN(4), Shards: r.IntN(2) == 0}
 	}
 	flip := func() bool { return r.IntN(3) == 0 }
 	return Quirks{
@@ -69,5 +71,6 @@ func RandomQuirks(r *rand.Rand) Quirks {
 		NoBookmarks:          flip(),
 		OwnVersionDeleted:    flip(),
 		PlainUIDs:            flip(),
+		Shards:               flip(),
 	}
 }

@@ -33,7 +33,7 @@ func TestSteppedSimulation(t *testing.T) {
 			t.Errorf("the fault %q never struck", f)
 		}
 	}
-	for _, what := range []string{"rewinds noticed", "exact batches", "lists", "streamed", "watches", "removals", "catch-ups",
+	for _, what := range []string{"rewinds noticed", "exact batches", "lists", "streamed", "watches", "removals", "catch-ups", "shard changes", "objects outside of a shard",
 		"deletions still to come", "deletions ahead of the version"} {
 		if seen.of(what) == 0 {
 			t.Errorf("there were no %s", what)
@@ -61,6 +61,8 @@ type stepped struct {
 	steps int
 	seen  *tally
 	err   error
+	// shards says that the parts that reflectors mirror change.
+	shards bool
 }
 
 // newStepped makes a run up. between may put something between the world and the
@@ -73,6 +75,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 	s.follower = sim.NewView("follower", s.world.Server, trace)
 	s.laggard = sim.NewView("laggard", s.world.Server, trace)
 	s.selections = randomSelections(r)
+	s.shards = r.IntN(3) == 0
 	var err error
 	if s.fifo, err = delta.New(sim.Accessor, delta.Options[*sim.Thing]{Known: s.mirror.store}); err != nil {
 		panic(err)
@@ -173,6 +176,7 @@ func (s *stepped) run(seen *tally) error {
 		seen.add("lists", int(c.Lists))
 		seen.add("streamed", int(c.Streamed))
 		seen.add("watches", int(c.Watches))
+		seen.add("objects outside of a shard", int(c.Outside))
 	}
 	seen.add("steps", s.steps)
 	return nil
@@ -193,8 +197,15 @@ func (s *stepped) stop(ctx context.Context, cancel func()) {
 // step lets one of the reflectors do one thing, and perhaps the store what is pending. It
 // reports whether all is well.
 func (s *stepped) step(ctx context.Context, apply bool) bool {
-	rf := s.reflectors[s.rand.IntN(len(s.reflectors))]
+	i := s.rand.IntN(len(s.reflectors))
+	rf := s.reflectors[i]
 	s.steps++
+	if s.shards && !s.world.IsQuiet() && s.rand.IntN(12) == 0 {
+		s.selections[i].Shard = randomShard(s.rand, s.world.Server)
+		s.trace.Add("sim", "%s has %s", rf.Name(), s.selections[i].Shard.Selector())
+		rf.SetShard(s.selections[i].Shard)
+		s.seen.add("shard changes", 1)
+	}
 	if err := rf.Step(ctx); err != nil {
 		s.err = fmt.Errorf("step: %w", err)
 		return false
@@ -268,6 +279,7 @@ func (s *stepped) exact() error {
 		if !m.Version.Known() {
 			continue
 		}
+		sel.Shard = m.Shard
 		want := s.world.Server.StateAt(number(m.Version), sel)
 		seen := number(rf.Status().Mark.Version)
 		ahead := s.world.Server.StateAt(seen, sel)

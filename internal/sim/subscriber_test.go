@@ -65,6 +65,7 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 		OnAdd:    func(t *sim.Thing, _ bool) { s.called(func() { s.view.Add(t) }) },
 		OnUpdate: func(old, t *sim.Thing) { s.called(func() { s.view.Update(old, t, old == t) }) },
 		OnDelete: func(t *sim.Thing, unknown bool) { s.called(func() { s.view.Delete(t, unknown) }) },
+		OnLeave:  func(t *sim.Thing) { s.called(func() { s.view.Leave(t) }) },
 	}
 	var handle *informer.Subscription
 	var err error
@@ -126,6 +127,8 @@ func (s *subscriber) take(ev informer.Event[*sim.Thing]) {
 		s.view.Update(ev.Old(), ev.New(), false)
 	case object.Deleted:
 		s.view.Delete(ev.New(), ev.Unknown)
+	case object.Left:
+		s.view.Leave(ev.New())
 	case object.Synced:
 		s.view.Update(ev.Old(), ev.New(), true)
 	}

@@ -101,6 +101,9 @@ func (v *View) Delete(last *Thing, unknown bool) {
 	delete(v.has, last.key())
 }
 
+// Leave takes in that an object is no longer in the shard; last is its last known state.
+func (v *View) Leave(last *Thing) { v.Delete(last, true) }
+
 // alike reports whether two states look the same to the subscriber.
 func (v *View) alike(a, b *Thing) bool {
 	if !v.Spec {

@@ -59,7 +59,7 @@ func describeWatch(o object.WatchOptions) string {
 		text += " with initial events"
 	}
 	if o.Selection != (object.Selection{}) {
-		text += fmt.Sprintf(" of %s/%s/%s", o.Namespace, o.Labels, o.Fields)
+		text += fmt.Sprintf(" of %s/%s/%s %s", o.Namespace, o.Labels, o.Fields, o.Shard.Selector())
 	}
 	return text
 }
@@ -70,7 +70,7 @@ func (s *Server) open(ctx context.Context, opts object.WatchOptions, in *object.
 	if s.removed {
 		return nil, notFound()
 	}
-	w := &stream{server: s, ctx: ctx, opts: opts, match: newMatcher(opts.Selection), in: in,
+	w := &stream{server: s, ctx: ctx, opts: opts, match: s.matcher(opts.Selection), in: in,
 		closed: make(chan struct{}), ends: now().Add(defaultTimeout), marked: now()}
 	if w.match.err != nil {
 		return nil, badRequest("%v", w.match.err)

@@ -141,6 +141,9 @@ func (w *World) Exact() bool {
 	return !w.Server.quirks.OwnVersionDeleted && !w.unnoticed() && !w.Faulty.anySpoiled()
 }
 
+// IsQuiet reports whether nothing is written and no fault happens.
+func (w *World) IsQuiet() bool { return w.quiet }
+
 // Quiet ends all faults and writes, and makes up for what no reader could know: objects
 // that were undecodable get a new version. Noisy goes on.
 func (w *World) Quiet() {

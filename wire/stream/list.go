@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -15,7 +17,8 @@ import (
 // the calling goroutine. It returns the page's metadata when the page is complete.
 //
 // An item that the intake holds is delivered with Held set and is not decoded. The intake
-// prepares the others on the goroutine that decodes them. An item that cannot be decoded or
+// prepares the others on the goroutine that decodes them. An item that is not in the requested
+// shard, because the server does not shard, is delivered with Outside set and is not decoded. An item that cannot be decoded or
 // prepared is delivered with Err; the list continues (L11). The intake may be nil.
 //
 // List may deliver items and then fail: a page is valid only if List returns nil (L10). The
@@ -24,7 +27,7 @@ import (
 // sink returned. When List returns, its goroutines have ended, and nothing that it delivered
 // refers to its buffers, except the Raw of a Lazy source.
 func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, in *object.Intake[T], sink func(object.Item[T]) error) (object.Page, error) {
-	r, err := s.request(wire.VerbList, opts.Selection, listQuery(opts))
+	r, in, err := s.request(wire.VerbList, opts.Selection, listQuery(opts), in)
 	if err != nil {
 		return object.Page{}, err
 	}
@@ -38,7 +41,10 @@ func (s *Source[T]) List(ctx context.Context, opts object.ListOptions, in *objec
 	defer list.release()
 	err = s.items(ctx, c, list, in, sink)
 	if err == nil {
-		return list.page(), nil
+		page := pageOf(list.meta())
+		if page.Sharded, err = confirmed(in, list.meta().ShardInfo); err == nil {
+			return page, nil
+		}
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, object.ErrCorrupt) {
 		err = truncated("the list")
@@ -69,7 +75,7 @@ func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, in *
 	w := &window[T]{
 		decode: read.read,
 		sink: func(item object.Item[T]) error {
-			if !item.Held && item.Err == nil {
+			if !item.Held && !item.Outside && item.Err == nil {
 				item.Key = names.own(item.Key)
 			}
 			if err := sink(item); err != nil {
@@ -108,12 +114,18 @@ func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, in *
 func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte, in *object.Intake[T]) error {
 	var item object.Item[T]
 	holds := in != nil && in.Held != nil
-	if !holds && !s.opts.Lazy {
+	if !holds && !sharded(in) && !s.opts.Lazy {
 		return w.add(item, raw)
 	}
 	id, err := list.peek(raw)
 	if err != nil {
 		// Decoding decides whether the object is invalid.
+		return w.add(item, raw)
+	}
+	if sharded(in) && id.outside(in.Shard) {
+		return w.deliver(&object.Item[T]{Outside: true}) // its place among the others does not matter
+	}
+	if !holds && !s.opts.Lazy {
 		return w.add(item, raw)
 	}
 	name(names, &item, id)
@@ -126,6 +138,21 @@ func (s *Source[T]) item(list listReader, w *window[T], names *texts, raw []byte
 		return w.ready(item)
 	}
 	return w.add(item, raw)
+}
+
+// sharded reports whether only a part of the objects is wanted.
+func sharded[T any](in *object.Intake[T]) bool { return in != nil && !in.Shard.IsZero() }
+
+// confirmed reports whether the server applied the requested shard. A list of another shard lacks
+// objects, so it is an error.
+func confirmed[T any](in *object.Intake[T], info *metav1.ShardInfo) (bool, error) {
+	switch {
+	case info == nil:
+		return false, nil
+	case sharded(in) && info.Selector == in.Shard.Selector():
+		return true, nil
+	}
+	return false, corrupt("the server sent another shard than the one requested")
 }
 
 // checkFirst checks the kind of the first item if the list's own kind is not known yet: lists

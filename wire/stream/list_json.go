@@ -16,7 +16,8 @@ type jsonList struct {
 	scan *jsondec.Scanner
 	kind kindCheck
 	got  kindBytes // copies, because a part is valid until the next call
-	meta metav1.ListMeta
+	// metadata is complete at the end of the list.
+	metadata metav1.ListMeta
 }
 
 func newJSONList(body io.Reader, limit int, kind kindCheck) *jsonList {
@@ -43,7 +44,7 @@ func (l *jsonList) next() ([]byte, error) {
 			}
 		case jsondec.Metadata:
 			// It is small and comes once, so the standard decoder is fast enough.
-			if err := readJSON(part.Raw, &l.meta); err != nil {
+			if err := readJSON(part.Raw, &l.metadata); err != nil {
 				return nil, corrupt("list metadata: %w", err)
 			}
 		case jsondec.Kind, jsondec.APIVersion:
@@ -115,7 +116,7 @@ func (l *jsonList) peek(raw []byte) (identity, error) {
 
 func (l *jsonList) kindKnown() bool { return l.kind.seen }
 
-func (l *jsonList) page() object.Page { return pageOf(&l.meta) }
+func (l *jsonList) meta() *metav1.ListMeta { return &l.metadata }
 
 func pageOf(meta *metav1.ListMeta) object.Page {
 	page := object.Page{Version: object.Version(meta.ResourceVersion), Continue: meta.Continue}

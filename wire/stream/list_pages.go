@@ -60,7 +60,9 @@ func (s *Source[T]) Collect(ctx context.Context, opts object.ListOptions) (objec
 	var list object.List[T]
 	page, err := s.ListAll(ctx, opts, nil,
 		func(item object.Item[T]) error {
-			list.Items = append(list.Items, item)
+			if !item.Outside {
+				list.Items = append(list.Items, item)
+			}
 			return nil
 		},
 		func(error) { list.Items = nil },
@@ -72,6 +74,6 @@ func (s *Source[T]) Collect(ctx context.Context, opts object.ListOptions) (objec
 	if err != nil {
 		return object.List[T]{}, err
 	}
-	list.Mark = object.Mark{Scope: object.Scope(sel.Namespace), Version: page.Version}
+	list.Mark = object.Mark{Scope: object.Scope(sel.Namespace), Version: page.Version, Shard: sel.Shard}
 	return list, nil
 }

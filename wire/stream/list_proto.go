@@ -8,8 +8,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/tarnproject/tarn/object"
 )
 
 // listReader reads the body of a list while it arrives.
@@ -23,8 +21,8 @@ type listReader interface {
 	kindKnown() bool
 	// release returns the buffers to their pool. It is the last call.
 	release()
-	// page returns the page's metadata. It is complete after io.EOF.
-	page() object.Page
+	// meta returns the list's metadata. It is complete after io.EOF.
+	meta() *metav1.ListMeta
 }
 
 // protoList reads a list in protobuf: the magic, then a runtime.Unknown whose raw
@@ -34,7 +32,8 @@ type protoList struct {
 	in      buffer
 	buffers *sync.Pool
 	kind    kindCheck
-	meta    metav1.ListMeta
+	// metadata is complete at the end of the list.
+	metadata metav1.ListMeta
 
 	state   protoState
 	listEnd int64 // end of the list message, in terms of in.total
@@ -101,7 +100,7 @@ func (p *protoList) peek(raw []byte) (identity, error) { return peekProto(raw) }
 
 func (p *protoList) kindKnown() bool { return p.kind.seen }
 
-func (p *protoList) page() object.Page { return pageOf(&p.meta) }
+func (p *protoList) meta() *metav1.ListMeta { return &p.metadata }
 
 // envelopeField reads one field of the envelope, or the end of the body.
 func (p *protoList) envelopeField() error {
@@ -219,7 +218,7 @@ func (p *protoList) listField() (item []byte, err error) {
 		p.pending = len(b)
 		return b, nil
 	}
-	if err := p.meta.Unmarshal(b); err != nil {
+	if err := p.metadata.Unmarshal(b); err != nil {
 		return nil, corrupt("list metadata: %w", err)
 	}
 	p.in.consume(len(b))

@@ -12,6 +12,17 @@ type identity struct {
 	kind                          kindBytes // if the encoding stores it in the object
 }
 
+// outside reports whether an object is certainly not in a shard.
+func (id identity) outside(s object.Shard) bool {
+	switch s.By() {
+	case object.ByUID:
+		return !s.ContainsHash(object.Hash(id.uid))
+	case object.ByNamespace:
+		return !s.ContainsHash(object.Hash(id.namespace))
+	}
+	return false
+}
+
 // texts creates the strings of keys, UIDs and versions that are not part of a decoded object.
 // They do not refer to network buffers, and an object that is held already costs no
 // allocation of its own: a list is sorted by key, so most objects have the namespace of the

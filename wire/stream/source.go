@@ -140,14 +140,22 @@ func (s *Source[T]) Decode(raw []byte) (T, error) {
 	return item.Object, item.Err
 }
 
-// request builds the request of a list or a watch.
-func (s *Source[T]) request(verb wire.Verb, sel object.Selection, query url.Values) (*wire.Request, error) {
+// request builds the request of a list or a watch. It returns the intake with the request's shard.
+func (s *Source[T]) request(verb wire.Verb, sel object.Selection, query url.Values, in *object.Intake[T]) (*wire.Request, *object.Intake[T], error) {
 	sel, err := s.narrow(sel)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if !sel.Shard.IsZero() && (in == nil || in.Shard != sel.Shard) {
+		sharded := object.Intake[T]{}
+		if in != nil {
+			sharded = *in
+		}
+		sharded.Shard, in = sel.Shard, &sharded
 	}
 	set(query, "labelSelector", sel.Labels)
 	set(query, "fieldSelector", sel.Fields)
+	set(query, "shardSelector", sel.Shard.Selector())
 	if s.opts.Hook != nil {
 		s.opts.Hook(verb, query)
 	}
@@ -156,7 +164,7 @@ func (s *Source[T]) request(verb wire.Verb, sel object.Selection, query url.Valu
 	if !s.retry {
 		r.Retries(0)
 	}
-	return r, nil
+	return r, in, nil
 }
 
 func set(query url.Values, name, value string) {
@@ -172,6 +180,12 @@ func (s *Source[T]) narrow(sel object.Selection) (object.Selection, error) {
 		sel.Namespace = s.sel.Namespace
 	case s.sel.Namespace != "" && s.sel.Namespace != sel.Namespace:
 		return sel, fmt.Errorf("stream: the source covers namespace %q; it cannot list or watch %q", s.sel.Namespace, sel.Namespace)
+	}
+	switch {
+	case sel.Shard.IsZero():
+		sel.Shard = s.sel.Shard
+	case !s.sel.Shard.IsZero() && s.sel.Shard != sel.Shard:
+		return sel, fmt.Errorf("stream: the source covers a shard of its own (%s); it cannot list or watch another", s.sel.Shard)
 	}
 	sel.Labels = both(s.sel.Labels, sel.Labels)
 	sel.Fields = both(s.sel.Fields, sel.Fields)

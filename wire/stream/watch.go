@@ -19,7 +19,8 @@ import (
 // 410, is a [*wire.Error] (W08).
 //
 // The stream ends when it is closed, the context is done, or the server ends it. An Added or
-// Updated event whose object the intake holds has Held set and is not decoded. Next calls the
+// Updated event whose object the intake holds has Held set and is not decoded. An event of an object
+// that is not in the requested shard has Outside set, with its version only, and is not decoded. Next calls the
 // intake's functions, on several goroutines. An object that cannot be decoded is delivered with
 // its Err; the stream continues. An event of an unknown type has no Kind, Bookmark or Err
 // (W21).
@@ -28,7 +29,7 @@ import (
 // an object.ErrWrongKind for an object of another kind, io.EOF if the server ended the stream
 // normally, or a network error.
 func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *object.Intake[T]) (object.Stream[T], error) {
-	r, err := s.request(wire.VerbWatch, opts.Selection, watchQuery(opts))
+	r, in, err := s.request(wire.VerbWatch, opts.Selection, watchQuery(opts), in)
 	if err != nil {
 		return nil, err
 	}

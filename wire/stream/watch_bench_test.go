@@ -27,18 +27,21 @@ func BenchmarkWatch(b *testing.B) {
 			body = append(body, encodeEvent(e, "MODIFIED", pod(i))...)
 		}
 		for name, c := range map[string]struct {
-			opts Options
-			held object.Held
+			opts  Options
+			held  object.Held
+			shard object.Shard
 		}{
 			"decoded":         {},
 			"decoded, 1 core": {opts: Options{parallel: 1}},
 			"held":            {held: func(object.Key, object.UID, object.Version) bool { return true }},
 			"peeked":          {opts: Options{Lazy: true}},
+			"outside a shard": {shard: object.NewShard(object.ByUID)},
+			"inside a shard":  {shard: object.Part(object.ByUID, 0, 1)},
 		} {
 			b.Run(fmt.Sprintf("%s/%s", e, name), func(b *testing.B) {
 				src := sourceOf(b, bodyClient(b, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), c.opts)
 				perItem(b, n, "event", func() {
-					st, err := src.Watch(context.Background(), object.WatchOptions{}, &object.Intake[*corev1.Pod]{Held: c.held})
+					st, err := src.Watch(context.Background(), object.WatchOptions{Selection: object.Selection{Shard: c.shard}}, &object.Intake[*corev1.Pod]{Held: c.held})
 					if err != nil {
 						b.Fatal(err)
 					}

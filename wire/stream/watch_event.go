@@ -86,13 +86,20 @@ func (st *watch[T]) openObject(e event, frame []byte) error {
 	}
 	ev := object.Event[T]{Kind: e.kind}
 	mayBeHeld := st.in != nil && st.in.Held != nil && e.kind != object.Deleted
-	if mayBeHeld || st.lazy {
+	if mayBeHeld || st.lazy || sharded(st.in) {
 		// If peeking fails, decoding decides whether the object is invalid.
 		if id, err := st.codec.peek(e.raw); err == nil {
 			if selfNamed && !st.kind.right(id.kind) {
 				return st.kind.wrong(id.kind.String())
 			}
-			name(&st.texts, &ev.Item, id)
+			if sharded(st.in) && id.outside(st.in.Shard) {
+				ev.Item.Outside, ev.Item.Version = true, object.Version(st.texts.others.bytes(id.version))
+				st.events = append(st.events, ev)
+				return nil
+			}
+			if mayBeHeld || st.lazy {
+				name(&st.texts, &ev.Item, id)
+			}
 			ev.Item.Held = mayBeHeld && st.in.Held(ev.Item.Key, ev.Item.UID, ev.Item.Version)
 			if st.lazy && !ev.Item.Held {
 				ev.Item.Raw = e.raw

@@ -1,0 +1,44 @@
+package tarn_test
+
+import (
+	"fmt"
+	"log"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/object"
+)
+
+// The first of two replicas mirrors half of the namespaces, and all of them when the other one ends.
+func ExampleInShard() {
+	settings := func(namespace string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "settings"}}
+	}
+	_, opts, end := demo(settings("bank"), settings("hotel"), settings("market"), settings("shop"))
+	defer end()
+	cluster := must(tarn.Connect(opts))
+	part := tarn.NewShard(object.Part(object.ByNamespace, 0, 2))
+	maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster, tarn.InShard(part)))
+	ctx, stop := run(cluster)
+	defer stop()
+	show := func() {
+		if err := cluster.WaitSynced(ctx); err != nil {
+			log.Fatal(err)
+		}
+		maps.View(func(snap tarn.Snapshot[*corev1.ConfigMap]) {
+			var namespaces []string
+			for m := range snap.Sorted() {
+				namespaces = append(namespaces, m.Namespace)
+			}
+			fmt.Println(namespaces)
+		})
+	}
+	show()
+	part.Set(object.Part(object.ByNamespace, 0, 1))
+	show()
+	// Output:
+	// [hotel shop]
+	// [bank hotel market shop]
+}

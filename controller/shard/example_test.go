@@ -58,7 +58,7 @@ func Example() {
 	if err := controller.Run(ctx, configMaps, controller.Sharded(group, web)); err != nil {
 		panic(err)
 	}
-	fmt.Println("slots of each member:", group.Status().Owned)
+	fmt.Println("members:", group.Status().Members)
 }
 
 // A slot is a part of the 64-bit hashes of namespaces, keys or UIDs.

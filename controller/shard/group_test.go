@@ -17,6 +17,7 @@ import (
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,6 +31,21 @@ type ledger struct {
 	mu     sync.Mutex
 	owners map[string]*replica
 	starts int
+	wrote  object.Version // what all members write; empty: nothing
+}
+
+// recorder is what a fence of a group also is.
+type recorder interface {
+	Wrote(cache string, scope object.Scope, version object.Version)
+}
+
+func newClient(t *testing.T, server *apiserver.Server) *wire.Client {
+	t.Helper()
+	client, err := wire.New(server.MemoryConfig(), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 func (l *ledger) begin(r *replica, slot string) {
@@ -76,11 +92,14 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- g.Run(ctx, func(ctx context.Context, slot string, fence controller.Fence) {
+		done <- g.Run(ctx, func(ctx context.Context, slot string, fence controller.Fence) error {
 			if fence.Check() != nil {
-				return
+				return nil
 			}
 			l.begin(r, slot)
+			if l.wrote != "" {
+				fence.(recorder).Wrote("maps", object.Everything, l.wrote)
+			}
 			// A reconcile looks at its fence before each write; here, every half second.
 			for open := true; open && ctx.Err() == nil; {
 				select {
@@ -93,6 +112,7 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 				<-time.After(100 * time.Millisecond)
 			}
 			l.end(r, slot)
+			return nil
 		})
 	}()
 	r.stop = sync.OnceValue(func() error {

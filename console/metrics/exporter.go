@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/workqueue"
 )
@@ -35,6 +36,12 @@ type Controller interface {
 	Name() string
 	// Status returns the present figures.
 	Status() controller.Status
+}
+
+// Shards is what AddShards needs; every *shard.Group is one.
+type Shards interface {
+	// Status returns the present figures.
+	Status() shard.Status
 }
 
 // Queue is what AddQueue needs; every *workqueue.Queue is one.
@@ -66,6 +73,7 @@ type Exporter struct {
 	mu       sync.Mutex // guards all below
 	clusters []*Cluster
 	queues   []*namedQueue
+	shards   []*Shards
 	leaders  map[string]controller.Fence // nil while another process leads
 }
 
@@ -96,6 +104,9 @@ func (x *Exporter) AddQueue(name string, q Queue) (remove func()) {
 	return addTo(x, &x.queues, &namedQueue{name, q})
 }
 
+// AddShards exports the figures of a membership. The returned function removes them.
+func (x *Exporter) AddShards(s Shards) (remove func()) { return addTo(x, &x.shards, &s) }
+
 func addTo[V any](x *Exporter, list *[]*V, v *V) (remove func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -121,13 +132,16 @@ func (x *Exporter) Describe(to chan<- *prometheus.Desc) {
 func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 	found := samples{}
 	x.mu.Lock()
-	clusters, queues := x.clusters, x.queues
+	clusters, queues, shards := x.clusters, x.queues, x.shards
 	for name, fence := range x.leaders {
 		found.add(leaderStatus, flag(fence != nil && fence.Check() == nil), name)
 	}
 	x.mu.Unlock()
 	for _, q := range queues {
 		found.queue(q.name, q.Stats())
+	}
+	for _, s := range shards {
+		found.shards((*s).Status())
 	}
 	for _, c := range clusters {
 		for _, inf := range (*c).Informers() {

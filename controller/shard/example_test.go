@@ -61,8 +61,15 @@ func Example() {
 	fmt.Println("members:", group.Status().Members)
 }
 
-// A slot is a part of the 64-bit hashes of namespaces, keys or UIDs.
+// A slot is a part of the 64-bit hashes that the server shards by.
 func ExampleSlotOf() {
-	fmt.Println(shard.SlotOf("shop") < shard.Slots-1, shard.SlotOf("shop").String() == shard.ByNamespace(object.Key{Namespace: "shop", Name: "web"}))
-	// Output: true true
+	fmt.Println(shard.SlotOf("0b8f1f5e-9e5b-4c7a-8d0e-3a1f6f0c2d11"), "of", shard.Slots)
+	// Output: 98 of 256
+}
+
+// All objects of a namespace have the same slot.
+func ExampleByNamespace() {
+	web, db := object.Key{Namespace: "shop", Name: "web"}, object.Key{Namespace: "shop", Name: "db"}
+	fmt.Println(shard.ByNamespace(web) == shard.ByNamespace(db), shard.ByKey(web) == shard.ByKey(db))
+	// Output: true false
 }

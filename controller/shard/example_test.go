@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os/signal"
 	"syscall"
 
@@ -50,15 +51,27 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{Member: "replica"})
+	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{
+		Member: "replica",
+		Caches: func() []shard.Cache { return []shard.Cache{configMaps} }, // what reconciles read
+	})
 	if err != nil {
 		panic(err)
 	}
+	http.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := group.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable) // waiting for hand-over of 12 slots
+		}
+	})
 	// A new group begins to work after one lease duration, 15 seconds.
 	if err := controller.Run(ctx, configMaps, controller.Sharded(group, web)); err != nil {
 		panic(err)
 	}
-	fmt.Println("members:", group.Status().Members)
+	status := group.Status()
+	for _, m := range status.Members {
+		fmt.Println(m.Name, "has", m.Slots, "slots of", m.Share)
+	}
+	fmt.Println("imbalance:", status.Imbalance())
 }
 
 // A slot is a part of the 64-bit hashes that the server shards by.

@@ -53,6 +53,7 @@ func TestTheGroupRepairsItsLeases(t *testing.T) {
 					}
 					lease := leaseOf(t, server, target)
 					damage(lease)
+					lease.ResourceVersion = "" // whatever it is by now
 					if _, err := server.Update(lease); err != nil {
 						t.Fatal(err)
 					}
@@ -75,7 +76,7 @@ func TestTheLeaseOfACrashedMemberIsDeleted(t *testing.T) {
 		<-time.After(time.Minute)
 		lease := object.Key{Namespace: web.Namespace, Name: web.Name + "-" + b.Status().Member}
 		b.link.Set(true, 0)
-		<-time.After(10 * time.Minute)
+		<-time.After(7 * time.Minute)
 		if _, err := server.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease); !apierrors.IsNotFound(err) {
 			t.Errorf("the lease %s exists: %v", lease, err)
 		}

@@ -102,6 +102,8 @@ type machine struct {
 	places             [Slots]string
 	changed, unsettled time.Duration
 	due                time.Duration // since when a plan is due; negative: none
+	views              int           // counts the views
+	idlePlan           planInput     // with which no plan was due
 
 	// held are the slots that this member works on or drains, and holds how many that are.
 	held  [Slots]holding
@@ -214,6 +216,7 @@ func (m *machine) observe(now moment, v view) {
 		}
 	}
 	m.view = v
+	m.views++
 	if m.first < 0 {
 		m.first = now.Mono
 	}

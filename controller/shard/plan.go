@@ -14,6 +14,9 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		m.due = -1
 		return next, false
 	}
+	if m.idlePlan == (planInput{m.views, m.confirmed.Mono, m.settled(now)}) {
+		return next, false
+	}
 	m.watchCandidates(now)
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	// Without a known assignment, members may work on slots of an earlier one until they have
@@ -35,7 +38,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		}
 	}
 	if rank < 0 || !known || !changed {
-		m.due = -1
+		m.due, m.idlePlan = -1, planInput{m.views, m.confirmed.Mono, m.settled(now)}
 		return next, false
 	}
 	if !m.view.known {
@@ -55,6 +58,13 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		next.written = next.written.merge(other.written)
 	}
 	return next, now.Mono-m.due >= m.timing.patience*time.Duration(rank)
+}
+
+// planInput is what a plan depends on.
+type planInput struct {
+	views     int
+	confirmed time.Duration
+	settled   bool
 }
 
 // longest returns the longest lease duration of the present members.

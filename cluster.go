@@ -13,6 +13,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -48,6 +49,7 @@ type Cluster struct {
 	// Both are nil without leader election.
 	elector    *leader.Elector
 	leadership controller.Leadership // elector, with metrics
+	group      *shard.Group          // nil without sharding
 
 	noticed chan struct{} // signals that a mirror found its resource not served
 
@@ -89,6 +91,9 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		exporter:  exporter,
 	}
 	exporter.AddCluster(observed{c.work, c})
+	if opts.group != "" {
+		return c, c.join()
+	}
 	if opts.lease == "" {
 		return c, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -39,6 +40,8 @@ type options struct {
 	console      console.HandlerOptions
 	lease        string
 	election     leader.Options
+	group        string
+	sharding     shard.Options
 	reconciles   []controller.Observer
 	requests     []wire.Observer
 	onMutation   func(store.Mutation)
@@ -86,6 +89,20 @@ func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 		o.lease = lease
 		if len(opts) > 0 {
 			o.election = opts[len(opts)-1]
+		}
+	}
+}
+
+// WithSharding divides the keys of the cluster's controllers among all processes that run with the
+// same group, which find each other through Leases in the namespace of [Cluster.Namespace]. Each
+// process mirrors everything and reconciles its share of the keys; see package controller/shard for
+// the guarantees, and [ShardBy] for which keys stay together. At most one opts is used; its Caches
+// are the cluster's mirrors. It excludes [WithLeaderElection].
+func WithSharding(group string, opts ...shard.Options) ConnectOption {
+	return func(o *options) {
+		o.group = group
+		if len(opts) > 0 {
+			o.sharding = opts[len(opts)-1]
 		}
 	}
 }
@@ -157,6 +174,8 @@ func (o *options) validate() error {
 		return errors.New("tarn: connect: WithConfig excludes WithKubeconfig, WithContext and InCluster; use only one")
 	case o.inCluster && (o.kubeconfig != "" || o.context != ""):
 		return errors.New("tarn: connect: InCluster excludes WithKubeconfig and WithContext; use only one")
+	case o.lease != "" && o.group != "":
+		return errors.New("tarn: connect: WithLeaderElection lets one process work and WithSharding all of them; use only one")
 	case o.qps < 0 || o.burst < 0 || o.qps == 0 && o.burst > 0:
 		return fmt.Errorf("tarn: connect: WithRateLimit(%v, %d): want a positive rate", o.qps, o.burst)
 	case o.tuning.Lists < 0:

@@ -32,6 +32,9 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err != nil {
 		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
+	if err := d.shard(c.group != nil); err != nil {
+		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
+	}
 	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)
 	d.options.Observers = slices.Concat(c.opts.reconciles, []controller.Observer{c.exporter.Reconcile}, d.options.Observers)
 	if d.options.Queue.Metrics == nil {
@@ -63,6 +66,7 @@ type controllerDeclaration struct {
 	owners  []controller.Owners // of For
 	owns    []func(owners controller.Owners) controller.Source[object.Key]
 	tuned   bool // an option other than a source was given
+	shardBy func(Key) string
 }
 
 func declareController(opts []ControllerOption) (d controllerDeclaration) {
@@ -138,10 +142,13 @@ func WithControllerOptions(opts controller.Options[object.Key]) ControllerOption
 
 // runControllers runs the cluster's controllers until the context is done or one fails.
 func (c *Cluster) runControllers(ctx context.Context) error {
-	if c.leadership == nil {
-		return c.work.Run(ctx)
+	switch {
+	case c.group != nil:
+		return controller.Sharded(c.group, c.work).Run(ctx)
+	case c.leadership != nil:
+		return controller.WhileLeading(c.leadership, c.work).Run(ctx)
 	}
-	return controller.WhileLeading(c.leadership, c.work).Run(ctx)
+	return c.work.Run(ctx)
 }
 
 // worker is a [Controller], a [FleetController], or the part of one in a cluster.
@@ -155,6 +162,9 @@ type controllers struct {
 	mu    sync.Mutex // guards all below
 	all   []worker
 	start func(worker) // while Run runs
+	// claims has a function for each call of Claim, which claims its group in a controller that
+	// was added later.
+	claims map[string]func(worker)
 }
 
 // add adds a controller and starts it if the others run.
@@ -167,6 +177,9 @@ func (cs *controllers) add(ctl worker) error {
 	cs.all = append(cs.all, ctl)
 	if cs.start != nil {
 		cs.start(ctl)
+	}
+	for _, claim := range cs.claims {
+		claim(ctl)
 	}
 	return nil
 }

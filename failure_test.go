@@ -11,13 +11,14 @@ import (
 )
 
 // broken is an informer whose Run fails.
-type broken struct{ err error }
+type broken struct {
+	anyInformer
+	err error
+}
 
-func (b broken) Name() string                         { return "broken" }
-func (b broken) Run(context.Context) error            { return b.err }
-func (b broken) Status() informer.Status              { return informer.Status{} }
-func (b broken) WaitSynced(ctx context.Context) error { return nil }
-func (b broken) Wake()                                {}
+func (b broken) Name() string              { return "broken" }
+func (b broken) Run(context.Context) error { return b.err }
+func (b broken) Status() informer.Status   { return informer.Status{} }
 
 func TestRunEndsWithTheMirrorThatFailed(t *testing.T) {
 	c, err := Connect(WithConfig(&rest.Config{Host: "https://127.0.0.1:1"}))

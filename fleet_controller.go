@@ -100,8 +100,11 @@ func (fc *fleetController) add(to *member) error {
 	if err := fc.join(m); err != nil {
 		return fmt.Errorf("controller %s: %w", fc.Name(), err)
 	}
-	if m.reconcile == nil {
+	switch {
+	case m.reconcile == nil:
 		return nil
+	case to.cluster.group != nil:
+		return fmt.Errorf("controller %s: a fleet's controllers cannot be sharded; connect %s without WithSharding", fc.Name(), to.name)
 	}
 	m.observe = controller.Observers(append(slices.Clone(to.cluster.opts.reconciles), to.cluster.exporter.Reconcile)...)
 	return to.cluster.work.add(part{m})

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Rules are the permissions that a cluster's mirrors, clients, recorders and leader election
-// need.
+// Rules are the permissions that a cluster's mirrors, clients, recorders, and leader election or
+// sharding need.
 type Rules struct {
 	// Name is the name of the roles; change it before printing them. Defaults to the
 	// field manager of [WithFieldManager], or else to "tarn".
@@ -53,8 +53,8 @@ func (v verbs) names() (names []string) {
 
 // RBAC returns the rules for everything that is declared: all open mirrors; all verbs on the
 // resources of which there is a [Client], with status and finalizers; the events of recorders, in
-// the namespaces of the mirrors; and the leases of leader election, in the namespace of [Cluster.Namespace]. It sends no
-// request, so it works before Run and without a server.
+// the namespaces of the mirrors; and the leases of leader election or sharding, in the namespace
+// of [Cluster.Namespace]. It sends no request, so it works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
 	needs := map[string]map[target]verbs{} // by namespace; "" is all of them
 	add := func(namespace string, t target, v verbs) {
@@ -89,6 +89,9 @@ func (c *Cluster) RBAC() Rules {
 	}
 	if c.elector != nil {
 		add(c.namespace, target{group: "coordination.k8s.io", resource: "leases"}, getVerb|createVerb|updateVerb)
+	}
+	if c.group != nil {
+		add(c.namespace, target{group: "coordination.k8s.io", resource: "leases"}, getVerb|listVerb|watchVerb|createVerb|updateVerb|deleteVerb)
 	}
 	r := Rules{Name: cmp.Or(c.opts.fieldManager, "tarn"), Cluster: rulesOf(needs[""], nil), Namespaces: map[string][]rbacv1.PolicyRule{}}
 	for ns, of := range needs {

@@ -42,13 +42,18 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //   - /metrics with the metrics of mirrors, controllers, queues, requests and leader election,
 //     and those of [Cluster.Registry],
 //   - /healthz with 200 unless a controller has failed,
-//   - /readyz with 200 when all mirrors are synced, and otherwise with what is not and why,
+//   - /readyz with 200 when all mirrors are synced and, with [WithSharding], this process has had
+//     its share of the keys once, and otherwise with what is missing and why,
 //   - /debug/tarn/ with the console, and /debug/pprof/ with profiles, for requests from this
 //     machine only unless [WithConsole] sets a token.
 //
 // A program can add its own pages to the mux, and put TLS or authentication in front of it.
 func (c *Cluster) Handler() *http.ServeMux {
-	return console.Mux(console.Options{Cluster: observed{c.work, c}, Metrics: c.registry, Console: c, Guard: c.opts.console.Guard, AdminToken: c.opts.console.AdminToken, Profiling: true, Logger: c.opts.logger})
+	var ready []console.Check
+	if c.group != nil {
+		ready = append(ready, console.Check{Name: "shards", Run: func(context.Context) error { return c.group.Ready() }})
+	}
+	return console.Mux(console.Options{Cluster: observed{c.work, c}, Readyz: ready, Metrics: c.registry, Console: c, Guard: c.opts.console.Guard, AdminToken: c.opts.console.AdminToken, Profiling: true, Logger: c.opts.logger})
 }
 
 // Registry returns the registry behind /metrics, for the program's own metrics.

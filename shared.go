@@ -73,6 +73,8 @@ type anyInformer interface {
 	Run(ctx context.Context) error
 	Status() informer.Status
 	WaitSynced(ctx context.Context) error
+	Sources() []informer.SourceStatus
+	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 	Wake()
 }
 

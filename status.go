@@ -66,6 +66,10 @@ func (c *Cluster) Status() Status {
 		leader := c.elector.Status()
 		st.Leader = &leader
 	}
+	if c.group != nil {
+		shards := c.group.Status()
+		st.Shards = &shards
+	}
 	return st
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/oneline"
 	"github.com/tarnproject/tarn/reflector"
@@ -26,6 +27,7 @@ type (
 		Listing     int              `json:"listing"`
 		Lists       int              `json:"lists"`
 		Leader      *leaderJSON      `json:"leader,omitempty"`
+		Shards      *shardsJSON      `json:"shards,omitempty"`
 		Problems    []Problem        `json:"problems"`
 		Mirrors     []mirrorJSON     `json:"mirrors"`
 		Controllers []controllerJSON `json:"controllers"`
@@ -37,6 +39,31 @@ type (
 		Holder      string  `json:"holder,omitempty"`
 		LeftSeconds float64 `json:"leftSeconds"`
 		Terms       uint64  `json:"terms"`
+	}
+	shardsJSON struct {
+		Group       string       `json:"group"`
+		Member      string       `json:"member"`
+		Active      bool         `json:"active"`
+		Complete    bool         `json:"complete"`
+		Total       int          `json:"total"`
+		Slots       int          `json:"slots"`
+		Draining    int          `json:"draining"`
+		Waiting     int          `json:"waiting"`
+		Idle        int          `json:"idle"`
+		IdleSeconds float64      `json:"idleSeconds"`
+		Gained      uint64       `json:"gained"`
+		Released    uint64       `json:"released"`
+		Imbalance   float64      `json:"imbalance"`
+		Members     []memberJSON `json:"members"`
+	}
+	memberJSON struct {
+		Name    string `json:"name"`
+		Weight  int    `json:"weight"`
+		Slots   int    `json:"slots"`
+		Share   int    `json:"share"`
+		Ready   bool   `json:"ready"`
+		Leaving bool   `json:"leaving"`
+		Expired bool   `json:"expired"`
 	}
 	resourceJSON struct {
 		Group      string `json:"group"`
@@ -215,6 +242,13 @@ func (s Status) encode() statusJSON {
 	}
 	if l := s.Leader; l != nil {
 		out.Leader = &leaderJSON{l.Lease, l.Identity, l.Leading, l.Leader, l.Left.Seconds(), l.Terms}
+	}
+	if g := s.Shards; g != nil {
+		out.Shards = &shardsJSON{
+			Group: g.Group, Member: g.Member, Active: g.Active, Complete: g.Complete, Total: shard.Slots, Slots: len(g.Slots), Draining: len(g.Draining),
+			Waiting: g.Waiting, Idle: g.Idle, IdleSeconds: g.IdleTime.Seconds(), Gained: g.Gained, Released: g.Released, Imbalance: g.Imbalance(),
+			Members: each(g.Members, func(m shard.MemberStatus) memberJSON { return memberJSON(m) }),
+		}
 	}
 	return out
 }

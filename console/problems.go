@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -58,6 +59,9 @@ func Problems(s Status) []Problem {
 			ps.warn("leader", fmt.Sprintf("This process has lost the lease %s to %s; its controllers do not work.", l.Lease, l.Leader), "If that happens often, the process or the API server is too slow to renew the lease.")
 		}
 	}
+	if g := s.Shards; g != nil {
+		ps.shards(g)
+	}
 	for i := range s.Mirrors {
 		ps.mirror(&s, &s.Mirrors[i])
 	}
@@ -66,6 +70,26 @@ func Problems(s Status) []Problem {
 	}
 	slices.SortStableFunc(ps, func(a, b Problem) int { return cmp.Compare(a.Severity, b.Severity) }) // "error" < "warning"
 	return ps
+}
+
+func (ps *problems) shards(g *shard.Status) {
+	if !g.Active && g.Complete {
+		ps.error("shards", fmt.Sprintf("This process is not an active member of the group %s, so it works on no key.", g.Group),
+			"Check the connection to the API server, and that the role allows get, list, watch, create, update and delete of leases.")
+	}
+	if !g.Complete {
+		ps.warn("shards", fmt.Sprintf("This process waits for hand-over of %s of the group %s.", count(g.Waiting, "slot"), g.Group),
+			"A new group begins after one lease duration; other members end running reconciles before they hand over.")
+	}
+	if g.Active && g.Idle > 0 {
+		ps.warn("shards", fmt.Sprintf("No member of the group %s works on %s.", g.Group, count(g.Idle, "slot")),
+			"That ends two lease durations after the last change; if it lasts, check the logs of the members.")
+	}
+	for _, m := range g.Members {
+		if g.Active && m.Name != g.Member && !m.Ready && !m.Leaving && !m.Expired {
+			ps.warn("shards", fmt.Sprintf("The member %s of the group %s gets no slots, because its mirrors are not live.", m.Name, g.Group), "See the problems of that process.")
+		}
+	}
 }
 
 type problems []Problem

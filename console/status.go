@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 )
@@ -72,6 +73,8 @@ type Status struct {
 	Controllers []controller.Status
 	// Leader is the state of leader election; nil without it.
 	Leader *leader.Status
+	// Shards is this process's membership in a group that shares the keys; nil without one.
+	Shards *shard.Status
 }
 
 // Live reports whether all mirrors are live.

@@ -17,8 +17,9 @@ type Membership interface {
 	// Run takes part until the context is done. It calls work, in a goroutine of its own, for
 	// each group that this process gets. When the context of work is done, work finishes what it
 	// does and returns; no other process works on the group before. When the fence is lost, work
-	// ends at once: another process may work on the group soon.
-	Run(ctx context.Context, work func(ctx context.Context, group string, fence Fence)) error
+	// ends at once: another process may work on the group soon. An error of work says that
+	// reconciles still run; the group then stays with this process until its lease has expired.
+	Run(ctx context.Context, work func(ctx context.Context, group string, fence Fence) error) error
 }
 
 // Claimer is a controller with Options.Claims. Every [*Controller] is one.
@@ -39,57 +40,51 @@ type sharded struct {
 
 func (s *sharded) stopsFirst() {}
 
-// Run implements [Runner]. The controllers run until this process has given up its groups.
+// Run implements [Runner].
 func (s *sharded) Run(ctx context.Context) error {
 	if s.membership == nil {
 		return errors.New("controller: Sharded without a Membership")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	inner, stopInner := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopInner()
 	errs := make([]error, len(s.parts)+1)
 	var running sync.WaitGroup
 	for i, c := range s.parts {
 		running.Go(func() {
 			defer stop()
-			errs[i] = c.Run(inner)
+			errs[i] = c.Run(ctx)
 		})
 	}
-	var mu sync.Mutex
-	var claimed error
-	failed := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		claimed = err // all are alike
-		stop()
-	}
-	errs[len(s.parts)] = s.membership.Run(ctx, func(ctx context.Context, group string, fence Fence) {
+	errs[len(s.parts)] = s.membership.Run(ctx, func(ctx context.Context, group string, fence Fence) error {
 		ctx = WithFence(ctx, fence)
+		claimed := make([]error, len(s.parts))
 		var claims sync.WaitGroup
-		for _, c := range s.parts {
+		for i, c := range s.parts {
 			claims.Go(func() {
-				if err := c.Claim(ctx, group); err != nil {
-					failed(err)
+				if claimed[i] = c.Claim(ctx, group); claimed[i] != nil {
+					stop()
 				}
 			})
 		}
 		claims.Wait()
+		return errors.Join(claimed...)
 	})
-	stopInner()
+	stop()
 	running.Wait()
-	return errors.Join(append(errs, claimed)...)
+	return errors.Join(errs...)
 }
 
 // Claim reconciles the keys of one group, in a controller with Options.Claims, until the context is
 // done. It is for processes that share the work: each claims its part of the groups.
 //
-//   - It begins with the keys of the group's current state, as a start of the controller does.
+//   - It begins with the keys of the group's current state, as a start of the controller does, and
+//     with the last keys that were deleted while the controller ran, up to 8,192 of all groups.
 //   - Reconciles of the group have the values of ctx, with its fence in place of that of Run. Both
 //     fences are checked before a reconcile.
 //   - When ctx is done, no reconcile of the group starts any more. Running ones have Options.Grace
 //     to finish, or until the fence is lost; then they are cancelled. Claim returns when the last
-//     one has ended, however long that takes, so that another process can take over.
+//     one has ended, however long that takes, so that another process can take over. It does not
+//     wait that long if Run is ending: the error then says that reconciles still run.
 //
 // A group can be claimed before Run and stays claimed across runs.
 func (c *Controller[K]) Claim(ctx context.Context, group string) error {
@@ -126,13 +121,16 @@ func (r *run[K]) claim(ctx context.Context, name string) error {
 		cause = ErrNotLeading
 	}
 	g.cancel(cause)
+	var err error
 	select {
 	case <-ended:
-	case <-r.intake.Done(): // Run reports what has not ended
-		endsSoon(ended)
+	case <-r.intake.Done():
+		if !endsSoon(ended) {
+			err = fmt.Errorf("controller %s: group %s: reconciles have not returned %v after they were cancelled", r.c.name, name, lastWait)
+		}
 	}
 	r.forget(name)
-	return nil
+	return err
 }
 
 // replay adds the keys of a group that was just claimed. One goroutine does it for all groups that
@@ -162,6 +160,7 @@ func (r *run[K]) replay(name string) {
 			for i := range r.sources {
 				r.replaySource(&r.sources[i], claimed)
 			}
+			r.queue.AddWith(workqueue.Request{}, r.deleted.of(func(key K) bool { return claimed[r.c.opts.Queue.Group(key)] })...)
 		}
 	})
 }
@@ -178,4 +177,50 @@ func (r *run[K]) replaySource(s *Source[K], claimed map[string]bool) {
 	if err := s.Replay(r.intake, in); err != nil && !r.ending(err) {
 		r.fail(fmt.Errorf("controller %s: source %s: %w", r.c.name, s.Name, err))
 	}
+}
+
+// rememberedDeletions is how many deleted keys a controller with Options.Claims remembers.
+const rememberedDeletions = 8192
+
+// deletions are the last deleted keys. While a group is moved between processes, none reconciles
+// its keys, and the state that a new owner begins with does not have those that were deleted.
+type deletions[K comparable] struct {
+	mu   sync.Mutex // guards all below
+	ring []K
+	next int // where the next key is stored, once the ring is full
+	at   map[K]int
+}
+
+// add remembers keys, in place of the oldest ones.
+func (d *deletions[K]) add(keys ...K) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.at == nil {
+		d.at = map[K]int{}
+	}
+	for _, key := range keys {
+		if _, ok := d.at[key]; ok {
+			continue
+		}
+		if len(d.ring) < rememberedDeletions {
+			d.at[key] = len(d.ring)
+			d.ring = append(d.ring, key)
+			continue
+		}
+		delete(d.at, d.ring[d.next])
+		d.ring[d.next], d.at[key] = key, d.next
+		d.next = (d.next + 1) % rememberedDeletions
+	}
+}
+
+// of returns the keys that match.
+func (d *deletions[K]) of(match func(K) bool) (keys []K) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range d.ring {
+		if match(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -113,4 +114,61 @@ func TestClaimNeedsAnOption(t *testing.T) {
 		controller.Options[string]{Claims: true}, controller.Channel[string]("none", nil)); err == nil {
 		t.Error("a controller with Claims and without Queue.Group was accepted")
 	}
+}
+
+func TestAClaimedGroupBeginsWithTheKeysThatWereDeletedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClaiming(t)
+		c.server.Set("a/1")
+		c.server.Set("a/2")
+		c.server.Set("b/1")
+		release := c.claim("a")
+		c.want(t, "a/1", "a/2")
+		ok(t, release())
+		c.server.Delete("a/1") // no process works on the group
+		c.server.Delete("b/1")
+		c.want(t)
+		release = c.claim("a")
+		c.want(t, "a/1", "a/2")
+		ok(t, release())
+	})
+}
+
+// lone is a membership that has one group until the context is done.
+type lone struct{ err error }
+
+func (l *lone) Run(ctx context.Context, work func(context.Context, string, controller.Fence) error) error {
+	l.err = work(ctx, "a", nil)
+	return nil
+}
+
+func TestShutdownDoesNotWaitForReconcilesThatDoNotReturn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := simtest.Pods()
+		server.Set("a/1")
+		pods := newInformer("pods", server)
+		end := make(chan struct{})
+		c := newController(t, func(context.Context, object.Key) (result, error) {
+			<-end // it ignores its context
+			return result{}, nil
+		}, options{Claims: true, Grace: time.Minute, Queue: workqueue.Options[object.Key]{
+			Group: func(key object.Key) string { return key.Namespace },
+		}}, controller.For(pods))
+		group := &lone{}
+		stop := start(t, pods, controller.Sharded(group, c))
+		synctest.Wait()
+		began := time.Now()
+		var unfinished *controller.UnfinishedError[object.Key]
+		if err := stop(); !errors.As(err, &unfinished) {
+			t.Errorf("Run returned %v", err)
+		}
+		if took := time.Since(began); took > 2*time.Minute { // virtual
+			t.Errorf("shutdown took %v", took)
+		}
+		if group.err == nil {
+			t.Error("the group was released while a reconcile runs")
+		}
+		close(end)
+		synctest.Wait()
+	})
 }

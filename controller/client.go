@@ -149,7 +149,20 @@ func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do fu
 		return obj, fmt.Errorf("%s: written, but not tracked: %w", c.inf.Name(), err)
 	}
 	noteWrite(ctx, write{c, keyOf(obj)})
+	if f, ok := fenceOf(ctx).(writeRecorder); ok {
+		f.Wrote(c.inf.Name(), c.scopeOf(keyOf(obj)), object.Version(obj.GetResourceVersion()))
+	}
 	return obj, nil
+}
+
+// scopeOf returns the part of the cache that a key belongs to.
+func (c *Client[T, W, P, A, D]) scopeOf(key object.Key) object.Scope {
+	for _, s := range c.inf.Sources() {
+		if s.Scope != object.Everything && s.Scope.Covers(key) {
+			return s.Scope
+		}
+	}
+	return object.Everything
 }
 
 // fenced sends a request only while the fence of the context is open.

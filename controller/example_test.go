@@ -143,6 +143,16 @@ func ExampleIntake() {
 	// shop/old
 }
 
+// A source of its own reports deletions, so that a controller with Options.Claims knows them.
+func ExampleIntake_AddDeleted() {
+	reconciled(1, controller.Source[string]{Name: "folder", Run: func(ctx context.Context, in *controller.Intake[string]) error {
+		in.AddDeleted("report.txt")
+		<-ctx.Done()
+		return nil
+	}})
+	// Output: report.txt
+}
+
 // The result of a reconcile decides when the key is reconciled again.
 func ExampleResult() {
 	n := 0

@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // Fence decides whether this process may work. It is checked before every reconcile and every
@@ -13,6 +15,12 @@ type Fence interface {
 	Check() error
 	// Lost is closed when this fence will not open again.
 	Lost() <-chan struct{}
+}
+
+// writeRecorder is a fence that is informed of the writes of a [Client], so that the next process
+// that works on the same keys can wait until its cache has them.
+type writeRecorder interface {
+	Wrote(cache string, scope object.Scope, version object.Version)
 }
 
 // Leadership provides a fence for each term of leadership. Package leader implements it with

@@ -54,6 +54,7 @@ type run[K comparable] struct {
 	workers []worker[K]
 	serving sync.WaitGroup // the workers
 	feeding sync.WaitGroup // the sources and the attached groups
+	deleted deletions[K]   // with Options.Claims
 
 	attaching sync.Mutex // guards all below
 	attached  map[string]*group[K]
@@ -119,10 +120,14 @@ func (r *run[K]) feed(g *group[K], s *Source[K]) {
 
 // intakeOf returns the intake of a source, whose keys go to add.
 func (r *run[K]) intakeOf(s *Source[K], add func(workqueue.Request, ...K)) *Intake[K] {
-	return &Intake[K]{
+	in := &Intake[K]{
 		controller: r.c.name, source: s.Name, add: add, failures: &r.c.counts.sourceFailures,
 		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
 	}
+	if r.c.opts.Claims {
+		in.deleted = r.deleted.add
+	}
+	return in
 }
 
 // endTogether is the grace period between the end of an informer and that of its controller.

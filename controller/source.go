@@ -37,6 +37,7 @@ type Source[K comparable] struct {
 type Intake[K comparable] struct {
 	controller, source string
 	add                func(how workqueue.Request, keys ...K)
+	deleted            func(keys ...K) // nil: not remembered
 	failures           *atomic.Uint64
 	report             func(err error)
 }
@@ -46,6 +47,15 @@ func (in *Intake[K]) Controller() string { return in.controller }
 
 // Add adds keys that have changed.
 func (in *Intake[K]) Add(keys ...K) { in.add(workqueue.Request{}, keys...) }
+
+// AddDeleted adds keys whose objects were deleted. A controller with Options.Claims remembers some
+// of them for groups that it claims later.
+func (in *Intake[K]) AddDeleted(keys ...K) {
+	if in.deleted != nil {
+		in.deleted(keys...)
+	}
+	in.Add(keys...)
+}
 
 // AddInitial adds keys that have not changed, with the priority [Initial].
 func (in *Intake[K]) AddInitial(keys ...K) {
@@ -78,17 +88,22 @@ func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
 	if s.Pending != nil {
 		mapped.Pending = func(key L) bool { return s.Pending(from(key)) }
 	}
-	translated := func(in *Intake[L]) *Intake[K] {
-		return &Intake[K]{
-			controller: in.controller, source: in.source, failures: in.failures, report: in.report,
-			add: func(how workqueue.Request, keys ...K) {
-				translated := make([]L, len(keys))
-				for i, key := range keys {
-					translated[i] = to(key)
-				}
-				in.add(how, translated...)
-			},
+	all := func(keys []K) []L {
+		translated := make([]L, len(keys))
+		for i, key := range keys {
+			translated[i] = to(key)
 		}
+		return translated
+	}
+	translated := func(in *Intake[L]) *Intake[K] {
+		t := &Intake[K]{
+			controller: in.controller, source: in.source, failures: in.failures, report: in.report,
+			add: func(how workqueue.Request, keys ...K) { in.add(how, all(keys)...) },
+		}
+		if in.deleted != nil {
+			t.deleted = func(keys ...K) { in.deleted(all(keys)...) }
+		}
+		return t
 	}
 	mapped.Run = func(ctx context.Context, in *Intake[L]) error { return s.Run(ctx, translated(in)) }
 	if s.Replay != nil {

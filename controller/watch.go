@@ -136,8 +136,8 @@ type watcher[T any, K comparable] struct {
 	keys func(e *informer.Event[T], add func(K))
 	add  func(K)
 
-	into          *[]K
-	live, initial []K
+	into                   *[]K
+	live, initial, deleted []K
 }
 
 func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
@@ -157,9 +157,11 @@ func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 	// Added together, so that the queue is locked once.
 	w.in.Add(w.live...)
 	w.in.AddInitial(w.initial...)
-	clear(w.live)
-	clear(w.initial)
-	w.live, w.initial = w.live[:0], w.initial[:0]
+	w.in.AddDeleted(w.deleted...)
+	for _, keys := range []*[]K{&w.live, &w.initial, &w.deleted} {
+		clear(*keys)
+		*keys = (*keys)[:0]
+	}
 }
 
 func (w *watcher[T, K]) one(e *informer.Event[T]) {
@@ -171,9 +173,13 @@ func (w *watcher[T, K]) one(e *informer.Event[T]) {
 			return
 		}
 	}
-	w.into = &w.live
-	if e.Initial || e.Kind == object.Synced {
+	switch {
+	case e.Initial || e.Kind == object.Synced:
 		w.into = &w.initial
+	case e.Kind == object.Deleted:
+		w.into = &w.deleted
+	default:
+		w.into = &w.live
 	}
 	w.keys(e, w.add)
 }

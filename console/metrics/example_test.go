@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/workqueue"
@@ -110,6 +111,16 @@ func ExampleExporter_AddQueue() {
 	m.Forget("mail")
 	show(reg, "workqueue_adds_total")
 	// Output: workqueue_depth controller=mail name=mail priority=: 2
+}
+
+// A group of processes that share the keys.
+func ExampleExporter_AddShards() {
+	reg := prometheus.NewRegistry()
+	m, _ := metrics.New(reg)
+	var group metrics.Shards = grouped{shard.Status{Group: "shop/web", Slots: []shard.Slot{3, 7, 9}}} // a *shard.Group
+	defer m.AddShards(group)()
+	show(reg, "tarn_shard_slots")
+	// Output: tarn_shard_slots group=shop/web: 3
 }
 
 // Request is an observer for wire.Options.

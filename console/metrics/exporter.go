@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/workqueue"
 )
@@ -37,6 +38,12 @@ type Controller interface {
 	Status() controller.Status
 }
 
+// Shards is what AddShards needs; every *shard.Group is one.
+type Shards interface {
+	// Status returns the present figures.
+	Status() shard.Status
+}
+
 // Static returns a [Cluster] whose informers and controllers do not change.
 func Static(informers []Informer, controllers []Controller) Cluster {
 	return &static{informers, controllers}
@@ -60,6 +67,7 @@ type Exporter struct {
 	mu       sync.Mutex // guards all below
 	clusters []*Cluster
 	queues   []*namedQueue
+	shards   []*Shards
 	leaders  map[string]controller.Fence // nil while another process leads
 }
 
@@ -90,6 +98,9 @@ func (x *Exporter) AddQueue(name string, q interface{ Stats() workqueue.Stats })
 	return addTo(x, &x.queues, &namedQueue{name, q.Stats})
 }
 
+// AddShards exports the figures of a membership. The returned function removes them.
+func (x *Exporter) AddShards(s Shards) (remove func()) { return addTo(x, &x.shards, &s) }
+
 func addTo[V any](x *Exporter, list *[]*V, v *V) (remove func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -115,13 +126,16 @@ func (x *Exporter) Describe(to chan<- *prometheus.Desc) {
 func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 	found := samples{}
 	x.mu.Lock()
-	clusters, queues := x.clusters, x.queues
+	clusters, queues, shards := x.clusters, x.queues, x.shards
 	for name, fence := range x.leaders {
 		found.add(leaderStatus, flag(fence != nil && fence.Check() == nil), name)
 	}
 	x.mu.Unlock()
 	for _, q := range queues {
 		found.queue(q.name, q.stats())
+	}
+	for _, s := range shards {
+		found.shards((*s).Status())
 	}
 	for _, c := range clusters {
 		for _, inf := range (*c).Informers() {

@@ -4,12 +4,41 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
 var leaderStatus = gauge("leader_election_master_status", "1 if this process holds the lease and may work.", "name")
+
+var (
+	shardSlots    = gauge("tarn_shard_slots", "Slots that this process works on.", "group")
+	shardMembers  = gauge("tarn_shard_members", "Members of the group that have not stopped to renew their leases.", "group")
+	shardWaiting  = gauge("tarn_shard_waiting_slots", "Slots that are to be handed over to this process.", "group")
+	shardIdle     = longest("tarn_shard_idle_slots", "Slots that no member works on.", "group")
+	shardIdleTime = counter("tarn_shard_idle_slot_seconds_total", "Time for which no member worked on a slot, added up over all slots.", "group")
+	shardGained   = counter("tarn_shard_gained_slots_total", "Slots that this process began to work on.", "group")
+	shardReleased = counter("tarn_shard_released_slots_total", "Slots that this process ended to work on.", "group")
+	shardExcess   = longest("tarn_shard_imbalance_ratio", "Slots of the member that has the most, relative to an equal share by weight.", "group")
+)
+
+func (s samples) shards(g shard.Status) {
+	members := 0
+	for _, m := range g.Members {
+		if !m.Expired {
+			members++
+		}
+	}
+	s.add(shardSlots, float64(len(g.Slots)), g.Group)
+	s.add(shardMembers, float64(members), g.Group)
+	s.add(shardWaiting, float64(g.Waiting), g.Group)
+	s.add(shardIdle, float64(g.Idle), g.Group)
+	s.add(shardIdleTime, g.IdleTime.Seconds(), g.Group)
+	s.add(shardGained, float64(g.Gained), g.Group)
+	s.add(shardReleased, float64(g.Released), g.Group)
+	s.add(shardExcess, g.Imbalance(), g.Group)
+}
 
 var (
 	queueDepth      = gauge("workqueue_depth", "Items that wait in the queue. The priority is always empty.", "name", "controller", "priority")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
@@ -24,6 +25,11 @@ import (
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the table of docs/operating/metrics.md")
+
+// grouped is a membership whose status does not change.
+type grouped struct{ status shard.Status }
+
+func (g grouped) Status() shard.Status { return g.status }
 
 // everything returns a registry that has a series of each metric.
 func everything(t *testing.T) *prometheus.Registry {
@@ -37,6 +43,7 @@ func everything(t *testing.T) *prometheus.Registry {
 	m.AddCluster(metrics.Static([]metrics.Informer{&still{inf}}, []metrics.Controller{&fixed{controller.Status{Name: "web"}}}))
 	m.Queue("web").Waited(time.Second)
 	_ = m.Leadership("shop", elected{})
+	m.AddShards(grouped{shard.Status{Group: "shop/web"}})
 	_, reconciled := m.Reconcile(context.Background(), controller.ReconcileStart{Controller: "web"})
 	reconciled(controller.ReconcileEnd{Outcome: controller.OutcomePanic, Err: errors.New("oops")})
 	_, answered := m.Request(context.Background(), wire.AttemptStart{Method: "GET", Host: "server"})

@@ -115,15 +115,23 @@ class Vitals {
     this.heap.add(at, status.heapBytes, bytes(status.heapBytes), (max) => `up to ${bytes(max)}`);
     const cpu = this.rates.cpu.add(at, status.cpuSeconds || 0);
     if (cpu !== undefined) this.cpu = cpu;
-    const l = status.leader;
+    const l = status.leader, s = status.shards;
     facts(this.rest, [
       ["Up", status.startedAt && since(status.startedAt)],
       ["CPU", this.cpu === undefined ? "–" : `${(this.cpu * 100).toFixed(1)} %`],
       ["Goroutines", number(status.goroutines)],
       ["Lists", status.listing ? `${number(status.listing)} of ${number(status.lists)} running` : "none running"],
       ["Leader", l && (l.leading ? "this process" : l.holder || l.cause || "none")],
+      ["Slots", s && `${number(s.slots)} of ${number(s.total)}${s.waiting ? `, waiting for ${number(s.waiting)}` : ""}${s.idle ? `, ${number(s.idle)} idle` : ""}`],
+      ["Members", s && s.members.map(member).join(", ")],
     ]);
   }
+}
+
+// member is who owns how many slots.
+function member(m) {
+  const state = m.expired ? " (expired)" : m.leaving ? " (leaving)" : m.ready ? "" : " (not ready)";
+  return `${m.name}: ${number(m.slots)}${state}`;
 }
 
 class Tile {

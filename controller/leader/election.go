@@ -104,7 +104,7 @@ func (e *Elector) try(ctx context.Context, leading bool) error {
 	switch {
 	case leading && (r.holder != e.tenure.identity || r.transitions != e.transitions):
 		return fmt.Errorf("leader: the lease %s was acquired by another process or released: %w", e.tenure.lease, controller.ErrNotLeading)
-	case r.holder != "" && r.holder != e.tenure.identity && now.mono-e.seenAt.mono < time.Duration(r.seconds)*time.Second:
+	case r.holder != "" && r.holder != e.tenure.identity && now.Mono-e.seenAt.Mono < time.Duration(r.seconds)*time.Second:
 		return errHeld
 	}
 	return e.write(ctx, lease, e.claim(r))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/tarnproject/tarn/controller"
+	leases "github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -95,7 +96,7 @@ type Elector struct {
 	// The rest belongs to the goroutine of the election; there is one at a time.
 	lease       *coordinationv1.Lease // as last read or written; not changed after that
 	seen        record                // of lease
-	seenAt      moment                // when seen was first seen
+	seenAt      leases.Moment         // when seen was first seen
 	transitions int32                 // of this process's last write
 	wrote       bool                  // the last attempt sent a write
 }
@@ -117,7 +118,7 @@ func New(client *wire.Client, lease object.Key, opts Options) (*Elector, error) 
 	}
 	return &Elector{
 		opts: opts, key: lease, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()),
-		tenure: tenure{lease: lease.String(), identity: opts.Identity, now: clock{time.Now()}.now},
+		tenure: tenure{lease: lease.String(), identity: opts.Identity, now: leases.NewClock().Now},
 	}, nil
 }
 
@@ -219,4 +220,4 @@ func (e *Elector) Status() Status {
 	}
 }
 
-func (e *Elector) lastSeen() string { return value(e.leader.Load()) }
+func (e *Elector) lastSeen() string { return leases.Value(e.leader.Load()) }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/lease"
 )
 
 // record is the election's part of a Lease. Records are compared with ==.
@@ -19,31 +20,24 @@ type record struct {
 	acquired, renewed int64  // in microseconds since 1970, as precise as a Lease is
 }
 
-func recordOf(lease *coordinationv1.Lease) record {
+func recordOf(l *coordinationv1.Lease) record {
 	micros := func(t *metav1.MicroTime) int64 {
 		if t == nil {
 			return 0
 		}
 		return t.UnixMicro()
 	}
-	s := &lease.Spec
+	s := &l.Spec
 	return record{
-		holder: value(s.HolderIdentity), seconds: value(s.LeaseDurationSeconds), transitions: value(s.LeaseTransitions),
+		holder: lease.Value(s.HolderIdentity), seconds: lease.Value(s.LeaseDurationSeconds), transitions: lease.Value(s.LeaseTransitions),
 		acquired: micros(s.AcquireTime), renewed: micros(s.RenewTime),
 	}
 }
 
-func value[V any](p *V) (v V) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
 // write writes the record to a Lease and leaves its other fields unchanged.
-func (r record) write(lease *coordinationv1.Lease) {
+func (r record) write(l *coordinationv1.Lease) {
 	micros := func(n int64) *metav1.MicroTime { return &metav1.MicroTime{Time: time.UnixMicro(n)} }
-	s := &lease.Spec
+	s := &l.Spec
 	s.HolderIdentity = nil
 	if r.holder != "" {
 		s.HolderIdentity = &r.holder
@@ -52,41 +46,21 @@ func (r record) write(lease *coordinationv1.Lease) {
 	s.AcquireTime, s.RenewTime = micros(r.acquired), micros(r.renewed)
 }
 
-// moment is a reading of both clocks.
-type moment struct {
-	mono time.Duration // since the elector was created
-	wall time.Time
-}
-
-// after returns how much time has passed, by the clock that shows more. The monotonic clock
-// stops while the machine is suspended; the wall clock can be set back.
-func (m moment) after(then moment) time.Duration {
-	return max(m.mono-then.mono, m.wall.Sub(then.wall))
-}
-
-// clock reads both clocks.
-type clock struct{ origin time.Time }
-
-func (c clock) now() moment {
-	now := time.Now()
-	return moment{mono: now.Sub(c.origin), wall: now.Round(0)}
-}
-
 // tenure is how long this process holds the lease. One goroutine at a time, that of the
 // election, calls sending and stored. Any goroutine may call check and left.
 type tenure struct {
 	lease, identity string
-	now             func() moment
+	now             func() lease.Moment
 	held            atomic.Pointer[hold] // nil: not held
 
 	// renewed is the renewTime of this process's last record, in seconds, and first is when
 	// the first request with that renewTime was sent.
 	renewed int64
-	first   moment
+	first   lease.Moment
 }
 
 type hold struct {
-	since    moment
+	since    lease.Moment
 	duration time.Duration
 }
 
@@ -118,7 +92,7 @@ func (t *tenure) check() error {
 	if h == nil {
 		return fmt.Errorf("leader: the lease %s is not held: %w", t.lease, controller.ErrNotLeading)
 	}
-	if passed := t.now().after(h.since); passed >= h.duration {
+	if passed := t.now().Since(h.since); passed >= h.duration {
 		return fmt.Errorf("leader: the lease %s was renewed %v ago and ended after %v: %w",
 			t.lease, passed.Round(time.Millisecond), h.duration, controller.ErrNotLeading)
 	}
@@ -131,5 +105,5 @@ func (t *tenure) left() time.Duration {
 	if h == nil {
 		return 0
 	}
-	return max(0, h.duration-t.now().after(h.since))
+	return max(0, h.duration-t.now().Since(h.since))
 }

@@ -20,7 +20,7 @@ func (o owner) String() string {
 	return o.name + "#" + strconv.FormatInt(o.life, 10)
 }
 
-// place is who works on a slot.
+// placement is who works on a slot.
 type placement struct {
 	owner owner
 	// next is the member that gets the slot when the owner has released it; empty if the slot
@@ -120,8 +120,8 @@ func parsePlacement(text string) (p placement, err error) {
 		return p, nil
 	}
 	name, life, _ := strings.Cut(who, "#")
-	if p.owner.life, err = strconv.ParseInt(life, 10, 64); err != nil || name == "" {
-		return p, fmt.Errorf("shard: the owner of %q must be NAME#LIFE", text)
+	if p.owner.life, err = strconv.ParseInt(life, 10, 64); err != nil || name == "" || p.epoch == 0 {
+		return p, fmt.Errorf("shard: the owner of %q must be NAME#LIFE, with an epoch from 1 on", text)
 	}
 	p.owner.name = name
 	return p, nil

@@ -19,30 +19,38 @@
 //     paused, lose their connection, or have clocks whose speeds differ by up to 10 %. A reconcile
 //     that ignores its cancelled context for seconds after the lease has lapsed is the exception:
 //     its writes through a controller.Client are refused, but it runs.
+//
 //   - When membership no longer changes, every slot is worked on after at most two lease durations
 //     plus the time that running reconciles take to end.
+//
 //   - A write of a controller.Client is not sent when the slot of its reconcile is lost. A request
 //     that was sent before that can arrive late; the resource version of the object detects it.
+//
 //   - A member sends less than one request per second for all of this: two in five seconds.
+//
+//   - A new owner of a slot works when its caches (Options.Caches) have what the old owner wrote
+//     through a controller.Client, except what that wrote in the last seconds before a crash.
+//
+//   - Members whose caches or watch of the leases are not current get no slots.
 //
 // # Limits
 //
 //   - Every member mirrors all objects and works on its share of the keys.
-//   - As after a restart, a new owner of a slot does not receive deletions that happened while the
-//     slot was moved; cleanup needs a controller.Finalizer.
-//   - A new owner may read a cache that lacks the last writes of the old one. Writes that name a
-//     resource version or a fixed name are safe; a create with generateName may happen twice.
-//   - All members must have the same LeaseDuration, so it cannot be changed by a rolling update.
-//   - Leases of crashed members stay until they are deleted by hand.
-//   - A member whose watch is stuck, but which can renew, keeps slots idle until its watch is
-//     replaced.
+//   - A new owner also reconciles the keys that were deleted while the slot was moved, if its own
+//     cache had them and no more than 8,192 keys were deleted since. Cleanup that must not be missed
+//     needs a controller.Finalizer, as after a restart.
+//   - A new owner does not wait for deletions by the old one, and not longer than a lease duration
+//     for its writes: a cache may then show an object that was deleted or an old version. Writes
+//     that name a resource version or a fixed name are safe; a create with generateName may
+//     happen twice.
 //
 // # How it works
 //
 // Everything is stored in Leases with a common label, so one watch shows the whole group at one
 // resource version. Each member has a lease, which it renews every 5 seconds. One more lease,
 // GROUP.slots, has the assignment: for each slot its owner, its epoch, and, while it is
-// being moved, its next owner. (The durations here are those of the default LeaseDuration.)
+// being moved, its next owner. (The durations here are those of the default LeaseDuration. Members
+// may have different ones; all of them wait for the longest.)
 //
 // A member works on a slot while the assignment that it sees names it as the owner, and for 10
 // seconds after it sent its last renewal. A renewal counts when the server has stored it within 2
@@ -51,14 +59,21 @@
 //
 // To move a slot from A to B, the assignment names B as next. A starts nothing new on the slot,
 // lets running reconciles end, and writes into its own lease that it has released the slot in this
-// epoch. Then the assignment names B as the owner, in a higher epoch. If A does not answer, its lease
+// epoch, and the resource versions that it has written. Then the assignment names B as the owner, in
+// a higher epoch, with these versions. A member that leaves releases its slots without being asked. If A does not answer, its lease
 // has to expire first: 15 seconds after it was last seen to change, by the clock of the member
 // that waits, counted up to that member's own last confirmed renewal. Times that another machine
 // wrote are never used.
 //
 // A member that has not renewed for 10 seconds has lost its slots for good. It ends its work and
 // begins a new life, with a number in its lease; the slots of its earlier life are free when
-// other members see that. So a process that was paused for a minute cannot continue where it was.
+// other members see that. So a process that was paused for a minute cannot continue where it was. If
+// another process has written to its lease, it begins its new life under a new name.
+//
+// A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
+// its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps
+// what it has. The lease of a member that has not renewed it for five minutes, and owns nothing, is
+// deleted by another one.
 //
 // Any member may write an assignment. It is safe because of what the writer has seen and because
 // the write names the resource version that it replaces, not because of who writes: there is no

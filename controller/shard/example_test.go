@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os/signal"
 	"syscall"
 
@@ -50,21 +51,40 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{Member: "replica"})
+	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{
+		Member: "replica",
+		Caches: func() []shard.Cache { return []shard.Cache{configMaps} }, // what reconciles read
+	})
 	if err != nil {
 		panic(err)
 	}
+	http.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := group.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable) // waiting for hand-over of 12 slots
+		}
+	})
 	// A new group begins to work after one lease duration, 15 seconds.
 	if err := controller.Run(ctx, configMaps, controller.Sharded(group, web)); err != nil {
 		panic(err)
 	}
-	fmt.Println("slots of each member:", group.Status().Owned)
+	status := group.Status()
+	for _, m := range status.Members {
+		fmt.Println(m.Name, "has", m.Slots, "slots of", m.Share)
+	}
+	fmt.Println("imbalance:", status.Imbalance())
 }
 
-// A slot is a part of the 64-bit hashes of namespaces, keys or UIDs.
+// A slot is a part of the 64-bit hashes that the server shards by.
 func ExampleSlotOf() {
-	fmt.Println(shard.SlotOf("shop") < shard.Slots-1, shard.SlotOf("shop").String() == shard.ByNamespace(object.Key{Namespace: "shop", Name: "web"}))
-	// Output: true true
+	fmt.Println(shard.SlotOf("0b8f1f5e-9e5b-4c7a-8d0e-3a1f6f0c2d11"), "of", shard.Slots)
+	// Output: 98 of 256
+}
+
+// All objects of a namespace have the same slot.
+func ExampleByNamespace() {
+	web, db := object.Key{Namespace: "shop", Name: "web"}, object.Key{Namespace: "shop", Name: "db"}
+	fmt.Println(shard.ByNamespace(web) == shard.ByNamespace(db), shard.ByKey(web) == shard.ByKey(db))
+	// Output: true false
 }
 
 // ByKey divides a large namespace among members, and ByNamespace keeps it together.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,14 +12,13 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
@@ -37,12 +35,26 @@ type Options struct {
 	// Weight is this member's share of the slots relative to the others, from 1 to 100. Defaults
 	// to 1.
 	Weight int
-	// LeaseDuration is after how long the slots of a crashed member are given to others. All
-	// members of a group must have the same. Defaults to 15 seconds, and is at least that:
+	// LeaseDuration is after how long the slots of a crashed member are given to others. The
+	// longest one of a group's members counts. Defaults to 15 seconds, and is at least that:
 	// shorter leases leave too little time for requests that are on their way.
 	LeaseDuration time.Duration
+	// Caches returns the caches that reconciles read. This member gets slots while all of them are
+	// watching, and begins to work on a slot when they have what its earlier owner wrote through a
+	// controller.Client. It is called every second. Defaults to none.
+	Caches func() []Cache
 	// Logger receives slots that come and go, and failed requests. Defaults to none.
 	Logger *slog.Logger
+}
+
+// Cache is a cache that reconciles read. Every *informer.Informer is one.
+type Cache interface {
+	// Name returns the name of the cache, which is the same in all members.
+	Name() string
+	// Sources returns the state of its lists and watches.
+	Sources() []informer.SourceStatus
+	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
+	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 }
 
 // Group is this process's membership in a group of processes that share slots. Create one with
@@ -52,19 +64,22 @@ type Group struct {
 	key    object.Key
 	api    *wire.API[*coordinationv1.Lease]
 	leases *informer.Informer[*coordinationv1.Lease]
-	origin time.Time
+	clock  lease.Clock
+	timing timing
 	wake   chan struct{} // has room for one: something changed
 
 	mu      sync.RWMutex // guards the machine and all below
 	machine *machine
 	running bool
 	working map[Slot]*fence
-	moved   uint64
+	stuck   error // of work that has not ended
+	counts  counts
 
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
 	renewing  bool
 	assigning bool
+	removing  bool
 	nextRenew time.Duration
 	// assigned is the version that the last assignment written was based on. Another one with the
 	// same base waits until nextAssign: it failed, or the watch does not show it yet.
@@ -103,12 +118,14 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	name := label(opts.Member) + "-" + rand.String(6)
-	g := &Group{
-		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), origin: time.Now(),
-		wake: make(chan struct{}, 1), working: map[Slot]*fence{},
-		machine: newMachine(name, string(uuid.NewUUID()), opts.Weight, timingOf(opts.LeaseDuration)),
+	if opts.Caches == nil {
+		opts.Caches = func() []Cache { return nil }
 	}
+	g := &Group{
+		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), clock: lease.NewClock(),
+		timing: timingOf(opts.LeaseDuration), wake: make(chan struct{}, 1), working: map[Slot]*fence{},
+	}
+	g.machine = newMachine(g.newName(), string(uuid.NewUUID()), opts.Weight, g.timing)
 	sel := object.Selection{Namespace: group.Namespace, Labels: groupLabel + "=" + group.Name}
 	source, err := stream.NewSource(g.api, sel, stream.Options{})
 	if err != nil {
@@ -135,12 +152,6 @@ func label(text string) string {
 	return text
 }
 
-// now reads both clocks.
-func (g *Group) now() moment {
-	now := time.Now()
-	return moment{mono: now.Sub(g.origin), wall: now.Round(0)}
-}
-
 func (g *Group) wakeUp() {
 	select {
 	case g.wake <- struct{}{}:
@@ -151,11 +162,11 @@ func (g *Group) wakeUp() {
 var _ controller.Membership = (*Group)(nil)
 
 // work is what [controller.Membership] calls for a slot.
-type work = func(ctx context.Context, group string, fence controller.Fence)
+type work = func(ctx context.Context, group string, fence controller.Fence) error
 
 // Run implements [controller.Membership]; the groups are slots. It takes part in the group until the
 // context is done, then waits for all work to end, hands its slots to other members and leaves.
-// The error says why this process could not join.
+// The error says why this process could not join, or what work has not ended.
 func (g *Group) Run(ctx context.Context, work work) error {
 	g.mu.Lock()
 	if g.running {
@@ -198,9 +209,9 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 		g.observe()
 		leaving := g.turn(inner, tasks, work, results)
 		if leaving {
-			now := g.now().mono
+			now := g.clock.Now().Mono
 			if leaveBy == 0 {
-				leaveBy = now + g.machine.timing.lapse
+				leaveBy = now + g.timing.lapse
 			}
 			if g.hasLeft() && !g.renewing || now >= leaveBy {
 				return g.leave(inner)
@@ -212,11 +223,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 		case apply := <-results:
 			apply()
 		case err := <-failed:
-			g.mu.Lock()
-			for _, f := range g.working {
-				f.close()
-			}
-			g.mu.Unlock()
+			g.abort()
 			return errors.Join(errors.New("shard: the watch of the group's leases has ended"), err)
 		case <-done:
 			done = nil
@@ -228,9 +235,33 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 	}
 }
 
+// abort ends all work without handing over, and waits for it as long as a controller does.
+func (g *Group) abort() {
+	limit := time.NewTimer(g.timing.expiry)
+	defer limit.Stop()
+	for {
+		g.mu.Lock()
+		g.machine.phase = lapsed
+		for _, f := range g.working {
+			f.close()
+			f.release()
+		}
+		running := len(g.working)
+		g.mu.Unlock()
+		if running == 0 {
+			return
+		}
+		select {
+		case <-g.wake:
+		case <-limit.C:
+			return
+		}
+	}
+}
+
 // observe gives the machine the current leases.
 func (g *Group) observe() {
-	v := view{members: map[string]member{}}
+	v := view{members: map[string]member{}, ruling: none}
 	old := g.machine.view // only this goroutine replaces it
 	prefix := g.key.Name + "-"
 	snapshot := g.leases.Snapshot()
@@ -245,30 +276,39 @@ func (g *Group) observe() {
 			}
 			v.members[name] = m
 		case l.Name == g.assignmentName() && l.ResourceVersion == old.version:
-			v.version, v.slots, v.known = old.version, old.slots, old.known
+			v.version, v.ruling, v.known = old.version, old.ruling, old.known
 		case l.Name == g.assignmentName():
 			g.assignmentUID = l.UID
-			slots, err := parseAssignment(l.Annotations[slotsAnnotation])
+			r, err := readRuling(l)
 			if err != nil {
 				g.opts.Logger.Error("the assignment cannot be read; it is written again", "group", g.key.String(), "error", err)
-				slots = assignment{}
 			}
-			v.version, v.slots, v.known = l.ResourceVersion, slots, err == nil
+			v.version, v.ruling, v.known = l.ResourceVersion, &r, err == nil
 		}
 	}
+	able := !slices.ContainsFunc(g.opts.Caches(), func(c Cache) bool { return !isLive(c) })
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.machine.observe(g.now(), v)
+	now := g.clock.Now()
+	g.machine.working(now, able)
+	g.machine.observe(now, v)
 }
 
-// turn does what the machine says is due. It reports whether this member is leaving.
+func isLive(c Cache) bool {
+	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool { return !s.Listed || !s.Reflector.Live() })
+}
+
+// turn does what the machine says is due. It reports whether this member is leaving and its work has
+// ended.
 func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, results chan<- func()) (leaving bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m, now := g.machine, g.now()
+	m, now := g.machine, g.clock.Now()
 	start, stop, changed := m.step(now)
 	for _, slot := range stop {
-		g.working[slot].release()
+		if f := g.working[slot]; f != nil {
+			f.release()
+		}
 	}
 	for slot, f := range g.working {
 		// Also if the assignment was deleted: another member gets the slot without asking.
@@ -277,135 +317,70 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 		}
 	}
 	for _, slot := range start {
-		g.start(ctx, tasks, work, slot)
+		g.start(ctx, work, slot)
 	}
 	if len(start)+len(stop) > 0 {
-		g.moved += uint64(len(start))
 		g.opts.Logger.Info("slots changed", "group", g.key.String(), "member", m.name, "gained", len(start), "releasing", len(stop))
 	}
 	switch { // a lapsed member lets its lease expire, so that others take the slots while its work ends
-	case m.phase != lapsed && !g.renewing && (changed || now.mono >= g.nextRenew):
-		g.nextRenew = now.mono + m.timing.renew
+	case m.phase != lapsed && !g.renewing && (changed || now.Mono >= g.nextRenew):
+		g.nextRenew = now.Mono + m.timing.renew
 		g.renew(ctx, tasks, results)
 	case changed:
 		g.nextRenew = 0
 	}
-	if next, ok := m.plan(now); ok && !g.assigning && (now.mono >= g.nextAssign || m.view.version != g.assigned) {
+	if next, ok := m.plan(now); ok && !g.assigning && (now.Mono >= g.nextAssign || m.view.version != g.assigned) {
 		g.assign(ctx, tasks, results, next)
 	}
-	return m.leaving && len(m.held) == 0
+	if name, ok := m.abandoned(now); ok && !g.removing {
+		g.remove(ctx, tasks, results, name)
+	}
+	g.counts.turn(m, now, len(start), len(stop))
+	return m.leaving && len(g.working) == 0
 }
 
-// start begins the work on a slot.
-func (g *Group) start(ctx context.Context, tasks *sync.WaitGroup, work work, slot Slot) {
+// start begins the work on a slot, when the caches have what its earlier owner wrote.
+func (g *Group) start(ctx context.Context, work work, slot Slot) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &fence{group: g, slot: slot, epoch: g.machine.held[slot].epoch, release: cancel, lost: make(chan struct{})}
 	g.working[slot] = f
-	tasks.Go(func() {
+	written := g.machine.view.written
+	go func() {
+		var err error
 		defer func() {
 			cancel()
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			f.close()
 			delete(g.working, slot)
-			g.machine.drained(slot)
+			if err == nil {
+				g.machine.drained(slot)
+			}
+			g.stuck = errors.Join(g.stuck, err)
 			g.wakeUp()
 		}()
-		work(ctx, slot.String(), f)
+		if g.await(ctx, written); ctx.Err() == nil {
+			err = work(ctx, slot.String(), f)
+		}
 		<-ctx.Done() // work that ends early keeps the slot
-	})
+	}()
 }
 
-// renew writes this member's lease.
-func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
-	g.renewing = true
-	sent, state := g.now(), g.machine.lease()
-	state.released = maps.Clone(state.released)
-	base := g.mine
-	tasks.Go(func() {
-		stored, err := g.writeMember(ctx, base, state)
-		apply := func() {
-			g.renewing = false
-			g.mine = stored
-			if err == nil {
-				g.mu.Lock()
-				g.machine.stored(g.now(), sent, stored.ResourceVersion)
-				g.mu.Unlock()
-			} else if ctx.Err() == nil {
-				g.opts.Logger.Warn("the member's lease could not be renewed", "group", g.key.String(), "member", g.machine.name, "error", err)
-				g.nextRenew = min(g.nextRenew, g.now().mono+g.machine.timing.renew/5)
+// await blocks until the caches have what was written, but not longer than a lease duration: a
+// server whose history was rewound has versions that never come.
+func (g *Group) await(ctx context.Context, written versions) {
+	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
+	defer cancel()
+	for _, c := range g.opts.Caches() {
+		for p, version := range written {
+			if p.cache != c.Name() {
+				continue
+			}
+			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {
+				g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
 			}
 		}
-		select {
-		case results <- apply:
-		case <-ctx.Done():
-		}
-	})
-}
-
-// writeMember creates or replaces this member's lease. On failure it returns the lease as the
-// server has it, or nil.
-func (g *Group) writeMember(ctx context.Context, base *coordinationv1.Lease, state member) (*coordinationv1.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, g.machine.timing.request)
-	defer cancel()
-	key := g.memberKey()
-	if base == nil {
-		found, err := g.api.Get(ctx, key, wire.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			l := &coordinationv1.Lease{}
-			l.Namespace, l.Name, l.Labels = key.Namespace, key.Name, map[string]string{groupLabel: g.key.Name}
-			state.write(l, time.Now(), g.opts.LeaseDuration)
-			return g.api.Create(ctx, l, wire.WriteOptions{})
-		case err != nil:
-			return nil, err
-		case value(found.Spec.HolderIdentity) != state.process:
-			return nil, fmt.Errorf("shard: another process has the lease %s", key)
-		}
-		base = found
 	}
-	l := base.DeepCopy()
-	state.write(l, time.Now(), g.opts.LeaseDuration)
-	stored, err := g.api.Update(ctx, l, wire.WriteOptions{})
-	if err != nil {
-		return nil, err // the version may be old: read it next time
-	}
-	return stored, nil
-}
-
-// assignmentName is the name of the lease that has the assignment. No member and no other group has
-// it, nor a lease of package leader with the group's name.
-func (g *Group) assignmentName() string { return g.key.Name + ".slots" }
-
-func (g *Group) memberKey() object.Key {
-	return object.Key{Namespace: g.key.Namespace, Name: g.key.Name + "-" + g.machine.name}
-}
-
-// assign writes the assignment, if it is still the one that the new one is based on.
-func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next assignment) {
-	base, uid := g.machine.view.version, g.assignmentUID
-	g.assigning, g.assigned, g.nextAssign = true, base, g.now().mono+g.machine.timing.request
-	tasks.Go(func() {
-		request, cancel := context.WithTimeout(ctx, g.machine.timing.request)
-		defer cancel()
-		l := &coordinationv1.Lease{}
-		l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), base
-		l.UID = uid // without it the server creates a lease that was deleted, whatever the version
-		l.Labels = map[string]string{groupLabel: g.key.Name}
-		l.Annotations = map[string]string{slotsAnnotation: next.String()}
-		verb := g.api.Update
-		if base == "" {
-			verb = g.api.Create
-		}
-		_, err := verb(request, l, wire.WriteOptions{})
-		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			g.opts.Logger.Warn("the assignment could not be written", "group", g.key.String(), "error", err)
-		}
-		select {
-		case results <- func() { g.assigning = false }:
-		case <-ctx.Done():
-		}
-	})
 }
 
 // hasLeft reports whether other members have taken over all slots.
@@ -413,82 +388,4 @@ func (g *Group) hasLeft() bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return g.machine.empty()
-}
-
-// leave deletes this member's lease.
-func (g *Group) leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, g.machine.timing.request)
-	defer cancel()
-	if err := g.api.Delete(ctx, g.memberKey(), wire.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		g.opts.Logger.Warn("the member's lease could not be deleted; it expires", "group", g.key.String(), "error", err)
-	}
-	return nil
-}
-
-// fence is the fence of the work on one slot.
-type fence struct {
-	group   *Group
-	slot    Slot
-	epoch   uint64
-	release func() // ends the context of the work
-
-	lost   chan struct{}
-	closed bool // guarded by the group's lock
-}
-
-// close reports the fence as lost. The caller holds the group's lock.
-func (f *fence) close() {
-	if !f.closed {
-		f.closed = true
-		close(f.lost)
-	}
-}
-
-// Check implements [controller.Fence].
-func (f *fence) Check() error {
-	f.group.mu.RLock()
-	defer f.group.mu.RUnlock()
-	return f.group.machine.check(f.group.now(), f.slot, f.epoch)
-}
-
-// Lost implements [controller.Fence].
-func (f *fence) Lost() <-chan struct{} { return f.lost }
-
-// Status is a report on a membership.
-type Status struct {
-	// Group is the key of the group, and Member this process's name in it.
-	Group, Member string
-	// Active is true while this member may work.
-	Active bool
-	// Slots are the slots that it works on, and Draining those that it is about to release.
-	Slots, Draining []Slot
-	// Members are the names of all members, and Owned how many slots each of them has.
-	Members []string
-	Owned   map[string]int
-	// Moved counts the slots that this member has taken over.
-	Moved uint64
-}
-
-// Status returns the current status.
-func (g *Group) Status() Status {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	m := g.machine
-	s := Status{Group: g.key.String(), Member: m.name, Active: m.lapsed(g.now()) == nil, Owned: map[string]int{}, Moved: g.moved}
-	for slot, h := range m.held {
-		if h.draining {
-			s.Draining = append(s.Draining, slot)
-		} else {
-			s.Slots = append(s.Slots, slot)
-		}
-	}
-	for _, p := range m.view.slots {
-		if p.owner.name != "" {
-			s.Owned[p.owner.name]++
-		}
-	}
-	slices.Sort(s.Slots)
-	slices.Sort(s.Draining)
-	s.Members = slices.Sorted(maps.Keys(m.view.members))
-	return s
 }

@@ -6,44 +6,80 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/lease"
 )
 
 // How the group is stored. All its leases have the label, so one watch shows all of them at one
 // resource version.
 const (
-	groupLabel       = "tarn.dev/shard-group"
-	slotsAnnotation  = "tarn.dev/shard-slots"    // of the group's lease: the assignment
-	weightAnnotation = "tarn.dev/shard-weight"   // of a member's lease
-	freeAnnotation   = "tarn.dev/shard-released" // of a member's lease: the slots it has released
-	leaveAnnotation  = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
+	groupLabel        = "tarn.dev/shard-group"
+	slotsAnnotation   = "tarn.dev/shard-slots"    // of the group's lease: the assignment
+	writtenAnnotation = "tarn.dev/shard-written"  // of both: versions that a new owner must have
+	weightAnnotation  = "tarn.dev/shard-weight"   // of a member's lease
+	readyAnnotation   = "tarn.dev/shard-ready"    // of a member's lease: "true" if it can work
+	freeAnnotation    = "tarn.dev/shard-released" // of a member's lease: the slots it has released
+	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
 
 // readMember reads a member's lease. Values that a person has edited to something unreadable count
 // as absent: the member's next renewal replaces them.
 func readMember(l *coordinationv1.Lease) member {
-	m := member{version: l.ResourceVersion, process: value(l.Spec.HolderIdentity), life: int64(value(l.Spec.LeaseTransitions))}
+	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), life: int64(lease.Value(l.Spec.LeaseTransitions))}
+	m.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
+	m.ready = l.Annotations[readyAnnotation] == "true"
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
+	m.written = parseVersions(l.Annotations[writtenAnnotation])
 	return m
 }
 
-// write writes a member's state to a lease and leaves its other fields unchanged.
-func (m member) write(l *coordinationv1.Lease, now time.Time, duration time.Duration) {
-	life, seconds := int32(m.life), int32(duration/time.Second)
+// write writes a member's state to a lease of a group and leaves its other fields unchanged.
+func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
+	life, seconds := int32(m.life), int32(m.duration/time.Second)
 	l.Spec.HolderIdentity, l.Spec.LeaseTransitions, l.Spec.LeaseDurationSeconds = &m.process, &life, &seconds
 	l.Spec.RenewTime = &metav1.MicroTime{Time: now}
+	if l.Labels == nil {
+		l.Labels = map[string]string{}
+	}
+	l.Labels[groupLabel] = group
 	if l.Annotations == nil {
 		l.Annotations = map[string]string{}
 	}
 	l.Annotations[weightAnnotation] = strconv.Itoa(m.weight)
 	set(l.Annotations, freeAnnotation, m.released.String())
-	leaving := ""
-	if m.leaving {
-		leaving = "true"
+	set(l.Annotations, writtenAnnotation, m.written.String())
+	set(l.Annotations, readyAnnotation, truth(m.ready))
+	set(l.Annotations, leaveAnnotation, truth(m.leaving))
+}
+
+func truth(b bool) string {
+	if b {
+		return "true"
 	}
-	set(l.Annotations, leaveAnnotation, leaving)
+	return ""
+}
+
+// readRuling reads the group's lease.
+func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
+	r.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
+	r.written = parseVersions(l.Annotations[writtenAnnotation])
+	r.slots, err = parseAssignment(l.Annotations[slotsAnnotation])
+	if err != nil {
+		r.slots = assignment{}
+	}
+	return r, err
+}
+
+// write writes a ruling to the lease of a group.
+func (r ruling) write(l *coordinationv1.Lease, group string) {
+	seconds := int32(r.duration / time.Second)
+	l.Spec.LeaseDurationSeconds = &seconds
+	l.Labels = map[string]string{groupLabel: group}
+	l.Annotations = map[string]string{slotsAnnotation: r.slots.String()}
+	set(l.Annotations, writtenAnnotation, r.written.String())
 }
 
 // set sets or, if the value is empty, removes an entry.
@@ -53,11 +89,4 @@ func set(m map[string]string, key, value string) {
 	} else {
 		m[key] = value
 	}
-}
-
-func value[V any](p *V) (v V) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/lease"
 )
 
 // timing are the durations of the protocol. See the package documentation for why they are safe.
@@ -23,23 +25,20 @@ type timing struct {
 	// patience is how much longer each member waits than the one before it in the order of
 	// names before it writes an assignment that is due.
 	patience time.Duration
+	// abandon is after how long the lease of a member without slots that has stopped to renew it
+	// is deleted.
+	abandon time.Duration
 }
 
 func timingOf(lease time.Duration) timing {
 	return timing{
 		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
-		settle: lease * 2 / 15, settleMax: lease * 2 / 3, patience: lease * 2 / 15,
+		settle: lease * 2 / 15, settleMax: lease * 2 / 3, patience: lease * 2 / 15, abandon: lease * 20,
 	}
 }
 
 // moment is a reading of both clocks of a process.
-type moment struct {
-	mono time.Duration // since the start; it stops while the machine is suspended
-	wall time.Time     // it can be set
-}
-
-// since returns how much time has passed, by the clock that shows more.
-func (m moment) since(then moment) time.Duration { return max(m.mono-then.mono, m.wall.Sub(then.wall)) }
+type moment = lease.Moment
 
 // member is the lease of a member.
 type member struct {
@@ -47,15 +46,18 @@ type member struct {
 	process  string // distinguishes processes that have the same name
 	life     int64
 	weight   int
+	duration time.Duration // its LeaseDuration
+	ready    bool          // it can work: its watches and caches are current
 	leaving  bool
 	released released
+	written  versions // what it has written in its life
 }
 
 // view is one state of the group's leases: all of them at one resource version.
 type view struct {
 	members map[string]member
 	version string // of the assignment; empty if there is none
-	slots   assignment
+	*ruling        // not changed; empty if the assignment is not known
 	// known is false if there is no assignment, or none that can be read. Members may still work
 	// on slots that an earlier one gave them.
 	known bool
@@ -73,14 +75,20 @@ type machine struct {
 	phase    phase
 	life     int64
 	leaving  bool
-	released released // of this life
+	able     bool          // the process can work, or could not only for a short time
+	failing  time.Duration // since when it cannot; negative: it can
+	said     bool          // what lease returned last as ready
+	released released      // of this life
+	written  versions
+	renamed  string // the name of the next life; empty: the same
 
 	// sent are renewals that the server has stored and that the view does not show yet, oldest
 	// first. confirmed is when the last one that the view shows was sent.
 	sent      []renewal
 	confirmed moment
 
-	view view
+	view   view
+	expiry time.Duration // the longest of all members, which all wait for
 	// seen is when each lease was first seen as it is in the view, and missing since when each
 	// owner in the assignment has no lease.
 	seen    map[string]sighting
@@ -94,9 +102,16 @@ type machine struct {
 	places             [Slots]string
 	changed, unsettled time.Duration
 	due                time.Duration // since when a plan is due; negative: none
+	views              int           // counts the views
+	idlePlan           planInput     // with which no plan was due
 
-	// held are the slots that this member works on or drains.
-	held map[Slot]holding
+	// held are the slots that this member works on or drains, and holds how many that are.
+	held  [Slots]holding
+	holds int
+	// owners are the different owners in the view, and ownerOf which of them each slot has. All
+	// slots are looked at often, so names are compared once.
+	owners  []owner
+	ownerOf [Slots]int
 }
 
 // phase is where a member is in its life.
@@ -122,26 +137,50 @@ type sighting struct {
 }
 
 type holding struct {
-	epoch    uint64 // in which the work began
+	epoch    uint64 // in which the work began; 0: none
 	draining bool
 }
 
+// none is the ruling of a view without a known assignment.
+var none = &ruling{}
+
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1,
-		seen: map[string]sighting{}, missing: map[string]time.Duration{}, held: map[Slot]holding{},
+		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
+		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none},
 	}
 }
 
 // lease returns what this member's lease must say.
 func (m *machine) lease() member {
-	return member{process: m.process, life: m.life, weight: m.weight, leaving: m.leaving, released: m.released}
+	m.said = m.ready()
+	return member{
+		process: m.process, life: m.life, weight: m.weight, duration: m.timing.expiry, ready: m.said, leaving: m.leaving,
+		released: maps.Clone(m.released), written: m.written,
+	}
+}
+
+// ready reports whether slots can be placed on this member: its own watch shows its lease, and
+// the process can work.
+func (m *machine) ready() bool { return m.phase == active && m.able }
+
+// working records whether the process can work, such as whether its caches are current. One that could is
+// ready until it could not for a lease duration, so that an interrupted watch moves no slots.
+func (m *machine) working(now moment, can bool) {
+	switch {
+	case can:
+		m.able, m.failing = true, -1
+	case m.failing < 0:
+		m.failing = now.Mono
+	case now.Mono-m.failing >= m.timing.expiry:
+		m.able = false
+	}
 }
 
 // stored records that the server has stored a renewal, and when it was sent. A response that
 // took too long does not count: the others may have stopped waiting for it.
 func (m *machine) stored(now, sent moment, version string) {
-	if now.since(sent) <= m.timing.request {
+	if now.Since(sent) <= m.timing.request {
 		m.sent = append(m.sent, renewal{version, sent})
 		m.confirm()
 	}
@@ -157,7 +196,7 @@ func (m *machine) confirm() {
 	}
 	sent := m.sent[i].at
 	m.sent = slices.Delete(m.sent, 0, i+1)
-	if m.phase == active && sent.since(m.confirmed) >= m.timing.lapse {
+	if m.phase == active && sent.Since(m.confirmed) >= m.timing.lapse {
 		m.phase = lapsed // it was sent too late to continue this life
 		return
 	}
@@ -166,16 +205,29 @@ func (m *machine) confirm() {
 
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
+	if v.ruling != m.view.ruling || m.owners == nil {
+		m.owners = nil
+		for i := range v.slots {
+			o := v.slots[i].owner
+			if m.ownerOf[i] = slices.Index(m.owners, o); m.ownerOf[i] < 0 {
+				m.ownerOf[i] = len(m.owners)
+				m.owners = append(m.owners, o)
+			}
+		}
+	}
 	m.view = v
+	m.views++
 	if m.first < 0 {
-		m.first = now.mono
+		m.first = now.Mono
 	}
 	if mine := v.members[m.name]; mine.process == m.process && mine.life > m.life {
 		m.phase, m.life = lapsed, mine.life // a person wrote it: others count this life as ended
 	}
+	m.expiry = max(m.timing.expiry, v.duration)
 	for name, other := range v.members {
+		m.expiry = max(m.expiry, other.duration)
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
-			m.seen[name] = sighting{other.version, now.mono}
+			m.seen[name] = sighting{other.version, now.Mono}
 		}
 	}
 	for name := range m.seen {
@@ -187,13 +239,18 @@ func (m *machine) observe(now moment, v view) {
 	case v.known:
 		m.unknown = -1
 	case m.unknown < 0:
-		m.unknown = now.mono
+		m.unknown = now.Mono
 	}
-	for _, p := range v.slots {
-		if _, ok := v.members[p.owner.name]; ok || p.owner.name == "" {
-			delete(m.missing, p.owner.name)
-		} else if _, ok := m.missing[p.owner.name]; !ok {
-			m.missing[p.owner.name] = now.mono
+	for _, o := range m.owners {
+		if _, ok := v.members[o.name]; !ok && o.name != "" {
+			if _, ok := m.missing[o.name]; !ok {
+				m.missing[o.name] = now.Mono
+			}
+		}
+	}
+	for name := range m.missing {
+		if _, ok := v.members[name]; ok || !slices.ContainsFunc(m.owners, func(o owner) bool { return o.name == name }) {
+			delete(m.missing, name)
 		}
 	}
 	m.confirm()
@@ -212,66 +269,106 @@ func (m *machine) check(now moment, slot Slot, epoch uint64) error {
 	return nil
 }
 
-// lapsed returns nil while this member may work at all.
+// lapsed returns nil while this member may work at all, and otherwise why not.
 func (m *machine) lapsed(now moment) error {
+	if m.open(now) {
+		return nil
+	}
 	if m.phase != active {
 		return fmt.Errorf("shard: %s is not an active member of its group: %w", m.name, controller.ErrNotLeading)
 	}
-	if passed := now.since(m.confirmed); passed >= m.timing.lapse {
-		return fmt.Errorf("shard: the lease of %s was renewed %v ago and lapsed after %v: %w",
-			m.name, passed.Round(time.Millisecond), m.timing.lapse, controller.ErrNotLeading)
-	}
-	return nil
+	return fmt.Errorf("shard: the lease of %s was renewed %v ago and lapsed after %v: %w",
+		m.name, now.Since(m.confirmed).Round(time.Millisecond), m.timing.lapse, controller.ErrNotLeading)
+}
+
+// open reports whether this member may work at all.
+func (m *machine) open(now moment) bool {
+	return m.phase == active && now.Since(m.confirmed) < m.timing.lapse
 }
 
 // step compares what this member works on with the view, and returns the slots to start and
 // those to stop. The caller stops the work on a slot and calls drained when it has ended.
 // changed is true if the lease has to be renewed at once because it says something new.
 func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
-	if m.phase == active && m.lapsed(now) != nil {
+	if m.phase == active && !m.open(now) {
 		m.phase = lapsed
 	}
-	for i := range Slots {
-		slot, p := Slot(i), m.view.slots[i]
-		h, held := m.held[slot]
-		mine := m.phase == active && p.owner == owner{m.name, m.life}
+	me := slices.Index(m.owners, owner{m.name, m.life})
+	if m.phase != active {
+		me = -1
+	}
+	for i := range m.held {
+		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
+		mine := me >= 0 && m.ownerOf[i] == me
 		stay := mine && p.next == "" && !m.leaving
-		switch {
+		switch held := h.epoch != 0; {
 		case held && !h.draining && (!stay || h.epoch != p.epoch):
 			h.draining = true
-			m.held[slot] = h
 			stop = append(stop, slot)
 		case !held && stay && m.released[slot] != p.epoch:
-			m.held[slot] = holding{epoch: p.epoch}
+			*h = holding{epoch: p.epoch}
+			m.holds++
 			delete(m.released, slot)
 			start = append(start, slot)
 		case !held && mine && !stay && m.released[slot] != p.epoch:
 			m.released[slot] = p.epoch
 			changed = true
 		}
-		if e, ok := m.released[slot]; ok && p.epoch != e {
+	}
+	for slot, epoch := range m.released {
+		if m.view.slots[slot].epoch != epoch {
 			delete(m.released, slot) // the group has moved on
 		}
 	}
-	if m.phase == lapsed && len(m.held) == 0 {
+	if m.phase == lapsed && m.holds == 0 {
 		m.phase, m.released, m.sent, changed = joining, released{}, nil, true
 		m.life++
-	}
-	return start, stop, changed
-}
-
-// drained records that the work on a slot has ended.
-func (m *machine) drained(slot Slot) { delete(m.held, slot) }
-
-// empty reports whether this member works on no slot and owns none, so that it can leave.
-func (m *machine) empty() bool {
-	if len(m.held) > 0 {
-		return false
-	}
-	for _, p := range m.view.slots {
-		if p.owner.name == m.name {
-			return false
+		if m.renamed != "" {
+			m.name, m.renamed, m.life = m.renamed, "", 1
 		}
 	}
-	return true
+	return start, stop, changed || m.ready() != m.said
+}
+
+// rename ends this life: another process writes to the lease. The next life has another name.
+func (m *machine) rename(name string) { m.phase, m.renamed = lapsed, name }
+
+// drained records that the work on a slot has ended.
+func (m *machine) drained(slot Slot) {
+	m.held[slot] = holding{}
+	m.holds--
+}
+
+// empty reports whether this member works on no slot and either owns none or has no other member
+// to give them to, so that it can leave.
+func (m *machine) empty() bool {
+	if m.holds > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(m.candidates, func(c candidate) bool { return c.name != m.name }) ||
+		!slices.ContainsFunc(m.view.slots[:], func(p placement) bool { return p.owner.name == m.name })
+}
+
+// waiting returns how many slots are to be handed over to this member, and whether it takes part.
+func (m *machine) waiting() (slots int, joined bool) {
+	for i, name := range m.places {
+		if h := m.held[i]; name == m.name && (h.epoch == 0 || h.draining) {
+			slots++
+		}
+	}
+	return slots, m.isCandidate(m.name)
+}
+
+// idle returns how many slots no member works on, as far as this member sees.
+func (m *machine) idle(now moment) (slots int) {
+	states := m.states()
+	for i, at := range m.ownerOf {
+		s := &states[at]
+		if _, present := m.view.members[s.name]; !present {
+			slots++
+		} else if s.gone || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
+			slots++
+		}
+	}
+	return slots
 }

@@ -9,43 +9,98 @@ import (
 // it: whether that is safe depends only on what the writer has seen and on the resource version
 // of the assignment that it replaces. The order of names decides who does it, so that they rarely
 // compete.
-func (m *machine) plan(now moment) (next assignment, ok bool) {
-	if m.lapsed(now) != nil {
+func (m *machine) plan(now moment) (next ruling, ok bool) {
+	if !m.open(now) {
 		m.due = -1
+		return next, false
+	}
+	if m.idlePlan == (planInput{m.views, m.confirmed.Mono, m.settled(now)}) {
 		return next, false
 	}
 	m.watchCandidates(now)
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
-	next = m.view.slots
 	// Without a known assignment, members may work on slots of an earlier one until they have
 	// noticed, or have lapsed.
-	known := m.view.known || m.unknown >= 0 && m.confirmed.mono-m.unknown >= m.timing.expiry
+	known := m.view.known || m.unknown >= 0 && m.confirmed.Mono-m.unknown >= m.expiry
 	// Before that time, the leases of crashed members look alive to a new member.
-	settled := m.settled(now) && known && m.confirmed.mono-m.first >= m.timing.expiry
-	for i := range next {
-		next[i] = m.planSlot(Slot(i), next[i], settled)
+	place := known && m.confirmed.Mono-m.first >= m.expiry
+	move, changed, states := place && m.settled(now), false, m.states()
+	for i := range m.view.slots {
+		p := &m.view.slots[i]
+		// A member that leaves releases its slots without being asked.
+		free := states[m.ownerOf[i]].gone || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
+		planned := m.planSlot(Slot(i), p, free, place, move)
+		if planned.epoch != p.epoch && !changed {
+			next.slots, changed = m.view.slots, true
+		}
+		if changed {
+			next.slots[i] = planned
+		}
+	}
+	if rank < 0 || !known || !changed {
+		m.due, m.idlePlan = -1, planInput{m.views, m.confirmed.Mono, m.settled(now)}
+		return next, false
 	}
 	if !m.view.known {
 		// Epochs are never used twice, so that no member has released a slot in advance.
-		for i := range next {
-			next[i].epoch = max(next[i].epoch, uint64(now.wall.UnixMilli()))
+		for i := range next.slots {
+			next.slots[i].epoch = max(next.slots[i].epoch, uint64(now.Wall.UnixMilli()))
 		}
 	}
-	if rank < 0 || !known || next == m.view.slots {
-		m.due = -1
-		return next, false
-	}
 	if m.due < 0 {
-		m.due = now.mono
+		m.due = now.Mono
 	}
-	return next, now.mono-m.due >= m.timing.patience*time.Duration(rank)
+	next.duration, next.written = m.expiry, m.view.written
+	if len(m.missing) == 0 {
+		next.duration = m.longest()
+	}
+	for _, other := range m.view.members {
+		next.written = next.written.merge(other.written)
+	}
+	return next, now.Mono-m.due >= m.timing.patience*time.Duration(rank)
 }
 
-// planSlot returns the next placement of a slot.
-func (m *machine) planSlot(slot Slot, p placement, settled bool) placement {
-	free := p.owner.name == "" || m.gone(p.owner) || p.next != "" && m.hasReleased(p.owner, slot, p.epoch)
+// planInput is what a plan depends on.
+type planInput struct {
+	views     int
+	confirmed time.Duration
+	settled   bool
+}
+
+// longest returns the longest lease duration of the present members.
+func (m *machine) longest() time.Duration {
+	longest := m.timing.expiry
+	for _, other := range m.view.members {
+		longest = max(longest, other.duration)
+	}
+	return longest
+}
+
+// abandoned returns a lease that can be deleted, if this member is the first in the order of names:
+// its member has not renewed it for long, and no slot needs it.
+func (m *machine) abandoned(now moment) (name string, ok bool) {
+	if !m.open(now) || len(m.candidates) == 0 || m.candidates[0].name != m.name {
+		return "", false
+	}
+	for other, s := range m.seen {
+		if (name == "" || other < name) && other != m.name && m.confirmed.Mono-s.at >= max(m.timing.abandon, m.expiry) && !m.named(other) {
+			name = other
+		}
+	}
+	return name, name != ""
+}
+
+// named reports whether the assignment names a member.
+func (m *machine) named(name string) bool {
+	return slices.ContainsFunc(m.view.slots[:], func(p placement) bool { return p.owner.name == name || p.next == name })
+}
+
+// planSlot returns the next placement of a slot, which is free if its owner does not work on it. place
+// and move say whether slots that are free or not may be given to the members that they belong
+// to. Every change of a placement has a higher epoch.
+func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) placement {
 	want := ""
-	if settled {
+	if move || free && place {
 		want = m.places[slot]
 	}
 	if want == "" && free && p.next != "" && m.isCandidate(p.next) {
@@ -53,7 +108,6 @@ func (m *machine) planSlot(slot Slot, p placement, settled bool) placement {
 	}
 	switch {
 	case want == "":
-		return p
 	case free:
 		return placement{owner: owner{want, m.view.members[want].life}, epoch: p.epoch + 1}
 	case want == p.owner.name && p.next != "": // back to its owner
@@ -61,17 +115,38 @@ func (m *machine) planSlot(slot Slot, p placement, settled bool) placement {
 	case want != p.owner.name && want != p.next:
 		return placement{owner: p.owner, next: want, epoch: p.epoch + 1}
 	}
-	return p
+	return *p
 }
 
-// gone reports whether an owner certainly does not work any more: a later life of it has begun,
-// or its lease has expired.
-func (m *machine) gone(o owner) bool {
-	other, ok := m.view.members[o.name]
-	if ok && other.life > o.life {
-		return true
+// ownerState is what this member knows of an owner.
+type ownerState struct {
+	owner
+	// gone: it certainly does not work any more. A later life of it has begun, or its lease has
+	// expired, or there is no owner.
+	gone     bool
+	released released // in this life
+}
+
+// states returns the state of each of the owners.
+func (m *machine) states() []ownerState {
+	states := make([]ownerState, len(m.owners))
+	for i, o := range m.owners {
+		other, ok := m.view.members[o.name]
+		states[i] = ownerState{owner: o, gone: o.name == "" || ok && other.life > o.life || m.expired(o.name)}
+		if ok && other.life == o.life && len(other.released) > 0 {
+			states[i].released = other.released
+		}
 	}
-	return m.expired(o.name)
+	return states
+}
+
+// releases reports whether the owner has released a slot in an epoch.
+func (s *ownerState) releases(slot Slot, epoch uint64) bool {
+	if s.released == nil {
+		return false
+	}
+	e, said := s.released[slot]
+	return said && e == epoch
 }
 
 // expired reports whether a lease has not changed for so long that its member has stopped. Only
@@ -82,13 +157,7 @@ func (m *machine) expired(name string) bool {
 	if _, exists := m.view.members[name]; exists {
 		since, ok = m.seen[name].at, true
 	}
-	return ok && m.confirmed.mono-since >= m.timing.expiry
-}
-
-func (m *machine) hasReleased(o owner, slot Slot, epoch uint64) bool {
-	other, ok := m.view.members[o.name]
-	e, said := other.released[slot]
-	return ok && other.life == o.life && said && e == epoch
+	return ok && m.confirmed.Mono-since >= m.expiry
 }
 
 func (m *machine) isCandidate(name string) bool {
@@ -99,7 +168,7 @@ func (m *machine) isCandidate(name string) bool {
 func (m *machine) watchCandidates(now moment) {
 	var all []candidate
 	for name, other := range m.view.members {
-		if !other.leaving && !m.expired(name) {
+		if other.ready && !other.leaving && !m.expired(name) {
 			all = append(all, candidate{name, other.weight})
 		}
 	}
@@ -108,9 +177,9 @@ func (m *machine) watchCandidates(now moment) {
 		return
 	}
 	if m.settled(now) {
-		m.unsettled = now.mono
+		m.unsettled = now.Mono
 	}
-	m.candidates, m.changed = all, now.mono
+	m.candidates, m.changed = all, now.Mono
 	for i := range m.places {
 		m.places[i] = place(Slot(i), all)
 	}
@@ -118,5 +187,5 @@ func (m *machine) watchCandidates(now moment) {
 
 // settled reports whether slots may be moved to other members.
 func (m *machine) settled(now moment) bool {
-	return now.mono-m.changed >= m.timing.settle || now.mono-m.unsettled >= m.timing.settleMax
+	return now.Mono-m.changed >= m.timing.settle || now.Mono-m.unsettled >= m.timing.settleMax
 }

@@ -15,25 +15,40 @@ const Slots = 256
 // Slot is a part of the hash space: all hashes whose first eight bits are its number.
 type Slot uint8
 
-// SlotOf returns the slot of a text, such as a namespace or a UID. It uses the hash of
-// server-side sharding, 64-bit FNV-1a, so that a slot is a range of the server's hashes.
-func SlotOf(text string) Slot {
+// SlotOf returns the slot of a text as a range of the hashes of server-side sharding, 64-bit FNV-1a.
+// It is for UIDs. Texts that differ in their last characters only, as namespaces often do, have
+// almost the same hash and so the same slot; see [ByNamespace].
+func SlotOf(text string) Slot { return Slot(hash(text) >> 56) }
+
+func hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails
-	return Slot(h.Sum64() >> 56)
+	return h.Sum64()
 }
+
+// mix spreads the differences of hashes over all bits: FNV leaves the high ones alike for texts that
+// differ at the end only.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+func spread(text string) string { return Slot(mix(hash(text)) >> 56).String() }
 
 // String returns the slot's number. It is the name of the slot's group of keys in a controller.
 func (s Slot) String() string { return strconv.Itoa(int(s)) }
 
 // ByNamespace returns the slot of a key's namespace, for Queue.Group of controller.Options. Objects of
 // a namespace belong to the same member, so owners and dependents stay together. Cluster-scoped
-// objects are all in one slot.
-func ByNamespace(key object.Key) string { return SlotOf(key.Namespace).String() }
+// objects are all in one slot. It spreads similar names, so a slot is no range of the server's hashes.
+func ByNamespace(key object.Key) string { return spread(key.Namespace) }
 
 // ByKey returns the slot of a key's namespace and name, for Queue.Group of controller.Options. It
 // divides the work evenly whatever the namespaces are.
-func ByKey(key object.Key) string { return SlotOf(key.String()).String() }
+func ByKey(key object.Key) string { return spread(key.String()) }
 
 // candidate is a member that slots can be placed on.
 type candidate struct {
@@ -48,16 +63,7 @@ type candidate struct {
 func place(slot Slot, candidates []candidate) string {
 	best, name := math.Inf(-1), ""
 	for _, c := range candidates {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(c.name))
-		_, _ = h.Write([]byte{0, byte(slot)})
-		// FNV leaves the high bits alike for texts that differ at the end only; mix them.
-		x := h.Sum64()
-		x ^= x >> 33
-		x *= 0xff51afd7ed558ccd
-		x ^= x >> 33
-		x *= 0xc4ceb9fe1a85ec53
-		x ^= x >> 33
+		x := mix(hash(c.name + string([]byte{0, byte(slot)})))
 		// unit is uniform in (0, 1), so the share of a member is proportional to its weight.
 		unit := (float64(x>>11) + 0.5) / (1 << 53)
 		if score := float64(c.weight) / -math.Log(unit); score > best {

@@ -17,7 +17,7 @@ const anything = "*"
 // The folders in internal have no row: they may import anything and be imported by any
 // folder. A folder that imports one counts as importing everything that it imports.
 var table = map[string][]string{
-	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "console", "console/metrics"},
+	".":           {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/recorder", "controller/shard", "console", "console/metrics"},
 	"object":      {},
 	"wire":        {"object"},
 	"wire/stream": {"object", "wire"},
@@ -36,7 +36,7 @@ var table = map[string][]string{
 	// on both sides.
 	"apiserver": {"object"},
 	// The console shows all parts of the pipeline.
-	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader"},
+	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
 	"console/tracing": {"object", "wire", "controller"},
 

@@ -37,7 +37,7 @@ func TestTheLogMessagesInTheDocumentationExist(t *testing.T) {
 		t.Fatalf("%s has no table of messages", page)
 	}
 	var sources strings.Builder
-	for _, dir := range []string{"wire", "reflector", "informer", "controller", "controller/leader", "controller/recorder"} {
+	for _, dir := range []string{"wire", "reflector", "informer", "controller", "controller/leader", "controller/recorder", "controller/shard"} {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,263 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+func leaseOf(t *testing.T, server *apiserver.Server, name string) *coordinationv1.Lease {
+	t.Helper()
+	obj, err := server.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), object.Key{Namespace: web.Namespace, Name: web.Name + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj.(*coordinationv1.Lease).DeepCopy()
+}
+
+// Whatever a person does to the leases, the group works again on all slots, with all members.
+func TestTheGroupRepairsItsLeases(t *testing.T) {
+	someone := "someone"
+	for name, damage := range map[string]func(l *coordinationv1.Lease){
+		"no label":          func(l *coordinationv1.Lease) { l.Labels = nil },
+		"no annotations":    func(l *coordinationv1.Lease) { l.Annotations = nil },
+		"another holder":    func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = &someone },
+		"no holder":         func(l *coordinationv1.Lease) { l.Spec = coordinationv1.LeaseSpec{} },
+		"invalid":           func(l *coordinationv1.Lease) { l.Annotations = map[string]string{"tarn.dev/shard-slots": "0-3 x"} },
+		"everything is bad": func(l *coordinationv1.Lease) { l.Labels, l.Annotations, l.Spec = nil, nil, coordinationv1.LeaseSpec{} },
+	} {
+		for _, which := range []string{"member", "assignment"} {
+			t.Run(which+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+					a := join(t, server, l, "a", 0, shard.Options{})
+					b := join(t, server, l, "b", 0, shard.Options{})
+					<-time.After(time.Minute)
+					target := ".slots"
+					if which == "member" {
+						target = "-" + a.Status().Member
+					}
+					lease := leaseOf(t, server, target)
+					damage(lease)
+					lease.ResourceVersion = "" // whatever it is by now
+					if _, err := server.Update(lease); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(2 * time.Minute)
+					l.expect(shard.Slots)
+					if len(a.Status().Slots) == 0 || len(b.Status().Slots) == 0 {
+						t.Errorf("a has %d and b %d slots", len(a.Status().Slots), len(b.Status().Slots))
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestTheLeaseOfACrashedMemberIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		join(t, server, l, "a", 0, shard.Options{})
+		b := join(t, server, l, "b", 0, shard.Options{})
+		<-time.After(time.Minute)
+		lease := object.Key{Namespace: web.Namespace, Name: web.Name + "-" + b.Status().Member}
+		b.link.Set(true, 0)
+		<-time.After(7 * time.Minute)
+		if _, err := server.Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease); !apierrors.IsNotFound(err) {
+			t.Errorf("the lease %s exists: %v", lease, err)
+		}
+		b.link.Set(false, 0)
+		<-time.After(time.Minute)
+		l.expect(shard.Slots)
+		if len(b.Status().Slots) == 0 {
+			t.Error("a member that came back got no slots")
+		}
+	})
+}
+
+// A crashed member with a long lease keeps its slots for that long, whatever the others have.
+func TestTheLongestLeaseDurationCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		a := join(t, server, l, "a", 0, shard.Options{LeaseDuration: time.Minute})
+		join(t, server, l, "b", 0, shard.Options{})
+		<-time.After(3 * time.Minute)
+		a.link.Set(true, 0)
+		if err := server.Delete(leaseOf(t, server, "-"+a.Status().Member)); err != nil { // its duration is known nevertheless
+			t.Fatal(err)
+		}
+		<-time.After(18 * time.Second) // renewed every 20 seconds, it lapses 40 seconds after that
+		if !a.Status().Active {
+			t.Error("a lapsed before its time")
+		}
+		<-time.After(2 * time.Minute)
+		l.expect(shard.Slots)
+	})
+}
+
+// cache is a cache that is live and has versions as a test says.
+type cache struct {
+	mu      sync.Mutex
+	stale   bool
+	waiting []object.Version
+	reached chan struct{}
+}
+
+func (c *cache) Name() string { return "maps" }
+
+func (c *cache) set(stale bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale = stale
+}
+
+func (c *cache) Sources() []informer.SourceStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return []informer.SourceStatus{{Listed: true, Reflector: reflector.Status{State: reflector.Watching, Connected: !c.stale}}}
+}
+
+func (c *cache) WaitForKey(ctx context.Context, _ object.Key, version object.Version) error {
+	c.mu.Lock()
+	c.waiting = append(c.waiting, version)
+	c.mu.Unlock()
+	select {
+	case <-c.reached:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *cache) of() []shard.Cache { return []shard.Cache{c} }
+
+func TestAMemberWhoseCacheIsStaleHandsItsSlotsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		c := &cache{}
+		a := join(t, server, l, "a", 0, shard.Options{Caches: c.of})
+		b := join(t, server, l, "b", 0, shard.Options{})
+		<-time.After(time.Minute)
+		had := len(a.Status().Slots)
+		c.set(true)
+		<-time.After(10 * time.Second) // an interruption moves nothing
+		if got := len(a.Status().Slots); got != had || had == 0 {
+			t.Errorf("a has %d slots, and had %d", got, had)
+		}
+		<-time.After(30 * time.Second)
+		if a, b := len(a.Status().Slots), len(b.Status().Slots); a != 0 || b != shard.Slots {
+			t.Errorf("a has %d slots and b %d", a, b)
+		}
+		l.expect(shard.Slots)
+		c.set(false)
+		<-time.After(30 * time.Second)
+		if got := len(a.Status().Slots); got != had {
+			t.Errorf("a has %d slots again, and had %d", got, had)
+		}
+		l.expect(shard.Slots)
+	})
+}
+
+func TestP03_ANewOwnerWaitsUntilItsCacheHasTheWritesOfTheOldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		l.wrote = "100"
+		join(t, server, l, "a", 0, shard.Options{})
+		<-time.After(time.Minute)
+		c := &cache{reached: make(chan struct{})}
+		b := join(t, server, l, "b", 0, shard.Options{Caches: c.of})
+		<-time.After(10 * time.Second)
+		share := len(b.Status().Slots)
+		if share == 0 {
+			t.Fatal("b has no slots")
+		}
+		l.expect(shard.Slots - share)
+		if len(c.waiting) != share || slices.ContainsFunc(c.waiting, func(v object.Version) bool { return v != "100" }) {
+			t.Errorf("b, with %d slots, waits for %q", share, c.waiting)
+		}
+		close(c.reached)
+		synctest.Wait()
+		l.expect(shard.Slots)
+	})
+}
+
+// A version that never comes, as after a restore of etcd, does not stop the work.
+func TestANewOwnerDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		l.wrote = "100"
+		join(t, server, l, "a", 0, shard.Options{})
+		<-time.After(time.Minute)
+		join(t, server, l, "b", 0, shard.Options{Caches: (&cache{}).of})
+		<-time.After(time.Minute)
+		l.expect(shard.Slots)
+	})
+}
+
+// Slots whose work has not ended are not given to others before the lease has expired, and shutdown
+// does not wait for them.
+func TestShutdownWithWorkThatHasNotEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		g, err := shard.New(newClient(t, server), web, shard.Options{Member: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck := errors.New("it still runs")
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- g.Run(ctx, func(ctx context.Context, slot string, _ controller.Fence) error {
+				<-ctx.Done()
+				if slot == "7" {
+					return stuck
+				}
+				return nil
+			})
+		}()
+		<-time.After(30 * time.Second)
+		join(t, server, l, "b", 0, shard.Options{})
+		<-time.After(10 * time.Second) // b has joined and got nothing
+		began := time.Now()
+		cancel()
+		if err := <-done; !errors.Is(err, stuck) {
+			t.Errorf("Run returned %v", err)
+		}
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("shutdown took %v", took)
+		}
+		<-time.After(time.Second)
+		l.expect(shard.Slots - 1)
+		<-time.After(30 * time.Second)
+		l.expect(shard.Slots)
+	})
+}
+
+func TestTheLastMemberLeavesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		a := join(t, server, l, "a", 0, shard.Options{})
+		<-time.After(time.Minute)
+		began := time.Now()
+		if err := a.stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("leaving took %v", took)
+		}
+	})
+}

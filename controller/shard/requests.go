@@ -1,0 +1,170 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/tarnproject/tarn/internal/lease"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
+)
+
+// errTaken means that the member's lease is not this process's.
+var errTaken = errors.New("another process has written to it")
+
+// send runs a request in a goroutine, and what it returns in that of Run.
+func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), request func(ctx context.Context) (apply func())) {
+	tasks.Go(func() {
+		limited, cancel := context.WithTimeout(ctx, g.timing.request)
+		defer cancel()
+		apply := request(limited)
+		select {
+		case results <- apply:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// renew writes this member's lease.
+func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
+	g.renewing = true
+	sent, state, base, key := g.clock.Now(), g.machine.lease(), g.mine, g.memberKey()
+	g.send(ctx, tasks, results, func(limited context.Context) func() {
+		stored, err := g.writeMember(limited, key, base, state)
+		return func() {
+			g.renewing, g.mine = false, stored
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			switch {
+			case err == nil:
+				g.machine.stored(g.clock.Now(), sent, stored.ResourceVersion)
+				return
+			case errors.Is(err, errTaken):
+				g.machine.rename(g.newName())
+			}
+			if ctx.Err() == nil {
+				g.opts.Logger.Warn("the member's lease could not be renewed", "group", g.key.String(), "lease", key.String(), "error", err)
+				g.nextRenew = min(g.nextRenew, g.clock.Now().Mono+g.timing.renew/5)
+			}
+		}
+	})
+}
+
+// writeMember creates or replaces this member's lease. It returns nil if the version of the lease is
+// not known after that.
+func (g *Group) writeMember(ctx context.Context, key object.Key, base *coordinationv1.Lease, state member) (*coordinationv1.Lease, error) {
+	if base == nil {
+		found, err := g.api.Get(ctx, key, wire.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			l := &coordinationv1.Lease{}
+			l.Namespace, l.Name = key.Namespace, key.Name
+			state.write(l, g.key.Name, time.Now())
+			return known(g.api.Create(ctx, l, wire.WriteOptions{}))
+		case err != nil:
+			return nil, err
+		}
+		base = found
+	}
+	if lease.Value(base.Spec.HolderIdentity) != state.process {
+		return nil, fmt.Errorf("shard: the lease %s: %w", key, errTaken)
+	}
+	l := base.DeepCopy()
+	state.write(l, g.key.Name, time.Now())
+	return known(g.api.Update(ctx, l, wire.WriteOptions{}))
+}
+
+// known returns nil in place of the lease of a failed write, so that the next one reads it first.
+func known(l *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// newName returns a name for this process in the group.
+func (g *Group) newName() string { return label(g.opts.Member) + "-" + rand.String(6) }
+
+// assignmentName is the name of the lease that has the assignment. No member and no other group has
+// it, nor a lease of package leader with the group's name.
+func (g *Group) assignmentName() string { return g.key.Name + ".slots" }
+
+func (g *Group) memberKey() object.Key { return g.leaseOf(g.machine.name) }
+
+func (g *Group) leaseOf(member string) object.Key {
+	return object.Key{Namespace: g.key.Namespace, Name: g.key.Name + "-" + member}
+}
+
+// assign writes the assignment, if it is still the one that the new one is based on.
+func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next ruling) {
+	l := &coordinationv1.Lease{}
+	l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), g.machine.view.version
+	l.UID = g.assignmentUID // without it the server creates a lease that was deleted, whatever the version
+	next.write(l, g.key.Name)
+	g.assigning, g.assigned, g.nextAssign = true, l.ResourceVersion, g.clock.Now().Mono+g.timing.request
+	g.send(ctx, tasks, results, func(limited context.Context) func() {
+		var err error
+		if l.ResourceVersion == "" {
+			err = g.createAssignment(limited, l)
+		} else {
+			_, err = g.api.Update(limited, l, wire.WriteOptions{})
+		}
+		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
+			g.opts.Logger.Warn("the assignment could not be written", "group", g.key.String(), "error", err)
+		}
+		return func() { g.assigning = false }
+	})
+}
+
+// createAssignment creates the assignment, or replaces one that lost its label: the watch does not
+// show it, so no member uses it.
+func (g *Group) createAssignment(ctx context.Context, l *coordinationv1.Lease) error {
+	l.UID = ""
+	_, err := g.api.Create(ctx, l, wire.WriteOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	found, err := g.api.Get(ctx, object.Key{Namespace: l.Namespace, Name: l.Name}, wire.GetOptions{})
+	if err != nil || found.Labels[groupLabel] == g.key.Name {
+		return err // another member was faster; the watch will show it
+	}
+	l.UID, l.ResourceVersion = found.UID, found.ResourceVersion
+	_, err = g.api.Update(ctx, l, wire.WriteOptions{})
+	return err
+}
+
+// remove deletes the lease of a member that crashed, if it still is as this member has seen it.
+func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), name string) {
+	g.removing = true
+	version := object.Version(g.machine.view.members[name].version)
+	g.send(ctx, tasks, results, func(limited context.Context) func() {
+		err := g.api.Delete(limited, g.leaseOf(name), wire.DeleteOptions{Version: version})
+		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			g.opts.Logger.Warn("the lease of a crashed member could not be deleted", "group", g.key.String(), "member", name, "error", err)
+		}
+		return func() { g.removing = false }
+	})
+}
+
+// leave deletes this member's lease, unless work has not ended: then the lease has to expire.
+func (g *Group) leave(ctx context.Context) error {
+	g.mu.RLock()
+	key, stuck := g.memberKey(), g.stuck
+	g.mu.RUnlock()
+	if stuck != nil {
+		return fmt.Errorf("shard: slots were not handed over: %w", stuck)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timing.request)
+	defer cancel()
+	if err := g.api.Delete(ctx, key, wire.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		g.opts.Logger.Warn("the member's lease could not be deleted; it expires", "group", g.key.String(), "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// fence is the fence of the work on one slot.
+type fence struct {
+	group   *Group
+	slot    Slot
+	epoch   uint64
+	release func() // ends the context of the work
+
+	lost   chan struct{}
+	closed bool // guarded by the group's lock
+}
+
+// close reports the fence as lost. The caller holds the group's lock.
+func (f *fence) close() {
+	if !f.closed {
+		f.closed = true
+		close(f.lost)
+	}
+}
+
+// Check implements [controller.Fence].
+func (f *fence) Check() error {
+	f.group.mu.RLock()
+	defer f.group.mu.RUnlock()
+	return f.group.machine.check(f.group.clock.Now(), f.slot, f.epoch)
+}
+
+// Lost implements [controller.Fence].
+func (f *fence) Lost() <-chan struct{} { return f.lost }
+
+// Wrote records what a controller.Client has written, for the next owner of the slot.
+func (f *fence) Wrote(cache string, scope object.Scope, version object.Version) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	m := f.group.machine
+	m.written = m.written.add(part{cache, scope}, version)
+}
+
+// counts are the totals of a membership.
+type counts struct {
+	gained, released uint64
+	idle             time.Duration
+	last             time.Duration // when turn was called last
+	complete         bool          // this member has had all its slots at once
+}
+
+// turn counts what happened since the last turn.
+func (c *counts) turn(m *machine, now moment, gained, released int) {
+	c.gained += uint64(gained)
+	c.released += uint64(released)
+	c.idle += time.Duration(m.idle(now)) * (now.Mono - c.last)
+	c.last = now.Mono
+	if waiting, joined := m.waiting(); joined && waiting == 0 {
+		c.complete = true
+	}
+}
+
+// Status is a report on a membership.
+type Status struct {
+	// Group is the key of the group, and Member this process's name in it.
+	Group, Member string
+	// Active is true while this member may work.
+	Active bool
+	// Slots are the slots that it works on, and Draining those that it is about to release.
+	Slots, Draining []Slot
+	// Waiting is how many slots this member has not received yet. Complete is true if it has
+	// had all its slots at some time.
+	Waiting  int
+	Complete bool
+	// Idle is how many slots no member works on, as far as this member sees.
+	Idle int
+	// Members are all members, sorted by name.
+	Members []MemberStatus
+	// Gained and Released count the slots that this member began and ended to work on.
+	Gained, Released uint64
+	// IdleTime is for how long slots were idle while this member ran, added up over all slots.
+	IdleTime time.Duration
+}
+
+// MemberStatus is a report on one member of a group.
+type MemberStatus struct {
+	// Name is its name, and Weight its weight.
+	Name   string
+	Weight int
+	// Slots is how many slots it owns, and Share how many it should own.
+	Slots, Share int
+	// Ready is true if it gets slots. Leaving is true if it is about to stop, and Expired if it
+	// has not renewed its lease.
+	Ready, Leaving, Expired bool
+}
+
+// Imbalance returns the slots of the member that has the most of them, relative to an equal share by
+// weight. It is 1 if all have exactly their share. It is 0 if no member owns slots.
+func (s Status) Imbalance() (most float64) {
+	weights := 0
+	for _, m := range s.Members {
+		if m.Slots > 0 {
+			weights += m.Weight
+		}
+	}
+	for _, m := range s.Members {
+		if m.Slots > 0 {
+			most = max(most, float64(m.Slots*weights)/float64(Slots*m.Weight))
+		}
+	}
+	return most
+}
+
+// Status returns the current status.
+func (g *Group) Status() Status {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	m, now, c := g.machine, g.clock.Now(), &g.counts
+	s := Status{
+		Group: g.key.String(), Member: m.name, Active: m.lapsed(now) == nil, Idle: m.idle(now),
+		Complete: c.complete, Gained: c.gained, Released: c.released, IdleTime: c.idle,
+	}
+	s.Waiting, _ = m.waiting()
+	for i, h := range m.held {
+		switch {
+		case h.draining:
+			s.Draining = append(s.Draining, Slot(i))
+		case h.epoch != 0:
+			s.Slots = append(s.Slots, Slot(i))
+		}
+	}
+	owned, share := map[string]int{}, map[string]int{}
+	for i, p := range m.view.slots {
+		owned[p.owner.name]++
+		share[m.places[i]]++
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.view.members)) {
+		other := m.view.members[name]
+		s.Members = append(s.Members, MemberStatus{
+			Name: name, Weight: other.weight, Slots: owned[name], Share: share[name],
+			Ready: other.ready, Leaving: other.leaving, Expired: m.expired(name),
+		})
+	}
+	return s
+}
+
+// Ready returns nil if this member has had its share of the slots at some time, and otherwise what it
+// waits for. It is for a readiness probe: a rolling update then waits for each hand-over.
+func (g *Group) Ready() error {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	waiting, joined := g.machine.waiting()
+	switch {
+	case g.counts.complete:
+		return nil
+	case !joined:
+		return fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+	}
+	return fmt.Errorf("waiting for hand-over of %d slots", waiting)
+}

@@ -1,0 +1,103 @@
+package tarn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/controller/shard"
+)
+
+// ShardBy selects the keys of a controller that one process reconciles, with [WithSharding]: those
+// for which the function returns the same slot, such as shard.ByNamespace or shard.ByKey. Defaults
+// to shard.ByNamespace, so that owners and what they own stay together. Without WithSharding it
+// has no effect.
+func ShardBy(slot func(Key) string) ControllerOption {
+	return func(d *controllerDeclaration) { d.shardBy, d.tuned = slot, true }
+}
+
+// shard sets the options of a controller in a cluster with or without sharding.
+func (d *controllerDeclaration) shard(sharded bool) error {
+	if !sharded {
+		return nil
+	}
+	if d.options.Queue.Group != nil {
+		return errors.New("with WithSharding, Queue.Group is the slot of a key; use ShardBy")
+	}
+	d.options.Claims, d.options.Queue.Group = true, shard.ByNamespace
+	if d.shardBy != nil {
+		d.options.Queue.Group = d.shardBy
+	}
+	return nil
+}
+
+// join creates the cluster's membership in its group.
+func (c *Cluster) join() error {
+	opts := c.opts.sharding
+	if opts.Logger == nil {
+		opts.Logger = c.opts.logger
+	}
+	opts.Caches = c.caches
+	group, err := shard.New(c.client, Key{Namespace: c.namespace, Name: c.opts.group}, opts)
+	if err != nil {
+		return fmt.Errorf("tarn: connect: %w", err)
+	}
+	c.group = group
+	c.exporter.AddShards(group)
+	return nil
+}
+
+// caches returns the mirrors, except those of resources that the server does not serve: no process
+// can work on these.
+func (c *Cluster) caches() (all []shard.Cache) {
+	for _, m := range c.declared() {
+		if !m.missing.Load() {
+			all = append(all, m.inf)
+		}
+	}
+	return all
+}
+
+var _ controller.Claimer = (*controllers)(nil)
+
+// Claim implements [controller.Claimer] for all controllers, including those that are added later.
+func (cs *controllers) Claim(ctx context.Context, group string) error {
+	var (
+		claims sync.WaitGroup
+		mu     sync.Mutex
+		errs   []error
+	)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	claim := func(w worker) {
+		c, ok := w.(controller.Claimer)
+		if !ok {
+			return // no such controller is added to a cluster with sharding
+		}
+		claims.Go(func() {
+			if err := c.Claim(ctx, group); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+				stop()
+			}
+		})
+	}
+	cs.mu.Lock()
+	if cs.claims == nil {
+		cs.claims = map[string]func(worker){}
+	}
+	cs.claims[group] = claim
+	for _, w := range cs.all {
+		claim(w)
+	}
+	cs.mu.Unlock()
+	<-ctx.Done()
+	cs.mu.Lock()
+	delete(cs.claims, group)
+	cs.mu.Unlock()
+	claims.Wait()
+	return errors.Join(errs...)
+}

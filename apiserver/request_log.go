@@ -1,0 +1,171 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// loggedRequests is the number of requests in the log of a failed test.
+const loggedRequests = 300
+
+// requestLog holds the last requests, for the log of a failed test, and the time of the last
+// activity, for WaitIdle.
+type requestLog struct {
+	mu      sync.Mutex // guards the rest
+	began   time.Time
+	dropped int
+	last    []*loggedRequest
+	open    int // requests in progress, except watches
+	active  time.Time
+}
+
+// loggedRequest is one line of the log. Requests have no outcome until they end.
+type loggedRequest struct {
+	at                   time.Time
+	client, what, result string
+}
+
+// begin records a request. The returned function records its end.
+func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(requestFaults)) {
+	tracked, ok := (*w).(*trackingWriter)
+	if !ok {
+		tracked = &trackingWriter{ResponseWriter: *w}
+		*w = tracked
+	}
+	entry := &loggedRequest{at: time.Now(), what: r.String()}
+	if p := processOf(r.Request); p != nil {
+		entry.client = p.name
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		l.began = entry.at
+	}
+	if len(l.last) == loggedRequests {
+		l.last = l.last[1:]
+		l.dropped++
+	}
+	l.last = append(l.last, entry)
+	counts := r.verb != "watch" && !r.kind.isLease()
+	if counts {
+		l.open++
+	}
+	return func(faults requestFaults) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if counts {
+			l.open--
+			l.active = time.Now()
+		}
+		entry.result = "no response"
+		if tracked.code != 0 {
+			entry.result = fmt.Sprint(tracked.code)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(faults)) {
+			entry.result += ", " + string(kind)
+		}
+	}
+}
+
+// String returns the verb and the object, such as "patch websites.example.com/status shop/web".
+func (r *request) String() string {
+	text := r.verb + " " + r.kind.String()
+	if r.subresource != "" {
+		text += "/" + r.subresource
+	}
+	if key := strings.TrimSuffix(r.key().String(), "/"); key != "" {
+		text += " " + key
+	}
+	return text
+}
+
+// isLease reports whether the kind is Lease. Leader election renews leases all the time, so
+// they are no activity.
+func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
+
+// sent records that a watch sent an event.
+func (l *requestLog) sent(k *kind) {
+	if k.isLease() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = time.Now()
+}
+
+// String returns one line for each request.
+func (l *requestLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.last) == 0 {
+		return "no requests"
+	}
+	var b strings.Builder
+	if l.dropped > 0 {
+		fmt.Fprintf(&b, "%d earlier requests\n", l.dropped)
+	}
+	for _, e := range l.last {
+		result := e.result
+		if result == "" {
+			result = "open"
+		}
+		client := e.client
+		if client != "" {
+			client += ": "
+		}
+		fmt.Fprintf(&b, "%8.3fs %s%s: %s\n", e.at.Sub(l.began).Seconds(), client, e.what, result)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// note adds a line that is not a request.
+func (l *requestLog) note(client, what, result string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &loggedRequest{at: time.Now(), client: client, what: what, result: result}
+	if l.began.IsZero() {
+		l.began = e.at
+	}
+	l.last = append(l.last, e)
+}
+
+// idle returns how long there has been no activity.
+func (s *Server) idle() time.Duration {
+	changed := s.storage.lastChange()
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	if s.requests.open > 0 {
+		return 0
+	}
+	last := s.requests.active
+	if changed.After(last) {
+		last = changed
+	}
+	return time.Since(last)
+}
+
+// WaitIdle blocks until, for the time quiet, no request was in progress, no object changed
+// and no watch sent an event. Open watches and Leases are no activity. It is for tests
+// outside of a testing/synctest bubble, which cannot know when a controller is done: choose a
+// time that is longer than the controller's longest pause, and check the result.
+func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {
+	for {
+		idle := s.idle()
+		if idle >= quiet {
+			return nil
+		}
+		timer := time.NewTimer(quiet - idle)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("apiserver: waiting until the server is idle for %v: %w", quiet, context.Cause(ctx))
+		}
+	}
+}

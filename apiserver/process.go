@@ -26,9 +26,13 @@ type Process struct {
 	// plan adds faults to a request. It is set before the first request, and called by one
 	// write at a time: writing is held from then on until the write has been answered, so
 	// that no other write is half done when the process is killed.
-	plan    func(*request, *requestFaults)
+	plan    planner
 	writing chan struct{}
 }
+
+// planner adds the faults of an exploration to those of a request. The returned function is
+// called when the request has been answered.
+type planner func(*request, *requestFaults) (answered func())
 
 // Process returns a new client process. Its name appears in the log of requests. Under
 // testing/synctest, call it inside the bubble.
@@ -87,17 +91,19 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 // planned calls plan for a request. The caller must call release when a write has been
 // answered.
 func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
-	release = func() {}
-	if r.target().writes() {
-		p.writing <- struct{}{}
-		release = func() { <-p.writing }
-		if p.isKilled() {
-			release()
-			panic(http.ErrAbortHandler)
-		}
+	if !r.target().writes() {
+		return p.plan(r, faults)
 	}
-	p.plan(r, faults)
-	return release
+	p.writing <- struct{}{}
+	if p.isKilled() {
+		<-p.writing
+		panic(http.ErrAbortHandler)
+	}
+	answered := p.plan(r, faults)
+	return func() {
+		answered()
+		<-p.writing
+	}
 }
 
 type processKey struct{}

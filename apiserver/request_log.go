@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -110,18 +111,39 @@ func (l *requestLog) String() string {
 	if l.dropped > 0 {
 		fmt.Fprintf(&b, "%d earlier requests\n", l.dropped)
 	}
-	for _, e := range l.last {
-		result := e.result
-		if result == "" {
-			result = "open"
+	for i := 0; i < len(l.last); {
+		e := l.last[i]
+		fmt.Fprintf(&b, "%8.3fs %s\n", e.at.Sub(l.began).Seconds(), e)
+		i++
+		if n, times := repeated(l.last, i); times > 1 {
+			fmt.Fprintf(&b, "          (%d more of the last %d)\n", n*times, n)
+			i += n * times
 		}
-		client := e.client
-		if client != "" {
-			client += ": "
-		}
-		fmt.Fprintf(&b, "%8.3fs %s%s: %s\n", e.at.Sub(l.began).Seconds(), client, e.what, result)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// repeated returns how often the n requests before i follow again, for the n up to 4 that
+// covers most.
+func repeated(all []*loggedRequest, i int) (n, times int) {
+	for size := 1; size <= min(4, i); size++ {
+		j := i
+		for ; j < len(all) && all[j].String() == all[j-size].String(); j++ {
+		}
+		if t := (j - i) / size; t*size > n*times {
+			n, times = size, t
+		}
+	}
+	return n, times
+}
+
+// String returns the line without the time.
+func (e *loggedRequest) String() string {
+	text := e.what + ": " + cmp.Or(e.result, "open")
+	if e.client != "" {
+		return e.client + ": " + text
+	}
+	return text
 }
 
 // note adds a line that is not a request.

@@ -47,7 +47,8 @@ type Server struct {
 	transport *http.Transport // dials memory
 	refusing  atomic.Bool
 
-	firstChange uint64 // version when New returned
+	firstChange uint64  // version when New returned
+	plan        planner // of supervised programs; set before the first, nil outside of Explore
 
 	mu      sync.Mutex // guards rand, ran, closing
 	rand    *rand.Rand

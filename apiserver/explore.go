@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,7 @@ type ExploreOptions struct {
 // requests of the run. Smaller schedules run first, so no part of it fails alone. To repeat
 // it, select the subtest, as in
 //
-//	go test -run 'TestWebsite/kill-after:3$'
+//	go test -run '^TestWebsite$/^kill-after:3$'
 //
 // A program with several workers may send its writes in another order each time.
 func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *Server)) {
@@ -71,12 +72,17 @@ func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *
 		ok = t.Run(s.String(), func(t *testing.T) {
 			runs++
 			if result = x.run(t, s); result.failure != "" {
-				t.Errorf("apiserver: the test fails with %s: %s", result.explain(s), result.failure)
+				t.Errorf("apiserver: the test fails with %s; repeat with -run '%s'\n%s", result.explain(s), pattern(t.Name()), result.failure)
 			}
 		})
 		return result, ok
 	})
 	t.Logf("apiserver: %d writes, %d runs", len(first.stored), runs)
+}
+
+// pattern returns the value of -run that selects one subtest.
+func pattern(name string) string {
+	return "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
 }
 
 // exploration is a test with its options and defaults.
@@ -250,7 +256,7 @@ func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
 		switch {
 		case step.kind == StaleCache && target.accepts(StaleCache, false):
 		case counts && step.write == x.writes && target.accepts(step.kind, false):
-			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r))
+			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r.title()))
 		default:
 			continue
 		}

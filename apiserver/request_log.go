@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // loggedRequests is the number of requests in the log of a failed test.
@@ -26,10 +28,45 @@ type requestLog struct {
 	active  time.Time
 }
 
-// loggedRequest is one line of the log. Requests have no outcome until they end.
+// loggedRequest is one line of the log. It has no result until the request ends.
 type loggedRequest struct {
-	at                   time.Time
-	client, what, result string
+	at             time.Time
+	client, result string
+	what           fmt.Stringer
+}
+
+// requestName is the verb and the object of a request.
+type requestName struct {
+	verb        string
+	kind        *kind
+	subresource string
+	key         object.Key
+}
+
+func (r *request) title() requestName { return requestName{r.verb, r.kind, r.subresource, r.key()} }
+
+// String returns a text such as "patch websites.example.com/status shop/web".
+func (n requestName) String() string {
+	text := n.verb + " " + n.kind.String()
+	if n.subresource != "" {
+		text += "/" + n.subresource
+	}
+	if key := strings.TrimSuffix(n.key.String(), "/"); key != "" {
+		text += " " + key
+	}
+	return text
+}
+
+// append adds a line. The caller must hold the lock.
+func (l *requestLog) append(e *loggedRequest) {
+	if l.began.IsZero() {
+		l.began = e.at
+	}
+	if len(l.last) == loggedRequests {
+		l.last = l.last[1:]
+		l.dropped++
+	}
+	l.last = append(l.last, e)
 }
 
 // begin records a request. The returned function records its end.
@@ -39,20 +76,13 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 		tracked = &trackingWriter{ResponseWriter: *w}
 		*w = tracked
 	}
-	entry := &loggedRequest{at: time.Now(), what: r.String()}
+	entry := &loggedRequest{at: time.Now(), what: r.title()}
 	if p := processOf(r.Request); p != nil {
 		entry.client = p.name
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.began.IsZero() {
-		l.began = entry.at
-	}
-	if len(l.last) == loggedRequests {
-		l.last = l.last[1:]
-		l.dropped++
-	}
-	l.last = append(l.last, entry)
+	l.append(entry)
 	counts := r.verb != "watch" && !r.kind.isLease()
 	if counts {
 		l.open++
@@ -72,18 +102,6 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 			entry.result += ", " + string(kind)
 		}
 	}
-}
-
-// String returns the verb and the object, such as "patch websites.example.com/status shop/web".
-func (r *request) String() string {
-	text := r.verb + " " + r.kind.String()
-	if r.subresource != "" {
-		text += "/" + r.subresource
-	}
-	if key := strings.TrimSuffix(r.key().String(), "/"); key != "" {
-		text += " " + key
-	}
-	return text
 }
 
 // isLease reports whether the kind is Lease. Leader election renews leases all the time, so
@@ -139,23 +157,24 @@ func repeated(all []*loggedRequest, i int) (n, times int) {
 
 // String returns the line without the time.
 func (e *loggedRequest) String() string {
-	text := e.what + ": " + cmp.Or(e.result, "open")
+	text := e.what.String() + ": " + cmp.Or(e.result, "open")
 	if e.client != "" {
 		return e.client + ": " + text
 	}
 	return text
 }
 
-// note adds a line that is not a request.
-func (l *requestLog) note(client, what, result string) {
+// returned records that a supervised program returned by itself.
+func (l *requestLog) returned(client string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := &loggedRequest{at: time.Now(), client: client, what: what, result: result}
-	if l.began.IsZero() {
-		l.began = e.at
-	}
-	l.last = append(l.last, e)
+	l.append(&loggedRequest{at: time.Now(), client: client, what: programReturned{}, result: fmt.Sprint(err)})
 }
+
+type programReturned struct{}
+
+// String implements [fmt.Stringer].
+func (programReturned) String() string { return "the program returned" }
 
 // idle returns how long there has been no activity.
 func (s *Server) idle() time.Duration {

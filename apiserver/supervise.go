@@ -62,7 +62,7 @@ func (s *Server) runOnce(ctx context.Context, process *Process, program func(con
 	select {
 	case err := <-ended:
 		if ctx.Err() == nil && !process.isKilled() {
-			s.requests.note(process.name, "the program returned", fmt.Sprint(err))
+			s.requests.returned(process.name, err)
 		}
 		return true
 	case <-process.Killed():

@@ -17,6 +17,12 @@
 //   - [Fault] is a failure for [Server.Inject]. [Server.Cut], [Server.Compact] and
 //     [Server.Rewind] take effect immediately. [Server.Random] injects random faults from a
 //     seed.
+//   - [Process] is a client that can be killed. [Server.Supervise] starts a program again
+//     after that, and [Explore] runs a test of a controller once for each of its writes, with
+//     a crash just before and just after it.
+//   - [Server.Load] creates the objects of files, [Server.Dump] returns those of the server as
+//     text that is the same in every run, and [Server.Snapshot] returns a state for
+//     [Server.Restore].
 //
 // # What matches kube-apiserver
 //

@@ -58,9 +58,32 @@ const (
 	DropBookmarks FaultKind = "drop-bookmarks"
 )
 
+// Faults that apply to writes: create, update, patch, delete and deletecollection.
+const (
+	// Conflict responds with 409 to an update, patch or delete, AlreadyExists to a create.
+	// Neither stores anything.
+	Conflict      FaultKind = "conflict"
+	AlreadyExists FaultKind = "already-exists"
+	// WebhookDown responds with 500, as if an admission webhook could not be reached.
+	WebhookDown FaultKind = "webhook-down"
+	// LeaderLost makes another holder take the Lease that an update or patch renews, and
+	// responds with 409.
+	LeaderLost FaultKind = "leader-lost"
+	// KillBefore kills the client's [Process] before the write is stored, KillAfter when it
+	// has been stored and before the response is sent. For a client that is not a Process
+	// they only drop the connection.
+	KillBefore FaultKind = "kill-before"
+	KillAfter  FaultKind = "kill-after"
+)
+
+// StaleCache sends the events of a watch [Fault.Wait] after the change. A list or watch from
+// resource version "0" begins with the state of that time ago.
+const StaleCache FaultKind = "stale-cache"
+
 var (
 	anyFaults   = []FaultKind{Unauthorized, Forbidden, NotServed, Gone, TooManyRequests, InternalError, Unavailable, Latency, Stall, Refuse}
 	bodyFaults  = []FaultKind{TruncateBody, EmptyPage}
+	writeFaults = []FaultKind{Conflict, AlreadyExists, WebhookDown, LeaderLost, KillBefore, KillAfter}
 	watchFaults = []FaultKind{CutWatch, EndWatch, GoneEvent, ErrorEvent, TruncateFrame, CorruptFrame, DuplicateEvent, StaleEvent, DropBookmarks}
 	// randomFaults excludes faults that a client does not soon recover from by itself.
 	randomFaults = []FaultKind{
@@ -69,6 +92,11 @@ var (
 	}
 )
 
+// FaultKinds returns all kinds of faults.
+func FaultKinds() []FaultKind {
+	return slices.Concat(anyFaults, bodyFaults, writeFaults, []FaultKind{StaleCache}, watchFaults)
+}
+
 // Fault describes a failure to inject.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
@@ -76,16 +104,20 @@ type Fault struct {
 	// Defaults to all.
 	Resource string `json:"resource,omitempty"`
 	// Verb restricts the fault to get, list, watch, create, update, patch, delete or
-	// deletecollection. A streaming list (a watch with sendInitialEvents=true) matches both
-	// list and watch. Defaults to all verbs to which the fault kind applies.
+	// deletecollection, or to "write" for the last five. A streaming list (a watch with
+	// sendInitialEvents=true) matches both list and watch. Defaults to all verbs to which the
+	// fault kind applies.
 	Verb string `json:"verb,omitempty"`
 	// Times is the number of requests to fail before the fault is removed. Defaults to no
 	// limit.
 	Times int `json:"times,omitempty"`
-	// After is the number of events that a watch sends before the fault applies. Defaults
-	// to 0.
+	// For removes the fault this long after it was injected. In JSON it is in nanoseconds.
+	// Defaults to no limit.
+	For time.Duration `json:"for,omitempty"`
+	// After is the number of events that a watch sends before the fault applies. For other
+	// faults it is the number of matching requests that pass first. Defaults to 0.
 	After int `json:"after,omitempty"`
-	// Wait is the delay of Latency, and the Retry-After of TooManyRequests and Unavailable
+	// Wait is the delay of Latency and StaleCache, and the Retry-After of TooManyRequests and Unavailable
 	// in whole seconds. In JSON it is in nanoseconds. Defaults to one second.
 	Wait time.Duration `json:"wait,omitempty"`
 	// Optional allows the fault not to hit any request. Otherwise [Start] fails a test that
@@ -95,11 +127,11 @@ type Fault struct {
 
 // Validate returns an error if the fault is invalid.
 func (f Fault) Validate() error {
-	if !slices.Contains(anyFaults, f.Kind) && !slices.Contains(bodyFaults, f.Kind) && !slices.Contains(watchFaults, f.Kind) {
-		return fmt.Errorf("apiserver: unknown fault kind %q: must be one of %v, %v, %v", f.Kind, anyFaults, bodyFaults, watchFaults)
+	if all := FaultKinds(); !slices.Contains(all, f.Kind) {
+		return fmt.Errorf("apiserver: unknown fault kind %q: must be one of %v", f.Kind, all)
 	}
-	if f.Times < 0 || f.After < 0 || f.Wait < 0 {
-		return fmt.Errorf("apiserver: fault %s: times, after and wait must not be negative", f.Kind)
+	if f.Times < 0 || f.For < 0 || f.After < 0 || f.Wait < 0 {
+		return fmt.Errorf("apiserver: fault %s: times, for, after and wait must not be negative", f.Kind)
 	}
 	return nil
 }
@@ -110,17 +142,25 @@ type target struct {
 	verb      string
 	streaming bool // a streaming list
 	paged     bool // the first page of a list with a limit
+	cached    bool // a list from resource version "0"
 }
 
 // is reports whether the request matches a verb.
-func (t target) is(verb string) bool { return verb == t.verb || verb == "list" && t.streaming }
+func (t target) is(verb string) bool {
+	return verb == t.verb || verb == "list" && t.streaming || verb == "write" && t.writes()
+}
+
+func (t target) writes() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, t.verb)
+}
 
 func (r *request) target() target {
 	query := r.URL.Query()
 	limit := query.Get("limit")
 	return target{
 		kind: r.kind, verb: r.verb, streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
-		paged: limit != "" && limit != "0" && query.Get("continue") == "",
+		paged:  limit != "" && limit != "0" && query.Get("continue") == "",
+		cached: r.verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
 	}
 }
 
@@ -141,6 +181,16 @@ func (t target) accepts(f FaultKind, lists bool) bool {
 		return t.verb != "watch" || t.streaming && lists
 	case f == Gone:
 		return t.verb == "watch" || t.verb == "list"
+	case f == StaleCache:
+		return t.verb == "watch" || t.cached
+	case f == Conflict:
+		return t.writes() && t.verb != "create"
+	case f == AlreadyExists:
+		return t.verb == "create" && !t.kind.review
+	case f == LeaderLost:
+		return t.kind.Kind == "Lease" && (t.verb == "update" || t.verb == "patch")
+	case slices.Contains(writeFaults, f):
+		return t.writes() && !t.kind.review
 	}
 	return true
 }
@@ -155,8 +205,20 @@ type faults struct {
 	rate     float64
 }
 
-// injected is an active fault. Its Times counts down.
-type injected struct{ Fault }
+// injected is an active fault. Its Times and skip count down.
+type injected struct {
+	Fault
+	skip  int       // matching requests that pass first
+	until time.Time // zero without For
+}
+
+// expired reports whether the time of the fault is over.
+func (f *injected) expired() bool { return !f.until.IsZero() && !time.Now().Before(f.until) }
+
+// countsEvents reports whether After counts the events of a watch instead of requests.
+func countsEvents(kind FaultKind, t target) bool {
+	return t.verb == "watch" && (slices.Contains(watchFaults, kind) || kind == Stall)
+}
 
 // requestFaults holds the faults of one request by kind.
 type requestFaults map[FaultKind]requestFault
@@ -164,6 +226,14 @@ type requestFaults map[FaultKind]requestFault
 type requestFault struct {
 	Fault
 	of *injected // nil for a random fault
+}
+
+// add sets the fault of a kind.
+func (s *requestFaults) add(f Fault, of *injected) {
+	if *s == nil {
+		*s = requestFaults{}
+	}
+	(*s)[f.Kind] = requestFault{f, of}
 }
 
 func (s requestFaults) has(k FaultKind) bool {
@@ -199,19 +269,23 @@ func (f *faults) pick(t target) requestFaults {
 		if fault.Wait == 0 {
 			fault.Wait = time.Second
 		}
-		if picked == nil {
-			picked = requestFaults{}
-		}
-		picked[fault.Kind] = requestFault{fault, of}
+		picked.add(fault, of)
 		// The watch may end before it has sent After events, so the fault is marked used
 		// later.
-		if late := t.verb == "watch" && (slices.Contains(watchFaults, fault.Kind) || fault.Kind == Stall); !late {
+		if !countsEvents(fault.Kind, t) {
 			f.pending = slices.DeleteFunc(f.pending, func(other *injected) bool { return other == of })
 		}
 		f.injected[fault.Kind]++
 	}
 	f.active = slices.DeleteFunc(f.active, func(fault *injected) bool {
+		if fault.expired() {
+			return true
+		}
 		if picked.has(fault.Kind) || !fault.matches(t) {
+			return false
+		}
+		if fault.skip > 0 && !countsEvents(fault.Kind, t) {
+			fault.skip--
 			return false
 		}
 		add(fault.Fault, fault)
@@ -235,7 +309,10 @@ func (s *Server) Inject(f Fault) (remove func(), err error) {
 	}
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
-	of := &injected{f}
+	of := &injected{Fault: f, skip: f.After}
+	if f.For > 0 {
+		of.until = time.Now().Add(f.For)
+	}
 	s.faults.active = append(s.faults.active, of)
 	s.faults.pending = append(s.faults.pending, of)
 	return func() {
@@ -270,7 +347,9 @@ func (s *Server) Faults() []Fault {
 	defer s.faults.mu.Unlock()
 	out := make([]Fault, 0, len(s.faults.active))
 	for _, f := range s.faults.active {
-		out = append(out, f.Fault)
+		if !f.expired() {
+			out = append(out, f.Fault)
+		}
 	}
 	return out
 }

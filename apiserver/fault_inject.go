@@ -2,34 +2,41 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // errorFaults maps faults that replace the response with an error.
-var errorFaults = map[FaultKind]func(f Fault, r *request) *apierrors.StatusError{
-	Unauthorized: func(Fault, *request) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") },
-	Forbidden: func(_ Fault, r *request) *apierrors.StatusError {
+var errorFaults = map[FaultKind]func(f Fault, r *request) error{
+	Unauthorized: func(Fault, *request) error { return apierrors.NewUnauthorized("Unauthorized") },
+	Forbidden: func(_ Fault, r *request) error {
 		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), r.name, errors.New(`User "system:anonymous" cannot `+r.verb+` it`))
 	},
-	NotServed: func(_ Fault, r *request) *apierrors.StatusError {
+	NotServed: func(_ Fault, r *request) error {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, r.verb, r.kind.GVR().GroupResource(), r.name, "", 0, true)
 	},
-	TooManyRequests: func(f Fault, _ *request) *apierrors.StatusError {
+	TooManyRequests: func(f Fault, _ *request) error {
 		return apierrors.NewTooManyRequests("Too many requests, please try again later.", seconds(f.Wait))
 	},
-	InternalError: func(Fault, *request) *apierrors.StatusError {
+	InternalError: func(Fault, *request) error {
 		return apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	},
-	Unavailable: func(f Fault, _ *request) *apierrors.StatusError {
+	Unavailable: func(f Fault, _ *request) error {
 		err := apierrors.NewServiceUnavailable("apiserver is shutting down")
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(seconds(f.Wait))}
 		return err
+	},
+	Conflict: func(_ Fault, r *request) error { return conflict(r.kind, r.key()) },
+	WebhookDown: func(Fault, *request) error {
+		return apierrors.NewInternalError(errors.New(`failed calling webhook "webhook.example.com": failed to call webhook: ` +
+			`Post "https://webhook.default.svc:443/admit?timeout=10s": dial tcp 10.96.0.10:443: connect: connection refused`))
 	},
 }
 
@@ -61,11 +68,26 @@ func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestF
 		s.respondError(w, r.Request, s.storage.tooOld(1, 2))
 		return w, true
 	}
+	if faults.has(KillBefore) {
+		r.kill()
+	}
+	if faults.has(LeaderLost) {
+		s.respondError(w, r.Request, s.takeLease(r))
+		return w, true
+	}
+	if faults.has(AlreadyExists) {
+		s.respondError(w, r.Request, s.refuseCreate(r))
+		return w, true
+	}
 	for kind, refusal := range errorFaults {
 		if f, ok := faults[kind]; ok {
 			s.respondError(w, r.Request, refusal(f.Fault, r))
 			return w, true
 		}
+	}
+	if faults.has(KillAfter) {
+		_ = s.serve(&truncated{ResponseWriter: w}, r, faults) // the response is lost
+		r.kill()
 	}
 	if faults.has(TruncateBody) && r.verb != "watch" {
 		half := &truncated{ResponseWriter: w}
@@ -76,6 +98,43 @@ func (s *Server) injectFaults(w http.ResponseWriter, r *request, faults requestF
 		panic(http.ErrAbortHandler)
 	}
 	return w, false
+}
+
+// refuseCreate returns the AlreadyExists error for the object that a request creates.
+func (s *Server) refuseCreate(r *request) error {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return err
+	}
+	obj, err := s.codecs.parse(r.kind, raw)
+	if err != nil {
+		return err
+	}
+	m := metaOf(obj)
+	return apierrors.NewAlreadyExists(r.kind.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()+s.newSuffix()))
+}
+
+// takeLease makes another holder take the lease of a request and returns the error of the
+// renewal.
+func (s *Server) takeLease(r *request) error {
+	for {
+		old := s.storage.get(r.kind, r.key())
+		if old == nil {
+			return notFound(r.kind, r.name)
+		}
+		lease, ok := old.obj.DeepCopyObject().(*coordinationv1.Lease)
+		if !ok {
+			return conflict(r.kind, r.key())
+		}
+		holder, at, transitions := "another-holder", metav1.NowMicro(), int32(1)
+		if t := lease.Spec.LeaseTransitions; t != nil {
+			transitions += *t
+		}
+		lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.RenewTime, lease.Spec.LeaseTransitions = &holder, &at, &at, &transitions
+		if _, ok := s.storage.commit(r.kind, old.key, old, lease); ok {
+			return conflict(r.kind, r.key())
+		}
+	}
 }
 
 // truncated buffers a response to send only its first half.

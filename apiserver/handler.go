@@ -51,6 +51,12 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	faults := s.faults.pick(r.target())
+	if p := processOf(req); p != nil && p.plan != nil {
+		release := p.planned(r, &faults)
+		defer release()
+	}
+	end := s.requests.begin(r, &w)
+	defer func() { end(faults) }()
 	w, done := s.injectFaults(w, r, faults)
 	if done {
 		return
@@ -136,6 +142,10 @@ func (s *Server) serveList(w http.ResponseWriter, r *request, faults requestFaul
 	opts, sel, err := s.listOptions(r, r.URL.Query())
 	if err != nil {
 		return err
+	}
+	if f, ok := faults[StaleCache]; ok {
+		opts.ResourceVersion, opts.ResourceVersionMatch = formatVersion(s.storage.ago(f.Wait)), metav1.ResourceVersionMatchExact
+		opts.Limit = 0 // as at version "0"
 	}
 	var p page
 	if faults.has(EmptyPage) && opts.Continue == "" && opts.Limit > 0 {

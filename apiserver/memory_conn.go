@@ -45,9 +45,10 @@ func (l *memoryListener) Close() error {
 // Addr implements [net.Listener].
 func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
 
-func (l *memoryListener) dial(ctx context.Context) (net.Conn, error) {
+// dial opens a connection of a process, or of none if it is nil.
+func (l *memoryListener) dial(ctx context.Context, of *Process) (net.Conn, error) {
 	here, there := newPipe(), newPipe()
-	client, server := &memoryConn{in: here, out: there}, &memoryConn{in: there, out: here}
+	client, server := &memoryConn{in: here, out: there}, &memoryConn{in: there, out: here, of: of}
 	select {
 	case l.conns <- server:
 		return client, nil
@@ -186,7 +187,10 @@ func (p *pipe) stop() {
 }
 
 // memoryConn is one end of a connection.
-type memoryConn struct{ in, out *pipe }
+type memoryConn struct {
+	in, out *pipe
+	of      *Process // the client of the server's end; nil if it is not a Process
+}
 
 // Read implements [net.Conn].
 func (c *memoryConn) Read(b []byte) (int, error) { return c.in.read(b) }

@@ -25,7 +25,7 @@ func pair(t testing.TB) (client, server net.Conn, stop func()) {
 		}
 		accepted <- conn
 	}()
-	client, err := l.dial(context.Background())
+	client, err := l.dial(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (m *model) watch(t *rapid.T) {
 	which := rapid.IntRange(0, 1).Draw(t, "kind")
 	from := rapid.SampledFrom(m.versions).Draw(t, "from")
 	sel := m.selection(t)
-	w, _, err := m.s.watch(context.Background(), m.kinds[which], sel, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(from)})
+	w, _, err := m.s.watch(context.Background(), m.kinds[which], sel, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(from)}, 0)
 	if gone := from < m.s.compacted; gone != (err != nil) {
 		t.Fatalf("a watch from %d, compacted to %d: %v", from, m.s.compacted, err)
 	} else if gone {
@@ -230,7 +230,7 @@ func TestW23_TheEndOfARemovedKindComesAfterItsDeletions(t *testing.T) {
 	m := newModel(10)
 	k, key := m.kinds[0], object.Key{Namespace: "a", Name: "b"}
 	old, _ := m.s.commit(k, key, nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}})
-	w, _, err := m.s.watch(context.Background(), k, selection{}, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(old.version)})
+	w, _, err := m.s.watch(context.Background(), k, selection{}, &internalversion.ListOptions{Watch: true, ResourceVersion: formatVersion(old.version)}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,6 +45,7 @@ func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }
 type change struct {
 	kind    *kind
 	version uint64
+	at      time.Time
 	old     *record
 	current *record
 	// last caches the result of deleted.

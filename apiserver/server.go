@@ -34,6 +34,7 @@ type Server struct {
 	codecs      *codecs
 	ownership   *ownership
 	faults      faults
+	requests    requestLog
 	definitions *kind
 	namespaces  *kind
 
@@ -45,6 +46,9 @@ type Server struct {
 	memory    *memoryListener
 	transport *http.Transport // dials memory
 	refusing  atomic.Bool
+
+	firstChange uint64  // version when New returned
+	plan        planner // of supervised programs; set before the first, nil outside of Explore
 
 	mu      sync.Mutex // guards rand, ran, closing
 	rand    *rand.Rand
@@ -79,14 +83,8 @@ func New(opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s.transport = &http.Transport{
-		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
-		MaxIdleConnsPerHost: 64,
-	}
-	if opts.HTTP2 {
-		s.transport.Protocols = new(http.Protocols)
-		s.transport.Protocols.SetUnencryptedHTTP2(true)
-	}
+	s.firstChange = s.storage.now()
+	s.transport = s.newTransport(s.dial)
 	if opts.Address == "" {
 		return s, nil
 	}
@@ -103,11 +101,24 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
+// newTransport returns a transport for in-memory connections.
+func (s *Server) newTransport(dial func(context.Context) (net.Conn, error)) *http.Transport {
+	t := &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		MaxIdleConnsPerHost: 64,
+	}
+	if s.opts.HTTP2 {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
+}
+
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.refusing.Load() {
 		return nil, refused()
 	}
-	return s.memory.dial(ctx)
+	return s.memory.dial(ctx, nil)
 }
 
 // Config returns a client config for the server's address or, without one, for in-memory
@@ -177,6 +188,7 @@ func (s *Server) Run(ctx context.Context) error {
 		Handler: http.HandlerFunc(s.handle), TLSConfig: s.tls, Protocols: new(http.Protocols),
 		ReadHeaderTimeout: headTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       withProcess,
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
@@ -237,7 +249,7 @@ func (s *Server) Run(ctx context.Context) error {
 // handle counts requests in flight and recovers from panics.
 func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.mu.Lock()
-	if s.closing || s.refusing.Load() {
+	if p := processOf(req); s.closing || s.refusing.Load() || p != nil && p.isKilled() {
 		s.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
@@ -276,10 +288,11 @@ func (s *Server) recovered(w *trackingWriter, req *http.Request) {
 	s.respondError(w, req, apierrors.NewInternalError(fmt.Errorf("handler panicked: %v", p)))
 }
 
-// trackingWriter records whether the response has begun.
+// trackingWriter records whether the response has begun, and its status.
 type trackingWriter struct {
 	http.ResponseWriter
 	wrote bool
+	code  int
 }
 
 // Unwrap supports [http.ResponseController].
@@ -287,7 +300,7 @@ func (b *trackingWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter 
 
 // WriteHeader implements [http.ResponseWriter].
 func (b *trackingWriter) WriteHeader(code int) {
-	b.wrote = true
+	b.wrote, b.code = true, code
 	b.ResponseWriter.WriteHeader(code)
 }
 

@@ -16,7 +16,7 @@ type TB interface {
 
 // Start creates a server and runs it until the test ends. It fails the test if the server
 // cannot be started, if a request makes it panic, or if a fault hit no request (see
-// [Fault.Optional]). In a testing/synctest bubble, pass the bubble's own T and leave
+// [Fault.Optional]). If the test fails, it logs the last requests. In a testing/synctest bubble, pass the bubble's own T and leave
 // Options.Address empty.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
@@ -35,6 +35,9 @@ func Start(t TB, opts Options) *Server {
 			t.Errorf("%v", err)
 		}
 		if failed, ok := t.(interface{ Failed() bool }); ok && failed.Failed() {
+			if log, ok := t.(interface{ Logf(string, ...any) }); ok {
+				log.Logf("apiserver: the requests of the failed test:\n%v", &s.requests)
+			}
 			return // a failed test may not have reached its faults
 		}
 		if skipped, ok := t.(interface{ Skipped() bool }); ok && skipped.Skipped() {

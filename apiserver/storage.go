@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -35,6 +36,7 @@ type storage struct {
 	dropped   int64 // number of changes ever dropped from log
 	buckets   map[*kind]*bucket
 	rewinds   int
+	changed   time.Time // of the last change, except of Leases
 	// advanced is closed when the version advances. nil if there are no waiters.
 	advanced chan struct{}
 }
@@ -138,7 +140,10 @@ func (s *storage) commitIf(k *kind, key object.Key, old *record, next runtime.Ob
 // caller must hold the lock.
 func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next runtime.Object) (r *record) {
 	s.version++
-	c := change{kind: k.storage, version: s.version, old: old, last: new(atomic.Pointer[record])}
+	c := change{kind: k.storage, version: s.version, at: time.Now(), old: old, last: new(atomic.Pointer[record])}
+	if !k.isLease() {
+		s.changed = c.at
+	}
 	if next != nil {
 		r = newRecord(next, s.version)
 		c.current = r
@@ -258,6 +263,31 @@ func (s *storage) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
+}
+
+// lastChange returns the time of the last change, except of Leases.
+func (s *storage) lastChange() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// ago returns the version that was the latest some time ago, as far as the history reaches.
+func (s *storage) ago(d time.Duration) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.findAgo(d)
+}
+
+// findAgo is ago for callers that hold the lock.
+func (s *storage) findAgo(d time.Duration) uint64 {
+	then := time.Now().Add(-d)
+	for i := len(s.log) - 1; i >= 0; i-- {
+		if !s.log[i].at.After(then) {
+			return s.log[i].version
+		}
+	}
+	return s.compacted
 }
 
 // awaits returns nil if the version has been reached, or a channel that is closed when to

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/watch"
@@ -31,6 +32,7 @@ type watcher struct {
 	after   uint64 // only changes after this version are sent
 	cursor  int64  // number of changes since the server started
 	cut     bool
+	delay   time.Duration // of every change; see StaleCache
 	wake    chan struct{} // has a token if there may be new changes
 }
 
@@ -56,8 +58,8 @@ type watchStart struct {
 	mark    bool
 }
 
-// watch opens a watch. The caller must close it.
-func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions) (*watcher, watchStart, error) {
+// watch opens a watch whose changes are delayed. The caller must close it.
+func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *internalversion.ListOptions, delay time.Duration) (*watcher, watchStart, error) {
 	version, err := parseVersion(opts.ResourceVersion)
 	if err != nil {
 		return nil, watchStart{}, err
@@ -69,7 +71,7 @@ func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *inter
 			return nil, watchStart{}, err
 		}
 	}
-	w := &watcher{storage: s, kind: k, sel: sel, wake: make(chan struct{}, 1)}
+	w := &watcher{storage: s, kind: k, sel: sel, delay: delay, wake: make(chan struct{}, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.bucket(k)
@@ -79,9 +81,15 @@ func (s *storage) watch(ctx context.Context, k *kind, sel selection, opts *inter
 	start := watchStart{version: version, mark: streaming && opts.AllowWatchBookmarks}
 	if initial || version == 0 {
 		start.version = s.version
-		w.cursor = s.dropped + int64(len(s.log))
+		if delay > 0 && opts.ResourceVersion == "0" {
+			start.version = s.findAgo(delay)
+		}
+		w.cursor = s.dropped
+		if start.version == s.version {
+			w.cursor += int64(len(s.log))
+		}
 		if initial {
-			start.initial = s.copy(k, sel.namespace, position{version: s.version})
+			start.initial = s.copy(k, sel.namespace, position{version: start.version})
 		}
 	} else {
 		if version < s.compacted {
@@ -123,8 +131,16 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	w.cursor = max(w.cursor, s.dropped)
 	version = w.after
 	i := int(w.cursor - s.dropped)
+	var early time.Duration // until the next change may be sent
 	for ; i < len(s.log) && len(batch) < watchBatch; i++ {
-		if c := &s.log[i]; c.version > w.after {
+		c := &s.log[i]
+		if w.delay > 0 {
+			if early = w.delay - time.Since(c.at); early > 0 {
+				time.AfterFunc(early, w.poke)
+				break
+			}
+		}
+		if c.version > w.after {
 			version = c.version
 			if c.kind == w.kind.storage {
 				batch = append(batch, *c)
@@ -133,12 +149,14 @@ func (w *watcher) take() (batch []change, version uint64, err error) {
 	}
 	w.cursor = s.dropped + int64(i)
 	if i < len(s.log) {
-		w.poke()
+		if early <= 0 {
+			w.poke()
+		}
 	} else if s.version > version {
 		version = s.version
 	}
 	w.after = version
-	if s.bucket(w.kind).removed {
+	if s.bucket(w.kind).removed && i == len(s.log) {
 		if len(batch) == 0 {
 			err = errOver
 		} else {

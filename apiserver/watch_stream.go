@@ -40,7 +40,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	if s.codecs.infos[r.rep.encoding].StreamSerializer == nil {
 		return notAcceptable("only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
 	}
-	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts)
+	watcher, start, err := s.storage.watch(r.Context(), r.kind, sel, opts, faults[StaleCache].Wait)
 	if errors.Is(err, errOver) {
 		return notServed()
 	}
@@ -179,6 +179,7 @@ func (st *stream) drain(w *watcher) error {
 // event sends one event and applies faults that are due.
 func (st *stream) event(ev watchEvent) error {
 	st.faults.beforeEvent()
+	st.server.requests.sent(st.r.kind)
 	if err := st.write(ev.kind, ev.record); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/internal/hostcheck"
@@ -117,7 +118,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	starting := e.busy("loading and creating objects")
 	defer starting()
-	seeds, err := interruptible(ctx, func() ([]seed, error) { return readSeed(ctx, flags.seed) })
+	seeds, err := interruptible(ctx, func() ([]runtime.Object, error) { return readSeed(ctx, flags.seed) })
 	if err != nil {
 		return err
 	}

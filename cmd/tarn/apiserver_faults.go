@@ -38,7 +38,7 @@ func completeFaults(_ *cobra.Command, _ []string, prefix string) ([]string, cobr
 		}
 	}
 	if before != "" {
-		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "write"} {
 			words = append(words, before+"verb="+verb)
 		}
 	}
@@ -130,6 +130,8 @@ func parseFault(spec, kind, settings string) (apiserver.Fault, error) {
 			fault.Verb = value
 		case "times":
 			fault.Times, err = strconv.Atoi(value)
+		case "for":
+			fault.For, err = time.ParseDuration(value)
 		case "after":
 			fault.After, err = strconv.Atoi(value)
 		case "wait":
@@ -201,12 +203,6 @@ func injectedFaults(server *apiserver.Server) (total int, kinds map[apiserver.Fa
 }
 
 // faultSettings are the settings of a fault in --faults.
-var faultSettings = []string{"resource", "verb", "times", "after", "wait"}
+var faultSettings = []string{"resource", "verb", "times", "for", "after", "wait"}
 
-var faultKinds = []apiserver.FaultKind{
-	apiserver.Unauthorized, apiserver.Forbidden, apiserver.NotServed, apiserver.Gone, apiserver.TooManyRequests,
-	apiserver.InternalError, apiserver.Unavailable, apiserver.Latency, apiserver.Stall, apiserver.TruncateBody,
-	apiserver.Refuse, apiserver.EmptyPage, apiserver.CutWatch, apiserver.EndWatch, apiserver.GoneEvent,
-	apiserver.ErrorEvent, apiserver.TruncateFrame, apiserver.CorruptFrame, apiserver.DuplicateEvent,
-	apiserver.StaleEvent, apiserver.DropBookmarks,
-}
+var faultKinds = apiserver.FaultKinds()

@@ -4,12 +4,15 @@ import (
 	"context"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/tarnproject/tarn"
@@ -73,4 +76,30 @@ func TestEachNamespaceHasItsPolicy(t *testing.T) {
 		}
 	}
 	end()
+}
+
+// The same wherever the manager crashes, and with a cache that is behind.
+func TestEachNamespaceHasItsPolicyAfterACrash(t *testing.T) {
+	opts := apiserver.ExploreOptions{StaleCache: 2 * time.Second, SameState: true}
+	apiserver.Explore(t, opts, func(t testing.TB, server *apiserver.Server) {
+		server.Supervise(t, func(ctx context.Context, cfg *rest.Config) error {
+			mgr, err := newManager(cfg, ctrl.Options{
+				Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+				Controller: config.Controller{SkipNameValidation: new(true)}, // it starts several times in one process
+			})
+			if err != nil {
+				return err
+			}
+			return mgr.Start(ctx)
+		})
+		if _, err := server.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.WaitIdle(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Get(networkingv1.SchemeGroupVersion.WithResource("networkpolicies"), tarn.Key{Namespace: "shop", Name: "deny-ingress"}); err != nil {
+			t.Error(err)
+		}
+	})
 }

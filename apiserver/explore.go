@@ -1,0 +1,273 @@
+package apiserver
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// ExploreOptions configures [Explore]. The zero value is usable.
+type ExploreOptions struct {
+	// Server configures the server of each run. Its Seed defaults to 1; its Address is
+	// ignored.
+	Server Options
+	// Faults are the kinds of faults that hit a write, each in a run of its own. Defaults to
+	// KillBefore and KillAfter.
+	Faults []FaultKind
+	// Pairs adds runs with two faults. Their number grows with the square of the number of
+	// writes. Defaults to false.
+	Pairs bool
+	// StaleCache adds runs in which the program's watches are behind by this time, with and
+	// without another fault. Defaults to none.
+	StaleCache time.Duration
+	// SameState requires that the state of the server at the end of the test is that of the
+	// run without faults, as returned by [Server.Dump]. Defaults to false.
+	SameState bool
+	// Ignore lists resources, such as "pods" or "deployments.apps", whose writes are not
+	// counted. Defaults to leases and events.
+	Ignore []string
+}
+
+// Explore checks that a controller reaches its goal wherever it crashes. It runs a test
+// without faults to find the writes of the programs that the test passes to
+// [Server.Supervise], and then once for each write that changed something and kind of fault:
+// by default the program is killed just before and just after the write is stored, and
+// started again.
+//
+// The test acts as the users of the cluster, waits, and checks the result. Each run has a new
+// server and a testing/synctest bubble, so waiting costs nothing; wait long enough for a
+// restart and for what the controller waits for then, such as a lease.
+//
+// Each run is a subtest named after its schedule: "kill-after:3" kills the program after its
+// third write, counting also writes that the server rejects. Explore stops at the first schedule that fails and reports it with the
+// requests of the run. Smaller schedules run first, so no part of it fails alone. To repeat
+// it, select the subtest, as in
+//
+//	go test -run '^TestWebsite$/^kill-after:3$'
+//
+// A program with several workers may send its writes in another order each time.
+func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *Server)) {
+	t.Helper()
+	for _, kind := range opts.Faults {
+		if err := (Fault{Kind: kind}).Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := newExploration(opts, test)
+	first := x.run(t, nil)
+	if first.failure != "" {
+		t.Fatalf("apiserver: the test fails without faults: %s", first.failure)
+	}
+	if len(first.stored) == 0 {
+		t.Fatal("apiserver: no program of Server.Supervise wrote anything, so there is nothing to explore")
+	}
+	runs := 1
+	x.explore(first, func(s schedule) (result outcome, ok bool) {
+		ok = t.Run(s.String(), func(t *testing.T) {
+			runs++
+			if result = x.run(t, s); result.failure != "" {
+				t.Errorf("apiserver: the test fails with %s; repeat with -run '%s'\n%s", result.explain(s), pattern(t.Name()), result.failure)
+			}
+		})
+		return result, ok
+	})
+	t.Logf("apiserver: %d writes, %d runs", len(first.stored), runs)
+}
+
+// pattern returns the value of -run that selects one subtest.
+func pattern(name string) string {
+	return "^" + strings.ReplaceAll(regexp.QuoteMeta(name), "/", "$/^") + "$"
+}
+
+// exploration is a test with its options and defaults.
+type exploration struct {
+	ExploreOptions
+	test   func(testing.TB, *Server)
+	wanted string // state at the end of the run without faults
+}
+
+func newExploration(opts ExploreOptions, test func(testing.TB, *Server)) *exploration {
+	opts.Server.Seed, opts.Server.Address = cmp.Or(opts.Server.Seed, 1), ""
+	if len(opts.Faults) == 0 {
+		opts.Faults = []FaultKind{KillBefore, KillAfter}
+	}
+	if opts.Ignore == nil {
+		opts.Ignore = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io"}
+	}
+	return &exploration{ExploreOptions: opts, test: test}
+}
+
+// explore calls try with each schedule, smaller ones first, until it returns false.
+func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool)) {
+	x.wanted = first.dump
+	type tried struct {
+		schedule
+		outcome
+	}
+	level := []tried{{nil, first}}
+	if x.StaleCache > 0 {
+		stale := schedule{{kind: StaleCache, wait: x.StaleCache}}
+		result, ok := try(stale)
+		if !ok {
+			return
+		}
+		level = append(level, tried{stale, result})
+	}
+	sizes := 1
+	if x.Pairs {
+		sizes = 2
+	}
+	for range sizes {
+		var next []tried
+		for _, base := range level {
+			for _, w := range base.candidates(base.schedule, first.writes) {
+				for _, kind := range x.Faults {
+					if w.known && !w.accepts(kind, false) {
+						continue
+					}
+					longer := append(slices.Clone(base.schedule), step{kind: kind, write: w.n})
+					result, ok := try(longer)
+					if !ok {
+						return
+					}
+					next = append(next, tried{longer, result})
+				}
+			}
+		}
+		level = next
+	}
+}
+
+// schedule lists the faults of one run.
+type schedule []step
+
+// step is a fault that hits a write, counted from 1, or the delay of StaleCache.
+type step struct {
+	kind  FaultKind
+	write int
+	wait  time.Duration
+}
+
+// String returns the schedule as the name of a subtest.
+func (s schedule) String() string {
+	var parts []string
+	for _, step := range s {
+		if step.kind == StaleCache {
+			parts = append(parts, fmt.Sprintf("%s:%v", step.kind, step.wait))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s:%d", step.kind, step.write))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// storedWrite is a write that changed something, counted from 1.
+type storedWrite struct {
+	target
+	n     int
+	known bool // the target is known
+}
+
+// outcome is the result of one run. It is zero if the subtest was not selected.
+type outcome struct {
+	ran     bool
+	writes  int // requests, including those that were rejected
+	stored  []storedWrite
+	hit     []string // the writes that faults hit, in the order of the schedule
+	failure string   // empty if the run succeeded
+	dump    string
+}
+
+// candidates returns the writes at which a schedule can be extended: those after its last
+// fault that changed something or, if it did not run, as many as the program makes at most.
+func (o outcome) candidates(s schedule, writes int) (found []storedWrite) {
+	last := 0
+	for _, step := range s {
+		last = max(last, step.write)
+	}
+	if o.ran {
+		return slices.DeleteFunc(slices.Clone(o.stored), func(w storedWrite) bool { return w.n <= last })
+	}
+	for n := range writes {
+		found = append(found, storedWrite{n: last + n + 1})
+	}
+	return found
+}
+
+// explain returns the schedule with the writes that it hit.
+func (o outcome) explain(s schedule) string {
+	if len(o.hit) == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%s (%s)", s, strings.Join(o.hit, "; "))
+}
+
+// run runs the test once in a bubble. It does not fail t.
+func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		recorded := &exploredT{TB: t}
+		server := Start(recorded, x.Server)
+		run := &explored{exploration: x, server: server, schedule: s}
+		server.plan = run.plan
+		recorded.do(func() { x.test(recorded, server) })
+		result.dump = string(server.Dump())
+		if s != nil && x.SameState && !recorded.Failed() && result.dump != x.wanted {
+			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", lineDiff(x.wanted, result.dump))
+		}
+		recorded.end() // stops the programs and the server, so run is no longer used
+		if recorded.stuck {
+			panic(recorded.text()) // the bubble cannot end
+		}
+		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.text()
+	})
+	return result
+}
+
+// explored is one run.
+type explored struct {
+	*exploration
+	server   *Server
+	schedule schedule
+
+	mu     sync.Mutex // guards the rest
+	writes int
+	stored []storedWrite
+	hit    []string
+}
+
+// plan counts the writes of the programs and adds the faults of the schedule.
+func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
+	target := r.target()
+	counts := target.writes() && !r.kind.review && !r.dryRun() &&
+		!slices.ContainsFunc(x.Ignore, func(resource string) bool { return named(resource)(r.kind) })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if counts {
+		x.writes++
+	}
+	for _, step := range x.schedule {
+		switch {
+		case step.kind == StaleCache && target.accepts(StaleCache, false):
+		case counts && step.write == x.writes && target.accepts(step.kind, false):
+			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r.title()))
+		default:
+			continue
+		}
+		faults.add(Fault{Kind: step.kind, Wait: cmp.Or(step.wait, time.Second)}, nil)
+	}
+	n, before := x.writes, x.server.Version()
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if counts && x.server.Version() != before {
+			x.stored = append(x.stored, storedWrite{target, n, true})
+		}
+	}
+}

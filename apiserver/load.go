@@ -1,0 +1,153 @@
+package apiserver
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/internal/manifest"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Load creates the objects in all files of a file system, such as os.DirFS("testdata"), whose
+// names end in .yaml, .yml or .json. See [Server.LoadObjects].
+func (s *Server) Load(files fs.FS) error {
+	var objs []runtime.Object
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !manifest.IsManifest(path) {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		more, err := readManifest(path, text)
+		objs = append(objs, more...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("apiserver: loading objects: %w", err)
+	}
+	return s.LoadObjects(objs...)
+}
+
+// LoadYAML creates the objects in a text of one or more YAML or JSON documents, including
+// the items of lists. See [Server.LoadObjects].
+func (s *Server) LoadYAML(text []byte) error {
+	objs, err := readManifest("", text)
+	if err != nil {
+		return fmt.Errorf("apiserver: loading objects: %w", err)
+	}
+	return s.LoadObjects(objs...)
+}
+
+func readManifest(file string, text []byte) (objs []runtime.Object, err error) {
+	found, err := manifest.Read(file, text)
+	for _, obj := range found {
+		objs = append(objs, obj)
+	}
+	return objs, err
+}
+
+// LoadObjects creates objects of any Go type, like [Server.Create]: CustomResourceDefinitions
+// first, then namespaces, then the others in their order. Namespaces that exist are updated.
+// References to owners that are loaded too, by the UIDs that they have in the arguments, are
+// kept; all others are dropped, because the server assigns UIDs of its own.
+func (s *Server) LoadObjects(objs ...runtime.Object) error {
+	objs = slices.Clone(objs)
+	slices.SortStableFunc(objs, func(a, b runtime.Object) int { return loadRank(a) - loadRank(b) })
+	owners := loadedOwners{uids: map[types.UID]types.UID{}}
+	for _, obj := range objs {
+		if err := s.load(obj, &owners); err != nil {
+			if at, ok := obj.(interface{ Where() string }); ok {
+				return fmt.Errorf("apiserver: %s: %s", at.Where(), strings.TrimPrefix(err.Error(), "apiserver: "))
+			}
+			return err
+		}
+	}
+	for _, obj := range owners.left {
+		if err := s.restoreOwners(obj, owners.uids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadRank returns the order of creation.
+func loadRank(obj runtime.Object) int {
+	switch obj.GetObjectKind().GroupVersionKind().Kind {
+	case "CustomResourceDefinition":
+		return 0
+	case "Namespace":
+		return 1
+	case "":
+		if _, ok := obj.(*corev1.Namespace); ok {
+			return 1
+		}
+	}
+	return 2
+}
+
+// loadedOwners maps the UIDs of the arguments of LoadObjects to those of the server.
+type loadedOwners struct {
+	uids map[types.UID]types.UID
+	left []runtime.Object // have owner references to restore
+}
+
+func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
+	k, err := s.kindOf(obj)
+	if err != nil {
+		if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Kind != "" {
+			return fmt.Errorf("unknown kind %s in %s; is its CustomResourceDefinition missing?", gvk.Kind, gvk.GroupVersion())
+		}
+		return err
+	}
+	obj = obj.DeepCopyObject()
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	}
+	uid, refs := m.GetUID(), m.GetOwnerReferences()
+	m.SetOwnerReferences(nil)
+	made, err := s.Create(obj)
+	if apierrors.IsAlreadyExists(err) && k == s.namespaces {
+		m.SetResourceVersion("")
+		m.SetUID("")
+		made, err = s.Update(obj)
+	}
+	if err != nil {
+		return err
+	}
+	stored := metaOf(made)
+	if uid != "" {
+		owners.uids[uid] = stored.GetUID()
+	}
+	if len(refs) > 0 {
+		next := made.DeepCopyObject()
+		metaOf(next).SetOwnerReferences(refs)
+		metaOf(next).SetResourceVersion("")
+		owners.left = append(owners.left, next)
+	}
+	return nil
+}
+
+// restoreOwners sets the references to owners that were loaded as well.
+func (s *Server) restoreOwners(obj runtime.Object, uids map[types.UID]types.UID) error {
+	m := metaOf(obj)
+	owners := slices.DeleteFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] == "" })
+	for i := range owners {
+		owners[i].UID = uids[owners[i].UID]
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	m.SetOwnerReferences(owners)
+	_, err := s.Update(obj)
+	return err
+}

@@ -1,0 +1,171 @@
+package apiserver_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const lakesCRD = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lakes.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: lakes, kind: Lake}
+  versions: [{name: v1, served: true, storage: true}]
+`
+
+func TestLoadCreatesWhatOthersNeedFirst(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	files := fstest.MapFS{
+		"a/objects.yaml": {Data: []byte("# the objects\n---\napiVersion: example.com/v1\nkind: Lake\nmetadata: {name: blue, namespace: shop}\n---\n" +
+			`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"}, "status": {"phase": "Running"}}]}`)},
+		"b/crd.yml":        {Data: []byte(lakesCRD)},
+		"c/namespace.json": {Data: []byte(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}`)},
+		"README.md":        {Data: []byte("not: {an object")},
+	}
+	if err := s.Load(files); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LoadYAML([]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n")); err != nil {
+		t.Errorf("a namespace that exists: %v", err)
+	}
+	key := object.Key{Namespace: "shop", Name: "web"}
+	if p := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), key)).(*corev1.Pod); p.Status.Phase != corev1.PodRunning {
+		t.Errorf("%+v", p.Status)
+	}
+	want := "apiVersion: example.com/v1\nkind: Lake\nmetadata:\n  generation: 1\n  name: blue\n  namespace: shop\n"
+	if got := string(s.Dump("lakes.example.com")); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestLoadNamesTheDocumentThatFailed(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	for text, want := range map[string]string{
+		pod + "---\na: b: c\n":         "a.yaml, document 2: mapping values",
+		pod + "---\n" + pod:            `a.yaml, document 2: pods "a" already exists`,
+		"apiVersion: v1\nkind: Lake\n": "a.yaml, document 1: unknown kind Lake in v1; is its CustomResourceDefinition missing?",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop}\n": `a.yaml, document 1: namespaces "shop" not found`,
+	} {
+		err := apiserver.Start(t, apiserver.Options{}).Load(fstest.MapFS{"a.yaml": {Data: []byte(text)}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+func TestOwnerReferencesToOtherLoadedObjectsAreKept(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
+	made := func(name, owner string) runtime.Object {
+		m := metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-of-" + name)}
+		if owner != "" {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner, UID: types.UID("uid-of-" + owner)}}
+		}
+		return &corev1.ConfigMap{ObjectMeta: m}
+	}
+	tree := must(runtime.DefaultUnstructuredConverter.ToUnstructured(made("z", "")))
+	tree["apiVersion"], tree["kind"] = "v1", "ConfigMap"
+	// The owner comes last, and one owner is missing.
+	if err := s.LoadObjects(made("a", "z"), made("b", "absent"), &unstructured.Unstructured{Object: tree}); err != nil {
+		t.Fatal(err)
+	}
+	find := func(name string) metav1.Object {
+		return must(s.Get(corev1.SchemeGroupVersion.WithResource("configmaps"), object.Key{Namespace: "default", Name: name})).(metav1.Object)
+	}
+	if refs := find("a").GetOwnerReferences(); len(refs) != 1 || refs[0].UID != find("z").GetUID() {
+		t.Errorf("the owner of a: %v", refs)
+	}
+	if refs := find("b").GetOwnerReferences(); len(refs) != 0 {
+		t.Errorf("the owner of b: %v", refs)
+	}
+}
+
+func TestRestoreReturnsToASnapshot(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	if err := s.LoadYAML([]byte(lakesCRD + "---\napiVersion: example.com/v1\nkind: Lake\nmetadata: {name: blue}\n")); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, pod("kept"), pod("changed", "tier", "1"), pod("deleted"), pod("replaced"))
+	before, snap := string(s.Dump()), s.Snapshot()
+	uid := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: "default", Name: "replaced"})).(*corev1.Pod).UID
+	from := version(s)
+
+	relabel(t, s, "changed", "2")
+	for _, name := range []string{"deleted", "replaced"} {
+		if err := s.Delete(pod(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, s, pod("replaced"), pod("added"))
+	s.Undefine("example.com", "lakes")
+	if err := s.Define(apiserver.Definition{Resource: object.Resource{Group: "example.com", Version: "v1", Resource: "ponds", Kind: "Pond"}}); err != nil {
+		t.Fatal(err)
+	}
+	w := watching(t, s, pods+"?watch=1&resourceVersion="+version(s))
+	s.Restore(snap)
+	if after := string(s.Dump()); after != before {
+		t.Errorf("restored\n%s\nof\n%s", after, before)
+	}
+	var got []string
+	for range 5 {
+		fields := strings.Fields(w.next())
+		got = append(got, fields[0]+" "+fields[1])
+	}
+	if text := strings.Join(got, ", "); text != "DELETED added, MODIFIED changed, ADDED deleted, DELETED replaced, ADDED replaced" {
+		t.Errorf("the watch saw %s", text)
+	}
+	if now := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: "default", Name: "replaced"})).(*corev1.Pod); now.UID != uid || now.ResourceVersion <= from {
+		t.Errorf("%s %s at %s", now.UID, uid, now.ResourceVersion)
+	}
+	if a := get(t, s, "/apis/example.com/v1/lakes"); len(a.names()) != 1 {
+		t.Errorf("lakes: %s", a.raw)
+	}
+	if a := get(t, s, "/apis/example.com/v1/ponds"); a.code != 404 {
+		t.Errorf("ponds: %s", a.raw)
+	}
+	before = version(s)
+	if s.Restore(snap); version(s) != before {
+		t.Error("restoring again changed something")
+	}
+}
+
+func TestDumpsOfTheSameStateAreEqual(t *testing.T) {
+	var dumps [2]string
+	for i := range dumps {
+		s := apiserver.Start(t, apiserver.Options{Seed: uint64(i + 1)})
+		fill(t, s, pod("unrelated")) // moves the versions
+		if err := s.Delete(pod("unrelated")); err != nil {
+			t.Fatal(err)
+		}
+		owner := must(s.Create(pod("web"))).(*corev1.Pod)
+		for _, image := range []string{"one", "two"} {
+			child := pod("")
+			child.GenerateName, child.Spec.Containers[0].Image = "web-", image
+			child.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: owner.UID}, {APIVersion: "v1", Kind: "Pod", Name: "lost", UID: types.UID(strings.Repeat("0", 8) + "-0000-0000-0000-000000000000")}}
+			made := must(s.Create(child)).(*corev1.Pod)
+			fill(t, s, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "of-" + image}, Data: map[string]string{"pod": made.Name, "uid": string(made.UID), "at": "2026-01-02T00:00:00Z"}})
+		}
+		dumps[i] = string(s.Dump())
+	}
+	if dumps[0] != dumps[1] {
+		t.Errorf("%s\nand\n%s", dumps[0], dumps[1])
+	}
+	for _, want := range []string{"name: web-<generated>", "uid: <uid of Pod default/web>", "uid: <uid>", "pod: web-<generated>", "uid: <uid of Pod default/web-<generated>>", "at: <time>"} {
+		if !strings.Contains(dumps[0], want) {
+			t.Errorf("no %q in\n%s", want, dumps[0])
+		}
+	}
+	if strings.Contains(dumps[0], "kube-system") || strings.Contains(dumps[0], "null") {
+		t.Error(dumps[0])
+	}
+}

@@ -1,0 +1,212 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// loggedRequests is the number of requests in the log of a failed test.
+const loggedRequests = 300
+
+// requestLog holds the last requests, for the log of a failed test, and the time of the last
+// activity, for WaitIdle.
+type requestLog struct {
+	mu      sync.Mutex // guards the rest
+	began   time.Time
+	dropped int
+	last    []*loggedRequest
+	open    int // requests in progress, except watches
+	active  time.Time
+}
+
+// loggedRequest is one line of the log. It has no result until the request ends.
+type loggedRequest struct {
+	at             time.Time
+	client, result string
+	what           fmt.Stringer
+}
+
+// requestName is the verb and the object of a request.
+type requestName struct {
+	verb        string
+	kind        *kind
+	subresource string
+	key         object.Key
+}
+
+func (r *request) title() requestName { return requestName{r.verb, r.kind, r.subresource, r.key()} }
+
+// String returns a text such as "patch websites.example.com/status shop/web".
+func (n requestName) String() string {
+	text := n.verb + " " + n.kind.String()
+	if n.subresource != "" {
+		text += "/" + n.subresource
+	}
+	if key := strings.TrimSuffix(n.key.String(), "/"); key != "" {
+		text += " " + key
+	}
+	return text
+}
+
+// append adds a line. The caller must hold the lock.
+func (l *requestLog) append(e *loggedRequest) {
+	if l.began.IsZero() {
+		l.began = e.at
+	}
+	if len(l.last) == loggedRequests {
+		l.last = l.last[1:]
+		l.dropped++
+	}
+	l.last = append(l.last, e)
+}
+
+// begin records a request. The returned function records its end.
+func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(requestFaults)) {
+	tracked, ok := (*w).(*trackingWriter)
+	if !ok {
+		tracked = &trackingWriter{ResponseWriter: *w}
+		*w = tracked
+	}
+	entry := &loggedRequest{at: time.Now(), what: r.title()}
+	if p := processOf(r.Request); p != nil {
+		entry.client = p.name
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(entry)
+	counts := r.verb != "watch" && !r.kind.isLease()
+	if counts {
+		l.open++
+	}
+	return func(faults requestFaults) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if counts {
+			l.open--
+			l.active = time.Now()
+		}
+		entry.result = "no response"
+		if tracked.code != 0 {
+			entry.result = fmt.Sprint(tracked.code)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(faults)) {
+			entry.result += ", " + string(kind)
+		}
+	}
+}
+
+// isLease reports whether the kind is Lease. Leader election renews leases all the time, so
+// they are no activity.
+func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
+
+// sent records that a watch sent an event.
+func (l *requestLog) sent(k *kind) {
+	if k.isLease() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = time.Now()
+}
+
+// String returns one line for each request.
+func (l *requestLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.last) == 0 {
+		return "no requests"
+	}
+	var b strings.Builder
+	if l.dropped > 0 {
+		fmt.Fprintf(&b, "%d earlier requests\n", l.dropped)
+	}
+	for i := 0; i < len(l.last); {
+		e := l.last[i]
+		fmt.Fprintf(&b, "%8.3fs %s\n", e.at.Sub(l.began).Seconds(), e)
+		i++
+		if n, times := repeated(l.last, i); times > 1 {
+			fmt.Fprintf(&b, "          (%d more of the last %d)\n", n*times, n)
+			i += n * times
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// repeated returns how often the n requests before i follow again, for the n up to 4 that
+// covers most.
+func repeated(all []*loggedRequest, i int) (n, times int) {
+	for size := 1; size <= min(4, i); size++ {
+		j := i
+		for ; j < len(all) && all[j].String() == all[j-size].String(); j++ {
+		}
+		if t := (j - i) / size; t*size > n*times {
+			n, times = size, t
+		}
+	}
+	return n, times
+}
+
+// String returns the line without the time.
+func (e *loggedRequest) String() string {
+	text := e.what.String() + ": " + cmp.Or(e.result, "open")
+	if e.client != "" {
+		return e.client + ": " + text
+	}
+	return text
+}
+
+// returned records that a supervised program returned by itself.
+func (l *requestLog) returned(client string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append(&loggedRequest{at: time.Now(), client: client, what: programReturned{}, result: fmt.Sprint(err)})
+}
+
+type programReturned struct{}
+
+// String implements [fmt.Stringer].
+func (programReturned) String() string { return "the program returned" }
+
+// idle returns how long there has been no activity.
+func (s *Server) idle() time.Duration {
+	changed := s.storage.lastChange()
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	if s.requests.open > 0 {
+		return 0
+	}
+	last := s.requests.active
+	if changed.After(last) {
+		last = changed
+	}
+	return time.Since(last)
+}
+
+// WaitIdle blocks until, for the time quiet, no request was in progress, no object changed
+// and no watch sent an event. Open watches and Leases are no activity. It is for tests
+// outside of a testing/synctest bubble, which cannot know when a controller is done: choose a
+// time that is longer than the controller's longest pause, and check the result.
+func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {
+	for {
+		idle := s.idle()
+		if idle >= quiet {
+			return nil
+		}
+		timer := time.NewTimer(quiet - idle)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("apiserver: waiting until the server is idle for %v: %w", quiet, context.Cause(ctx))
+		}
+	}
+}

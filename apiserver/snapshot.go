@@ -1,0 +1,87 @@
+package apiserver
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tarnproject/tarn/object"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Snapshot is the state of a server for [Server.Restore]. It is never modified.
+type Snapshot struct {
+	server  *Server
+	kinds   map[schema.GroupVersionResource]*kind
+	records map[*kind][]*record
+}
+
+// Snapshot returns the current objects and custom resources.
+func (s *Server) Snapshot() *Snapshot {
+	snap := &Snapshot{server: s, records: map[*kind][]*record{}}
+	s.storage.mu.Lock()
+	defer s.storage.mu.Unlock()
+	s.catalog.mu.RLock()
+	defer s.catalog.mu.RUnlock()
+	snap.kinds = maps.Clone(s.catalog.kinds)
+	for k, b := range s.storage.buckets {
+		if !b.removed {
+			snap.records[k] = slices.Clone(b.records)
+		}
+	}
+	return snap
+}
+
+// Restore makes the objects and custom resources those of a snapshot of this server, as one
+// step of ordinary changes at new resource versions. Objects get back their UIDs and status,
+// and finalizers delay nothing. Watches receive the changes, so caches and controllers keep
+// running; see [Server.Rewind] for a restored backup.
+func (s *Server) Restore(snap *Snapshot) {
+	if snap.server != s {
+		panic("apiserver: the snapshot is of another server")
+	}
+	s.storage.mu.Lock()
+	defer s.storage.mu.Unlock()
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	s.catalog.kinds = maps.Clone(snap.kinds)
+	served := map[*kind]bool{}
+	for _, k := range snap.kinds {
+		served[k.storage] = true
+	}
+	byName := func(a, b *kind) int { return strings.Compare(a.String(), b.String()) }
+	for _, k := range slices.SortedFunc(maps.Keys(s.storage.buckets), byName) {
+		b := s.storage.buckets[k]
+		s.storage.restore(b, k, snap.records[k])
+		b.removed = !served[k]
+		s.storage.wake(b)
+	}
+}
+
+// restore replaces the records of a bucket. The caller must hold the lock.
+func (s *storage) restore(b *bucket, k *kind, then []*record) {
+	keep := make(map[object.Key]bool, len(then))
+	for _, rec := range then {
+		keep[rec.key] = true
+	}
+	for _, rec := range slices.Clone(b.records) {
+		if !keep[rec.key] {
+			s.write(b, k, rec.key, rec, nil)
+		}
+	}
+	for _, rec := range then {
+		now, next := s.find(k, rec.key), rec.obj.DeepCopyObject()
+		if now != nil {
+			metaOf(next).SetResourceVersion(now.meta.GetResourceVersion())
+			if equality.Semantic.DeepEqual(now.obj, next) {
+				continue
+			}
+			if now.meta.GetUID() != rec.meta.GetUID() {
+				s.write(b, k, rec.key, now, nil)
+				now = nil
+			}
+		}
+		s.write(b, k, rec.key, now, next)
+	}
+}

@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// restartDelay is the time from the end of a program to its next start.
+	restartDelay = time.Second
+	// stopLimit is how long a program may take to return when its context has ended.
+	stopLimit = time.Minute
+)
+
+// Supervise runs a program until the test ends, like a Deployment with one replica. The
+// program runs a controller on a config until ctx ends, and returns when all of its
+// goroutines have ended. Each start is a new [Process]; when it is killed, all of its requests
+// fail and its context ends. The program is started again one second after it returned.
+func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Config) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan bool, 1)
+	go func() { done <- s.supervise(ctx, program) }()
+	t.Cleanup(func() {
+		stop()
+		if returned := <-done; !returned {
+			t.Errorf("apiserver: the program did not return within %v when its context had ended", stopLimit)
+			if t, ok := t.(interface{ leaked() }); ok {
+				t.leaked()
+			}
+		}
+	})
+}
+
+// supervise starts the program until ctx ends. It returns false if the program does not
+// return.
+func (s *Server) supervise(ctx context.Context, program func(context.Context, *rest.Config) error) bool {
+	for n := 1; ctx.Err() == nil; n++ {
+		process := s.Process(fmt.Sprintf("start %d", n))
+		process.plan = s.plan
+		if !s.runOnce(ctx, process, program) {
+			return false
+		}
+		select {
+		case <-time.After(restartDelay):
+		case <-ctx.Done():
+		}
+	}
+	return true
+}
+
+// runOnce runs the program until it returns, ctx ends or the process is killed. It returns
+// false if the program does not return.
+func (s *Server) runOnce(ctx context.Context, process *Process, program func(context.Context, *rest.Config) error) bool {
+	defer process.Kill() // closes its connections
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- program(ctx, process.Config()) }()
+	select {
+	case err := <-ended:
+		if ctx.Err() == nil && !process.isKilled() {
+			s.requests.returned(process.name, err)
+		}
+		return true
+	case <-process.Killed():
+	case <-ctx.Done():
+	}
+	cancel()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(stopLimit):
+		return false
+	}
+}

@@ -218,7 +218,7 @@ func TestFailuresEndWithTheirTermOrTheNextRun(t *testing.T) {
 		_ = stop()
 		simtest.Want(t, "after Run", len(c.Status().Failures), 1)
 		g := newGate()
-		start(t, controller.Led(g, c))
+		start(t, controller.WhileLeading(g, c))
 		ended := make(chan struct{})
 		g.terms <- func() { close(ended) }
 		synctest.Wait()

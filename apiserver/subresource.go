@@ -49,7 +49,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 
 // scaleOf returns an object's scale.
 func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
-	tree := contentOf(rec.obj)
+	tree := contentOf(k.working(rec))
 	number := func(path []string) int32 {
 		v, _, _ := unstructured.NestedFieldNoCopy(tree, path...)
 		n, _ := v.(int64)
@@ -63,8 +63,13 @@ func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
 		},
 		Spec: autoscalingv1.ScaleSpec{Replicas: number(k.scale.spec)}, Status: autoscalingv1.ScaleStatus{Replicas: number(k.scale.status)},
 	}
-	if sel, found, _ := unstructured.NestedMap(tree, k.scale.selector...); found && len(k.scale.selector) > 0 {
-		scale.Status.Selector = selectorText(sel)
+	switch sel, _, _ := unstructured.NestedFieldNoCopy(tree, k.scale.selector...); sel := sel.(type) {
+	case map[string]any:
+		if len(k.scale.selector) > 0 {
+			scale.Status.Selector = selectorText(sel)
+		}
+	case string: // of a custom resource
+		scale.Status.Selector = sel
 	}
 	return scale
 }
@@ -93,6 +98,9 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		return notFound(r.kind, r.name)
 	}
 	if r.verb == "get" {
+		if _, found, _ := unstructured.NestedFieldNoCopy(contentOf(r.kind.working(rec)), r.kind.scale.spec...); !found && !r.kind.typed {
+			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.kind.scale.spec, ".")))
+		}
 		s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
 		return nil
 	}
@@ -109,7 +117,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
-		tree := runtime.DeepCopyJSON(contentOf(old.obj))
+		tree := runtime.DeepCopyJSON(contentOf(r.kind.working(old)))
 		if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), r.kind.scale.spec...); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}

@@ -228,10 +228,15 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 	if err != nil {
 		return nil, err
 	}
-	return obj, s.checkFields(w, r, raw)
+	if err := s.checkFields(w, r, raw); err != nil {
+		gvk := r.kind.GVK()
+		return nil, undecodable(r.kind, &gvk, raw, err)
+	}
+	return obj, nil
 }
 
-// checkFields applies fieldValidation to unknown and duplicate fields.
+// checkFields applies fieldValidation to unknown and duplicate fields. It returns a strict
+// decoding error.
 func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
 	level := r.URL.Query().Get("fieldValidation")
 	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
@@ -241,18 +246,18 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) erro
 	if err != nil {
 		return nil // decoding succeeded before
 	}
-	gvk := r.kind.GVK()
 	var errs []error
 	if r.kind.schema != nil {
 		errs = r.kind.strictErrors(raw)
 	} else {
+		gvk := r.kind.GVK()
 		_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
 		if strict, ok := runtime.AsStrictDecodingError(err); ok {
 			errs = strict.Errors()
 		}
 	}
 	if len(errs) > 0 && level == metav1.FieldValidationStrict {
-		return undecodable(r.kind, &gvk, raw, runtime.NewStrictDecodingError(errs))
+		return runtime.NewStrictDecodingError(errs)
 	}
 	for _, each := range errs {
 		addWarning(w, each.Error())

@@ -79,7 +79,7 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	var defined []*kind
 	if k == s.definitions {
 		u := obj.(*unstructured.Unstructured)
-		establish(u, now())
+		s.establish(u, now())
 		var err error
 		if defined, err = s.serving(u); err != nil {
 			return nil, err

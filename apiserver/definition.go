@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -77,23 +75,15 @@ func definitions(schemas Schemas) *kind {
 	return k
 }
 
-func parseDefinition(u *unstructured.Unstructured) (*definition, error) {
-	d := new(definition)
-	spec, _ := u.Object["spec"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, d); err != nil {
-		return nil, err
-	}
-	return d, nil
-}
-
-// serving returns the kinds that a CustomResourceDefinition serves, the storage version
-// first, or an API error.
+// serving returns the kinds that an established CustomResourceDefinition serves, the storage
+// version first, or an API error.
 func (s *Server) serving(u *unstructured.Unstructured) ([]*kind, error) {
 	invalid := func(errs ...*field.Error) error {
 		return apierrors.NewInvalid(s.definitions.GVK().GroupKind(), u.GetName(), errs)
 	}
-	d, err := parseDefinition(u)
-	if err != nil {
+	d := new(definition)
+	spec, _ := u.Object["spec"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, d); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if u.GetName() != d.Names.Plural+"."+d.Group {
@@ -105,8 +95,15 @@ func (s *Server) serving(u *unstructured.Unstructured) ([]*kind, error) {
 	if !slices.ContainsFunc(d.Versions, func(v definedVersion) bool { return v.Served && v.Name != "" }) {
 		return nil, invalid(field.Required(field.NewPath("spec", "versions"), "must have a served version"))
 	}
+	if !established(u) {
+		return nil, nil
+	}
+	if names, _, _ := unstructured.NestedMap(u.Object, "status", "acceptedNames"); names != nil {
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(names, &d.Names) // as in the spec
+	}
 	var schemas map[string]Schema
 	if s.opts.Schemas != nil {
+		var err error
 		if schemas, err = s.opts.Schemas.Compile(u); err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
@@ -182,29 +179,4 @@ func (d *definition) deprecation(v definedVersion) string {
 		text += fmt.Sprintf("; use %s/%s %s", d.Group, better, d.Names.Kind)
 	}
 	return text
-}
-
-// establish sets the status that clients of a CustomResourceDefinition wait for. Stored
-// versions that the status has already stay.
-func establish(u *unstructured.Unstructured, at metav1.Time) {
-	condition := func(kind, reason, message string) any {
-		return map[string]any{"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339)}
-	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "conversion"); !found {
-		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
-	}
-	names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
-	stored, _, _ := unstructured.NestedSlice(u.Object, "status", "storedVersions")
-	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
-	for _, v := range versions {
-		if m, _ := v.(map[string]any); m["storage"] == true && !slices.Contains(stored, m["name"]) {
-			stored = append(stored, m["name"])
-		}
-	}
-	u.Object["status"] = map[string]any{
-		"acceptedNames": names, "storedVersions": stored,
-		"conditions": []any{condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-			condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-		},
-	}
 }

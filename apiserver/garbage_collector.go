@@ -71,7 +71,7 @@ func (s *Server) processItem(c gcItem) (more []gcItem) {
 func (s *Server) afterDelete(k *kind, rec *record) (more []gcItem) {
 	if k == s.definitions {
 		plural, group, _ := strings.Cut(rec.key.Name, ".")
-		more = append(more, s.undefine(group, plural)...)
+		more = append(s.undefine(group, plural), s.releaseNames(group)...)
 	}
 	if s.opts.CollectGarbage {
 		for _, d := range s.dependents(rec.meta.GetUID()) {

@@ -82,6 +82,9 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 			s.respondError(w, req, notServed())
 			return
 		}
+		if doc.Info != nil {
+			info = doc.Info
+		}
 		s.serveJSON(w, req, map[string]any{"openapi": "3.0.0", "info": info, "paths": doc.Paths, "components": map[string]any{"schemas": doc.Components.Schemas}})
 	default:
 		s.respondError(w, req, notServed())
@@ -90,6 +93,7 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 
 // openAPI is the part of an OpenAPI v3 document that is merged from those of its kinds.
 type openAPI struct {
+	Info       map[string]any
 	Paths      map[string]any
 	Components struct{ Schemas map[string]any }
 }
@@ -111,6 +115,9 @@ func (d *openAPI) add(k *kind, at string) error {
 	}
 	if d.Paths == nil {
 		d.Paths, d.Components.Schemas = map[string]any{}, map[string]any{}
+	}
+	if more.Info != nil {
+		d.Info = more.Info
 	}
 	maps.Copy(d.Paths, more.Paths)
 	maps.Copy(d.Components.Schemas, more.Components.Schemas)

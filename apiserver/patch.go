@@ -68,7 +68,10 @@ func (s *Server) patchBy(w http.ResponseWriter, r *request, patchType types.Patc
 		if err := s.checkTarget(r, metaOf(obj)); err != nil {
 			return nil, err
 		}
-		return obj, s.checkFields(w, r, after)
+		if err := s.checkFields(w, r, after); err != nil {
+			return nil, invalidPatch(after, err)
+		}
+		return obj, nil
 	})
 }
 

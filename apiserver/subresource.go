@@ -41,6 +41,8 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	case r.kind.storage == s.namespaces && r.subresource == "finalize" && r.verb == "update":
 		r.subresource = ""
 		return s.serveUpdate(w, r)
+	case !r.kind.typed:
+		return notFound(r.kind, r.name)
 	default:
 		return notServed()
 	}
@@ -176,7 +178,8 @@ func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale)
 		return nil, apierrors.NewBadRequest("decoding scale: " + err.Error())
 	}
 	scale, ok := obj.(*autoscalingv1.Scale)
-	if !ok || scale.Spec.Replicas < 0 {
+	// A schema has its own message for a negative number.
+	if !ok || scale.Spec.Replicas < 0 && r.kind.schema == nil {
 		return nil, apierrors.NewBadRequest("object is not a Scale with a non-negative number of replicas")
 	}
 	return scale, nil

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/util/jsonpath"
@@ -61,6 +62,7 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 		col("Port(s)", "string", 0), col("Age", "string", 0)},
 	"configmaps": {col("Name", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
 	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
+	"customresourcedefinitions.apiextensions.k8s.io": {col("Name", "string", 0), col("Created At", "date", 0)},
 	"jobs.batch": {col("Name", "string", 0), col("Status", "string", 0), col("Completions", "string", 0), col("Age", "string", 0)},
 	"events": {col("Last Seen", "string", 0), col("Type", "string", 0), col("Reason", "string", 0), col("Object", "string", 0),
 		col("Message", "string", 0)},
@@ -102,8 +104,11 @@ func (k *kind) layout() []metav1.TableColumnDefinition {
 		return l
 	}
 	out := []metav1.TableColumnDefinition{col("Name", "string", 0)}
-	if len(k.columns) == 0 {
+	if len(k.columns) == 0 && k.typed {
 		return append(out, col("Age", "string", 0))
+	}
+	if len(k.columns) == 0 {
+		return append(out, col("Age", "date", 0))
 	}
 	for _, c := range k.columns {
 		out = append(out, c.TableColumnDefinition)
@@ -147,6 +152,10 @@ func (k *kind) cells(rec *record) []any {
 		return []any{name, string(o.Type), int64(len(o.Data)), age}
 	case *batchv1.Job:
 		return []any{name, jobStatus(o), fmt.Sprintf("%d/%d", o.Status.Succeeded, value(o.Spec.Completions)), age}
+	case *unstructured.Unstructured:
+		if k.Kind == "CustomResourceDefinition" {
+			return []any{name, rec.meta.GetCreationTimestamp().UTC().Format(time.RFC3339)}
+		}
 	case *corev1.Event:
 		return []any{since(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,8 +91,9 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 	var defined []*kind
 	if k == s.definitions {
 		u := next.(*unstructured.Unstructured)
-		establish(u, old.meta.GetCreationTimestamp())
-		if !sameSpec(k, old.obj, next) {
+		s.establish(u, old.meta.GetCreationTimestamp())
+		was := old.obj.(*unstructured.Unstructured).Object
+		if !sameSpec(k, old.obj, next) || !equality.Semantic.DeepEqual(nested[any](was, "status", "acceptedNames"), nested[any](u.Object, "status", "acceptedNames")) {
 			var err error
 			if defined, err = s.serving(u); err != nil {
 				return nil, false, nil, err

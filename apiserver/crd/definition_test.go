@@ -63,6 +63,29 @@ func TestDefinitionsAreDefaultedAndEstablished(t *testing.T) {
 		refused(t, http.StatusUnprocessableEntity, "spec.names.kind: Invalid value: \"Weir\": field is immutable")
 }
 
+// A definition is served once no other definition of its group has one of its names.
+func TestNamesOfAGroupAreUnique(t *testing.T) {
+	s := start(t)
+	other := strings.NewReplacer(`"dams`, `"weirs`, `"Dam"`, `"Weir"`).Replace(damDefinition)
+	r := do(t, s, http.MethodPost, definitions, other).ok(t)
+	r.at(t, `{"kind":"Weir","listKind":"WeirList","plural":"weirs","singular":"weir"}`, "status", "acceptedNames")
+	for _, want := range []string{
+		`"message":"\"dm\" is already in use","reason":"ShortNamesConflict","status":"False","type":"NamesAccepted"`,
+		`"reason":"NotAccepted","status":"False","type":"Established"`,
+	} {
+		if !strings.Contains(r.raw, want) {
+			t.Errorf("%s not in %s", want, r.raw)
+		}
+	}
+	weirs := strings.Replace(dams, "dams", "weirs", 1)
+	if r := do(t, s, http.MethodGet, weirs, ""); r.code != http.StatusNotFound {
+		t.Errorf("got %d before its names are accepted", r.code)
+	}
+	do(t, s, http.MethodDelete, definitions+"/dams.example.com", "").ok(t)
+	do(t, s, http.MethodGet, definitions+"/weirs.example.com", "").ok(t).at(t, `["dm"]`, "status", "acceptedNames", "shortNames")
+	do(t, s, http.MethodGet, weirs, "").ok(t)
+}
+
 func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 	s := start(t)
 	// The storage version is no longer served.

@@ -109,8 +109,8 @@ func TestEachVersionHasItsSchema(t *testing.T) {
 	r = do(t, s, http.MethodPatch, beta+"/a", `{"spec":{"colour":"red"},"status":{"level":1}}`, "Content-Type", merge).ok(t)
 	r.at(t, `{"colour":"grey","gates":2,"river":"Enns"}`, "spec") // v1 cannot store the colour
 	do(t, s, http.MethodGet, dams+"/a", "").at(t, `{"gates":2,"high":100,"kind":"Gravity","low":0,"river":"Enns"}`, "spec")
-	do(t, s, http.MethodGet, beta+"/a/status", "").refused(t, http.StatusNotFound, "could not find")
-	do(t, s, http.MethodGet, beta+"/a/scale", "").refused(t, http.StatusNotFound, "could not find")
+	do(t, s, http.MethodGet, beta+"/a/status", "").refused(t, http.StatusNotFound, `dams.example.com "a" not found`)
+	do(t, s, http.MethodGet, beta+"/a/scale", "").refused(t, http.StatusNotFound, `dams.example.com "a" not found`)
 	do(t, s, http.MethodGet, beta+"?fieldSelector=spec.river%3DEnns", "").refused(t, http.StatusBadRequest, "field label not supported: spec.river")
 	if r := do(t, s, http.MethodGet, dams+"?fieldSelector=spec.river%3DEnns", "").ok(t); !strings.Contains(r.raw, `"name":"a"`) {
 		t.Errorf("selected %s", r.raw)

@@ -209,9 +209,12 @@ func (c *catalog) drop(gr schema.GroupResource) (dropped []*kind) {
 	return dropped
 }
 
+// versions returns all versions of a resource in any order.
 func (c *catalog) versions(gr schema.GroupResource) (kinds []*kind) {
-	for _, k := range c.all() {
-		if k.GVR().GroupResource() == gr {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for gvr, k := range c.kinds {
+		if gvr.GroupResource() == gr {
 			kinds = append(kinds, k)
 		}
 	}

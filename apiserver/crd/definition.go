@@ -1,13 +1,16 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -16,24 +19,26 @@ import (
 )
 
 // definition is the [apiserver.Schema] of CustomResourceDefinition itself, which has Go
-// types. It is stateless.
-type definition struct{}
+// types.
+type definition struct{ schemas *schemas }
 
 // Prune implements [apiserver.Schema].
 func (definition) Prune(u *unstructured.Unstructured) (unknown []string, err error) {
-	raw, err := json.Marshal(u.Object)
-	if err != nil {
-		return nil, err
-	}
 	var crd apiextensionsv1.CustomResourceDefinition
-	strict, err := kjson.UnmarshalStrict(raw, &crd)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range strict {
-		if at, ok := e.(kjson.FieldError); ok {
-			unknown = append(unknown, at.FieldPath())
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, &crd, true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		for _, e := range strict.Errors() {
+			var path string
+			if _, err := fmt.Sscanf(e.Error(), "unknown field %q", &path); err == nil {
+				unknown = append(unknown, path)
+			}
 		}
+	} else if err != nil {
+		// The message of the JSON decoder is the one that clients know.
+		if raw, e := json.Marshal(u.Object); e == nil {
+			err = cmp.Or(kjson.UnmarshalCaseSensitivePreserveInts(raw, &crd), err)
+		}
+		return nil, err
 	}
 	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&crd)
 	if err != nil {
@@ -72,25 +77,49 @@ func (definition) Default(u *unstructured.Unstructured) {
 }
 
 // Validate implements [apiserver.Schema].
-func (definition) Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList {
-	crd, err := internal(obj)
-	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
-	}
+func (d definition) Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList {
 	if old == nil {
-		crd.Status.StoredVersions = nil
-		keepStored(crd)
-		return validation.ValidateCustomResourceDefinition(ctx, crd)
+		return d.validateNew(ctx, obj)
 	}
-	before, err := internal(old)
+	crd, _, err := internal(obj)
 	if err != nil {
-		return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
+		return undecodable(err)
+	}
+	before, _, err := internal(old)
+	if err != nil {
+		return undecodable(err)
 	}
 	if subresource == "status" {
 		return validation.ValidateUpdateCustomResourceDefinitionStatus(ctx, crd, before)
 	}
 	keepStored(crd)
 	return validation.ValidateCustomResourceDefinitionUpdate(ctx, crd, before)
+}
+
+// validateNew validates a new definition, unless it was accepted before.
+func (d definition) validateNew(ctx context.Context, obj *unstructured.Unstructured) field.ErrorList {
+	id, err := digestOf(obj)
+	if err != nil {
+		return undecodable(err)
+	}
+	if _, ok := d.schemas.accepted.Load(id); ok {
+		return metavalidation.ValidateObjectMetaAccessor(obj, false, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	}
+	crd, v1, err := internal(obj)
+	if err != nil {
+		return undecodable(err)
+	}
+	crd.Status.StoredVersions = nil
+	keepStored(crd)
+	errs := validation.ValidateCustomResourceDefinition(ctx, crd)
+	if len(errs) == 0 {
+		d.schemas.keep(id, v1)
+	}
+	return errs
+}
+
+func undecodable(err error) field.ErrorList {
+	return field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())}
 }
 
 // keepStored adds the storage version to the stored versions.
@@ -103,14 +132,15 @@ func keepStored(crd *apiextensions.CustomResourceDefinition) {
 	}
 }
 
-// internal converts a definition to the version that Kubernetes validates.
-func internal(u *unstructured.Unstructured) (*apiextensions.CustomResourceDefinition, error) {
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
-		return nil, err
+// internal decodes a definition and converts it to the version that Kubernetes validates.
+func internal(u *unstructured.Unstructured) (*apiextensions.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinition, error) {
+	v1 := new(apiextensionsv1.CustomResourceDefinition)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, v1); err != nil {
+		return nil, nil, err
 	}
 	out := new(apiextensions.CustomResourceDefinition)
-	return out, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(&crd, out, nil)
+	// The result shares memory with what it was converted from.
+	return out, v1, apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(v1.DeepCopy(), out, nil)
 }
 
 // TypeConverter implements [apiserver.Schema]. The types are deduced.

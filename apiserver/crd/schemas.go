@@ -1,6 +1,8 @@
 package crd
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -17,21 +19,46 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Schemas returns the value of [apiserver.Options.Schemas].
-func Schemas() apiserver.Schemas { return schemas{} }
+// Schemas returns the value of [apiserver.Options.Schemas]. It keeps the definitions that it
+// has accepted with their compiled schemas, so servers that share it start faster. Any
+// number of servers may use it at the same time.
+func Schemas() apiserver.Schemas { return new(schemas) }
 
-// schemas implements [apiserver.Schemas]. It is stateless.
-type schemas struct{}
+// schemas implements [apiserver.Schemas].
+type schemas struct {
+	accepted sync.Map // of digests to map[string]apiserver.Schema
+}
+
+// digest identifies what the validation of a new definition depends on.
+type digest [sha256.Size]byte
+
+func digestOf(u *unstructured.Unstructured) (digest, error) {
+	raw, err := json.Marshal([]any{u.GetName(), u.GetAnnotations(), u.Object["spec"]})
+	return sha256.Sum256(raw), err
+}
 
 // Definition implements [apiserver.Schemas].
-func (schemas) Definition() apiserver.Schema { return definition{} }
+func (s *schemas) Definition() apiserver.Schema { return definition{s} }
 
 // Compile implements [apiserver.Schemas].
-func (schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
-	crd := new(apiextensionsv1.CustomResourceDefinition)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd); err != nil {
+func (s *schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
+	d, err := digestOf(u)
+	if err != nil {
 		return nil, err
 	}
+	if known, ok := s.accepted.Load(d); ok {
+		return known.(map[string]apiserver.Schema), nil
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
+		return nil, err
+	}
+	return s.keep(d, &crd), nil
+}
+
+// keep returns the schemas of an accepted definition. The caller must not modify crd
+// afterwards.
+func (s *schemas) keep(d digest, crd *apiextensionsv1.CustomResourceDefinition) map[string]apiserver.Schema {
 	r := &resource{crd: crd}
 	r.types = sync.OnceValues(r.typeConverter)
 	out := map[string]apiserver.Schema{}
@@ -41,7 +68,8 @@ func (schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schem
 		v.document = sync.OnceValues(v.openAPI)
 		out[v.Name] = v
 	}
-	return out, nil
+	kept, _ := s.accepted.LoadOrStore(d, out)
+	return kept.(map[string]apiserver.Schema)
 }
 
 // resource is what the versions of a custom resource share. It is not modified.

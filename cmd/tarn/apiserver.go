@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/apiserver/crd"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
@@ -123,6 +124,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	server, err := apiserver.New(apiserver.Options{
 		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+		Schemas: crd.Schemas(),
 	})
 	if err != nil {
 		return listenError(flags.listen, err)

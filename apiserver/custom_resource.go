@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Definition describes a custom resource. Only Resource is required.
+// Definition describes a custom resource without a schema. Only Resource is required.
 type Definition struct {
 	object.Resource
 	// Versions are served in addition to Resource.Version; all serve the same objects.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
@@ -205,12 +206,19 @@ func TestWithoutSchemasObjectsAreStoredAsSent(t *testing.T) {
 	do(t, s, http.MethodPost, dams, dam("a", `{"depth":3}`)).ok(t).at(t, `{"depth":3}`, "spec")
 }
 
-// One value may serve any number of servers.
+// One value may serve any number of servers, also in different bubbles.
 func TestServersShareSchemas(t *testing.T) {
 	shared := crd.Schemas()
 	for range 2 {
-		s := apiserver.Start(t, apiserver.Options{Schemas: shared})
-		do(t, s, http.MethodPost, definitions, damDefinition).ok(t)
-		do(t, s, http.MethodPost, dams, dam("a", `{"river":"Enns"}`)).ok(t).at(t, "2", "spec", "gates")
+		synctest.Test(t, func(t *testing.T) {
+			s := apiserver.Start(t, apiserver.Options{Schemas: shared})
+			do(t, s, http.MethodPost, definitions, damDefinition).ok(t)
+			do(t, s, http.MethodPost, dams, dam("a", `{"river":"Enns"}`)).ok(t).at(t, "2", "spec", "gates")
+			do(t, s, http.MethodPatch, dams+"/a?fieldManager=x", dam("a", `{"river":"Enns"}`), "Content-Type", apply).ok(t)
+			do(t, s, http.MethodPost, dams, dam("b", `{"river":"Enns","low":2,"high":1}`)).refused(t, http.StatusUnprocessableEntity, "low must not be above high")
+			// An accepted definition is accepted for any server, its metadata is checked for each.
+			do(t, s, http.MethodPost, definitions, strings.Replace(damDefinition, `"metadata": {`, `"metadata": {"labels":{"-":"-"},`, 1)).
+				refused(t, http.StatusUnprocessableEntity, "metadata.labels: Invalid value")
+		})
 	}
 }

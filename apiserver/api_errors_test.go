@@ -96,7 +96,7 @@ func TestPatchesWarnOfUnknownFields(t *testing.T) {
 		t.Errorf("got %d, %q", a.code, got)
 	}
 	do(t, s, http.MethodPatch, pods+"/a?fieldValidation=Strict", `{"colour":"red"}`, "Content-Type", "application/merge-patch+json").
-		refused(t, http.StatusBadRequest, "BadRequest", "unknown field")
+		refused(t, http.StatusUnprocessableEntity, "Invalid", "unknown field")
 }
 
 // L07: the page after a full page may be empty.

@@ -166,8 +166,8 @@ func (c *codecs) encode(r representation, obj runtime.Object) ([]byte, error) {
 // record returns the encoded bytes of a stored object. They are computed once and shared by
 // all readers.
 func (c *codecs) record(k *kind, f encoding, r *record) ([]byte, error) {
-	if !k.isStorage() {
-		return c.encode(representation{encoding: f}, k.present(r.obj))
+	if !k.native(r) {
+		return c.encode(representation{encoding: f}, k.present(r))
 	}
 	if raw := r.encoded[f].Load(); raw != nil {
 		return *raw, nil
@@ -190,7 +190,7 @@ func (k *kind) list(p page) (runtime.Object, error) {
 		list.SetContinue(head.Continue)
 		list.SetRemainingItemCount(head.RemainingItemCount)
 		for i, r := range p.records {
-			list.Items[i] = *k.present(r.obj).(*unstructured.Unstructured)
+			list.Items[i] = *k.present(r).(*unstructured.Unstructured)
 		}
 		return list, nil
 	}
@@ -205,14 +205,14 @@ func (k *kind) list(p page) (runtime.Object, error) {
 	items.Set(reflect.MakeSlice(items.Type(), len(p.records), len(p.records)))
 	for i, r := range p.records {
 		item := items.Index(i)
-		item.Set(reflect.ValueOf(k.present(r.obj)).Elem())
+		item.Set(reflect.ValueOf(k.present(r)).Elem())
 		item.FieldByName("TypeMeta").SetZero()
 	}
 	return obj, nil
 }
 
-// read decodes a request body into the kind's storage version. Unknown fields are rejected,
-// reported as warnings or ignored, as fieldValidation asks.
+// read decodes a request body into the version that writes work on. Unknown fields are
+// rejected, reported as warnings or ignored, as fieldValidation asks.
 func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
 	if err := r.checkOptions(""); err != nil {
 		return nil, err
@@ -228,32 +228,45 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 	if err != nil {
 		return nil, err
 	}
-	return obj, s.checkFields(w, r, raw)
+	if err := s.checkFields(w, r, raw); err != nil {
+		gvk := r.kind.GVK()
+		return nil, undecodable(r.kind, &gvk, raw, err)
+	}
+	return obj, nil
 }
 
-// checkFields applies fieldValidation to unknown and duplicate fields.
+// checkFields applies fieldValidation to unknown and duplicate fields. It returns a strict
+// decoding error.
 func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
 	level := r.URL.Query().Get("fieldValidation")
-	if level == metav1.FieldValidationIgnore || !r.kind.typed || bytes.HasPrefix(raw, []byte("k8s\x00")) {
+	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
 	raw, err := toJSON(raw)
 	if err != nil {
 		return nil // decoding succeeded before
 	}
-	gvk := r.kind.GVK()
-	_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
-	strict, ok := runtime.AsStrictDecodingError(err)
-	if !ok {
-		return nil
+	var errs []error
+	if r.kind.schema != nil {
+		errs = r.kind.strictErrors(raw)
+	} else {
+		gvk := r.kind.GVK()
+		_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
+		if strict, ok := runtime.AsStrictDecodingError(err); ok {
+			errs = strict.Errors()
+		}
 	}
-	if level == metav1.FieldValidationStrict {
-		return undecodable(r.kind, &gvk, raw, strict)
+	if len(errs) > 0 && level == metav1.FieldValidationStrict {
+		return runtime.NewStrictDecodingError(errs)
 	}
-	for _, each := range strict.Errors() {
-		w.Header().Add("Warning", fmt.Sprintf("299 - %q", each.Error()))
+	for _, each := range errs {
+		addWarning(w, each.Error())
 	}
 	return nil
+}
+
+func addWarning(w http.ResponseWriter, text string) {
+	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 }
 
 func readBody(req *http.Request) ([]byte, error) {
@@ -294,5 +307,11 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
-	return k.toStorage(obj), nil
+	if k.typed {
+		return k.toStorage(obj), nil
+	}
+	if err := k.admit(obj); err != nil {
+		return nil, undecodable(k, &gvk, raw, err)
+	}
+	return obj, nil
 }

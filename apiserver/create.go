@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -72,20 +73,21 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	}
 	normalise(obj)
 	setInitialPhase(obj)
-	if err := validate(k, m); err != nil {
+	if err := k.validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
-	if err := checkSize(obj); err != nil {
-		return nil, err
-	}
-	var def *Definition
+	var defined []*kind
 	if k == s.definitions {
-		d, err := parseDefinition(obj)
-		if err != nil {
+		u := obj.(*unstructured.Unstructured)
+		s.establish(u, now())
+		var err error
+		if defined, err = s.serving(u); err != nil {
 			return nil, err
 		}
-		def = &d
-		establish(obj, now().Format(time.RFC3339))
+	}
+	obj = k.toStorage(obj)
+	if err := checkSize(obj); err != nil {
+		return nil, err
 	}
 	key := object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 	if dry {
@@ -101,8 +103,8 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	if !ok {
 		return nil, alreadyExists(k, s.storage.get(k, key))
 	}
-	if def != nil {
-		if err := s.Define(*def); err != nil {
+	if defined != nil {
+		if err := s.define(defined); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
@@ -168,8 +170,8 @@ func (s *Server) checkNamespaceActive(k *kind, m metav1.Object) error {
 	return nil
 }
 
-// validate checks names and metadata, and nothing else.
-func validate(k *kind, m metav1.Object) error {
+// validateMeta checks names and metadata.
+func (k *kind) validateMeta(m metav1.Object) field.ErrorList {
 	names := validation.NameIsDNSSubdomain
 	switch {
 	case k.Resource.Resource == "namespaces":
@@ -177,10 +179,7 @@ func validate(k *kind, m metav1.Object) error {
 	case k.Group == "rbac.authorization.k8s.io" || k.Group == "flowcontrol.apiserver.k8s.io":
 		names = pathSegment
 	}
-	if errs := validation.ValidateObjectMetaAccessor(m, k.Namespaced, names, field.NewPath("metadata")); len(errs) > 0 {
-		return apierrors.NewInvalid(k.GVK().GroupKind(), m.GetName(), errs)
-	}
-	return nil
+	return validation.ValidateObjectMetaAccessor(m, k.Namespaced, names, field.NewPath("metadata"))
 }
 
 // pathSegment validates names that may contain anything a path segment may, such as the

@@ -11,7 +11,8 @@
 //   - [Server] is the server. Programs use [New] and [Server.Run], tests use [Start].
 //     [Server.Config] returns a client config. Without an address, clients connect in
 //     memory, which works in a testing/synctest bubble.
-//   - [Options] configures it; the zero value is usable.
+//   - [Options] configures it; the zero value is usable. [Schemas] enforces the schemas of
+//     custom resources.
 //   - [Definition] describes a custom resource for [Server.Define]. Creating a
 //     CustomResourceDefinition has the same effect.
 //   - [Fault] is a failure for [Server.Inject]. [Server.Cut], [Server.Compact] and
@@ -56,17 +57,19 @@
 //   - Only the most stable version of each kind is served, and versions are not converted,
 //     except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
 //     versions, each stored separately.
-//   - There is no admission, no defaulting except for the initial phase, and no validation
-//     except for names and metadata. Schemas of custom resources are neither enforced nor
-//     used for pruning; all versions of a custom resource serve the same objects.
+//   - There is no admission. Built-in kinds have no defaulting except for the initial phase,
+//     and no validation except for names and metadata.
+//   - Schemas of custom resources are enforced with [Options.Schemas] only; package
+//     apiserver/crd has the implementation. Conversion webhooks are not called: the versions
+//     of a custom resource differ only in apiVersion and schema.
 //   - A status update never changes metadata. kube-apiserver accepts labels and annotations
 //     in status updates of some built-in kinds, including pods.
 //   - A pod without a grace period is removed immediately. kube-apiserver marks it first,
 //     so watches see an additional MODIFIED event.
-//   - Managed fields are tracked from the first server-side apply of an object. Lists in
-//     custom resources are atomic.
+//   - Managed fields are tracked from the first server-side apply of an object. Without
+//     schemas, and in CustomResourceDefinitions, lists are atomic.
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage].
 //     Deleting a namespace deletes its content.
-//   - Pods have no log, exec, attach or port-forward. OpenAPI contains only what kubectl
-//     needs.
+//   - Pods have no log, exec, attach or port-forward. OpenAPI describes custom resources with
+//     a schema; of other kinds it contains only what kubectl needs.
 package apiserver

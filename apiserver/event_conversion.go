@@ -28,7 +28,7 @@ func joinEvents(kinds []*kind) {
 }
 
 // toStorage converts an object to its storage kind. Except for events, only apiVersion
-// differs.
+// differs, and fields that the schema of the storage version does not have are dropped.
 func (k *kind) toStorage(obj runtime.Object) runtime.Object {
 	if e, ok := obj.(*eventsv1.Event); ok && !k.isStorage() {
 		core := &corev1.Event{
@@ -40,6 +40,9 @@ func (k *kind) toStorage(obj runtime.Object) runtime.Object {
 			core.Series = &corev1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
 		}
 		obj = core
+	}
+	if k.schema != k.storageSchema && k.storageSchema != nil {
+		_, _ = k.storageSchema.Prune(obj.(*unstructured.Unstructured)) // the metadata was decoded before
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
 	return obj
@@ -75,9 +78,13 @@ func (k *kind) storageField(path string) string {
 	return path
 }
 
-// toStorageTree translates an apply configuration to the storage kind in place.
+// toStorageTree translates the apply configuration of a built-in kind to the storage kind in
+// place.
 func (k *kind) toStorageTree(applied *unstructured.Unstructured) {
-	if k.typed && !k.isStorage() {
+	if !k.typed {
+		return
+	}
+	if !k.isStorage() {
 		for name, value := range applied.Object {
 			if field := k.storageField(name); field != name {
 				delete(applied.Object, name)

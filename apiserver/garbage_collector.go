@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tarnproject/tarn/object"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,9 +70,8 @@ func (s *Server) processItem(c gcItem) (more []gcItem) {
 // afterDelete handles the dependents, owners and namespace of a deleted object.
 func (s *Server) afterDelete(k *kind, rec *record) (more []gcItem) {
 	if k == s.definitions {
-		if d, err := parseDefinition(rec.obj); err == nil {
-			more = append(more, s.undefine(d.Group, d.Resource.Resource)...)
-		}
+		plural, group, _ := strings.Cut(rec.key.Name, ".")
+		more = append(s.undefine(group, plural), s.releaseNames(group)...)
 	}
 	if s.opts.CollectGarbage {
 		for _, d := range s.dependents(rec.meta.GetUID()) {

@@ -50,6 +50,9 @@ func (s *Server) serveResource(w http.ResponseWriter, req *http.Request) {
 		s.respondError(w, req, err)
 		return
 	}
+	if r.kind.deprecated != "" {
+		addWarning(w, r.kind.deprecated)
+	}
 	faults := s.faults.pick(r.target())
 	if p := processOf(req); p != nil && p.plan != nil {
 		release := p.planned(r, &faults)
@@ -105,7 +108,7 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, rec *record) 
 		s.respondRaw(w, r.Request, r.rep.contentType(s.codecs, false), code, raw)
 		return nil
 	}
-	obj := r.kind.present(rec.obj)
+	obj := r.kind.present(rec)
 	switch r.rep.as {
 	case "Table":
 		obj = s.table(r, page{records: []*record{rec}, version: rec.version}, true)

@@ -32,7 +32,8 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	return s.catalog.byKind(kinds[0])
 }
 
-// own returns a copy of obj in the Go type that the kind is stored in. Other Go types, such
+// own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted
+// by its schema. Other Go types, such
 // as those of custom resources, are converted through their JSON fields.
 func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
 	k, err = s.kindOf(obj)
@@ -60,7 +61,13 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
-	return k, k.toStorage(obj), nil
+	if k.typed {
+		return k, k.toStorage(obj), nil
+	}
+	if err := k.admit(obj); err != nil {
+		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	}
+	return k, obj, nil
 }
 
 // Create stores a new object and returns it as stored; the caller must not modify the
@@ -78,7 +85,7 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.present(rec.obj), nil
+	return k.present(rec), nil
 }
 
 // Update replaces an object, including its status, and returns it as stored. If the object
@@ -95,16 +102,13 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 			return nil, notFound(k, key.Name)
 		}
 		next := obj.DeepCopyObject()
-		if next, err = s.prepare(k, "", old, next, "tarn"); err != nil {
+		if next, err = s.prepare(k, everything, old, next, "tarn"); err != nil {
 			return nil, err
-		}
-		if k.status {
-			setStatus(next, obj)
 		}
 		if rec, ok, err := s.store(k, old, next); err != nil {
 			return nil, err
 		} else if ok {
-			return k.present(rec.obj), nil
+			return k.present(rec), nil
 		}
 	}
 }
@@ -136,7 +140,7 @@ func (s *Server) Get(gvr schema.GroupVersionResource, key object.Key) (runtime.O
 	if rec == nil {
 		return nil, apierrors.NewNotFound(gvr.GroupResource(), key.Name)
 	}
-	return k.present(rec.obj), nil
+	return k.present(rec), nil
 }
 
 // Watches returns the number of open watches of a resource, or of all resources if it is

@@ -34,6 +34,13 @@ type kind struct {
 	review           bool // answered and never stored
 	columns          []column
 	selectableFields []string
+
+	// The rest is for custom resources.
+	listName   string   // kind of lists; the kind and "List" if it is empty
+	versions   []string // of the whole resource, including those that are not served
+	deprecated string   // warning for every request, or ""
+	// schema is nil without Options.Schemas, storageSchema is that of the storage version.
+	schema, storageSchema Schema
 }
 
 // scalePaths holds the field paths behind the scale subresource.
@@ -44,7 +51,7 @@ func (k *kind) isStorage() bool { return k.GVK() == k.storage.GVK() }
 
 func (k *kind) listKind() schema.GroupVersionKind {
 	gvk := k.GVK()
-	gvk.Kind += "List"
+	gvk.Kind = cmp.Or(k.listName, gvk.Kind+"List")
 	return gvk
 }
 
@@ -74,22 +81,19 @@ func (k *kind) empty() runtime.Object {
 	return obj
 }
 
-// present converts a stored object to this version of the resource.
-func (k *kind) present(obj runtime.Object) runtime.Object {
-	if e, ok := obj.(*corev1.Event); ok && !k.isStorage() {
-		return eventOf(e)
+// present returns the object of a record in this version of the resource. The caller must
+// not modify it.
+func (k *kind) present(r *record) runtime.Object {
+	if k.native(r) {
+		return r.obj
 	}
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok || k.isStorage() {
-		return obj
+	switch o := r.obj.(type) {
+	case *corev1.Event:
+		return eventOf(o)
+	case *unstructured.Unstructured:
+		return k.convert(o)
 	}
-	// The nested values are shared, since stored objects are never modified.
-	shown := make(map[string]any, len(u.Object))
-	for name, value := range u.Object {
-		shown[name] = value
-	}
-	shown["apiVersion"] = k.GVK().GroupVersion().String()
-	return &unstructured.Unstructured{Object: shown}
+	return r.obj
 }
 
 // catalog holds the served kinds.
@@ -168,9 +172,19 @@ func (c *catalog) all() []*kind {
 	return out
 }
 
-// storageKinds returns the kinds that objects are stored under.
+// storageKinds returns one kind for each set of stored objects.
 func (c *catalog) storageKinds() []*kind {
-	return slices.DeleteFunc(c.all(), func(k *kind) bool { return !k.isStorage() || k.review })
+	return slices.DeleteFunc(oncePerStorage(c.all()), func(k *kind) bool { return k.review })
+}
+
+// oncePerStorage removes kinds that share the objects of an earlier one.
+func oncePerStorage(kinds []*kind) []*kind {
+	seen := map[*kind]bool{}
+	return slices.DeleteFunc(kinds, func(k *kind) bool {
+		again := seen[k.storage]
+		seen[k.storage] = true
+		return again
+	})
 }
 
 // put adds kinds and replaces those at the same paths.
@@ -195,9 +209,12 @@ func (c *catalog) drop(gr schema.GroupResource) (dropped []*kind) {
 	return dropped
 }
 
+// versions returns all versions of a resource in any order.
 func (c *catalog) versions(gr schema.GroupResource) (kinds []*kind) {
-	for _, k := range c.all() {
-		if k.GVR().GroupResource() == gr {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for gvr, k := range c.kinds {
+		if gvr.GroupResource() == gr {
 			kinds = append(kinds, k)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // ownership tracks field managers with apimachinery's managedfields. Schemas of the
-// built-in kinds come from client-go's apply configurations. Parsing them is slow and
-// happens on the first apply.
+// built-in kinds come from client-go's apply configurations, those of custom resources from
+// their definitions. Parsing them is slow and happens on the first apply.
 type ownership struct {
 	typed func() managedfields.TypeConverter
 
@@ -26,7 +28,7 @@ type ownership struct {
 }
 
 type managerKey struct {
-	gvk         schema.GroupVersionKind
+	kind        *kind
 	subresource string
 }
 
@@ -38,8 +40,7 @@ func newOwnership() *ownership {
 }
 
 func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldManager, error) {
-	gvk := k.storage.GVK()
-	key := managerKey{gvk, subresource}
+	key := managerKey{k, subresource}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if m := o.managers[key]; m != nil {
@@ -48,15 +49,51 @@ func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldMa
 	var m *managedfields.FieldManager
 	var err error
 	if k.typed {
+		gvk := k.storage.GVK()
 		m, err = managedfields.NewDefaultFieldManager(o.typed(), noConversion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
 	} else {
-		m, err = managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), noConversion{scheme.Scheme}, noDefaults{}, unstructuredCreator{}, gvk, gvk.GroupVersion(), subresource, nil)
+		m, err = k.fieldManager(subresource)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating the field manager of %v: %w", gvk, err)
+		return nil, fmt.Errorf("creating the field manager of %v: %w", k.GVK(), err)
 	}
 	o.managers[key] = m
 	return m, nil
+}
+
+// forget drops the field managers of kinds that are no longer served.
+func (o *ownership) forget(kinds []*kind) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.managers {
+		if slices.Contains(kinds, key.kind) {
+			delete(o.managers, key)
+		}
+	}
+}
+
+// fieldManager returns the field manager for a version of a custom resource.
+func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
+	types := managedfields.NewDeducedTypeConverter()
+	if k.schema != nil {
+		if t, err := k.schema.TypeConverter(); err != nil {
+			return nil, err
+		} else if t != nil {
+			types = t
+		}
+	}
+	// Fields that a write ignores do not get an owner.
+	var ignored []fieldpath.Path
+	switch {
+	case subresource == "status":
+		ignored = []fieldpath.Path{fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")}
+	case k.status:
+		ignored = []fieldpath.Path{fieldpath.MakePathOrDie("status")}
+	}
+	gvk := k.GVK()
+	reset := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): fieldpath.NewSet(ignored...)}
+	return managedfields.NewDefaultCRDFieldManager(types, renaming{scheme.Scheme, k}, defaulting{k.schema}, unstructuredCreator{},
+		gvk, gvk.GroupVersion(), subresource, fieldpath.NewExcludeFilterSetMap(reset))
 }
 
 // applied merges an apply configuration into live and updates the managed fields. A
@@ -121,11 +158,32 @@ func (s noConversion) ConvertToVersion(in runtime.Object, target runtime.GroupVe
 	return in, nil
 }
 
-// noDefaults is a [runtime.ObjectDefaulter] for custom resources.
-type noDefaults struct{}
+// renaming converts between the versions of a custom resource: only apiVersion differs.
+type renaming struct {
+	*runtime.Scheme
+	kind *kind
+}
 
-// Default does nothing.
-func (noDefaults) Default(runtime.Object) {}
+// ConvertToVersion implements [runtime.ObjectConvertor].
+func (c renaming) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{in.GetObjectKind().GroupVersionKind()})
+	if !ok || !slices.Contains(c.kind.versions, to.Version) {
+		return nil, runtime.NewNotRegisteredErrForTarget("apiserver", reflect.TypeOf(in), target)
+	}
+	out := in.DeepCopyObject()
+	out.GetObjectKind().SetGroupVersionKind(to)
+	return out, nil
+}
+
+// defaulting is a [runtime.ObjectDefaulter] for custom resources. The schema may be nil.
+type defaulting struct{ schema Schema }
+
+// Default implements [runtime.ObjectDefaulter].
+func (d defaulting) Default(obj runtime.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && d.schema != nil {
+		d.schema.Default(u)
+	}
+}
 
 // unstructuredCreator is a [runtime.ObjectCreater] for custom resources.
 type unstructuredCreator struct{}

@@ -2,10 +2,12 @@ package apiserver
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"runtime"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -49,8 +51,9 @@ func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
 // requests.
 const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 
-// serveOpenAPI serves documents that declare only server-side field validation, so that
-// kubectl does not validate on the client.
+// serveOpenAPI serves OpenAPI v3 documents. They describe custom resources with a schema.
+// For other kinds they declare only server-side field validation, so that kubectl does not
+// validate on the client.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
 	info := map[string]any{"title": "tarn", "version": "v" + servedMajor + "." + servedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
@@ -66,22 +69,59 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path str
 		}
 		s.serveJSON(w, req, map[string]any{"paths": paths})
 	case version == "v3":
-		paths := map[string]any{}
+		var doc openAPI
 		for _, k := range s.catalog.all() {
 			if at := groupVersionPath(k.GVK().GroupVersion()); at == "/"+rest {
-				paths[at+k.objectPath()] = k.operations()
+				if err := doc.add(k, at); err != nil {
+					s.respondError(w, req, apierrors.NewInternalError(err))
+					return
+				}
 			}
 		}
-		if len(paths) == 0 {
+		if len(doc.Paths) == 0 {
 			s.respondError(w, req, notServed())
 			return
 		}
-		s.serveJSON(w, req, map[string]any{
-			"openapi": "3.0.0", "info": info, "paths": paths, "components": map[string]any{"schemas": map[string]any{}},
-		})
+		if doc.Info != nil {
+			info = doc.Info
+		}
+		s.serveJSON(w, req, map[string]any{"openapi": "3.0.0", "info": info, "paths": doc.Paths, "components": map[string]any{"schemas": doc.Components.Schemas}})
 	default:
 		s.respondError(w, req, notServed())
 	}
+}
+
+// openAPI is the part of an OpenAPI v3 document that is merged from those of its kinds.
+type openAPI struct {
+	Info       map[string]any
+	Paths      map[string]any
+	Components struct{ Schemas map[string]any }
+}
+
+// add adds a kind whose group version has the path at.
+func (d *openAPI) add(k *kind, at string) error {
+	var more openAPI
+	if k.schema != nil {
+		raw, err := k.schema.OpenAPI()
+		if err == nil && raw != nil {
+			err = json.Unmarshal(raw, &more)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(more.Paths) == 0 {
+		more.Paths = map[string]any{at + k.objectPath(): k.operations()}
+	}
+	if d.Paths == nil {
+		d.Paths, d.Components.Schemas = map[string]any{}, map[string]any{}
+	}
+	if more.Info != nil {
+		d.Info = more.Info
+	}
+	maps.Copy(d.Paths, more.Paths)
+	maps.Copy(d.Components.Schemas, more.Components.Schemas)
+	return nil
 }
 
 // groupVersionPath returns the path prefix of a group version.

@@ -56,6 +56,10 @@ type Options struct {
 	// AnyNamespace allows objects in namespaces that do not exist. Defaults to rejecting
 	// them with 404.
 	AnyNamespace bool
+	// Schemas enforces the schemas of CustomResourceDefinitions and of the definitions
+	// themselves; package apiserver/crd has the implementation. Defaults to none: objects
+	// are stored as clients send them, and lists are atomic for server-side apply.
+	Schemas Schemas
 	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
 	// and orphan deletion. Defaults to false.
 	CollectGarbage bool

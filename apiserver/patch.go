@@ -68,7 +68,10 @@ func (s *Server) patchBy(w http.ResponseWriter, r *request, patchType types.Patc
 		if err := s.checkTarget(r, metaOf(obj)); err != nil {
 			return nil, err
 		}
-		return obj, s.checkFields(w, r, after)
+		if err := s.checkFields(w, r, after); err != nil {
+			return nil, invalidPatch(after, err)
+		}
+		return obj, nil
 	})
 }
 
@@ -191,7 +194,10 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
-	blank := r.kind.storage.empty()
+	blank := r.kind.empty()
+	if r.kind.typed {
+		blank = r.kind.storage.empty()
+	}
 	metaOf(blank).SetName(r.name)
 	metaOf(blank).SetNamespace(r.namespace)
 	obj, err := s.ownership.applied(r.kind, "", blank, applied, manager, force)
@@ -219,6 +225,6 @@ func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstr
 		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
 			return nil, conflict(r.kind, old.key)
 		}
-		return s.ownership.applied(r.kind, r.subresource, old.obj.DeepCopyObject(), applied, manager, force)
+		return s.ownership.applied(r.kind, r.subresource, r.kind.working(old).DeepCopyObject(), applied, manager, force)
 	})
 }

@@ -19,6 +19,9 @@ type record struct {
 	size    int // encoded size of the object
 	obj     runtime.Object
 	meta    metav1.Object
+	// schema is the one that a custom resource was pruned and defaulted with, or nil if it
+	// must be done again to serve the object.
+	schema Schema
 	// encoded caches the object's bytes by encoding, so that any number of watches encode
 	// it once.
 	encoded [encodings]atomic.Pointer[[]byte]
@@ -37,7 +40,11 @@ func newRecord(obj runtime.Object, version uint64) *record {
 }
 
 // at returns a copy with a later version, for DELETED events.
-func (r *record) at(version uint64) *record { return newRecord(r.obj.DeepCopyObject(), version) }
+func (r *record) at(version uint64) *record {
+	later := newRecord(r.obj.DeepCopyObject(), version)
+	later.schema = r.schema
+	return later
+}
 
 func formatVersion(v uint64) string { return strconv.FormatUint(v, 10) }
 

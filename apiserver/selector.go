@@ -67,7 +67,7 @@ func (f fieldsOf) Get(field string) string {
 	case "metadata.namespace":
 		return f.record.key.Namespace
 	}
-	return fieldOf(f.record.obj, f.kind.storageField(field))
+	return fieldOf(f.kind.working(f.record), f.kind.storageField(field))
 }
 
 // selectableFields lists the fields that built-in kinds support besides name and namespace.

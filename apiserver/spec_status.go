@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,16 +44,16 @@ func setStatus(obj, from runtime.Object) {
 	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
 }
 
-// sameSpec reports whether two objects differ only in metadata and status.
-func sameSpec(a, b runtime.Object) bool {
+// sameSpec reports whether two objects of a kind differ only in metadata and status. Without
+// the status subresource, the status of a custom resource is a field like any other.
+func sameSpec(k *kind, a, b runtime.Object) bool {
 	if u, ok := a.(*unstructured.Unstructured); ok {
 		other := b.(*unstructured.Unstructured)
 		bare := func(m map[string]any) map[string]any {
-			out := map[string]any{}
-			for name, value := range m {
-				if name != "metadata" && name != "status" && name != "apiVersion" {
-					out[name] = value
-				}
+			out := maps.Clone(m)
+			delete(out, "metadata")
+			if k.status {
+				delete(out, "status")
 			}
 			return out
 		}

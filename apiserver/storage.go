@@ -146,6 +146,10 @@ func (s *storage) write(b *bucket, k *kind, key object.Key, old *record, next ru
 	}
 	if next != nil {
 		r = newRecord(next, s.version)
+		// A write that only changes metadata copies the rest from old.
+		if k.schema == k.storageSchema && (old == nil || old.schema == k.schema) {
+			r.schema = k.schema
+		}
 		c.current = r
 	} else {
 		r = c.deleted()

@@ -41,6 +41,8 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	case r.kind.storage == s.namespaces && r.subresource == "finalize" && r.verb == "update":
 		r.subresource = ""
 		return s.serveUpdate(w, r)
+	case !r.kind.typed:
+		return notFound(r.kind, r.name)
 	default:
 		return notServed()
 	}
@@ -49,7 +51,7 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 
 // scaleOf returns an object's scale.
 func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
-	tree := contentOf(rec.obj)
+	tree := contentOf(k.working(rec))
 	number := func(path []string) int32 {
 		v, _, _ := unstructured.NestedFieldNoCopy(tree, path...)
 		n, _ := v.(int64)
@@ -63,8 +65,13 @@ func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
 		},
 		Spec: autoscalingv1.ScaleSpec{Replicas: number(k.scale.spec)}, Status: autoscalingv1.ScaleStatus{Replicas: number(k.scale.status)},
 	}
-	if sel, found, _ := unstructured.NestedMap(tree, k.scale.selector...); found && len(k.scale.selector) > 0 {
-		scale.Status.Selector = selectorText(sel)
+	switch sel, _, _ := unstructured.NestedFieldNoCopy(tree, k.scale.selector...); sel := sel.(type) {
+	case map[string]any:
+		if len(k.scale.selector) > 0 {
+			scale.Status.Selector = selectorText(sel)
+		}
+	case string: // of a custom resource
+		scale.Status.Selector = sel
 	}
 	return scale
 }
@@ -93,6 +100,9 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		return notFound(r.kind, r.name)
 	}
 	if r.verb == "get" {
+		if _, found, _ := unstructured.NestedFieldNoCopy(contentOf(r.kind.working(rec)), r.kind.scale.spec...); !found && !r.kind.typed {
+			return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", "."+strings.Join(r.kind.scale.spec, ".")))
+		}
 		s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusOK, scaleOf(r.kind, rec))
 		return nil
 	}
@@ -109,7 +119,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
-		tree := runtime.DeepCopyJSON(contentOf(old.obj))
+		tree := runtime.DeepCopyJSON(contentOf(r.kind.working(old)))
 		if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), r.kind.scale.spec...); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
@@ -168,7 +178,8 @@ func (s *Server) readScale(r *request, raw []byte, present *autoscalingv1.Scale)
 		return nil, apierrors.NewBadRequest("decoding scale: " + err.Error())
 	}
 	scale, ok := obj.(*autoscalingv1.Scale)
-	if !ok || scale.Spec.Replicas < 0 {
+	// A schema has its own message for a negative number.
+	if !ok || scale.Spec.Replicas < 0 && r.kind.schema == nil {
 		return nil, apierrors.NewBadRequest("object is not a Scale with a non-negative number of replicas")
 	}
 	return scale, nil

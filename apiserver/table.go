@@ -1,7 +1,9 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -13,12 +15,29 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/util/jsonpath"
 )
 
 // column is a column of a custom resource's table.
 type column struct {
 	metav1.TableColumnDefinition
-	path string // JSONPath of its value, such as ".spec.colour"
+	path *jsonpath.JSONPath
+}
+
+// columnsOf parses the printer columns of a custom resource. As on the real server, an
+// invalid path ends the list.
+func columnsOf(defined []definedColumn) (columns []column) {
+	for _, d := range defined {
+		path := jsonpath.New(d.Name).AllowMissingKeys(true)
+		if path.Parse("{"+d.Path+"}") != nil {
+			break
+		}
+		columns = append(columns, column{path: path, TableColumnDefinition: metav1.TableColumnDefinition{
+			Name: d.Name, Type: d.Type, Format: d.Format, Priority: d.Priority,
+			Description: cmp.Or(d.Description, "Custom resource definition column (in JSONPath format): "+d.Path),
+		}})
+	}
+	return columns
 }
 
 func col(name, kind string, priority int32) metav1.TableColumnDefinition {
@@ -43,6 +62,7 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 		col("Port(s)", "string", 0), col("Age", "string", 0)},
 	"configmaps": {col("Name", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
 	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
+	"customresourcedefinitions.apiextensions.k8s.io": {col("Name", "string", 0), col("Created At", "date", 0)},
 	"jobs.batch": {col("Name", "string", 0), col("Status", "string", 0), col("Completions", "string", 0), col("Age", "string", 0)},
 	"events": {col("Last Seen", "string", 0), col("Type", "string", 0), col("Reason", "string", 0), col("Object", "string", 0),
 		col("Message", "string", 0)},
@@ -84,8 +104,11 @@ func (k *kind) layout() []metav1.TableColumnDefinition {
 		return l
 	}
 	out := []metav1.TableColumnDefinition{col("Name", "string", 0)}
-	if len(k.columns) == 0 {
+	if len(k.columns) == 0 && k.typed {
 		return append(out, col("Age", "string", 0))
+	}
+	if len(k.columns) == 0 {
+		return append(out, col("Age", "date", 0))
 	}
 	for _, c := range k.columns {
 		out = append(out, c.TableColumnDefinition)
@@ -129,6 +152,10 @@ func (k *kind) cells(rec *record) []any {
 		return []any{name, string(o.Type), int64(len(o.Data)), age}
 	case *batchv1.Job:
 		return []any{name, jobStatus(o), fmt.Sprintf("%d/%d", o.Status.Succeeded, value(o.Spec.Completions)), age}
+	case *unstructured.Unstructured:
+		if k.Kind == "CustomResourceDefinition" {
+			return []any{name, rec.meta.GetCreationTimestamp().UTC().Format(time.RFC3339)}
+		}
 	case *corev1.Event:
 		return []any{since(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
 	}
@@ -137,24 +164,52 @@ func (k *kind) cells(rec *record) []any {
 	}
 	cells := []any{name}
 	for _, c := range k.columns {
-		cells = append(cells, c.cell(contentOf(rec.obj)))
+		cells = append(cells, c.cell(contentOf(k.working(rec))))
 	}
 	return cells
 }
 
-// cell returns the value of a custom column. Only plain field paths are supported; others
-// yield an empty cell.
+// cell returns the value of a custom column: the first one that the path finds, or nil if
+// that does not have the type of the column.
 func (c *column) cell(tree map[string]any) any {
-	v, found, err := unstructured.NestedFieldNoCopy(tree, strings.Split(strings.TrimPrefix(c.path, "."), ".")...)
-	if err != nil || !found {
+	found, err := c.path.FindResults(tree)
+	if err != nil || len(found) == 0 || len(found[0]) == 0 {
 		return nil
 	}
-	if text, ok := v.(string); ok && c.Type == "date" {
-		if at, err := time.Parse(time.RFC3339, text); err == nil {
+	value := found[0][0].Interface()
+	switch v := value.(type) {
+	case int64:
+		switch c.Type {
+		case "integer":
+			return v
+		case "number":
+			return float64(v)
+		}
+	case float64:
+		switch c.Type {
+		case "integer":
+			return int64(v)
+		case "number":
+			return v
+		}
+	case bool:
+		if c.Type == "boolean" {
+			return v
+		}
+	case string:
+		if c.Type == "date" {
+			at, err := time.Parse(time.RFC3339, v)
+			if err != nil {
+				return "<invalid>"
+			}
 			return since(metav1.NewTime(at))
 		}
 	}
-	return v
+	var text strings.Builder
+	if c.Type != "string" || c.path.PrintResults(&text, []reflect.Value{reflect.ValueOf(value)}) != nil {
+		return nil
+	}
+	return text.String()
 }
 
 func since(t metav1.Time) string {

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/tarnproject/tarn/object"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -87,14 +88,17 @@ func (s *Server) store(k *kind, old *record, next runtime.Object) (*record, bool
 
 // storeOne is store without garbage collection. It returns the writes to process.
 func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, bool, []gcItem, error) {
-	var def *Definition
+	var defined []*kind
 	if k == s.definitions {
-		d, err := parseDefinition(next)
-		if err != nil {
-			return nil, false, nil, err
+		u := next.(*unstructured.Unstructured)
+		s.establish(u, old.meta.GetCreationTimestamp())
+		was := old.obj.(*unstructured.Unstructured).Object
+		if !sameSpec(k, old.obj, next) || !equality.Semantic.DeepEqual(nested[any](was, "status", "acceptedNames"), nested[any](u.Object, "status", "acceptedNames")) {
+			var err error
+			if defined, err = s.serving(u); err != nil {
+				return nil, false, nil, err
+			}
 		}
-		def = &d
-		establish(next, old.meta.GetCreationTimestamp().UTC().Format(time.RFC3339))
 	}
 	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
 		// An update that removes the last finalizer of a terminating object is not stored:
@@ -112,8 +116,8 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 	if !ok {
 		return nil, false, nil, nil
 	}
-	if def != nil {
-		if err := s.Define(*def); err != nil {
+	if defined != nil {
+		if err := s.define(defined); err != nil {
 			return nil, false, nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
@@ -128,7 +132,11 @@ func graceless(m metav1.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// prepare validates a new state against the old one and sets the server-managed fields.
+// everything, in place of a subresource, writes the status and the rest together.
+const everything = "*"
+
+// prepare validates a new state against the old one, sets the server-managed fields and
+// returns it in the storage version.
 func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
 	m, was := metaOf(next), old.meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
@@ -141,17 +149,21 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
-	if subresource == "status" {
+	before := k.working(old)
+	switch {
+	case subresource == "status":
 		// Only the status and its managed fields change.
 		managed := m.GetManagedFields()
-		merged := old.obj.DeepCopyObject()
+		merged := before.DeepCopyObject()
 		setStatus(merged, next)
 		next, m = merged, metaOf(merged)
 		if len(managed) > 0 {
 			m.SetManagedFields(managed)
 		}
-	} else if k.status {
-		setStatus(next, old.obj.DeepCopyObject())
+	case subresource == everything:
+		subresource = ""
+	case k.status:
+		setStatus(next, before.DeepCopyObject())
 	}
 	normalise(next)
 	m.SetUID(was.GetUID())
@@ -162,14 +174,17 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	m.SetGenerateName(was.GetGenerateName())
 	m.SetSelfLink("")
 	m.SetGeneration(was.GetGeneration())
-	if k.hasGeneration() && !sameSpec(old.obj, next) {
+	if k.hasGeneration() && !sameSpec(k, before, next) {
 		m.SetGeneration(was.GetGeneration() + 1)
 	}
-	next.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
-	if err := validate(k, m); err != nil {
+	if err := k.validate(next, before, subresource); err != nil {
 		return nil, err
 	}
-	return s.ownership.updated(k, subresource, old.obj, next, manager)
+	next, err := s.ownership.updated(k, subresource, before, next, manager)
+	if err != nil {
+		return nil, err
+	}
+	return k.toStorage(next), nil
 }
 
 func conflict(k *kind, key object.Key) error {

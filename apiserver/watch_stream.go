@@ -235,9 +235,6 @@ func (st *stream) bookmark(end bool) error {
 	if end {
 		rec.meta.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
-	if !st.r.kind.isStorage() {
-		obj = st.r.kind.present(obj)
-	}
 	switch st.r.rep.as {
 	case "Table":
 		obj = st.server.table(st.r, page{records: []*record{rec}, version: st.at}, st.columns)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/apiserver/crd"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
@@ -124,6 +125,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	server, err := apiserver.New(apiserver.Options{
 		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+		Schemas: crd.Schemas(),
 	})
 	if err != nil {
 		return listenError(flags.listen, err)

@@ -18,7 +18,7 @@ func TestAnswers(t *testing.T) {
 		exchanges []exchange
 	}{
 		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
-		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"workloads", workloads},
+		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
 		{"shards", shards}, {"expired", expired},
 	} {
 		var here, there []map[string]any

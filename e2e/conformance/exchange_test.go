@@ -265,7 +265,7 @@ func (s *side) remember(name string, answer any) {
 var (
 	// versions are those that messages tell.
 	versions = regexp.MustCompile(`(current: |too old resource version: |in record \()\d+( \(\d+\))?`)
-	ages     = regexp.MustCompile(`^(\d+[smh])+$`)
+	ages     = regexp.MustCompile(`^(\d+[smh])+$|^\d{4}-\d\d-\d\dT[\d:]+Z$`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime"}
 	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount"}

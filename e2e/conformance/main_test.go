@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/apiserver/crd"
 	"github.com/tarnproject/tarn/e2e/controlplane"
 	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 
 func embedded(t *testing.T) server {
 	t.Helper()
-	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
+	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas()})
 	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
 	s.namespace = s.newNamespace(t)
 	return s

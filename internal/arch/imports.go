@@ -35,6 +35,8 @@ var table = map[string][]string{
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
 	"apiserver": {"object"},
+	// What enforces schemas is apart, so that only programs that ask for it link it.
+	"apiserver/crd": {"apiserver"},
 	// The console shows all parts of the pipeline.
 	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.
@@ -65,6 +67,8 @@ var confined = []struct{ roots, folders []string }{
 	{[]string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/util/workqueue"}, []string{"clientgo", "bench", "e2e", "examples/migrate", "internal/sample"}},
 	// kubectl's flags and printers, with kustomize behind them.
 	{[]string{"k8s.io/cli-runtime"}, []string{"cmd/tarn"}},
+	// The code of kube-apiserver, with CEL, gRPC and OpenTelemetry behind it.
+	{[]string{"k8s.io/apiextensions-apiserver", "k8s.io/apiserver"}, []string{"apiserver/crd"}},
 }
 
 // row returns the folder of the table that dir belongs to.

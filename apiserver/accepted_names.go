@@ -1,0 +1,127 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// nested returns a field of a tree, or the zero value if it is absent or of another type.
+func nested[T any](tree map[string]any, path ...string) T {
+	v, _, _ := unstructured.NestedFieldNoCopy(tree, path...)
+	t, _ := v.(T)
+	return t
+}
+
+// established reports whether a CustomResourceDefinition is served.
+func established(u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(nested[[]any](u.Object, "status", "conditions"), func(c any) bool {
+		m, _ := c.(map[string]any)
+		return m["type"] == "Established" && m["status"] == "True"
+	})
+}
+
+// establish sets the status of a CustomResourceDefinition as the controllers of
+// kube-apiserver do. It is established once all of its names are accepted. Stored versions
+// that the status has already stay.
+func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
+	condition := func(kind string, is bool, reason, message string) any {
+		status := "False"
+		if is {
+			status = "True"
+		}
+		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339)}
+	}
+	if nested[any](u.Object, "spec", "conversion") == nil {
+		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
+	}
+	stored := slices.Clone(nested[[]any](u.Object, "status", "storedVersions"))
+	for _, v := range nested[[]any](u.Object, "spec", "versions") {
+		m, _ := v.(map[string]any)
+		if name := nested[string](m, "name"); nested[bool](m, "storage") && !slices.Contains(texts(stored), name) {
+			stored = append(stored, name)
+		}
+	}
+	names, reason, message := s.acceptNames(u)
+	is := condition("Established", false, "NotAccepted", "not all names are accepted")
+	if reason == "" || established(u) {
+		is = condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted")
+	}
+	accepted := condition("NamesAccepted", reason == "", reason, message)
+	if reason == "" {
+		accepted = condition("NamesAccepted", true, "NoConflicts", "no conflicts found")
+	}
+	u.Object["status"] = map[string]any{"acceptedNames": names, "storedVersions": stored, "conditions": []any{accepted, is}}
+}
+
+// acceptNames returns the names of a definition without those that another definition of
+// the group has, and the reason and message for the last of these.
+func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any, reason, message string) {
+	group := nested[string](u.Object, "spec", "group")
+	taken := map[string]bool{} // kinds are capitalised, resources are not
+	for _, rec := range s.storage.all(s.definitions, "") {
+		other := rec.obj.(*unstructured.Unstructured).Object
+		if rec.key.Name == u.GetName() || nested[string](other, "spec", "group") != group {
+			continue
+		}
+		has := nested[map[string]any](other, "status", "acceptedNames")
+		for _, name := range []string{"plural", "singular", "shortNames", "kind", "listKind"} {
+			for _, text := range texts(has[name]) {
+				taken[text] = true
+			}
+		}
+	}
+	wanted := nested[map[string]any](u.Object, "spec", "names")
+	before := nested[map[string]any](u.Object, "status", "acceptedNames")
+	names = map[string]any{}
+	for _, name := range []string{"plural", "singular", "shortNames", "kind", "listKind", "categories"} {
+		var conflicts []string
+		for _, text := range texts(wanted[name]) {
+			if name != "categories" && taken[text] && !slices.Contains(texts(before[name]), text) {
+				conflicts = append(conflicts, fmt.Sprintf("%q is already in use", text))
+			}
+		}
+		from := wanted
+		if len(conflicts) > 0 {
+			reason = strings.ToUpper(name[:1]) + name[1:] + "Conflict"
+			message = strings.Join(conflicts, ", ")
+			if len(conflicts) > 1 {
+				message = "[" + message + "]"
+			}
+			from = before
+		}
+		if from[name] != nil {
+			names[name] = from[name]
+		}
+	}
+	return names, reason, message
+}
+
+// texts returns a string or the strings of a list.
+func texts(v any) (out []string) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, each := range list {
+		if text, ok := each.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// releaseNames accepts the names of other definitions of a group that were in use.
+func (s *Server) releaseNames(group string) (more []gcItem) {
+	for _, rec := range s.storage.all(s.definitions, "") {
+		u := rec.obj.(*unstructured.Unstructured)
+		if nested[string](u.Object, "spec", "group") == group {
+			more = append(more, s.updateMeta(s.definitions, rec.key, func(metav1.Object) bool { return true })...)
+		}
+	}
+	return more
+}

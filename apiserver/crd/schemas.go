@@ -1,0 +1,122 @@
+package crd
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Schemas returns the value of [apiserver.Options.Schemas]. It keeps the definitions that it
+// has accepted with their compiled schemas, so servers that share it start faster. Any
+// number of servers may use it at the same time.
+func Schemas() apiserver.Schemas { return new(schemas) }
+
+// schemas implements [apiserver.Schemas].
+type schemas struct {
+	accepted sync.Map // of digests to map[string]apiserver.Schema
+}
+
+// digest identifies what the validation of a new definition depends on.
+type digest [sha256.Size]byte
+
+func digestOf(u *unstructured.Unstructured) (digest, error) {
+	raw, err := json.Marshal([]any{u.GetName(), u.GetAnnotations(), u.Object["spec"]})
+	return sha256.Sum256(raw), err
+}
+
+// Definition implements [apiserver.Schemas].
+func (s *schemas) Definition() apiserver.Schema { return definition{s} }
+
+// Compile implements [apiserver.Schemas].
+func (s *schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
+	d, err := digestOf(u)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := s.accepted.Load(d); ok {
+		return known.(map[string]apiserver.Schema), nil
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
+		return nil, err
+	}
+	return s.keep(d, &crd), nil
+}
+
+// keep returns the schemas of an accepted definition. The caller must not modify crd
+// afterwards.
+func (s *schemas) keep(d digest, crd *apiextensionsv1.CustomResourceDefinition) map[string]apiserver.Schema {
+	r := &resource{crd: crd}
+	r.types = sync.OnceValues(r.typeConverter)
+	out := map[string]apiserver.Schema{}
+	for i := range crd.Spec.Versions {
+		v := &version{resource: r, CustomResourceDefinitionVersion: &crd.Spec.Versions[i]}
+		v.compiled = sync.OnceValue(v.compile)
+		v.document = sync.OnceValues(v.openAPI)
+		out[v.Name] = v
+	}
+	kept, _ := s.accepted.LoadOrStore(d, out)
+	return kept.(map[string]apiserver.Schema)
+}
+
+// resource is what the versions of a custom resource share. It is not modified.
+type resource struct {
+	crd   *apiextensionsv1.CustomResourceDefinition
+	types func() (managedfields.TypeConverter, error)
+}
+
+// version is one version of a custom resource. It implements [apiserver.Schema] and is not
+// modified.
+type version struct {
+	*resource
+	*apiextensionsv1.CustomResourceDefinitionVersion
+	compiled func() *rules
+	document func() ([]byte, error)
+}
+
+// rules are the compiled parts of a version's schema.
+type rules struct {
+	structural *structuralschema.Structural
+	schema     validation.SchemaValidator
+	status     validation.SchemaValidator // nil without a schema for the status
+	cel        *cel.Validator             // nil without rules
+}
+
+// compile compiles the schema. It panics if that is invalid, since definitions with an
+// invalid schema are rejected.
+func (v *version) compile() *rules {
+	check := func(err error) {
+		if err != nil {
+			panic(fmt.Sprintf("crd: compiling %s of %s: %v", v.Name, v.crd.Name, err))
+		}
+	}
+	var props apiextensions.JSONSchemaProps
+	if v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+		check(apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &props, nil))
+	}
+	structural, err := structuralschema.NewStructural(&props)
+	check(err)
+	r := &rules{structural: structural.DeepCopy()} // which shares defaults with props
+	check(defaulting.PruneDefaults(r.structural))
+	r.schema, _, err = validation.NewSchemaValidator(&props)
+	check(err)
+	if status, ok := props.Properties["status"]; ok {
+		r.status, _, err = validation.NewSchemaValidator(&status)
+		check(err)
+	}
+	r.cel = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
+	return r
+}

@@ -38,7 +38,8 @@ func (s *Shard) Part() object.Shard {
 
 // Set changes the part, without waiting. Each mirror keeps the objects that are in both parts, lists
 // what is new to it, and removes the others as [Left]: subscribers forget them, and controllers do not
-// reconcile them. End work on what is removed before Set. [Cluster.WaitSynced] waits for what is new.
+// reconcile them. End work on what is removed before Set. [Cluster.WaitSynced] waits for what is new, at
+// the version that the watch had reached; later changes follow as events.
 func (s *Shard) Set(part object.Shard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,6 +91,10 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 // mirror has. Objects that are no longer in the shard are removed, which subscribers receive as Left
 // and not as deletions. The error is [ErrStopped].
 //
+// What is new is listed at the version that the watch has reached, so that a snapshot has all objects
+// at one version. That may be older than the call: what happened since follows with the next events.
+// To be sure of a certain version, use [Informer.WaitFor] or [Informer.WaitForKey].
+//
 // A change costs a list of what is new to the mirror and a watch request; see
 // [reflector.Reflector.SetShard].
 func (inf *Informer[T]) SetShard(shard object.Shard) error {

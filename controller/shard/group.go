@@ -41,7 +41,7 @@ type Options struct {
 	LeaseDuration time.Duration
 	// Caches returns the caches that reconciles read. This member gets slots while all of them are
 	// watching, and begins to work on a slot when they have what its earlier owner wrote through a
-	// controller.Client. It is called every second. Defaults to none.
+	// controller.Client. It is called at least twice a second. Defaults to none.
 	Caches func() []Cache
 	// Logger receives slots that come and go, and failed requests. Defaults to none.
 	Logger *slog.Logger

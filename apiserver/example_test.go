@@ -87,7 +87,7 @@ func ExampleFault_Validate() {
 	}
 	// Output:
 	// gone 2 <nil>
-	// gone -1 apiserver: fault gone: times, after and wait must not be negative
+	// gone -1 apiserver: fault gone: times, for, after and wait must not be negative
 }
 
 // An API server restarts: clients cannot reach it for a while.
@@ -158,7 +158,7 @@ func ExampleStart() {
 	suite.end() // stops the server
 	// Output:
 	// shop <nil>
-	// failed: apiserver: fault {Kind:forbidden Resource:secrets Verb: Times:0 After:0 Wait:0s Optional:false} did not hit any request; set Optional if that is expected
+	// failed: apiserver: fault {Kind:forbidden Resource:secrets Verb: Times:0 For:0s After:0 Wait:0s Optional:false} did not hit any request; set Optional if that is expected
 }
 
 func ExampleServer_Define() {

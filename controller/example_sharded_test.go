@@ -3,7 +3,8 @@ package controller_test
 import (
 	"context"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
@@ -18,13 +19,12 @@ type static struct {
 	fence   controller.Fence // of this process; package shard has one for each group
 }
 
-func (s static) Run(ctx context.Context, work func(ctx context.Context, group string, fence controller.Fence)) error {
-	var groups sync.WaitGroup
+func (s static) Run(ctx context.Context, work func(ctx context.Context, group string, fence controller.Fence) error) error {
+	var groups errgroup.Group
 	for _, tenant := range s.tenants {
-		groups.Go(func() { work(ctx, tenant, s.fence) })
+		groups.Go(func() error { return work(ctx, tenant, s.fence) })
 	}
-	groups.Wait()
-	return nil
+	return groups.Wait()
 }
 
 // Each replica reconciles the keys of its groups. Here the groups are namespaces.

@@ -169,11 +169,11 @@ func ExampleReflector_Relist() {
 	printUntil(ctx, fifo, "101")
 	cancel()
 	<-done
-	fmt.Println(r.Status().Counts.Ended[reflector.Asked], "list was asked for")
+	fmt.Println(r.Status().Counts.Ended[reflector.Requested], "list was requested")
 	// Output:
 	// Replaced: 1 pods
 	// Replaced: 1 pods
-	// 1 list was asked for
+	// 1 list was requested
 }
 
 // Objects that cannot be decoded or transformed are quarantined; the others are delivered.

@@ -181,10 +181,15 @@ func TestAPauseHoldsWhileTheRateLimitDoes(t *testing.T) {
 
 func TestFailingKeysBeyondTheLimitAreStillFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fail := errOops
+		var fixed atomic.Bool
 		for recent, kept := range map[int]bool{0: true, -1: false} {
-			fail = errOops
-			c, keys := one(t, func(context.Context, string) (result, error) { return result{}, fail }, controller.Options[string]{Errors: 2, Recent: recent})
+			fixed.Store(false)
+			c, keys := one(t, func(context.Context, string) (result, error) {
+				if fixed.Load() {
+					return result{}, nil
+				}
+				return result{}, errOops
+			}, controller.Options[string]{Errors: 2, Recent: recent})
 			start(t, c)
 			for _, key := range []string{"a", "b"} {
 				keys <- key
@@ -201,7 +206,7 @@ func TestFailingKeysBeyondTheLimitAreStillFailing(t *testing.T) {
 					t.Errorf("%s: %+v", key, k)
 				}
 			}
-			fail = nil
+			fixed.Store(true)
 			simtest.Advance(time.Hour)
 			s = c.Status()
 			simtest.Want(t, "failures, more", fmt.Sprint(len(s.Failures), s.MoreFailures), "0 false")

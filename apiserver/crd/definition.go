@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,32 +25,63 @@ import (
 type definition struct{ schemas *schemas }
 
 // Prune implements [apiserver.Schema].
-func (definition) Prune(u *unstructured.Unstructured) (unknown []string, err error) {
+func (d definition) Prune(u *unstructured.Unstructured) ([]string, error) {
+	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		return nil, err
+	}
+	body := maps.Clone(u.Object)
+	delete(body, "metadata")
+	id, err := digestOf(body)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := d.schemas.pruned.Load(id)
+	if !ok {
+		if p, err = prune(body); err != nil {
+			return nil, err
+		}
+		if body["status"] == nil { // a new definition, which other servers may get too
+			d.schemas.pruned.Store(id, p)
+		}
+	}
+	u.Object = runtime.DeepCopyJSON(p.(*pruned).body)
+	return append(unknown, p.(*pruned).unknown...), objectmeta.SetObjectMeta(u.Object, meta)
+}
+
+// pruned is a definition without metadata and unknown fields. It is not modified.
+type pruned struct {
+	body    map[string]any
+	unknown []string
+}
+
+// prune decodes a definition into its Go type and encodes it again.
+func prune(body map[string]any) (*pruned, error) {
+	p := new(pruned)
 	var crd apiextensionsv1.CustomResourceDefinition
-	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, &crd, true)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(body, &crd, true)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		for _, e := range strict.Errors() {
 			var path string
 			if _, err := fmt.Sscanf(e.Error(), "unknown field %q", &path); err == nil {
-				unknown = append(unknown, path)
+				p.unknown = append(p.unknown, path)
 			}
 		}
 	} else if err != nil {
 		// The message of the JSON decoder is the one that clients know.
-		if raw, e := json.Marshal(u.Object); e == nil {
+		if raw, e := json.Marshal(body); e == nil {
 			err = cmp.Or(kjson.UnmarshalCaseSensitivePreserveInts(raw, &crd), err)
 		}
 		return nil, err
 	}
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&crd)
-	if err != nil {
+	if p.body, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&crd); err != nil {
 		return nil, err
 	}
-	if u.Object["status"] == nil {
-		delete(tree, "status") // the Go type always has one
+	delete(p.body, "metadata")
+	if body["status"] == nil {
+		delete(p.body, "status") // the Go type always has one
 	}
-	u.Object = tree
-	return unknown, nil
+	return p, nil
 }
 
 // Default implements [apiserver.Schema].
@@ -98,7 +131,7 @@ func (d definition) Validate(ctx context.Context, obj, old *unstructured.Unstruc
 
 // validateNew validates a new definition, unless it was accepted before.
 func (d definition) validateNew(ctx context.Context, obj *unstructured.Unstructured) field.ErrorList {
-	id, err := digestOf(obj)
+	id, err := identify(obj)
 	if err != nil {
 		return undecodable(err)
 	}

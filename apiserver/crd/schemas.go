@@ -26,15 +26,20 @@ func Schemas() apiserver.Schemas { return new(schemas) }
 
 // schemas implements [apiserver.Schemas].
 type schemas struct {
-	accepted sync.Map // of digests to map[string]apiserver.Schema
+	pruned   sync.Map // of the digests of definitions without metadata to *pruned
+	accepted sync.Map // of the digests of identify to map[string]apiserver.Schema
 }
 
-// digest identifies what the validation of a new definition depends on.
 type digest [sha256.Size]byte
 
-func digestOf(u *unstructured.Unstructured) (digest, error) {
-	raw, err := json.Marshal([]any{u.GetName(), u.GetAnnotations(), u.Object["spec"]})
+func digestOf(v any) (digest, error) {
+	raw, err := json.Marshal(v)
 	return sha256.Sum256(raw), err
+}
+
+// identify returns a digest of what the validation of a new definition depends on.
+func identify(u *unstructured.Unstructured) (digest, error) {
+	return digestOf([]any{u.GetName(), u.GetAnnotations(), u.Object["spec"]})
 }
 
 // Definition implements [apiserver.Schemas].
@@ -42,7 +47,7 @@ func (s *schemas) Definition() apiserver.Schema { return definition{s} }
 
 // Compile implements [apiserver.Schemas].
 func (s *schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
-	d, err := digestOf(u)
+	d, err := identify(u)
 	if err != nil {
 		return nil, err
 	}

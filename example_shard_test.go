@@ -32,13 +32,13 @@ func ExampleInShard() {
 			for m := range snap.Sorted() {
 				namespaces = append(namespaces, m.Namespace)
 			}
-			fmt.Println(namespaces)
+			fmt.Printf("%v: %v\n", part.Part(), namespaces)
 		})
 	}
 	show()
 	part.Set(object.Part(object.ByNamespace, 0, 1))
 	show()
 	// Output:
-	// [hotel shop]
-	// [bank hotel market shop]
+	// 50.0 % by object.metadata.namespace: [hotel shop]
+	// 100.0 % by object.metadata.namespace: [bank hotel market shop]
 }

@@ -266,3 +266,26 @@ func ExampleInformer_SetNamespaces() {
 	// [blue/web green/web]
 	// [blue/web green/web red/web]
 }
+
+// A replica mirrors the first half of the namespaces, and then all of them.
+func ExampleInformer_SetShard() {
+	pods := newPods(simtest.Pods("bank/db", "shop/web"), informer.Options[*corev1.Pod]{
+		Selection: object.Selection{Shard: object.Part(object.ByNamespace, 0, 2)},
+	})
+	ctx, end := synced(pods)
+	defer end()
+	print := func() { fmt.Printf("%v: %d pods\n", pods.Shard(), pods.Len()) }
+	print()
+	if err := pods.SetShard(object.Part(object.ByNamespace, 0, 1)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := pods.WaitSynced(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	print()
+	// Output:
+	// 50.0 % by object.metadata.namespace: 1 pods
+	// 100.0 % by object.metadata.namespace: 2 pods
+}

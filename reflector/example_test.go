@@ -254,3 +254,35 @@ func ExampleNewBudget() {
 	// services
 	// 0 of 4 in use
 }
+
+// The replicas of a program share the pods by namespace. This one has half of them, and then all.
+func ExampleReflector_SetShard() {
+	src, fifo := simtest.Pods("bank/db", "shop/web"), podQueue()
+	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{
+		Name: "pods", Streaming: reflector.StreamingOff, Selection: object.Selection{Shard: object.Part(object.ByNamespace, 0, 2)},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	printUntil(ctx, fifo, "102")
+	switch s := r.Status().Sharding; s {
+	case reflector.ShardingServer:
+		fmt.Println("the server sends only these")
+	case reflector.ShardingClient:
+		fmt.Println("the others are dropped before they are decoded")
+	case reflector.ShardingUnknown:
+		fmt.Println("the server did not say", s)
+	}
+	r.SetShard(object.Part(object.ByNamespace, 0, 1))
+	printUntil(ctx, fifo, "102")
+	cancel()
+	<-done
+	// Output:
+	// Replaced: 1 pods
+	// the others are dropped before they are decoded
+	// Replaced: 1 pods
+}

@@ -1,6 +1,7 @@
 package crd_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/tarnproject/tarn/apiserver"
@@ -37,4 +38,27 @@ func ExampleSchemas() {
 	// Output:
 	// map[depth:10]
 	// Lake.example.com "dry" is invalid: spec.depth: Invalid value: 0: spec.depth in body should be greater than or equal to 1
+}
+
+// A schema works without a server too: here it checks a definition.
+func ExampleSchemas_definition() {
+	var definitions apiserver.Schema = crd.Schemas().Definition()
+	definition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "lakes"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced", "colour": "blue", "names": map[string]any{"plural": "lakes", "kind": "Lake"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{
+				"openAPIV3Schema": map[string]any{"type": "object"},
+			}}},
+		},
+	}}
+	unknown, err := definitions.Prune(definition)
+	fmt.Println(unknown, err)
+	definitions.Default(definition)
+	for _, err := range definitions.Validate(context.Background(), definition, nil, "") {
+		fmt.Println(err)
+	}
+	// Output:
+	// [spec.colour] <nil>
+	// metadata.name: Invalid value: "lakes": must be spec.names.plural+"."+spec.group
 }

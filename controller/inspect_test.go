@@ -110,7 +110,7 @@ func TestInspectReportsWhereAKeyIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		simtest.Advance(time.Millisecond)
-		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 || !s.Backoff || s.Due.Sub(time.Now()) > time.Minute {
+		if s := c.Inspect("fails"); len(s.Recent) != 2 || s.Recent[0].Attempt != 2 || !s.Backoff || time.Until(s.Due) > time.Minute {
 			t.Errorf("not retried, or its back-off has not started over: %+v", s)
 		}
 		if err := c.Retry("later"); err != nil {

@@ -306,7 +306,7 @@ var fleetIndex = template.Must(template.New("fleet").Funcs(template.FuncMap{"seg
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Tarn fleet</title>
 <h1>Clusters</h1>
-<ul>{{range .Clusters}}<li><a href="{{segment .Name}}/">{{.Name}}</a>{{if .Err}}: failed: {{.Err}}{{else if .Removing}}: being removed{{else if not .Cluster.Live}}: not live{{end}}{{else}}<li>none{{end}}</ul>
+<ul>{{range .Clusters}}<li><a href="./{{segment .Name}}/">{{.Name}}</a>{{if .Err}}: failed: {{.Err}}{{else if .Removing}}: being removed{{else if not .Cluster.Live}}: not live{{end}}{{else}}<li>none{{end}}</ul>
 <h1>Controllers</h1>
 <ul>{{range .Controllers}}<li><pre>{{.String}}</pre>{{else}}<li>none{{end}}</ul>
 `))

@@ -311,7 +311,7 @@ func TestAFleetHasTheConsolesOfItsClusters(t *testing.T) {
 		f.add("us/1 <b>", 2)
 		synctest.Wait()
 		const other = "us%2F1%20%3Cb%3E/"
-		if code, body := consoleGet(h, ""); code != 200 || !strings.Contains(body, `<a href="eu/">eu</a>`) || !strings.Contains(body, other+`">us/1 &lt;b&gt;</a>`) || !strings.Contains(body, "copy: working") {
+		if code, body := consoleGet(h, ""); code != 200 || !strings.Contains(body, `<a href="./eu/">eu</a>`) || !strings.Contains(body, other+`">us/1 &lt;b&gt;</a>`) || !strings.Contains(body, "copy: working") {
 			t.Errorf("%d %s", code, body)
 		}
 		for path, want := range map[string]string{

@@ -26,8 +26,8 @@ func established(u *unstructured.Unstructured) bool {
 }
 
 // establish sets the status of a CustomResourceDefinition as the controllers of
-// kube-apiserver do. It is established once all of its names are accepted. Stored versions
-// that the status has already stay.
+// kube-apiserver do. It is established once all of its names are accepted. Existing
+// stored versions are kept.
 func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 	condition := func(kind string, is bool, reason, message string) any {
 		status := "False"

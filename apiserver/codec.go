@@ -212,7 +212,7 @@ func (k *kind) list(p page) (runtime.Object, error) {
 }
 
 // read decodes a request body into the version that writes work on. Unknown fields are
-// rejected, reported as warnings or ignored, as fieldValidation asks.
+// rejected, reported as warnings or ignored, depending on fieldValidation.
 func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error) {
 	if err := r.checkOptions(""); err != nil {
 		return nil, err

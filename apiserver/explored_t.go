@@ -31,7 +31,7 @@ func (t *exploredT) text() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// do calls f in a goroutine, which Fatal ends, and records a panic.
+// do calls f in a goroutine, so that Fatal can end it, and records a panic.
 func (t *exploredT) do(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -105,7 +105,7 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 }
 
 // isLease reports whether the kind is Lease. Leader election renews leases all the time, so
-// they are no activity.
+// they do not count as activity.
 func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
 
 // sent records that a watch sent an event.
@@ -141,8 +141,8 @@ func (l *requestLog) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// repeated returns how often the n requests before i follow again, for the n up to 4 that
-// covers most.
+// repeated returns how often the n requests before i are repeated from i on. It chooses the n, at most 4,
+// with which the repetitions cover the most requests.
 func repeated(all []*loggedRequest, i int) (n, times int) {
 	for size := 1; size <= min(4, i); size++ {
 		j := i
@@ -192,7 +192,7 @@ func (s *Server) idle() time.Duration {
 }
 
 // WaitIdle blocks until, for the time quiet, no request was in progress, no object changed
-// and no watch sent an event. Open watches and Leases are no activity. It is for tests
+// and no watch sent an event. Open watches and Leases do not count as activity. It is for tests
 // outside of a testing/synctest bubble, which cannot know when a controller is done: choose a
 // time that is longer than the controller's longest pause, and check the result.
 func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {

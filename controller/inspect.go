@@ -81,8 +81,8 @@ func (c *Controller[K]) Inspect(key K) KeyStatus {
 }
 
 // Retry reconciles a key as soon as a worker is free, instead of waiting out its delay or back-off,
-// which starts over. The error is that the controller does not run, or that this process has not
-// claimed the group of the key.
+// which starts over. It returns an error if the controller does not run, or if this process has
+// not claimed the group of the key.
 func (c *Controller[K]) Retry(key K) error {
 	c.mu.Lock()
 	r := c.run

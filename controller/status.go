@@ -39,7 +39,8 @@ type Status struct {
 	// to Options.Errors. They are those of the current or the last run; none after a loss of
 	// leadership.
 	Failures []Failure
-	// MoreFailures is true if there have been more of them, from then until none is left.
+	// MoreFailures is true if more keys failed than Failures can hold. It is reset when Failures is
+	// empty.
 	MoreFailures bool
 
 	// Reconciles counts the reconciles that have returned.
@@ -212,7 +213,7 @@ type failures[K comparable] struct {
 
 	mu   sync.Mutex // guards all below
 	of   map[K]Failure
-	more bool // one was dropped for another, and there has always been one since
+	more bool // one was dropped for another since of was last empty
 }
 
 func (f *failures[K]) put(key K, err error, attempt int) {

@@ -68,7 +68,7 @@ func prune(body map[string]any) (*pruned, error) {
 			}
 		}
 	} else if err != nil {
-		// The message of the JSON decoder is the one that clients know.
+		// kube-apiserver returns the JSON decoder's message.
 		if raw, e := json.Marshal(body); e == nil {
 			err = cmp.Or(kjson.UnmarshalCaseSensitivePreserveInts(raw, &crd), err)
 		}

@@ -87,7 +87,7 @@ func (c *chart) find(check string, v verdict, text, fix string) {
 	c.Findings = append(c.Findings, finding{check, v, text, fix})
 }
 
-// fail records a failed check and what the console says to do about a mirror that failed so.
+// fail records a failed check and what the console says to do about a mirror with that error.
 func (p *examination) fail(check string, err error) {
 	m := tarn.MirrorStatus{Name: p.Resource, Resource: p.res, State: tarn.Syncing, Cause: err}
 	if apierrors.IsNotFound(err) {

@@ -335,7 +335,7 @@ func (s *mirrorService) follow(ctx context.Context, e *env) error {
 		case <-tick.C:
 		}
 		if ctx.Err() != nil {
-			return nil // the end of the mirrors is no problem
+			return nil // stopped mirrors are not a problem
 		}
 		status := s.cluster.Status()
 		status.Mirrors = s.status() // under the names of their resources

@@ -14,12 +14,12 @@ var leaderStatus = gauge("leader_election_master_status", "1 if this process hol
 
 var (
 	shardSlots    = gauge("tarn_shard_slots", "Slots that this process works on.", "group")
-	shardMembers  = gauge("tarn_shard_members", "Members of the group that have not stopped to renew their leases.", "group")
+	shardMembers  = gauge("tarn_shard_members", "Members of the group that still renew their leases.", "group")
 	shardWaiting  = gauge("tarn_shard_waiting_slots", "Slots that are to be handed over to this process.", "group")
 	shardIdle     = longest("tarn_shard_idle_slots", "Slots that no member works on.", "group")
 	shardIdleTime = counter("tarn_shard_idle_slot_seconds_total", "Time for which no member worked on a slot, added up over all slots.", "group")
-	shardGained   = counter("tarn_shard_gained_slots_total", "Slots that this process began to work on.", "group")
-	shardReleased = counter("tarn_shard_released_slots_total", "Slots that this process ended to work on.", "group")
+	shardGained   = counter("tarn_shard_gained_slots_total", "Slots that this process started working on.", "group")
+	shardReleased = counter("tarn_shard_released_slots_total", "Slots that this process stopped working on.", "group")
 	shardExcess   = longest("tarn_shard_imbalance_ratio", "Slots of the member that has the most, relative to an equal share by weight.", "group")
 )
 

@@ -22,9 +22,10 @@ func IsSecret(res object.Resource, content map[string]any) bool {
 
 // Object returns the content of an object without its secret values, and the paths of what it hid:
 // the values of the data and stringData of a Secret, whose keys stay, and the fields at the given
-// paths. Where it hides anything it also hides copies: kubectl's last-applied annotation, the
-// annotations that [Copies] returns, and with paths the managed fields, which have some values. The
-// given content is not modified; the result shares what is not hidden.
+// paths. Of Secrets, and with paths, it also hides what may have copies: kubectl's last-applied annotation,
+// annotations that are longer than 64 bytes, have structure or contain a hidden value, and with paths the
+// managed fields, which have some values. The given content is not modified; the result shares what is
+// not hidden.
 func Object(res object.Resource, content map[string]any, paths []object.FieldPath) (out map[string]any, masked []string) {
 	secret := IsSecret(res, content)
 	if !secret && len(paths) == 0 {
@@ -39,13 +40,11 @@ func Object(res object.Resource, content map[string]any, paths []object.FieldPat
 		}
 	}
 	h.keepKeys = false
-	if secret {
-		for _, name := range Copies(content) {
-			shown = h.hide(shown, annotation(name), nil)
-		}
-	}
 	for _, p := range paths {
 		shown = h.hide(shown, p, nil)
+	}
+	for _, name := range h.copies(content) {
+		shown = h.hide(shown, annotation(name), nil)
 	}
 	shown = h.hide(shown, object.LastApplied, nil)
 	if len(paths) > 0 {
@@ -61,13 +60,10 @@ func Path(path []string, copies []string) bool {
 		slices.ContainsFunc(copies, func(name string) bool { return starts(annotation(name)) })
 }
 
-func annotation(name string) object.FieldPath {
-	return object.FieldPath{"metadata", "annotations", name}
-}
-
 type hider struct {
 	keepKeys bool // of a map
 	masked   []string
+	values   []string // that were hidden
 }
 
 // hide returns v with the value at a path replaced.
@@ -95,6 +91,7 @@ func (h *hider) hide(v any, path, at object.FieldPath) any {
 }
 
 func (h *hider) value(v any, at object.FieldPath) any {
+	h.note(v)
 	fields, ok := v.(map[string]any)
 	if !h.keepKeys || !ok {
 		if text := at.String(); !slices.Contains(h.masked, text) {

@@ -36,12 +36,12 @@ func TestSecretValuesAndConfiguredFieldsAreHidden(t *testing.T) {
 		"copies of a Secret": {
 			secrets, `{"data":{"a":"c2VjcmV0"},"stringData":{"b":"pass\"word"},"metadata":{"annotations":{"a.example.com/plain":"the secret","b.example.com/encoded":"x c2VjcmV0 y",` +
 				`"c.example.com/other":"cGFzcyJ3b3Jk","d.example.com/escaped":"{\"x\":[\"my pass\\\"word\"]}","kapp.k14s.io/original":"{\"kind\":\"Secret\",\"data\":{\"a\":\"b2xk\"}}",` +
-				`"e.example.com/yaml":"stringData:\n  a: old\n","f.example.com/nested":"[{\"old\":{\"data\":{}}}]","g.example.com/fine":"{\"size\": 3}","h.example.com/fine":"a: b: c"}}}`, nil,
+				`"e.example.com/yaml":"stringData:\n  a: old\n","f.example.com/nested":"[{\"old\":{\"data\":{}}}]","g.example.com/json":"{\"size\": 3}","h.example.com/fine":"a: b: c","i.example.com/long":"H4sIAAAAAAAAAyvOTU0pzUlVKC1OLVIoz8gsSVUoyShKTU1RyEwBAFRZH3AfAAAAQ2"}}}`, nil,
 			`{"data":{"a":"********"},"stringData":{"b":"********"},"metadata":{"annotations":{"a.example.com/plain":"********","b.example.com/encoded":"********",` +
 				`"c.example.com/other":"********","d.example.com/escaped":"********","kapp.k14s.io/original":"********",` +
-				`"e.example.com/yaml":"********","f.example.com/nested":"********","g.example.com/fine":"{\"size\": 3}","h.example.com/fine":"a: b: c"}}}`,
+				`"e.example.com/yaml":"********","f.example.com/nested":"********","g.example.com/json":"********","h.example.com/fine":"a: b: c","i.example.com/long":"********"}}}`,
 			"data.a stringData.b metadata.annotations[a.example.com/plain] metadata.annotations[b.example.com/encoded] metadata.annotations[c.example.com/other] metadata.annotations[d.example.com/escaped] " +
-				"metadata.annotations[e.example.com/yaml] metadata.annotations[f.example.com/nested] metadata.annotations[kapp.k14s.io/original]",
+				"metadata.annotations[e.example.com/yaml] metadata.annotations[f.example.com/nested] metadata.annotations[g.example.com/json] metadata.annotations[i.example.com/long] metadata.annotations[kapp.k14s.io/original]",
 		},
 		"a Secret with invalid data": {secrets, `{"data":"x"}`, nil, `{"data":"********"}`, "data"},
 		"a Secret of another resource": {
@@ -52,6 +52,10 @@ func TestSecretValuesAndConfiguredFieldsAreHidden(t *testing.T) {
 			widgets, `{"spec":{"token":"x","size":3,"hooks":[{"url":"x"},{"name":"b"},{"url":{"a":"x"}}]}}`,
 			[]object.FieldPath{{"spec", "token"}, {"spec", "hooks", "url"}, {"spec", "absent", "url"}, {"spec", "size", "url"}},
 			`{"spec":{"token":"********","size":3,"hooks":[{"url":"********"},{"name":"b"},{"url":"********"}]}}`, "spec.token spec.hooks.url",
+		},
+		"copies of a configured field": {
+			widgets, `{"spec":{"token":"top secret\n"},"metadata":{"annotations":{"a":"a top secret value","b":"fine"}}}`, []object.FieldPath{{"spec", "token"}},
+			`{"spec":{"token":"********"},"metadata":{"annotations":{"a":"********","b":"fine"}}}`, "spec.token metadata.annotations.a",
 		},
 		"the copy that kubectl keeps": {
 			widgets, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"}}}`, []object.FieldPath{{"spec", "token"}},

@@ -39,8 +39,10 @@ type options struct {
 	tuning       Tuning
 	console      console.HandlerOptions
 	lease        string
+	led          bool // WithLeaderElection was used
 	election     leader.Options
 	group        string
+	sharded      bool // WithSharding was used
 	sharding     shard.Options
 	reconciles   []controller.Observer
 	requests     []wire.Observer
@@ -86,7 +88,7 @@ func WithRateLimit(perSecond float64, burst int) ConnectOption {
 // that a new leader starts with a warm cache. At most one opts is used.
 func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 	return func(o *options) {
-		o.lease = lease
+		o.lease, o.led = lease, true
 		if len(opts) > 0 {
 			o.election = opts[len(opts)-1]
 		}
@@ -100,7 +102,7 @@ func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 // are the cluster's mirrors. It excludes [WithLeaderElection].
 func WithSharding(group string, opts ...shard.Options) ConnectOption {
 	return func(o *options) {
-		o.group = group
+		o.group, o.sharded = group, true
 		if len(opts) > 0 {
 			o.sharding = opts[len(opts)-1]
 		}
@@ -174,7 +176,9 @@ func (o *options) validate() error {
 		return errors.New("tarn: connect: WithConfig excludes WithKubeconfig, WithContext and InCluster; use only one")
 	case o.inCluster && (o.kubeconfig != "" || o.context != ""):
 		return errors.New("tarn: connect: InCluster excludes WithKubeconfig and WithContext; use only one")
-	case o.lease != "" && o.group != "":
+	case o.led && o.lease == "" || o.sharded && o.group == "":
+		return errors.New("tarn: connect: WithLeaderElection and WithSharding need a name")
+	case o.led && o.sharded:
 		return errors.New("tarn: connect: WithLeaderElection lets one process work and WithSharding all of them; use only one")
 	case o.qps < 0 || o.burst < 0 || o.qps == 0 && o.burst > 0:
 		return fmt.Errorf("tarn: connect: WithRateLimit(%v, %d): want a positive rate", o.qps, o.burst)

@@ -29,7 +29,7 @@ type shardFollower interface {
 // [object.NewShard] one of certain hash ranges.
 func NewShard(part object.Shard) *Shard { return &Shard{part: part} }
 
-// Part returns the current part. A mirror has it when [Mirror.WaitSynced] returns.
+// Part returns the current part. A mirror has at least that when [Mirror.WaitSynced] returns.
 func (s *Shard) Part() object.Shard {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"github.com/tarnproject/tarn/controller/shard"
 )
 
-// ShardBy selects the keys of a controller that one process reconciles, with [WithSharding]: those
-// for which the function returns the same slot, such as shard.ByNamespace or shard.ByKey. Defaults
-// to shard.ByNamespace, so that owners and what they own stay together. Without WithSharding it
-// has no effect.
-func ShardBy(slot func(Key) string) ControllerOption {
-	return func(d *controllerDeclaration) { d.shardBy, d.tuned = slot, true }
+// ShardBy selects which keys of a controller stay together with [WithSharding]: those for which the
+// function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
+// and what they own; shard.ByKey divides all keys. Without WithSharding it has no effect.
+func ShardBy(text func(Key) string) ControllerOption {
+	return func(d *controllerDeclaration) {
+		d.shardBy, d.tuned = func(key Key) string { return shard.Spread(text(key)) }, true
+	}
 }
 
 // shard sets the options of a controller in a cluster with or without sharding.

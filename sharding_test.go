@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
@@ -152,7 +153,7 @@ func TestAControllerThatIsAddedLaterIsShardedToo(t *testing.T) {
 			defer mu.Unlock()
 			seen[key] = true
 			return tarn.Result{}, nil
-		}, tarn.For(maps), tarn.ShardBy(shard.ByKey)))
+		}, tarn.For(maps), tarn.ShardBy(func(key tarn.Key) string { return key.Name })))
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -233,4 +234,13 @@ func TestANewLeaderHasAWarmCache(t *testing.T) {
 			t.Errorf("%d requests before the failover, and %d after it", before, reads)
 		}
 	})
+}
+
+// A name from an environment variable that is not set must not turn sharding or election off.
+func TestSharingTheWorkNeedsAName(t *testing.T) {
+	for _, opt := range []tarn.ConnectOption{tarn.WithSharding(""), tarn.WithLeaderElection("")} {
+		if _, err := tarn.Connect(tarn.WithConfig(&rest.Config{Host: "http://localhost"}), opt); err == nil || !strings.Contains(err.Error(), "need a name") {
+			t.Errorf("Connect returned %v", err)
+		}
+	}
 }

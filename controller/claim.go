@@ -199,15 +199,14 @@ func (d *deletions[K]) add(keys ...K) {
 		d.at = map[K]int{}
 	}
 	for _, key := range keys {
-		if _, ok := d.at[key]; ok {
-			continue
-		}
 		if len(d.ring) < rememberedDeletions {
 			d.at[key] = len(d.ring)
 			d.ring = append(d.ring, key)
 			continue
 		}
-		delete(d.at, d.ring[d.next])
+		if oldest := d.ring[d.next]; d.at[oldest] == d.next {
+			delete(d.at, oldest)
+		}
 		d.ring[d.next], d.at[key] = key, d.next
 		d.next = (d.next + 1) % rememberedDeletions
 	}
@@ -217,8 +216,8 @@ func (d *deletions[K]) add(keys ...K) {
 func (d *deletions[K]) of(match func(K) bool) (keys []K) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, key := range d.ring {
-		if match(key) {
+	for i, key := range d.ring {
+		if d.at[key] == i && match(key) {
 			keys = append(keys, key)
 		}
 	}

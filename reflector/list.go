@@ -58,7 +58,7 @@ func (l *listed[T]) leave() {
 
 // add takes an item into the list.
 func (l *listed[T]) add(r *Reflector[T], item *object.Item[T]) {
-	if l.items == nil {
+	if l.items == nil && l.part == nil {
 		l.items = slices.Grow(l.items, r.size)
 	}
 	l.items = append(l.items, *item)

@@ -266,12 +266,12 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 			}
 		}
 	}
-	if items := len(t.changes); !nameless {
-		t.deleteUnlisted(l, seen)
-		if s.verbatim {
-			deletionsFirst(t.changes[first:], items-first)
-		}
-	} else if t.newEpoch {
+	items := len(t.changes)
+	t.deleteUnlisted(l, seen, nameless)
+	switch {
+	case !nameless && s.verbatim:
+		deletionsFirst(t.changes[first:], items-first)
+	case nameless && t.newEpoch:
 		t.eachUnlisted(l.Scope, s.markForeign)
 	}
 	t.newEpoch = false
@@ -346,10 +346,11 @@ func deletionsFirst[T any](changes []object.Change[T], n int) {
 }
 
 // deleteUnlisted removes the objects of the scope that the list did not have: those outside of its
-// shard left, and those in the part that it covers were deleted.
-func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int) {
+// shard left, and those in the part that it covers were deleted. If an item of the list is nameless, it
+// may be any of the latter, and they stay.
+func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int, nameless bool) {
 	objects := t.store.objects
-	if l.Scope == object.Everything && seen == t.root.objects {
+	if l.Scope == object.Everything && seen == t.root.objects || nameless && l.Shard.IsZero() {
 		return
 	}
 	t.eachUnlisted(l.Scope, func(id uint32) { t.missing = append(t.missing, id) })
@@ -362,14 +363,15 @@ func (t *txn[T]) deleteUnlisted(l *object.List[T], seen int) {
 		if kind == object.Deleted && !l.Part.IsZero() {
 			listed = t.store.fate(l.Part, objects.Key(id), live) == object.Deleted
 		}
-		if listed {
+		if listed && (kind == object.Left || !nameless) {
 			t.drop(kind, t.store.keep(objects.Key(id), live), r)
 		}
 	}
 	t.missing = t.missing[:0]
 }
 
-// fate returns why what was held at p is no longer: it was deleted, or it is not in the shard.
+// fate returns why a list does not have the object that is held at p: it was deleted, or it is not in the
+// shard.
 func (s *Store[T]) fate(shard object.Shard, k object.Key, p mvcc.Value) object.Kind {
 	if shard.IsZero() || shard.Contains(s.identity(p).uid, k.Namespace) {
 		return object.Deleted

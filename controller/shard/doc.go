@@ -16,17 +16,19 @@
 // # Guarantees
 //
 //   - At no moment do two members work on one slot: not when members join, leave, crash, are
-//     paused, lose their connection, or have clocks whose speeds differ by up to 10 %. A reconcile
-//     that ignores its cancelled context for seconds after the lease has lapsed is the exception:
-//     its writes through a controller.Client are refused, but it runs.
+//     paused, lose their connection, or have clocks whose speeds differ by up to 10 %. The
+//     exceptions are a reconcile that ignores its cancelled context for seconds after the lease has
+//     lapsed, and one in a process that was paused, for up to half a second after it continues: their
+//     writes through a controller.Client are refused, but they run.
 //
-//   - When membership no longer changes, every slot is worked on after at most two lease durations
-//     plus the time that running reconciles take to end.
+//   - When membership no longer changes, every slot is worked on after at most three lease durations
+//     plus the time that running reconciles take to end. The third is for the caches of a new owner.
 //
 //   - A write of a controller.Client is not sent when the slot of its reconcile is lost. A request
 //     that was sent before that can arrive late; the resource version of the object detects it.
 //
-//   - A member sends less than one request per second for all of this: two in five seconds.
+//   - A member sends about one request in five seconds for all of this, while slots are handed over
+//     up to a few per second.
 //
 //   - A new owner of a slot works when its caches (Options.Caches) have what the old owner wrote
 //     through a controller.Client, except what that wrote in the last seconds before a crash.

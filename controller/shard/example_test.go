@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +85,11 @@ func ExampleSlotOf() {
 func ExampleByNamespace() {
 	web, db := object.Key{Namespace: "shop", Name: "web"}, object.Key{Namespace: "shop", Name: "db"}
 	fmt.Println(shard.ByNamespace(web) == shard.ByNamespace(db), shard.ByKey(web) == shard.ByKey(db))
-	// Output: true false
+	tenant := func(key object.Key) string { return shard.Spread(strings.TrimSuffix(key.Name, "-db")) } // another choice
+	fmt.Println(tenant(object.Key{Namespace: "a", Name: "acme"}) == tenant(object.Key{Namespace: "b", Name: "acme-db"}))
+	// Output:
+	// true false
+	// true
 }
 
 // ByKey divides a large namespace among members, and ByNamespace keeps it together.

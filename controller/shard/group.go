@@ -86,6 +86,7 @@ type Group struct {
 	assigned      string
 	assignmentUID types.UID // of the assignment in the view
 	nextAssign    time.Duration
+	nextRemove    time.Duration // a failed deletion, or one that the watch does not show yet, waits until then
 }
 
 // New returns this process's membership in the group with the given name, whose leases are in the
@@ -166,7 +167,7 @@ type work = func(ctx context.Context, group string, fence controller.Fence) erro
 
 // Run implements [controller.Membership]; the groups are slots. It takes part in the group until the
 // context is done, then waits for all work to end, hands its slots to other members and leaves.
-// The error says why this process could not join, or what work has not ended.
+// The error says what work has not ended.
 func (g *Group) Run(ctx context.Context, work work) error {
 	g.mu.Lock()
 	if g.running {
@@ -332,7 +333,7 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	if next, ok := m.plan(now); ok && !g.assigning && (now.Mono >= g.nextAssign || m.view.version != g.assigned) {
 		g.assign(ctx, tasks, results, next)
 	}
-	if name, ok := m.abandoned(now); ok && !g.removing {
+	if name, ok := m.abandoned(now); ok && !g.removing && now.Mono >= g.nextRemove {
 		g.remove(ctx, tasks, results, name)
 	}
 	g.counts.turn(m, now, len(start), len(stop))

@@ -147,7 +147,7 @@ var none = &ruling{}
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
 		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
-		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none},
+		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
 	}
 }
 
@@ -205,7 +205,7 @@ func (m *machine) confirm() {
 
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
-	if v.ruling != m.view.ruling || m.owners == nil {
+	if v.ruling != m.view.ruling || m.views == 0 {
 		m.owners = nil
 		for i := range v.slots {
 			o := v.slots[i].owner

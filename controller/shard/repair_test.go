@@ -261,3 +261,21 @@ func TestTheLastMemberLeavesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Metrics are collected before a member has seen the group, or while it may not list leases.
+func TestTheStatusBeforeTheFirstView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.Start(t, apiserver.Options{})
+		g, err := shard.New(newClient(t, server), web, shard.Options{Member: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if s := g.Status(); s.Idle != shard.Slots || s.IdleTime != 0 {
+			t.Errorf("the status is %+v", s)
+		}
+		if g.Ready() == nil {
+			t.Error("a member that has not joined is ready")
+		}
+	})
+}

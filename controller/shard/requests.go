@@ -142,7 +142,7 @@ func (g *Group) createAssignment(ctx context.Context, l *coordinationv1.Lease) e
 
 // remove deletes the lease of a member that crashed, if it still is as this member has seen it.
 func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), name string) {
-	g.removing = true
+	g.removing, g.nextRemove = true, g.clock.Now().Mono+g.timing.renew
 	version := object.Version(g.machine.view.members[name].version)
 	g.send(ctx, tasks, results, func(limited context.Context) func() {
 		err := g.api.Delete(limited, g.leaseOf(name), wire.DeleteOptions{Version: version})

@@ -36,6 +36,16 @@ func mix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
+// Spread returns the name of a slot for a text, for a Queue.Group of your own in controller.Options: texts
+// that are equal have the same slot, and similar ones mostly different slots. The name of a slot is
+// returned as it is.
+func Spread(text string) string {
+	if n, err := strconv.ParseUint(text, 10, 8); err == nil && Slot(n).String() == text {
+		return text
+	}
+	return spread(text)
+}
+
 func spread(text string) string { return Slot(mix(hash(text)) >> 56).String() }
 
 // String returns the slot's number. It is the name of the slot's group of keys in a controller.

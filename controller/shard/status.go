@@ -50,6 +50,7 @@ func (f *fence) Wrote(cache string, scope object.Scope, version object.Version) 
 type counts struct {
 	gained, released uint64
 	idle             time.Duration
+	began            bool          // turn was called
 	last             time.Duration // when turn was called last
 	complete         bool          // this member has had all its slots at once
 }
@@ -58,8 +59,10 @@ type counts struct {
 func (c *counts) turn(m *machine, now moment, gained, released int) {
 	c.gained += uint64(gained)
 	c.released += uint64(released)
-	c.idle += time.Duration(m.idle(now)) * (now.Mono - c.last)
-	c.last = now.Mono
+	if c.began {
+		c.idle += time.Duration(m.idle(now)) * (now.Mono - c.last)
+	}
+	c.began, c.last = true, now.Mono
 	if waiting, joined := m.waiting(); joined && waiting == 0 {
 		c.complete = true
 	}

@@ -85,12 +85,17 @@ func (s *Server) define(kinds []*kind) error {
 }
 
 // Undefine deletes all objects of a custom resource and stops serving it. Its watches
-// receive the deletions and end; later requests get 404.
+// receive the deletions and end; later requests get 404. It has no effect on built-in resources.
 func (s *Server) Undefine(group, resource string) { s.processGC(s.undefine(group, resource)...) }
 
 // undefine is Undefine without garbage collection. It returns the deletions to process.
+// It does nothing for a built-in resource, of which a definition may exist but has no effect.
 func (s *Server) undefine(group, resource string) (more []gcItem) {
-	dropped := s.catalog.drop(schema.GroupResource{Group: group, Resource: resource})
+	gr := schema.GroupResource{Group: group, Resource: resource}
+	if versions := s.catalog.versions(gr); len(versions) > 0 && versions[0].typed {
+		return nil
+	}
+	dropped := s.catalog.drop(gr)
 	s.ownership.forget(dropped)
 	for _, k := range oncePerStorage(dropped) {
 		for _, r := range s.storage.remove(k) {

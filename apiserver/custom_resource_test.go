@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const lakeDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"lakes.example.com"},
@@ -90,5 +92,19 @@ func TestAnInvalidCRDIsRejected(t *testing.T) {
 		if err := s.Define(d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+}
+
+// A definition of a built-in resource is stored, as kube-apiserver does, and its deletion does not delete
+// the resource.
+func TestADefinitionOfABuiltInResourceHasNoEffect(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	fill(t, s, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+	text := strings.NewReplacer("example.com", "apps", "lakes", "deployments", "Lake", "Deployment").Replace(lakeDefinition)
+	do(t, s, http.MethodPost, definitions, text)
+	do(t, s, http.MethodDelete, definitions+"/deployments.apps", "")
+	s.Undefine("apps", "deployments")
+	if a := get(t, s, "/apis/apps/v1/deployments"); a.code != http.StatusOK || len(a.names()) != 1 {
+		t.Errorf("deployments: %s", a.raw)
 	}
 }

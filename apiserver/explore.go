@@ -212,7 +212,7 @@ func (o outcome) explain(s schedule) string {
 func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		recorded := &exploredT{TB: t}
+		recorded := newExploredT(t)
 		server := Start(recorded, x.Server)
 		run := &explored{exploration: x, server: server, schedule: s}
 		server.plan = run.plan

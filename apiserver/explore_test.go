@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,5 +82,23 @@ func TestAProgramThatReturnsIsStartedAgain(t *testing.T) {
 		if a, b := <-starts, <-starts; b.Sub(a) != time.Second {
 			t.Errorf("started again after %v", b.Sub(a))
 		}
+	})
+}
+
+// The context of a run ends before its cleanups, which may wait for what the context ends, and a program
+// may call Fatal.
+func TestCleanupsAndFatalInAnExploration(t *testing.T) {
+	p := plantedBugs[0]
+	apiserver.Explore(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		var informers sync.WaitGroup
+		informers.Go(func() { <-t.Context().Done() })
+		t.Cleanup(informers.Wait)
+		server.Supervise(t, func(context.Context, *rest.Config) error {
+			runtime.Goexit() // as t.FailNow does
+			return nil
+		})
+		w := &world{records: map[string]bool{}}
+		server.Supervise(t, p.program(false, w))
+		p.test(&user{t, server, w})
 	})
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,6 +14,8 @@ import (
 // the test, so that Explore can report them together with the schedule.
 type exploredT struct {
 	testing.TB
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu       sync.Mutex // guards the rest
 	failed   bool
@@ -46,8 +49,17 @@ func (t *exploredT) do(f func()) {
 	<-done
 }
 
-// end runs the cleanups, the last one first.
+func newExploredT(t testing.TB) *exploredT {
+	ctx, cancel := context.WithCancel(t.Context())
+	return &exploredT{TB: t, ctx: ctx, cancel: cancel}
+}
+
+// Context implements [testing.TB]. The context ends before the cleanups run.
+func (t *exploredT) Context() context.Context { return t.ctx }
+
+// end ends the context and runs the cleanups, the last one first.
 func (t *exploredT) end() {
+	t.cancel()
 	for {
 		t.mu.Lock()
 		n := len(t.cleanups) - 1

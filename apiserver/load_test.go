@@ -169,3 +169,23 @@ func TestDumpsOfTheSameStateAreEqual(t *testing.T) {
 		t.Error(dumps[0])
 	}
 }
+
+// The holders of Leases keep running, so Restore must not take a lease from one or give it back to an
+// earlier one.
+func TestRestoreLeavesLeases(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	lease := func(holder string) string {
+		return "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: " + holder + "}\nspec: {holderIdentity: " + holder + "}\n"
+	}
+	if err := s.LoadYAML([]byte(lease("a"))); err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot()
+	if err := s.LoadYAML([]byte(lease("b"))); err != nil {
+		t.Fatal(err)
+	}
+	s.Restore(snap)
+	if a := get(t, s, "/apis/coordination.k8s.io/v1/leases"); len(a.names()) != 2 {
+		t.Errorf("leases: %s", a.raw)
+	}
+}

@@ -36,7 +36,8 @@ func (s *Server) Snapshot() *Snapshot {
 // Restore makes the objects and custom resources those of a snapshot of this server, as one
 // step of ordinary changes at new resource versions. Objects get back their UIDs and status,
 // and finalizers delay nothing. Watches receive the changes, so caches and controllers keep
-// running; see [Server.Rewind] for a restored backup.
+// running; see [Server.Rewind] for a restored backup. Leases stay as they are, because their holders
+// keep running too.
 func (s *Server) Restore(snap *Snapshot) {
 	if snap.server != s {
 		panic("apiserver: the snapshot is of another server")
@@ -53,7 +54,9 @@ func (s *Server) Restore(snap *Snapshot) {
 	byName := func(a, b *kind) int { return strings.Compare(a.String(), b.String()) }
 	for _, k := range slices.SortedFunc(maps.Keys(s.storage.buckets), byName) {
 		b := s.storage.buckets[k]
-		s.storage.restore(b, k, snap.records[k])
+		if !k.isLease() {
+			s.storage.restore(b, k, snap.records[k])
+		}
 		b.removed = !served[k]
 		s.storage.wake(b)
 	}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,7 +59,11 @@ func (s *Server) runOnce(ctx context.Context, process *Process, program func(con
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- program(ctx, process.Config()) }()
+	go func() {
+		err := errors.New("the program ended its goroutine") // as t.Fatal does
+		defer func() { ended <- err }()
+		err = program(ctx, process.Config())
+	}()
 	select {
 	case err := <-ended:
 		if ctx.Err() == nil && !process.isKilled() {

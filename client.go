@@ -284,7 +284,7 @@ const (
 // CreateOrUpdate brings the object with obj's key to the state that mutate sets: it calls mutate
 // with a copy of the cached object, or with obj itself if there is none, and then creates or
 // updates the object if mutate changed it. mutate must not change namespace and name. The object
-// must match the mirror's selector: another one would never be found, and created again each time.
+// must match the mirror's selector: another one would never be found, so it is refused.
 // A conflict is an error that a controller retries.
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)

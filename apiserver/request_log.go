@@ -134,7 +134,11 @@ func (l *requestLog) String() string {
 		fmt.Fprintf(&b, "%8.3fs %s\n", e.at.Sub(l.began).Seconds(), e)
 		i++
 		if n, times := repeated(l.last, i); times > 1 {
-			fmt.Fprintf(&b, "          (%d more of the last %d)\n", n*times, n)
+			what := "line"
+			if n > 1 {
+				what = fmt.Sprintf("%d lines", n)
+			}
+			fmt.Fprintf(&b, "          (the last %s %d more times)\n", what, times)
 			i += n * times
 		}
 	}

@@ -66,7 +66,7 @@ func (v *shardView) receive(_ context.Context, events []tarn.Event[*corev1.Confi
 
 // The shard changes at random while objects do, watches break and versions expire. Whether or not the
 // server shards, the mirror has the objects of the shard, slow and fast subscribers agree with it, and
-// none is told that an object was deleted which exists.
+// none receives a deletion of an object that exists.
 func TestP05_WithAndWithoutServerShardingTheSameIsSeen(t *testing.T) {
 	var left, deleted, outside int
 	for seed := range uint64(soak.Rounds(48)) {
@@ -148,7 +148,7 @@ func TestP05_WithAndWithoutServerShardingTheSameIsSeen(t *testing.T) {
 					simtest.Want(t, fmt.Sprintf("seed %d: subscriber %d", seed, i), v.has, want)
 					for _, uid := range v.deleted {
 						if slices.Contains(slices.Collect(maps.Values(exists)), uid) {
-							t.Errorf("seed %d: subscriber %d was told that %s was deleted, which exists", seed, i, uid)
+							t.Errorf("seed %d: subscriber %d received a deletion of %s, which exists", seed, i, uid)
 						}
 					}
 					if v.wrong != nil {

@@ -105,7 +105,7 @@ func ExampleAPI_CheckAttempts() {
 	// true delete deployments.apps shop/web: the lease has expired
 }
 
-// The UID tells the deleted object from a new one of the same name.
+// The UID distinguishes the deleted object from a new one of the same name.
 func ExampleAPI_DeleteReturningUID() {
 	c, stop := apiServer(shopPod("web", "web"))
 	defer stop()

@@ -206,7 +206,7 @@ func ExampleQueue_Snapshot() {
 	// cache is due in an hour: 1h0m0s
 }
 
-// Reason tells a retry from a new item.
+// Reason distinguishes a retry from a new item.
 func ExampleQueue_Inspect() {
 	q := workqueue.New(workqueue.Options[string]{})
 	q.Add("web")

@@ -156,7 +156,7 @@ func TestP05_ShardInfoConfirmsTheShard(t *testing.T) {
 			list.Items, list.ShardInfo = []corev1.Pod{}, c.info
 			page, err := bytesSource(t, e, wireBytes(e, list), Options{}).List(t.Context(), object.ListOptions{Selection: object.Selection{Shard: c.asked}}, nil, nil)
 			if page.Sharded != c.sharded || errors.Is(err, object.ErrCorrupt) != c.corrupt || err != nil && !c.corrupt {
-				t.Errorf("%s, asked for %s, told %v: %+v, %v", e, c.asked, c.info, page, err)
+				t.Errorf("%s, requested %s, shardInfo %v: %+v, %v", e, c.asked, c.info, page, err)
 			}
 		}
 	}

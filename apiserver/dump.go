@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -25,9 +26,10 @@ type dumped struct {
 // objects that were written since [New], except events and leases.
 //
 // The same test always yields the same text: objects are sorted, resource versions, UIDs,
-// creation times and managed fields are left out, and null fields too. Other times are shown
-// as "<time>", UIDs of objects by the object, as in "<uid of Pod default/web>", and generated
-// names as in "web-<generated>".
+// generations, creation times and managed fields are left out, and null fields too. Other
+// times are shown as "<time>", UIDs of objects by the object, as in "<uid of Pod default/web>",
+// generated names as in "web-<generated>", and an observedGeneration as "<generation>" or, if
+// the status is of an earlier one, as "<not the generation>".
 func (s *Server) Dump(resources ...string) []byte {
 	var all []dumped
 	for _, k := range s.catalog.storageKinds() {
@@ -63,6 +65,8 @@ func (s *Server) Dump(resources ...string) []byte {
 type normalizer struct {
 	names map[string]string // generated names
 	uids  map[string]string
+	// generation is that of the object.
+	generation int64
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -91,10 +95,11 @@ func (n normalizer) text(d dumped) string {
 	}
 	tree = runtime.DeepCopyJSON(tree)
 	if m, ok := tree["metadata"].(map[string]any); ok {
-		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 			delete(m, field)
 		}
 	}
+	n.generation = d.rec.meta.GetGeneration()
 	text, err := yaml.Marshal(n.normalize(tree))
 	if err != nil {
 		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.key, err)
@@ -106,9 +111,14 @@ func (n normalizer) normalize(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, field := range v {
-			if field == nil {
+			switch observed, number := field.(int64); {
+			case field == nil:
 				delete(v, name)
-			} else {
+			case name == "observedGeneration" && number && observed == n.generation:
+				v[name] = "<generation>"
+			case name == "observedGeneration" && number:
+				v[name] = "<not the generation>"
+			default:
 				v[name] = n.normalize(field)
 			}
 		}
@@ -133,37 +143,12 @@ func (n normalizer) normalize(v any) any {
 	return v
 }
 
-// lineDiff marks the lines that differ.
+// lineDiff returns the lines that differ, with some lines around them.
 func lineDiff(before, after string) string {
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
-	common := make([][]int, len(a)+1)
-	for i := range common {
-		common[i] = make([]int, len(b)+1)
+	diff := difflib.UnifiedDiff{A: difflib.SplitLines(before), B: difflib.SplitLines(after), Context: 10}
+	text, err := difflib.GetUnifiedDiffString(diff)
+	if err != nil {
+		return err.Error() // writing to a string does not fail
 	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			if a[i] == b[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
-	var out strings.Builder
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			fmt.Fprintf(&out, "  %s\n", a[i])
-			i++
-			j++
-		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
-			fmt.Fprintf(&out, "- %s\n", a[i])
-			i++
-		default:
-			fmt.Fprintf(&out, "+ %s\n", b[j])
-			j++
-		}
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return strings.TrimSuffix(text, "\n")
 }

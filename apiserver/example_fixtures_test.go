@@ -27,7 +27,6 @@ func ExampleServer_Load() {
 	// apiVersion: v1
 	// kind: Pod
 	// metadata:
-	//   generation: 1
 	//   name: web
 	//   namespace: shop
 	// spec:

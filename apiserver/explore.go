@@ -29,6 +29,9 @@ type ExploreOptions struct {
 	// SameState requires that the state of the server at the end of the test is that of the
 	// run without faults, as returned by [Server.Dump]. Defaults to false.
 	SameState bool
+	// Limit ends the context of the test after this virtual time in each run, so that a run
+	// with a program that retries forever fails. Defaults to one hour.
+	Limit time.Duration
 	// Ignore lists resources, such as "pods" or "deployments.apps", whose writes are not
 	// counted. Defaults to leases and events.
 	Ignore []string
@@ -45,13 +48,15 @@ type ExploreOptions struct {
 // restart and for what the controller waits for then, such as a lease.
 //
 // Each run is a subtest named after its schedule: "kill-after:3" kills the program after its
-// third write, counting also writes that the server rejects. Explore stops at the first schedule that fails and reports it with the
-// requests of the run. Smaller schedules run first, so no part of it fails alone. To repeat
-// it, select the subtest, as in
+// third write, counting also writes that the server rejects. Explore stops at the first
+// schedule that fails and reports it with the requests of the run. Smaller schedules run
+// first, so no part of it fails alone. To repeat it, select the subtest, as in
 //
 //	go test -run '^TestWebsite$/^kill-after:3$'
 //
-// A program with several workers may send its writes in another order each time.
+// A program with several workers may send its writes in another order each time. A subtest
+// whose faults hit no write is skipped, and a kind of fault that no write of the program accepts
+// fails the test.
 func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *Server)) {
 	t.Helper()
 	for _, kind := range opts.Faults {
@@ -61,6 +66,9 @@ func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *
 	}
 	x := newExploration(opts, test)
 	first := x.run(t, nil)
+	if first.skipped != "" {
+		t.Skip(first.skipped)
+	}
 	if first.failure != "" {
 		t.Fatalf("apiserver: the test fails without faults: %s", first.failure)
 	}
@@ -68,15 +76,22 @@ func Explore(t *testing.T, opts ExploreOptions, test func(t testing.TB, server *
 		t.Fatal("apiserver: no program of Server.Supervise wrote anything, so there is nothing to explore")
 	}
 	runs := 1
-	x.explore(first, func(s schedule) (result outcome, ok bool) {
+	tried := x.explore(first, func(s schedule) (result outcome, ok bool) {
 		ok = t.Run(s.String(), func(t *testing.T) {
 			runs++
 			if result = x.run(t, s); result.failure != "" {
 				t.Errorf("apiserver: the test fails with %s; repeat with -run '%s'\n%s", result.explain(s), pattern(t.Name()), result.failure)
+			} else if result.skipped != "" {
+				t.Skip(result.skipped)
 			}
 		})
 		return result, ok
 	})
+	for _, kind := range x.Faults {
+		if !t.Failed() && !slices.Contains(tried, kind) {
+			t.Errorf("apiserver: no write of the program accepts the fault %s", kind)
+		}
+	}
 	t.Logf("apiserver: %d writes, %d runs", len(first.stored), runs)
 }
 
@@ -94,6 +109,7 @@ type exploration struct {
 
 func newExploration(opts ExploreOptions, test func(testing.TB, *Server)) *exploration {
 	opts.Server.Seed, opts.Server.Address = cmp.Or(opts.Server.Seed, 1), ""
+	opts.Limit = cmp.Or(opts.Limit, time.Hour)
 	if len(opts.Faults) == 0 {
 		opts.Faults = []FaultKind{KillBefore, KillAfter}
 	}
@@ -103,8 +119,9 @@ func newExploration(opts ExploreOptions, test func(testing.TB, *Server)) *explor
 	return &exploration{ExploreOptions: opts, test: test}
 }
 
-// explore calls try with each schedule, smaller ones first, until it returns false.
-func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool)) {
+// explore calls try with each schedule, smaller ones first, until it returns false. It returns
+// the kinds of the faults that it tried.
+func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool)) (kinds []FaultKind) {
 	x.wanted = first.dump
 	type tried struct {
 		schedule
@@ -115,7 +132,7 @@ func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool))
 		stale := schedule{{kind: StaleCache, wait: x.StaleCache}}
 		result, ok := try(stale)
 		if !ok {
-			return
+			return nil
 		}
 		level = append(level, tried{stale, result})
 	}
@@ -133,15 +150,19 @@ func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool))
 					}
 					longer := append(slices.Clone(base.schedule), step{kind: kind, write: w.n})
 					result, ok := try(longer)
+					kinds = append(kinds, kind)
 					if !ok {
-						return
+						return kinds
 					}
-					next = append(next, tried{longer, result})
+					if result.skipped == "" {
+						next = append(next, tried{longer, result})
+					}
 				}
 			}
 		}
 		level = next
 	}
+	return kinds
 }
 
 // schedule lists the faults of one run.
@@ -167,6 +188,16 @@ func (s schedule) String() string {
 	return strings.Join(parts, ",")
 }
 
+// writes returns the number of faults that must hit a write.
+func (s schedule) writes() (n int) {
+	for _, step := range s {
+		if step.kind != StaleCache {
+			n++
+		}
+	}
+	return n
+}
+
 // storedWrite is a write that changed something, counted from 1.
 type storedWrite struct {
 	target
@@ -181,6 +212,7 @@ type outcome struct {
 	stored  []storedWrite
 	hit     []string // the writes that faults hit, in the order of the schedule
 	failure string   // empty if the run succeeded
+	skipped string   // why the run proves nothing, if it does not
 	dump    string
 }
 
@@ -212,7 +244,7 @@ func (o outcome) explain(s schedule) string {
 func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		recorded := newExploredT(t)
+		recorded := newExploredT(t, x.Limit)
 		server := Start(recorded, x.Server)
 		run := &explored{exploration: x, server: server, schedule: s}
 		server.plan = run.plan
@@ -226,6 +258,10 @@ func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 			panic(recorded.text()) // the bubble cannot end
 		}
 		result.ran, result.writes, result.stored, result.hit, result.failure = true, run.writes, run.stored, run.hit, recorded.text()
+		result.skipped = recorded.skipReason()
+		if planned := s.writes(); result.skipped == "" && len(run.hit) < planned {
+			result.skipped = fmt.Sprintf("apiserver: %d of %d faults hit a write; the run made %d writes", len(run.hit), planned, run.writes)
+		}
 	})
 	return result
 }

@@ -159,6 +159,7 @@ var plantedBugs = []planted{
 				}
 				u.pause(10 * time.Millisecond)
 			}
+			u.pause(5 * time.Millisecond) // not at the instant of a write
 			u.delete()
 			if u.world.has("record") {
 				u.Error("the record was not removed")

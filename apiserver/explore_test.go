@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -101,4 +104,101 @@ func TestCleanupsAndFatalInAnExploration(t *testing.T) {
 		server.Supervise(t, p.program(false, w))
 		p.test(&user{t, server, w})
 	})
+}
+
+// exploredProgram calls write when it starts and then until the program ends, once a second.
+func exploredProgram(write func(ctx context.Context, client kubernetes.Interface) error) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, cfg *rest.Config) error {
+		client, err := kubernetes.NewForConfig(cfg)
+		if err != nil {
+			return err
+		}
+		for ctx.Err() == nil {
+			if err := write(ctx, client); err == nil {
+				break
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func createConfigMap(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}, metav1.CreateOptions{})
+	return err
+}
+
+// A program that never stops retrying must not keep the exploration from ending.
+func TestAnExplorationOfEndlessRetriesFails(t *testing.T) {
+	opts := apiserver.ExploreOptions{Limit: 10 * time.Minute}
+	failed, report, _ := apiserver.ExploreQuietly(t, opts, func(t testing.TB, server *apiserver.Server) {
+		server.Supervise(t, exploredProgram(createConfigMap)) // takes AlreadyExists for an error
+		if err := server.WaitIdle(t.Context(), time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+	if failed != "kill-after:1" || !strings.Contains(report, "the test took longer than the limit of 10m0s") {
+		t.Errorf("%s failed with\n%s", failed, report)
+	}
+}
+
+// A stalled write does not hold back the other writes of the process.
+func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
+	opts := apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.Stall}}
+	failed, report, runs := apiserver.ExploreQuietly(t, opts, func(t testing.TB, server *apiserver.Server) {
+		program := func(ctx context.Context, client kubernetes.Interface) error {
+			go func() { _ = createConfigMap(ctx, client) }() // stalls until the program ends
+			time.Sleep(time.Second)
+			_, err := client.CoreV1().Namespaces().Create(ctx, namespace("made"), metav1.CreateOptions{})
+			return err
+		}
+		server.Supervise(t, exploredProgram(program))
+		time.Sleep(time.Minute)
+		if len(server.Dump()) == 0 {
+			t.Error("both writes are missing")
+		}
+	})
+	if failed != "" || runs != 3 {
+		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
+	}
+}
+
+// A run whose fault hit no write proves nothing, so it is skipped.
+func TestASchedulePastTheLastWriteIsSkipped(t *testing.T) {
+	var starts int
+	opts := apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.KillBefore}}
+	var skipped bool
+	t.Run("exploration", func(t *testing.T) {
+		apiserver.Explore(t, opts, func(t testing.TB, server *apiserver.Server) {
+			starts++
+			wrote := starts == 1 // only the run without faults writes
+			server.Supervise(t, exploredProgram(func(ctx context.Context, client kubernetes.Interface) error {
+				if !wrote {
+					return nil
+				}
+				return createConfigMap(ctx, client)
+			}))
+			time.Sleep(time.Minute)
+			skipped = starts == 2 && !t.Failed()
+		})
+	})
+	if !skipped {
+		t.Errorf("%d runs", starts)
+	}
+}
+
+func TestATestThatSkipsItselfSkipsTheExploration(t *testing.T) {
+	ok := t.Run("exploration", func(t *testing.T) {
+		apiserver.Explore(t, apiserver.ExploreOptions{}, func(t testing.TB, _ *apiserver.Server) {
+			t.Skip("not here")
+		})
+		panic("not skipped")
+	})
+	if !ok {
+		t.Error("the exploration failed")
+	}
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // exploredT is the TB of one run of an exploration. It records failures instead of failing
@@ -20,6 +22,7 @@ type exploredT struct {
 	mu       sync.Mutex // guards the rest
 	failed   bool
 	stuck    bool // a program did not return
+	skipped  bool
 	lines    []string
 	cleanups []func()
 }
@@ -49,12 +52,12 @@ func (t *exploredT) do(f func()) {
 	<-done
 }
 
-func newExploredT(t testing.TB) *exploredT {
-	ctx, cancel := context.WithCancel(t.Context())
+func newExploredT(t testing.TB, limit time.Duration) *exploredT {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test took longer than the limit of %v", limit))
 	return &exploredT{TB: t, ctx: ctx, cancel: cancel}
 }
 
-// Context implements [testing.TB]. The context ends before the cleanups run.
+// Context implements [testing.TB]. The context ends at the limit, or before the cleanups run.
 func (t *exploredT) Context() context.Context { return t.ctx }
 
 // end ends the context and runs the cleanups, the last one first.
@@ -135,4 +138,37 @@ func (t *exploredT) Failed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
+}
+
+// Skip implements [testing.TB].
+func (t *exploredT) Skip(args ...any) {
+	t.Log(args...)
+	t.SkipNow()
+}
+
+// Skipf implements [testing.TB].
+func (t *exploredT) Skipf(format string, args ...any) {
+	t.Logf(format, args...)
+	t.SkipNow()
+}
+
+// SkipNow implements [testing.TB].
+func (t *exploredT) SkipNow() {
+	t.mu.Lock()
+	t.skipped = true
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+// Skipped implements [testing.TB].
+func (t *exploredT) Skipped() bool { return t.skipReason() != "" }
+
+// skipReason returns what the test logged if it skipped the rest of itself.
+func (t *exploredT) skipReason() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.skipped || t.failed {
+		return ""
+	}
+	return cmp.Or(strings.Join(t.lines, "\n"), "skipped")
 }

@@ -140,6 +140,7 @@ func (f Fault) Validate() error {
 type target struct {
 	kind      *kind
 	verb      string
+	sub       bool // of a subresource
 	streaming bool // a streaming list
 	paged     bool // the first page of a list with a limit
 	cached    bool // a list from resource version "0"
@@ -158,7 +159,7 @@ func (r *request) target() target {
 	query := r.URL.Query()
 	limit := query.Get("limit")
 	return target{
-		kind: r.kind, verb: r.verb, streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
+		kind: r.kind, verb: r.verb, sub: r.subresource != "", streaming: r.verb == "watch" && query.Get("sendInitialEvents") == "true",
 		paged:  limit != "" && limit != "0" && query.Get("continue") == "",
 		cached: r.verb == "list" && query.Get("resourceVersion") == "0" && query.Get("continue") == "",
 	}
@@ -186,7 +187,7 @@ func (t target) accepts(f FaultKind, lists bool) bool {
 	case f == Conflict:
 		return t.writes() && t.verb != "create"
 	case f == AlreadyExists:
-		return t.verb == "create" && !t.kind.review
+		return t.verb == "create" && !t.sub && !t.kind.review
 	case f == LeaderLost:
 		return t.kind.Kind == "Lease" && (t.verb == "update" || t.verb == "patch")
 	case slices.Contains(writeFaults, f):

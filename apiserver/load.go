@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/internal/manifest"
+	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,18 +67,30 @@ func (s *Server) LoadObjects(objs ...runtime.Object) error {
 	for _, obj := range objs {
 		if err := s.load(obj, &owners); err != nil {
 			if at, ok := obj.(interface{ Where() string }); ok {
-				return fmt.Errorf("apiserver: %s: %s", at.Where(), strings.TrimPrefix(err.Error(), "apiserver: "))
+				return &loadError{at.Where(), err}
 			}
 			return err
 		}
 	}
-	for _, obj := range owners.left {
-		if err := s.restoreOwners(obj, owners.uids); err != nil {
-			return err
-		}
+	for _, owned := range owners.left {
+		s.restoreOwners(owned, owners.uids)
 	}
 	return nil
 }
+
+// loadError is an error with the place of the object in a manifest.
+type loadError struct {
+	where string
+	err   error
+}
+
+// Error implements error.
+func (e *loadError) Error() string {
+	return fmt.Sprintf("apiserver: %s: %s", e.where, strings.TrimPrefix(e.err.Error(), "apiserver: "))
+}
+
+// Unwrap returns the error without the place.
+func (e *loadError) Unwrap() error { return e.err }
 
 // loadRank returns the order of creation.
 func loadRank(obj runtime.Object) int {
@@ -97,7 +110,14 @@ func loadRank(obj runtime.Object) int {
 // loadedOwners maps the UIDs of the arguments of LoadObjects to those of the server.
 type loadedOwners struct {
 	uids map[types.UID]types.UID
-	left []runtime.Object // have owner references to restore
+	left []loadedOwned
+}
+
+// loadedOwned is a stored object with the owner references of its argument.
+type loadedOwned struct {
+	kind   *kind
+	stored metav1.Object
+	refs   []metav1.OwnerReference
 }
 
 func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
@@ -129,25 +149,25 @@ func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
 		owners.uids[uid] = stored.GetUID()
 	}
 	if len(refs) > 0 {
-		next := made.DeepCopyObject()
-		metaOf(next).SetOwnerReferences(refs)
-		metaOf(next).SetResourceVersion("")
-		owners.left = append(owners.left, next)
+		owners.left = append(owners.left, loadedOwned{k.storage, stored, refs})
 	}
 	return nil
 }
 
 // restoreOwners sets the references to owners that were loaded as well.
-func (s *Server) restoreOwners(obj runtime.Object, uids map[types.UID]types.UID) error {
-	m := metaOf(obj)
-	owners := slices.DeleteFunc(m.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return uids[ref.UID] == "" })
-	for i := range owners {
-		owners[i].UID = uids[owners[i].UID]
+func (s *Server) restoreOwners(owned loadedOwned, uids map[types.UID]types.UID) {
+	var owners []metav1.OwnerReference
+	for _, ref := range owned.refs {
+		if ref.UID = uids[ref.UID]; ref.UID != "" {
+			owners = append(owners, ref)
+		}
 	}
 	if len(owners) == 0 {
-		return nil
+		return
 	}
-	m.SetOwnerReferences(owners)
-	_, err := s.Update(obj)
-	return err
+	key := object.Key{Namespace: owned.stored.GetNamespace(), Name: owned.stored.GetName()}
+	s.processGC(s.updateMeta(owned.kind, key, func(m metav1.Object) bool {
+		m.SetOwnerReferences(owners)
+		return m.GetUID() == owned.stored.GetUID() // else it has been replaced
+	})...)
 }

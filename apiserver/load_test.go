@@ -7,7 +7,9 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,7 +45,7 @@ func TestLoadCreatesWhatOthersNeedFirst(t *testing.T) {
 	if p := must(s.Get(corev1.SchemeGroupVersion.WithResource("pods"), key)).(*corev1.Pod); p.Status.Phase != corev1.PodRunning {
 		t.Errorf("%+v", p.Status)
 	}
-	want := "apiVersion: example.com/v1\nkind: Lake\nmetadata:\n  generation: 1\n  name: blue\n  namespace: shop\n"
+	want := "apiVersion: example.com/v1\nkind: Lake\nmetadata:\n  name: blue\n  namespace: shop\n"
 	if got := string(s.Dump("lakes.example.com")); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
@@ -60,6 +62,9 @@ func TestLoadNamesTheDocumentThatFailed(t *testing.T) {
 		err := apiserver.Start(t, apiserver.Options{}).Load(fstest.MapFS{"a.yaml": {Data: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
+		}
+		if apierrors.IsAlreadyExists(err) != strings.Contains(want, "already exists") {
+			t.Errorf("the error is %#v", err)
 		}
 	}
 }
@@ -167,6 +172,22 @@ func TestDumpsOfTheSameStateAreEqual(t *testing.T) {
 	}
 	if strings.Contains(dumps[0], "kube-system") || strings.Contains(dumps[0], "null") {
 		t.Error(dumps[0])
+	}
+}
+
+// How often a spec changed differs from run to run, and whether the status is of the last change
+// does not.
+func TestDumpComparesTheObservedGeneration(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}}
+	fill(t, s, d)
+	d.Spec.MinReadySeconds = 1
+	for observed, want := range map[int]string{1: "observedGeneration: <not the generation>\n", 2: "observedGeneration: <generation>\n"} {
+		d.Status.ObservedGeneration = int64(observed)
+		must(s.Update(d))
+		if dump := string(s.Dump()); !strings.Contains(dump, want) || strings.Contains(dump, " generation:") {
+			t.Errorf("observed %d:\n%s", observed, dump)
+		}
 	}
 }
 

@@ -100,6 +100,11 @@ func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
 		panic(http.ErrAbortHandler)
 	}
 	answered := p.plan(r, faults)
+	if faults.has(Stall) { // it stores nothing, and other writes go on
+		answered()
+		<-p.writing
+		return func() {}
+	}
 	return func() {
 		answered()
 		<-p.writing

@@ -85,6 +85,6 @@ func (s *storage) restore(b *bucket, k *kind, then []*record) {
 				now = nil
 			}
 		}
-		s.write(b, k, rec.key, now, next)
+		s.write(b, k, rec.key, now, next).schema = rec.schema
 	}
 }

@@ -6,6 +6,9 @@
 //	server := apiserver.Start(t, apiserver.Options{})
 //	clients, err := kubernetes.NewForConfig(server.Config())
 //
+// Importing the package removes the rate limit of the error handlers in
+// k8s.io/apimachinery/pkg/util/runtime, which do not work in a bubble.
+//
 // The main types:
 //
 //   - [Server] is the server. Programs use [New] and [Server.Run], tests use [Start].

@@ -141,7 +141,7 @@ func TestAnExplorationOfEndlessRetriesFails(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if failed != "kill-after:1" || !strings.Contains(report, "the test took longer than the limit of 10m0s") {
+	if failed != "kill-after:1" || !strings.Contains(report, "the test took longer than ExploreOptions.Limit, 10m0s") {
 		t.Errorf("%s failed with\n%s", failed, report)
 	}
 }

@@ -53,7 +53,7 @@ func (t *exploredT) do(f func()) {
 }
 
 func newExploredT(t testing.TB, limit time.Duration) *exploredT {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test took longer than the limit of %v", limit))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), limit, fmt.Errorf("the test took longer than ExploreOptions.Limit, %v", limit))
 	return &exploredT{TB: t, ctx: ctx, cancel: cancel}
 }
 

@@ -69,7 +69,7 @@ func (j job) name() string {
 	for _, m := range []struct {
 		set  bool
 		name string
-	}{{r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Control, "-control"}} {
+	}{{r.Typed, "-typed"}, {r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Control, "-control"}} {
 		if m.set {
 			name += m.name
 		}

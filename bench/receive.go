@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tarnproject/tarn/bench/crds"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -160,6 +161,10 @@ func content(o metav1.Object) uint64 {
 	var of any = o
 	switch o := o.(type) {
 	case *corev1.Pod:
+		bare := *o
+		bare.TypeMeta = metav1.TypeMeta{}
+		of = &bare
+	case *crds.Release:
 		bare := *o
 		bare.TypeMeta = metav1.TypeMeta{}
 		of = &bare

@@ -9,10 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	codecs "k8s.io/apimachinery/pkg/runtime/serializer"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/bench/crds"
@@ -25,8 +28,8 @@ func newReceiver(j job) receiver {
 	return newTarn(j.Replay)
 }
 
-// clientGo receives with client-go's reflector and clients: typed for pods, dynamic for custom
-// resources.
+// clientGo receives with client-go's reflector and clients: typed for pods, dynamic or
+// typed for custom resources.
 type clientGo struct {
 	replay replay
 	lw     *cache.ListWatch
@@ -35,6 +38,17 @@ type clientGo struct {
 
 func newClientGo(r replay) *clientGo {
 	cfg := r.config()
+	if r.Resource == releaseResource && r.Typed {
+		// As generated clients and controller-runtime's do.
+		scheme := runtime.NewScheme()
+		crds.AddToScheme(scheme)
+		gv := crds.Resource.GVR().GroupVersion()
+		cfg.GroupVersion, cfg.APIPath = &gv, "/apis"
+		cfg.NegotiatedSerializer = codecs.NewCodecFactory(scheme).WithoutConversion()
+		c, err := rest.RESTClientFor(cfg)
+		check(err)
+		return &clientGo{replay: r, kind: &crds.Release{}, lw: cache.NewListWatchFromClient(c, releaseResource, metav1.NamespaceAll, fields.Everything())}
+	}
 	if r.Resource == releaseResource {
 		c, err := dynamic.NewForConfig(cfg)
 		check(err)

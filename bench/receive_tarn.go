@@ -23,6 +23,9 @@ type tarn[T metav1.Object] struct {
 func newTarn(r replay) receiver {
 	client, err := wire.New(r.config(), wire.Options{})
 	check(err)
+	if r.Resource == releaseResource && r.Typed {
+		return newTarnOf(client, wire.MustOf[*crds.Release](), r)
+	}
 	if r.Resource == releaseResource {
 		return newTarnOf(client, wire.Unstructured(crds.Resource), r)
 	}

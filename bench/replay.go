@@ -29,6 +29,8 @@ type replay struct {
 	Encoding string `json:"encoding"`
 	// Way is how the objects are sent; see the constants.
 	Way way `json:"way"`
+	// Typed decodes custom resources into a Go type instead of unstructured objects.
+	Typed bool `json:"typed,omitempty"`
 	// TLS asks for HTTP/2 over TLS instead of plain HTTP/1.1.
 	TLS bool `json:"tls,omitempty"`
 	// Drop drops managed fields: client-go after decoding, Tarn before.

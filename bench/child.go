@@ -31,8 +31,11 @@ type job struct {
 	Handlers int `json:"handlers,omitempty"`
 	// Compact makes Tarn store objects encoded. client-go ignores it.
 	Compact bool `json:"compact,omitempty"`
-	// Control makes the reader read a private map instead of the mirror.
+	// Control makes the reader read a private map instead of the mirror, and the controllers
+	// record when changes arrive.
 	Control bool `json:"control,omitempty"`
+	// Shared makes Tarn's controllers read shared objects.
+	Shared bool `json:"shared,omitempty"`
 	// Replay is the request to the replay server, if the job uses one.
 	Replay replay `json:"replay,omitzero"`
 }
@@ -69,7 +72,7 @@ func (j job) name() string {
 	for _, m := range []struct {
 		set  bool
 		name string
-	}{{r.Typed, "-typed"}, {r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Control, "-control"}} {
+	}{{r.Typed, "-typed"}, {r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Control, "-control"}, {j.Shared, "-shared"}} {
 		if m.set {
 			name += m.name
 		}
@@ -90,7 +93,7 @@ const childArg = "child"
 
 // jobs returns the function of a job, or nil.
 func jobs(measure string) func(job) sample {
-	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs} {
+	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs, {"controllers": controllersJob}} {
 		if do := of[measure]; do != nil {
 			return do
 		}

@@ -51,6 +51,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return child(args[1:], stdout, stderr)
 		case serveArg:
 			return serve(args[1:], os.Stdin, stdout, stderr)
+		case controllerServeArg:
+			return controllerServe(os.Stdin, stdout, stderr)
 		}
 	}
 	opts, err := parse(args, stderr)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,6 @@ const (
 	controllers       = 10
 	controllerObjects = 1_000
 	controllerRate    = 1_000 // changes a second
-	controllerEvents  = 10_000
 	// controllerServeArg is the first argument of the server's process.
 	controllerServeArg = "controllers-serve"
 	// sequence is an annotation with the number of a change, as in "change-0000123", which
@@ -45,9 +45,16 @@ const (
 
 // controllerServe is the server: it prints its address, makes the changes when stdin has a
 // line, and runs until stdin ends.
-func controllerServe(stdin io.Reader, stdout, stderr io.Writer) int {
+func controllerServe(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := func() (err error) {
 		defer recovered(&err)
+		if len(args) != 1 {
+			return errors.New("the server has one argument, a number of changes")
+		}
+		changes, err := strconv.Atoi(args[0])
+		if err != nil {
+			return err
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		server, err := apiserver.New(apiserver.Options{Address: "127.0.0.1:0", AnyNamespace: true})
@@ -66,7 +73,7 @@ func controllerServe(stdin io.Reader, stdout, stderr io.Writer) int {
 			return err
 		}
 		began := time.Now()
-		for n := range controllerEvents {
+		for n := range changes {
 			time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / controllerRate)))
 			p := all[n%len(all)]
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, sequence, fmt.Sprintf("%s%0*d", sequencePrefix, sequenceDigits, n))
@@ -94,8 +101,8 @@ type reconciled struct {
 	latency *histogram     // from the arrival to the reconcile
 }
 
-func newReconciled() *reconciled {
-	r := &reconciled{done: make(chan struct{}), arrived: make([]atomic.Int64, controllerEvents), latency: new(histogram)}
+func newReconciled(changes int) *reconciled {
+	r := &reconciled{done: make(chan struct{}), arrived: make([]atomic.Int64, changes), latency: new(histogram)}
 	r.left.Store(controllers * controllerObjects)
 	return r
 }
@@ -114,7 +121,7 @@ func (r *reconciled) saw(change string) {
 		r.latency.add(took)
 		r.mu.Unlock()
 	}
-	if n >= controllerEvents-controllerObjects && r.left.Add(-1) == 0 {
+	if n >= len(r.arrived)-controllerObjects && r.left.Add(-1) == 0 {
 		close(r.done)
 	}
 }
@@ -124,7 +131,8 @@ func (r *reconciled) saw(change string) {
 func controllersJob(j job) sample {
 	self, err := os.Executable()
 	check(err)
-	cmd := exec.Command(self, controllerServeArg)
+	changes := min(10_000, j.Objects)
+	cmd := exec.Command(self, controllerServeArg, strconv.Itoa(changes))
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	stdin, err := cmd.StdinPipe()
@@ -136,7 +144,7 @@ func controllersJob(j job) sample {
 	if _, err := fmt.Fscanln(out, &host); err != nil {
 		fail("the server did not start: %v: %s", err, bytes.TrimSpace(errs.Bytes()))
 	}
-	seen := newReconciled()
+	seen := newReconciled(changes)
 	cfg := &rest.Config{Host: host, QPS: -1}
 	if j.Control {
 		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -164,7 +172,7 @@ func controllersJob(j job) sample {
 	_, err = stdin.Write([]byte("\n"))
 	check(err)
 	<-seen.done
-	s := meter.end(controllers * controllerEvents)
+	s := meter.end(controllers * changes)
 	s.Values = map[string]float64{
 		"p50": s.Ops * float64(seen.latency.quantile(0.5)), "p99": s.Ops * float64(seen.latency.quantile(0.99)),
 	}

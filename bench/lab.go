@@ -29,6 +29,7 @@ type (
 type lab struct {
 	objects int
 	rounds  int
+	nodes   int           // 0 for the default
 	turn    time.Duration // approximate duration of a turn of a duel
 
 	cpuprofile string // path of the profile; separate processes append to the name
@@ -114,7 +115,7 @@ func (l *lab) progress(format string, args ...any) {
 func (l *lab) fill() {
 	objects := l.objects
 	l.progress("generating %d pods", objects)
-	opts := pods.Options{Objects: objects}
+	opts := pods.Options{Objects: objects, Nodes: l.nodes}
 	before := heap()
 	l.pods = pods.Generate(opts)
 	l.podBytes = float64(heap()-before) / float64(objects)

@@ -29,6 +29,7 @@ type options struct {
 	benchstat       bool
 	cpuprofile      string
 	turn            time.Duration
+	growth          string // a file for the plots
 }
 
 // Report is what a run has measured.
@@ -52,7 +53,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		case serveArg:
 			return serve(args[1:], os.Stdin, stdout, stderr)
 		case controllerServeArg:
-			return controllerServe(os.Stdin, stdout, stderr)
+			return controllerServe(args[1:], os.Stdin, stdout, stderr)
 		}
 	}
 	opts, err := parse(args, stderr)
@@ -61,6 +62,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case err != nil:
 		return 2
+	}
+	if opts.growth != "" {
+		if err := growth(opts, growthSizes, stdout, stderr); err != nil {
+			fmt.Fprintln(stderr, "bench:", err)
+			return 1
+		}
+		return 0
 	}
 	report, err := measured(opts, stderr)
 	if err == nil {
@@ -91,6 +99,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
 	flags.BoolVar(&o.benchstat, "benchstat", false, "print the value of every round in the format of go test -bench, which benchstat compares, instead of the table")
 	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in separate processes write to file.measure.side")
+	flags.StringVar(&o.growth, "growth", "", "instead of the table, measure 1,000 to 1,000,000 pods and write plots to `file`; needs 20 GB of memory")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return o, err

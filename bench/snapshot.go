@@ -37,9 +37,14 @@ func snapshots(l *lab) []Row {
 // diffs measures the Diff of two snapshots, the second of which has new versions of 1,000
 // objects.
 func diffs(l *lab) []Row {
+	return []Row{diffOf(l, 1_000)}
+}
+
+// diffOf measures Diff with a number of changes.
+func diffOf(l *lab, changes int) Row {
 	before := l.store.Snapshot()
 	defer before.Release()
-	changed := l.some(1_000)
+	changed := l.some(changes)
 	for _, p := range l.next(changed) {
 		check(l.store.Set(p))
 		check(l.indexer.Update(p))
@@ -60,5 +65,5 @@ func diffs(l *lab) []Row {
 		}
 	}}.run(l)
 	title := fmt.Sprintf("11 Diff over %s objects with %s changes", number(float64(l.objects)), number(float64(changed)))
-	return []Row{newRow(title, nil, tarn, under(1e6, Nanoseconds))}
+	return newRow(title, nil, tarn, under(1e6, Nanoseconds))
 }

@@ -50,6 +50,7 @@ type Cluster struct {
 	elector    *leader.Elector
 	leadership controller.Leadership // elector, with metrics
 	group      *shard.Group          // nil without sharding
+	part       *Shard                // what the mirrors have; nil for everything; group sets it
 
 	noticed chan struct{} // signals that a mirror found its resource not served
 

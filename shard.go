@@ -60,6 +60,31 @@ func (s *Shard) follow(f shardFollower) {
 	s.notify()
 }
 
+// Unsharded makes the mirror have all objects in a cluster whose replicas divide them (Ranges of
+// shard.Options). It is for objects of other namespaces that reconciles list, or that [Watches] maps to
+// keys of other namespaces: a replica receives changes of its own namespaces only. Elsewhere it has no
+// effect.
+func Unsharded() Option {
+	return optionFunc(func(d *declaration) error {
+		d.whole = true
+		return nil
+	})
+}
+
+// restrict makes the mirror have the objects of the slots that this replica has, if the replicas of the
+// cluster divide them.
+func (c *Cluster) restrict(d *declaration, namespaced bool) error {
+	switch {
+	case c.part == nil || d.whole && d.shard == nil:
+		return nil
+	case d.shard != nil:
+		return errors.New("InShard with shard.Options.Ranges, which already divides the objects; use one of them")
+	case namespaced:
+		d.shard = c.part
+	}
+	return nil
+}
+
 // InShard restricts the mirror to a part of the objects, so that the replicas of a program can divide
 // a resource among them. Mirrors with the same Shard are the same mirror.
 //

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // owner is one life of a member. A member whose lease lapsed begins a new life when its work has
@@ -125,6 +127,49 @@ func parsePlacement(text string) (p placement, err error) {
 	}
 	p.owner.name = name
 	return p, nil
+}
+
+// slotSet is a set of slots.
+type slotSet [Slots]bool
+
+// String returns the slots as they are stored, such as "3,5-9".
+func (s *slotSet) String() string {
+	var parts []string
+	for from := 0; from < Slots; from++ {
+		if !s[from] {
+			continue
+		}
+		to := from
+		for to+1 < Slots && s[to+1] {
+			to++
+		}
+		parts = append(parts, span{from, to}.String())
+		from = to
+	}
+	return strings.Join(parts, ",")
+}
+
+// parseSlots is the inverse of [slotSet.String]. It ignores parts that it cannot read.
+func parseSlots(text string) (s slotSet) {
+	for part := range strings.SplitSeq(text, ",") {
+		if run, err := parseSpan(part); err == nil {
+			for i := run.from; i <= run.to; i++ {
+				s[i] = true
+			}
+		}
+	}
+	return s
+}
+
+// shard returns the objects whose namespaces are in the slots.
+func (s *slotSet) shard() object.Shard {
+	var ranges []object.HashRange
+	for i, in := range s {
+		if in {
+			ranges = append(ranges, Slot(i).hashes())
+		}
+	}
+	return object.NewShard(object.ByNamespace, ranges...)
 }
 
 // released are the slots that a member has stopped working on, each with the epoch in which it

@@ -37,7 +37,8 @@
 //
 // # Limits
 //
-//   - Every member mirrors all objects and works on its share of the keys.
+//   - Every member mirrors all objects and works on its share of the keys, except with
+//     Options.Ranges.
 //   - A new owner also reconciles the keys that were deleted while the slot was moved, if its own
 //     cache had them and no more than 8,192 keys were deleted since. Cleanup that must not be missed
 //     needs a controller.Finalizer, as after a restart.
@@ -92,6 +93,17 @@
 //
 // If the assignment is missing, because a group is new or a person has deleted it, members may still
 // work on slots of an earlier one. A new one is then written after one lease duration.
+//
+// # Ranges
+//
+// With Options.Ranges a slot is a range of the server's hashes of namespaces, and the caches of a member
+// have the objects of its slots only. A member's lease says which slots its caches have. A slot
+// is moved when those of the next owner have it, so that changes and deletions during the move are in
+// one of the two; the owner works on it until then. A slot whose owner crashed or left is given away at once,
+// and its new owner works on it when its caches have it.
+//
+// A group has Ranges or not: the assignment says which, and a member that has the other ends with an
+// error.
 //
 // # Reading the source
 //

@@ -43,6 +43,17 @@ type Options struct {
 	// watching, and begins to work on a slot when they have what its earlier owner wrote through a
 	// controller.Client. It is called at least twice a second. Defaults to none.
 	Caches func() []Cache
+	// Ranges makes every slot a range of the server's hashes of namespaces, so that the caches of a
+	// member need only the objects of its slots. All members must have the same Ranges, and all
+	// controllers the Queue.Group [ByRange]. Namespaces whose names differ in the last two characters
+	// only are in the same slot or in adjacent ones, so such names are not divided evenly. Defaults
+	// to false: slots are spread, and caches need all objects.
+	Ranges bool
+	// Divide is called with the part of the objects that the Caches need, when Run starts and
+	// whenever that changes, if Ranges is set. This member works on a slot when all Caches have its
+	// objects. It must not block, and set the part of all Caches that do not have everything, such
+	// as with SetShard of an informer that was created with an empty shard. Defaults to none.
+	Divide func(part object.Shard)
 	// Logger receives slots that come and go, and failed requests. Defaults to none.
 	Logger *slog.Logger
 }
@@ -51,6 +62,8 @@ type Options struct {
 type Cache interface {
 	// Name returns the name of the cache, which is the same in all members.
 	Name() string
+	// Shard returns the part of the objects that it has. The zero Shard is everything.
+	Shard() object.Shard
 	// Sources returns the state of its lists and watches.
 	Sources() []informer.SourceStatus
 	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
@@ -81,6 +94,7 @@ type Group struct {
 	assigning bool
 	removing  bool
 	nextRenew time.Duration
+	divided   *slotSet // what Divide was called with last; nil: not called
 	// assigned is the version that the last assignment written was based on. Another one with the
 	// same base waits until nextAssign: it failed, or the watch does not show it yet.
 	assigned      string
@@ -122,11 +136,15 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	if opts.Caches == nil {
 		opts.Caches = func() []Cache { return nil }
 	}
+	if opts.Divide == nil {
+		opts.Divide = func(object.Shard) {}
+	}
 	g := &Group{
 		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), clock: lease.NewClock(),
 		timing: timingOf(opts.LeaseDuration), wake: make(chan struct{}, 1), working: map[Slot]*fence{},
 	}
 	g.machine = newMachine(g.newName(), string(uuid.NewUUID()), opts.Weight, g.timing)
+	g.machine.ranges = opts.Ranges
 	sel := object.Selection{Namespace: group.Namespace, Labels: groupLabel + "=" + group.Name}
 	source, err := stream.NewSource(g.api, sel, stream.Options{})
 	if err != nil {
@@ -208,6 +226,11 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 	var leaveBy time.Duration
 	for {
 		g.observe()
+		if err := g.machine.agrees(); err != nil {
+			g.abort()
+			return fmt.Errorf("shard: %s: %w", g.key, err)
+		}
+		g.divide()
 		leaving := g.turn(inner, tasks, work, results)
 		if leaving {
 			now := g.clock.Now().Mono
@@ -287,16 +310,55 @@ func (g *Group) observe() {
 			v.version, v.ruling, v.known = l.ResourceVersion, &r, err == nil
 		}
 	}
-	able := !slices.ContainsFunc(g.opts.Caches(), func(c Cache) bool { return !isLive(c) })
+	caches := g.opts.Caches()
+	able := !slices.ContainsFunc(caches, func(c Cache) bool { return !isLive(c) })
+	var cached slotSet
+	if g.opts.Ranges {
+		cached = slotsOf(caches)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock.Now()
 	g.machine.working(now, able)
+	g.machine.cached = cached
 	g.machine.observe(now, v)
 }
 
+// isLive reports whether a cache receives changes, or lists what is new in its shard.
 func isLive(c Cache) bool {
-	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool { return !s.Listed || !s.Reflector.Live() })
+	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool {
+		r := &s.Reflector
+		grows := r.Synced && r.Cause == nil && r.Mark.Shard != r.Shard
+		return (!s.Listed || !r.Live()) && !grows
+	})
+}
+
+// slotsOf returns the slots whose objects all caches have. Their shards consist of whole slots.
+func slotsOf(caches []Cache) (slots slotSet) {
+	for i := range slots {
+		slots[i] = true
+	}
+	for _, c := range caches {
+		has := c.Shard()
+		for i := range slots {
+			slots[i] = slots[i] && has.ContainsHash(Slot(i).hashes().First)
+		}
+	}
+	return slots
+}
+
+// divide reports the part of the objects that the caches need.
+func (g *Group) divide() {
+	if !g.opts.Ranges {
+		return
+	}
+	g.mu.RLock()
+	needs := g.machine.needs()
+	g.mu.RUnlock()
+	if g.divided == nil || *g.divided != needs {
+		g.divided = &needs
+		g.opts.Divide(needs.shard())
+	}
 }
 
 // turn does what the machine says is due. It reports whether this member is leaving and its work has
@@ -373,8 +435,9 @@ func (g *Group) await(ctx context.Context, written versions) {
 	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
 	defer cancel()
 	for _, c := range g.opts.Caches() {
+		has := c.Shard()
 		for p, version := range written {
-			if p.cache != c.Name() {
+			if p.cache != c.Name() || !p.covered(has) {
 				continue
 			}
 			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {

@@ -50,7 +50,8 @@ type member struct {
 	ready    bool          // it can work: its watches and caches are current
 	leaving  bool
 	released released
-	written  versions // what it has written in its life
+	cached   slotSet  // with ranges: the slots whose objects its caches have
+	written  versions // what it has written lately
 }
 
 // view is one state of the group's leases: all of them at one resource version.
@@ -71,16 +72,19 @@ type machine struct {
 	process string
 	weight  int
 	timing  timing
+	ranges  bool // the slots are ranges of hashes, and the caches have those of needs only
 
 	phase    phase
 	life     int64
 	leaving  bool
 	able     bool          // the process can work, or could not only for a short time
 	failing  time.Duration // since when it cannot; negative: it can
+	cached   slotSet       // with ranges: the slots whose objects the caches have
 	said     bool          // what lease returned last as ready
+	had      slotSet       // what lease returned last as cached
 	released released      // of this life
-	written  versions
-	renamed  string // the name of the next life; empty: the same
+	written  history       // what this process wrote
+	renamed  string        // the name of the next life; empty: the same
 
 	// sent are renewals that the server has stored and that the view does not show yet, oldest
 	// first. confirmed is when the last one that the view shows was sent.
@@ -102,8 +106,7 @@ type machine struct {
 	places             [Slots]string
 	changed, unsettled time.Duration
 	due                time.Duration // since when a plan is due; negative: none
-	views              int           // counts the views
-	idlePlan           planInput     // with which no plan was due
+	noted              history       // what the view has as written
 
 	// held are the slots that this member works on or drains, and holds how many that are.
 	held  [Slots]holding
@@ -147,17 +150,41 @@ var none = &ruling{}
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
 		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
+		written: history{}, noted: history{},
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
 	}
 }
 
 // lease returns what this member's lease must say.
-func (m *machine) lease() member {
-	m.said = m.ready()
+func (m *machine) lease(now moment) member {
+	m.said, m.had = m.ready(), m.cached
 	return member{
 		process: m.process, life: m.life, weight: m.weight, duration: m.timing.expiry, ready: m.said, leaving: m.leaving,
-		released: maps.Clone(m.released), written: m.written,
+		released: maps.Clone(m.released), cached: m.cached, written: m.written.since(now.Mono - m.remember()),
 	}
+}
+
+// remember returns for how long written versions are kept. The caches of a member that gets slots
+// are live, so they have what was written before that.
+func (m *machine) remember() time.Duration { return 4 * m.expiry }
+
+// needs returns the slots whose objects the caches must have, if the slots are ranges: those that
+// this member works on or drains, owns, is about to get, or should have.
+func (m *machine) needs() (needs slotSet) {
+	for i := range needs {
+		p := &m.view.slots[i]
+		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
+	}
+	return needs
+}
+
+// agrees returns an error if the group divides keys in another way than this member.
+func (m *machine) agrees() error {
+	if !m.view.known || m.view.ranges == m.ranges {
+		return nil
+	}
+	return fmt.Errorf("the group has Ranges=%v and this process Ranges=%v: all members need the same; to change it, stop all of them and delete the lease with the assignment",
+		m.view.ranges, m.ranges)
 }
 
 // ready reports whether slots can be placed on this member: its own watch shows its lease, and
@@ -205,7 +232,7 @@ func (m *machine) confirm() {
 
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
-	if v.ruling != m.view.ruling || m.views == 0 {
+	if v.ruling != m.view.ruling || m.first < 0 {
 		m.owners = nil
 		for i := range v.slots {
 			o := v.slots[i].owner
@@ -216,7 +243,6 @@ func (m *machine) observe(now moment, v view) {
 		}
 	}
 	m.view = v
-	m.views++
 	if m.first < 0 {
 		m.first = now.Mono
 	}
@@ -224,8 +250,10 @@ func (m *machine) observe(now moment, v view) {
 		m.phase, m.life = lapsed, mine.life // a person wrote it: others count this life as ended
 	}
 	m.expiry = max(m.timing.expiry, v.duration)
+	m.note(now, v.written)
 	for name, other := range v.members {
 		m.expiry = max(m.expiry, other.duration)
+		m.note(now, other.written)
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
 			m.seen[name] = sighting{other.version, now.Mono}
 		}
@@ -254,6 +282,12 @@ func (m *machine) observe(now moment, v view) {
 		}
 	}
 	m.confirm()
+}
+
+func (m *machine) note(now moment, written versions) {
+	for p, version := range written {
+		m.noted.add(p, version, now.Mono)
+	}
 }
 
 // check returns nil while work on a slot that began in the given epoch may go on, and otherwise an
@@ -305,6 +339,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 		case held && !h.draining && (!stay || h.epoch != p.epoch):
 			h.draining = true
 			stop = append(stop, slot)
+		case !held && stay && m.ranges && !m.cached[i]: // the caches do not have its objects yet
 		case !held && stay && m.released[slot] != p.epoch:
 			*h = holding{epoch: p.epoch}
 			m.holds++
@@ -327,7 +362,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			m.name, m.renamed, m.life = m.renamed, "", 1
 		}
 	}
-	return start, stop, changed || m.ready() != m.said
+	return start, stop, changed || m.ready() != m.said || m.cached != m.had
 }
 
 // rename ends this life: another process writes to the lease. The next life has another name.
@@ -364,7 +399,7 @@ func (m *machine) idle(now moment) (slots int) {
 	states := m.states()
 	for i, at := range m.ownerOf {
 		s := &states[at]
-		if _, present := m.view.members[s.name]; !present {
+		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
 			slots++
 		} else if s.gone || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
 			slots++

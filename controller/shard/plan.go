@@ -14,9 +14,6 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		m.due = -1
 		return next, false
 	}
-	if m.idlePlan == (planInput{m.views, m.confirmed.Mono, m.settled(now)}) {
-		return next, false
-	}
 	m.watchCandidates(now)
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	// Without a known assignment, members may work on slots of an earlier one until they have
@@ -38,7 +35,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		}
 	}
 	if rank < 0 || !known || !changed {
-		m.due, m.idlePlan = -1, planInput{m.views, m.confirmed.Mono, m.settled(now)}
+		m.due = -1
 		return next, false
 	}
 	if !m.view.known {
@@ -50,21 +47,11 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if m.due < 0 {
 		m.due = now.Mono
 	}
-	next.duration, next.written = m.expiry, m.view.written
+	next.ranges, next.duration, next.written = m.ranges, m.expiry, m.noted.since(now.Mono-m.remember())
 	if len(m.missing) == 0 {
 		next.duration = m.longest()
 	}
-	for _, other := range m.view.members {
-		next.written = next.written.merge(other.written)
-	}
 	return next, now.Mono-m.due >= m.timing.patience*time.Duration(rank)
-}
-
-// planInput is what a plan depends on.
-type planInput struct {
-	views     int
-	confirmed time.Duration
-	settled   bool
 }
 
 // longest returns the longest lease duration of the present members.
@@ -112,7 +99,8 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 		return placement{owner: owner{want, m.view.members[want].life}, epoch: p.epoch + 1}
 	case want == p.owner.name && p.next != "": // back to its owner
 		return placement{owner: p.owner, epoch: p.epoch + 1}
-	case want != p.owner.name && want != p.next:
+	case want != p.owner.name && want != p.next && (!m.ranges || m.view.members[want].cached[slot]):
+		// With ranges the owner works until the caches of the next one have the slot's objects.
 		return placement{owner: p.owner, next: want, epoch: p.epoch + 1}
 	}
 	return *p

@@ -119,6 +119,8 @@ type cache struct {
 
 func (c *cache) Name() string { return "maps" }
 
+func (c *cache) Shard() object.Shard { return object.Shard{} }
+
 func (c *cache) set(stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

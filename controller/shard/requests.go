@@ -35,7 +35,7 @@ func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- 
 // renew writes this member's lease.
 func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
 	g.renewing = true
-	sent, state, base, key := g.clock.Now(), g.machine.lease(), g.mine, g.memberKey()
+	sent, state, base, key := g.clock.Now(), g.machine.lease(g.clock.Now()), g.mine, g.memberKey()
 	g.send(ctx, tasks, results, func(limited context.Context) func() {
 		stored, err := g.writeMember(limited, key, base, state)
 		return func() {

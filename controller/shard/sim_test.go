@@ -44,12 +44,13 @@ type plant struct {
 	ready    bool // members that cannot work get slots
 	written  bool // a new owner does not wait for its cache
 	forget   bool // leases of crashed members stay
+	cached   bool // a new owner does not wait until its cache has the objects of a slot
 }
 
 func TestTheSimulationFindsFaultsOfTheProtocol(t *testing.T) {
 	soak.Measures(t)
 	for name, p := range map[string]plant{
-		"lapse": {lapse: true}, "duration": {duration: true}, "ready": {ready: true}, "written": {written: true}, "forget": {forget: true},
+		"lapse": {lapse: true}, "duration": {duration: true}, "ready": {ready: true}, "written": {written: true}, "forget": {forget: true}, "cached": {cached: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +107,7 @@ type simNode struct {
 	slowest    time.Duration // how long a drain may take
 	cache      int           // the version that it has
 	waits      map[Slot]int  // started slots, and which version their work waits for
+	listed     slotSet       // with ranges: the slots that the cache has
 }
 
 func (n *simNode) moment(real time.Duration) moment {
@@ -135,6 +137,7 @@ type sim struct {
 	wrote  [checked]int     // version of the last object of a slot
 	needs  [checked]int     // version that an owner must have before it works
 	cache  part
+	ranges bool // slots are ranges of hashes, which nodes have to list
 }
 
 type closing struct {
@@ -186,6 +189,7 @@ func (s *sim) join() {
 		start:   s.now, rate: 0.9 + 0.2*s.rng.Float64(), drains: map[Slot]time.Duration{}, waits: map[Slot]int{},
 		slowest: time.Duration(s.rng.Int64N(int64(4 * time.Second))), seenStates: len(s.server.states), cache: s.writes,
 	}
+	n.ranges = s.ranges
 	s.nodes = append(s.nodes, n)
 	n.working(n.moment(s.now), true)
 	s.show(n, s.server.now)
@@ -243,7 +247,7 @@ func (s *sim) whenAwake(n *simNode, do func()) {
 
 func (s *sim) renew(n *simNode) {
 	n.busy = true
-	name, sent, lease := n.name, n.moment(s.now), n.lease()
+	name, sent, lease := n.name, n.moment(s.now), n.lease(n.moment(s.now))
 	var version string
 	taken := false
 	s.request(n, func() {
@@ -320,6 +324,9 @@ func (s *sim) run(n *simNode) {
 	}
 	n.nextStep = s.now + 500*time.Millisecond
 	n.working(now, n.behindTill <= s.now)
+	if s.ranges {
+		s.list(n)
+	}
 	start, stop, changed := n.step(now)
 	for _, slot := range start {
 		n.waits[slot] = versionOf(n.view.written[s.cache])
@@ -347,6 +354,17 @@ func (s *sim) run(n *simNode) {
 		s.logf("%s has left", n.name)
 		n.dead, n.died = true, s.now
 		s.server.write(func(string) { delete(s.server.now.members, n.name) })
+	}
+}
+
+// list lists some of the slots that a node needs, and removes the others.
+func (s *sim) list(n *simNode) {
+	for i, needed := range n.needs() {
+		n.listed[i] = needed && (n.listed[i] || n.behindTill <= s.now && s.rng.IntN(4) == 0)
+	}
+	n.cached = n.listed
+	for i := range n.cached {
+		n.cached[i] = n.cached[i] || s.plant.cached
 	}
 }
 
@@ -378,6 +396,9 @@ func (s *sim) check() {
 				}
 			}
 			s.last[i] = closing{n, s.now}
+			if s.ranges && !n.listed[slot] {
+				s.failf("%s works on slot %d, which its cache does not have", n.name, slot)
+			}
 			if n.cache < n.waits[slot] && !s.plant.written {
 				continue // the work has not begun
 			}
@@ -389,7 +410,7 @@ func (s *sim) check() {
 			if s.rng.IntN(20) == 0 {
 				s.writes++
 				s.wrote[i] = s.writes
-				n.written = n.written.add(s.cache, object.Version(fmt.Sprint(s.writes)))
+				n.written.add(s.cache, object.Version(fmt.Sprint(s.writes)), now.Mono)
 			}
 		}
 	}
@@ -476,7 +497,7 @@ func (s *sim) tick() {
 }
 
 func simulate(seed uint64, p plant) error {
-	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), plant: p, faults: true, offset: Slot(seed % (Slots / checked)), cache: part{"objects", object.Everything}}
+	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), plant: p, faults: true, offset: Slot(seed % (Slots / checked)), cache: part{cache: "objects"}, ranges: seed%3 == 0}
 	s.server.now = view{members: map[string]member{}, ruling: none}
 	for range 1 + s.rng.IntN(6) {
 		s.join()
@@ -494,8 +515,8 @@ func simulate(seed uint64, p plant) error {
 	for _, n := range s.nodes {
 		slowest = max(slowest, n.slowest)
 	}
-	// The bound: two lease durations on the slowest clock, one drain, and requests.
-	for end := s.now + 75*time.Second + slowest; s.now < end && s.err == nil; {
+	// The bound: two lease durations on the slowest clock, one drain, requests, and a list.
+	for end := s.now + 85*time.Second + slowest; s.now < end && s.err == nil; {
 		s.tick()
 	}
 	if s.err == nil {

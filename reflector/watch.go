@@ -88,6 +88,7 @@ func (w *watching[T]) consume(ctx context.Context, r *Reflector[T], events []obj
 		}
 	}
 	if len(events) > 0 {
+		r.parts = 0
 		r.now.LastEvent = began
 	}
 	if progress {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,9 +23,11 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/internal/soak"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/wire"
 )
 
 // divided are replicas with Ranges, whose controller copies data["n"] of ConfigMaps to data["seen"].
@@ -311,4 +315,46 @@ func TestP01_ReplicasWithOtherRangesDoNotJoin(t *testing.T) {
 			t.Errorf("the status is %+v", s)
 		}
 	})
+}
+
+// Controllers that use up the rate limit do not keep a member from renewing its lease.
+func TestRenewalsDoNotWaitForTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplicas(t)
+		a := r.start("a", tarn.WithSharding("web"), tarn.WithRateLimit(1, 1))
+		maps := must(tarn.MirrorOf[*corev1.ConfigMap](a.Cluster))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for range 100 {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = maps.API().Get(ctx, key("ns1", "m"), wire.GetOptions{})
+				}
+			}()
+		}
+		for range 10 {
+			<-time.After(30 * time.Second)
+			if s := a.Status().Shards; !s.Active || len(s.Slots) != shard.Slots {
+				t.Fatalf("the status is %+v", s)
+			}
+		}
+	})
+}
+
+// A Shard keeps no mirror that was closed, even if it never ran.
+func TestAShardForgetsClosedMirrors(t *testing.T) {
+	cluster := connect(t, tarn.WithConfig(demoConfig))
+	part := tarn.NewShard(object.Part(object.ByUID, 0, 2))
+	informers := func() weak.Pointer[informer.Informer[*corev1.ConfigMap]] {
+		maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster, tarn.InShard(part)))
+		defer maps.Close()
+		return weak.Make(maps.Informer())
+	}()
+	for i := 0; i < 10 && informers.Value() != nil; i++ {
+		runtime.GC()
+	}
+	if informers.Value() != nil {
+		t.Error("the informer is still referred to")
+	}
+	part.Set(object.Part(object.ByUID, 1, 2))
 }

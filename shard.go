@@ -60,6 +60,13 @@ func (s *Shard) follow(f shardFollower) {
 	s.notify()
 }
 
+// unfollow ends follow, for an informer that may never have run.
+func (s *Shard) unfollow(f shardFollower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followers = slices.DeleteFunc(s.followers, func(other shardFollower) bool { return other == f })
+}
+
 // Unsharded makes the mirror have all objects in a cluster whose replicas divide them (Ranges of
 // shard.Options). It is for objects of other namespaces that reconciles list, or that [Watches] maps to
 // keys of other namespaces: a replica receives changes of its own namespaces only. Elsewhere it has no

@@ -52,7 +52,7 @@ func (c *Cluster) join() error {
 		c.part = NewShard(object.NewShard(object.ByNamespace))
 		opts.Divide = c.part.Set
 	}
-	group, err := shard.New(c.client, Key{Namespace: c.namespace, Name: c.opts.group}, opts)
+	group, err := shard.New(c.leases, Key{Namespace: c.namespace, Name: c.opts.group}, opts)
 	if err != nil {
 		return fmt.Errorf("tarn: connect: %w", err)
 	}

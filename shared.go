@@ -75,6 +75,7 @@ type anyInformer interface {
 	WaitSynced(ctx context.Context) error
 	Sources() []informer.SourceStatus
 	Shard() object.Shard
+	SetShard(object.Shard) error
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 	Wake()
 }

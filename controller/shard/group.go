@@ -105,7 +105,8 @@ type Group struct {
 
 // New returns this process's membership in the group with the given name, whose leases are in the
 // key's namespace. It needs permission to get, list, watch, create, update and delete leases in
-// the group coordination.k8s.io.
+// the group coordination.k8s.io. The client should not share a rate limit or a back-off with other
+// requests: a renewal that waits for 10 seconds is too late.
 func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	switch {
 	case client == nil:

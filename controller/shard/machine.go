@@ -208,6 +208,8 @@ func (m *machine) working(now moment, can bool) {
 // took too long does not count: the others may have stopped waiting for it.
 func (m *machine) stored(now, sent moment, version string) {
 	if now.Since(sent) <= m.timing.request {
+		// The view of a member whose watch is stuck shows none of them.
+		m.sent = slices.DeleteFunc(m.sent, func(r renewal) bool { return now.Since(r.at) >= m.timing.lapse })
 		m.sent = append(m.sent, renewal{version, sent})
 		m.confirm()
 	}

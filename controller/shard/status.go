@@ -166,7 +166,13 @@ func (g *Group) Ready() error {
 	case g.counts.complete:
 		return nil
 	case !joined:
-		return fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+		err := fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+		for _, s := range g.leases.Sources() {
+			if cause := s.Err(); cause != nil {
+				err = fmt.Errorf("%w: %w", err, cause)
+			}
+		}
+		return err
 	}
 	return fmt.Errorf("waiting for hand-over of %d slots", waiting)
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// owner is one life of a member. A member whose lease lapsed begins a new life when its work has
-// ended; the old life then owns nothing any more.
+// owner is one term of a member. A member whose lease lapsed begins a new term when its work has
+// ended; the old term then owns nothing any more.
 type owner struct {
 	name string // empty: none
-	life int64
+	term int64
 }
 
 func (o owner) String() string {
 	if o.name == "" {
 		return "-"
 	}
-	return o.name + "#" + strconv.FormatInt(o.life, 10)
+	return o.name + "#" + strconv.FormatInt(o.term, 10)
 }
 
 // placement is who works on a slot.
@@ -121,9 +121,9 @@ func parsePlacement(text string) (p placement, err error) {
 	if who == "-" {
 		return p, nil
 	}
-	name, life, _ := strings.Cut(who, "#")
-	if p.owner.life, err = strconv.ParseInt(life, 10, 64); err != nil || name == "" || p.epoch == 0 {
-		return p, fmt.Errorf("shard: the owner of %q must be NAME#LIFE, with an epoch from 1 on", text)
+	name, term, _ := strings.Cut(who, "#")
+	if p.owner.term, err = strconv.ParseInt(term, 10, 64); err != nil || name == "" || p.epoch == 0 {
+		return p, fmt.Errorf("shard: the owner of %q must be NAME#TERM, with an epoch from 1 on", text)
 	}
 	p.owner.name = name
 	return p, nil

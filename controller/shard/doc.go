@@ -68,10 +68,10 @@
 // that waits, counted up to that member's own last confirmed renewal. Times that another machine
 // wrote are never used.
 //
-// A member that has not renewed for 10 seconds has lost its slots for good. It ends its work and
-// begins a new life, with a number in its lease; the slots of its earlier life are free when
+// A member that has not renewed for 10 seconds has lost its slots. It ends its work and
+// begins a new term, with a number in its lease; the slots of its earlier term are free when
 // other members see that. So a process that was paused for a minute cannot continue where it was. If
-// another process has written to its lease, it begins its new life under a new name.
+// another process has written to its lease, it begins its new term under a new name.
 //
 // A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
 // its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps
@@ -108,6 +108,6 @@
 // # Reading the source
 //
 // machine.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
-// them with all the faults above. group.go connects them to the API server, and lease.go and
-// assignment.go are how state is stored.
+// them with all the faults above. group.go connects them to the API server and cache.go to the caches,
+// and lease.go and assignment.go are how state is stored.
 package shard

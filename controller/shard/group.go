@@ -58,18 +58,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Cache is a cache that reconciles read. Every *informer.Informer is one.
-type Cache interface {
-	// Name returns the name of the cache, which is the same in all members.
-	Name() string
-	// Shard returns the part of the objects that it has. The zero Shard is everything.
-	Shard() object.Shard
-	// Sources returns the state of its lists and watches.
-	Sources() []informer.SourceStatus
-	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
-	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
-}
-
 // Group is this process's membership in a group of processes that share slots. Create one with
 // [New]. Its methods are safe for concurrent use.
 type Group struct {
@@ -81,12 +69,12 @@ type Group struct {
 	timing timing
 	wake   chan struct{} // has room for one: something changed
 
-	mu      sync.RWMutex // guards the machine and all below
-	machine *machine
-	running bool
-	working map[Slot]*fence
-	stuck   error // of work that has not ended
-	counts  counts
+	mu         sync.RWMutex // guards the machine and all below
+	machine    *machine
+	running    bool
+	working    map[Slot]*fence
+	unfinished error // of work that has not ended
+	counts     counts
 
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
@@ -325,43 +313,6 @@ func (g *Group) observe() {
 	g.machine.observe(now, v)
 }
 
-// isLive reports whether a cache receives changes, or lists what is new in its shard.
-func isLive(c Cache) bool {
-	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool {
-		r := &s.Reflector
-		grows := r.Synced && r.Cause == nil && r.Mark.Shard != r.Shard
-		return (!s.Listed || !r.Live()) && !grows
-	})
-}
-
-// slotsOf returns the slots whose objects all caches have. Their shards consist of whole slots.
-func slotsOf(caches []Cache) (slots slotSet) {
-	for i := range slots {
-		slots[i] = true
-	}
-	for _, c := range caches {
-		has := c.Shard()
-		for i := range slots {
-			slots[i] = slots[i] && has.ContainsHash(Slot(i).hashes().First)
-		}
-	}
-	return slots
-}
-
-// divide reports the part of the objects that the caches need.
-func (g *Group) divide() {
-	if !g.opts.Ranges {
-		return
-	}
-	g.mu.RLock()
-	needs := g.machine.needs()
-	g.mu.RUnlock()
-	if g.divided == nil || *g.divided != needs {
-		g.divided = &needs
-		g.opts.Divide(needs.shard())
-	}
-}
-
 // turn does what the machine says is due. It reports whether this member is leaving and its work has
 // ended.
 func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, results chan<- func()) (leaving bool) {
@@ -376,7 +327,7 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	}
 	for slot, f := range g.working {
 		// Also if the assignment was deleted: another member gets the slot without asking.
-		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.life}) {
+		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.term}) {
 			f.close()
 		}
 	}
@@ -420,7 +371,7 @@ func (g *Group) start(ctx context.Context, work work, slot Slot) {
 			if err == nil {
 				g.machine.drained(slot)
 			}
-			g.stuck = errors.Join(g.stuck, err)
+			g.unfinished = errors.Join(g.unfinished, err)
 			g.wakeUp()
 		}()
 		if g.await(ctx, written); ctx.Err() == nil {
@@ -428,24 +379,6 @@ func (g *Group) start(ctx context.Context, work work, slot Slot) {
 		}
 		<-ctx.Done() // work that ends early keeps the slot
 	}()
-}
-
-// await blocks until the caches have what was written, but not longer than a lease duration: a
-// server whose history was rewound has versions that never come.
-func (g *Group) await(ctx context.Context, written versions) {
-	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
-	defer cancel()
-	for _, c := range g.opts.Caches() {
-		has := c.Shard()
-		for p, version := range written {
-			if p.cache != c.Name() || !p.covered(has) {
-				continue
-			}
-			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {
-				g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
-			}
-		}
-	}
 }
 
 // hasLeft reports whether other members have taken over all slots.

@@ -27,7 +27,7 @@ const (
 // readMember reads a member's lease. Values that a person has edited to something unreadable count
 // as absent: the member's next renewal replaces them.
 func readMember(l *coordinationv1.Lease) member {
-	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), life: int64(lease.Value(l.Spec.LeaseTransitions))}
+	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), term: int64(lease.Value(l.Spec.LeaseTransitions))}
 	m.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
@@ -41,8 +41,8 @@ func readMember(l *coordinationv1.Lease) member {
 
 // write writes a member's state to a lease of a group and leaves its other fields unchanged.
 func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
-	life, seconds := int32(m.life), int32(m.duration/time.Second)
-	l.Spec.HolderIdentity, l.Spec.LeaseTransitions, l.Spec.LeaseDurationSeconds = &m.process, &life, &seconds
+	term, seconds := int32(m.term), int32(m.duration/time.Second)
+	l.Spec.HolderIdentity, l.Spec.LeaseTransitions, l.Spec.LeaseDurationSeconds = &m.process, &term, &seconds
 	l.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	if l.Labels == nil {
 		l.Labels = map[string]string{}

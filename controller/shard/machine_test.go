@@ -46,7 +46,7 @@ func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 	if len(m.sent) > 3 {
 		t.Errorf("%d renewals are kept", len(m.sent))
 	}
-	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", life: 1}}, ruling: none})
+	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", term: 1}}, ruling: none})
 	if !m.open(at(4999 * time.Second)) {
 		t.Error("the last renewal was not confirmed")
 	}
@@ -56,7 +56,7 @@ func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 	var has slotSet
 	has[0], has[7], has[8], has[255] = true, true, true, true
-	m := member{process: "p", life: 1, weight: 1, cached: has, written: versions{
+	m := member{process: "p", term: 1, weight: 1, cached: has, written: versions{
 		{cache: "maps of a shard", slot: "17"}: "4", {cache: "maps", scope: "shop"}: "5", {cache: "maps", scope: "shop", slot: "0"}: "6",
 	}}
 	l := &coordinationv1.Lease{}

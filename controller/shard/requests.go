@@ -156,10 +156,10 @@ func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<
 // leave deletes this member's lease, unless work has not ended: then the lease has to expire.
 func (g *Group) leave(ctx context.Context) error {
 	g.mu.RLock()
-	key, stuck := g.memberKey(), g.stuck
+	key, unfinished := g.memberKey(), g.unfinished
 	g.mu.RUnlock()
-	if stuck != nil {
-		return fmt.Errorf("shard: slots were not handed over: %w", stuck)
+	if unfinished != nil {
+		return fmt.Errorf("shard: slots were not handed over: %w", unfinished)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timing.request)
 	defer cancel()

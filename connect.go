@@ -76,8 +76,8 @@ func WithUserAgent(name string) ConnectOption { return func(o *options) { o.user
 // Defaults to the program's name.
 func WithFieldManager(name string) ConnectOption { return func(o *options) { o.fieldManager = name } }
 
-// WithRateLimit limits the requests per second, with at most burst at once after a pause.
-// Defaults to the limit of the configuration, or else to none: the server's priority and
+// WithRateLimit limits the requests per second, with at most burst at once after a pause. Those for
+// the leases of [WithLeaderElection] and [WithSharding] do not count: a late renewal ends the work. Defaults to the limit of the configuration, or else to none: the server's priority and
 // fairness, and Tuning.Lists, are better limits.
 func WithRateLimit(perSecond float64, burst int) ConnectOption {
 	return func(o *options) { o.qps, o.burst = perSecond, burst }

@@ -99,7 +99,7 @@ func (c *Cluster) restrict(d *declaration, namespaced bool) error {
 // only that part. Otherwise the mirror receives everything and drops the other objects before it decodes
 // them. `tarn doctor` reports which it is.
 //
-// A mirror of a shard does not know whether an object that it lacks exists. [Client.Get] asks the
+// A mirror of a shard does not know whether an object outside of it exists. [Client.Get] asks the
 // server for it; [Mirror.Get] and [Client.List] have the shard only. Owners and their dependents are
 // in the same shard with [object.ByNamespace].
 func InShard(s *Shard) Option {

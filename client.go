@@ -46,17 +46,26 @@ func (m *Mirror[T]) Client() *Client[T] {
 // there is none. It waits until the mirror is synced. If the cache is older than this process's
 // last write to the key, Get waits for that write, except in a reconcile: there the error wraps
 // controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
-// not mirrored the error wraps informer.ErrNotCovered. An object that a mirror of a shard lacks is read
-// from the server.
+// not mirrored the error wraps informer.ErrNotCovered. An object that may be in another
+// shard than that of the mirror is read from the server.
 func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
 	}
 	obj, err = c.cached(ctx, key)
-	if c.mirror.shared.id.shard != nil && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
-		return c.GetUncached(ctx, key) // it may be in another shard
+	if c.elsewhere(key) && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
+		return c.GetUncached(ctx, key)
 	}
 	return obj, err
+}
+
+// elsewhere reports whether an object that the mirror lacks may be in another shard.
+func (c *Client[T]) elsewhere(key Key) bool {
+	if c.mirror.shared.id.shard == nil {
+		return false
+	}
+	has := c.mirror.inf.Shard()
+	return has.By() != object.ByNamespace || !has.Contains("", key.Namespace)
 }
 
 func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {

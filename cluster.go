@@ -38,6 +38,7 @@ import (
 // be known only after it has run for a while; see [Cluster.RBAC].
 type Cluster struct {
 	client    *wire.Client
+	leases    *wire.Client // for leader election and sharding; has no rate limit
 	config    *rest.Config
 	namespace string
 	opts      options
@@ -50,6 +51,7 @@ type Cluster struct {
 	elector    *leader.Elector
 	leadership controller.Leadership // elector, with metrics
 	group      *shard.Group          // nil without sharding
+	part       *Shard                // what the mirrors have; nil for everything; group sets it
 
 	noticed chan struct{} // signals that a mirror found its resource not served
 
@@ -91,22 +93,39 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		exporter:  exporter,
 	}
 	exporter.AddCluster(observed{c.work, c})
+	if opts.group == "" && opts.lease == "" {
+		return c, nil
+	}
+	if err := c.connectLeases(); err != nil {
+		return nil, err
+	}
 	if opts.group != "" {
 		return c, c.join()
-	}
-	if opts.lease == "" {
-		return c, nil
 	}
 	election := opts.election
 	if election.Logger == nil {
 		election.Logger = opts.logger
 	}
-	elector, err := leader.New(client, Key{Namespace: namespace, Name: opts.lease}, election)
+	elector, err := leader.New(c.leases, Key{Namespace: namespace, Name: opts.lease}, election)
 	if err != nil {
 		return nil, fmt.Errorf("tarn: connect: %w", err)
 	}
 	c.elector, c.leadership = elector, exporter.Leadership(opts.lease, elector)
 	return c, nil
+}
+
+// connectLeases creates the client for leases. Controllers that use up the rate limit, or wait for an
+// overloaded server, must not delay a renewal until the lease has lapsed.
+func (c *Cluster) connectLeases() (err error) {
+	config := rest.CopyConfig(c.config)
+	config.RateLimiter, config.QPS = nil, 0
+	c.leases, err = wire.New(config, wire.Options{
+		UserAgent: c.opts.userAgent, Logger: c.opts.logger, Observers: append(slices.Clone(c.opts.requests), c.exporter.Request),
+	})
+	if err != nil {
+		return fmt.Errorf("tarn: connect: %w", err)
+	}
+	return nil
 }
 
 // Client returns the REST client, for writes and for resources that are not mirrored; see
@@ -149,6 +168,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	c.running.Wait()
 	c.client.CloseIdleConnections()
+	if c.leases != nil {
+		c.leases.CloseIdleConnections()
+	}
 	switch cause := context.Cause(run); {
 	case err != nil:
 		return fmt.Errorf("tarn: run: %w", err)
@@ -214,6 +236,9 @@ func (c *Cluster) release(m *shared, cl *claim) {
 	}
 	delete(c.mirrors, m.id)
 	delete(c.clients, m)
+	if m.id.shard != nil {
+		m.id.shard.unfollow(m.inf)
+	}
 	if i := slices.Index(c.order, m); i >= 0 {
 		c.order = slices.Delete(c.order, i, i+1)
 	}

@@ -76,8 +76,8 @@ func WithUserAgent(name string) ConnectOption { return func(o *options) { o.user
 // Defaults to the program's name.
 func WithFieldManager(name string) ConnectOption { return func(o *options) { o.fieldManager = name } }
 
-// WithRateLimit limits the requests per second, with at most burst at once after a pause.
-// Defaults to the limit of the configuration, or else to none: the server's priority and
+// WithRateLimit limits the requests per second, with at most burst at once after a pause. Those for
+// the leases of [WithLeaderElection] and [WithSharding] do not count: a late renewal ends the work. Defaults to the limit of the configuration, or else to none: the server's priority and
 // fairness, and Tuning.Lists, are better limits.
 func WithRateLimit(perSecond float64, burst int) ConnectOption {
 	return func(o *options) { o.qps, o.burst = perSecond, burst }
@@ -98,8 +98,9 @@ func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 // WithSharding divides the keys of the cluster's controllers among all processes that run with the
 // same group, which find each other through Leases in the namespace of [Cluster.Namespace]. Each
 // process mirrors everything and reconciles its share of the keys; see package controller/shard for
-// the guarantees, and [ShardBy] for which keys stay together. At most one opts is used; its Caches
-// are the cluster's mirrors. It excludes [WithLeaderElection].
+// the guarantees, and [ShardBy] for which keys stay together. With Ranges of shard.Options it mirrors
+// only its own namespaces of namespaced resources, except in mirrors with [Unsharded]. At most one opts
+// is used; its Caches are the cluster's mirrors, and its Divide sets their part. It excludes [WithLeaderElection].
 func WithSharding(group string, opts ...shard.Options) ConnectOption {
 	return func(o *options) {
 		o.group, o.sharded = group, true

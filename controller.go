@@ -32,7 +32,7 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err != nil {
 		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
-	if err := d.shard(c.group != nil); err != nil {
+	if err := d.shard(c); err != nil {
 		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
 	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -41,4 +42,18 @@ func ExampleInShard() {
 	// Output:
 	// 50.0 % by object.metadata.namespace: [hotel shop]
 	// 100.0 % by object.metadata.namespace: [bank hotel market shop]
+}
+
+// Each replica mirrors the ConfigMaps of the namespaces that it reconciles, and all Secrets.
+func ExampleUnsharded() {
+	_, opts, end := demo()
+	defer end()
+	cluster := must(tarn.Connect(opts, tarn.WithSharding("web", shard.Options{Ranges: true})))
+	maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
+	secrets := must(tarn.MirrorOf[*corev1.Secret](cluster, tarn.Unsharded()))
+	fmt.Println(maps.Name())
+	fmt.Println(secrets.Name())
+	// Output:
+	// configmaps of a shard
+	// secrets
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Option selects what a mirror covers and how it holds objects. A [Scope], [InShard] and [Compact]
-// select the mirror. [Drop] and [KeepManagedFields] change its contents; all users of a mirror
+// Option selects what a mirror covers and how it holds objects. A [Scope], [InShard], [Unsharded] and
+// [Compact] select the mirror. [Drop] and [KeepManagedFields] change its contents; all users of a mirror
 // must agree on them. [Mask] and [KeepHistory] change what the console shows of it.
 //
 // What depends on the type of the objects is no Option, so that the compiler checks it:
@@ -48,6 +48,7 @@ type declaration struct {
 	masked         []object.FieldPath
 	history        int       // versions; 0 for none
 	shard          *Shard    // nil for none
+	whole          bool      // all objects, of a cluster that divides them
 	transform      transform // nil for none
 }
 

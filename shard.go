@@ -60,6 +60,38 @@ func (s *Shard) follow(f shardFollower) {
 	s.notify()
 }
 
+// unfollow ends follow, for an informer that may never have run.
+func (s *Shard) unfollow(f shardFollower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followers = slices.DeleteFunc(s.followers, func(other shardFollower) bool { return other == f })
+}
+
+// Unsharded makes the mirror have all objects in a cluster whose replicas divide them (Ranges of
+// shard.Options). It is for objects of other namespaces that reconciles list, or that [Watches] maps to
+// keys of other namespaces: a replica receives changes of its own namespaces only. Elsewhere it has no
+// effect.
+func Unsharded() Option {
+	return optionFunc(func(d *declaration) error {
+		d.whole = true
+		return nil
+	})
+}
+
+// restrict makes the mirror have the objects of the slots that this replica has, if the replicas of the
+// cluster divide them.
+func (c *Cluster) restrict(d *declaration, namespaced bool) error {
+	switch {
+	case c.part == nil || d.whole && d.shard == nil:
+		return nil
+	case d.shard != nil:
+		return errors.New("InShard with shard.Options.Ranges, which already divides the objects; use one of them")
+	case namespaced:
+		d.shard = c.part
+	}
+	return nil
+}
+
 // InShard restricts the mirror to a part of the objects, so that the replicas of a program can divide
 // a resource among them. Mirrors with the same Shard are the same mirror.
 //
@@ -67,7 +99,7 @@ func (s *Shard) follow(f shardFollower) {
 // only that part. Otherwise the mirror receives everything and drops the other objects before it decodes
 // them. `tarn doctor` reports which it is.
 //
-// A mirror of a shard does not know whether an object that it lacks exists. [Client.Get] asks the
+// A mirror of a shard does not know whether an object outside of it exists. [Client.Get] asks the
 // server for it; [Mirror.Get] and [Client.List] have the shard only. Owners and their dependents are
 // in the same shard with [object.ByNamespace].
 func InShard(s *Shard) Option {

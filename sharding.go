@@ -8,11 +8,13 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/object"
 )
 
 // ShardBy selects which keys of a controller stay together with [WithSharding]: those for which the
 // function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
-// and what they own; shard.ByKey divides all keys. Without WithSharding it has no effect.
+// and what they own; shard.ByKey divides all keys. With Ranges of shard.Options it is an error: keys
+// belong to where their objects are mirrored. Without WithSharding it has no effect.
 func ShardBy(text func(Key) string) ControllerOption {
 	return func(d *controllerDeclaration) {
 		d.shardBy, d.tuned = func(key Key) string { return shard.Spread(text(key)) }, true
@@ -20,16 +22,21 @@ func ShardBy(text func(Key) string) ControllerOption {
 }
 
 // shard sets the options of a controller in a cluster with or without sharding.
-func (d *controllerDeclaration) shard(sharded bool) error {
-	if !sharded {
+func (d *controllerDeclaration) shard(c *Cluster) error {
+	switch {
+	case c.group == nil:
 		return nil
-	}
-	if d.options.Queue.Group != nil {
+	case d.options.Queue.Group != nil:
 		return errors.New("with WithSharding, Queue.Group is the slot of a key; use ShardBy")
+	case c.part != nil && d.shardBy != nil:
+		return errors.New("with shard.Options.Ranges keys are divided by namespace, as the mirrors are; remove ShardBy")
 	}
 	d.options.Claims, d.options.Queue.Group = true, shard.ByNamespace
 	if d.shardBy != nil {
 		d.options.Queue.Group = d.shardBy
+	}
+	if c.part != nil {
+		d.options.Queue.Group = shard.ByRange
 	}
 	return nil
 }
@@ -41,7 +48,11 @@ func (c *Cluster) join() error {
 		opts.Logger = c.opts.logger
 	}
 	opts.Caches = c.caches
-	group, err := shard.New(c.client, Key{Namespace: c.namespace, Name: c.opts.group}, opts)
+	if opts.Ranges {
+		c.part = NewShard(object.NewShard(object.ByNamespace))
+		opts.Divide = c.part.Set
+	}
+	group, err := shard.New(c.leases, Key{Namespace: c.namespace, Name: c.opts.group}, opts)
 	if err != nil {
 		return fmt.Errorf("tarn: connect: %w", err)
 	}

@@ -74,6 +74,8 @@ type anyInformer interface {
 	Status() informer.Status
 	WaitSynced(ctx context.Context) error
 	Sources() []informer.SourceStatus
+	Shard() object.Shard
+	SetShard(object.Shard) error
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 	Wake()
 }
@@ -93,6 +95,9 @@ func attach[P Pointer[X], X any](c *Cluster, site string, res wire.Resource[P], 
 		return fail(err)
 	case d.namespaces != nil && !res.Namespaced:
 		return fail(fmt.Errorf("%s are cluster-scoped; remove InNamespaces", res.Resource))
+	}
+	if err := c.restrict(d, res.Namespaced); err != nil {
+		return fail(err)
 	}
 	if t != nil {
 		d.transform = t

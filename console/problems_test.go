@@ -14,6 +14,7 @@ import (
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
+	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/delta"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
@@ -50,6 +51,10 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	led := func(l leader.Status) console.Status {
 		l.Lease = "shop/web"
 		return console.Status{Time: now, Running: true, Leader: &l}
+	}
+	sharing := func(s shard.Status) console.Status {
+		s.Group, s.Member = "shop/web", "a"
+		return console.Status{Time: now, Running: true, Shards: &s}
 	}
 	key := object.Key{Namespace: "shop", Name: "web"}
 	for name, tt := range map[string]struct {
@@ -101,10 +106,19 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		"busy": {of(controller.Status{Paused: true, Workers: 1, Running: []controller.Running{{Key: key, Since: now.Add(-6 * time.Minute)}}, Queue: workqueue.Stats{Waiting: 1001}, SourceFailures: 1}), []string{
 			"warning controller/web: The controller is paused.", "warning controller/web: The reconcile of shop/web runs for 6m0s.",
 			"warning controller/web: 1,001 keys wait while all workers (1) are busy.", "warning controller/web: 1 event could not be mapped to keys."}},
-		"standby":           {led(leader.Status{Leader: "other"}), nil},
-		"leading":           {led(leader.Status{Leading: true, Left: 10 * time.Second}), nil},
-		"leader lost":       {led(leader.Status{Leader: "other", Terms: 1}), []string{"warning leader: This process has lost the lease shop/web to other; its controllers do not work."}},
-		"no leader":         {led(leader.Status{}), []string{"error leader: No process is known to hold the lease shop/web, so no controller works."}},
+		"standby":     {led(leader.Status{Leader: "other"}), nil},
+		"leading":     {led(leader.Status{Leading: true, Left: 10 * time.Second}), nil},
+		"leader lost": {led(leader.Status{Leader: "other", Terms: 1}), []string{"warning leader: This process has lost the lease shop/web to other; its controllers do not work."}},
+		"no leader":   {led(leader.Status{}), []string{"error leader: No process is known to hold the lease shop/web, so no controller works."}},
+		"sharing":     {sharing(shard.Status{Active: true, Complete: true, Members: []shard.MemberStatus{{Name: "a", Ready: true}, {Name: "b", Leaving: true}, {Name: "c", Expired: true}}}), nil},
+		"shards lost": {sharing(shard.Status{Complete: true, Idle: 7, Members: []shard.MemberStatus{{Name: "b"}}}), []string{
+			"error shards: This process is not an active member of the group shop/web, so it works on no key."}},
+		"waiting for shards": {sharing(shard.Status{Active: true, Waiting: 12}), []string{
+			"warning shards: This process waits for hand-over of 12 slots of the group shop/web."}},
+		"idle shards": {sharing(shard.Status{Active: true, Complete: true, Idle: 1}), []string{
+			"warning shards: No member of the group shop/web works on 1 slot."}},
+		"member not ready": {sharing(shard.Status{Active: true, Complete: true, Members: []shard.MemberStatus{{Name: "a"}, {Name: "b"}}}), []string{
+			"warning shards: The member b of the group shop/web gets no slots, because its mirrors are not live."}},
 		"lease not renewed": {led(leader.Status{Leading: true, Left: 3 * time.Second}), []string{"warning leader: The lease shop/web expires in 3s because it could not be renewed."}},
 	} {
 		var got []string

@@ -148,9 +148,10 @@ func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do fu
 	case err != nil:
 		return obj, fmt.Errorf("%s: written, but not tracked: %w", c.inf.Name(), err)
 	}
-	noteWrite(ctx, write{c, keyOf(obj)})
-	if f, ok := fenceOf(ctx).(writeRecorder); ok {
-		f.Wrote(c.inf.Name(), c.scopeOf(keyOf(obj)), object.Version(obj.GetResourceVersion()))
+	key = keyOf(obj)
+	noteWrite(ctx, write{c, key})
+	if f, ok := fenceOf(ctx).(writeRecorder); ok && c.inf.Covers(obj) { // no cache will have another object
+		f.Wrote(c.inf.Name(), key, object.Mark{Scope: c.scopeOf(key), Version: object.Version(obj.GetResourceVersion()), Shard: c.inf.Shard()})
 	}
 	return obj, nil
 }

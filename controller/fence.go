@@ -20,7 +20,7 @@ type Fence interface {
 // writeRecorder is a fence that is informed of the writes of a [Client], so that the next process
 // that works on the same keys can wait until its cache has them.
 type writeRecorder interface {
-	Wrote(cache string, scope object.Scope, version object.Version)
+	Wrote(cache string, key object.Key, at object.Mark)
 }
 
 // Leadership provides a fence for each term of leadership. Package leader implements it with

@@ -239,3 +239,39 @@ func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
 		})
 	}
 }
+
+// recordingFence is a fence that is informed of writes.
+type recordingFence struct {
+	controller.Fence
+	wrote []string
+}
+
+func (f *recordingFence) Wrote(cache string, key object.Key, at object.Mark) {
+	f.wrote = append(f.wrote, cache+" "+key.String()+"@"+string(at.Version))
+}
+
+// A new owner would wait in vain for an object that no cache selects.
+func TestP03_WritesThatNoCacheWillHaveAreNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
+		pods, err := informer.New(srv, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
+			Name: "pods", Selection: object.Selection{Labels: "app=web"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := controller.NewClient(srv, pods)
+		start(t, pods)
+		f := &recordingFence{Fence: newGate()}
+		ctx := controller.WithFence(t.Context(), f)
+		for name, app := range map[string]string{"in": "web", "out": "db"} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": app}}}
+			if _, err := client.Create(ctx, pod, simtest.None{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(f.wrote) != 1 || !strings.HasPrefix(f.wrote[0], "pods shop/in@") {
+			t.Errorf("recorded: %q", f.wrote)
+		}
+	})
+}

@@ -115,12 +115,17 @@ func (inf *Informer[T]) SetShard(shard object.Shard) error {
 	return nil
 }
 
-// Shard returns the part of the objects that the mirror has, in every namespace that has been listed.
-// During a change of the shard that is what it has had until now. The zero Shard is everything, and
-// also what an informer returns that has not been listed.
+// Shard returns the part of the objects that the mirror has in every namespace. During a change of the
+// shard that is what it has had until now, and before the first list an empty shard. The zero Shard is
+// everything, and what an informer without a shard always returns.
 func (inf *Informer[T]) Shard() (shard object.Shard) {
+	inf.mu.Lock()
+	wanted, scopes := inf.shard, len(inf.sources)
+	inf.mu.Unlock()
 	inf.View(func(snap store.Snapshot[T]) {
+		listed := 0
 		for mark := range snap.Marks() {
+			listed++
 			if shard.IsZero() || shard.Covers(mark.Shard) {
 				shard = mark.Shard
 			} else if lacks, ok := shard.Minus(mark.Shard); ok {
@@ -128,6 +133,9 @@ func (inf *Informer[T]) Shard() (shard object.Shard) {
 			} else { // by another field, until all namespaces have changed
 				shard = object.NewShard(shard.By())
 			}
+		}
+		if listed < scopes && !wanted.IsZero() {
+			shard = object.NewShard(wanted.By())
 		}
 	})
 	return shard

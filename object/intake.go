@@ -60,7 +60,11 @@ func (in *Intake[T]) Prepare(item *Item[T]) {
 	}
 	// The identity of an item that could not be decoded may be unknown.
 	if (item.Err == nil || item.UID != "") && !in.Shard.Contains(item.UID, item.Key.Namespace) {
-		*item = Item[T]{Version: item.Version, Prepared: true, Outside: true}
+		outside := Item[T]{Version: item.Version, Prepared: true, Outside: true}
+		if in.Shard.By() == ByUID {
+			outside.Key = item.Key
+		}
+		*item = outside
 		return
 	}
 	if item.Held || item.Err != nil {

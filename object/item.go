@@ -47,7 +47,8 @@ type Item[T any] struct {
 	// Prepared is true after [Intake.Prepare].
 	Prepared bool
 	// Outside is true if the object is not in [Intake.Shard]: the server does not shard. Only
-	// the Version of an event is then set, and the receiver ignores the object.
+	// the Version of an event is then set, and in a shard by UID the Key of an Updated one: it may
+	// replace an object of the shard (W17). The receiver ignores the object.
 	Outside bool
 }
 

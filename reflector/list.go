@@ -303,7 +303,7 @@ func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T
 		return nil, err
 	}
 	r.at, r.epoch, r.shard = reach{progress: progressTo(version)}, epoch, r.target
-	r.size = len(l.items)
+	r.size, r.parts = len(l.items), 0
 	r.failures.notFound = streak{}
 	r.now.Synced, r.now.Removed, r.now.LastList = true, false, time.Now()
 	r.now.Counts.Lists++

@@ -49,6 +49,7 @@ type Reflector[T any] struct {
 	fallback fallback     // why LIST is used instead of streaming lists; the streaming state writes it
 	failures failures     // what failed since a watch last made progress; failing states add to it
 	delays   delays       // the back-off delays; backOff advances them
+	parts    int          // changes of the shard since the last events or complete list
 	size     int          // items in the last complete list, as a capacity for the next
 	now      Status       // the status as of this step; publish copies it to status
 

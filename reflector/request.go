@@ -39,7 +39,7 @@ func (r *Reflector[T]) request(ctx context.Context) *request {
 		case interrupt == nil:
 		case r.asked != nil:
 			interrupt(r.asked)
-		case r.resharded:
+		case r.resharded && !r.lists():
 			interrupt(errShard)
 		}
 	}

@@ -41,7 +41,7 @@ var errShard error = &askedError{cause: errors.New("the shard changed")}
 //
 // While watching this takes one LIST of what is new, at the version that the watch has reached
 // (resourceVersionMatch=Exact), or no list if nothing is new. A watch of the whole shard follows; until
-// then no events arrive. All of the new shard is listed if the last event was a deletion, which others
+// then no events arrive. A call during a list takes effect after it. All of the new shard is listed if the last event was a deletion, which others
 // may follow at its version, if the server no longer has the version, if there is none yet, and if the
 // two shards are by different fields. Objects that the sink holds are then received but not decoded.
 func (r *Reflector[T]) SetShard(shard object.Shard) {
@@ -51,14 +51,28 @@ func (r *Reflector[T]) SetShard(shard object.Shard) {
 		return
 	}
 	r.wanted, r.resharded = shard, true
-	if r.interrupt != nil {
+	if r.interrupt != nil && !r.lists() {
 		r.interrupt(errShard)
 	}
 }
 
-// handleShard returns the state that a call of SetShard leads to, or nil without one. During a
-// back-off it follows the wait.
+// lists reports whether a list has begun or is about to. A change of the shard does not interrupt it: if
+// lists take longer than the time between two changes, none would ever be complete. r.mu must be held.
+func (r *Reflector[T]) lists() bool { return r.status.State == Listing || r.status.State == Streaming }
+
+// handleShard returns the state that a call of SetShard leads to, or nil without one. It follows a
+// list that has begun, and the wait of a back-off.
 func (r *Reflector[T]) handleShard() state[T] {
+	switch s := r.state.(type) {
+	case *listing[T]:
+		if !s.started.IsZero() {
+			return nil
+		}
+	case *streaming[T]:
+		if !s.started.IsZero() {
+			return nil
+		}
+	}
 	r.mu.Lock()
 	changed := r.resharded
 	r.target, r.resharded = r.wanted, false
@@ -97,11 +111,15 @@ func (r *Reflector[T]) reshard(was state[T]) state[T] {
 // deletion, and has more than the version before it.
 func (r *Reflector[T]) partOf() state[T] {
 	part, ok := r.target.Minus(r.shard)
-	if !ok || !r.at.Complete.Known() || !part.IsEmpty() && r.at.Complete != r.at.Seen {
+	if !ok || !r.at.Complete.Known() || !part.IsEmpty() && r.at.Complete != r.at.Seen || r.parts >= maxParts {
 		return r.list(plan{})
 	}
 	return &listing[T]{listed: listed[T]{plan: plan{part: &part}}}
 }
+
+// maxParts is how many changes of the shard may follow each other without an event in between. All
+// lists of parts are of one version, so that another list has to bring the changes since.
+const maxParts = 8
 
 // finishPart commits the list of a part. The watch that follows begins at the version of the list,
 // where the last one ended.
@@ -113,6 +131,7 @@ func (r *Reflector[T]) finishPart(l *listed[T]) (state[T], error) {
 	}
 	r.shard = r.target
 	r.at.keep(r.shard)
+	r.parts++
 	if !l.part.IsEmpty() {
 		r.now.LastList = time.Now()
 		r.now.Counts.Lists++

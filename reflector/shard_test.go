@@ -153,3 +153,55 @@ func TestP05_TheShardChangesInEveryState(t *testing.T) {
 		r.live()
 	})
 }
+
+// A shard that changes faster than it can be listed does not keep the mirror from its changes.
+func TestP05_LateListsBringWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/1", "a/2", "b/3")
+		opts := plain(options{PageSize: 1})
+		opts.Selection.Shard = shardOf("u11")
+		r := start(t, srv, opts)
+		r.changesAre("Added a/1@11")
+		srv.OnList = func(int, object.ListOptions, func(item) error) (object.Page, error, bool) {
+			<-time.After(400 * time.Millisecond) // for each of three pages
+			return object.Page{}, nil, false
+		}
+		srv.Set("a/1")
+		r.changesAre("Updated a/1@14")
+		listed := r.live().Counts.Lists
+		for i := range 40 {
+			r.SetShard(shardOf("u11", []object.UID{"u12", "u13"}[i%2]))
+			if i == 10 {
+				srv.Set("a/1")
+			}
+			<-time.After(700 * time.Millisecond)
+		}
+		if n := r.Status().Counts.Lists - listed; n < 15 {
+			t.Errorf("%d lists in 28 seconds", n)
+		}
+		if at := r.Status().Mark.Version; at != "15" {
+			t.Errorf("the mirror is at version %s", at)
+		}
+		simtest.Advance(time.Minute)
+		r.live()
+	})
+}
+
+// An object of the shard is deleted and created again with a UID outside of it, which the server
+// reports as one MODIFIED (W17).
+func TestW17_AnObjectThatWasReplacedByOneOutsideIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/1", "a/2")
+		opts := plain(options{})
+		opts.Selection.Shard = shardOf("u11", "u12")
+		r := start(t, srv, opts)
+		r.changesAre("Added a/1@11", "Added a/2@12")
+		replaced := event{Kind: object.Updated, Item: simtest.ItemOf(newThing("a/1", "another", "13", ""))}
+		srv.Stream().Send(replaced, replaced)
+		simtest.Advance(0)
+		r.changesAre("Deleted a/1@11 unknown")
+		if at := r.live().Mark.Version; at != "13" {
+			t.Errorf("at version %s", at)
+		}
+	})
+}

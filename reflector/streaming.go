@@ -53,6 +53,9 @@ func (s *streaming[T]) step(ctx context.Context, r *Reflector[T]) (state[T], err
 			}
 			if ev.Item.Outside {
 				r.outside()
+				if ev.Kind == object.Updated && !ev.Item.Key.IsZero() {
+					s.replaced(&ev.Item)
+				}
 				continue
 			}
 			if !s.fold(r, ev) {
@@ -176,6 +179,17 @@ func (s *streaming[T]) index() {
 	for i := range s.items {
 		s.keys.at[s.items[i].Key] = i
 	}
+}
+
+// replaced removes the object of the shard that one outside may have replaced in one event (W17).
+func (s *streaming[T]) replaced(by *object.Item[T]) {
+	if s.keys.at == nil {
+		s.index()
+	}
+	if i, found := s.keys.at[by.Key]; found && !s.items[i].Version.After(by.Version) {
+		s.remove(i)
+	}
+	s.keys.deleted[by.Key] = by.Version
 }
 
 // fold applies an event to the items received so far, and reports whether it changed them.

@@ -88,6 +88,7 @@ func (w *watching[T]) consume(ctx context.Context, r *Reflector[T], events []obj
 		}
 	}
 	if len(events) > 0 {
+		r.parts = 0
 		r.now.LastEvent = began
 	}
 	if progress {
@@ -144,7 +145,13 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 			if item.Outside {
 				// It says how far the server has come, as any event does.
 				r.outside()
-				progress = !w.unordered && r.at.event(item.Version, ev.Kind == object.Deleted) || progress
+				moved := !w.unordered && r.at.event(item.Version, ev.Kind == object.Deleted)
+				if moved && ev.Kind == object.Updated && !item.Key.IsZero() {
+					// It may have replaced an object of the shard, in one event (W17).
+					r.release(item, false)
+					w.batch.Changes = append(w.batch.Changes, object.Change[T]{Kind: object.Deleted, Unknown: true, Key: item.Key})
+				}
+				progress = moved || progress
 				continue
 			}
 			if w.unordered {

@@ -4,20 +4,22 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tarnproject/tarn/object"
 )
 
-// owner is one life of a member. A member whose lease lapsed begins a new life when its work has
-// ended; the old life then owns nothing any more.
+// owner is one term of a member. A member whose lease lapsed begins a new term when its work has
+// ended; the old term then owns nothing any more.
 type owner struct {
 	name string // empty: none
-	life int64
+	term int64
 }
 
 func (o owner) String() string {
 	if o.name == "" {
 		return "-"
 	}
-	return o.name + "#" + strconv.FormatInt(o.life, 10)
+	return o.name + "#" + strconv.FormatInt(o.term, 10)
 }
 
 // placement is who works on a slot.
@@ -119,12 +121,55 @@ func parsePlacement(text string) (p placement, err error) {
 	if who == "-" {
 		return p, nil
 	}
-	name, life, _ := strings.Cut(who, "#")
-	if p.owner.life, err = strconv.ParseInt(life, 10, 64); err != nil || name == "" || p.epoch == 0 {
-		return p, fmt.Errorf("shard: the owner of %q must be NAME#LIFE, with an epoch from 1 on", text)
+	name, term, _ := strings.Cut(who, "#")
+	if p.owner.term, err = strconv.ParseInt(term, 10, 64); err != nil || name == "" || p.epoch == 0 {
+		return p, fmt.Errorf("shard: the owner of %q must be NAME#TERM, with an epoch from 1 on", text)
 	}
 	p.owner.name = name
 	return p, nil
+}
+
+// slotSet is a set of slots.
+type slotSet [Slots]bool
+
+// String returns the slots as they are stored, such as "3,5-9".
+func (s *slotSet) String() string {
+	var parts []string
+	for from := 0; from < Slots; from++ {
+		if !s[from] {
+			continue
+		}
+		to := from
+		for to+1 < Slots && s[to+1] {
+			to++
+		}
+		parts = append(parts, span{from, to}.String())
+		from = to
+	}
+	return strings.Join(parts, ",")
+}
+
+// parseSlots is the inverse of [slotSet.String]. It ignores parts that it cannot read.
+func parseSlots(text string) (s slotSet) {
+	for part := range strings.SplitSeq(text, ",") {
+		if run, err := parseSpan(part); err == nil {
+			for i := run.from; i <= run.to; i++ {
+				s[i] = true
+			}
+		}
+	}
+	return s
+}
+
+// shard returns the objects whose namespaces are in the slots.
+func (s *slotSet) shard() object.Shard {
+	var ranges []object.HashRange
+	for i, in := range s {
+		if in {
+			ranges = append(ranges, Slot(i).hashes())
+		}
+	}
+	return object.NewShard(object.ByNamespace, ranges...)
 }
 
 // released are the slots that a member has stopped working on, each with the epoch in which it

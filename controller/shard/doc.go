@@ -37,7 +37,8 @@
 //
 // # Limits
 //
-//   - Every member mirrors all objects and works on its share of the keys.
+//   - Every member mirrors all objects and works on its share of the keys, except with
+//     Options.Ranges.
 //   - A new owner also reconciles the keys that were deleted while the slot was moved, if its own
 //     cache had them and no more than 8,192 keys were deleted since. Cleanup that must not be missed
 //     needs a controller.Finalizer, as after a restart.
@@ -67,10 +68,10 @@
 // that waits, counted up to that member's own last confirmed renewal. Times that another machine
 // wrote are never used.
 //
-// A member that has not renewed for 10 seconds has lost its slots for good. It ends its work and
-// begins a new life, with a number in its lease; the slots of its earlier life are free when
+// A member that has not renewed for 10 seconds has lost its slots. It ends its work and
+// begins a new term, with a number in its lease; the slots of its earlier term are free when
 // other members see that. So a process that was paused for a minute cannot continue where it was. If
-// another process has written to its lease, it begins its new life under a new name.
+// another process has written to its lease, it begins its new term under a new name.
 //
 // A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
 // its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps
@@ -93,9 +94,20 @@
 // If the assignment is missing, because a group is new or a person has deleted it, members may still
 // work on slots of an earlier one. A new one is then written after one lease duration.
 //
+// # Ranges
+//
+// With Options.Ranges a slot is a range of the server's hashes of namespaces, and the caches of a member
+// have the objects of its slots only. A member's lease says which slots its caches have. A slot
+// is moved when those of the next owner have it, so that changes and deletions during the move are in
+// one of the two; the owner works on it until then. A slot whose owner crashed or left is given away at once,
+// and its new owner works on it when its caches have it.
+//
+// A group has Ranges or not: the assignment says which, and a member that has the other ends with an
+// error.
+//
 // # Reading the source
 //
 // machine.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
-// them with all the faults above. group.go connects them to the API server, and lease.go and
-// assignment.go are how state is stored.
+// them with all the faults above. group.go connects them to the API server and cache.go to the caches,
+// and lease.go and assignment.go are how state is stored.
 package shard

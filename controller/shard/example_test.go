@@ -98,3 +98,10 @@ func ExampleByKey() {
 	fmt.Println(shard.ByNamespace(web) == shard.ByNamespace(db), shard.ByKey(web) == shard.ByKey(db))
 	// Output: true false
 }
+
+// With Ranges a slot is a range of the hashes that the server shards by: members mirror their slots only.
+func ExampleByRange() {
+	web, db := object.Key{Namespace: "shop", Name: "web"}, object.Key{Namespace: "shop", Name: "db"}
+	fmt.Println(shard.ByRange(web), shard.ByRange(db), shard.SlotOf("shop"))
+	// Output: 70 70 70
+}

@@ -43,18 +43,19 @@ type Options struct {
 	// watching, and begins to work on a slot when they have what its earlier owner wrote through a
 	// controller.Client. It is called at least twice a second. Defaults to none.
 	Caches func() []Cache
+	// Ranges makes every slot a range of the server's hashes of namespaces, so that the caches of a
+	// member need only the objects of its slots. All members must have the same Ranges, and all
+	// controllers the Queue.Group [ByRange]. Namespaces whose names differ in the last two characters
+	// only are in the same slot or in adjacent ones, so such names are not divided evenly. Defaults
+	// to false: slots are spread, and caches need all objects.
+	Ranges bool
+	// Divide is called with the part of the objects that the Caches need, when Run starts and
+	// whenever that changes, if Ranges is set. This member works on a slot when all Caches have its
+	// objects. It must not block, and set the part of all Caches that do not have everything, such
+	// as with SetShard of an informer that was created with an empty shard. Defaults to none.
+	Divide func(part object.Shard)
 	// Logger receives slots that come and go, and failed requests. Defaults to none.
 	Logger *slog.Logger
-}
-
-// Cache is a cache that reconciles read. Every *informer.Informer is one.
-type Cache interface {
-	// Name returns the name of the cache, which is the same in all members.
-	Name() string
-	// Sources returns the state of its lists and watches.
-	Sources() []informer.SourceStatus
-	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
-	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 }
 
 // Group is this process's membership in a group of processes that share slots. Create one with
@@ -68,12 +69,12 @@ type Group struct {
 	timing timing
 	wake   chan struct{} // has room for one: something changed
 
-	mu      sync.RWMutex // guards the machine and all below
-	machine *machine
-	running bool
-	working map[Slot]*fence
-	stuck   error // of work that has not ended
-	counts  counts
+	mu         sync.RWMutex // guards the machine and all below
+	machine    *machine
+	running    bool
+	working    map[Slot]*fence
+	unfinished error // of work that has not ended
+	counts     counts
 
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
@@ -81,6 +82,7 @@ type Group struct {
 	assigning bool
 	removing  bool
 	nextRenew time.Duration
+	divided   *slotSet // what Divide was called with last; nil: not called
 	// assigned is the version that the last assignment written was based on. Another one with the
 	// same base waits until nextAssign: it failed, or the watch does not show it yet.
 	assigned      string
@@ -91,7 +93,8 @@ type Group struct {
 
 // New returns this process's membership in the group with the given name, whose leases are in the
 // key's namespace. It needs permission to get, list, watch, create, update and delete leases in
-// the group coordination.k8s.io.
+// the group coordination.k8s.io. The client should not share a rate limit or a back-off with other
+// requests: a renewal that waits for 10 seconds is too late.
 func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	switch {
 	case client == nil:
@@ -122,11 +125,15 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	if opts.Caches == nil {
 		opts.Caches = func() []Cache { return nil }
 	}
+	if opts.Divide == nil {
+		opts.Divide = func(object.Shard) {}
+	}
 	g := &Group{
 		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), clock: lease.NewClock(),
 		timing: timingOf(opts.LeaseDuration), wake: make(chan struct{}, 1), working: map[Slot]*fence{},
 	}
 	g.machine = newMachine(g.newName(), string(uuid.NewUUID()), opts.Weight, g.timing)
+	g.machine.ranges = opts.Ranges
 	sel := object.Selection{Namespace: group.Namespace, Labels: groupLabel + "=" + group.Name}
 	source, err := stream.NewSource(g.api, sel, stream.Options{})
 	if err != nil {
@@ -208,6 +215,11 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 	var leaveBy time.Duration
 	for {
 		g.observe()
+		if err := g.machine.agrees(); err != nil {
+			g.abort()
+			return fmt.Errorf("shard: %s: %w", g.key, err)
+		}
+		g.divide()
 		leaving := g.turn(inner, tasks, work, results)
 		if leaving {
 			now := g.clock.Now().Mono
@@ -287,16 +299,18 @@ func (g *Group) observe() {
 			v.version, v.ruling, v.known = l.ResourceVersion, &r, err == nil
 		}
 	}
-	able := !slices.ContainsFunc(g.opts.Caches(), func(c Cache) bool { return !isLive(c) })
+	caches := g.opts.Caches()
+	able := !slices.ContainsFunc(caches, func(c Cache) bool { return !isLive(c) })
+	var cached slotSet
+	if g.opts.Ranges {
+		cached = slotsOf(caches)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock.Now()
 	g.machine.working(now, able)
+	g.machine.cached = cached
 	g.machine.observe(now, v)
-}
-
-func isLive(c Cache) bool {
-	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool { return !s.Listed || !s.Reflector.Live() })
 }
 
 // turn does what the machine says is due. It reports whether this member is leaving and its work has
@@ -313,7 +327,7 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	}
 	for slot, f := range g.working {
 		// Also if the assignment was deleted: another member gets the slot without asking.
-		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.life}) {
+		if m.phase != active || m.view.slots[slot].owner != (owner{m.name, m.term}) {
 			f.close()
 		}
 	}
@@ -357,7 +371,7 @@ func (g *Group) start(ctx context.Context, work work, slot Slot) {
 			if err == nil {
 				g.machine.drained(slot)
 			}
-			g.stuck = errors.Join(g.stuck, err)
+			g.unfinished = errors.Join(g.unfinished, err)
 			g.wakeUp()
 		}()
 		if g.await(ctx, written); ctx.Err() == nil {
@@ -365,23 +379,6 @@ func (g *Group) start(ctx context.Context, work work, slot Slot) {
 		}
 		<-ctx.Done() // work that ends early keeps the slot
 	}()
-}
-
-// await blocks until the caches have what was written, but not longer than a lease duration: a
-// server whose history was rewound has versions that never come.
-func (g *Group) await(ctx context.Context, written versions) {
-	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
-	defer cancel()
-	for _, c := range g.opts.Caches() {
-		for p, version := range written {
-			if p.cache != c.Name() {
-				continue
-			}
-			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {
-				g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
-			}
-		}
-	}
 }
 
 // hasLeft reports whether other members have taken over all slots.

@@ -36,7 +36,7 @@ type ledger struct {
 
 // recorder is what a fence of a group also is.
 type recorder interface {
-	Wrote(cache string, scope object.Scope, version object.Version)
+	Wrote(cache string, key object.Key, at object.Mark)
 }
 
 func newClient(t *testing.T, server *apiserver.Server) *wire.Client {
@@ -98,7 +98,7 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 			}
 			l.begin(r, slot)
 			if l.wrote != "" {
-				fence.(recorder).Wrote("maps", object.Everything, l.wrote)
+				fence.(recorder).Wrote("maps", object.Key{}, object.Mark{Version: l.wrote})
 			}
 			// A reconcile looks at its fence before each write; here, in some slots every half
 			// second.

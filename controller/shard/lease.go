@@ -2,6 +2,7 @@ package shard
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -19,27 +20,29 @@ const (
 	weightAnnotation  = "tarn.dev/shard-weight"   // of a member's lease
 	readyAnnotation   = "tarn.dev/shard-ready"    // of a member's lease: "true" if it can work
 	freeAnnotation    = "tarn.dev/shard-released" // of a member's lease: the slots it has released
+	cachedAnnotation  = "tarn.dev/shard-cached"   // of a member's lease with Ranges: the slots that its caches have
 	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
 
 // readMember reads a member's lease. Values that a person has edited to something unreadable count
 // as absent: the member's next renewal replaces them.
 func readMember(l *coordinationv1.Lease) member {
-	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), life: int64(lease.Value(l.Spec.LeaseTransitions))}
+	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), term: int64(lease.Value(l.Spec.LeaseTransitions))}
 	m.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
 	m.ready = l.Annotations[readyAnnotation] == "true"
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
+	m.cached = parseSlots(l.Annotations[cachedAnnotation])
 	m.written = parseVersions(l.Annotations[writtenAnnotation])
 	return m
 }
 
 // write writes a member's state to a lease of a group and leaves its other fields unchanged.
 func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
-	life, seconds := int32(m.life), int32(m.duration/time.Second)
-	l.Spec.HolderIdentity, l.Spec.LeaseTransitions, l.Spec.LeaseDurationSeconds = &m.process, &life, &seconds
+	term, seconds := int32(m.term), int32(m.duration/time.Second)
+	l.Spec.HolderIdentity, l.Spec.LeaseTransitions, l.Spec.LeaseDurationSeconds = &m.process, &term, &seconds
 	l.Spec.RenewTime = &metav1.MicroTime{Time: now}
 	if l.Labels == nil {
 		l.Labels = map[string]string{}
@@ -51,6 +54,7 @@ func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
 	l.Annotations[weightAnnotation] = strconv.Itoa(m.weight)
 	set(l.Annotations, freeAnnotation, m.released.String())
 	set(l.Annotations, writtenAnnotation, m.written.String())
+	set(l.Annotations, cachedAnnotation, m.cached.String())
 	set(l.Annotations, readyAnnotation, truth(m.ready))
 	set(l.Annotations, leaveAnnotation, truth(m.leaving))
 }
@@ -62,11 +66,16 @@ func truth(b bool) string {
 	return ""
 }
 
+// rangesLine comes before the assignment of a group with Options.Ranges.
+const rangesLine = "ranges\n"
+
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
 	r.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
 	r.written = parseVersions(l.Annotations[writtenAnnotation])
-	r.slots, err = parseAssignment(l.Annotations[slotsAnnotation])
+	text, ranges := strings.CutPrefix(l.Annotations[slotsAnnotation], rangesLine)
+	r.ranges = ranges
+	r.slots, err = parseAssignment(text)
 	if err != nil {
 		r.slots = assignment{}
 	}
@@ -79,6 +88,9 @@ func (r ruling) write(l *coordinationv1.Lease, group string) {
 	l.Spec.LeaseDurationSeconds = &seconds
 	l.Labels = map[string]string{groupLabel: group}
 	l.Annotations = map[string]string{slotsAnnotation: r.slots.String()}
+	if r.ranges {
+		l.Annotations[slotsAnnotation] = rangesLine + r.slots.String()
+	}
 	set(l.Annotations, writtenAnnotation, r.written.String())
 }
 

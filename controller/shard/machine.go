@@ -10,33 +10,6 @@ import (
 	"github.com/tarnproject/tarn/internal/lease"
 )
 
-// timing are the durations of the protocol. See the package documentation for why they are safe.
-type timing struct {
-	// renew is the time between two renewals, and request how long a request may take.
-	renew, request time.Duration
-	// lapse is how long after the sending of its last confirmed renewal a member may work.
-	lapse time.Duration
-	// expiry is how long another member must not have seen a lease change before it takes the
-	// slots away.
-	expiry time.Duration
-	// settle is how long the set of members must not have changed before slots are moved, and
-	// settleMax how long changes can put that off.
-	settle, settleMax time.Duration
-	// patience is how much longer each member waits than the one before it in the order of
-	// names before it writes an assignment that is due.
-	patience time.Duration
-	// abandon is after how long the lease of a member without slots that has stopped to renew it
-	// is deleted.
-	abandon time.Duration
-}
-
-func timingOf(lease time.Duration) timing {
-	return timing{
-		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
-		settle: lease * 2 / 15, settleMax: lease * 2 / 3, patience: lease * 2 / 15, abandon: lease * 20,
-	}
-}
-
 // moment is a reading of both clocks of a process.
 type moment = lease.Moment
 
@@ -44,13 +17,14 @@ type moment = lease.Moment
 type member struct {
 	version  string // its resource version, which changes with each renewal
 	process  string // distinguishes processes that have the same name
-	life     int64
+	term     int64
 	weight   int
 	duration time.Duration // its LeaseDuration
 	ready    bool          // it can work: its watches and caches are current
 	leaving  bool
 	released released
-	written  versions // what it has written in its life
+	cached   slotSet  // with ranges: the slots whose objects its caches have
+	written  versions // what it has written lately
 }
 
 // view is one state of the group's leases: all of them at one resource version.
@@ -71,16 +45,19 @@ type machine struct {
 	process string
 	weight  int
 	timing  timing
+	ranges  bool // the slots are ranges of hashes, and the caches have those of needs only
 
-	phase    phase
-	life     int64
-	leaving  bool
-	able     bool          // the process can work, or could not only for a short time
-	failing  time.Duration // since when it cannot; negative: it can
-	said     bool          // what lease returned last as ready
-	released released      // of this life
-	written  versions
-	renamed  string // the name of the next life; empty: the same
+	phase          phase
+	term           int64
+	leaving        bool
+	able           bool          // the process can work, or could not only for a short time
+	failing        time.Duration // since when it cannot; negative: it can
+	cached         slotSet       // with ranges: the slots whose objects the caches have
+	reportedReady  bool          // what lease returned last as ready
+	reportedCached slotSet       // what lease returned last as cached
+	released       released      // of this term
+	written        history       // what this process wrote
+	renamed        string        // the name of the next term; empty: the same
 
 	// sent are renewals that the server has stored and that the view does not show yet, oldest
 	// first. confirmed is when the last one that the view shows was sent.
@@ -102,8 +79,7 @@ type machine struct {
 	places             [Slots]string
 	changed, unsettled time.Duration
 	due                time.Duration // since when a plan is due; negative: none
-	views              int           // counts the views
-	idlePlan           planInput     // with which no plan was due
+	noted              history       // what the view has as written
 
 	// held are the slots that this member works on or drains, and holds how many that are.
 	held  [Slots]holding
@@ -114,15 +90,15 @@ type machine struct {
 	ownerOf [Slots]int
 }
 
-// phase is where a member is in its life.
+// phase is the state of a member.
 type phase uint8
 
 const (
-	// joining: no renewal of this life has been confirmed.
+	// joining: no renewal of this term has been confirmed.
 	joining phase = iota
 	// active: slots can be worked on until the lease lapses.
 	active
-	// lapsed: work has to end; after that a new life begins.
+	// lapsed: work has to end; after that a new term begins.
 	lapsed
 )
 
@@ -146,18 +122,42 @@ var none = &ruling{}
 
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, life: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
+		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
+		written: history{}, noted: history{},
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
 	}
 }
 
 // lease returns what this member's lease must say.
-func (m *machine) lease() member {
-	m.said = m.ready()
+func (m *machine) lease(now moment) member {
+	m.reportedReady, m.reportedCached = m.ready(), m.cached
 	return member{
-		process: m.process, life: m.life, weight: m.weight, duration: m.timing.expiry, ready: m.said, leaving: m.leaving,
-		released: maps.Clone(m.released), written: m.written,
+		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
+		released: maps.Clone(m.released), cached: m.cached, written: m.written.since(now.Mono - m.remember()),
 	}
+}
+
+// remember returns for how long written versions are kept. The caches of a member that gets slots
+// are live, so they have what was written before that.
+func (m *machine) remember() time.Duration { return 4 * m.expiry }
+
+// needs returns the slots whose objects the caches must have, if the slots are ranges: those that
+// this member works on or drains, owns, is about to get, or should have.
+func (m *machine) needs() (needs slotSet) {
+	for i := range needs {
+		p := &m.view.slots[i]
+		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
+	}
+	return needs
+}
+
+// agrees returns an error if the group divides keys in another way than this member.
+func (m *machine) agrees() error {
+	if !m.view.known || m.view.ranges == m.ranges {
+		return nil
+	}
+	return fmt.Errorf("the group has Ranges=%v and this process Ranges=%v: all members need the same; to change it, stop all of them and delete the lease with the assignment",
+		m.view.ranges, m.ranges)
 }
 
 // ready reports whether slots can be placed on this member: its own watch shows its lease, and
@@ -181,6 +181,8 @@ func (m *machine) working(now moment, can bool) {
 // took too long does not count: the others may have stopped waiting for it.
 func (m *machine) stored(now, sent moment, version string) {
 	if now.Since(sent) <= m.timing.request {
+		// The view of a member whose watch is stuck shows none of them.
+		m.sent = slices.DeleteFunc(m.sent, func(r renewal) bool { return now.Since(r.at) >= m.timing.lapse })
 		m.sent = append(m.sent, renewal{version, sent})
 		m.confirm()
 	}
@@ -191,13 +193,13 @@ func (m *machine) stored(now, sent moment, version string) {
 func (m *machine) confirm() {
 	mine := m.view.members[m.name]
 	i := slices.IndexFunc(m.sent, func(r renewal) bool { return r.version == mine.version })
-	if i < 0 || mine.life != m.life || m.phase == lapsed {
+	if i < 0 || mine.term != m.term || m.phase == lapsed {
 		return
 	}
 	sent := m.sent[i].at
 	m.sent = slices.Delete(m.sent, 0, i+1)
 	if m.phase == active && sent.Since(m.confirmed) >= m.timing.lapse {
-		m.phase = lapsed // it was sent too late to continue this life
+		m.phase = lapsed // it was sent too late to continue this term
 		return
 	}
 	m.phase, m.confirmed = active, sent
@@ -205,7 +207,7 @@ func (m *machine) confirm() {
 
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
-	if v.ruling != m.view.ruling || m.views == 0 {
+	if v.ruling != m.view.ruling || m.first < 0 {
 		m.owners = nil
 		for i := range v.slots {
 			o := v.slots[i].owner
@@ -216,16 +218,17 @@ func (m *machine) observe(now moment, v view) {
 		}
 	}
 	m.view = v
-	m.views++
 	if m.first < 0 {
 		m.first = now.Mono
 	}
-	if mine := v.members[m.name]; mine.process == m.process && mine.life > m.life {
-		m.phase, m.life = lapsed, mine.life // a person wrote it: others count this life as ended
+	if mine := v.members[m.name]; mine.process == m.process && mine.term > m.term {
+		m.phase, m.term = lapsed, mine.term // a person wrote it: others count this term as ended
 	}
 	m.expiry = max(m.timing.expiry, v.duration)
+	m.note(now, v.written)
 	for name, other := range v.members {
 		m.expiry = max(m.expiry, other.duration)
+		m.note(now, other.written)
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
 			m.seen[name] = sighting{other.version, now.Mono}
 		}
@@ -256,6 +259,12 @@ func (m *machine) observe(now moment, v view) {
 	m.confirm()
 }
 
+func (m *machine) note(now moment, written versions) {
+	for p, version := range written {
+		m.noted.add(p, version, now.Mono)
+	}
+}
+
 // check returns nil while work on a slot that began in the given epoch may go on, and otherwise an
 // error that wraps [controller.ErrNotLeading]. Work that is being drained may go on: the slot is
 // released when it has ended.
@@ -263,7 +272,7 @@ func (m *machine) check(now moment, slot Slot, epoch uint64) error {
 	if err := m.lapsed(now); err != nil {
 		return err
 	}
-	if h := m.held[slot]; h.epoch != epoch || m.view.slots[slot].owner != (owner{m.name, m.life}) {
+	if h := m.held[slot]; h.epoch != epoch || m.view.slots[slot].owner != (owner{m.name, m.term}) {
 		return fmt.Errorf("shard: slot %d was released after epoch %d: %w", slot, epoch, controller.ErrNotLeading)
 	}
 	return nil
@@ -293,7 +302,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	if m.phase == active && !m.open(now) {
 		m.phase = lapsed
 	}
-	me := slices.Index(m.owners, owner{m.name, m.life})
+	me := slices.Index(m.owners, owner{m.name, m.term})
 	if m.phase != active {
 		me = -1
 	}
@@ -305,6 +314,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 		case held && !h.draining && (!stay || h.epoch != p.epoch):
 			h.draining = true
 			stop = append(stop, slot)
+		case !held && stay && m.ranges && !m.cached[i]: // the caches do not have its objects yet
 		case !held && stay && m.released[slot] != p.epoch:
 			*h = holding{epoch: p.epoch}
 			m.holds++
@@ -322,15 +332,15 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	}
 	if m.phase == lapsed && m.holds == 0 {
 		m.phase, m.released, m.sent, changed = joining, released{}, nil, true
-		m.life++
+		m.term++
 		if m.renamed != "" {
-			m.name, m.renamed, m.life = m.renamed, "", 1
+			m.name, m.renamed, m.term = m.renamed, "", 1
 		}
 	}
-	return start, stop, changed || m.ready() != m.said
+	return start, stop, changed || m.ready() != m.reportedReady || m.cached != m.reportedCached
 }
 
-// rename ends this life: another process writes to the lease. The next life has another name.
+// rename ends this term: another process writes to the lease. The next term has another name.
 func (m *machine) rename(name string) { m.phase, m.renamed = lapsed, name }
 
 // drained records that the work on a slot has ended.
@@ -364,9 +374,9 @@ func (m *machine) idle(now moment) (slots int) {
 	states := m.states()
 	for i, at := range m.ownerOf {
 		s := &states[at]
-		if _, present := m.view.members[s.name]; !present {
+		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
 			slots++
-		} else if s.gone || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
+		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
 			slots++
 		}
 	}

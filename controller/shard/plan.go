@@ -14,21 +14,18 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		m.due = -1
 		return next, false
 	}
-	if m.idlePlan == (planInput{m.views, m.confirmed.Mono, m.settled(now)}) {
-		return next, false
-	}
 	m.watchCandidates(now)
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	// Without a known assignment, members may work on slots of an earlier one until they have
 	// noticed, or have lapsed.
 	known := m.view.known || m.unknown >= 0 && m.confirmed.Mono-m.unknown >= m.expiry
-	// Before that time, the leases of crashed members look alive to a new member.
+	// Before that time, the leases of crashed members look current to a new member.
 	place := known && m.confirmed.Mono-m.first >= m.expiry
 	move, changed, states := place && m.settled(now), false, m.states()
 	for i := range m.view.slots {
 		p := &m.view.slots[i]
 		// A member that leaves releases its slots without being asked.
-		free := states[m.ownerOf[i]].gone || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
+		free := states[m.ownerOf[i]].ended || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
 		planned := m.planSlot(Slot(i), p, free, place, move)
 		if planned.epoch != p.epoch && !changed {
 			next.slots, changed = m.view.slots, true
@@ -38,7 +35,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		}
 	}
 	if rank < 0 || !known || !changed {
-		m.due, m.idlePlan = -1, planInput{m.views, m.confirmed.Mono, m.settled(now)}
+		m.due = -1
 		return next, false
 	}
 	if !m.view.known {
@@ -50,21 +47,11 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if m.due < 0 {
 		m.due = now.Mono
 	}
-	next.duration, next.written = m.expiry, m.view.written
+	next.ranges, next.duration, next.written = m.ranges, m.expiry, m.noted.since(now.Mono-m.remember())
 	if len(m.missing) == 0 {
 		next.duration = m.longest()
 	}
-	for _, other := range m.view.members {
-		next.written = next.written.merge(other.written)
-	}
-	return next, now.Mono-m.due >= m.timing.patience*time.Duration(rank)
-}
-
-// planInput is what a plan depends on.
-type planInput struct {
-	views     int
-	confirmed time.Duration
-	settled   bool
+	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank)
 }
 
 // longest returns the longest lease duration of the present members.
@@ -109,10 +96,11 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 	switch {
 	case want == "":
 	case free:
-		return placement{owner: owner{want, m.view.members[want].life}, epoch: p.epoch + 1}
+		return placement{owner: owner{want, m.view.members[want].term}, epoch: p.epoch + 1}
 	case want == p.owner.name && p.next != "": // back to its owner
 		return placement{owner: p.owner, epoch: p.epoch + 1}
-	case want != p.owner.name && want != p.next:
+	case want != p.owner.name && want != p.next && (!m.ranges || m.view.members[want].cached[slot]):
+		// With ranges the owner works until the caches of the next one have the slot's objects.
 		return placement{owner: p.owner, next: want, epoch: p.epoch + 1}
 	}
 	return *p
@@ -121,10 +109,10 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 // ownerState is what this member knows of an owner.
 type ownerState struct {
 	owner
-	// gone: it certainly does not work any more. A later life of it has begun, or its lease has
+	// ended: it certainly no longer works. A later term of it has begun, or its lease has
 	// expired, or there is no owner.
-	gone     bool
-	released released // in this life
+	ended    bool
+	released released // in this term
 }
 
 // states returns the state of each of the owners.
@@ -132,8 +120,8 @@ func (m *machine) states() []ownerState {
 	states := make([]ownerState, len(m.owners))
 	for i, o := range m.owners {
 		other, ok := m.view.members[o.name]
-		states[i] = ownerState{owner: o, gone: o.name == "" || ok && other.life > o.life || m.expired(o.name)}
-		if ok && other.life == o.life && len(other.released) > 0 {
+		states[i] = ownerState{owner: o, ended: o.name == "" || ok && other.term > o.term || m.expired(o.name)}
+		if ok && other.term == o.term && len(other.released) > 0 {
 			states[i].released = other.released
 		}
 	}
@@ -145,8 +133,8 @@ func (s *ownerState) releases(slot Slot, epoch uint64) bool {
 	if s.released == nil {
 		return false
 	}
-	e, said := s.released[slot]
-	return said && e == epoch
+	e, ok := s.released[slot]
+	return ok && e == epoch
 }
 
 // expired reports whether a lease has not changed for so long that its member has stopped. Only

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,8 @@ type cache struct {
 }
 
 func (c *cache) Name() string { return "maps" }
+
+func (c *cache) Shard() object.Shard { return object.Shard{} }
 
 func (c *cache) set(stale bool) {
 	c.mu.Lock()
@@ -276,6 +279,20 @@ func TestTheStatusBeforeTheFirstView(t *testing.T) {
 		}
 		if g.Ready() == nil {
 			t.Error("a member that has not joined is ready")
+		}
+		if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Refuse}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- g.Run(ctx, nil) }()
+		<-time.After(time.Minute)
+		if err := g.Ready(); err == nil || !strings.Contains(err.Error(), "leases of group default/web") {
+			t.Errorf("without a list of leases: %v", err)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- 
 // renew writes this member's lease.
 func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
 	g.renewing = true
-	sent, state, base, key := g.clock.Now(), g.machine.lease(), g.mine, g.memberKey()
+	sent, state, base, key := g.clock.Now(), g.machine.lease(g.clock.Now()), g.mine, g.memberKey()
 	g.send(ctx, tasks, results, func(limited context.Context) func() {
 		stored, err := g.writeMember(limited, key, base, state)
 		return func() {
@@ -156,10 +156,10 @@ func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<
 // leave deletes this member's lease, unless work has not ended: then the lease has to expire.
 func (g *Group) leave(ctx context.Context) error {
 	g.mu.RLock()
-	key, stuck := g.memberKey(), g.stuck
+	key, unfinished := g.memberKey(), g.unfinished
 	g.mu.RUnlock()
-	if stuck != nil {
-		return fmt.Errorf("shard: slots were not handed over: %w", stuck)
+	if unfinished != nil {
+		return fmt.Errorf("shard: slots were not handed over: %w", unfinished)
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timing.request)
 	defer cancel()

@@ -1,9 +1,11 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,10 +15,12 @@ import (
 // ruling is what the group's lease says.
 type ruling struct {
 	slots assignment
+	// ranges is true if the slots are ranges of the server's hashes (Options.Ranges).
+	ranges bool
 	// duration is the longest LeaseDuration of the owners.
 	duration time.Duration
-	// written is at least what the earlier owners of slots wrote. A new owner does not work
-	// before its caches have it.
+	// written is what the earlier owners of slots wrote lately. A new owner does not work before
+	// its caches have it.
 	written versions
 }
 
@@ -24,39 +28,65 @@ type ruling struct {
 // goroutine or a view has them.
 type versions map[part]object.Version
 
-// part is the part of a cache that has one list and one watch.
+// part is a part of a cache: what has one list and one watch or, in a cache that has the ranges of
+// its member only, what has one slot. No event of another slot arrives there.
 type part struct {
 	cache string
 	scope object.Scope
+	slot  string // empty: all
 }
 
-// add returns the versions with another one, unless there is a newer one.
-func (v versions) add(p part, version object.Version) versions {
-	if old, ok := v[p]; !version.Known() || ok && (old == version || old.After(version)) {
-		return v
+// covered reports whether a cache with a shard receives the changes of the part.
+func (p part) covered(shard object.Shard) bool {
+	n, err := strconv.ParseUint(p.slot, 10, 8)
+	return err != nil || shard.ContainsHash(Slot(n).hashes().First)
+}
+
+// history has the newest version of each part, and when it became known to this process.
+type history map[part]recorded
+
+type recorded struct {
+	version object.Version
+	at      time.Duration
+}
+
+// maxWritten limits the versions of a lease, whose annotations may have 256 KiB.
+const maxWritten = 1024
+
+// add records a version, unless there is a newer one.
+func (h history) add(p part, version object.Version, now time.Duration) {
+	if old, ok := h[p]; version.Known() && (!ok || old.version != version && !old.version.After(version)) {
+		h[p] = recorded{version, now}
 	}
-	more := make(versions, len(v)+1)
-	maps.Copy(more, v)
-	more[p] = version
-	return more
 }
 
-// merge returns the newer version of each part.
-func (v versions) merge(other versions) versions {
-	for p, version := range other {
-		v = v.add(p, version)
+// since forgets all versions before a moment, and returns the latest of the others.
+func (h history) since(moment time.Duration) versions {
+	maps.DeleteFunc(h, func(_ part, r recorded) bool { return r.at < moment })
+	if excess := len(h) - maxWritten; excess > 0 {
+		latest := slices.SortedFunc(maps.Keys(h), func(a, b part) int { return cmp.Compare(h[a].at, h[b].at) })
+		for _, p := range latest[:excess] {
+			delete(h, p)
+		}
+	}
+	v := make(versions, len(h))
+	for p, r := range h {
+		v[p] = r.version
 	}
 	return v
 }
 
 // String returns the versions as they are stored: a line for each part, such as
-// "1234 shop configmaps", with "*" for all namespaces.
+// "1234 shop configmaps", with "*" for all namespaces and "*#17" for the slot 17 of them.
 func (v versions) String() string {
 	lines := make([]string, 0, len(v))
 	for p, version := range v {
 		scope := string(p.scope)
 		if p.scope == object.Everything {
 			scope = "*"
+		}
+		if p.slot != "" {
+			scope += "#" + p.slot
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s\n", version, scope, p.cache))
 	}
@@ -65,17 +95,18 @@ func (v versions) String() string {
 }
 
 // parseVersions is the inverse of [versions.String]. It ignores lines that it cannot read.
-func parseVersions(text string) (v versions) {
+func parseVersions(text string) versions {
+	v := versions{}
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
-		if len(fields) < 3 {
+		if len(fields) < 3 || !object.Version(fields[0]).Known() {
 			continue
 		}
-		scope := object.Scope(fields[1])
+		scope, slot, _ := strings.Cut(fields[1], "#")
 		if scope == "*" {
-			scope = object.Everything
+			scope = string(object.Everything)
 		}
-		v = v.add(part{fields[2], scope}, object.Version(fields[0]))
+		v[part{fields[2], object.Scope(scope), slot}] = object.Version(fields[0])
 	}
 	return v
 }

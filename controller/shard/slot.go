@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"hash/fnv"
 	"math"
 	"slices"
 	"strconv"
@@ -16,14 +15,13 @@ const Slots = 256
 type Slot uint8
 
 // SlotOf returns the slot of a text as a range of the hashes of server-side sharding, 64-bit FNV-1a.
-// It is for UIDs. Texts that differ in their last characters only, as namespaces often do, have
-// almost the same hash and so the same slot; see [ByNamespace].
-func SlotOf(text string) Slot { return Slot(hash(text) >> 56) }
+// Texts that differ in their last two characters only, as namespaces often do, have almost the same
+// hash and so the same slot; see [ByNamespace].
+func SlotOf(text string) Slot { return Slot(object.Hash(text) >> 56) }
 
-func hash(text string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text)) // never fails
-	return h.Sum64()
+// hashes returns the hashes of server-side sharding that are in the slot.
+func (s Slot) hashes() object.HashRange {
+	return object.HashRange{First: uint64(s) << 56, Last: uint64(s)<<56 | (1<<56 - 1)}
 }
 
 // mix spreads the differences of hashes over all bits: FNV leaves the high ones alike for texts that
@@ -46,7 +44,7 @@ func Spread(text string) string {
 	return spread(text)
 }
 
-func spread(text string) string { return Slot(mix(hash(text)) >> 56).String() }
+func spread(text string) string { return Slot(mix(object.Hash(text)) >> 56).String() }
 
 // String returns the slot's number. It is the name of the slot's group of keys in a controller.
 func (s Slot) String() string { return strconv.Itoa(int(s)) }
@@ -59,6 +57,10 @@ func ByNamespace(key object.Key) string { return spread(key.Namespace) }
 // ByKey returns the slot of a key's namespace and name, for Queue.Group of controller.Options. It
 // divides the work evenly whatever the namespaces are.
 func ByKey(key object.Key) string { return spread(key.String()) }
+
+// ByRange returns the slot of a key's namespace, for Queue.Group of controller.Options in a group with
+// Options.Ranges. Unlike that of [ByNamespace], the slot is a range of the server's hashes.
+func ByRange(key object.Key) string { return SlotOf(key.Namespace).String() }
 
 // candidate is a member that slots can be placed on.
 type candidate struct {
@@ -73,7 +75,7 @@ type candidate struct {
 func place(slot Slot, candidates []candidate) string {
 	best, name := math.Inf(-1), ""
 	for _, c := range candidates {
-		x := mix(hash(c.name + string([]byte{0, byte(slot)})))
+		x := mix(object.Hash(c.name + string([]byte{0, byte(slot)})))
 		// unit is uniform in (0, 1), so the share of a member is proportional to its weight.
 		unit := (float64(x>>11) + 0.5) / (1 << 53)
 		if score := float64(c.weight) / -math.Log(unit); score > best {

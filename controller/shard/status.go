@@ -38,12 +38,16 @@ func (f *fence) Check() error {
 // Lost implements [controller.Fence].
 func (f *fence) Lost() <-chan struct{} { return f.lost }
 
-// Wrote records what a controller.Client has written, for the next owner of the slot.
-func (f *fence) Wrote(cache string, scope object.Scope, version object.Version) {
+// Wrote records that a controller.Client has written an object, for the next owner of the slot. at is
+// the version, and which part of the objects the cache has.
+func (f *fence) Wrote(cache string, key object.Key, at object.Mark) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	m := f.group.machine
-	m.written = m.written.add(part{cache, scope}, version)
+	p := part{cache: cache, scope: at.Scope}
+	if f.group.opts.Ranges && !at.Shard.IsZero() {
+		p.slot = ByRange(key)
+	}
+	f.group.machine.written.add(p, at.Version, f.group.clock.Now().Mono)
 }
 
 // counts are the totals of a membership.
@@ -162,7 +166,13 @@ func (g *Group) Ready() error {
 	case g.counts.complete:
 		return nil
 	case !joined:
-		return fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+		err := fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+		for _, s := range g.leases.Sources() {
+			if cause := s.Err(); cause != nil {
+				err = fmt.Errorf("%w: %w", err, cause)
+			}
+		}
+		return err
 	}
 	return fmt.Errorf("waiting for hand-over of %d slots", waiting)
 }

@@ -145,6 +145,11 @@ var cases = map[string][]struct {
 		{"one key", `tarn_controller_held_seconds{controller="web"} 0+60x60`, 8 * time.Minute, "A key of web is held back for 7m 0s because the cache lacks this process's own write."},
 		{"short ones", `tarn_controller_held_seconds{controller="web"} 0 2 0 1 0 3 2 1x60`, never, ""},
 	},
+	"TarnShardsIdle": {
+		{"no replica has renewed its lease", "tarn_shard_idle_slots{group=\"shop/web\",instance=\"a\"} 0x5 85x60\ntarn_shard_idle_slots{group=\"shop/web\",instance=\"b\"} 0x5 85x60", 8 * time.Minute, "No replica of the group shop/web works on 85 of 256 slots."},
+		{"a replica crashed", `tarn_shard_idle_slots{group="shop/web"} 0x5 85 0x60`, never, ""},
+		{"a replica is cut off", "tarn_shard_idle_slots{group=\"shop/web\",instance=\"a\"} 256x60\ntarn_shard_idle_slots{group=\"shop/web\",instance=\"b\"} 0x60", never, ""},
+	},
 	"TarnNoLeader": {
 		{"two followers", "leader_election_master_status{name=\"web\",instance=\"a\"} 0x60\nleader_election_master_status{name=\"web\",instance=\"b\"} 0x60\ntarn_informer_synced{instance=\"a\"} 1x60\ntarn_informer_synced{instance=\"b\"} 1x60", 2 * time.Minute, "No process holds the lease web."},
 		{"a leader in one of two clusters", "leader_election_master_status{name=\"web\",instance=\"a\",cluster=\"x\"} 0x60\nleader_election_master_status{name=\"web\",instance=\"a\",cluster=\"y\"} 1x60\ntarn_informer_synced{instance=\"a\"} 1x60", 2 * time.Minute, "No process holds the lease web."},

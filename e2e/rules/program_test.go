@@ -154,6 +154,14 @@ func reconciler(f func(ctx context.Context) error) tarn.ReconcileFunc {
 	return func(ctx context.Context, _ tarn.Key) (tarn.Result, error) { return tarn.Result{}, f(ctx) }
 }
 
+// sharded returns a program that is the only replica of its group.
+func (w *world) sharded() *tarn.Cluster {
+	cluster := w.connect(tarn.WithSharding("shards"))
+	pods := must(tarn.MirrorOf[*corev1.Pod](cluster))
+	must(tarn.NewController(cluster, "sharded", reconciler(func(context.Context) error { return nil }), tarn.For(pods)))
+	return cluster
+}
+
 // healthy runs a program that leads, writes and works, on a cluster whose pods change. Its watch
 // breaks and its version expires once.
 func healthy(w *world) {
@@ -170,6 +178,7 @@ func healthy(w *world) {
 	}, tarn.For(pods), tarn.WithControllerOptions(controller.Options[tarn.Key]{Workers: 2})))
 	w.create(pod("a"), pod("b"))
 	w.start(cluster)
+	w.start(w.sharded())
 	w.pass(40*time.Minute, func(i int) {
 		changed := pod([]string{"a", "b"}[i%2])
 		changed.Spec.NodeName = fmt.Sprint("node-", i)
@@ -216,6 +225,7 @@ func sick(w *world) {
 	follower := w.connect(tarn.WithLeaderElection("web"))
 	must(tarn.MirrorOf[*corev1.Pod](follower))
 	w.start(follower)
+	w.start(w.sharded())
 	w.pass(time.Hour, func(i int) {
 		if i == 1 {
 			for n := range 1100 {
@@ -271,7 +281,7 @@ func TestAHealthyProgramFiresNoAlert(t *testing.T) {
 // mayBeZero are the metrics of trouble, and those that are too coarse.
 var mayBeZero = []string{
 	"tarn_informer_pending_deltas", "tarn_informer_subscriber_lag_seconds", "tarn_informer_quarantined_objects", "workqueue_depth", "workqueue_delayed",
-	"workqueue_longest_running_processor_seconds", "tarn_controller_failing_keys", "tarn_controller_held_total", "process_cpu_seconds_total",
+	"workqueue_longest_running_processor_seconds", "tarn_controller_failing_keys", "tarn_controller_held_total", "tarn_shard_idle_slots", "process_cpu_seconds_total",
 }
 
 func mayBe0(metrics []string) bool {

@@ -153,9 +153,8 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 			} else if f.strikes(EarlyBookmark) {
 				s.queue = append(s.queue, object.Event[*Thing]{Bookmark: true, Item: object.Item[*Thing]{Version: ev.Item.Version}})
 			}
-			// Of a shard by UID, one of the two may be outside, and nothing would be left of the deletion.
 			next := i + 1
-			folded = (s.in == nil || s.in.Shard.IsZero()) && ev.Kind == object.Deleted && next < len(events) && events[next].Kind == object.Added &&
+			folded = ev.Kind == object.Deleted && next < len(events) && events[next].Kind == object.Added &&
 				events[next].Item.Key == ev.Item.Key && f.strikes(Folded)
 			if folded {
 				events[next].Kind = object.Updated

@@ -94,6 +94,9 @@ func (st *watch[T]) openObject(e event, frame []byte) error {
 			}
 			if sharded(st.in) && id.outside(st.in.Shard) {
 				ev.Item.Outside, ev.Item.Version = true, object.Version(st.texts.others.bytes(id.version))
+				if e.kind == object.Updated && st.in.Shard.By() == object.ByUID {
+					ev.Item.Key = st.texts.key(id)
+				}
 				st.events = append(st.events, ev)
 				return nil
 			}

@@ -1,0 +1,76 @@
+package shard
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
+)
+
+// Cache is a cache that reconciles read. Every *informer.Informer is one.
+type Cache interface {
+	// Name returns the name of the cache, which is the same in all members.
+	Name() string
+	// Shard returns the part of the objects that it has. The zero Shard is everything.
+	Shard() object.Shard
+	// Sources returns the state of its lists and watches.
+	Sources() []informer.SourceStatus
+	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
+	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
+}
+
+// isLive reports whether a cache receives changes, or lists what is new in its shard.
+func isLive(c Cache) bool {
+	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool {
+		r := &s.Reflector
+		grows := r.Synced && r.Cause == nil && r.Mark.Shard != r.Shard
+		return (!s.Listed || !r.Live()) && !grows
+	})
+}
+
+// slotsOf returns the slots whose objects all caches have. Their shards consist of whole slots.
+func slotsOf(caches []Cache) (slots slotSet) {
+	for i := range slots {
+		slots[i] = true
+	}
+	for _, c := range caches {
+		has := c.Shard()
+		for i := range slots {
+			slots[i] = slots[i] && has.ContainsHash(Slot(i).hashes().First)
+		}
+	}
+	return slots
+}
+
+// divide reports the part of the objects that the caches need.
+func (g *Group) divide() {
+	if !g.opts.Ranges {
+		return
+	}
+	g.mu.RLock()
+	needs := g.machine.needs()
+	g.mu.RUnlock()
+	if g.divided == nil || *g.divided != needs {
+		g.divided = &needs
+		g.opts.Divide(needs.shard())
+	}
+}
+
+// await blocks until the caches have what was written, but not longer than a lease duration: a
+// server whose history was rewound has versions that never come.
+func (g *Group) await(ctx context.Context, written versions) {
+	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
+	defer cancel()
+	for _, c := range g.opts.Caches() {
+		has := c.Shard()
+		for p, version := range written {
+			if p.cache != c.Name() || !p.covered(has) {
+				continue
+			}
+			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {
+				g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
+			}
+		}
+	}
+}

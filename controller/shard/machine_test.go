@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+func at(d time.Duration) moment { return moment{Mono: d, Wall: time.Unix(0, 0).Add(d)} }
+
+// The annotations of a lease may have 256 KiB, so versions that all caches have by now are dropped.
+func TestWrittenVersionsAreForgotten(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	for i := range 3 * maxWritten {
+		m.written.add(part{cache: "maps", scope: object.Scope(fmt.Sprint("ns", i))}, "7", time.Duration(i))
+	}
+	written := m.lease(at(time.Second)).written
+	if n := len(written); n != maxWritten || written[part{cache: "maps", scope: object.Scope(fmt.Sprint("ns", 3*maxWritten-1))}] != "7" {
+		t.Errorf("%d versions, without the latest", n)
+	}
+	m.observe(at(0), view{members: map[string]member{"a": {written: written}}, ruling: &ruling{written: versions{part{cache: "old"}: "3"}}, known: true})
+	m.observe(at(30*time.Second), view{members: map[string]member{"a": {written: versions{part{cache: "maps"}: "9"}}}, ruling: none})
+	if got := m.noted.since(40*time.Second - m.remember()); len(got) != maxWritten {
+		t.Errorf("%d versions after 40 seconds", len(got))
+	}
+	if got := m.noted.since(80*time.Second - m.remember()); len(got) != 1 || got[part{cache: "maps"}] != "9" {
+		t.Errorf("after 80 seconds: %q", got)
+	}
+	if got := m.lease(at(2 * time.Minute)).written; len(got) != 0 {
+		t.Errorf("the lease has %d versions two minutes later", len(got))
+	}
+}
+
+// A member whose watch is stuck while it joins renews for ever and sees none of its renewals.
+func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.observe(at(0), view{ruling: none})
+	for i := range 1000 {
+		now := at(time.Duration(i) * 5 * time.Second)
+		m.stored(now, now, fmt.Sprint(i))
+	}
+	if len(m.sent) > 3 {
+		t.Errorf("%d renewals are kept", len(m.sent))
+	}
+	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", term: 1}}, ruling: none})
+	if !m.open(at(4999 * time.Second)) {
+		t.Error("the last renewal was not confirmed")
+	}
+}
+
+// What is written to a lease is read again.
+func TestLeasesKeepWhatRangesNeed(t *testing.T) {
+	var has slotSet
+	has[0], has[7], has[8], has[255] = true, true, true, true
+	m := member{process: "p", term: 1, weight: 1, cached: has, written: versions{
+		{cache: "maps of a shard", slot: "17"}: "4", {cache: "maps", scope: "shop"}: "5", {cache: "maps", scope: "shop", slot: "0"}: "6",
+	}}
+	l := &coordinationv1.Lease{}
+	m.write(l, "web", time.Unix(0, 0))
+	if got := l.Annotations[cachedAnnotation]; got != "0,7-8,255" {
+		t.Errorf("cached: %s", got)
+	}
+	read := readMember(l)
+	if read.cached != has || fmt.Sprint(read.written) != fmt.Sprint(m.written) {
+		t.Errorf("read %v", read)
+	}
+	for _, ranges := range []bool{false, true} {
+		r := ruling{ranges: ranges}
+		for i := range r.slots {
+			r.slots[i].epoch = 1
+		}
+		r.write(l, "web")
+		if got, err := readRuling(l); err != nil || got.ranges != ranges || got.slots != r.slots {
+			t.Errorf("ranges %v: read %v, %v", ranges, got.ranges, err)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+type simNode struct {
+	*machine
+	start      time.Duration // in real time
+	rate       float64
+	seenStates int
+	pausedTill time.Duration
+	cutTill    time.Duration // no requests and no watch
+	stuckTill  time.Duration // no watch
+	behindTill time.Duration // the cache does not change
+	dead       bool
+	died       time.Duration
+	nextRenew  time.Duration // in real time
+	nextStep   time.Duration
+	leaveBy    time.Duration
+	busy       bool // a renewal is on its way
+	planning   bool // an assignment is on its way
+	drains     map[Slot]time.Duration
+	slowest    time.Duration // how long a drain may take
+	cache      int           // the version that it has
+	waits      map[Slot]int  // started slots, and which version their work waits for
+	listed     slotSet       // with ranges: the slots that the cache has
+}
+
+func (n *simNode) moment(real time.Duration) moment {
+	mono := time.Duration(float64(real-n.start) * n.rate)
+	return moment{Mono: mono, Wall: time.Unix(1000, 0).Add(mono + n.start)}
+}
+
+func (s *sim) join() {
+	lease := 15 * time.Second
+	if s.rng.IntN(4) == 0 {
+		lease = 30 * time.Second
+	}
+	t := timingOf(lease)
+	t.abandon = 2 * lease // much earlier than in reality, so that it happens
+	if s.plant.lapse {
+		t.lapse = t.expiry
+	}
+	n := &simNode{
+		machine: newMachine(s.newName(), fmt.Sprint("p", s.joined), 1+s.rng.IntN(2), t),
+		start:   s.now, rate: 0.9 + 0.2*s.rng.Float64(), drains: map[Slot]time.Duration{}, waits: map[Slot]int{},
+		slowest: time.Duration(s.rng.Int64N(int64(4 * time.Second))), seenStates: len(s.server.states), cache: s.writes,
+	}
+	n.ranges = s.ranges
+	s.nodes = append(s.nodes, n)
+	n.working(n.moment(s.now), true)
+	s.show(n, s.server.now)
+	s.logf("%s joins, clock rate %.3f, lease %v", n.name, n.rate, lease)
+}
+
+// show gives a view to a node.
+func (s *sim) show(n *simNode, v view) {
+	if s.plant.duration || s.plant.ready {
+		v.members = maps.Clone(v.members)
+		for name, m := range v.members {
+			m.ready = m.ready || s.plant.ready
+			if s.plant.duration {
+				m.duration = n.timing.expiry
+			}
+			v.members[name] = m
+		}
+		if s.plant.duration && v.ruling != none {
+			r := *v.ruling
+			r.duration = 0
+			v.ruling = &r
+		}
+	}
+	n.observe(n.moment(s.now), v)
+}
+
+func (s *sim) run(n *simNode) {
+	now := n.moment(s.now)
+	if n.behindTill <= s.now && s.rng.IntN(3) > 0 {
+		n.cache = s.writes
+	}
+	if n.cutTill <= s.now && n.stuckTill <= s.now && n.seenStates < len(s.server.states) && s.rng.IntN(4) > 0 {
+		n.seenStates += 1 + s.rng.IntN(len(s.server.states)-n.seenStates)
+		s.show(n, s.server.states[n.seenStates-1])
+		n.nextStep = s.now
+	}
+	for slot, at := range n.drains {
+		if at <= s.now {
+			delete(n.drains, slot)
+			delete(n.waits, slot)
+			n.drained(slot)
+			n.nextStep = s.now
+		}
+	}
+	if n.nextStep > s.now && n.nextRenew > s.now {
+		return
+	}
+	n.nextStep = s.now + 500*time.Millisecond
+	n.working(now, n.behindTill <= s.now)
+	if s.ranges {
+		s.list(n)
+	}
+	start, stop, changed := n.step(now)
+	for _, slot := range start {
+		n.waits[slot] = versionOf(n.view.written[s.cache])
+	}
+	for _, slot := range stop {
+		n.drains[slot] = s.now + time.Duration(s.rng.Int64N(int64(n.slowest)+1))
+	}
+	if changed {
+		n.nextRenew = s.now
+	}
+	if n.nextRenew <= s.now && !n.busy && n.phase != lapsed {
+		n.nextRenew = s.now + n.timing.renew
+		s.renew(n)
+	}
+	if next, ok := n.plan(now); ok && !n.planning {
+		s.write(n, next)
+	}
+	if name, ok := n.abandoned(now); ok && !s.plant.forget {
+		s.remove(n, name)
+	}
+	if n.leaving && n.holds == 0 && n.leaveBy == 0 {
+		n.leaveBy = s.now + 5*time.Second
+	}
+	if n.leaving && (n.empty() || n.leaveBy > 0 && n.leaveBy <= s.now) && !n.busy {
+		s.logf("%s has left", n.name)
+		n.dead, n.died = true, s.now
+		s.server.write(func(string) { delete(s.server.now.members, n.name) })
+	}
+}
+
+// list lists some of the slots that a node needs, and removes the others.
+func (s *sim) list(n *simNode) {
+	for i, needed := range n.needs() {
+		n.listed[i] = needed && (n.listed[i] || n.behindTill <= s.now && s.rng.IntN(4) == 0)
+	}
+	n.cached = n.listed
+	for i := range n.cached {
+		n.cached[i] = n.cached[i] || s.plant.cached
+	}
+}
+
+func versionOf(v object.Version) (n int) {
+	for _, digit := range []byte(v) {
+		n = 10*n + int(digit-'0')
+	}
+	return n
+}

@@ -1,0 +1,30 @@
+package shard
+
+import "time"
+
+// timing are the durations of the protocol. See the package documentation for why they are safe.
+type timing struct {
+	// renew is the time between two renewals, and request how long a request may take.
+	renew, request time.Duration
+	// lapse is how long after the sending of its last confirmed renewal a member may work.
+	lapse time.Duration
+	// expiry is how long another member must not have seen a lease change before it takes the
+	// slots away.
+	expiry time.Duration
+	// settle is how long the set of members must not have changed before slots are moved, and
+	// settleMax how long changes can put that off.
+	settle, settleMax time.Duration
+	// stagger is how much longer each member waits than the one before it in the order of
+	// names before it writes an assignment that is due.
+	stagger time.Duration
+	// abandon is after how long the lease of a member without slots that has stopped to renew it
+	// is deleted.
+	abandon time.Duration
+}
+
+func timingOf(lease time.Duration) timing {
+	return timing{
+		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
+		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, abandon: lease * 20,
+	}
+}

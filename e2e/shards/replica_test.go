@@ -176,7 +176,7 @@ func (w *worker) work(ctx context.Context, obj *corev1.ConfigMap, e entry) error
 	if rolled(obj)%50 == 0 {
 		wait = 2 * time.Second
 	}
-	if w.task.Plant && rolled(obj)%8 == 0 {
+	if w.task.Plant && rolled(obj)%16 == 0 {
 		ctx, wait = context.WithoutCancel(ctx), 2*lease // longer than it may own the slot after a fault
 	}
 	patience.Linger(ctx, wait)
@@ -201,7 +201,9 @@ func (w *worker) write(ctx context.Context, obj *corev1.ConfigMap, e entry) (*co
 		if err != nil {
 			return nil, err
 		}
-		now.Data["done"] = obj.Data["done"]
+		if !e.Ended.IsZero() {
+			now.Data["done"] = obj.Data["done"]
+		}
 		obj = now
 	}
 	last, err := parseEntry(obj)

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -105,10 +106,11 @@ func endure(t *testing.T, gate bool) {
 // first took.
 func (s *site) settle(when string) {
 	s.t.Helper()
-	patience.Until(s.t, when+": every slot has an owner that works", func() bool {
-		s.alive()
-		covered, _ := s.journal.coverage()
-		return !covered.IsZero()
+	s.await(when+": every slot has an owner that works", func() error {
+		if covered, _ := s.journal.coverage(); covered.IsZero() {
+			return errors.New("some slots have none")
+		}
+		return nil
 	})
 	covered, longest := s.journal.coverage()
 	calm := s.observer.lastChange(covered)
@@ -123,18 +125,25 @@ func (s *site) settle(when string) {
 	}
 	resume := s.pauseTouching()
 	defer resume()
-	left := ""
-	defer func() {
-		if s.t.Failed() {
-			s.t.Logf("%s: not reconciled: %s", when, left)
+	s.await(when+": every changed key is reconciled", func() error {
+		if keys := s.observer.unfinished(); len(keys) > 0 {
+			return fmt.Errorf("%d are not, such as %s", len(keys), keys[:min(len(keys), 5)])
 		}
-	}()
-	patience.Until(s.t, when+": every changed key is reconciled", func() bool {
-		s.alive()
-		keys := s.observer.unfinished()
-		left = strings.Join(keys[:min(len(keys), 20)], " ")
-		return len(keys) == 0
+		return nil
 	})
 	s.t.Logf("%s %s: all slots have owners after %s, all keys are reconciled after %s", stamp(time.Now()), when,
 		covered.Sub(s.journal.since).Round(time.Millisecond), time.Since(s.journal.since).Round(time.Millisecond))
+}
+
+// await waits until a check returns nil, and fails the test if a replica has ended by itself.
+func (s *site) await(what string, check func() error) {
+	s.t.Helper()
+	const limit = 5 * time.Minute // 1,000 keys on a busy machine
+	err := patience.ForUpTo(s.t.Context(), limit, what, func() error {
+		s.alive()
+		return check()
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }

@@ -15,7 +15,7 @@ import (
 // size is how much a run does.
 type size struct {
 	namespaces, each int           // ConfigMaps are namespaces × each
-	lasts            time.Duration // rounds begin until then
+	lasts            time.Duration // how long rounds of faults begin; there is at least one
 	longest          time.Duration // of a pause or partition
 	faults           int           // of a round
 	touches          time.Duration // between two changes of ConfigMaps
@@ -48,6 +48,7 @@ func endure(t *testing.T, gate bool) {
 	s.journal.calm(time.Now())
 	s.touchFirsts()
 	s.settle("after the first start")
+	struck := time.Now()
 	stopTouching := s.touch(size.touches)
 	stream := uint64(0)
 	if gate {
@@ -56,7 +57,7 @@ func endure(t *testing.T, gate bool) {
 	rng := rand.New(rand.NewPCG(*seed, stream))
 	var deck []fault
 	kinds := map[string]int{}
-	for round := 1; round == 1 || time.Since(began) < size.lasts; round++ {
+	for round := 1; round == 1 || time.Since(struck) < size.lasts; round++ {
 		// Every fault happens equally often.
 		var now []fault
 		for range size.faults {

@@ -25,10 +25,16 @@ type observer struct {
 	mu      sync.Mutex // guards all below
 	writes  []write
 	rulings []ruling
-	changes []time.Time       // when a membership change was seen
+	changes []change
 	members map[string]string // what the Leases of members say, except renewals
 	entries map[string]string // the last entry of each key, as text
 	pending map[string]bool   // keys with a "want" that is not "done"
+}
+
+// change is a membership change.
+type change struct {
+	seen time.Time // when the test received it
+	text string
 }
 
 // observe watches from a version on until the context is done.
@@ -116,13 +122,13 @@ func (o *observer) takeLease(event watch.EventType, obj runtime.Object) error {
 	defer o.mu.Unlock()
 	switch {
 	case strings.HasPrefix(l.Name, group+"-"):
-		says := ""
+		says := "deleted"
 		if event != watch.Deleted {
-			says = fmt.Sprint(l.Annotations["tarn.dev/shard-ready"], l.Annotations["tarn.dev/shard-leaving"], *l.Spec.LeaseTransitions)
+			says = fmt.Sprintf("ready %q, leaving %q, life %d", l.Annotations["tarn.dev/shard-ready"], l.Annotations["tarn.dev/shard-leaving"], *l.Spec.LeaseTransitions)
 		}
 		if says != o.members[l.Name] {
 			o.members[l.Name] = says
-			o.changes = append(o.changes, seen)
+			o.changes = append(o.changes, change{seen, l.Name + ": " + says})
 		}
 	case event != watch.Deleted:
 		places, err := parsePlaces(l)
@@ -153,12 +159,12 @@ func (o *observer) wants(key string) {
 }
 
 // lastChange returns the last membership change up to a time.
-func (o *observer) lastChange(until time.Time) (last time.Time) {
+func (o *observer) lastChange(until time.Time) (last change) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, at := range o.changes {
-		if at.After(last) && !at.After(until) {
-			last = at
+	for _, c := range o.changes {
+		if !c.seen.After(until) {
+			last = c
 		}
 	}
 	return last

@@ -115,12 +115,12 @@ func (s *site) settle(when string) {
 	})
 	covered, longest := s.journal.coverage()
 	calm := s.observer.lastChange(covered)
-	if calm.Before(s.journal.since) {
-		calm = s.journal.since
+	if calm.seen.Before(s.journal.since) {
+		calm = change{s.journal.since, "the end of the faults"}
 	}
-	took := covered.Sub(calm)
+	took := covered.Sub(calm.seen)
 	s.slowest = max(s.slowest, took)
-	limit := bound + longest + s.journal.stalledIn(calm, covered)
+	limit := bound + longest + s.journal.stalledIn(calm.seen, covered)
 	if took > limit {
 		s.t.Errorf("%s: it took %v after the last membership change until every slot had an owner that works; the bound is %v", when, took, limit)
 	}
@@ -132,8 +132,9 @@ func (s *site) settle(when string) {
 		}
 		return nil
 	})
-	s.t.Logf("%s %s: all slots have owners after %s, all keys are reconciled after %s", stamp(time.Now()), when,
-		covered.Sub(s.journal.since).Round(time.Millisecond), time.Since(s.journal.since).Round(time.Millisecond))
+	s.t.Logf("%s %s: all slots have owners after %s, which is %s after the last membership change (%s); all keys are reconciled after %s",
+		stamp(time.Now()), when, covered.Sub(s.journal.since).Round(time.Millisecond), took.Round(time.Millisecond), calm.text,
+		time.Since(s.journal.since).Round(time.Millisecond))
 }
 
 // await waits until a check returns nil, and fails the test if a replica has ended by itself.

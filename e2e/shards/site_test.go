@@ -155,8 +155,8 @@ func (s *site) start(i int, do task) {
 func (s *site) alive() {
 	s.t.Helper()
 	for _, r := range s.replicas {
-		if r.process == nil {
-			continue
+		if r.process == nil || r.cmd.ProcessState != nil {
+			continue // not started, or ended by the test
 		}
 		select {
 		case <-r.read:

@@ -98,7 +98,8 @@ func endure(t *testing.T, gate bool) {
 	fmt.Fprintf(w, "violations\t%d\n", len(v.wrong)+len(s.journal.wrong))
 	_ = w.Flush()
 	t.Logf("seed %d, %s\n%s", *seed, time.Since(began).Round(time.Second), b.String())
-	if v.moved == 0 || v.keys < size.namespaces {
+	// Short pauses and partitions move nothing.
+	if v.moved == 0 && kinds["killed"]+kinds["stopped"] > 0 || v.keys < size.namespaces {
 		t.Errorf("%d keys with entries and %d entries after one of another replica: this run proves little", v.keys, v.moved)
 	}
 }

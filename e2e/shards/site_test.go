@@ -3,7 +3,6 @@ package shards
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -34,7 +33,8 @@ type site struct {
 		*process
 		task task
 	}
-	slowest time.Duration // until all slots had an owner that worked
+	slowest       time.Duration // until all slots had an owner that worked
+	stopObserving func()
 
 	mu        sync.Mutex // guards all below
 	processes []*process
@@ -87,7 +87,7 @@ func newSite(t *testing.T, gate bool, namespaces, each int) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.goes(func(ctx context.Context) error { return s.observer.observe(ctx, list.ResourceVersion) })
+	s.stopObserving = s.goes(func(ctx context.Context) error { return s.observer.observe(ctx, list.ResourceVersion) })
 	return s
 }
 
@@ -198,7 +198,7 @@ func (s *site) pauseTouching() (resume func()) {
 	return s.touching.Unlock
 }
 
-// finish stops the replicas one after the other; the last ones take over.
+// finish stops the replicas one after the other, and then the observer.
 func (s *site) finish() {
 	s.t.Helper()
 	for i := range s.replicas {
@@ -206,16 +206,12 @@ func (s *site) finish() {
 			s.t.Error(err)
 		}
 	}
+	s.stopObserving()
 }
 
-// history returns what was recorded. All replicas have ended.
+// history returns what was recorded, after finish.
 func (s *site) history() history {
-	o, j := s.observer, s.journal
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return history{writes: o.writes, rulings: o.rulings, stints: j.stints, stalls: maps.Clone(j.stalls)}
+	return history{writes: s.observer.writes, rulings: s.observer.rulings, stints: s.journal.stints, stalls: s.journal.stalls}
 }
 
 // fault is what happens to one replica. It ends with a replica that runs and has a connection.

@@ -81,7 +81,7 @@ e2e: ## tests on a real control plane, which is built the first time (some minut
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
-	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./operators ./chaos ./leader $(E2EFLAGS)
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./operators ./chaos ./leader ./shards $(E2EFLAGS)
 
 # Without Chromium the tests cannot run; root on Debian installs it.
 .PHONY: browser

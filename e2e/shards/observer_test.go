@@ -1,0 +1,171 @@
+package shards
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+)
+
+// observer records what the server stores: entries of reconciles, assignments, and membership changes.
+// It connects to the server directly.
+type observer struct {
+	clients *kubernetes.Clientset
+
+	mu      sync.Mutex // guards all below
+	writes  []write
+	rulings []ruling
+	changes []change
+	members map[string]string // what the Leases of members say, except renewals
+	entries map[string]string // the last entry of each key, as text
+	pending map[string]bool   // keys with a "want" that is not "done"
+}
+
+// change is a membership change.
+type change struct {
+	seen time.Time // when the test received it
+	text string
+}
+
+// observe watches from a version on until the context is done.
+func (o *observer) observe(ctx context.Context, version string) error {
+	o.members, o.entries, o.pending = map[string]string{}, map[string]string{}, map[string]bool{}
+	maps := func(opts metav1.ListOptions) (watch.Interface, error) {
+		opts.LabelSelector = ledgerLabel
+		return o.clients.CoreV1().ConfigMaps("").Watch(ctx, opts)
+	}
+	leases := func(opts metav1.ListOptions) (watch.Interface, error) {
+		return o.clients.CoordinationV1().Leases(home).Watch(ctx, opts)
+	}
+	errs := make(chan error, 2)
+	go func() { errs <- follow(ctx, version, maps, o.takeMap) }()
+	go func() { errs <- follow(ctx, version, leases, o.takeLease) }()
+	first, second := <-errs, <-errs
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// follow reads one watch after the other; the server ends each after some time.
+func follow(ctx context.Context, version string, open func(metav1.ListOptions) (watch.Interface, error), take func(watch.EventType, runtime.Object) error) error {
+	for ctx.Err() == nil {
+		w, err := open(metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return fmt.Errorf("the watch of the test itself: %w", err)
+		}
+		for e := range w.ResultChan() {
+			obj, ok := e.Object.(metav1.Object)
+			if !ok {
+				w.Stop()
+				if ctx.Err() != nil {
+					return nil
+				}
+				return fmt.Errorf("the watch of the test itself: %s: %v", e.Type, e.Object)
+			}
+			version = obj.GetResourceVersion()
+			if err := take(e.Type, e.Object); err != nil {
+				w.Stop()
+				return err
+			}
+		}
+		w.Stop()
+	}
+	return nil
+}
+
+func (o *observer) takeMap(_ watch.EventType, obj runtime.Object) error {
+	m := obj.(*corev1.ConfigMap)
+	key := m.Namespace + "/" + m.Name
+	e, err := parseEntry(m)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m.Data["want"] == m.Data["done"] {
+		delete(o.pending, key)
+	} else {
+		o.pending[key] = true
+	}
+	if text := m.Data[entryField]; text != o.entries[key] {
+		o.entries[key] = text
+		o.writes = append(o.writes, write{e, key, version})
+	}
+	return nil
+}
+
+func (o *observer) takeLease(event watch.EventType, obj runtime.Object) error {
+	l, seen := obj.(*coordinationv1.Lease), time.Now()
+	version, err := strconv.ParseUint(l.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case strings.HasPrefix(l.Name, group+"-"):
+		says := "deleted"
+		if event != watch.Deleted {
+			says = fmt.Sprintf("ready %q, leaving %q, life %d", l.Annotations["tarn.dev/shard-ready"], l.Annotations["tarn.dev/shard-leaving"], *l.Spec.LeaseTransitions)
+		}
+		if says != o.members[l.Name] {
+			o.members[l.Name] = says
+			o.changes = append(o.changes, change{seen, l.Name + ": " + says})
+		}
+	case event != watch.Deleted:
+		places, err := parsePlaces(l)
+		if err != nil {
+			return err
+		}
+		o.rulings = append(o.rulings, ruling{places, version, seen})
+	}
+	return nil
+}
+
+// unfinished returns the keys that are not reconciled.
+func (o *observer) unfinished() (keys []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.pending {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// wants records that a key was changed, before the watch shows it.
+func (o *observer) wants(key string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending[key] = true
+}
+
+// lastChange returns the last membership change up to a time.
+func (o *observer) lastChange(until time.Time) (last change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.changes {
+		if !c.seen.After(until) {
+			last = c
+		}
+	}
+	return last
+}

@@ -72,10 +72,10 @@ func (w *world) run(opts workloads.Options) {
 
 // wait lets virtual time pass, until everything waits.
 func (w *world) wait(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 	// Retries after a conflict or a stale cache take milliseconds.
-	time.Sleep(100 * time.Millisecond)
+	<-time.After(100 * time.Millisecond)
 	synctest.Wait()
 }
 

@@ -85,7 +85,9 @@ func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.C
 	pod.Status.Conditions[i] = c
 }
 
-func ready(pod *corev1.Pod) bool { return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue }
+func ready(pod *corev1.Pod) bool {
+	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+}
 
 // available reports whether a pod has been ready for a number of seconds, and otherwise how
 // long it takes until it has; 0 if it is not ready.

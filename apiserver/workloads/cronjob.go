@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/cron"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -22,82 +22,76 @@ func (w *Workloads) addCronJobs() error {
 }
 
 func (w *Workloads) reconcileCronJob(ctx context.Context, key tarn.Key) (tarn.Result, error) {
-	cron, ok := w.cronJobs.live(key)
+	cronJob, ok := w.cronJobs.live(key)
 	if !ok {
 		return tarn.Result{}, nil
 	}
-	times, err := parseSchedule(cron.Spec.Schedule)
+	schedule, err := cron.Parse(cronJob.Spec.Schedule)
 	if err != nil {
 		return tarn.Result{}, controller.Terminal(err)
 	}
-	zone, err := time.LoadLocation(cmp.Or(value(cron.Spec.TimeZone, ""), "UTC"))
+	zone, err := time.LoadLocation(cmp.Or(value(cronJob.Spec.TimeZone, ""), "UTC"))
 	if err != nil {
 		return tarn.Result{}, controller.Terminal(err)
 	}
-	next := cron.DeepCopy()
+	next := cronJob.DeepCopy()
 	running, err := w.history(ctx, next)
 	if err != nil {
 		return tarn.Result{}, err
 	}
 	var after time.Duration
-	if !value(cron.Spec.Suspend, false) {
-		now := time.Now().In(zone)
-		due := lastDue(cron, times, now)
-		if !due.IsZero() {
-			if err := w.startJob(ctx, next, running, due); err != nil {
+	if !value(cronJob.Spec.Suspend, false) {
+		last, coming := dueTimes(cronJob, schedule, time.Now().In(zone))
+		if !last.IsZero() {
+			if err := w.startJob(ctx, next, running, last); err != nil {
 				return tarn.Result{}, err
 			}
 		}
-		if at := times.after(now); times.every > 0 {
-			after = time.Until(times.after(cmp.Or(value(next.Status.LastScheduleTime, cron.CreationTimestamp), cron.CreationTimestamp).Time))
-		} else if !at.IsZero() {
-			after = time.Until(at)
+		if !coming.IsZero() {
+			after = max(time.Until(coming), time.Millisecond)
 		}
 	}
-	return tarn.Result{After: after}, w.cronJobs.setStatus(ctx, cron, next)
+	return tarn.Result{After: after}, w.cronJobs.setStatus(ctx, cronJob, next)
 }
 
-// lastDue returns the last scheduled time for which no Job was started, or zero.
-func lastDue(cron *batchv1.CronJob, times schedule, now time.Time) (due time.Time) {
-	last := cron.CreationTimestamp.Time
-	if cron.Status.LastScheduleTime != nil {
-		last = cron.Status.LastScheduleTime.Time
-	}
-	if limit := cron.Spec.StartingDeadlineSeconds; limit != nil {
-		if earliest := now.Add(-time.Duration(*limit) * time.Second); earliest.After(last) {
-			last = earliest
+// dueTimes returns the last scheduled time for which no Job was started, or zero, and the first
+// one after now.
+func dueTimes(cronJob *batchv1.CronJob, schedule cron.Schedule, now time.Time) (last, coming time.Time) {
+	since := value(cronJob.Status.LastScheduleTime, cronJob.CreationTimestamp).Time
+	if limit := cronJob.Spec.StartingDeadlineSeconds; limit != nil {
+		if earliest := now.Add(-time.Duration(*limit) * time.Second); earliest.After(since) {
+			since = earliest
 		}
 	}
-	for at := times.after(last.In(now.Location())); !at.IsZero() && !at.After(now); at = times.after(at) {
-		due = at
+	for coming = schedule.Next(since.In(now.Location())); !coming.IsZero() && !coming.After(now); coming = schedule.Next(coming) {
+		last = coming
 	}
-	return due
+	return last, coming
 }
 
 // history sets the active Jobs of the status and deletes finished ones beyond the limits. It
 // returns the Jobs that run.
-func (w *Workloads) history(ctx context.Context, cron *batchv1.CronJob) (running []*batchv1.Job, err error) {
+func (w *Workloads) history(ctx context.Context, cronJob *batchv1.CronJob) (running []*batchv1.Job, err error) {
 	var complete, failed []*batchv1.Job
-	cron.Status.Active = nil
-	for _, job := range w.jobs.of(cron) {
+	cronJob.Status.Active = nil
+	for _, job := range w.jobs.of(cronJob) {
 		switch done, _ := jobFinished(job); {
 		case !done:
 			running = append(running, job)
-			cron.Status.Active = append(cron.Status.Active, corev1.ObjectReference{
-				APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID})
+			cronJob.Status.Active = append(cronJob.Status.Active, jobReference(job))
 		case jobCondition(job, batchv1.JobFailed) == corev1.ConditionTrue:
 			failed = append(failed, job)
 		default:
 			complete = append(complete, job)
-			if at := job.Status.CompletionTime; at != nil && (cron.Status.LastSuccessfulTime == nil || cron.Status.LastSuccessfulTime.Before(at)) {
-				cron.Status.LastSuccessfulTime = at.DeepCopy()
+			if at := job.Status.CompletionTime; at != nil && (cronJob.Status.LastSuccessfulTime == nil || cronJob.Status.LastSuccessfulTime.Before(at)) {
+				cronJob.Status.LastSuccessfulTime = at.DeepCopy()
 			}
 		}
 	}
 	for _, list := range []struct {
 		jobs []*batchv1.Job
 		keep int32
-	}{{complete, value(cron.Spec.SuccessfulJobsHistoryLimit, 3)}, {failed, value(cron.Spec.FailedJobsHistoryLimit, 1)}} {
+	}{{complete, value(cronJob.Spec.SuccessfulJobsHistoryLimit, 3)}, {failed, value(cronJob.Spec.FailedJobsHistoryLimit, 1)}} {
 		for i := range len(list.jobs) - int(list.keep) {
 			if err := w.jobs.remove(ctx, list.jobs[i], tarn.Propagate(wire.Background)); err != nil {
 				return nil, err
@@ -108,8 +102,8 @@ func (w *Workloads) history(ctx context.Context, cron *batchv1.CronJob) (running
 }
 
 // startJob starts the Job of a scheduled time, unless the concurrency policy prevents it.
-func (w *Workloads) startJob(ctx context.Context, cron *batchv1.CronJob, running []*batchv1.Job, due time.Time) error {
-	switch cron.Spec.ConcurrencyPolicy {
+func (w *Workloads) startJob(ctx context.Context, cronJob *batchv1.CronJob, running []*batchv1.Job, due time.Time) error {
+	switch cronJob.Spec.ConcurrencyPolicy {
 	case batchv1.ForbidConcurrent:
 		if len(running) > 0 {
 			return nil
@@ -120,28 +114,29 @@ func (w *Workloads) startJob(ctx context.Context, cron *batchv1.CronJob, running
 				return err
 			}
 		}
-		cron.Status.Active = nil
+		cronJob.Status.Active = nil
 	}
-	template := cron.Spec.JobTemplate.DeepCopy()
+	template := cronJob.Spec.JobTemplate.DeepCopy()
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cron.Namespace, Name: fmt.Sprintf("%s-%d", cron.Name, due.Unix()/60), Labels: template.Labels,
+			Namespace: cronJob.Namespace, Name: fmt.Sprintf("%s-%d", cronJob.Name, due.Unix()/60), Labels: template.Labels,
 			Annotations: with(template.Annotations, batchv1.CronJobScheduledTimestampAnnotation, due.Format(time.RFC3339)),
 		},
 		Spec: template.Spec,
 	}
-	if err := w.cronJobs.client.SetOwner(job, cron); err != nil {
+	if err := w.cronJobs.client.SetOwner(job, cronJob); err != nil {
 		return err
 	}
 	created, err := w.jobs.client.Create(ctx, job)
-	switch {
-	case apierrors.IsAlreadyExists(err): // created before a restart
-	case err != nil:
+	if err == nil {
+		cronJob.Status.Active = append(cronJob.Status.Active, jobReference(created))
+	} else if !apierrors.IsAlreadyExists(err) { // created before a restart
 		return err
-	case !slices.ContainsFunc(cron.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == created.UID }):
-		cron.Status.Active = append(cron.Status.Active, corev1.ObjectReference{
-			APIVersion: "batch/v1", Kind: "Job", Namespace: created.Namespace, Name: created.Name, UID: created.UID})
 	}
-	cron.Status.LastScheduleTime = &metav1.Time{Time: due}
+	cronJob.Status.LastScheduleTime = &metav1.Time{Time: due}
 	return nil
+}
+
+func jobReference(job *batchv1.Job) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
 }

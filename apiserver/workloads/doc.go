@@ -32,8 +32,9 @@
 //     CronJobs: schedules with time zones, concurrency policies, deadlines, history limits.
 //   - Endpoints and EndpointSlices of Services with a selector. PersistentVolumeClaims become
 //     Bound.
-//   - Nodes: [Options.Nodes] of them are created. Pods are evicted from nodes with a NoExecute
-//     taint, and deleted if their node does not exist.
+//   - Nodes: [Options.Nodes] of them are created, and those that a test creates become Ready
+//     too. Pods are evicted from nodes with a NoExecute taint, and deleted if their node does
+//     not exist.
 //   - The scheduler: node selector, cordoned nodes, taints, resource requests. It picks the
 //     node with the fewest pods.
 //   - The kubelet: Pending, Running and Ready, Succeeded for pods that are not restarted

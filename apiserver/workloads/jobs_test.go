@@ -121,7 +121,7 @@ func TestAnIndexedJobRunsEachIndex(t *testing.T) {
 		job.Spec.CompletionMode = &mode
 		w.inject(workloads.Failure{Kind: workloads.Crash, Selector: batchv1.JobCompletionIndexAnnotation + "=1"})
 		w.create(job)
-		w.wait(30 * time.Second)
+		w.wait(50 * time.Second) // new pods wait for the back-off
 		if s := w.job("sum").Status; s.CompletedIndexes != "0,2-5" || s.Succeeded != 5 {
 			w.Errorf("status %+v", s)
 		}

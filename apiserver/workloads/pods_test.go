@@ -42,11 +42,11 @@ func TestACrashLoopBacksOffLongerEachTime(t *testing.T) {
 			w.Errorf("last state %+v", last)
 		}
 		for n, after := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-			w.wait(after*time.Second - time.Second)
+			w.wait(after*time.Second - 3*time.Second) // each wait is longer by a tenth of a second
 			if got := restarts(); got != int32(n) {
 				w.Errorf("%d restarts before the back-off is over; want %d", got, n)
 			}
-			w.wait(time.Second)
+			w.wait(3 * time.Second)
 			if got := restarts(); got != int32(n)+1 {
 				w.Errorf("%d restarts; want %d", got, n+1)
 			}

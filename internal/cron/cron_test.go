@@ -1,8 +1,10 @@
-package workloads
+package cron_test
 
 import (
 	"testing"
 	"time"
+
+	"github.com/tarnproject/tarn/internal/cron"
 )
 
 func TestSchedules(t *testing.T) {
@@ -23,7 +25,7 @@ func TestSchedules(t *testing.T) {
 		{"@every 90m", "2026-03-02T00:00:00Z", "2026-03-02T01:30:00Z"},
 		{"0 0 30 2 *", "2026-03-02T00:00:00Z", "0001-01-01T00:00:00Z"},
 	} {
-		s, err := parseSchedule(c.schedule)
+		s, err := cron.Parse(c.schedule)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -32,12 +34,12 @@ func TestSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.after(from).Format(time.RFC3339); got != c.want {
+		if got := s.Next(from).Format(time.RFC3339); got != c.want {
 			t.Errorf("%s after %s: %s; want %s", c.schedule, c.from, got, c.want)
 		}
 	}
 	for _, bad := range []string{"", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "@never", "@every x", "@every 1ms"} {
-		if _, err := parseSchedule(bad); err == nil {
+		if _, err := cron.Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
 	}

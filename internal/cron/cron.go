@@ -1,4 +1,5 @@
-package workloads
+// Package cron parses the schedules of CronJobs.
+package cron
 
 import (
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// schedule is a parsed cron schedule: the values of each field as bits, or a period.
-type schedule struct {
+// Schedule is a parsed cron schedule: the values of each field as bits, or a period.
+type Schedule struct {
 	minute, hour, day, month, weekday uint64
 	// anyDay and anyWeekday are set for "*". If neither is, either may match.
 	anyDay, anyWeekday bool
@@ -26,9 +27,9 @@ var (
 	weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 )
 
-// parseSchedule parses the five fields of a cron schedule, or a macro such as @hourly or
+// Parse parses the five fields of a cron schedule, or a macro such as @hourly or
 // "@every 90m".
-func parseSchedule(text string) (s schedule, err error) {
+func Parse(text string) (s Schedule, err error) {
 	if period, ok := strings.CutPrefix(text, "@every "); ok {
 		s.every, err = time.ParseDuration(period)
 		if err != nil || s.every < time.Second {
@@ -108,9 +109,9 @@ func parseValue(text string, least int, names []string) (int, error) {
 	return n, nil
 }
 
-// after returns the first time of the schedule after t, in the location of t. It is zero if
+// Next returns the first time of the schedule after t, in the location of t. It is zero if
 // there is none within five years, as for the 30th of February.
-func (s schedule) after(t time.Time) time.Time {
+func (s Schedule) Next(t time.Time) time.Time {
 	if s.every > 0 {
 		return t.Truncate(time.Second).Add(s.every)
 	}
@@ -132,7 +133,7 @@ func (s schedule) after(t time.Time) time.Time {
 	return time.Time{}
 }
 
-func (s schedule) onDay(t time.Time) bool {
+func (s Schedule) onDay(t time.Time) bool {
 	day, weekday := s.day>>t.Day()&1 == 1, s.weekday>>t.Weekday()&1 == 1
 	if s.month>>t.Month()&1 == 0 {
 		return false

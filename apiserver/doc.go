@@ -71,8 +71,8 @@
 //     so watches see an additional MODIFIED event.
 //   - Managed fields are tracked from the first server-side apply of an object. Without
 //     schemas, and in CustomResourceDefinitions, lists are atomic.
-//   - No controllers run, except for cascading deletion with [Options.CollectGarbage].
-//     Deleting a namespace deletes its content.
+//   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
+//     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content.
 //   - Pods have no log, exec, attach or port-forward. OpenAPI describes custom resources with
 //     a schema; of other kinds it contains only what kubectl needs.
 package apiserver

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	"github.com/tarnproject/tarn/apiserver/workloads"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
@@ -28,6 +29,7 @@ type apiserverFlags struct {
 	churn     float64
 	faults    []string
 	admin     bool
+	workloads bool
 }
 
 func newApiserverCommand(e *env) *cobra.Command {
@@ -44,6 +46,8 @@ machines needs --allow-remote, and --allow-host for the name they use.
 
 No controllers or kubelets run. Deployments create no pods, and a deleted pod on a node
 stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 --force.
+With --workloads, stand-ins for them run: Deployments, StatefulSets, DaemonSets, Jobs and
+CronJobs get pods, and pods become Ready on a node although no container runs.
 
 The server writes a kubeconfig for its clients, by default to a temporary file that it
 removes when it stops. It does not change your own kubeconfig.
@@ -58,6 +62,7 @@ fault, and may be repeated. The kinds are those of package apiserver: cut-watch,
 gone-event, too-many-requests, internal-error, latency, stall, ...`,
 		Example: `  tarn apiserver                                        # an empty cluster
   tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
+  tarn apiserver --workloads                            # pods become Ready
   tarn apiserver --objects 500 --churn 5                # something to watch
   tarn apiserver --tls --listen 127.0.0.1:6443
   tarn apiserver --listen 0.0.0.0:8080 --allow-remote --allow-host dev.example
@@ -75,6 +80,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.StringVar(&flags.seed, "seed", "", "a `directory` of YAML files to load, or one file")
 	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
 	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
+	f.BoolVar(&flags.workloads, "workloads", false, "run stand-ins for controllers, scheduler and kubelet")
 	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
 	addFaults(cmd, &flags.faults)
 	return cmd
@@ -146,6 +152,12 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 		}
 		churn = newDemoChurn(world, flags.churn)
 	}
+	var stand *workloads.Workloads
+	if flags.workloads {
+		if stand, err = workloads.New(server.MemoryConfig(), workloads.Options{Logger: e.log}); err != nil {
+			return err
+		}
+	}
 	cfg := server.Config()
 	file, err := writeKubeconfig(cfg, flags.out, flags.overwrite)
 	if err != nil {
@@ -162,14 +174,23 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	churned := make(chan error, 1)
+	// A part that ends without being asked to ends the others.
+	ended := make(chan error, 2)
 	go func() {
-		churned <- churn.run(ctx)
+		ended <- churn.run(ctx)
+		cancel()
+	}()
+	go func() {
+		if stand == nil {
+			ended <- nil
+			return
+		}
+		ended <- stand.Run(ctx)
 		cancel()
 	}()
 	served := server.Run(ctx)
 	cancel()
-	return errors.Join(served, <-churned)
+	return errors.Join(served, <-ended, <-ended)
 }
 
 // greeting returns the text that is printed at startup.
@@ -181,6 +202,9 @@ func greeting(program, address, kubeconfig string, seeds int, flags apiserverFla
 	}
 	if flags.objects > 0 {
 		fmt.Fprintf(&b, "Generated a cluster of about %s, with %g writes per second.\n", counted(flags.objects, "object"), flags.churn)
+	}
+	if flags.workloads {
+		b.WriteString("Controllers, scheduler and kubelet have stand-ins: pods become Ready, and no container runs.\n")
 	}
 	if text := faults.String(); text != "" {
 		fmt.Fprintf(&b, "Faults: %s.\n", text)

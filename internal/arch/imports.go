@@ -37,6 +37,8 @@ var table = map[string][]string{
 	"apiserver": {"object"},
 	// What enforces schemas is apart, so that only programs that ask for it link it.
 	"apiserver/crd": {"apiserver"},
+	// The stand-ins for Kubernetes' controllers are a Tarn program.
+	"apiserver/workloads": {".", "apiserver", "controller", "store", "wire"},
 	// The console shows all parts of the pipeline.
 	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.

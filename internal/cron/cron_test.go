@@ -1,0 +1,46 @@
+package cron_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tarnproject/tarn/internal/cron"
+)
+
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct{ schedule, from, want string }{
+		{"* * * * *", "2026-03-01T10:00:00Z", "2026-03-01T10:01:00Z"},
+		{"*/15 * * * *", "2026-03-01T10:46:10Z", "2026-03-01T11:00:00Z"},
+		{"5,35 8-10 * * *", "2026-03-01T10:35:00Z", "2026-03-02T08:05:00Z"},
+		{"0 0 1 jan *", "2026-03-01T10:00:00Z", "2027-01-01T00:00:00Z"},
+		{"0 12 * * mon-fri", "2026-03-06T12:00:00Z", "2026-03-09T12:00:00Z"},
+		{"0 12 13 * fri", "2026-03-07T00:00:00Z", "2026-03-13T12:00:00Z"},
+		{"0 12 10 * 5", "2026-03-07T00:00:00Z", "2026-03-10T12:00:00Z"}, // either day
+		{"0 0 * * 7", "2026-03-02T00:00:00Z", "2026-03-08T00:00:00Z"},
+		{"0 0 29 2 *", "2026-03-02T00:00:00Z", "2028-02-29T00:00:00Z"},
+		{"30 2 */2 * ?", "2026-03-02T00:00:00Z", "2026-03-03T02:30:00Z"},
+		{"10/20 * * * *", "2026-03-02T00:31:00Z", "2026-03-02T00:50:00Z"},
+		{"@hourly", "2026-03-02T00:00:00Z", "2026-03-02T01:00:00Z"},
+		{"@weekly", "2026-03-02T00:00:00Z", "2026-03-08T00:00:00Z"},
+		{"@every 90m", "2026-03-02T00:00:00Z", "2026-03-02T01:30:00Z"},
+		{"0 0 30 2 *", "2026-03-02T00:00:00Z", "0001-01-01T00:00:00Z"},
+	} {
+		s, err := cron.Parse(c.schedule)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		from, err := time.Parse(time.RFC3339, c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Next(from).Format(time.RFC3339); got != c.want {
+			t.Errorf("%s after %s: %s; want %s", c.schedule, c.from, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "@never", "@every x", "@every 1ms"} {
+		if _, err := cron.Parse(bad); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	if r.kind.status {
 		setStatus(obj, nil)
 	}
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if err != nil {
 		return err
 	}
@@ -42,11 +42,16 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 }
 
 // create stores a new object and takes ownership of it.
-func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool) (*record, error) {
+func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
 	if err := s.checkNamespace(k, namespace, m); err != nil {
 		return nil, err
 	}
+	obj, err := by.change(nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	m = metaOf(obj)
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {

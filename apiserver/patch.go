@@ -194,6 +194,11 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
+	create := attributesOf(r.Request)
+	create.verb = "create"
+	if err := s.authorize(userOf(r.Context()), create); err != nil {
+		return true, err
+	}
 	blank := r.kind.empty()
 	if r.kind.typed {
 		blank = r.kind.storage.empty()
@@ -208,7 +213,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 		setStatus(obj, nil)
 	}
 	metaOf(obj).SetResourceVersion("")
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}

@@ -35,6 +35,9 @@ type Server struct {
 	ownership   *ownership
 	faults      faults
 	requests    requestLog
+	tokens      tokenKey
+	rbac        rbac
+	denials     denials
 	definitions *kind
 	namespaces  *kind
 
@@ -83,6 +86,11 @@ func New(opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	if opts.RBAC {
+		if err := s.startRBAC(); err != nil {
+			return nil, err
+		}
+	}
 	s.firstChange = s.storage.now()
 	s.transport = s.newTransport(s.dial)
 	if opts.Address == "" {
@@ -128,7 +136,7 @@ func (s *Server) Config() *rest.Config {
 		return s.MemoryConfig()
 	}
 	address := hostcheck.Reachable(s.address, s.tcp.Addr())
-	cfg := &rest.Config{Host: "http://" + address, QPS: -1}
+	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.adminToken()}
 	if s.tls != nil {
 		cfg.Host = "https://" + address
 		cfg.CAData = s.authority
@@ -139,7 +147,7 @@ func (s *Server) Config() *rest.Config {
 // MemoryConfig returns a client config for in-memory connections. Under testing/synctest,
 // create both the server and the config inside the bubble.
 func (s *Server) MemoryConfig() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1}
+	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.adminToken()}
 }
 
 // Addr returns the listening address, or nil if there is none.

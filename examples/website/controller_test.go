@@ -102,7 +102,7 @@ func testAs(t *testing.T, options apiserver.Options, connect func(*apiserver.Ser
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1) // a failed test does not receive
+		done := make(chan error)
 		go func() { done <- o.cluster.Run(ctx) }()
 		body(o)
 		stop()

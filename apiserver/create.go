@@ -47,6 +47,8 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	if err := s.checkNamespace(k, namespace, m); err != nil {
 		return nil, err
 	}
+	m.SetUID(types.UID(s.newUID()))
+	m.SetCreationTimestamp(now())
 	obj, err := by.change(nil, obj)
 	if err != nil {
 		return nil, err
@@ -58,17 +60,15 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 			base := m.GetGenerateName()
 			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
 		}
-		rec, err := s.createNamed(k, obj, dry)
+		rec, err := s.createNamed(k, obj, dry, by)
 		if !generated || !apierrors.IsAlreadyExists(err) || try == 8 {
 			return rec, err
 		}
 	}
 }
 
-func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, error) {
+func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
-	m.SetUID(types.UID(s.newUID()))
-	m.SetCreationTimestamp(now())
 	m.SetDeletionTimestamp(nil)
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetSelfLink("")
@@ -79,6 +79,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	normalise(obj)
 	setInitialPhase(obj)
 	if err := k.validate(obj, nil, ""); err != nil {
+		return nil, err
+	}
+	if err := by.check(nil, obj); err != nil {
 		return nil, err
 	}
 	var defined []*kind

@@ -25,6 +25,9 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	if old == nil {
 		return notFound(r.kind, r.name)
 	}
+	if err := s.admitDelete(w, r, old, opts); err != nil {
+		return err
+	}
 	rec, removed, err := s.delete(r.kind, old, opts)
 	switch {
 	case err != nil:
@@ -51,6 +54,9 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 		return err
 	}
 	for _, rec := range p.records {
+		if err := s.admitDelete(w, r, rec, opts); err != nil {
+			return err
+		}
 		if _, _, err := s.delete(r.kind, rec, opts); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

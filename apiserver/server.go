@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/internal/hostcheck"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,7 @@ type Server struct {
 	requests    requestLog
 	tokens      tokenKey
 	rbac        rbac
+	webhooks    webhooks
 	denials     denials
 	definitions *kind
 	namespaces  *kind
@@ -80,6 +82,11 @@ func New(opts Options) (*Server, error) {
 	var err error
 	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
 		return nil, err
+	}
+	for resource, into := range map[string]**kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
+		if *into, err = s.catalog.get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range []string{metav1.NamespaceDefault, "kube-node-lease", metav1.NamespacePublic, metav1.NamespaceSystem} {
 		if _, err := s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {

@@ -69,6 +69,9 @@ func (s *Server) modify(w http.ResponseWriter, r *request, manager string, chang
 		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
 			return err
 		}
+		if err := s.admission(w, r).check(old, next); err != nil {
+			return err
+		}
 		if r.dryRun() {
 			return s.send(w, r, http.StatusOK, unstoredRecord(next))
 		}

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -96,22 +98,19 @@ func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, err
 
 // patched returns the result of a webhook's patch, or nil if it has none.
 func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
-	if len(patch) == 0 || string(patch) == "[]" {
+	var ops []operation
+	if len(patch) > 0 {
+		if err := json.Unmarshal(patch, &ops); err != nil {
+			return nil, err // it was decoded before
+		}
+	}
+	switch {
+	case len(ops) == 0:
 		return nil, nil
+	case obj == nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.Name))
 	}
-	if obj == nil {
-		return nil, apierrors.NewInternalError(notModifiable(h.Name))
-	}
-	s := a.server
-	before, err := a.encode(k, obj)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	after, err := patched(types.JSONPatchType, before, patch, k)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	next, err := s.codecs.parse(k, after)
+	next, err := a.apply(k, obj, ops)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
@@ -119,6 +118,26 @@ func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byt
 		next = a.r.kind.present(unstoredRecord(next))
 	}
 	return next, nil
+}
+
+// apply applies a JSON patch to an object in the version of k.
+func (a *admission) apply(k *kind, obj runtime.Object, ops []operation) (runtime.Object, error) {
+	before, err := a.encode(k, obj)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := parseTree(before)
+	if err != nil {
+		return nil, err
+	}
+	if _, tree, err = applyOperations(tree, ops); err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	return a.server.codecs.parse(k, after)
 }
 
 // encode returns an object in JSON, in the version of a kind.
@@ -183,7 +202,7 @@ func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissio
 			return nil, err
 		}
 	}
-	req.Options.Raw, err = a.options()
+	req.Options.Raw, err = a.options(old == nil)
 	return req, err
 }
 
@@ -197,8 +216,9 @@ func (a *admission) operation(old *record) admissionv1.Operation {
 	return admissionv1.Update
 }
 
-// options returns the options of the request in JSON.
-func (a *admission) options() ([]byte, error) {
+// options returns the options of the request in JSON. Those of a patch are shown as of a
+// create or an update.
+func (a *admission) options(create bool) ([]byte, error) {
 	query := a.r.URL.Query()
 	var obj runtime.Object
 	var err error
@@ -206,15 +226,12 @@ func (a *admission) options() ([]byte, error) {
 	switch {
 	case a.delete != nil:
 		obj = a.delete.DeepCopy()
-	case a.r.verb == "create":
+	case create:
 		opts := new(metav1.CreateOptions)
 		kind, obj, err = "CreateOptions", opts, metav1.Convert_url_Values_To_v1_CreateOptions(&query, opts, nil)
-	case a.r.verb == "update":
+	default:
 		opts := new(metav1.UpdateOptions)
 		kind, obj, err = "UpdateOptions", opts, metav1.Convert_url_Values_To_v1_UpdateOptions(&query, opts, nil)
-	default:
-		opts := new(metav1.PatchOptions)
-		kind, obj, err = "PatchOptions", opts, metav1.Convert_url_Values_To_v1_PatchOptions(&query, opts, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -87,8 +87,11 @@ func (s *Server) authenticate(req *http.Request) (*user, error) {
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if ok && token != "" {
 		u, _, err := s.userOfToken(token, []string{audience})
-		if err == nil || s.opts.RBAC {
-			return u, err
+		if err == nil {
+			return u, nil
+		}
+		if s.opts.RBAC {
+			return nil, unauthorized()
 		}
 	}
 	if s.opts.RBAC {
@@ -122,7 +125,7 @@ func (s *Server) impersonate(req *http.Request, u *user) (*user, error) {
 	}
 	if as.Username == "" {
 		if as.UID != "" || as.Groups != nil || as.Extra != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested impersonation of %+v without impersonating a user", as))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("requested UID %q, groups %q, extra %v without impersonating a user name", as.UID, as.Groups, as.Extra))
 		}
 		return u, nil
 	}

@@ -47,8 +47,8 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	if err := s.checkNamespace(k, namespace, m); err != nil {
 		return nil, err
 	}
-	m.SetUID(types.UID(s.newUID()))
-	m.SetCreationTimestamp(now())
+	m.SetUID("")
+	m.SetCreationTimestamp(metav1.Time{})
 	obj, err := by.change(nil, obj)
 	if err != nil {
 		return nil, err
@@ -69,6 +69,8 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 
 func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
+	m.SetUID(types.UID(s.newUID()))
+	m.SetCreationTimestamp(now())
 	m.SetDeletionTimestamp(nil)
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetSelfLink("")

@@ -16,6 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// returnedByDelete lists the built-in kinds whose deletion is answered with the object, not
+// with a Status.
+var returnedByDelete = stringSet(`
+	Pod PodTemplate Service ServiceAccount ResourceQuota PersistentVolume PersistentVolumeClaim
+	StorageClass VolumeAttachment VolumeAttributesClass CSIDriver CSINode
+	ResourceClaim ResourceClaimTemplate ResourceSlice DeviceClass DeviceTaintRule`)
+
 func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
@@ -32,7 +39,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case removed && r.kind.Kind != "Pod":
+	case removed && !(r.kind.typed && returnedByDelete[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}

@@ -50,7 +50,7 @@ func (s *Server) checkEscalation(r *request, old *record, obj runtime.Object) er
 		rules, err = s.rbac.rulesOf(s.storage, *ref, r.namespace)
 		s.storage.mu.Unlock()
 		if err != nil {
-			return err
+			return notFound(r.kind, ref.Name) // as the real server names it
 		}
 	}
 	forbidden := func(err error) error {

@@ -2,13 +2,13 @@ package apiserver
 
 import (
 	"net/http"
-	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -46,7 +46,7 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		o.Status = s.reviewToken(o.Spec)
 	}
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(r.kind.GVK().GroupKind(), "", errs)
+		return apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group}, "", errs)
 	}
 	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, obj)
 	return nil
@@ -65,7 +65,7 @@ func (s *Server) reviewSubject(spec *authorizationv1.SubjectAccessReviewSpec) (a
 func (s *Server) review(u *user, resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) (status authorizationv1.SubjectAccessReviewStatus, errs field.ErrorList) {
 	switch spec := field.NewPath("spec"); {
 	case resource != nil && other != nil:
-		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), other, "cannot be specified in combination with resourceAttributes"))
+		errs = append(errs, field.Invalid(spec.Child("nonResourceAttributes"), struct{ Path, Verb string }{other.Path, other.Verb}, "cannot be specified in combination with resourceAttributes"))
 	case resource == nil && other == nil:
 		errs = append(errs, field.Invalid(spec.Child("resourceAttributes"), other, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	default:
@@ -79,7 +79,7 @@ func (s *Server) reviewRules(u *user, namespace string) (status authorizationv1.
 	status.ResourceRules, status.NonResourceRules = []authorizationv1.ResourceRule{}, []authorizationv1.NonResourceRule{}
 	grants := []grant{{rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}, {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}}}
-	if s.opts.RBAC && !slices.Contains(u.Groups, masters) {
+	if s.opts.RBAC {
 		grants = s.rbac.of(s.storage, u, namespace)
 	}
 	for _, g := range grants {
@@ -107,7 +107,7 @@ func (s *Server) reviewToken(spec authenticationv1.TokenReviewSpec) (status auth
 	}
 	u, matching, err := s.userOfToken(spec.Token, audiences)
 	if err != nil {
-		status.Error = "invalid bearer token"
+		status.Error = err.Error()
 		return status
 	}
 	status.Authenticated, status.User, status.Audiences = true, *u, matching

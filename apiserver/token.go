@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,7 +82,7 @@ func (k *tokenKey) sign(c claims) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(k.key(), []byte(text)))
 }
 
-// verify returns the claims of a token that this server signed and that is not expired.
+// verify returns the claims of a token that this server signed.
 func (k *tokenKey) verify(token string) (c claims, ok bool) {
 	last := max(strings.LastIndexByte(token, '.'), 0)
 	text, signature := token[:last], strings.TrimPrefix(token[last:], ".")
@@ -91,15 +92,23 @@ func (k *tokenKey) verify(token string) (c claims, ok bool) {
 	if err != nil || err2 != nil || !ed25519.Verify(k.key().Public().(ed25519.PublicKey), []byte(text), signed) || json.Unmarshal(raw, &c) != nil {
 		return claims{}, false
 	}
-	return c, c.Expires == 0 || time.Now().Before(time.Unix(c.Expires, 0).Add(tokenLeeway))
+	return c, true
 }
 
-// userOfToken returns the user of a token and the requested audiences that it is for.
+// userOfToken returns the user of a token and the requested audiences that it is for, or why it
+// is not valid.
 func (s *Server) userOfToken(token string, audiences []string) (*user, []string, error) {
 	c, ok := s.tokens.verify(token)
 	matching := slices.DeleteFunc(slices.Clone(audiences), func(a string) bool { return !slices.Contains(c.Audience, a) })
-	if !ok || len(matching) == 0 || c.Kubernetes != nil && !s.bound(c.Kubernetes) {
-		return nil, nil, unauthorized()
+	switch {
+	case !ok:
+		return nil, nil, errors.New("invalid bearer token")
+	case len(matching) == 0:
+		return nil, nil, fmt.Errorf("[invalid bearer token, token audiences %q is invalid for the target audiences %q]", c.Audience, audiences)
+	case c.Expires > 0 && !time.Now().Before(time.Unix(c.Expires, 0).Add(tokenLeeway)):
+		return nil, nil, errors.New("[invalid bearer token, service account token has expired]")
+	case c.Kubernetes != nil && !s.bound(c.Kubernetes):
+		return nil, nil, errors.New("[invalid bearer token, service account token has been invalidated]")
 	}
 	u := &user{Username: c.Subject, Groups: slices.Clone(c.Groups), Extra: map[string]authenticationv1.ExtraValue{credential: {"JTI=" + c.ID}}}
 	if b := c.Kubernetes; b != nil {

@@ -20,10 +20,6 @@ import (
 
 // The messages here are those of kube-apiserver.
 
-func notModifiable(name string) error {
-	return fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", name)
-}
-
 // call calls a webhook. It returns nil if the call failed and the failure is ignored, and an
 // API error if the webhook denied the request.
 func (a *admission) call(h *webhook, k *kind, old *record, obj runtime.Object) (*admissionv1.AdmissionResponse, error) {
@@ -110,6 +106,11 @@ func (h *webhook) call(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	if err := h.verify(request.UID, &answer); err != nil {
 		return nil, fmt.Errorf("received invalid webhook response: %w", err)
+	}
+	if patch := answer.Response.Patch; len(patch) > 0 {
+		if err := json.Unmarshal(patch, new([]operation)); err != nil {
+			return nil, fmt.Errorf("received undecodable patch in webhook response: %w", err)
+		}
 	}
 	return answer.Response, nil
 }

@@ -34,7 +34,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	if r.kind.status {
 		setStatus(obj, nil)
 	}
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if err != nil {
 		return err
 	}
@@ -42,25 +42,32 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 }
 
 // create stores a new object and takes ownership of it.
-func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool) (*record, error) {
+func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
 	if err := s.checkNamespace(k, namespace, m); err != nil {
 		return nil, err
 	}
+	m.SetUID("")
+	m.SetCreationTimestamp(metav1.Time{})
+	obj, err := by.change(nil, obj)
+	if err != nil {
+		return nil, err
+	}
+	m = metaOf(obj)
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {
 			base := m.GetGenerateName()
 			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
 		}
-		rec, err := s.createNamed(k, obj, dry)
+		rec, err := s.createNamed(k, obj, dry, by)
 		if !generated || !apierrors.IsAlreadyExists(err) || try == 8 {
 			return rec, err
 		}
 	}
 }
 
-func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, error) {
+func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
 	m.SetUID(types.UID(s.newUID()))
 	m.SetCreationTimestamp(now())
@@ -74,6 +81,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	normalise(obj)
 	setInitialPhase(obj)
 	if err := k.validate(obj, nil, ""); err != nil {
+		return nil, err
+	}
+	if err := by.check(nil, obj); err != nil {
 		return nil, err
 	}
 	var defined []*kind

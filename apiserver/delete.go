@@ -16,6 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// returnedByDelete lists the built-in kinds whose deletion is answered with the object, not
+// with a Status.
+var returnedByDelete = stringSet(`
+	Pod PodTemplate Service ServiceAccount ResourceQuota PersistentVolume PersistentVolumeClaim
+	StorageClass VolumeAttachment VolumeAttributesClass CSIDriver CSINode
+	ResourceClaim ResourceClaimTemplate ResourceSlice DeviceClass DeviceTaintRule`)
+
 func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
@@ -25,11 +32,14 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	if old == nil {
 		return notFound(r.kind, r.name)
 	}
+	if err := s.admitDelete(w, r, old, opts); err != nil {
+		return err
+	}
 	rec, removed, err := s.delete(r.kind, old, opts)
 	switch {
 	case err != nil:
 		return err
-	case removed && r.kind.Kind != "Pod":
+	case removed && !(r.kind.typed && returnedByDelete[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}
@@ -51,6 +61,9 @@ func (s *Server) serveDeleteCollection(w http.ResponseWriter, r *request) error 
 		return err
 	}
 	for _, rec := range p.records {
+		if err := s.admitDelete(w, r, rec, opts); err != nil {
+			return err
+		}
 		if _, _, err := s.delete(r.kind, rec, opts); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

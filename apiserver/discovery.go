@@ -93,11 +93,14 @@ func (k *kind) subresources() map[string]schema.GroupVersionKind {
 		subs["eviction"] = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
 		subs["binding"] = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
 	}
+	if k.String() == "serviceaccounts" {
+		subs["token"] = schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
+	}
 	return subs
 }
 
 func verbsOfSubresource(name string) metav1.Verbs {
-	if name == "eviction" || name == "binding" {
+	if name == "eviction" || name == "binding" || name == "token" {
 		return metav1.Verbs{"create"}
 	}
 	return metav1.Verbs{"get", "patch", "update"}

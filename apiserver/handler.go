@@ -17,6 +17,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		s.respondError(w, req, err)
 		return
 	}
+	req, err := s.access(req)
+	if err != nil {
+		s.respondError(w, req, err)
+		return
+	}
 	path := strings.Trim(req.URL.Path, "/")
 	switch first, rest, _ := strings.Cut(path, "/"); {
 	case first == "healthz" || first == "livez" || first == "readyz":

@@ -81,7 +81,7 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	if k.Namespaced && m.GetNamespace() == "" {
 		m.SetNamespace(metav1.NamespaceDefault)
 	}
-	rec, err := s.create(k, m.GetNamespace(), obj, false)
+	rec, err := s.create(k, m.GetNamespace(), obj, false, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,11 @@ type Options struct {
 	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
 	// and orphan deletion. Defaults to false.
 	CollectGarbage bool
+	// RBAC authenticates clients and evaluates the stored roles and bindings. The configs of
+	// the server itself are in the group system:masters and may do everything;
+	// [Server.ConfigFor] and [Server.ServiceAccountConfig] return others. Defaults to
+	// allowing everything.
+	RBAC bool
 	// Admin serves fault injection and compaction under /tarn/. Defaults to false.
 	Admin bool
 	// Logger logs every request at debug level. Defaults to discarding.

@@ -107,6 +107,19 @@ func patched(patchType types.PatchType, before, patch []byte, k *kind) ([]byte, 
 	if len(ops) > maxOperations {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
 	}
+	failed, tree, err := applyOperations(tree, ops)
+	if err != nil {
+		if failed == "test" {
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+			"the server rejected our request due to an error in our request: "+err.Error(), 0, false)
+	}
+	return json.Marshal(tree)
+}
+
+// applyOperations applies a JSON patch. With an error it returns the operation that failed.
+func applyOperations(tree any, ops []operation) (failed string, _ any, err error) {
 	var copied int
 	for i := range ops {
 		tree, err = ops[i].apply(tree, &copied)
@@ -114,14 +127,10 @@ func patched(patchType types.PatchType, before, patch []byte, k *kind) ([]byte, 
 			_, err = measure(tree, math.MaxInt, maxDepth)
 		}
 		if err != nil {
-			if ops[i].Op == "test" {
-				return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-			}
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
-				"the server rejected our request due to an error in our request: "+err.Error(), 0, false)
+			return ops[i].Op, nil, err
 		}
 	}
-	return json.Marshal(tree)
+	return "", tree, nil
 }
 
 // parseTree decodes JSON without rounding numbers.
@@ -194,6 +203,11 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
+	create := attributesOf(r.Request)
+	create.verb = "create"
+	if err := s.authorize(userOf(r.Context()), create); err != nil {
+		return true, err
+	}
 	blank := r.kind.empty()
 	if r.kind.typed {
 		blank = r.kind.storage.empty()
@@ -208,7 +222,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 		setStatus(obj, nil)
 	}
 	metaOf(obj).SetResourceVersion("")
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}

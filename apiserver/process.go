@@ -44,7 +44,7 @@ func (s *Server) Process(name string) *Process {
 
 // Config returns a client config for the process. Connections are in memory.
 func (p *Process) Config() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1}
+	return &rest.Config{Host: memoryHost, Transport: p.transport, QPS: -1, BearerToken: p.server.adminToken()}
 }
 
 // Kill kills the process. Further calls do nothing.

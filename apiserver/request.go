@@ -45,31 +45,52 @@ func (r *request) manager() string {
 	return agent[:min(len(agent), 128)]
 }
 
-// parseRequest parses the path of a resource request.
-func (s *Server) parseRequest(req *http.Request) (*request, error) {
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	var gv schema.GroupVersion
+// resourcePath is the path of a resource request.
+type resourcePath struct {
+	gv        schema.GroupVersion
+	watch     bool // the deprecated /watch path
+	namespace string
+	parts     []string // resource, name, subresource, at least the first
+}
+
+// splitPath splits the path of a resource request. It returns ok=false for other paths.
+func splitPath(path string) (p resourcePath, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
-		gv.Version, parts = parts[1], parts[2:]
+		p.gv.Version, parts = parts[1], parts[2:]
 	case len(parts) >= 4 && parts[0] == "apis":
-		gv.Group, gv.Version, parts = parts[1], parts[2], parts[3:]
+		p.gv.Group, p.gv.Version, parts = parts[1], parts[2], parts[3:]
 	default:
-		return nil, notServed()
+		return p, false
 	}
-	r := &request{Request: req}
 	if parts[0] == "watch" {
-		r.watchPath, parts = true, parts[1:]
+		p.watch, parts = true, parts[1:]
 	}
 	// /namespaces/x and its subresources address the namespace itself.
 	if len(parts) >= 3 && parts[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
-		r.namespace, parts = parts[1], parts[2:]
+		p.namespace, parts = parts[1], parts[2:]
 	}
-	if len(parts) == 0 || len(parts) > 3 || slices.Contains(parts, "") {
+	p.parts = parts
+	return p, len(parts) > 0
+}
+
+// watches reports whether the query of a list asks for a watch.
+func watches(req *http.Request) bool {
+	v := req.URL.Query().Get("watch")
+	return v != "" && v != "0" && v != "false"
+}
+
+// parseRequest parses the path of a resource request.
+func (s *Server) parseRequest(req *http.Request) (*request, error) {
+	path, ok := splitPath(req.URL.Path)
+	parts := path.parts
+	if !ok || len(parts) > 3 || slices.Contains(parts, "") {
 		return nil, notServed()
 	}
+	r := &request{Request: req, namespace: path.namespace, watchPath: path.watch}
 	var err error
-	if r.kind, err = s.catalog.get(gv.WithResource(parts[0])); err != nil {
+	if r.kind, err = s.catalog.get(path.gv.WithResource(parts[0])); err != nil {
 		return nil, err
 	}
 	if len(parts) > 1 {
@@ -91,12 +112,7 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 }
 
 func (r *request) chooseVerb() (string, error) {
-	watch := r.watchPath
-	switch v := r.URL.Query().Get("watch"); v {
-	case "", "0", "false":
-	default:
-		watch = true
-	}
+	watch := r.watchPath || watches(r.Request)
 	switch r.Method {
 	case http.MethodGet:
 		switch {

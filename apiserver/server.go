@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarnproject/tarn/internal/hostcheck"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,10 @@ type Server struct {
 	ownership   *ownership
 	faults      faults
 	requests    requestLog
+	tokens      tokenKey
+	rbac        rbac
+	webhooks    webhooks
+	denials     denials
 	definitions *kind
 	namespaces  *kind
 
@@ -78,8 +83,18 @@ func New(opts Options) (*Server, error) {
 	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
 		return nil, err
 	}
+	for resource, into := range map[string]**kind{"mutatingwebhookconfigurations": &s.webhooks.mutating, "validatingwebhookconfigurations": &s.webhooks.validating} {
+		if *into, err = s.catalog.get(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range []string{metav1.NamespaceDefault, "kube-node-lease", metav1.NamespacePublic, metav1.NamespaceSystem} {
 		if _, err := s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return nil, err
+		}
+	}
+	if opts.RBAC {
+		if err := s.startRBAC(); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +143,7 @@ func (s *Server) Config() *rest.Config {
 		return s.MemoryConfig()
 	}
 	address := hostcheck.Reachable(s.address, s.tcp.Addr())
-	cfg := &rest.Config{Host: "http://" + address, QPS: -1}
+	cfg := &rest.Config{Host: "http://" + address, QPS: -1, BearerToken: s.adminToken()}
 	if s.tls != nil {
 		cfg.Host = "https://" + address
 		cfg.CAData = s.authority
@@ -139,7 +154,7 @@ func (s *Server) Config() *rest.Config {
 // MemoryConfig returns a client config for in-memory connections. Under testing/synctest,
 // create both the server and the config inside the bubble.
 func (s *Server) MemoryConfig() *rest.Config {
-	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1}
+	return &rest.Config{Host: memoryHost, Transport: s.transport, QPS: -1, BearerToken: s.adminToken()}
 }
 
 // Addr returns the listening address, or nil if there is none.

@@ -89,7 +89,7 @@ func (k *kind) hasGeneration() bool {
 		return false
 	}
 	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
-	return has
+	return has || k.Group == "admissionregistration.k8s.io"
 }
 
 // normalise applies the effects that conversion has on the real server.

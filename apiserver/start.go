@@ -16,7 +16,7 @@ type TB interface {
 
 // Start creates a server and runs it until the test ends. It fails the test if the server
 // cannot be started, if a request makes it panic, or if a fault hit no request (see
-// [Fault.Optional]). If the test fails, it logs the last requests. In a testing/synctest bubble, pass the bubble's own T and leave
+// [Fault.Optional]). If the test fails, it logs the last requests and [Server.Denied]. In a testing/synctest bubble, pass the bubble's own T and leave
 // Options.Address empty.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
@@ -37,6 +37,9 @@ func Start(t TB, opts Options) *Server {
 		if failed, ok := t.(interface{ Failed() bool }); ok && failed.Failed() {
 			if log, ok := t.(interface{ Logf(string, ...any) }); ok {
 				log.Logf("apiserver: the requests of the failed test:\n%v", &s.requests)
+				for _, denied := range s.Denied() {
+					log.Logf("apiserver: %s", denied)
+				}
 			}
 			return // a failed test may not have reached its faults
 		}

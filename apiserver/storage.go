@@ -48,6 +48,8 @@ type bucket struct {
 	removed  bool // no longer served
 	// lost is the version of this kind's latest change that was dropped from the history.
 	lost uint64
+	// edits counts the changes of records.
+	edits uint64
 }
 
 func newStorage(limit, room int, old bool) *storage {
@@ -69,6 +71,7 @@ func (b *bucket) find(key object.Key) (int, bool) {
 
 // put sets the record of a key, or removes it if r is nil.
 func (b *bucket) put(key object.Key, r *record) {
+	b.edits++
 	i, found := b.find(key)
 	switch {
 	case found && r != nil:

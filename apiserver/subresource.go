@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,7 +18,7 @@ import (
 	"mime"
 )
 
-// serveSubresource serves status, scale, binding, eviction and finalize.
+// serveSubresource serves status, scale, binding, eviction, token and finalize.
 func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 	switch {
 	case r.subresource == "status" && r.kind.status:
@@ -38,6 +36,8 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 		return s.serveEviction(w, r)
 	case r.kind.Kind == "Pod" && r.subresource == "binding" && r.verb == "create":
 		return s.serveBinding(w, r)
+	case r.kind.String() == "serviceaccounts" && r.subresource == "token" && r.verb == "create":
+		return s.serveToken(w, r)
 	case r.kind.storage == s.namespaces && r.subresource == "finalize" && r.verb == "update":
 		r.subresource = ""
 		return s.serveUpdate(w, r)
@@ -250,30 +250,4 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 			return nil
 		}
 	}
-}
-
-// serveReview allows everything, since the server does not authorize requests.
-func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
-	user := "system:anonymous"
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && token != "" {
-		user = "system:authenticated"
-	}
-	switch o := obj.(type) {
-	case *authorizationv1.SelfSubjectAccessReview:
-		o.Status.Allowed = true
-	case *authorizationv1.SubjectAccessReview:
-		o.Status.Allowed = true
-	case *authorizationv1.LocalSubjectAccessReview:
-		o.Status.Allowed = true
-	case *authorizationv1.SelfSubjectRulesReview:
-		o.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-		o.Status.NonResourceRules = []authorizationv1.NonResourceRule{{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}
-	case *authenticationv1.SelfSubjectReview:
-		o.Status.UserInfo.Username = user
-	case *authenticationv1.TokenReview:
-		o.Status.Authenticated = true
-		o.Status.User.Username = "system:authenticated"
-	}
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, obj)
-	return nil
 }

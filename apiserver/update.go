@@ -63,7 +63,13 @@ func (s *Server) modify(w http.ResponseWriter, r *request, manager string, chang
 		if err != nil {
 			return err
 		}
+		if next, err = s.admission(w, r).change(old, next); err != nil {
+			return err
+		}
 		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
+			return err
+		}
+		if err := s.admission(w, r).check(old, next); err != nil {
 			return err
 		}
 		if r.dryRun() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
@@ -30,6 +31,8 @@ type apiserverFlags struct {
 	faults    []string
 	admin     bool
 	workloads bool
+	rbac      bool
+	accounts  []string
 }
 
 func newApiserverCommand(e *env) *cobra.Command {
@@ -40,9 +43,14 @@ func newApiserverCommand(e *env) *cobra.Command {
 		Long: `Serve the embedded Kubernetes API until interrupted. It lists, watches and stores objects
 like a real API server, in memory only: they are lost when it stops.
 
-Clients are not authenticated. The server therefore listens on loopback and rejects requests
-with an unknown Host header as well as cross-origin writes from browsers. Access from other
-machines needs --allow-remote, and --allow-host for the name they use.
+Without --rbac, clients are not authenticated and may do everything. The server therefore
+listens on loopback and rejects requests with an unknown Host header as well as cross-origin
+writes from browsers. Access from other machines needs --allow-remote, and --allow-host for
+the name they use.
+
+With --rbac, the server evaluates the stored roles and bindings. The kubeconfig is that of an
+administrator, who can impersonate others (kubectl --as). --service-account NAMESPACE/NAME adds
+a context of that name, for a program that is to run with the permissions of its manifests.
 
 No controllers or kubelets run. Deployments create no pods, and a deleted pod on a node
 stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 --force.
@@ -64,6 +72,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
   tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
   tarn apiserver --workloads                            # pods become Ready
   tarn apiserver --objects 500 --churn 5                # something to watch
+  tarn apiserver --seed ./manifests --rbac --service-account shop/operator
   tarn apiserver --tls --listen 127.0.0.1:6443
   tarn apiserver --listen 0.0.0.0:8080 --allow-remote --allow-host dev.example
   tarn apiserver --faults=cut-watch,resource=pods,after=10`,
@@ -81,6 +90,8 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
 	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
 	f.BoolVar(&flags.workloads, "workloads", false, "run stand-ins for controllers, scheduler and kubelet")
+	f.BoolVar(&flags.rbac, "rbac", false, "authenticate clients and evaluate roles and bindings; implies --tls")
+	f.StringArrayVar(&flags.accounts, "service-account", nil, "add a context for the ServiceAccount `namespace/name` to the kubeconfig; may be repeated")
 	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
 	addFaults(cmd, &flags.faults)
 	return cmd
@@ -98,6 +109,11 @@ func (f *apiserverFlags) check() error {
 		return usagef("--objects must not be negative")
 	case f.churn > 0 && f.objects == 0:
 		return usagef("--churn requires --objects")
+	}
+	for _, account := range f.accounts {
+		if namespace, name, _ := strings.Cut(account, "/"); namespace == "" || name == "" {
+			return usagef("invalid --service-account %q: must be namespace/name", account)
+		}
 	}
 	return nil
 }
@@ -129,9 +145,10 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	// Clients send a token of a kubeconfig only over HTTPS, so RBAC needs TLS.
 	server, err := apiserver.New(apiserver.Options{
-		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
-		Schemas: crd.Schemas(),
+		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls || flags.rbac, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+		Schemas: crd.Schemas(), RBAC: flags.rbac,
 	})
 	if err != nil {
 		return listenError(flags.listen, err)
@@ -159,7 +176,14 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 		}
 	}
 	cfg := server.Config()
-	file, err := writeKubeconfig(cfg, flags.out, flags.overwrite)
+	users := map[string]*rest.Config{kubeconfigEntry: cfg}
+	for _, account := range flags.accounts {
+		namespace, name, _ := strings.Cut(account, "/")
+		if users[account], err = server.ServiceAccountConfig(namespace, name); err != nil {
+			return usagef("--service-account %s: %s", account, reason(err))
+		}
+	}
+	file, err := writeKubeconfig(users, flags.out, flags.overwrite)
 	if err != nil {
 		return err
 	}
@@ -196,7 +220,11 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 // greeting returns the text that is printed at startup.
 func greeting(program, address, kubeconfig string, seeds int, flags apiserverFlags, faults faultSpec) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Serving a Kubernetes API on %s, in memory and without authentication.\n", address)
+	access := "without authentication"
+	if flags.rbac {
+		access = "with RBAC"
+	}
+	fmt.Fprintf(&b, "Serving a Kubernetes API on %s, in memory and %s.\n", address, access)
 	if seeds > 0 {
 		fmt.Fprintf(&b, "Loaded %s from %s.\n", counted(seeds, "object"), flags.seed)
 	}

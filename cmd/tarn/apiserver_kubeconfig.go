@@ -29,15 +29,18 @@ func (f kubeconfigFile) remove() {
 	}
 }
 
-// writeKubeconfig writes a kubeconfig to path, or to a temporary file if path is empty. It
-// replaces a file that tarn did not write only if overwrite is set.
-func writeKubeconfig(cfg *rest.Config, path string, overwrite bool) (kubeconfigFile, error) {
-	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{kubeconfigEntry: {Server: cfg.Host, CertificateAuthorityData: cfg.CAData}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{kubeconfigEntry: {}},
-		Contexts:       map[string]*clientcmdapi.Context{kubeconfigEntry: {Cluster: kubeconfigEntry, AuthInfo: kubeconfigEntry}},
-		CurrentContext: kubeconfigEntry,
-	})
+// writeKubeconfig writes a kubeconfig with a context for each user to path, or to a temporary
+// file if path is empty. It replaces a file that tarn did not write only if overwrite is set.
+func writeKubeconfig(users map[string]*rest.Config, path string, overwrite bool) (kubeconfigFile, error) {
+	cfg := users[kubeconfigEntry]
+	file := clientcmdapi.NewConfig()
+	file.Clusters[kubeconfigEntry] = &clientcmdapi.Cluster{Server: cfg.Host, CertificateAuthorityData: cfg.CAData}
+	file.CurrentContext = kubeconfigEntry
+	for name, user := range users {
+		file.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: user.BearerToken}
+		file.Contexts[name] = &clientcmdapi.Context{Cluster: kubeconfigEntry, AuthInfo: name}
+	}
+	content, err := clientcmd.Write(*file)
 	if err != nil {
 		return kubeconfigFile{}, fmt.Errorf("encoding kubeconfig: %w", err)
 	}
@@ -98,5 +101,13 @@ func replaceable(path string) bool {
 		return false
 	}
 	cfg, err := clientcmd.Load(content)
-	return err == nil && len(cfg.Clusters) == 1 && len(cfg.Contexts) <= 1 && len(cfg.AuthInfos) <= 1 && cfg.Clusters[kubeconfigEntry] != nil
+	if err != nil || len(cfg.Clusters) != 1 || cfg.Clusters[kubeconfigEntry] == nil {
+		return false
+	}
+	for name := range cfg.AuthInfos {
+		if c := cfg.Contexts[name]; c == nil || c.AuthInfo != name {
+			return false
+		}
+	}
+	return true
 }

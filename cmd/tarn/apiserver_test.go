@@ -201,6 +201,22 @@ func TestApiserverOverwritesOnlyItsOwnKubeconfig(t *testing.T) {
 	}
 }
 
+func TestApiserverEvaluatesPermissions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dev.kubeconfig")
+	for range 2 { // the second run replaces the file of the first
+		b := inBackground(t, "apiserver", "--rbac", "--service-account", "default/operator", "--kubeconfig-out", path)
+		b.out.until(t, "Ctrl-C", b.ended)
+		if r := call(t.Context(), "watch", "configmaps", "--once", "--kubeconfig", path); r.code != exitDone {
+			t.Errorf("an administrator may not read: %v", r)
+		}
+		if r := call(t.Context(), "watch", "configmaps", "--once", "--kubeconfig", path, "--context", "default/operator"); r.code == exitDone ||
+			!strings.Contains(r.err, `User "system:serviceaccount:default:operator" cannot list resource "configmaps"`) {
+			t.Errorf("the account is not denied: %v", r)
+		}
+		b.stop()
+	}
+}
+
 func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -218,6 +234,8 @@ func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 		{"listen", []string{"--listen", "8080"}},
 		{"remote", []string{"--listen", "0.0.0.0:0"}},
 		{"port", []string{"--listen", taken.Addr().String()}},
+		{"account", []string{"--service-account", "operator"}},
+		{"account-namespace", []string{"--service-account", "nowhere/operator"}},
 		{"churn", []string{"--churn", "5"}},
 		{"churn-negative", []string{"--objects", "9", "--churn", "-1"}},
 		{"churn-endless", []string{"--objects", "9", "--churn", "Inf"}},

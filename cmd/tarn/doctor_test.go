@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/tarnproject/tarn/apiserver"
 )
 
@@ -88,7 +90,7 @@ func TestDoctorWritesJSON(t *testing.T) {
 
 func TestDoctorReportsTLSAndHTTP2(t *testing.T) {
 	server := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
-	file, err := writeKubeconfig(server.Config(), t.TempDir()+"/kubeconfig", false)
+	file, err := writeKubeconfig(map[string]*rest.Config{kubeconfigEntry: server.Config()}, t.TempDir()+"/kubeconfig", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -276,3 +276,51 @@ func TestKubectlWatches(t *testing.T) {
 		expect(`^DELETED\s+web\s.*tier=back`)
 	})
 }
+
+// Permissions are asked about and impersonated.
+func TestKubectlKnowsPermissions(t *testing.T) {
+	const rules = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get, list]}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot}
+`
+	printed := map[string][]string{}
+	steps := []step{
+		{args: "apply -f -", input: rules, want: `role.rbac.authorization.k8s.io/reader created\nserviceaccount/robot created`},
+		{args: "create rolebinding reader --role=reader --user=ann", want: `rolebinding.rbac.authorization.k8s.io/reader created`},
+		{args: "auth whoami", want: `Username\s+admin\s+Groups\s+\[system:masters system:authenticated\]`, differs: "how they are authenticated"},
+		{args: "auth whoami --as=ann --as-group=team", want: `Username\s+ann\s+Groups\s+\[team system:authenticated\]`},
+		{args: "auth can-i delete nodes", want: `^yes\n`, differs: "the first asks for warnings"},
+		{args: "auth can-i list pods --as=ann", want: `^yes\n`},
+		{args: "auth can-i delete pods --as=ann", fails: true, want: `^no\n`},
+		{args: "auth can-i list pods --as=ann -A", fails: true, want: `^no\n`},
+		{args: "auth can-i get /version --as=ann", want: `^yes\n`},
+		{args: "auth can-i --list --as=ann", want: `pods\s+\[\]\s+\[\]\s+\[get list\]`, differs: "the order is that of a map"},
+		{args: "get pods --as=ann", want: `No resources found`},
+		{args: "get secrets --as=ann", fails: true, want: `Error from server \(Forbidden\): secrets is forbidden: User "ann" cannot list resource "secrets" in API group "" in the namespace`},
+		{args: "create token robot", want: `^\S+\.\S+\.\S+\n$`, differs: "tokens are random"},
+		{args: "create token nobody", fails: true, want: `error: failed to create token: serviceaccounts "nobody" not found`},
+	}
+	onBoth(t, func(t *testing.T, s server) {
+		k := newKubectl(t, s)
+		for _, step := range steps {
+			var out string
+			patience.Until(t, "kubectl "+step.args, func() bool { // the real server learns of roles later
+				var ok bool
+				out, ok = k.run(step.input, strings.Fields(step.args)...)
+				return ok != step.fails && regexp.MustCompile(step.want).MatchString(out)
+			})
+			printed[s.name] = append(printed[s.name], plain(out, s))
+		}
+	})
+	for i, step := range steps {
+		if len(printed["embedded"]) > i && len(printed["real"]) > i && step.differs == "" && printed["embedded"][i] != printed["real"][i] {
+			t.Errorf("kubectl %s: the embedded server printed\n%s\nthe real one\n%s", step.args, printed["embedded"][i], printed["real"][i])
+		}
+	}
+}

@@ -43,7 +43,7 @@ type server struct {
 // onBoth runs a test on the embedded and on the real server.
 func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 	t.Run("embedded", func(t *testing.T) {
-		e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
+		e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, RBAC: true})
 		test(t, newServer(t, "embedded", e.Config(), e.Addr().String(), func(*testing.T) { e.Compact(0) }))
 	})
 	t.Run("real", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 // TestAnswers sends the same requests to both servers and compares the answers.
 func TestAnswers(t *testing.T) {
+	startHooks(t)
 	var found []difference
 	for _, topic := range []struct {
 		name      string
@@ -19,7 +20,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
-		{"shards", shards}, {"expired", expired},
+		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

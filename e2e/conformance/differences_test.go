@@ -66,6 +66,10 @@ var documented = []line{
 	{"D06", "forms: metadata of one for a list", "body.message"},
 	{"D06", "forms: metadata of a list for one", "body.message"},
 	{"D06", "watches: a form that does not exist", "body.message"},
+	{"D06", "permissions: impersonate only a group", "body.message"},
+	{"D06", "webhooks: kind *", "body.**"},
+	{"D06", "webhooks: badtype *", "body.**"},
+	{"D06", "webhooks: nopath *", "body.**"},
 	{"D07", "deletes: in the foreground", "body.**"},
 	{"D07", "deletes: a collection *", "body.items"},
 	{"D08", "discovery: the core resources", "body.resources"},
@@ -78,4 +82,6 @@ var documented = []line{
 	{"D10", "schemas: remove *", "body.**"},
 	{"D11", "workloads: delete it at once", "body.metadata.*"},
 	{"D12", "shards: P05 *", "body.message"},
+	{"D13", "permissions: impersonate * without permission", "body.**"},
+	{"D13", "permissions: impersonate without permission", "body.**"},
 }

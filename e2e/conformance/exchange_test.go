@@ -29,7 +29,8 @@ import (
 )
 
 // exchange is a request to be sent to both servers. Path, query and body may name parts of
-// earlier answers: {ns}, and {x.uid}, {x.version}, {x.continue} of the answer saved as x.
+// earlier answers: {ns}, and {x.uid}, {x.version}, {x.continue} and {x.token} of the answer saved as x.
+// {hook} and {ca} are the URL of the webhooks and the certificate in base64.
 type exchange struct {
 	name   string // what it asks, with the id of the semantics where there is one
 	method string // GET if empty
@@ -41,39 +42,54 @@ type exchange struct {
 	events int    // how many events of a watch are read; 0 for an answer that ends
 	until  string // what the answer must have in it; it is asked for again until then
 	save   string
-	forget bool // the server forgets its history first
+	as     string   // the user, an administrator if empty, or nobody
+	header []string // names and values
+	forget bool     // the server forgets its history first
 	// elsewhere has something happen in another namespace once the answer has begun: the
 	// real server sends bookmarks of newer versions only.
 	elsewhere bool
 }
 
 // saved are the parts of an answer that later requests need.
-type saved struct{ uid, version, token string }
+type saved struct{ uid, version, next, token string }
 
 // side is one server and what it answered so far.
 type side struct {
 	server
-	client *http.Client
-	saved  map[string]saved
-	seen   map[string]string // texts that differ from server to server, and what stands for them
+	clients map[string]*http.Client // by user
+	saved   map[string]saved
+	seen    map[string]string // texts that differ from server to server, and what stands for them
 }
 
 func newSide(t *testing.T, s server) *side {
 	t.Helper()
-	rt, err := rest.TransportFor(s.config)
-	if err != nil {
-		t.Fatal(err)
+	return &side{s, map[string]*http.Client{}, map[string]saved{}, map[string]string{s.namespace: "{ns}", s.address: "{host}"}}
+}
+
+// client returns the client of a user.
+func (s *side) client(t *testing.T, user string) *http.Client {
+	t.Helper()
+	client := s.clients[user]
+	if client == nil {
+		rt, err := rest.TransportFor(s.configFor(t, user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client = &http.Client{Transport: rt}
+		t.Cleanup(client.CloseIdleConnections)
+		s.clients[user] = client
 	}
-	client := &http.Client{Transport: rt}
-	t.Cleanup(client.CloseIdleConnections)
-	return &side{s, client, map[string]saved{}, map[string]string{s.namespace: "{ns}", s.address: "{host}"}}
+	return client
 }
 
 // fill replaces what names parts of earlier answers.
 func (s *side) fill(text string) string {
 	text = strings.ReplaceAll(text, "{ns}", s.namespace)
+	if strings.Contains(text, "{hook}") {
+		text = strings.NewReplacer("{hook}", hooks.URL, "{ca}", hooksBundle()).Replace(text)
+	}
 	for name, v := range s.saved {
-		text = strings.NewReplacer("{"+name+".uid}", v.uid, "{"+name+".version}", v.version, "{"+name+".continue}", v.token).Replace(text)
+		text = strings.NewReplacer("{"+name+".uid}", v.uid, "{"+name+".version}", v.version, "{"+name+".continue}", v.next, "{"+name+".token}", v.token).Replace(text)
 	}
 	return text
 }
@@ -124,7 +140,10 @@ func (s *side) sendOnce(t *testing.T, x exchange) map[string]any {
 	if x.body != "" {
 		req.Header.Set("Content-Type", orElse(x.typ, "application/json"))
 	}
-	res, err := s.client.Do(req)
+	for i := 0; i+1 < len(x.header); i += 2 {
+		req.Header.Add(x.header[i], s.fill(x.header[i+1]))
+	}
+	res, err := s.client(t, s.fill(x.as)).Do(req)
 	if err != nil {
 		t.Fatalf("%s: %v", x.name, err)
 	}
@@ -252,7 +271,9 @@ func (s *side) remember(name string, answer any) {
 	m, _ := tree["metadata"].(map[string]any)
 	text := func(field string) string { v, _ := m[field].(string); return v }
 	if name != "" {
-		s.saved[name] = saved{text("uid"), text("resourceVersion"), text("continue")}
+		status, _ := tree["status"].(map[string]any)
+		token, _ := status["token"].(string)
+		s.saved[name] = saved{text("uid"), text("resourceVersion"), text("continue"), token}
 	}
 	if base := text("generateName"); base != "" {
 		s.seen[text("name")] = base + "{suffix}"
@@ -266,9 +287,10 @@ var (
 	// versions are those that messages tell.
 	versions = regexp.MustCompile(`(current: |too old resource version: |in record \()\d+( \(\d+\))?`)
 	ages     = regexp.MustCompile(`^(\d+[smh])+$|^\d{4}-\d\d-\d\dT[\d:]+Z$`)
+	asked    = regexp.MustCompile(`(response\.uid=)"[0-9a-f-]{36}"`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
-	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount"}
+	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount", "token", "authentication.kubernetes.io/credential-id"}
 )
 
 // normal replaces what differs from server to server.
@@ -292,6 +314,9 @@ func (s *side) normal(field string, v any) any {
 		for i := range v {
 			out[i] = s.normal(field, v[i])
 		}
+		if field == "resourceRules" || field == "nonResourceRules" { // in no order
+			slices.SortFunc(out, func(a, b any) int { return strings.Compare(short(a), short(b)) })
+		}
 		return out
 	case string:
 		for text, stands := range s.seen {
@@ -304,6 +329,7 @@ func (s *side) normal(field string, v any) any {
 			return "{age}"
 		}
 		v = versions.ReplaceAllString(v, "$1{version}")
+		v = asked.ReplaceAllString(v, "$1{uid}")
 		return suffixes.ReplaceAllString(v, "$1{suffix}")
 	}
 	return v

@@ -43,7 +43,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 
 func embedded(t *testing.T) server {
 	t.Helper()
-	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas()})
+	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true})
 	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
 	s.namespace = s.newNamespace(t)
 	return s
@@ -55,6 +55,27 @@ func genuine(t *testing.T) server {
 	s := server{config: plane.Config(), address: plane.Address(), plane: plane}
 	s.namespace = s.newNamespace(t)
 	return s
+}
+
+// configFor returns what a user's client needs. The user "" is an administrator, "nobody" has no
+// credentials.
+func (s server) configFor(t *testing.T, user string) *rest.Config {
+	t.Helper()
+	switch {
+	case user == "":
+		return s.config
+	case user == "nobody":
+		config := rest.AnonymousClientConfig(s.config)
+		config.QPS = -1
+		return config
+	case s.embedded != nil:
+		return s.embedded.ConfigFor(user)
+	}
+	config, err := s.plane.ConfigFor(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 func (s server) clientset(t *testing.T) *kubernetes.Clientset {

@@ -29,8 +29,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The embedded server knows no rights: these run on the real one alone.
-
 // grant lets users read the config maps of the namespace, and returns what takes that back.
 func grant(t *testing.T, s server, subjects ...rbacv1.Subject) (revoke func()) {
 	t.Helper()
@@ -59,81 +57,78 @@ func grant(t *testing.T, s server, subjects ...rbacv1.Subject) (revoke func()) {
 
 // W23: rights are taken away and given back while a mirror runs.
 func TestW23_RightsComeAndGo(t *testing.T) {
-	t.Parallel()
-	s := genuine(t)
-	w := writer{t, s}
-	w.create("a", "0")
-	config, err := s.plane.ConfigFor("ann")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ann := rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "ann"}
-	m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
-		selection: object.Selection{Namespace: s.namespace}, unsynced: true,
-		// Rights are looked at when a watch begins, so it begins often.
-		reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		w.create("a", "0")
+		config := s.configFor(t, "ann")
+		ann := rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "ann"}
+		m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
+			selection: object.Selection{Namespace: s.namespace}, unsynced: true,
+			// Rights are looked at when a watch begins, so it begins often.
+			reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
+		})
+		all := startEveryone(t, s, config, m)
+		patience.Until(t, "to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
+		revoke := grant(t, s, ann)
+		if err := m.WaitSynced(patience.Context(t)); err != nil {
+			t.Fatal(err)
+		}
+		all.same(t, s, m)
+		revoke()
+		before := m.reflector().Counts.Ended[reflector.Forbidden]
+		patience.Until(t, "to be forbidden again", func() bool {
+			st := m.reflector()
+			return st.Counts.Ended[reflector.Forbidden] > before && st.Cause != nil
+		})
+		if _, ok := m.Get(object.Key{Namespace: s.namespace, Name: "a"}); !ok || m.Status().Live() {
+			t.Error("the last state is not readable, or not marked stale")
+		}
+		grant(t, s, ann)
+		m.reaches(t, w.create("b", "0"))
+		if m.times("delete unknown a") != 0 || m.times("delete a") != 0 {
+			t.Error("a lost right was taken for a deletion")
+		}
+		all.same(t, s, m)
 	})
-	all := startEveryone(t, s, config, m)
-	patience.Until(t, "to be forbidden", func() bool { return m.reflector().Counts.Ended[reflector.Forbidden] > 0 })
-	revoke := grant(t, s, ann)
-	if err := m.WaitSynced(patience.Context(t)); err != nil {
-		t.Fatal(err)
-	}
-	all.same(t, s, m)
-	revoke()
-	before := m.reflector().Counts.Ended[reflector.Forbidden]
-	patience.Until(t, "to be forbidden again", func() bool {
-		st := m.reflector()
-		return st.Counts.Ended[reflector.Forbidden] > before && st.Cause != nil
-	})
-	if _, ok := m.Get(object.Key{Namespace: s.namespace, Name: "a"}); !ok || m.Status().Live() {
-		t.Error("the last state is not readable, or not marked stale")
-	}
-	grant(t, s, ann)
-	m.reaches(t, w.create("b", "0"))
-	if m.times("delete unknown a") != 0 || m.times("delete a") != 0 {
-		t.Error("a lost right was taken for a deletion")
-	}
-	all.same(t, s, m)
 }
 
 // W23: a token ends and is replaced in its file, and a mirror goes on.
 func TestW23_TokensAreReplaced(t *testing.T) {
-	t.Parallel()
-	s := genuine(t)
-	w := writer{t, s}
-	w.create("a", "0")
-	grant(t, s, rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.namespace, Name: "first"},
-		rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.namespace, Name: "second"})
-	file := filepath.Join(t.TempDir(), "token")
-	write := func(account string) {
-		t.Helper()
-		token, err := s.plane.Token(patience.Context(t), s.namespace, account, time.Hour)
-		if err != nil {
+	onBoth(t, func(t *testing.T, s server) {
+		w := writer{t, s}
+		w.create("a", "0")
+		grant(t, s, rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.namespace, Name: "first"},
+			rbacv1.Subject{Kind: "ServiceAccount", Namespace: s.namespace, Name: "second"})
+		file := filepath.Join(t.TempDir(), "token")
+		write := func(account string) {
+			t.Helper()
+			token, err := controlplane.Token(patience.Context(t), s.config, s.namespace, account, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("first")
+		config := rest.AnonymousClientConfig(s.config)
+		config.QPS, config.BearerTokenFile = -1, file
+		m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
+			selection: object.Selection{Namespace: s.namespace}, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
+		})
+		if err := s.clientset(t).CoreV1().ServiceAccounts(s.namespace).Delete(patience.Context(t), "first", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-			t.Fatal(err)
+		patience.Until(t, "the token to be refused", func() bool { return m.reflector().Counts.Ended[reflector.Unauthorized] > 0 })
+		if m.Len() != 1 {
+			t.Errorf("%d objects are readable meanwhile", m.Len())
 		}
-	}
-	write("first")
-	config := rest.AnonymousClientConfig(s.config)
-	config.QPS, config.BearerTokenFile = -1, file
-	m := startMirror(t, config, configMaps, mirrorOptions[*corev1.ConfigMap]{
-		selection: object.Selection{Namespace: s.namespace}, reflector: reflector.Options[*corev1.ConfigMap]{MinWatchTimeout: time.Second},
+		write("second")
+		m.reaches(t, w.create("b", "0"))
+		if c := m.reflector().Counts; c.Lists != 1 {
+			t.Errorf("%d lists", c.Lists)
+		}
 	})
-	if err := s.clientset(t).CoreV1().ServiceAccounts(s.namespace).Delete(patience.Context(t), "first", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	patience.Until(t, "the token to be refused", func() bool { return m.reflector().Counts.Ended[reflector.Unauthorized] > 0 })
-	if m.Len() != 1 {
-		t.Errorf("%d objects are readable meanwhile", m.Len())
-	}
-	write("second")
-	m.reaches(t, w.create("b", "0"))
-	if c := m.reflector().Counts; c.Lists != 1 {
-		t.Errorf("%d lists", c.Lists)
-	}
 }
 
 // W23: a client certificate is replaced, and connections that are made from then on use it.

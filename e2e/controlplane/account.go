@@ -14,10 +14,10 @@ import (
 )
 
 // Token makes a service account, if there is none of that name, and returns a token for it.
-// The server refuses tokens for less than ten minutes; to end one earlier, delete the
-// account.
-func (p *Plane) Token(ctx context.Context, namespace, name string, valid time.Duration) (string, error) {
-	clients, err := kubernetes.NewForConfig(p.Config())
+// config is an administrator's. The server refuses tokens for less than ten minutes; to end one
+// earlier, delete the account.
+func Token(ctx context.Context, config *rest.Config, namespace, name string, valid time.Duration) (string, error) {
+	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func (p *Plane) Token(ctx context.Context, namespace, name string, valid time.Du
 // TokenConfig returns what the client of a service account needs, which is made if there is
 // none. RBAC knows it as "system:serviceaccount:namespace:name".
 func (p *Plane) TokenConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
-	token, err := p.Token(ctx, namespace, name, time.Hour)
+	token, err := Token(ctx, p.Config(), namespace, name, time.Hour)
 	if err != nil {
 		return nil, err
 	}

@@ -70,8 +70,13 @@ type operator struct {
 }
 
 func test(t *testing.T, body func(o *operator), opts ...tarn.ConnectOption) {
+	testAs(t, apiserver.Options{AnyNamespace: true, Seed: 1}, (*apiserver.Server).MemoryConfig, body, opts...)
+}
+
+// testAs is test with an operator that connects with another config.
+func testAs(t *testing.T, options apiserver.Options, connect func(*apiserver.Server) *rest.Config, body func(o *operator), opts ...tarn.ConnectOption) {
 	synctest.Test(t, func(t *testing.T) {
-		srv := apiserver.Start(t, apiserver.Options{AnyNamespace: true, Seed: 1})
+		srv := apiserver.Start(t, options)
 		crd := &unstructured.Unstructured{}
 		text, err := os.ReadFile("config/crd.yaml")
 		if err == nil {
@@ -84,7 +89,7 @@ func test(t *testing.T, body func(o *operator), opts ...tarn.ConnectOption) {
 			t.Fatal(err)
 		}
 		o := &operator{t: t, srv: srv, dns: &fakeDNS{hosts: map[string]bool{}}}
-		o.cluster, err = tarn.Connect(append(opts, tarn.WithConfig(srv.MemoryConfig()), tarn.WithLeaderElection("website"),
+		o.cluster, err = tarn.Connect(append(opts, tarn.WithConfig(connect(srv)), tarn.WithLeaderElection("website"),
 			tarn.WithLogger(slog.New(slog.DiscardHandler)))...)
 		if err == nil {
 			o.user, err = wire.New(srv.MemoryConfig(), wire.Options{})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -10,8 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
 	v1 "github.com/tarnproject/tarn/examples/website/v1"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -101,4 +104,40 @@ func TestTheRolesAreUsed(t *testing.T) {
 			}
 		}
 	}, tarn.WithNamespace("website-system"), tarn.WithObservers(nil, observe))
+}
+
+// The operator works as the ServiceAccount of its manifests, with no other permissions.
+func TestTheOperatorWorksWithItsOwnPermissions(t *testing.T) {
+	account := func(srv *apiserver.Server) *rest.Config {
+		for _, file := range []string{"config/rbac.yaml", "config/deployment.yaml"} {
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = srv.LoadYAML(text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg, err := srv.ServiceAccountConfig("website-system", "website")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	testAs(t, apiserver.Options{RBAC: true, AnyNamespace: true}, account, func(o *operator) {
+		o.dns.setBroken(true) // for events
+		o.createSite()
+		<-time.After(time.Minute)
+		o.dns.setBroken(false)
+		o.eventually("deployed", func() bool { return o.deployed("web:1") })
+		o.kubelet()
+		o.eventually("ready", o.ready)
+		if err := wire.For(o.user, wire.MustOf[*v1.Website]()).Delete(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.DeleteOptions{}); err != nil {
+			o.t.Fatal(err)
+		}
+		o.eventually("removed", func() bool { _, err := get[*v1.Website](o); return apierrors.IsNotFound(err) })
+		for _, denied := range o.srv.Denied() {
+			o.t.Error(denied)
+		}
+	}, tarn.WithNamespace("website-system"))
 }

@@ -1,0 +1,241 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// admission checks and changes what a client writes. A nil admission is for the server's own
+// writes and does nothing. It holds no lock while a webhook runs.
+type admission struct {
+	server *Server
+	w      http.ResponseWriter // for warnings
+	r      *request
+	delete *metav1.DeleteOptions // of a deletion
+}
+
+func (s *Server) admission(w http.ResponseWriter, r *request) *admission {
+	return &admission{server: s, w: w, r: r}
+}
+
+// admitDelete calls the webhooks for the deletion of an object.
+func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *record, opts *metav1.DeleteOptions) error {
+	if err := checkPreconditions(r.kind, old, opts.Preconditions); err != nil {
+		return err
+	}
+	a := &admission{server: s, w: w, r: r, delete: opts}
+	if _, err := a.mutate(old, nil); err != nil {
+		return err
+	}
+	return a.check(old, nil)
+}
+
+// change returns the object that is to be validated and stored instead of obj, which it may
+// modify: the result of the mutating webhooks. old is nil for a new object.
+func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, error) {
+	if a == nil {
+		return obj, nil
+	}
+	obj, err := a.mutate(old, obj)
+	if err != nil {
+		return nil, err
+	}
+	return obj, a.server.checkEscalation(a.r, old, obj)
+}
+
+// mutate calls the mutating webhooks one after the other. Those that ask for it are called
+// again if a later one changed the object.
+func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, error) {
+	hooks, _ := a.server.webhooks.compiled(a.server.storage)
+	var called, again []*webhook
+	call := func(h *webhook) error {
+		k := a.matching(h, old, obj)
+		if k == nil {
+			return nil
+		}
+		response, err := a.call(h, k, old, obj)
+		if err != nil || response == nil {
+			return err
+		}
+		next, err := a.patched(h, k, obj, response.Patch)
+		if err != nil {
+			return err
+		}
+		if next != nil && !equality.Semantic.DeepEqual(obj, next) {
+			obj = next
+			again = append(again, called...)
+		}
+		if p := h.ReinvocationPolicy; p != nil && *p == admissionregistrationv1.IfNeededReinvocationPolicy {
+			called = append(called, h)
+		}
+		return nil
+	}
+	for _, h := range hooks {
+		if err := call(h); err != nil {
+			return nil, err
+		}
+	}
+	repeat := again
+	for _, h := range hooks {
+		if slices.Contains(repeat, h) {
+			if err := call(h); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return obj, nil
+}
+
+// patched returns the result of a webhook's patch, or nil if it has none.
+func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
+	var ops []operation
+	if len(patch) > 0 {
+		if err := json.Unmarshal(patch, &ops); err != nil {
+			return nil, err // it was decoded before
+		}
+	}
+	switch {
+	case len(ops) == 0:
+		return nil, nil
+	case obj == nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.Name))
+	}
+	next, err := a.apply(k, obj, ops)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if k != a.r.kind {
+		next = a.r.kind.present(unstoredRecord(next))
+	}
+	return next, nil
+}
+
+// apply applies a JSON patch to an object in the version of k.
+func (a *admission) apply(k *kind, obj runtime.Object, ops []operation) (runtime.Object, error) {
+	before, err := a.encode(k, obj)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := parseTree(before)
+	if err != nil {
+		return nil, err
+	}
+	if _, tree, err = applyOperations(tree, ops); err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	return a.server.codecs.parse(k, after)
+}
+
+// encode returns an object in JSON, in the version of a kind.
+func (a *admission) encode(k *kind, obj runtime.Object) ([]byte, error) {
+	return a.server.codecs.record(k, asJSON, unstoredRecord(obj))
+}
+
+// check calls the validating webhooks, all at the same time. obj is the object that is to be
+// stored, or nil for a deletion.
+func (a *admission) check(old *record, obj runtime.Object) error {
+	if a == nil {
+		return nil
+	}
+	_, hooks := a.server.webhooks.compiled(a.server.storage)
+	var results []chan error
+	for _, h := range hooks {
+		k := a.matching(h, old, obj)
+		if k == nil {
+			continue
+		}
+		result := make(chan error, 1)
+		results = append(results, result)
+		a.server.handlers.Go(func() {
+			_, err := a.call(h, k, old, obj)
+			result <- err
+		})
+	}
+	var first error
+	for _, result := range results {
+		if err := <-result; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// request returns what a webhook is asked, in the version of k.
+func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
+	r := a.r
+	asked, requested := metav1.GroupVersionKind(k.GVK()), metav1.GroupVersionKind(r.kind.GVK())
+	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.kind.GVR())
+	dry := r.dryRun() || a.delete != nil && len(a.delete.DryRun) > 0
+	req := &admissionv1.AdmissionRequest{
+		UID: types.UID(a.server.newUID()), Kind: asked, Resource: resource, SubResource: r.subresource,
+		RequestKind: &requested, RequestResource: &requestedResource, RequestSubResource: r.subresource,
+		Name: r.name, Namespace: r.namespace, Operation: a.operation(old), UserInfo: *userOf(r.Context()), DryRun: &dry,
+	}
+	if req.Name == "" && obj != nil {
+		req.Name = metaOf(obj).GetName()
+	}
+	if r.kind.storage == a.server.namespaces {
+		req.Namespace = req.Name
+	}
+	var err error
+	if obj != nil {
+		if req.Object.Raw, err = a.encode(k, obj); err != nil {
+			return nil, err
+		}
+	}
+	if old != nil {
+		if req.OldObject.Raw, err = a.server.codecs.record(k, asJSON, old); err != nil {
+			return nil, err
+		}
+	}
+	req.Options.Raw, err = a.options(old == nil)
+	return req, err
+}
+
+func (a *admission) operation(old *record) admissionv1.Operation {
+	switch {
+	case a.delete != nil:
+		return admissionv1.Delete
+	case old == nil:
+		return admissionv1.Create
+	}
+	return admissionv1.Update
+}
+
+// options returns the options of the request in JSON. Those of a patch are shown as of a
+// create or an update.
+func (a *admission) options(create bool) ([]byte, error) {
+	query := a.r.URL.Query()
+	var obj runtime.Object
+	var err error
+	kind := "DeleteOptions"
+	switch {
+	case a.delete != nil:
+		obj = a.delete.DeepCopy()
+	case create:
+		opts := new(metav1.CreateOptions)
+		kind, obj, err = "CreateOptions", opts, metav1.Convert_url_Values_To_v1_CreateOptions(&query, opts, nil)
+	default:
+		opts := new(metav1.UpdateOptions)
+		kind, obj, err = "UpdateOptions", opts, metav1.Convert_url_Values_To_v1_UpdateOptions(&query, opts, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	obj.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
+	return a.server.codecs.encode(representation{}, obj)
+}

@@ -1,0 +1,179 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// rbac evaluates the stored roles and bindings. They are compiled for the first request after
+// a change.
+type rbac struct {
+	roles, clusterRoles, bindings, clusterBindings *kind // set by startRBAC
+
+	mu     sync.Mutex // guards the rest
+	edits  uint64     // of the buckets when grants was compiled
+	grants map[string]map[string][]grant
+}
+
+// grant is what one binding gives to one subject. It is not modified after it is compiled.
+type grant struct {
+	source  string // the binding, as access reviews name it
+	rules   []rbacv1.PolicyRule
+	missing error // the role does not exist
+}
+
+// compiled returns the grants by namespace, "" for all, and subject.
+func (b *rbac) compiled(s *storage) map[string]map[string][]grant {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	buckets := []*bucket{s.bucket(b.roles), s.bucket(b.clusterRoles), s.bucket(b.bindings), s.bucket(b.clusterBindings)}
+	var edits uint64
+	for _, each := range buckets {
+		edits += each.edits
+	}
+	if b.grants != nil && edits == b.edits {
+		return b.grants
+	}
+	grants := map[string]map[string][]grant{}
+	for _, r := range append(slices.Clone(buckets[3].records), buckets[2].records...) {
+		var subjects []rbacv1.Subject
+		var ref rbacv1.RoleRef
+		var what string
+		switch o := r.obj.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			subjects, ref, what = o.Subjects, o.RoleRef, fmt.Sprintf("ClusterRoleBinding %q", o.Name)
+		case *rbacv1.RoleBinding:
+			subjects, ref, what = o.Subjects, o.RoleRef, fmt.Sprintf("RoleBinding %q", o.Name+"/"+o.Namespace)
+		}
+		of := grants[r.key.Namespace]
+		if of == nil {
+			of = map[string][]grant{}
+			grants[r.key.Namespace] = of
+		}
+		rules, missing := b.rulesOf(s, ref, r.key.Namespace)
+		for _, subject := range subjects {
+			name := subject.Name
+			if subject.Kind == rbacv1.ServiceAccountKind {
+				if subject.Namespace == "" {
+					subject.Namespace = r.key.Namespace
+				}
+				name += "/" + subject.Namespace
+			}
+			id := subjectID(subject)
+			of[id] = append(of[id], grant{fmt.Sprintf("%s of %s %q to %s %q", what, ref.Kind, ref.Name, subject.Kind, name), rules, missing})
+		}
+	}
+	b.edits, b.grants = edits, grants
+	return grants
+}
+
+// subjectID returns the key of a subject in the grants.
+func subjectID(s rbacv1.Subject) string {
+	if s.Kind == rbacv1.ServiceAccountKind {
+		return rbacv1.UserKind + " " + accountPrefix + s.Namespace + ":" + s.Name
+	}
+	return s.Kind + " " + s.Name
+}
+
+// rulesOf returns the rules of a role, or a NotFound error. The caller must hold the storage
+// lock.
+func (b *rbac) rulesOf(s *storage, ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	k, key := b.clusterRoles, object.Key{Name: ref.Name}
+	if ref.Kind == "Role" {
+		k, key.Namespace = b.roles, namespace
+	}
+	r := s.find(k, key)
+	if r == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: k.Group, Resource: k.singular}, ref.Name)
+	}
+	return b.withAggregated(s, r.obj, map[string]bool{}), nil
+}
+
+// withAggregated returns the rules of a role and of the roles that its aggregation rule
+// selects, as kube-controller-manager adds them. The caller must hold the storage lock.
+func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]bool) []rbacv1.PolicyRule {
+	cluster, ok := role.(*rbacv1.ClusterRole)
+	if !ok {
+		return role.(*rbacv1.Role).Rules
+	}
+	rules := cluster.Rules
+	if seen[cluster.Name] || cluster.AggregationRule == nil {
+		return rules
+	}
+	seen[cluster.Name] = true
+	for i := range cluster.AggregationRule.ClusterRoleSelectors {
+		sel, err := metav1.LabelSelectorAsSelector(&cluster.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			continue // kube-controller-manager logs it
+		}
+		for _, r := range s.bucket(b.clusterRoles).records {
+			if r.key.Name != cluster.Name && sel.Matches(labels.Set(r.meta.GetLabels())) {
+				rules = slices.Concat(rules, b.withAggregated(s, r.obj, seen))
+			}
+		}
+	}
+	return rules
+}
+
+// of returns the grants of a user in a namespace, cluster-wide ones first.
+func (b *rbac) of(s *storage, u *user, namespace string) (found []grant) {
+	all := b.compiled(s)
+	for _, in := range slices.Compact([]string{"", namespace}) {
+		found = append(found, all[in][rbacv1.UserKind+" "+u.Username]...)
+		for _, g := range u.Groups {
+			found = append(found, all[in][rbacv1.GroupKind+" "+g]...)
+		}
+	}
+	return found
+}
+
+// allowed reports whether a rule allows a request, and the reason for access reviews.
+func (b *rbac) allowed(s *storage, u *user, a attributes) (ok bool, reason string) {
+	var errs []error
+	for _, g := range b.of(s, u, a.namespace) {
+		if slices.ContainsFunc(g.rules, a.allowedBy) {
+			return true, "RBAC: allowed by " + g.source
+		}
+		if g.missing != nil {
+			errs = append(errs, g.missing)
+		}
+	}
+	if len(errs) > 0 {
+		return false, fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(errs))
+	}
+	return false, ""
+}
+
+// allowedBy reports whether a rule allows a request.
+func (a attributes) allowedBy(rule rbacv1.PolicyRule) bool {
+	if !either(rule.Verbs, "*", a.verb) {
+		return false
+	}
+	if a.resource == "" {
+		return slices.ContainsFunc(rule.NonResourceURLs, func(url string) bool {
+			prefix, open := strings.CutSuffix(url, "*")
+			return url == a.path || open && strings.HasPrefix(a.path, prefix)
+		})
+	}
+	return either(rule.APIGroups, "*", a.group) &&
+		(either(rule.Resources, "*", a.combined()) || a.subresource != "" && slices.Contains(rule.Resources, "*/"+a.subresource)) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, a.name))
+}
+
+func either(list []string, a, b string) bool {
+	return slices.Contains(list, a) || slices.Contains(list, b)
+}

@@ -1,0 +1,215 @@
+package apiserver
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/tarnproject/tarn/object"
+)
+
+// webhooks holds the admission webhooks of the stored configurations. They are compiled for
+// the first write after a change.
+type webhooks struct {
+	mutating, validating *kind // set by New
+
+	mu       sync.Mutex // guards the rest
+	edits    uint64     // of the buckets when all was compiled
+	all      [2][]*webhook
+	handlers map[string]http.Handler // by namespace/service
+}
+
+// webhook is one webhook of a configuration. It is not modified after it is compiled. A
+// validating webhook has the fields of a mutating one that apply to it.
+type webhook struct {
+	admissionregistrationv1.MutatingWebhook
+	validating         bool
+	namespaces, labels labels.Selector
+	client             *rest.RESTClient
+	invalid            error // why it cannot be called
+}
+
+// HandleWebhook serves the admission webhooks whose clientConfig names a service: they call
+// the handler in this process, without TLS. The handler must return when the context of its
+// request ends. A nil handler removes the service. Webhooks with a URL are called over HTTPS.
+func (s *Server) HandleWebhook(namespace, service string, h http.Handler) {
+	s.webhooks.mu.Lock()
+	defer s.webhooks.mu.Unlock()
+	if s.webhooks.handlers == nil {
+		s.webhooks.handlers = map[string]http.Handler{}
+	}
+	if s.webhooks.handlers[namespace+"/"+service] = h; h == nil {
+		delete(s.webhooks.handlers, namespace+"/"+service)
+	}
+}
+
+// handler returns the handler of a service.
+func (h *webhooks) handler(namespace, service string) (http.Handler, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if found := h.handlers[namespace+"/"+service]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("service %q not found", service)
+}
+
+// compiled returns the mutating and validating webhooks in the order of their
+// configurations' names.
+func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, v := s.bucket(h.mutating), s.bucket(h.validating)
+	if edits := m.edits + v.edits; edits != h.edits {
+		h.edits, h.all = edits, [2][]*webhook{}
+		for _, r := range m.records {
+			for _, w := range r.obj.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
+				h.all[0] = append(h.all[0], h.compile(&webhook{MutatingWebhook: w}))
+			}
+		}
+		for _, r := range v.records {
+			for _, w := range r.obj.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
+				h.all[1] = append(h.all[1], h.compile(&webhook{validating: true, MutatingWebhook: admissionregistrationv1.MutatingWebhook{
+					Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
+					NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
+					AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+				}}))
+			}
+		}
+	}
+	return h.all[0], h.all[1]
+}
+
+// compile parses the selectors of a webhook and creates its client.
+func (h *webhooks) compile(w *webhook) *webhook {
+	selector := func(s *metav1.LabelSelector) labels.Selector {
+		if s == nil {
+			return labels.Everything()
+		}
+		sel, err := metav1.LabelSelectorAsSelector(s)
+		w.invalid = cmp.Or(w.invalid, err)
+		return sel
+	}
+	w.namespaces, w.labels = selector(w.NamespaceSelector), selector(w.ObjectSelector)
+	if len(w.MatchConditions) > 0 {
+		w.invalid = errors.New("matchConditions are not supported by this server")
+	}
+	if w.invalid != nil {
+		return w
+	}
+	cfg := &rest.Config{QPS: -1}
+	cfg.ContentType, cfg.NegotiatedSerializer = runtime.ContentTypeJSON, scheme.Codecs.WithoutConversion()
+	switch c := w.ClientConfig; {
+	case c.Service != nil:
+		port := int32(443)
+		if c.Service.Port != nil {
+			port = *c.Service.Port
+		}
+		if c.Service.Path != nil {
+			cfg.APIPath = *c.Service.Path
+		}
+		cfg.Host = fmt.Sprintf("https://%s.%s.svc:%d", c.Service.Name, c.Service.Namespace, port)
+		cfg.Transport = serviceTransport{h, c.Service.Namespace, c.Service.Name}
+	case c.URL != nil:
+		u, err := url.Parse(*c.URL)
+		if err != nil {
+			w.invalid = fmt.Errorf("Unparsable URL: %v", err) //nolint:staticcheck // in the words of kube-apiserver
+			return w
+		}
+		cfg.Host, cfg.APIPath = u.Scheme+"://"+u.Host, u.Path
+		trust := &tls.Config{MinVersion: tls.VersionTLS12}
+		if len(c.CABundle) > 0 {
+			trust.RootCAs = x509.NewCertPool()
+			trust.RootCAs.AppendCertsFromPEM(c.CABundle)
+		}
+		// No connection outlives its request.
+		cfg.Transport = &http.Transport{TLSClientConfig: trust, DisableKeepAlives: true}
+	default:
+		w.invalid = errors.New("webhook configuration must have either service or URL")
+		return w
+	}
+	w.client, w.invalid = rest.UnversionedRESTClientFor(cfg)
+	return w
+}
+
+// matching returns the version of the resource that a webhook is called with for a request,
+// or nil if it is not called. obj is nil for a deletion.
+func (a *admission) matching(h *webhook, old *record, obj runtime.Object) *kind {
+	k := a.r.kind
+	if k.Group == admissionregistrationv1.GroupName {
+		return nil // a webhook cannot prevent its own removal
+	}
+	match := func(k *kind) bool {
+		return slices.ContainsFunc(h.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool { return a.ruleMatches(rule, k, old) })
+	}
+	if !match(k) {
+		if h.MatchPolicy != nil && *h.MatchPolicy == admissionregistrationv1.Exact {
+			return nil
+		}
+		others := slices.DeleteFunc(a.server.catalog.versions(k.GVR().GroupResource()), func(other *kind) bool { return other.storage != k.storage || !match(other) })
+		if len(others) == 0 {
+			return nil
+		}
+		k = slices.MinFunc(others, func(a, b *kind) int { return strings.Compare(a.Version, b.Version) })
+	}
+	var states []metav1.Object // the new one first
+	if obj != nil {
+		states = append(states, metaOf(obj))
+	}
+	if old != nil {
+		states = append(states, old.meta)
+	}
+	if !a.namespaceMatches(h.namespaces, states[0]) || !slices.ContainsFunc(states, func(m metav1.Object) bool { return h.labels.Matches(labels.Set(m.GetLabels())) }) {
+		return nil
+	}
+	return k
+}
+
+func (a *admission) ruleMatches(rule admissionregistrationv1.RuleWithOperations, k *kind, old *record) bool {
+	if !either(rule.APIGroups, "*", k.Group) || !either(rule.APIVersions, "*", k.Version) {
+		return false
+	}
+	if s := rule.Scope; s != nil && (*s == admissionregistrationv1.NamespacedScope && !k.Namespaced || *s == admissionregistrationv1.ClusterScope && k.Namespaced) {
+		return false
+	}
+	if op := admissionregistrationv1.OperationType(a.operation(old)); !slices.Contains(rule.Operations, op) && !slices.Contains(rule.Operations, admissionregistrationv1.OperationAll) {
+		return false
+	}
+	return slices.ContainsFunc(rule.Resources, func(text string) bool {
+		resource, sub, _ := strings.Cut(text, "/")
+		return (resource == "*" || resource == k.Resource.Resource) && (sub == "*" || sub == a.r.subresource)
+	})
+}
+
+// namespaceMatches applies a namespace selector to the namespace of an object, or to the
+// object if it is a namespace. Other objects without a namespace always match.
+func (a *admission) namespaceMatches(sel labels.Selector, m metav1.Object) bool {
+	if a.r.kind.storage != a.server.namespaces {
+		if a.r.namespace == "" || sel.Empty() {
+			return true
+		}
+		ns := a.server.storage.get(a.server.namespaces, object.Key{Name: a.r.namespace})
+		if ns == nil {
+			return false
+		}
+		m = ns.meta
+	}
+	// kube-apiserver gives every namespace this label.
+	return sel.Matches(labels.Merge(m.GetLabels(), labels.Set{corev1.LabelMetadataName: m.GetName()}))
+}

@@ -114,8 +114,16 @@ func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec 
 	return rec, removed, err
 }
 
-// deleteOne is delete without garbage collection. It returns the writes to process.
+// deleteOne is delete without garbage collection. It returns the writes to process. Pods are
+// marked before they are removed, as on the real server, so that watches see both.
 func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []gcItem, err error) {
+	_, pod := seen.obj.(*corev1.Pod)
+	return s.markOrRemove(k, seen, opts, pod)
+}
+
+// markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
+// removes it.
+func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions, markFirst bool) (rec *record, removed bool, more []gcItem, err error) {
 	for {
 		old := s.storage.get(k, seen.key)
 		if old == nil || old.meta.GetUID() != seen.meta.GetUID() {
@@ -128,6 +136,13 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 		grace := gracePeriod(old.obj, opts)
 		if len(opts.DryRun) > 0 {
 			return old, len(finalizers) == 0 && grace == 0, nil, nil
+		}
+		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
+			marked, ok := s.mark(k, old, nil, 0)
+			if !ok {
+				continue
+			}
+			old = marked
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
@@ -145,6 +160,9 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 		return rec, false, more, nil
 	}
 }
+
+// terminated reports whether an object is marked for deletion without a grace period.
+func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
 
 // mark sets the deletion timestamp, finalizers and grace period. It keeps an earlier
 // timestamp.
@@ -193,7 +211,10 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 		return 0
 	}
 	if opts.GracePeriodSeconds != nil {
-		return max(*opts.GracePeriodSeconds, 0)
+		if *opts.GracePeriodSeconds < 0 {
+			return 1
+		}
+		return *opts.GracePeriodSeconds
 	}
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		return *g

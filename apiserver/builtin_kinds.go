@@ -97,6 +97,7 @@ func builtin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 			Group: gvk.Group, Version: gvk.Version, Resource: plural.Resource, Kind: gvk.Kind, Namespaced: !clusterScoped[gvk.Kind],
 		},
 		singular: singular.Resource, typed: true, review: reviews[gvk.Kind],
+		deprecated: deprecation(gvk, reflect.New(t).Interface()),
 	}
 	k.storage = k
 	_, k.status = t.FieldByName("Status")

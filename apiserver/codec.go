@@ -265,10 +265,6 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) erro
 	return nil
 }
 
-func addWarning(w http.ResponseWriter, text string) {
-	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
-}
-
 func readBody(req *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
 	if err != nil {

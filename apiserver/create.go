@@ -28,12 +28,13 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 		return s.serveReview(w, r, obj)
 	}
 	m := metaOf(obj)
-	if m.GetResourceVersion() != "" {
+	if m.GetResourceVersion() != "" && !r.dryRun() {
 		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
 	if r.kind.status {
 		setStatus(obj, nil)
 	}
+	r.kind.warnFinalizers(w, m, nil)
 	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun())
 	if err != nil {
 		return err

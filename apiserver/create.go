@@ -68,7 +68,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool) (*record, er
 	m.SetDeletionTimestamp(nil)
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetSelfLink("")
-	m.SetResourceVersion("")
+	if !dry { // a dry run keeps it
+		m.SetResourceVersion("")
+	}
 	if k.hasGeneration() {
 		m.SetGeneration(1)
 	}

@@ -29,7 +29,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case removed && r.kind.Kind != "Pod":
+	case removed && !(r.kind.typed && returnedDeleted[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}
@@ -135,14 +135,18 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 		finalizers := s.finalizersFor(old, opts)
 		grace := gracePeriod(old.obj, opts)
 		if len(opts.DryRun) > 0 {
-			return old, len(finalizers) == 0 && grace == 0, nil, nil
+			gone := len(finalizers) == 0 && grace == 0
+			if gone && !markFirst {
+				return old, true, nil, nil
+			}
+			return unstoredRecord(marked(old, finalizers, grace)), gone, nil, nil
 		}
 		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
-			marked, ok := s.mark(k, old, nil, 0)
+			terminating, ok := s.mark(k, old, nil, 0)
 			if !ok {
 				continue
 			}
-			old = marked
+			old = terminating
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
@@ -164,24 +168,29 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 // terminated reports whether an object is marked for deletion without a grace period.
 func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
 
-// mark sets the deletion timestamp, finalizers and grace period. It keeps an earlier
-// timestamp.
+// mark marks an object for deletion.
 func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*record, bool) {
+	return s.storage.commit(k, old.key, old, marked(old, finalizers, grace))
+}
+
+// marked returns a copy of an object with deletion timestamp, finalizers and grace period. It
+// keeps an earlier timestamp.
+func marked(old *record, finalizers []string, grace int64) runtime.Object {
 	next := old.obj.DeepCopyObject()
 	m := metaOf(next)
 	m.SetFinalizers(finalizers)
 	if before := m.GetDeletionGracePeriodSeconds(); m.GetDeletionTimestamp() == nil || before != nil && grace < *before {
 		at := metav1.Time{Time: now().Add(time.Duration(grace) * time.Second)}
-		m.SetDeletionTimestamp(&at)
-		m.SetDeletionGracePeriodSeconds(&grace)
-		if m.GetGeneration() > 0 {
+		if m.GetGeneration() > 0 && m.GetDeletionTimestamp() == nil {
 			m.SetGeneration(m.GetGeneration() + 1)
 		}
+		m.SetDeletionTimestamp(&at)
+		m.SetDeletionGracePeriodSeconds(&grace)
 	}
 	if ns, ok := next.(*corev1.Namespace); ok {
 		ns.Status.Phase = corev1.NamespaceTerminating
 	}
-	return s.storage.commit(k, old.key, old, next)
+	return next
 }
 
 func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {

@@ -69,27 +69,13 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	if old == nil {
 		return notFound(r.kind, r.name)
 	}
-	guarded, err := s.disrupt(old.obj.(*corev1.Pod), len(opts.DryRun) > 0)
-	if err != nil {
+	if err := s.disrupt(old.obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
 		return err
-	}
-	if guarded {
-		return s.respondSeveralBudgets(w, r)
 	}
 	if err := s.evict(r.kind, old, opts); err != nil {
 		return err
 	}
 	s.respondCreated(w, r)
-	return nil
-}
-
-// respondSeveralBudgets responds to the eviction of a pod with more than one budget. Like
-// the real server, it sends the failure with 201.
-func (s *Server) respondSeveralBudgets(w http.ResponseWriter, r *request) error {
-	s.respond(w, r.Request, representation{encoding: r.rep.encoding}, http.StatusCreated, &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-	})
 	return nil
 }
 
@@ -122,15 +108,14 @@ func (s *Server) evict(k *kind, old *record, opts *metav1.DeleteOptions) error {
 	return err
 }
 
-// disrupt checks the budget of a pod and takes one disruption from it, unless dry. It
-// returns several=true if the pod has more than one budget.
-func (s *Server) disrupt(pod *corev1.Pod, dry bool) (several bool, err error) {
+// disrupt checks the budget of a pod and takes one disruption from it, unless dry.
+func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 	if pod.Status.Phase != corev1.PodRunning && pod.Status.Phase != corev1.PodUnknown || pod.DeletionTimestamp != nil {
-		return false, nil // it is not available in any case
+		return nil // it is not available in any case
 	}
 	k, err := s.catalog.get(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"))
 	if err != nil {
-		return false, err
+		return err
 	}
 	for {
 		var budgets []*record
@@ -140,15 +125,22 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) (several bool, err error) {
 				budgets = append(budgets, rec)
 			}
 		}
-		if len(budgets) != 1 {
-			return len(budgets) > 1, nil
+		switch len(budgets) {
+		case 0:
+			return nil
+		case 1:
+		default:
+			return &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+			}}
 		}
 		pdb := budgets[0].obj.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 		if unhealthyMayGo(pod, pdb) {
-			return false, nil
+			return nil
 		}
 		if err := checkBudget(pdb); err != nil || dry {
-			return false, err
+			return err
 		}
 		pdb.Status.DisruptionsAllowed--
 		if pdb.Status.DisruptionsAllowed == 0 {
@@ -162,7 +154,7 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) (several bool, err error) {
 		}
 		pdb.Status.DisruptedPods[pod.Name] = now()
 		if _, ok, err := s.store(k, budgets[0], pdb); ok || err != nil {
-			return false, err
+			return err
 		}
 	}
 }

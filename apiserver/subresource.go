@@ -33,10 +33,14 @@ func (s *Server) serveSubresource(w http.ResponseWriter, r *request) error {
 		}
 	case r.subresource == "scale" && r.kind.scale != nil:
 		return s.serveScale(w, r)
-	case r.kind.String() == "pods" && r.subresource == "eviction" && r.verb == "create":
-		return s.serveEviction(w, r)
-	case r.kind.String() == "pods" && r.subresource == "binding" && r.verb == "create":
-		return s.serveBinding(w, r)
+	case r.kind.String() == "pods" && (r.subresource == "eviction" || r.subresource == "binding"):
+		switch {
+		case r.verb != "create": // not allowed
+		case r.subresource == "eviction":
+			return s.serveEviction(w, r)
+		default:
+			return s.serveBinding(w, r)
+		}
 	case !r.kind.typed:
 		return notFound(r.kind, r.name)
 	default:

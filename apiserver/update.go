@@ -55,7 +55,7 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
 	}
 	return func(*record) (runtime.Object, error) {
 		m := metaOf(obj)
-		if !r.kind.typed && m.GetResourceVersion() == "" {
+		if (!r.kind.typed || versioned[r.kind.Kind]) && m.GetResourceVersion() == "" {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
@@ -201,7 +201,6 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	m.SetCreationTimestamp(was.GetCreationTimestamp())
 	m.SetDeletionTimestamp(was.GetDeletionTimestamp())
 	m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
-	m.SetGenerateName(was.GetGenerateName())
 	m.SetSelfLink("")
 	m.SetGeneration(was.GetGeneration())
 	if k.hasGeneration() && !sameSpec(k, before, next) {

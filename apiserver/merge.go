@@ -61,7 +61,11 @@ func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Ob
 	case *corev1.Pod:
 		keepPodStatus(o, before.(*corev1.Pod))
 	case *certificatesv1.CertificateSigningRequest:
-		dateConditions(o, before.(*certificatesv1.CertificateSigningRequest))
+		was := before.(*certificatesv1.CertificateSigningRequest)
+		if subresource == "status" {
+			keepApproval(o, was)
+		}
+		dateConditions(o, was)
 	}
 	return merged
 }
@@ -87,24 +91,4 @@ func resize(spec, from *corev1.PodSpec) {
 	}
 	copyResources(spec.Containers, from.Containers)
 	copyResources(spec.InitContainers, from.InitContainers)
-}
-
-// dateConditions sets the missing times of conditions. A condition whose status did not
-// change keeps the time of its transition.
-func dateConditions(csr, before *certificatesv1.CertificateSigningRequest) {
-	for i := range csr.Status.Conditions {
-		c := &csr.Status.Conditions[i]
-		if c.LastUpdateTime.IsZero() {
-			c.LastUpdateTime = now()
-		}
-		if c.LastTransitionTime.IsZero() {
-			c.LastTransitionTime = now()
-			for _, was := range before.Status.Conditions {
-				if was.Type == c.Type && was.Status == c.Status && !was.LastTransitionTime.IsZero() {
-					c.LastTransitionTime = was.LastTransitionTime
-					break
-				}
-			}
-		}
-	}
 }

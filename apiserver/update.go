@@ -190,6 +190,9 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	} else {
 		next = k.merge(subresource, before, next)
 		m = metaOf(next)
+		if err := checkSigningRequest(subresource, next, before); err != nil {
+			return nil, err
+		}
 	}
 	if added := slices.DeleteFunc(slices.Clone(m.GetFinalizers()), func(f string) bool { return slices.Contains(was.GetFinalizers(), f) }); was.GetDeletionTimestamp() != nil && len(added) > 0 {
 		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(

@@ -268,7 +268,7 @@ var (
 	ages     = regexp.MustCompile(`^(\d+[smh])+$|^\d{4}-\d\d-\d\dT[\d:]+Z$`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount", "disruptedPods"}
 )
 
 // normal replaces what differs from server to server.

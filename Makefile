@@ -38,7 +38,7 @@ soaked = $(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{e
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
 test: lint vuln race plain bench-guard test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, allocations of hot paths, bench and e2e compiled, examples, alert rules and dashboard, the console in a browser
@@ -101,6 +101,11 @@ browser: ## the page of the console in headless Chromium, which is installed if 
 upstream: ## client-go's own tests over the adapters, as a table
 	$(step) 'e2e: go run ./upstream $(UPSTREAMFLAGS)'
 	@cd e2e && $(GO) run ./upstream $(UPSTREAMFLAGS)
+
+.PHONY: upstream-suites
+upstream-suites: ## controller-runtime's integration suites against tarn apiserver; UPSTREAMFLAGS=-real for kube-apiserver
+	$(step) 'e2e: go run ./upstream -suites $(UPSTREAMFLAGS)'
+	@cd e2e && $(GO) run ./upstream -suites $(UPSTREAMFLAGS)
 
 .PHONY: chaos
 chaos: ## only the part of e2e that injects faults into the control plane; E2EFLAGS='-soak 10 -seed 7' for longer

@@ -33,6 +33,20 @@ var reviews = stringSet(`
 // scalable lists the kinds with a scale subresource.
 var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationController`)
 
+// versioned lists the kinds whose updates must have a resource version. Those of custom
+// resources must as well.
+var versioned = stringSet(`
+	CSIDriver CSINode CSIStorageCapacity ClusterTrustBundle Lease LeaseCandidate MutatingAdmissionPolicy
+	MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PodCertificateRequest PodDisruptionBudget
+	ResourcePoolStatusRequest RuntimeClass StorageVersion StorageVersionMigration ValidatingAdmissionPolicy
+	ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration VolumeAttachment`)
+
+// returnedDeleted lists the kinds whose deletion returns the object instead of a Status.
+var returnedDeleted = stringSet(`
+	CSIDriver CSINode DeviceClass DeviceTaintRule Namespace PersistentVolume PersistentVolumeClaim Pod PodTemplate
+	ResourceClaim ResourceClaimTemplate ResourcePoolStatusRequest ResourceQuota ResourceSlice Service ServiceAccount
+	StorageClass VolumeAttachment VolumeAttributesClass`)
+
 // shortNames holds the short names that kubectl accepts.
 var shortNames = map[string]string{
 	"ComponentStatus": "cs", "ConfigMap": "cm", "Endpoints": "ep", "Event": "ev", "LimitRange": "limits",
@@ -97,6 +111,7 @@ func builtin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 			Group: gvk.Group, Version: gvk.Version, Resource: plural.Resource, Kind: gvk.Kind, Namespaced: !clusterScoped[gvk.Kind],
 		},
 		singular: singular.Resource, typed: true, review: reviews[gvk.Kind],
+		deprecated: deprecation(gvk, reflect.New(t).Interface()),
 	}
 	k.storage = k
 	_, k.status = t.FieldByName("Status")

@@ -98,6 +98,9 @@ func TestClientsetWorksOverEveryTransport(t *testing.T) {
 		if ev := receive(t, w); ev.Type != watch.Modified || ev.Object.(*corev1.Pod).Labels["tier"] != "db" {
 			t.Errorf("got %+v", ev)
 		}
+		if ev := receive(t, w); ev.Type != watch.Modified || ev.Object.(*corev1.Pod).DeletionTimestamp == nil {
+			t.Errorf("a pod is marked before it is removed: got %+v", ev)
+		}
 		if ev := receive(t, w); ev.Type != watch.Deleted || ev.Object.(*corev1.Pod).ResourceVersion != version(s) {
 			t.Errorf("got %+v", ev)
 		}

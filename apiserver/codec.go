@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 // encoding is a wire format.
@@ -242,18 +244,23 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) erro
 	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
+	var errs []error
+	if !json.Valid(raw) {
+		if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
+			errs = append(errs, err) // fields that occur twice
+		}
+	}
 	raw, err := toJSON(raw)
 	if err != nil {
 		return nil // decoding succeeded before
 	}
-	var errs []error
 	if r.kind.schema != nil {
-		errs = r.kind.strictErrors(raw)
+		errs = append(errs, r.kind.strictErrors(raw)...)
 	} else {
 		gvk := r.kind.GVK()
 		_, _, err = s.codecs.infos[asJSON].StrictSerializer.Decode(raw, &gvk, nil)
 		if strict, ok := runtime.AsStrictDecodingError(err); ok {
-			errs = strict.Errors()
+			errs = append(errs, strict.Errors()...)
 		}
 	}
 	if len(errs) > 0 && level == metav1.FieldValidationStrict {
@@ -263,10 +270,6 @@ func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) erro
 		addWarning(w, each.Error())
 	}
 	return nil
-}
-
-func addWarning(w http.ResponseWriter, text string) {
-	w.Header().Add("Warning", fmt.Sprintf("299 - %q", text))
 }
 
 func readBody(req *http.Request) ([]byte, error) {

@@ -28,12 +28,13 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 		return s.serveReview(w, r, obj)
 	}
 	m := metaOf(obj)
-	if m.GetResourceVersion() != "" {
+	if m.GetResourceVersion() != "" && !r.dryRun() {
 		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
 	if r.kind.status {
 		setStatus(obj, nil)
 	}
+	r.kind.warnFinalizers(w, m, nil)
 	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if err != nil {
 		return err
@@ -74,7 +75,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	m.SetDeletionTimestamp(nil)
 	m.SetDeletionGracePeriodSeconds(nil)
 	m.SetSelfLink("")
-	m.SetResourceVersion("")
+	if !dry { // a dry run keeps it
+		m.SetResourceVersion("")
+	}
 	if k.hasGeneration() {
 		m.SetGeneration(1)
 	}

@@ -16,13 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// returnedByDelete lists the built-in kinds whose deletion is answered with the object, not
-// with a Status.
-var returnedByDelete = stringSet(`
-	Pod PodTemplate Service ServiceAccount ResourceQuota PersistentVolume PersistentVolumeClaim
-	StorageClass VolumeAttachment VolumeAttributesClass CSIDriver CSINode
-	ResourceClaim ResourceClaimTemplate ResourceSlice DeviceClass DeviceTaintRule`)
-
 func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	opts, err := s.deleteOptions(r)
 	if err != nil {
@@ -39,7 +32,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case removed && !(r.kind.typed && returnedByDelete[r.kind.Kind]):
+	case removed && !(r.kind.typed && returnedDeleted[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}
@@ -127,8 +120,16 @@ func (s *Server) delete(k *kind, seen *record, opts *metav1.DeleteOptions) (rec 
 	return rec, removed, err
 }
 
-// deleteOne is delete without garbage collection. It returns the writes to process.
+// deleteOne is delete without garbage collection. It returns the writes to process. Pods are
+// marked before they are removed, as on the real server, so that watches see both.
 func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (rec *record, removed bool, more []gcItem, err error) {
+	_, pod := seen.obj.(*corev1.Pod)
+	return s.markOrRemove(k, seen, opts, pod)
+}
+
+// markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
+// removes it.
+func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions, markFirst bool) (rec *record, removed bool, more []gcItem, err error) {
 	for {
 		old := s.storage.get(k, seen.key)
 		if old == nil || old.meta.GetUID() != seen.meta.GetUID() {
@@ -140,7 +141,18 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 		finalizers := s.finalizersFor(old, opts)
 		grace := gracePeriod(old.obj, opts)
 		if len(opts.DryRun) > 0 {
-			return old, len(finalizers) == 0 && grace == 0, nil, nil
+			gone := len(finalizers) == 0 && grace == 0
+			if gone && !markFirst {
+				return old, true, nil, nil
+			}
+			return unstoredRecord(marked(old, finalizers, grace)), gone, nil, nil
+		}
+		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
+			terminating, ok := s.mark(k, old, nil, 0)
+			if !ok {
+				continue
+			}
+			old = terminating
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
@@ -159,24 +171,32 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 	}
 }
 
-// mark sets the deletion timestamp, finalizers and grace period. It keeps an earlier
-// timestamp.
+// terminated reports whether an object is marked for deletion without a grace period.
+func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil && graceless(m) }
+
+// mark marks an object for deletion.
 func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*record, bool) {
+	return s.storage.commit(k, old.key, old, marked(old, finalizers, grace))
+}
+
+// marked returns a copy of an object with deletion timestamp, finalizers and grace period. It
+// keeps an earlier timestamp.
+func marked(old *record, finalizers []string, grace int64) runtime.Object {
 	next := old.obj.DeepCopyObject()
 	m := metaOf(next)
 	m.SetFinalizers(finalizers)
 	if before := m.GetDeletionGracePeriodSeconds(); m.GetDeletionTimestamp() == nil || before != nil && grace < *before {
 		at := metav1.Time{Time: now().Add(time.Duration(grace) * time.Second)}
-		m.SetDeletionTimestamp(&at)
-		m.SetDeletionGracePeriodSeconds(&grace)
-		if m.GetGeneration() > 0 {
+		if m.GetGeneration() > 0 && m.GetDeletionTimestamp() == nil {
 			m.SetGeneration(m.GetGeneration() + 1)
 		}
+		m.SetDeletionTimestamp(&at)
+		m.SetDeletionGracePeriodSeconds(&grace)
 	}
 	if ns, ok := next.(*corev1.Namespace); ok {
 		ns.Status.Phase = corev1.NamespaceTerminating
 	}
-	return s.storage.commit(k, old.key, old, next)
+	return next
 }
 
 func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
@@ -206,7 +226,10 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 		return 0
 	}
 	if opts.GracePeriodSeconds != nil {
-		return max(*opts.GracePeriodSeconds, 0)
+		if *opts.GracePeriodSeconds < 0 {
+			return 1
+		}
+		return *opts.GracePeriodSeconds
 	}
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		return *g

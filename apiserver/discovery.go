@@ -89,6 +89,9 @@ func (k *kind) subresources() map[string]schema.GroupVersionKind {
 	if k.scale != nil {
 		subs["scale"] = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	}
+	for name := range objectSubresources[k.String()] {
+		subs[name] = k.GVK()
+	}
 	if k.String() == "pods" {
 		subs["eviction"] = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
 		subs["binding"] = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
@@ -100,8 +103,11 @@ func (k *kind) subresources() map[string]schema.GroupVersionKind {
 }
 
 func verbsOfSubresource(name string) metav1.Verbs {
-	if name == "eviction" || name == "binding" || name == "token" {
+	switch name {
+	case "eviction", "binding", "token":
 		return metav1.Verbs{"create"}
+	case "finalize":
+		return metav1.Verbs{"update"}
 	}
 	return metav1.Verbs{"get", "patch", "update"}
 }

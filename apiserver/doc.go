@@ -48,9 +48,15 @@
 //
 // Responses are JSON, YAML or protobuf, encoded by apimachinery's serializers, as objects,
 // tables or metadata only. Long responses are compressed if the client accepts it. Writes
-// support generateName, conflicts, generations, the status and scale subresources, dry runs,
-// finalizers, preconditions, grace periods and all four patch types. The size limits of
-// requests, patches and objects are those of kube-apiserver and etcd.
+// support generateName, conflicts, generations, dry runs, finalizers, preconditions, grace
+// periods and all four patch types. The size limits of requests, patches and objects are
+// those of kube-apiserver and etcd.
+//
+// The subresources are status and scale of all kinds that have them, binding, eviction,
+// ephemeralcontainers and resize of pods, approval of certificate signing requests, and
+// finalize of namespaces. An eviction honours the pod's disruption budget, whose status a
+// controller or the test writes. Responses have the warnings of deprecated kinds, unknown
+// and duplicate fields, and names of finalizers.
 //
 // # What does not
 //
@@ -65,10 +71,6 @@
 //   - Schemas of custom resources are enforced with [Options.Schemas] only; package
 //     apiserver/crd has the implementation. Conversion webhooks are not called: the versions
 //     of a custom resource differ only in apiVersion and schema.
-//   - A status update never changes metadata. kube-apiserver accepts labels and annotations
-//     in status updates of some built-in kinds, including pods.
-//   - A pod without a grace period is removed immediately. kube-apiserver marks it first,
-//     so watches see an additional MODIFIED event.
 //   - Managed fields are tracked from the first server-side apply of an object. Without
 //     schemas, and in CustomResourceDefinitions, lists are atomic.
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the

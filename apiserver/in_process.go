@@ -113,8 +113,8 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 	}
 }
 
-// Delete deletes the object with obj's kind, namespace and name, without a grace period. An
-// object with finalizers is only marked for deletion.
+// Delete deletes the object with obj's kind, namespace and name, without a grace period and
+// in a single write. An object with finalizers is only marked for deletion.
 func (s *Server) Delete(obj runtime.Object) error {
 	k, obj, err := s.own(obj)
 	if err != nil {
@@ -126,7 +126,8 @@ func (s *Server) Delete(obj runtime.Object) error {
 		return notFound(k, key.Name)
 	}
 	var atOnce int64
-	_, _, err = s.delete(k, old, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
+	_, _, more, err := s.markOrRemove(k, old, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce}, false)
+	s.processGC(more...)
 	return err
 }
 

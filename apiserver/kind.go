@@ -34,17 +34,14 @@ type kind struct {
 	review           bool // answered and never stored
 	columns          []column
 	selectableFields []string
+	deprecated       string // warning for every request, or ""
 
 	// The rest is for custom resources.
-	listName   string   // kind of lists; the kind and "List" if it is empty
-	versions   []string // of the whole resource, including those that are not served
-	deprecated string   // warning for every request, or ""
+	listName string   // kind of lists; the kind and "List" if it is empty
+	versions []string // of the whole resource, including those that are not served
 	// schema is nil without Options.Schemas, storageSchema is that of the storage version.
 	schema, storageSchema Schema
 }
-
-// scalePaths holds the field paths behind the scale subresource.
-type scalePaths struct{ spec, status, selector []string }
 
 // isStorage reports whether objects are stored in this version.
 func (k *kind) isStorage() bool { return k.GVK() == k.storage.GVK() }

@@ -49,8 +49,11 @@ func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldMa
 	var m *managedfields.FieldManager
 	var err error
 	if k.typed {
-		gvk := k.storage.GVK()
-		m, err = managedfields.NewDefaultFieldManager(o.typed(), noConversion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
+		gvk, types := k.storage.GVK(), managedfields.NewDeducedTypeConverter()
+		if k != scaleKind { // the apply configurations have no schema of it
+			types = o.typed()
+		}
+		m, err = managedfields.NewDefaultFieldManager(types, noConversion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
 	} else {
 		m, err = k.fieldManager(subresource)
 	}

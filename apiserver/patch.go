@@ -22,33 +22,52 @@ import (
 func toJSON(raw []byte) ([]byte, error) { return yaml.ToJSON(raw) }
 
 func (s *Server) servePatch(w http.ResponseWriter, r *request) error {
-	raw, err := readBody(r.Request)
+	raw, patchType, err := r.readPatch()
 	if err != nil {
-		return err
-	}
-	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	patchType := types.PatchType(media)
-	switch patchType {
-	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
-	case types.StrategicMergePatchType:
-		if !r.kind.typed {
-			return notSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
-		}
-	default:
-		return notSupported()
-	}
-	if err := r.checkOptions(patchType); err != nil {
 		return err
 	}
 	if patchType == types.ApplyYAMLPatchType {
 		return s.serveApply(w, r, raw)
 	}
-	return s.patchBy(w, r, patchType, raw)
+	return s.sendModified(w, r, s.patching(w, r, patchType, raw))
 }
 
-// patchBy applies a JSON, merge or strategic merge patch.
-func (s *Server) patchBy(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) error {
-	return s.modify(w, r, r.manager(), func(old *record) (runtime.Object, error) {
+// readPatch reads a patch and checks that the kind supports its type.
+func (r *request) readPatch() ([]byte, types.PatchType, error) {
+	raw, err := readBody(r.Request)
+	if err != nil {
+		return nil, "", err
+	}
+	patchType := r.patchType()
+	switch patchType {
+	case types.ApplyYAMLPatchType, types.JSONPatchType, types.MergePatchType:
+	case types.StrategicMergePatchType:
+		if !r.kind.typed {
+			return nil, "", notSupported(types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType)
+		}
+	default:
+		return nil, "", notSupported()
+	}
+	return raw, patchType, r.checkOptions(patchType)
+}
+
+func (r *request) patchType() types.PatchType {
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return types.PatchType(media)
+}
+
+// updater returns the field manager of an update or patch. It is empty for an apply, which
+// updates the managed fields itself.
+func (r *request) updater() string {
+	if r.verb == "patch" && r.patchType() == types.ApplyYAMLPatchType {
+		return ""
+	}
+	return r.manager()
+}
+
+// patching returns the editor of a JSON, merge or strategic merge patch.
+func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.PatchType, patch []byte) editor {
+	return func(old *record) (runtime.Object, error) {
 		before, err := s.codecs.record(r.kind, asJSON, old)
 		if err != nil {
 			return nil, err
@@ -72,7 +91,7 @@ func (s *Server) patchBy(w http.ResponseWriter, r *request, patchType types.Patc
 			return nil, invalidPatch(after, err)
 		}
 		return obj, nil
-	})
+	}
 }
 
 func patched(patchType types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
@@ -163,43 +182,49 @@ func mergePatch(target, patch any) any {
 
 // serveApply implements server-side apply. It creates the object if it does not exist.
 func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
-	query := r.URL.Query()
-	manager := query.Get("fieldManager")
+	applied, err := s.readApplied(r, raw)
+	if err != nil {
+		return err
+	}
+	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
+		done, err := s.applyNew(w, r, applied)
+		if done || err != nil {
+			return err
+		}
+	}
+	return s.sendModified(w, r, s.applying(r, applied))
+}
+
+// readApplied decodes an apply configuration.
+func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured, error) {
 	raw, err := toJSON(raw)
 	if err != nil {
-		return apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
+		return nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}
 	applied := new(unstructured.Unstructured)
 	if err := json.Unmarshal(raw, &applied.Object); err != nil {
-		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
+		return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
 	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid object type: %v", got))
 	}
 	// UnmarshalJSON decodes whole numbers as int64, which the field manager needs.
 	if err := applied.UnmarshalJSON(raw); err != nil {
-		return apierrors.NewBadRequest("error decoding YAML: " + err.Error())
+		return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
 	if applied.GetName() == "" {
 		applied.SetName(r.name)
 	}
 	if err := s.checkTarget(r, applied); err != nil {
-		return err
+		return nil, err
 	}
-	force := query.Get("force") == "true"
 	r.kind.toStorageTree(applied)
-	if s.storage.get(r.kind, r.key()) == nil && r.subresource == "" {
-		done, err := s.applyNew(w, r, applied, manager, force)
-		if done || err != nil {
-			return err
-		}
-	}
-	return s.modifyApplied(w, r, applied, manager, force)
+	return applied, nil
 }
 
 // applyNew creates the object of an apply. It returns done=false if a concurrent request
 // created it first.
-func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) (done bool, err error) {
+func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured) (done bool, err error) {
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
@@ -214,7 +239,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	}
 	metaOf(blank).SetName(r.name)
 	metaOf(blank).SetNamespace(r.namespace)
-	obj, err := s.ownership.applied(r.kind, "", blank, applied, manager, force)
+	obj, err := s.ownership.applied(r.kind, "", blank, applied, r.manager(), r.force())
 	if err != nil {
 		return true, err
 	}
@@ -222,6 +247,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 		setStatus(obj, nil)
 	}
 	metaOf(obj).SetResourceVersion("")
+	r.kind.warnFinalizers(w, metaOf(obj), nil)
 	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
@@ -232,13 +258,15 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	return true, s.send(w, r, http.StatusCreated, rec)
 }
 
-// modifyApplied merges an apply configuration into the existing object.
-func (s *Server) modifyApplied(w http.ResponseWriter, r *request, applied *unstructured.Unstructured, manager string, force bool) error {
-	// An apply updates the managed fields itself, so modify gets no manager.
-	return s.modify(w, r, "", func(old *record) (runtime.Object, error) {
+// applying returns the editor that merges an apply configuration into the existing object.
+func (s *Server) applying(r *request, applied *unstructured.Unstructured) editor {
+	return func(old *record) (runtime.Object, error) {
 		if v := applied.GetResourceVersion(); v != "" && v != old.meta.GetResourceVersion() {
 			return nil, conflict(r.kind, old.key)
 		}
-		return s.ownership.applied(r.kind, r.subresource, r.kind.working(old).DeepCopyObject(), applied, manager, force)
-	})
+		return s.ownership.applied(r.kind, r.subresource, r.kind.working(old).DeepCopyObject(), applied, r.manager(), r.force())
+	}
 }
+
+// force reports whether an apply takes fields from other managers.
+func (r *request) force() bool { return r.URL.Query().Get("force") == "true" }

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -94,6 +95,12 @@ func (k *kind) hasGeneration() bool {
 
 // normalise applies the effects that conversion has on the real server.
 func normalise(obj runtime.Object) {
+	if ns, ok := obj.(*corev1.Namespace); ok {
+		if ns.Labels == nil {
+			ns.Labels = map[string]string{}
+		}
+		ns.Labels[corev1.LabelMetadataName] = ns.Name
+	}
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
 		return
@@ -121,10 +128,9 @@ func setInitialPhase(obj runtime.Object) {
 		if o.Status.Phase == "" {
 			o.Status.Phase = corev1.NamespaceActive
 		}
-		if o.Labels == nil {
-			o.Labels = map[string]string{}
+		if !slices.Contains(o.Spec.Finalizers, corev1.FinalizerKubernetes) {
+			o.Spec.Finalizers = append(o.Spec.Finalizers, corev1.FinalizerKubernetes)
 		}
-		o.Labels[corev1.LabelMetadataName] = o.Name
 	case *corev1.PersistentVolumeClaim:
 		if o.Status.Phase == "" {
 			o.Status.Phase = corev1.ClaimPending

@@ -13,25 +13,54 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+// editor returns the complete new state of an object for its latest record. It runs again
+// after a conflict.
+type editor func(old *record) (runtime.Object, error)
+
+// editOf reads the update or patch of a request.
+func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
+	if r.verb == "update" {
+		return s.readUpdate(w, r)
+	}
+	raw, patchType, err := r.readPatch()
+	if err != nil {
+		return nil, err
+	}
+	if patchType == types.ApplyYAMLPatchType {
+		applied, err := s.readApplied(r, raw)
+		return s.applying(r, applied), err
+	}
+	return s.patching(w, r, patchType, raw), nil
+}
+
 func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
-	obj, err := s.read(w, r)
+	edit, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
-	if err := s.checkTarget(r, metaOf(obj)); err != nil {
-		return err
+	return s.sendModified(w, r, edit)
+}
+
+func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
+	obj, err := s.read(w, r)
+	if err != nil {
+		return nil, err
 	}
-	return s.modify(w, r, r.manager(), func(old *record) (runtime.Object, error) {
+	if err := s.checkTarget(r, metaOf(obj)); err != nil {
+		return nil, err
+	}
+	return func(*record) (runtime.Object, error) {
 		m := metaOf(obj)
-		if !r.kind.typed && m.GetResourceVersion() == "" {
+		if (!r.kind.typed || versioned[r.kind.Kind]) && m.GetResourceVersion() == "" {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
 		return obj.DeepCopyObject(), nil
-	})
+	}, nil
 }
 
 // checkTarget checks that an object's name and namespace match the path.
@@ -51,36 +80,46 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	return nil
 }
 
-// modify updates the object of a request and responds with the result. change returns the
-// complete new state for the latest record; it runs again after a conflict.
-func (s *Server) modify(w http.ResponseWriter, r *request, manager string, change func(old *record) (runtime.Object, error)) error {
+// sendModified updates the object of a request and responds with the result.
+func (s *Server) sendModified(w http.ResponseWriter, r *request, edit editor) error {
+	rec, err := s.modify(r, s.admission(w, r), r.updater(), func(old *record) (runtime.Object, error) {
+		next, err := edit(old)
+		if err == nil && r.subresource == "" {
+			r.kind.warnFinalizers(w, metaOf(next), old.meta)
+		}
+		return next, err
+	})
+	if err != nil {
+		return err
+	}
+	return s.send(w, r, http.StatusOK, rec)
+}
+
+// modify updates the object of a request, except for a dry run, and returns the result.
+func (s *Server) modify(r *request, admit *admission, manager string, edit editor) (*record, error) {
 	for {
 		old := s.storage.get(r.kind, r.key())
 		if old == nil {
-			return notFound(r.kind, r.name)
+			return nil, notFound(r.kind, r.name)
 		}
-		next, err := change(old)
+		next, err := edit(old)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if next, err = s.admission(w, r).change(old, next); err != nil {
-			return err
+		if next, err = admit.change(old, next); err != nil {
+			return nil, err
 		}
 		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
-			return err
+			return nil, err
 		}
-		if err := s.admission(w, r).check(old, next); err != nil {
-			return err
+		if err := admit.check(old, next); err != nil {
+			return nil, err
 		}
 		if r.dryRun() {
-			return s.send(w, r, http.StatusOK, unstoredRecord(next))
+			return unstoredRecord(next), nil
 		}
-		rec, ok, err := s.store(r.kind, old, next)
-		if err != nil {
-			return err
-		}
-		if ok {
-			return s.send(w, r, http.StatusOK, rec)
+		if rec, ok, err := s.store(r.kind, old, next); ok || err != nil {
+			return rec, err
 		}
 	}
 }
@@ -151,25 +190,19 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
 		return nil, conflict(k, old.key)
 	}
+	before := k.working(old)
+	if subresource == everything {
+		subresource = ""
+	} else {
+		next = k.merge(subresource, before, next)
+		m = metaOf(next)
+		if err := checkSigningRequest(subresource, next, before); err != nil {
+			return nil, err
+		}
+	}
 	if added := slices.DeleteFunc(slices.Clone(m.GetFinalizers()), func(f string) bool { return slices.Contains(was.GetFinalizers(), f) }); was.GetDeletionTimestamp() != nil && len(added) > 0 {
 		return nil, apierrors.NewInvalid(k.GVK().GroupKind(), old.key.Name, field.ErrorList{field.Forbidden(
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
-	}
-	before := k.working(old)
-	switch {
-	case subresource == "status":
-		// Only the status and its managed fields change.
-		managed := m.GetManagedFields()
-		merged := before.DeepCopyObject()
-		setStatus(merged, next)
-		next, m = merged, metaOf(merged)
-		if len(managed) > 0 {
-			m.SetManagedFields(managed)
-		}
-	case subresource == everything:
-		subresource = ""
-	case k.status:
-		setStatus(next, before.DeepCopyObject())
 	}
 	normalise(next)
 	m.SetUID(was.GetUID())
@@ -177,7 +210,6 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	m.SetCreationTimestamp(was.GetCreationTimestamp())
 	m.SetDeletionTimestamp(was.GetDeletionTimestamp())
 	m.SetDeletionGracePeriodSeconds(was.GetDeletionGracePeriodSeconds())
-	m.SetGenerateName(was.GetGenerateName())
 	m.SetSelfLink("")
 	m.SetGeneration(was.GetGeneration())
 	if k.hasGeneration() && !sameSpec(k, before, next) {

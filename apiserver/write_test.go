@@ -86,9 +86,9 @@ func TestUpdateDetectsConflictsAndIncrementsGeneration(t *testing.T) {
 	if err != nil || scaled.Generation != 2 {
 		t.Fatalf("spec: %+v %v", scaled, err)
 	}
-	scaled.Status.Replicas, scaled.Spec.Replicas, scaled.Labels = 2, nil, nil
+	scaled.Status.Replicas, scaled.Spec.Replicas, scaled.Labels["a"] = 2, nil, "c"
 	status, err := api.UpdateStatus(t.Context(), scaled, metav1.UpdateOptions{})
-	if err != nil || status.Generation != 2 || status.Status.Replicas != 2 || *status.Spec.Replicas != 3 || status.Labels["a"] != "b" {
+	if err != nil || status.Generation != 2 || status.Status.Replicas != 2 || *status.Spec.Replicas != 3 || status.Labels["a"] != "c" {
 		t.Fatalf("status: %+v %v", status, err)
 	}
 	scale, err := api.GetScale(t.Context(), "web", metav1.GetOptions{})

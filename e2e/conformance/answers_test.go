@@ -20,7 +20,9 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
-		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired},
+		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
+		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
+		{"warnings", warnings}, {"events", bothEvents}, {"signing", signing},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

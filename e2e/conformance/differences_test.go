@@ -80,8 +80,11 @@ var documented = []line{
 	{"D10", "schemas: an unknown field in the definition", "body.status.**"},
 	{"D10", "schemas: a definition with names in use", "body.status.**"},
 	{"D10", "schemas: remove *", "body.**"},
-	{"D11", "workloads: delete it at once", "body.metadata.*"},
+	{"D10", "warnings: remove the definition", "body.**"},
 	{"D12", "shards: P05 *", "body.message"},
 	{"D13", "permissions: impersonate * without permission", "body.**"},
 	{"D13", "permissions: impersonate without permission", "body.**"},
+	{"D20", "signing: *", "body.spec.extra"},
+	{"D20", "signing: *", "body.spec.groups"},
+	{"D20", "signing: *", "body.spec.username"},
 }

@@ -290,7 +290,7 @@ var (
 	asked    = regexp.MustCompile(`(response\.uid=)"[0-9a-f-]{36}"`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount", "token", "authentication.kubernetes.io/credential-id"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
 )
 
 // normal replaces what differs from server to server.

@@ -148,7 +148,13 @@ func membersOf(obj types.Object) (members []types.Object) {
 
 // command runs a command and returns what it printed. The error has what it complained about.
 func command(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return commandIn(ctx, "", name, args...)
+}
+
+// commandIn is command in another working directory.
+func commandIn(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()

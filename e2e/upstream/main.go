@@ -73,6 +73,8 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("run", "", "run the tests that match this regular expression")
 	left := flags.Bool("left", false, "only print the tests that are left out, and why")
 	keep := flags.String("keep", "", "leave the generated files in this folder, which exists")
+	suites := flags.Bool("suites", false, "run controller-runtime's suites against tarn apiserver; -run selects packages")
+	genuine := flags.Bool("real", false, "with -suites: against kube-apiserver")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -80,11 +82,14 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *suites {
+		return runSuites(ctx, *genuine, *verbose, wanted, *keep)
+	}
 	expected, err := expectedFailures(document)
 	if err != nil {
 		return err
 	}
-	suites, world, err := load(ctx)
+	tests, world, err := load(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,7 +101,7 @@ func run(ctx context.Context, args []string) error {
 
 	began := time.Now()
 	var counts counts
-	for _, s := range suites {
+	for _, s := range tests {
 		r, err := rulesFor(s.path, world)
 		if err != nil {
 			return err

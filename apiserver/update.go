@@ -166,6 +166,11 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		setStatus(next, before.DeepCopyObject())
 	}
 	normalise(next)
+	if subresource != "status" {
+		if err := s.manage(k, next, before); err != nil {
+			return nil, err
+		}
+	}
 	m.SetUID(was.GetUID())
 	m.SetResourceVersion(was.GetResourceVersion())
 	m.SetCreationTimestamp(was.GetCreationTimestamp())

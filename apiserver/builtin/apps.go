@@ -51,7 +51,7 @@ func defaultStatefulSet(s *appsv1.StatefulSetSpec) {
 	}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil && s.UpdateStrategy.Type == appsv1.RollingUpdateStatefulSetStrategyType {
 		setDefault(&r.Partition, 0)
-		setDefault(&r.MaxUnavailable, intstr.FromInt32(1))
+		r.MaxUnavailable = nil // the feature gate MaxUnavailableStatefulSet is off by default
 	}
 	setDefault(&s.PersistentVolumeClaimRetentionPolicy, appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{})
 	setText(&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
@@ -254,19 +254,13 @@ func (p *problems) statefulSetStrategy(s *appsv1.StatefulSetUpdateStrategy, at *
 	switch rolling := s.RollingUpdate; s.Type {
 	case appsv1.OnDeleteStatefulSetStrategyType:
 		if rolling != nil {
-			p.invalid(at.Child("rollingUpdate"), rolling, "only allowed for updateStrategy 'RollingUpdate'")
+			p.invalid(at.Child("rollingUpdate"), struct{ Partition, MaxUnavailable any }{rolling.Partition, nil}, "only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
 		if rolling == nil {
-			return
+			return // set by clients that name the type only
 		}
 		notNegative(p, at.Child("rollingUpdate", "partition"), rolling.Partition)
-		at = at.Child("rollingUpdate", "maxUnavailable")
-		p.amount(at, rolling.MaxUnavailable)
-		if isNone(rolling.MaxUnavailable) {
-			p.invalid(at, rolling.MaxUnavailable, "cannot be 0")
-		}
-		p.atMostAll(at, rolling.MaxUnavailable)
 	default:
 		p.invalid(at, struct{ Type, RollingUpdate any }{s.Type, rolling}, "must be 'RollingUpdate' or 'OnDelete'")
 	}

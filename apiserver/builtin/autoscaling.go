@@ -41,7 +41,7 @@ func defaultScaling(rules *autoscalingv2.HPAScalingRules, policies ...autoscalin
 	}
 }
 
-func (p *problems) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, at *field.Path) {
+func (p *problems) autoscaler(s, old *autoscalingv2.HorizontalPodAutoscalerSpec, at *field.Path) {
 	if n := s.MinReplicas; n != nil && *n < 1 {
 		p.invalid(at.Child("minReplicas"), *n, "must be greater than or equal to 1")
 	}
@@ -54,7 +54,11 @@ func (p *problems) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, at *
 	if s.MaxReplicas < valueOf(s.MinReplicas) {
 		p.invalid(at.Child("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
-	p.scaleTarget(s.ScaleTargetRef, at.Child("scaleTargetRef"))
+	ref := s.ScaleTargetRef
+	p.reference(ref, at.Child("scaleTargetRef"))
+	if old == nil || ref.APIVersion != old.ScaleTargetRef.APIVersion || ref.Kind != old.ScaleTargetRef.Kind {
+		p.apiVersion(ref.APIVersion, ref.Kind != "ReplicationController", at.Child("scaleTargetRef", "apiVersion"))
+	}
 	for i := range s.Metrics {
 		p.metric(&s.Metrics[i], at.Child("metrics").Index(i))
 	}
@@ -64,7 +68,8 @@ func (p *problems) autoscaler(s *autoscalingv2.HorizontalPodAutoscalerSpec, at *
 	}
 }
 
-func (p *problems) scaleTarget(ref autoscalingv2.CrossVersionObjectReference, at *field.Path) {
+// reference validates the kind and the name of a reference.
+func (p *problems) reference(ref autoscalingv2.CrossVersionObjectReference, at *field.Path) {
 	for _, f := range []struct{ name, value string }{{"kind", ref.Kind}, {"name", ref.Name}} {
 		if f.value == "" {
 			p.required(at.Child(f.name), "")
@@ -72,10 +77,14 @@ func (p *problems) scaleTarget(ref autoscalingv2.CrossVersionObjectReference, at
 			p.invalid(at.Child(f.name), f.value, content.IsPathSegmentName(f.value)...)
 		}
 	}
-	if gv, err := schema.ParseGroupVersion(ref.APIVersion); err != nil {
-		p.invalid(at.Child("apiVersion"), ref.APIVersion, err.Error())
-	} else if gv.Group == "" && ref.APIVersion != "" && ref.Kind != "ReplicationController" && ref.Kind != "Pod" {
-		p.invalid(at.Child("apiVersion"), ref.APIVersion, "apiVersion must specify API group")
+}
+
+// apiVersion validates the API version of a reference, which must have a group if it is grouped.
+func (p *problems) apiVersion(version string, grouped bool, at *field.Path) {
+	if gv, err := schema.ParseGroupVersion(version); err != nil {
+		p.invalid(at, version, err.Error())
+	} else if gv.Group == "" && grouped {
+		p.invalid(at, version, "apiVersion must specify API group")
 	}
 }
 
@@ -116,8 +125,7 @@ type metricSource struct {
 	field      string
 	metric     *autoscalingv2.MetricIdentifier
 	target     *autoscalingv2.MetricTarget
-	named      bool // has a resource name instead of a metric
-	name       string
+	name       string // of the resource
 	byResource bool
 }
 
@@ -172,7 +180,8 @@ func (p *problems) metric(m *autoscalingv2.MetricSpec, at *field.Path) {
 
 func (p *problems) metricSource(m *autoscalingv2.MetricSpec, s metricSource, at *field.Path) {
 	if s.kind == autoscalingv2.ObjectMetricSourceType {
-		p.scaleTarget(m.Object.DescribedObject, at.Child("describedObject"))
+		p.reference(m.Object.DescribedObject, at.Child("describedObject"))
+		p.apiVersion(m.Object.DescribedObject.APIVersion, false, at.Child("describedObject", "apiVersion"))
 	}
 	switch {
 	case s.byResource && s.name == "":

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"maps"
 	"math"
 	"regexp"
 	"strings"
@@ -26,11 +27,8 @@ func defaultJob(job *batchv1.Job) {
 		setDefault(&s.BackoffLimit, math.MaxInt32)
 	}
 	setDefault(&s.BackoffLimit, 6)
-	if len(job.Labels) == 0 && s.Template.Labels != nil {
-		job.Labels = map[string]string{}
-		for name, value := range s.Template.Labels {
-			job.Labels[name] = value
-		}
+	if len(job.Labels) == 0 {
+		job.Labels = s.Template.Labels // shared until prepareJob, which adds to both
 	}
 	setDefault(&s.CompletionMode, batchv1.NonIndexedCompletion)
 	setDefault(&s.Suspend, false)
@@ -75,6 +73,7 @@ func prepareJob(job *batchv1.Job) {
 			t.Labels[name] = value
 		}
 	}
+	job.Labels = maps.Clone(job.Labels)
 	setDefault(&job.Spec.Selector, metav1.LabelSelector{})
 	if job.Spec.Selector.MatchLabels == nil {
 		job.Spec.Selector.MatchLabels = map[string]string{}
@@ -85,10 +84,18 @@ func prepareJob(job *batchv1.Job) {
 }
 
 func (p *problems) job(job, old *batchv1.Job) {
-	s := &job.Spec
-	if old == nil && !valueOf(s.ManualSelector) {
+	if !valueOf(job.Spec.ManualSelector) {
 		p.generatedSelector(job)
 	}
+	p.selectedJob(&job.Spec)
+	if old != nil {
+		p.selectedJob(&job.Spec) // kube-apiserver reports these twice
+		p.jobUpdate(&job.Spec, &old.Spec)
+	}
+}
+
+// selectedJob validates the spec of a job with its selector.
+func (p *problems) selectedJob(s *batchv1.JobSpec) {
 	p.jobSpec(s, spec)
 	if s.Selector == nil {
 		p.required(spec.Child("selector"), "")
@@ -96,9 +103,6 @@ func (p *problems) job(job, old *batchv1.Job) {
 	p.labelSelector(spec.Child("selector"), s.Selector)
 	if parsed, ok := parsed(s.Selector); ok && !parsed.Matches(labels.Set(s.Template.Labels)) {
 		p.invalid(spec.Child("template", "metadata", "labels"), s.Template.Labels, "`selector` does not match template `labels`")
-	}
-	if old != nil {
-		p.jobUpdate(s, &old.Spec)
 	}
 }
 

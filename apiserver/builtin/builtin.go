@@ -43,6 +43,12 @@ func Default(obj runtime.Object) {
 		defaultCronJob(&o.Spec)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		defaultAutoscaler(&o.Spec)
+	case *coordinationv1.Lease:
+		o.Spec.Strategy, o.Spec.PreferredHolder = nil, nil // the feature gate CoordinatedLeaderElection is off by default
+	case *rbacv1.Role:
+		if len(o.Rules) == 0 {
+			o.Rules = nil
+		}
 	case *rbacv1.RoleBinding:
 		defaultBinding(&o.RoleRef, o.Subjects)
 	case *rbacv1.ClusterRoleBinding:
@@ -115,7 +121,11 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 		before, _ := old.(*batchv1.CronJob)
 		p.cronJob(o, before)
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		p.autoscaler(&o.Spec, spec)
+		var before *autoscalingv2.HorizontalPodAutoscalerSpec
+		if was, ok := old.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+			before = &was.Spec
+		}
+		p.autoscaler(&o.Spec, before, spec)
 	case *networkingv1.Ingress:
 		p.ingress(o, old == nil)
 	case *coordinationv1.Lease:

@@ -3,7 +3,6 @@ package builtin
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -104,6 +103,12 @@ func defaultClaim(s *corev1.PersistentVolumeClaimSpec) {
 	setDefault(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
 	roundUp(s.Resources.Limits)
 	roundUp(s.Resources.Requests)
+	if d := s.DataSource; d != nil {
+		group := valueOf(d.APIGroup)
+		if !(d.Kind == "PersistentVolumeClaim" && group == "" || d.Kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io") {
+			s.DataSource = nil
+		}
+	}
 	// Each of the two fields stands for the other if it can.
 	switch {
 	case s.DataSource != nil && s.DataSourceRef == nil:
@@ -195,14 +200,5 @@ func (p *problems) lease(s *coordinationv1.LeaseSpec, at *field.Path) {
 	}
 	if n := s.LeaseTransitions; n != nil && *n < 0 {
 		p.invalid(at.Child("leaseTransitions"), *n, "must be greater than or equal to 0")
-	}
-	strategy := valueOf(s.Strategy)
-	if strings.Contains(string(strategy), "/") {
-		p.invalid(at.Child("strategy", "strategy"), strategy, utilvalidation.IsQualifiedName(string(strategy))...)
-	} else {
-		emptyOr(p, at.Child("strategy", "strategy"), strategy, coordinationv1.OldestEmulationVersion)
-	}
-	if valueOf(s.PreferredHolder) != "" && strategy == "" {
-		p.forbidden(at.Child("preferredHolder"), "may only be specified if `strategy` is defined")
 	}
 }

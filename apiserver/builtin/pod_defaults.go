@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // defaultPod sets the defaults of pods. Some of them do not apply to pod templates.
@@ -184,7 +185,7 @@ func preparePod(pod, old *corev1.Pod) {
 	if len(s.SchedulingGates) > 0 && len(pod.Status.Conditions) == 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message: "Scheduling is blocked due to non-empty scheduling gates",
+			Message: "Scheduling is blocked due to non-empty scheduling gates", LastTransitionTime: metav1.Now().Rfc3339Copy(),
 		}}
 	}
 }

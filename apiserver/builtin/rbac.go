@@ -51,6 +51,9 @@ func (p *problems) aggregation(rule *rbacv1.AggregationRule) {
 	}
 	for i := range rule.ClusterRoleSelectors {
 		p.labelSelector(at.Index(i), &rule.ClusterRoleSelectors[i])
+		if _, ok := parsed(&rule.ClusterRoleSelectors[i]); !ok {
+			p.invalid(at.Index(i), nil, "invalid label selector.")
+		}
 	}
 }
 

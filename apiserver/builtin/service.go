@@ -114,6 +114,9 @@ func keepAllocated(svc, old *corev1.Service) {
 		if valueOf(s.IPFamilyPolicy) == valueOf(was.IPFamilyPolicy) {
 			s.IPFamilyPolicy = nil
 		}
+		if valueOf(s.InternalTrafficPolicy) == valueOf(was.InternalTrafficPolicy) {
+			s.InternalTrafficPolicy = nil
+		}
 	}
 	ports := map[string]int32{}
 	for _, port := range was.Ports {

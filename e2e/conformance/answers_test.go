@@ -19,6 +19,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
+		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds)},
 		{"shards", shards}, {"expired", expired},
 	} {
 		var here, there []map[string]any

@@ -267,8 +267,9 @@ var (
 	versions = regexp.MustCompile(`(current: |too old resource version: |in record \()\d+( \(\d+\))?`)
 	ages     = regexp.MustCompile(`^(\d+[smh])+$|^\d{4}-\d\d-\d\dT[\d:]+Z$`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
+	uuids    = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "remainingItemCount"}
 )
 
 // normal replaces what differs from server to server.
@@ -304,7 +305,8 @@ func (s *side) normal(field string, v any) any {
 			return "{age}"
 		}
 		v = versions.ReplaceAllString(v, "$1{version}")
-		return suffixes.ReplaceAllString(v, "$1{suffix}")
+		v = suffixes.ReplaceAllString(v, "$1{suffix}")
+		return uuids.ReplaceAllString(v, "{uid}")
 	}
 	return v
 }

@@ -28,6 +28,7 @@ type apiserverFlags struct {
 	churn     float64
 	faults    []string
 	admin     bool
+	strict    bool
 }
 
 func newApiserverCommand(e *env) *cobra.Command {
@@ -47,6 +48,9 @@ stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 -
 
 The server writes a kubeconfig for its clients, by default to a temporary file that it
 removes when it stops. It does not change your own kubeconfig.
+
+Built-in kinds are defaulted and validated as by kube-apiserver. --strict=false stores them as
+clients send them.
 
 --seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
 namespaces, then all other objects, up to 64 MiB in total. It skips kustomizations. --objects
@@ -75,6 +79,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.StringVar(&flags.seed, "seed", "", "a `directory` of YAML files to load, or one file")
 	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
 	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
+	f.BoolVar(&flags.strict, "strict", true, "apply kube-apiserver's defaults and validation to built-in kinds")
 	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
 	addFaults(cmd, &flags.faults)
 	return cmd
@@ -125,7 +130,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	}
 	server, err := apiserver.New(apiserver.Options{
 		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
-		Schemas: crd.Schemas(),
+		Schemas: crd.Schemas(), Strict: flags.strict,
 	})
 	if err != nil {
 		return listenError(flags.listen, err)

@@ -35,6 +35,18 @@ func (s *Server) manage(k *kind, obj, old runtime.Object) error {
 	return nil
 }
 
+// bindable returns the state to validate an update in Go against: it may assign a pod to a
+// node, which clients do by a binding.
+func bindable(old, next runtime.Object) runtime.Object {
+	pod, ok := old.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != "" {
+		return old
+	}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = next.(*corev1.Pod).Spec.NodeName
+	return bound
+}
+
 const (
 	rootCA            = "kube-root-ca.crt"
 	kubernetesService = "kubernetes"

@@ -150,6 +150,10 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
 	before := k.working(old)
+	validated := before
+	if k.strict && subresource == everything {
+		validated = bindable(before, next)
+	}
 	switch {
 	case subresource == "status":
 		// Only the status and its managed fields change.
@@ -182,7 +186,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if k.hasGeneration() && !sameSpec(k, before, next) {
 		m.SetGeneration(was.GetGeneration() + 1)
 	}
-	if err := k.validate(next, before, subresource); err != nil {
+	if err := k.validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
 	next, err := s.ownership.updated(k, subresource, before, next, manager)

@@ -72,7 +72,7 @@ func stringSet(text string) map[string]bool {
 
 // builtins returns the kinds of k8s.io/api that have a list type, and the reviews. Without
 // everyVersion, only the most stable version of each.
-func builtins(everyVersion bool) []*kind {
+func builtins(everyVersion, strict bool) []*kind {
 	known := scheme.Scheme.AllKnownTypes()
 	best := map[schema.GroupKind]*kind{}
 	var all []*kind
@@ -88,7 +88,8 @@ func builtins(everyVersion bool) []*kind {
 		if gvk.Group == "extensions" && !everyVersion {
 			continue // all its kinds moved to other groups
 		}
-		k := builtin(gvk, t)
+		k := newBuiltin(gvk, t)
+		k.strict = strict
 		all = append(all, k)
 		if b := best[gvk.GroupKind()]; b == nil || version.CompareKubeAwareVersionStrings(k.Version, b.Version) > 0 {
 			best[gvk.GroupKind()] = k
@@ -101,7 +102,7 @@ func builtins(everyVersion bool) []*kind {
 	return slices.DeleteFunc(all, func(k *kind) bool { return best[k.GVK().GroupKind()] != k })
 }
 
-func builtin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
+func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	if gvk.Kind == "Endpoints" {
 		plural.Resource = "endpoints"

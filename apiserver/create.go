@@ -83,6 +83,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	}
 	normalise(obj)
 	setInitialPhase(obj)
+	if err := s.manage(k, obj, nil); err != nil {
+		return nil, err
+	}
 	if err := k.validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
@@ -122,6 +125,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		}
 	}
 	s.processGC(gcItem{kind: k, rec: rec})
+	if k == s.namespaces && s.furnishes {
+		return rec, s.furnish(key.Name)
+	}
 	return rec, nil
 }
 
@@ -189,6 +195,8 @@ func (k *kind) validateMeta(m metav1.Object) field.ErrorList {
 	switch {
 	case k.Resource.Resource == "namespaces":
 		names = validation.ValidateNamespaceName
+	case k.strict && (k.String() == "services" || k.String() == "statefulsets.apps"):
+		names = validation.NameIsDNSLabel
 	case k.Group == "rbac.authorization.k8s.io" || k.Group == "flowcontrol.apiserver.k8s.io":
 		names = pathSegment
 	}

@@ -14,8 +14,8 @@
 //   - [Server] is the server. Programs use [New] and [Server.Run], tests use [Start].
 //     [Server.Config] returns a client config. Without an address, clients connect in
 //     memory, which works in a testing/synctest bubble.
-//   - [Options] configures it; the zero value is usable. [Schemas] enforces the schemas of
-//     custom resources.
+//   - [Options] configures it; the zero value is usable. [Options.Strict] defaults and
+//     validates built-in kinds, [Schemas] enforces the schemas of custom resources.
 //   - [Definition] describes a custom resource for [Server.Define]. Creating a
 //     CustomResourceDefinition has the same effect.
 //   - [Fault] is a failure for [Server.Inject]. [Server.Cut], [Server.Compact] and
@@ -66,8 +66,9 @@
 //   - Only the most stable version of each kind is served, and versions are not converted,
 //     except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
 //     versions, each stored separately.
-//   - There is no admission. Built-in kinds have no defaulting except for the initial phase,
-//     and no validation except for names and metadata.
+//   - There is no admission. Without [Options.Strict], built-in kinds have no defaulting except
+//     for the initial phase, and no validation except for names and metadata. Package
+//     apiserver/builtin lists the kinds that it covers.
 //   - Schemas of custom resources are enforced with [Options.Schemas] only; package
 //     apiserver/crd has the implementation. Conversion webhooks are not called: the versions
 //     of a custom resource differ only in apiVersion and schema.
@@ -76,5 +77,5 @@
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
 //     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content.
 //   - Pods have no log, exec, attach or port-forward. OpenAPI describes custom resources with
-//     a schema; of other kinds it contains only what kubectl needs.
+//     a schema and the types of built-in kinds. Of operations it contains only what kubectl needs.
 package apiserver

@@ -32,9 +32,8 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	return s.catalog.byKind(kinds[0])
 }
 
-// own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted
-// by its schema. Other Go types, such
-// as those of custom resources, are converted through their JSON fields.
+// own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted.
+// Other Go types, such as those of custom resources, are converted through their JSON fields.
 func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) {
 	k, err = s.kindOf(obj)
 	if err != nil {
@@ -61,11 +60,11 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
-	if k.typed {
-		return k, k.toStorage(obj), nil
-	}
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	}
+	if k.typed {
+		return k, k.toStorage(obj), nil
 	}
 	return k, obj, nil
 }

@@ -29,6 +29,7 @@ type kind struct {
 	shortNames       []string
 	categories       []string
 	typed            bool // has a Go type in the scheme
+	strict           bool // has kube-apiserver's defaults and validation
 	status           bool // has the status subresource
 	scale            *scalePaths
 	review           bool // answered and never stored

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -118,6 +119,9 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		if err := fromTree(u.Object, obj); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
+	}
+	if k.strict {
+		builtin.Default(obj)
 	}
 	return obj, nil
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -51,9 +52,9 @@ func (s *Server) serveRoot(w http.ResponseWriter, req *http.Request) {
 // requests.
 const emptyOpenAPI2 = "\x0a\x032.0\x12\x0d\x0a\x04tarn\x12\x05v1.37"
 
-// serveOpenAPI serves OpenAPI v3 documents. They describe custom resources with a schema.
-// For other kinds they declare only server-side field validation, so that kubectl does not
-// validate on the client.
+// serveOpenAPI serves OpenAPI v3 documents. They describe custom resources with a schema, and
+// the types of built-in kinds. The operations of kinds without a schema declare only server-side
+// field validation, so that kubectl does not validate on the client.
 func (s *Server) serveOpenAPI(w http.ResponseWriter, req *http.Request, path string) {
 	info := map[string]any{"title": "tarn", "version": "v" + servedMajor + "." + servedMinor}
 	switch version, rest, _ := strings.Cut(path, "/"); {
@@ -109,6 +110,9 @@ func (d *openAPI) add(k *kind, at string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if k.typed {
+		more.Components.Schemas = builtin.OpenAPI(k.GVK(), k.empty())
 	}
 	if len(more.Paths) == 0 {
 		more.Paths = map[string]any{at + k.objectPath(): k.operations()}

@@ -60,6 +60,11 @@ type Options struct {
 	// themselves; package apiserver/crd has the implementation. Defaults to none: objects
 	// are stored as clients send them, and lists are atomic for server-side apply.
 	Schemas Schemas
+	// Strict applies kube-apiserver's defaults and validation to built-in kinds; package
+	// apiserver/builtin lists them. It also creates the Service "kubernetes" and, in every
+	// namespace, the ServiceAccount "default" and the ConfigMap "kube-root-ca.crt". Defaults to
+	// storing objects as clients send them, which allows incomplete ones in tests.
+	Strict bool
 	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
 	// and orphan deletion. Defaults to false.
 	CollectGarbage bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,8 +41,11 @@ type Schema interface {
 	OpenAPI() ([]byte, error)
 }
 
-// admit prunes and defaults a decoded object of a custom resource.
+// admit defaults a decoded object, and prunes that of a custom resource.
 func (k *kind) admit(obj runtime.Object) error {
+	if k.strict {
+		builtin.Default(obj)
+	}
 	if k.schema == nil {
 		return nil
 	}
@@ -53,13 +57,16 @@ func (k *kind) admit(obj runtime.Object) error {
 	return nil
 }
 
-// validate checks names and metadata and, with a schema, the whole object. old is nil for a
+// validate checks names and metadata and, with a schema or Options.Strict, the whole object. old is nil for a
 // new object.
 func (k *kind) validate(obj, old runtime.Object, subresource string) error {
 	m := metaOf(obj)
 	var errs field.ErrorList
 	if k.schema == nil {
 		errs = k.validateMeta(m)
+		if k.strict {
+			errs = append(errs, builtin.Validate(obj, old, subresource)...)
+		}
 	} else {
 		before, _ := old.(*unstructured.Unstructured)
 		errs = k.schema.Validate(context.Background(), obj.(*unstructured.Unstructured), before, subresource)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,8 @@ type Server struct {
 	denials     denials
 	definitions *kind
 	namespaces  *kind
+	services    builtin.Allocator
+	furnishes   bool // creates objects in new namespaces; not modified after New
 
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS
@@ -77,7 +80,7 @@ func New(opts Options) (*Server, error) {
 		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}},
 	}
-	s.catalog.put(builtins(opts.EveryVersion)...)
+	s.catalog.put(builtins(opts.EveryVersion, opts.Strict)...)
 	s.catalog.put(s.definitions)
 	var err error
 	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
@@ -101,7 +104,7 @@ func New(opts Options) (*Server, error) {
 	s.firstChange = s.storage.now()
 	s.transport = s.newTransport(s.dial)
 	if opts.Address == "" {
-		return s, nil
+		return s, s.startStrict()
 	}
 	if s.tcp, err = net.Listen("tcp", opts.Address); err != nil {
 		return nil, fmt.Errorf("apiserver: %w", err)
@@ -113,7 +116,7 @@ func New(opts Options) (*Server, error) {
 			return nil, fmt.Errorf("apiserver: creating certificate: %w", err)
 		}
 	}
-	return s, nil
+	return s, s.startStrict()
 }
 
 // newTransport returns a transport for in-memory connections.

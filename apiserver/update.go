@@ -191,8 +191,11 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		return nil, conflict(k, old.key)
 	}
 	before := k.working(old)
+	validated := before
 	if subresource == everything {
-		subresource = ""
+		if subresource = ""; k.strict {
+			validated = bindable(before, next)
+		}
 	} else {
 		next = k.merge(subresource, before, next)
 		m = metaOf(next)
@@ -205,6 +208,11 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 			field.NewPath("metadata", "finalizers"), fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", added))})
 	}
 	normalise(next)
+	if subresource != "status" {
+		if err := s.manage(k, next, before); err != nil {
+			return nil, err
+		}
+	}
 	m.SetUID(was.GetUID())
 	m.SetResourceVersion(was.GetResourceVersion())
 	m.SetCreationTimestamp(was.GetCreationTimestamp())
@@ -215,7 +223,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if k.hasGeneration() && !sameSpec(k, before, next) {
 		m.SetGeneration(was.GetGeneration() + 1)
 	}
-	if err := k.validate(next, before, subresource); err != nil {
+	if err := k.validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
 	next, err := s.ownership.updated(k, subresource, before, next, manager)

@@ -33,6 +33,7 @@ type apiserverFlags struct {
 	workloads bool
 	rbac      bool
 	accounts  []string
+	strict    bool
 }
 
 func newApiserverCommand(e *env) *cobra.Command {
@@ -59,6 +60,9 @@ CronJobs get pods, and pods become Ready on a node although no container runs.
 
 The server writes a kubeconfig for its clients, by default to a temporary file that it
 removes when it stops. It does not change your own kubeconfig.
+
+Built-in kinds are defaulted and validated as by kube-apiserver. --strict=false stores them as
+clients send them.
 
 --seed loads the YAML and JSON files of a directory: CustomResourceDefinitions first, then
 namespaces, then all other objects, up to 64 MiB in total. It skips kustomizations. --objects
@@ -92,6 +96,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.BoolVar(&flags.workloads, "workloads", false, "run stand-ins for controllers, scheduler and kubelet")
 	f.BoolVar(&flags.rbac, "rbac", false, "authenticate clients and evaluate roles and bindings; implies --tls")
 	f.StringArrayVar(&flags.accounts, "service-account", nil, "add a context for the ServiceAccount `namespace/name` to the kubeconfig; may be repeated")
+	f.BoolVar(&flags.strict, "strict", true, "apply kube-apiserver's defaults and validation to built-in kinds")
 	f.BoolVar(&flags.admin, "admin", false, "serve fault injection and compaction under /tarn/")
 	addFaults(cmd, &flags.faults)
 	return cmd
@@ -148,7 +153,7 @@ func serveAPI(ctx context.Context, e *env, flags apiserverFlags) (err error) {
 	// Clients send a token of a kubeconfig only over HTTPS, so RBAC needs TLS.
 	server, err := apiserver.New(apiserver.Options{
 		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls || flags.rbac, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
-		Schemas: crd.Schemas(), RBAC: flags.rbac,
+		Schemas: crd.Schemas(), RBAC: flags.rbac, Strict: flags.strict,
 	})
 	if err != nil {
 		return listenError(flags.listen, err)

@@ -158,6 +158,9 @@ var session = []step{
 	{args: "delete deployment,secret --all", want: `deployment.apps "shop" deleted[\s\S]*secret "keys" deleted`},
 	{args: "delete -f -", input: settings, want: `configmap "settings" deleted`},
 	{args: "get all", want: `No resources found`},
+	{args: "explain pod.spec.containers", want: `KIND: +Pod[\s\S]*FIELD: containers <\[\]Container>[\s\S]*List of containers belonging to the pod[\s\S]*  name\s+<string> -required-`, differs: "no enums, and the documentation of 1.37"},
+	{args: "explain deployments.spec.strategy.rollingUpdate", want: `GROUP: +apps[\s\S]*maxSurge\s+<IntOrString>`, differs: "no link to default values"},
+	{args: "explain pod.spec.colour", fails: true, want: `field "colour" does not exist`},
 }
 
 func TestKubectlWorks(t *testing.T) {

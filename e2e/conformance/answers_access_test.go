@@ -10,7 +10,7 @@ const (
 )
 
 // role returns a request that creates a role in the namespace.
-func role(name, rules string) exchange {
+func newRole(name, rules string) exchange {
 	return exchange{name: "role " + name, method: "POST", path: inRBAC + "/roles",
 		body: fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":%q},"rules":[%s]}`, name, rules)}
 }
@@ -58,7 +58,7 @@ var permissions = []exchange{
 	{name: "discovery without credentials", path: "/api", as: "nobody"},
 	{name: "a token that is none", path: "a", as: "nobody", header: []string{"Authorization", "Bearer nonsense"}},
 
-	role("reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list","patch"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["one"],"verbs":["get","list"]},`+
+	newRole("reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list","patch"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["one"],"verbs":["get","list"]},`+
 		`{"apiGroups":[""],"resources":["namespaces"],"verbs":["get"]},{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings"],"verbs":["create","update"]}`),
 	bound("reader", "Role", "reader", "ann"),
 	{name: "get with permission", path: "a", as: "ann", until: `"status":200`},
@@ -71,12 +71,12 @@ var permissions = []exchange{
 	{name: "apply a new object without create", method: "PATCH", path: "new", typ: applyPatch, query: "fieldManager=x", body: configMap("new", "").body, as: "ann"},
 	{name: "apply with permission", method: "PATCH", path: "a", typ: applyPatch, query: "fieldManager=x", body: configMap("a", "").body, as: "ann"},
 
-	role("same", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}`).by("ann"),
-	role("more", `{"apiGroups":[""],"resources":["configmaps","pods"],"verbs":["watch","get","*"]}`).by("ann"),
-	role("names", `{"apiGroups":[""],"resources":["secrets"],"resourceNames":["one","two"],"verbs":["get"]}`).by("ann"),
-	role("all", `{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}`).by("ann"),
+	newRole("same", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}`).by("ann"),
+	newRole("more", `{"apiGroups":[""],"resources":["configmaps","pods"],"verbs":["watch","get","*"]}`).by("ann"),
+	newRole("names", `{"apiGroups":[""],"resources":["secrets"],"resourceNames":["one","two"],"verbs":["get"]}`).by("ann"),
+	newRole("all", `{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}`).by("ann"),
 	bound("same", "Role", "same", "bob").by("ann"),
-	role("powers", `{"apiGroups":["","apps"],"resources":["pods/exec"],"verbs":["create","get"]}`),
+	newRole("powers", `{"apiGroups":["","apps"],"resources":["pods/exec"],"verbs":["create","get"]}`),
 	bound("powers", "Role", "powers", "bob").named("bind more").by("ann"),
 	bound("admin", "ClusterRole", "cluster-admin", "bob").named("bind everything").by("ann"),
 	bound("absent", "ClusterRole", "absent", "bob").named("bind a role that does not exist").by("ann"),
@@ -107,7 +107,7 @@ func access(name, kind, spec string) exchange {
 }
 
 var reviews = []exchange{
-	role("reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list"]}`),
+	newRole("reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list"]}`),
 	bound("reader", "Role", "reader", "eve"),
 	access("may get", "SelfSubjectAccessReview", `{"resourceAttributes":{"namespace":"{ns}","verb":"get","resource":"configmaps"}}`).by("eve").waits(`"allowed":true`),
 	access("may not delete", "SelfSubjectAccessReview", `{"resourceAttributes":{"namespace":"{ns}","verb":"delete","resource":"configmaps","name":"x"}}`).by("eve"),

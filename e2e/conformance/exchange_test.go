@@ -289,8 +289,9 @@ var (
 	ages     = regexp.MustCompile(`^(\d+[smh])+$|^\d{4}-\d\d-\d\dT[\d:]+Z$`)
 	asked    = regexp.MustCompile(`(response\.uid=)"[0-9a-f-]{36}"`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
+	uuids    = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
 )
 
 // normal replaces what differs from server to server.
@@ -330,7 +331,8 @@ func (s *side) normal(field string, v any) any {
 		}
 		v = versions.ReplaceAllString(v, "$1{version}")
 		v = asked.ReplaceAllString(v, "$1{uid}")
-		return suffixes.ReplaceAllString(v, "$1{suffix}")
+		v = suffixes.ReplaceAllString(v, "$1{suffix}")
+		return uuids.ReplaceAllString(v, "{uid}")
 	}
 	return v
 }

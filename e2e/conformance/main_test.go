@@ -10,6 +10,7 @@ import (
 	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -43,9 +44,18 @@ func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 
 func embedded(t *testing.T) server {
 	t.Helper()
-	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true})
+	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true, Strict: true})
 	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
 	s.namespace = s.newNamespace(t)
+	// Of the real cluster, only the API server runs. No controller creates these.
+	for _, obj := range []runtime.Object{
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: s.namespace}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: s.namespace}},
+	} {
+		if err := e.Delete(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return s
 }
 

@@ -34,7 +34,9 @@ var table = map[string][]string{
 	"clientgo":            {anything},
 	// The embedded server must not share the client's codecs: an error could hide
 	// on both sides.
-	"apiserver": {"object"},
+	"apiserver": {"object", "apiserver/builtin"},
+	// Defaults and validation of built-in kinds need no server.
+	"apiserver/builtin": {},
 	// What enforces schemas is apart, so that only programs that ask for it link it.
 	"apiserver/crd": {"apiserver"},
 	// The stand-ins for Kubernetes' controllers are a Tarn program.

@@ -1,0 +1,183 @@
+package builtin
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// KubernetesIP is the cluster IP of the Service "kubernetes".
+const KubernetesIP = "10.96.0.1"
+
+// The ranges of addresses and ports that services get.
+var (
+	serviceRange       = netip.MustParsePrefix("10.96.0.0/12")
+	firstIP            = netip.MustParseAddr("10.96.0.10")
+	firstPort    int32 = 30000
+	lastPort     int32 = 32767
+)
+
+// Allocator allocates cluster IPs and node ports. It does not remember them: those in use are
+// the ones that existing services have. The zero value is usable, from any goroutine.
+type Allocator struct {
+	mu sync.Mutex // guards turn
+	// turn is the number of allocations, at which the next search starts, so that concurrent
+	// requests get different results.
+	turn uint32
+}
+
+// Allocate sets the IP families, cluster IP and node ports of a Service, after [Prepare]. It
+// modifies svc, which the caller must own. old is nil for a new service. others are the stored
+// services, which may include svc itself.
+func (a *Allocator) Allocate(svc, old *corev1.Service, others []*corev1.Service) field.ErrorList {
+	if errs := setFamilies(svc); len(errs) > 0 {
+		return errs
+	}
+	usedIPs, usedPorts := map[string]bool{}, map[int32]bool{}
+	for _, other := range others {
+		if other.Name == svc.Name && other.Namespace == svc.Namespace {
+			continue
+		}
+		for _, ip := range other.Spec.ClusterIPs {
+			usedIPs[ip] = true
+		}
+		for _, port := range other.Spec.Ports {
+			usedPorts[port.NodePort] = true
+		}
+		usedPorts[other.Spec.HealthCheckNodePort] = true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if svc.Spec.Type != corev1.ServiceTypeExternalName {
+		if errs := a.allocateIP(svc, old, usedIPs); len(errs) > 0 {
+			return errs
+		}
+	}
+	if hasNodePorts(svc) {
+		return a.allocatePorts(svc, usedPorts)
+	}
+	return nil
+}
+
+// setFamilies sets the IP families of a service in a cluster that has only IPv4.
+func setFamilies(svc *corev1.Service) field.ErrorList {
+	s := &svc.Spec
+	if s.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	unselected := s.ClusterIP == corev1.ClusterIPNone && len(s.Selector) == 0
+	if s.IPFamilyPolicy == nil && unselected {
+		setDefault(&s.IPFamilyPolicy, corev1.IPFamilyPolicyRequireDualStack)
+	}
+	setDefault(&s.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+	var p problems
+	if p.clusterIPs(svc); len(p.list) > 0 {
+		return p.list
+	}
+	at := spec.Child("ipFamilyPolicy")
+	if *s.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack {
+		if len(s.ClusterIPs) == 2 {
+			p.invalid(at, *s.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple cluster IPs are specified")
+		}
+		if len(s.IPFamilies) == 2 {
+			p.invalid(at, *s.IPFamilyPolicy, "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified")
+		}
+	}
+	for i, ip := range s.ClusterIPs {
+		if addr, err := netip.ParseAddr(ip); err == nil && addr.Is6() && i >= len(s.IPFamilies) {
+			p.invalid(spec.Child("clusterIPs").Index(i), s.ClusterIPs, "IPv6 is not configured on this cluster")
+		}
+	}
+	if len(p.list) > 0 {
+		return p.list
+	}
+	if unselected {
+		if len(s.IPFamilies) == 0 {
+			s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		}
+		if len(s.IPFamilies) == 1 && *s.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
+			second := corev1.IPv6Protocol
+			if s.IPFamilies[0] == second {
+				second = corev1.IPv4Protocol
+			}
+			s.IPFamilies = append(slices.Clone(s.IPFamilies), second)
+		}
+		return nil
+	}
+	if *s.IPFamilyPolicy == corev1.IPFamilyPolicyRequireDualStack {
+		p.invalid(at, *s.IPFamilyPolicy, "this cluster is not configured for dual-stack services")
+	}
+	for i, family := range s.IPFamilies {
+		if family != corev1.IPv4Protocol {
+			p.invalid(spec.Child("ipFamilies").Index(i), family, "not configured on this cluster")
+		}
+	}
+	if len(s.IPFamilies) == 0 {
+		s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return p.list
+}
+
+// allocateIP sets the cluster IP of a service that has none. The caller must hold the lock.
+func (a *Allocator) allocateIP(svc, old *corev1.Service, used map[string]bool) field.ErrorList {
+	s := &svc.Spec
+	if s.ClusterIP == corev1.ClusterIPNone || old != nil && s.ClusterIP != "" && s.ClusterIP == old.Spec.ClusterIP {
+		return nil
+	}
+	if s.ClusterIP == "" {
+		ip := firstIP
+		for range a.turn {
+			ip = ip.Next()
+		}
+		for ; used[ip.String()]; ip = ip.Next() {
+		}
+		a.turn++
+		s.ClusterIP, s.ClusterIPs = ip.String(), []string{ip.String()}
+		return nil
+	}
+	why := ""
+	if ip, err := netip.ParseAddr(s.ClusterIP); err != nil || !serviceRange.Contains(ip) {
+		why = fmt.Sprintf("the provided network does not match the current range: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", s.ClusterIP, serviceRange)
+	} else if used[s.ClusterIP] {
+		why = "provided IP is already allocated"
+	}
+	if why == "" || old != nil {
+		return nil // validation rejects a change
+	}
+	return field.ErrorList{field.Invalid(spec.Child("clusterIPs"), s.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", s.ClusterIP, why))}
+}
+
+// allocatePorts sets the node ports that are missing. The caller must hold the lock.
+func (a *Allocator) allocatePorts(svc *corev1.Service, used map[int32]bool) field.ErrorList {
+	next := func() int32 {
+		port := firstPort + int32(a.turn)%(lastPort-firstPort)
+		for ; used[port]; port++ {
+		}
+		a.turn++
+		used[port] = true
+		return port
+	}
+	byPort := map[int32]int32{} // ports of different protocols share a node port
+	for i := range svc.Spec.Ports {
+		port, at := &svc.Spec.Ports[i], spec.Child("ports").Index(i).Child("nodePort")
+		switch {
+		case port.NodePort != 0 && (port.NodePort < firstPort || port.NodePort > lastPort):
+			return field.ErrorList{field.Invalid(at, port.NodePort, fmt.Sprintf("provided port is not in the valid range. The range of valid ports is %d-%d", firstPort, lastPort))}
+		case port.NodePort != 0 && used[port.NodePort]:
+			return field.ErrorList{field.Invalid(at, port.NodePort, "provided port is already allocated")}
+		case port.NodePort == 0 && (svc.Spec.AllocateLoadBalancerNodePorts == nil || *svc.Spec.AllocateLoadBalancerNodePorts):
+			if port.NodePort = byPort[port.Port]; port.NodePort == 0 {
+				port.NodePort = next()
+			}
+		}
+		byPort[port.Port] = port.NodePort
+	}
+	if hasHealthCheck(svc) && svc.Spec.HealthCheckNodePort == 0 {
+		svc.Spec.HealthCheckNodePort = next()
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package builtin
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Default sets omitted fields of an object that a client sent to their defaults. It modifies
+// obj, which the caller must own.
+func Default(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		defaultPod(o)
+	case *corev1.PodTemplate:
+		defaultPodSpec(&o.Template.Spec)
+	case *corev1.ReplicationController:
+		defaultReplicationController(o)
+	case *corev1.Service:
+		defaultService(o)
+	case *corev1.PersistentVolumeClaim:
+		defaultClaim(&o.Spec)
+	case *corev1.Endpoints:
+		defaultEndpoints(o)
+	case *appsv1.Deployment:
+		defaultDeployment(&o.Spec)
+	case *appsv1.ReplicaSet:
+		setDefault(&o.Spec.Replicas, 1)
+		defaultPodSpec(&o.Spec.Template.Spec)
+	case *appsv1.StatefulSet:
+		defaultStatefulSet(&o.Spec)
+	case *appsv1.DaemonSet:
+		defaultDaemonSet(&o.Spec)
+	case *batchv1.Job:
+		defaultJob(o)
+	case *batchv1.CronJob:
+		defaultCronJob(&o.Spec)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		defaultAutoscaler(&o.Spec)
+	case *coordinationv1.Lease:
+		o.Spec.Strategy, o.Spec.PreferredHolder = nil, nil // the feature gate CoordinatedLeaderElection is off by default
+	case *rbacv1.Role:
+		if len(o.Rules) == 0 {
+			o.Rules = nil
+		}
+	case *rbacv1.RoleBinding:
+		defaultBinding(&o.RoleRef, o.Subjects)
+	case *rbacv1.ClusterRoleBinding:
+		defaultBinding(&o.RoleRef, o.Subjects)
+	}
+}
+
+// Prepare sets the fields that the server manages, after [Default] and before [Validate]. It
+// modifies obj, which the caller must own, and reads old, which is nil for a new object.
+func Prepare(obj, old runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		before, _ := old.(*corev1.Pod)
+		preparePod(o, before)
+	case *corev1.Service:
+		before, _ := old.(*corev1.Service)
+		prepareService(o, before)
+	case *appsv1.DaemonSet:
+		before, _ := old.(*appsv1.DaemonSet)
+		prepareDaemonSet(o, before)
+	case *batchv1.Job:
+		if old == nil {
+			prepareJob(o)
+		}
+	}
+}
+
+// Validate returns the errors of a new object or, if old is not nil, of an update, except for
+// those of metadata. The subresource is "" or "status". It modifies neither object.
+func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
+	var p problems
+	if subresource == "status" {
+		p.status(obj)
+		return p.list
+	}
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		before, _ := old.(*corev1.Pod)
+		p.pod(o, before)
+	case *corev1.ReplicationController:
+		p.replicationController(&o.Spec, spec)
+	case *corev1.Service:
+		before, _ := old.(*corev1.Service)
+		p.service(o, before)
+	case *corev1.ConfigMap:
+		before, _ := old.(*corev1.ConfigMap)
+		p.configMap(o, before)
+	case *corev1.Secret:
+		before, _ := old.(*corev1.Secret)
+		p.secret(o, before)
+	case *corev1.PersistentVolumeClaim:
+		before, _ := old.(*corev1.PersistentVolumeClaim)
+		p.claim(o, before)
+	case *appsv1.Deployment:
+		before, _ := old.(*appsv1.Deployment)
+		p.deployment(o, before)
+	case *appsv1.ReplicaSet:
+		before, _ := old.(*appsv1.ReplicaSet)
+		p.replicaSet(o, before)
+	case *appsv1.StatefulSet:
+		before, _ := old.(*appsv1.StatefulSet)
+		p.statefulSet(o, before)
+	case *appsv1.DaemonSet:
+		before, _ := old.(*appsv1.DaemonSet)
+		p.daemonSet(o, before)
+	case *batchv1.Job:
+		before, _ := old.(*batchv1.Job)
+		p.job(o, before)
+	case *batchv1.CronJob:
+		before, _ := old.(*batchv1.CronJob)
+		p.cronJob(o, before)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		var before *autoscalingv2.HorizontalPodAutoscalerSpec
+		if was, ok := old.(*autoscalingv2.HorizontalPodAutoscaler); ok {
+			before = &was.Spec
+		}
+		p.autoscaler(&o.Spec, before, spec)
+	case *networkingv1.Ingress:
+		p.ingress(o, old == nil)
+	case *coordinationv1.Lease:
+		p.lease(&o.Spec, spec)
+	case *rbacv1.Role:
+		p.rules(o.Rules, true)
+	case *rbacv1.ClusterRole:
+		p.rules(o.Rules, false)
+		p.aggregation(o.AggregationRule)
+	case *rbacv1.RoleBinding:
+		before, _ := old.(*rbacv1.RoleBinding)
+		p.binding(o.RoleRef, o.Subjects, true)
+		if before != nil {
+			p.sameRole(o.RoleRef, before.RoleRef)
+		}
+	case *rbacv1.ClusterRoleBinding:
+		before, _ := old.(*rbacv1.ClusterRoleBinding)
+		p.binding(o.RoleRef, o.Subjects, false)
+		if before != nil {
+			p.sameRole(o.RoleRef, before.RoleRef)
+		}
+	}
+	return p.list
+}

@@ -1,0 +1,168 @@
+package builtin
+
+import (
+	"math/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/randfill"
+	"sigs.k8s.io/yaml"
+)
+
+// decoded returns the object of a YAML text, as a client sends it.
+func decoded(t *testing.T, text string) runtime.Object {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// stored returns an object as the server stores it, and the errors that a client gets.
+func stored(obj, old runtime.Object) (runtime.Object, []string) {
+	Default(obj)
+	Prepare(obj, old)
+	var errs []string
+	for _, err := range Validate(obj, old, "") {
+		errs = append(errs, err.Error())
+	}
+	return obj, errs
+}
+
+// Random objects of every kind are defaulted, validated and described without a panic.
+func TestEveryObjectIsHandled(t *testing.T) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if gvk.Version == runtime.APIVersionInternal || strings.HasSuffix(gvk.Kind, "Options") {
+			continue
+		}
+		random := randfill.NewWithSeed(rand.Int63()).NilChance(0.5).NumElements(0, 2).MaxDepth(12).Funcs(
+			func(r *runtime.RawExtension, _ randfill.Continue) { r.Raw = []byte("{}") },
+			func(q *resource.Quantity, c randfill.Continue) {
+				*q = *resource.NewMilliQuantity(c.Int63n(3000)-1000, resource.DecimalSI)
+			},
+		)
+		for range 5 {
+			one, err := scheme.Scheme.New(gvk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			two := one.DeepCopyObject()
+			random.Fill(one)
+			random.Fill(two)
+			for _, obj := range []runtime.Object{one, two} {
+				Default(obj)
+			}
+			Prepare(one, nil)
+			Prepare(two, one)
+			Validate(one, nil, "")
+			Validate(two, one, "")
+			Validate(two, one, "status")
+			if c := OpenAPI(gvk, one); len(c) == 0 {
+				t.Errorf("%v has no schema", gvk)
+			}
+		}
+	}
+}
+
+func TestInvalidObjectsGetTheErrorsOfKubeAPIServer(t *testing.T) {
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: "
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{pod + "{containers: [{name: a, image: a}]}}", nil},
+		{pod + "{}}", []string{"spec.containers: Required value"}},
+		{pod + "{containers: [{name: a, image: a, volumeMounts: [{name: v, mountPath: /v}]}]}}", []string{`spec.containers[0].volumeMounts[0].name: Not found: "v"`}},
+		{"{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {type: Some, ports: [{port: 80}]}}",
+			[]string{`spec.type: Unsupported value: "Some": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"`}},
+		{"{apiVersion: v1, kind: Secret, metadata: {name: x}, type: kubernetes.io/tls}", []string{"data[tls.crt]: Required value", "data[tls.key]: Required value"}},
+		{"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {..: a}}", []string{`data[..]: Invalid value: "..": must not be '..'`}},
+		{"{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: '61 * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}}}",
+			[]string{`spec.schedule: Invalid value: "61 * * * *": end of range (61) above maximum (59): 61`}},
+		{"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{resources: [pods], apiGroups: ['']}]}",
+			[]string{"rules[0].verbs: Required value: verbs must contain at least one value"}},
+	} {
+		if _, errs := stored(decoded(t, test.text), nil); !slices.Equal(errs, test.want) {
+			t.Errorf("%s\n got %q\nwant %q", test.text, errs, test.want)
+		}
+	}
+}
+
+func TestPodsAreCompleted(t *testing.T) {
+	obj, errs := stored(decoded(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: x}
+spec:
+  containers:
+  - {name: a, image: "host:5000/a", resources: {limits: {cpu: 1, memory: 1Gi}}, ports: [{containerPort: 80}]}
+`), nil)
+	pod := obj.(*corev1.Pod)
+	c := pod.Spec.Containers[0]
+	if len(errs) > 0 || c.ImagePullPolicy != corev1.PullAlways || c.Resources.Requests.Cpu().String() != "1" || c.Ports[0].Protocol != corev1.ProtocolTCP ||
+		pod.Status.QOSClass != corev1.PodQOSGuaranteed || len(pod.Spec.Tolerations) != 2 || *pod.Spec.Priority != 0 || pod.Spec.ServiceAccountName != "default" {
+		t.Errorf("%v\n%+v", errs, pod)
+	}
+	next := pod.DeepCopy()
+	next.Spec.Containers[0].Image = "b"
+	if _, errs := stored(next, pod); len(errs) > 0 {
+		t.Errorf("another image: %v", errs)
+	}
+	next.Spec.Containers[0].Command = []string{"x"}
+	if _, errs := stored(next, pod); len(errs) != 1 || !strings.HasPrefix(errs[0], "spec: Forbidden: pod updates may not change fields other than") {
+		t.Errorf("another command: %v", errs)
+	}
+}
+
+// The labels of a template are the job's unless it has its own. The server adds to both.
+func TestJobsGetASelector(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "x", UID: "u"}}
+	job.Spec.Template.Labels = map[string]string{"app": "x"}
+	job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}
+	_, errs := stored(job, nil)
+	if len(errs) > 0 || job.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] != "u" || job.Labels["job-name"] != "x" || job.Labels["app"] != "x" {
+		t.Errorf("%v\n%+v", errs, job)
+	}
+	job.Labels["app"] = "y"
+	if job.Spec.Template.Labels["app"] != "x" {
+		t.Error("the job and its template share labels")
+	}
+}
+
+func TestConcurrentServicesGetDifferentAddresses(t *testing.T) {
+	var a Allocator
+	var mu sync.Mutex
+	used := map[any]bool{}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}}
+			Default(svc)
+			if errs := a.Allocate(svc, nil, nil); len(errs) > 0 {
+				t.Error(errs)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, value := range []any{svc.Spec.ClusterIP, svc.Spec.Ports[0].NodePort} {
+				if used[value] {
+					t.Errorf("%v is allocated twice", value)
+				}
+				used[value] = true
+			}
+		})
+	}
+	all.Wait()
+}

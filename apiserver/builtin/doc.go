@@ -1,0 +1,16 @@
+// Package builtin has kube-apiserver's defaults and validation of built-in kinds, and their
+// OpenAPI documents. Package apiserver uses it with Options.Strict.
+//
+// A write on kube-apiserver passes through three steps, and so does one here: [Default] sets
+// omitted fields of what a client sent, [Prepare] sets the fields that the server manages, and
+// [Validate] returns the errors that a client sees. Paths, types and messages of errors are
+// those of kube-apiserver 1.36. e2e/conformance compares them.
+//
+// Covered are Pod and pod templates, Service, ReplicationController, Deployment, ReplicaSet,
+// StatefulSet, DaemonSet, Job, CronJob, HorizontalPodAutoscaler, Ingress,
+// PersistentVolumeClaim, ConfigMap, Secret, ServiceAccount, Lease, Role, ClusterRole and their
+// bindings. Objects of other kinds and versions are neither changed nor validated. Within pods,
+// affinity, DNS configuration, resource claims, Windows options, and the content of volume types
+// other than configMap, secret, persistentVolumeClaim, hostPath, emptyDir, projected, downwardAPI
+// and csi are not validated.
+package builtin

@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/tarnproject/tarn/apiserver/builtin"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// manage sets the fields of a built-in kind that kube-apiserver manages, with Options.Strict.
+// old is nil for a new object.
+func (s *Server) manage(k *kind, obj, old runtime.Object) error {
+	if !k.strict {
+		return nil
+	}
+	builtin.Prepare(obj, old)
+	svc, ok := obj.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	var others []*corev1.Service
+	for _, r := range s.storage.all(k, "") {
+		others = append(others, r.obj.(*corev1.Service))
+	}
+	before, _ := old.(*corev1.Service)
+	if errs := s.services.Allocate(svc, before, others); len(errs) > 0 {
+		return apierrors.NewInvalid(k.GVK().GroupKind(), svc.Name, errs)
+	}
+	return nil
+}
+
+// bindable returns the state to validate an update in Go against: it may assign a pod to a
+// node, which clients do by a binding.
+func bindable(old, next runtime.Object) runtime.Object {
+	pod, ok := old.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != "" {
+		return old
+	}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = next.(*corev1.Pod).Spec.NodeName
+	return bound
+}
+
+const (
+	rootCA            = "kube-root-ca.crt"
+	kubernetesService = "kubernetes"
+)
+
+// startStrict creates the objects that every cluster has, with Options.Strict.
+func (s *Server) startStrict() error {
+	if !s.opts.Strict {
+		return nil
+	}
+	for _, ns := range s.storage.all(s.namespaces, "") {
+		if err := s.furnish(ns.key.Name); err != nil {
+			return err
+		}
+	}
+	s.furnishes = true
+	address, port := "192.0.2.1", int32(6443) // TEST-NET-1, for a server that is reachable in memory only
+	if s.tcp != nil {
+		if at, err := netip.ParseAddrPort(s.tcp.Addr().String()); err == nil {
+			address, port = at.Addr().String(), int32(at.Port())
+		}
+	}
+	name, yes, tcp := "https", true, corev1.ProtocolTCP
+	family := discoveryv1.AddressTypeIPv4
+	if at, err := netip.ParseAddr(address); err == nil && at.Is6() {
+		family = discoveryv1.AddressTypeIPv6
+	}
+	meta := metav1.ObjectMeta{Name: kubernetesService, Namespace: metav1.NamespaceDefault}
+	labelled := func(name, value string) metav1.ObjectMeta {
+		m := *meta.DeepCopy()
+		m.Labels = map[string]string{name: value}
+		return m
+	}
+	service := labelled("component", "apiserver")
+	service.Labels["provider"] = "kubernetes"
+	for _, obj := range []runtime.Object{
+		&corev1.Service{ObjectMeta: service, Spec: corev1.ServiceSpec{
+			ClusterIP: builtin.KubernetesIP, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromInt32(port)}},
+		}},
+		&corev1.Endpoints{ObjectMeta: labelled(discoveryv1.LabelSkipMirror, "true"), Subsets: []corev1.EndpointSubset{{
+			Addresses: []corev1.EndpointAddress{{IP: address}}, Ports: []corev1.EndpointPort{{Name: name, Port: port}},
+		}}},
+		&discoveryv1.EndpointSlice{
+			ObjectMeta: labelled(discoveryv1.LabelServiceName, kubernetesService), AddressType: family,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+			Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &tcp}},
+		},
+	} {
+		if _, err := s.Create(obj); err != nil {
+			return fmt.Errorf("apiserver: creating the service %s: %w", kubernetesService, err)
+		}
+	}
+	s.firstChange = s.storage.now()
+	return nil
+}
+
+// furnish creates the objects that controllers create in every namespace.
+func (s *Server) furnish(namespace string) error {
+	for _, obj := range []runtime.Object{
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: rootCA, Namespace: namespace}, Data: map[string]string{"ca.crt": string(s.authority)}},
+	} {
+		if _, err := s.Create(obj); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("apiserver: creating the objects of namespace %s: %w", namespace, err)
+		}
+	}
+	return nil
+}
+
+// furnished reports whether an object to load is one that the server creates itself.
+func (s *Server) furnished(k *kind, m metav1.Object) bool {
+	switch k.Kind {
+	case "ServiceAccount":
+		return s.furnishes && m.GetName() == "default"
+	case "ConfigMap":
+		return s.furnishes && m.GetName() == rootCA
+	}
+	return false
+}

@@ -1,0 +1,169 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/object"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+const webDeployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{
+	"selector":{"matchLabels":{"app":"web"}},
+	"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"example.com/web:1"}]}}}}`
+
+func strictServer(t *testing.T) (*apiserver.Server, *kubernetes.Clientset) {
+	t.Helper()
+	server := apiserver.Start(t, apiserver.Options{Strict: true})
+	clients, err := kubernetes.NewForConfig(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, clients
+}
+
+// Creates, updates, patches and applies are defaulted and validated, and so are the objects of
+// the methods in Go.
+func TestStrictDefaultsAndValidatesEveryWrite(t *testing.T) {
+	server, clients := strictServer(t)
+	deployments := clients.AppsV1().Deployments("default")
+	patch := func(typ types.PatchType, body string) (*appsv1.Deployment, error) {
+		return deployments.Patch(t.Context(), "web", typ, []byte(body), metav1.PatchOptions{FieldManager: "test"})
+	}
+	d, err := patch(types.ApplyYAMLPatchType, webDeployment)
+	if err != nil || d.Spec.Replicas == nil || *d.Spec.Replicas != 1 || d.Spec.Template.Spec.DNSPolicy != corev1.DNSClusterFirst {
+		t.Fatalf("apply: %v, %+v", err, d)
+	}
+	if d, err = patch(types.MergePatchType, `{"spec":{"replicas":null,"strategy":null}}`); err != nil || *d.Spec.Replicas != 1 || d.Generation != 1 {
+		t.Errorf("patch: %v, %+v", err, d)
+	}
+	d.Spec.Selector.MatchLabels["app"] = "other"
+	_, err = deployments.Update(t.Context(), d, metav1.UpdateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.selector: Invalid value: {"matchLabels":{"app":"other"}}: field is immutable`) {
+		t.Errorf("update: %v", err)
+	}
+	if _, err := patch(types.MergePatchType, `{"spec":{"replicas":-1}}`); !apierrors.IsInvalid(err) {
+		t.Errorf("patch: %v", err)
+	}
+	if _, err := server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}); !apierrors.IsInvalid(err) {
+		t.Errorf("Create: %v", err)
+	}
+	if _, err := deployments.UpdateStatus(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Status: appsv1.DeploymentStatus{Replicas: -1}}, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("status: %v", err)
+	}
+}
+
+// A test in Go may play the scheduler.
+func TestStrictUpdatesMayBindPods(t *testing.T) {
+	server, clients := strictServer(t)
+	made, err := server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "web"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := made.DeepCopyObject().(*corev1.Pod)
+	pod.Spec.NodeName = "one"
+	if _, err := clients.CoreV1().Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("a client binds a pod by an update: %v", err)
+	}
+	if _, err := server.Update(pod); err != nil {
+		t.Error(err)
+	}
+	pod.Spec.NodeName, pod.ResourceVersion = "two", ""
+	if _, err := server.Update(pod); !apierrors.IsInvalid(err) {
+		t.Errorf("a pod moves: %v", err)
+	}
+}
+
+func TestWithoutStrictIncompleteObjectsAreStored(t *testing.T) {
+	server := apiserver.Start(t, apiserver.Options{})
+	obj, err := server.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "empty"}})
+	if err != nil || obj.(*corev1.Pod).Spec.DNSPolicy != "" {
+		t.Errorf("%v, %+v", err, obj)
+	}
+	if _, err := server.Get(corev1.SchemeGroupVersion.WithResource("services"), object.Key{Namespace: "default", Name: "kubernetes"}); !apierrors.IsNotFound(err) {
+		t.Errorf("the service kubernetes: %v", err)
+	}
+}
+
+func TestStrictServicesKeepWhatIsAllocated(t *testing.T) {
+	_, clients := strictServer(t)
+	services := clients.CoreV1().Services("default")
+	made := map[string]bool{}
+	for _, name := range []string{"a", "b"} {
+		svc, err := services.Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
+		}, metav1.CreateOptions{})
+		if err != nil || made[svc.Spec.ClusterIP] || svc.Spec.ClusterIP == "" || svc.Spec.Ports[0].NodePort == 0 {
+			t.Fatalf("%v, %+v", err, svc)
+		}
+		made[svc.Spec.ClusterIP] = true
+		next, err := services.Update(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 81}}},
+		}, metav1.UpdateOptions{})
+		if err != nil || next.Spec.ClusterIP != svc.Spec.ClusterIP || next.Spec.Ports[0].NodePort != svc.Spec.Ports[0].NodePort {
+			t.Errorf("%v, %+v", err, next)
+		}
+	}
+}
+
+func TestStrictClustersAreFurnished(t *testing.T) {
+	server, clients := strictServer(t)
+	svc, err := clients.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || svc.Spec.ClusterIP != "10.96.0.1" || svc.Spec.Ports[0].Port != 443 {
+		t.Errorf("%v, %+v", err, svc)
+	}
+	slices, err := clients.DiscoveryV1().EndpointSlices("default").List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	if err != nil || len(slices.Items) != 1 {
+		t.Errorf("%v, %+v", err, slices)
+	}
+	// A manifest may have these objects too.
+	if err := server.LoadYAML([]byte(`
+{apiVersion: v1, kind: Namespace, metadata: {name: new}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: new}, imagePullSecrets: [{name: s}]}
+`)); err != nil {
+		t.Fatal(err)
+	}
+	account, err := clients.CoreV1().ServiceAccounts("new").Get(t.Context(), "default", metav1.GetOptions{})
+	if err != nil || len(account.ImagePullSecrets) != 1 {
+		t.Errorf("%v, %+v", err, account)
+	}
+	if _, err := clients.CoreV1().ConfigMaps("new").Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	// A dump has what the test created.
+	if dump := string(server.Dump()); strings.Contains(dump, "kind: Service\n") {
+		t.Errorf("the dump has the service kubernetes:\n%s", dump)
+	}
+}
+
+func TestBuiltInKindsAreInOpenAPI(t *testing.T) {
+	_, clients := strictServer(t)
+	raw, err := clients.RESTClient().Get().AbsPath("/openapi/v3/api/v1").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Required   []string
+				Properties map[string]struct{ Description string }
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	pod := doc.Components.Schemas["io.k8s.api.core.v1.PodSpec"]
+	if len(pod.Required) != 1 || pod.Required[0] != "containers" || !strings.HasPrefix(pod.Properties["containers"].Description, "List of containers") {
+		t.Errorf("%+v", pod)
+	}
+}

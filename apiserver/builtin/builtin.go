@@ -77,12 +77,17 @@ func Prepare(obj, old runtime.Object) {
 }
 
 // Validate returns the errors of a new object or, if old is not nil, of an update, except for
-// those of metadata. The subresource is "" or "status". It modifies neither object.
+// those of metadata. It modifies neither object. Of a subresource other than "status" nothing is
+// validated: the server takes from it only the fields that it may change.
 func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 	var p problems
-	if subresource == "status" {
+	switch subresource {
+	case "":
+	case "status":
 		p.status(obj)
 		return p.list
+	default:
+		return nil
 	}
 	switch o := obj.(type) {
 	case *corev1.Pod:

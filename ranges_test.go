@@ -323,6 +323,7 @@ func TestRenewalsDoNotWaitForTheRateLimit(t *testing.T) {
 		r := newReplicas(t)
 		a := r.start("a", tarn.WithSharding("web"), tarn.WithRateLimit(1, 1))
 		maps := must(tarn.MirrorOf[*corev1.ConfigMap](a.Cluster))
+		<-time.After(time.Minute)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		for range 100 {

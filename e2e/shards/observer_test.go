@@ -37,9 +37,12 @@ type change struct {
 	text string
 }
 
+func newObserver(clients *kubernetes.Clientset) *observer {
+	return &observer{clients: clients, members: map[string]string{}, entries: map[string]string{}, pending: map[string]bool{}}
+}
+
 // observe watches from a version on until the context is done.
 func (o *observer) observe(ctx context.Context, version string) error {
-	o.members, o.entries, o.pending = map[string]string{}, map[string]string{}, map[string]bool{}
 	maps := func(opts metav1.ListOptions) (watch.Interface, error) {
 		opts.LabelSelector = ledgerLabel
 		return o.clients.CoreV1().ConfigMaps("").Watch(ctx, opts)

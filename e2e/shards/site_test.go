@@ -33,7 +33,7 @@ type site struct {
 		*process
 		task task
 	}
-	slowest       time.Duration // until all slots had an owner that worked
+	slowest       time.Duration // from the end of faults until all slots had an owner that worked
 	stopObserving func()
 
 	mu        sync.Mutex // guards all below
@@ -52,7 +52,7 @@ func newSite(t *testing.T, gate bool, namespaces, each int) *site {
 		t.Fatal(err)
 	}
 	s := &site{
-		t: t, plane: plane, clients: clients, observer: &observer{clients: clients},
+		t: t, plane: plane, clients: clients, observer: newObserver(clients),
 		journal: &journal{stalls: map[string][]span{}, latest: map[*process]line{}, statuses: map[*process][]line{}},
 	}
 	for i := range s.replicas {

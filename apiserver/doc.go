@@ -1,7 +1,7 @@
 // Package apiserver is an in-process Kubernetes API server for tests and demos. It has the
 // list and watch semantics of kube-apiserver, starts in milliseconds and injects faults on
-// demand. It stores nothing on disk and neither authenticates nor authorizes clients: do not
-// expose it on a network.
+// demand. It stores nothing on disk, and authenticates and authorizes clients only with
+// [Options.RBAC]: do not expose it on a network.
 //
 //	server := apiserver.Start(t, apiserver.Options{})
 //	clients, err := kubernetes.NewForConfig(server.Config())
@@ -24,6 +24,9 @@
 //   - [Process] is a client that can be killed. [Server.Supervise] starts a program again
 //     after that, and [Explore] runs a test of a controller once for each of its writes, with
 //     a crash just before and just after it.
+//   - [Server.ConfigFor] and [Server.ServiceAccountConfig] are clients whose permissions
+//     [Options.RBAC] evaluates; [Server.Denied] lists what they lacked. [Server.HandleWebhook]
+//     serves admission webhooks in this process.
 //   - [Server.Load] creates the objects of files, [Server.Dump] returns those of the server as
 //     text that is the same in every run, and [Server.Snapshot] returns a state for
 //     [Server.Restore].
@@ -66,9 +69,17 @@
 //   - Only the most stable version of each kind is served, and versions are not converted,
 //     except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
 //     versions, each stored separately.
-//   - There is no admission. Without [Options.Strict], built-in kinds have no defaulting except
+//   - Without [Options.Strict], built-in kinds have no defaulting except
 //     for the initial phase, and no validation except for names and metadata. Package
 //     apiserver/builtin lists the kinds that it covers.
+//   - The webhooks of stored configurations are called for all writes of clients except those
+//     of the subresources scale, binding, eviction and token. matchConditions are
+//     rejected. The server's own writes, such as cascading deletions and those of [Server.Create],
+//     call no webhook and need no permission. Of the other admission plugins there is only the
+//     lifecycle of namespaces, and admission policies are not evaluated.
+//   - With [Options.RBAC], only the ClusterRoles cluster-admin, admin, edit, view and those that
+//     discovery needs exist. An aggregated ClusterRole is evaluated with the rules that it
+//     selects, which its object does not show.
 //   - Schemas of custom resources are enforced with [Options.Schemas] only; package
 //     apiserver/crd has the implementation. Conversion webhooks are not called: the versions
 //     of a custom resource differ only in apiVersion and schema.

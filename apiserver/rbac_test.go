@@ -75,6 +75,7 @@ func TestRulesAreEvaluated(t *testing.T) {
 		binding("kube-system", "ClusterRole", "wide", subject("User", "bob")),
 		aggregated, part, clusterBinding("aggregated", subject("Group", "system:serviceaccounts:default")),
 		clusterBinding("absent", subject("User", "cas")),
+		binding("default", "ClusterRole", "view", subject("Group", "viewers")), binding("default", "ClusterRole", "admin", subject("Group", "admins")),
 	)
 	for _, test := range []struct {
 		user, groups, verb, what string // what is namespace:group/resource/subresource/name or a path
@@ -110,6 +111,11 @@ func TestRulesAreEvaluated(t *testing.T) {
 		{"system:serviceaccount:default:robot", "", "list", ":/pods", `to ServiceAccount "robot/default"`},
 		{"system:serviceaccount:other:robot", "", "list", ":/pods", ""},
 		{"x", "system:serviceaccounts:default", "get", ":apps/deployments", "aggregated"},
+		{"x", "viewers", "get", "default:apps/deployments", "RoleBinding \"view/default\""},
+		{"x", "viewers", "create", "default:apps/deployments", ""},
+		{"x", "viewers", "get", "default:/secrets", ""},
+		{"x", "admins", "create", "default:rbac.authorization.k8s.io/roles", "admin"},
+		{"x", "admins", "get", "default:/pods/log", "admin"},
 		{"x", "system:masters", "anything", ":/pods", "masters"},
 	} {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: test.user, Groups: strings.Fields(test.groups + " system:authenticated")}}

@@ -71,6 +71,7 @@ func (k *kind) validate(obj, old runtime.Object, subresource string) error {
 		before, _ := old.(*unstructured.Unstructured)
 		errs = k.schema.Validate(context.Background(), obj.(*unstructured.Unstructured), before, subresource)
 	}
+	errs = append(errs, checkWebhooks(obj)...)
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(k.GVK().GroupKind(), m.GetName(), errs)
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -88,12 +89,32 @@ func (h *webhooks) compiled(s *storage) (mutating, validating []*webhook) {
 				h.all[1] = append(h.all[1], h.compile(&webhook{validating: true, MutatingWebhook: admissionregistrationv1.MutatingWebhook{
 					Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy,
 					NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds,
-					AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+					AdmissionReviewVersions: w.AdmissionReviewVersions,
 				}}))
 			}
 		}
 	}
 	return h.all[0], h.all[1]
+}
+
+// checkWebhooks rejects webhooks with matchConditions, which need CEL.
+func checkWebhooks(obj runtime.Object) (errs field.ErrorList) {
+	check := func(i int, conditions []admissionregistrationv1.MatchCondition) {
+		if len(conditions) > 0 {
+			errs = append(errs, field.Forbidden(field.NewPath("webhooks").Index(i).Child("matchConditions"), "the embedded API server does not evaluate CEL expressions of webhooks"))
+		}
+	}
+	switch o := obj.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			check(i, o.Webhooks[i].MatchConditions)
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			check(i, o.Webhooks[i].MatchConditions)
+		}
+	}
+	return errs
 }
 
 // compile parses the selectors of a webhook and creates its client.
@@ -107,9 +128,6 @@ func (h *webhooks) compile(w *webhook) *webhook {
 		return sel
 	}
 	w.namespaces, w.labels = selector(w.NamespaceSelector), selector(w.ObjectSelector)
-	if len(w.MatchConditions) > 0 {
-		w.invalid = errors.New("matchConditions are not supported by this server")
-	}
 	if w.invalid != nil {
 		return w
 	}

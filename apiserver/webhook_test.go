@@ -315,6 +315,17 @@ func TestWebhooksFail(t *testing.T) {
 	})
 }
 
+// A condition cannot be evaluated, so it must not be ignored.
+func TestWebhooksWithConditionsAreRejected(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	_, err := s.Create(mutating("a", func(w *admissionregistrationv1.MutatingWebhook) {
+		w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "c", Expression: "true"}}
+	}))
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "webhooks[0].matchConditions: Forbidden") {
+		t.Errorf("err = %v", err)
+	}
+}
+
 // A webhook that asks for it is called again when a later one changed the object.
 func TestWebhooksAreReinvoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

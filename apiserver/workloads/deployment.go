@@ -25,14 +25,13 @@ func (w *Workloads) addDeployments() error {
 	return w.add("deployments", w.reconcileDeployment, tarn.For(w.deployments.Mirror), tarn.Owns(w.replicaSets.Mirror),
 		// Recreate waits until the last old pod has been deleted.
 		tarn.Watches(w.pods.Mirror, func(pod *corev1.Pod) []tarn.Key {
-			if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.Kind == "ReplicaSet" {
-				if rs, ok := w.replicaSets.Get(tarn.Key{Namespace: pod.Namespace, Name: ref.Name}); ok {
-					if owner := metav1.GetControllerOfNoCopy(rs); owner != nil && owner.Kind == "Deployment" {
-						return []tarn.Key{{Namespace: pod.Namespace, Name: owner.Name}}
-					}
-				}
+			ref := value(metav1.GetControllerOfNoCopy(pod), metav1.OwnerReference{})
+			rs, ok := w.replicaSets.Get(tarn.Key{Namespace: pod.Namespace, Name: ref.Name})
+			if !ok || rs.UID != ref.UID {
+				return nil
 			}
-			return nil
+			// Of another kind of owner, the name does no harm.
+			return []tarn.Key{{Namespace: pod.Namespace, Name: value(metav1.GetControllerOfNoCopy(rs), metav1.OwnerReference{}).Name}}
 		}))
 }
 

@@ -1,6 +1,9 @@
 package workloads
 
+//lint:file-ignore SA1019 programs still read Endpoints
+
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -18,6 +21,9 @@ const (
 	slicesManager    = "endpointslice-controller.k8s.io"
 	managedEndpoints = "endpoints.kubernetes.io/managed-by"
 )
+
+// endpoints is the deprecated predecessor of EndpointSlices.
+type endpoints = corev1.Endpoints
 
 func (w *Workloads) addEndpoints() error {
 	return w.add("endpoints", w.reconcileService, tarn.For(w.services.Mirror),
@@ -74,12 +80,15 @@ func portOf(port *corev1.ServicePort, pod *corev1.Pod) int32 {
 	return 0
 }
 
-// protocolOf returns the protocol of a port, which defaults to TCP.
-func protocolOf(port *corev1.ServicePort) corev1.Protocol {
-	if port.Protocol == "" {
-		return corev1.ProtocolTCP
+// portsOf returns the ports of a service. A named port is that of the first pod that has it.
+func portsOf(service *corev1.Service, pods []*corev1.Pod) (ports []corev1.EndpointPort) {
+	for _, port := range service.Spec.Ports {
+		if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return portOf(&port, pod) > 0 }); i >= 0 {
+			ports = append(ports, corev1.EndpointPort{
+				Name: port.Name, Port: portOf(&port, pods[i]), Protocol: cmp.Or(port.Protocol, corev1.ProtocolTCP), AppProtocol: port.AppProtocol})
+		}
 	}
-	return port.Protocol
+	return ports
 }
 
 func reference(pod *corev1.Pod) *corev1.ObjectReference {
@@ -103,12 +112,8 @@ func (w *Workloads) setEndpoints(ctx context.Context, service *corev1.Service, p
 			subset.NotReadyAddresses = append(subset.NotReadyAddresses, address)
 		}
 	}
-	for _, port := range service.Spec.Ports {
-		if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return portOf(&port, pod) > 0 }); i >= 0 {
-			subset.Ports = append(subset.Ports, corev1.EndpointPort{Name: port.Name, Port: portOf(&port, pods[i]), Protocol: protocolOf(&port), AppProtocol: port.AppProtocol})
-		}
-	}
-	_, _, err := w.endpoints.client.CreateOrUpdate(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}, func(e *corev1.Endpoints) error {
+	subset.Ports = portsOf(service, pods)
+	_, _, err := w.endpoints.client.CreateOrUpdate(ctx, &endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}}, func(e *endpoints) error {
 		e.Labels = with(service.Labels, managedEndpoints, endpointsManager)
 		e.Subsets = nil
 		if len(subset.Addresses)+len(subset.NotReadyAddresses) > 0 {
@@ -137,13 +142,8 @@ func (w *Workloads) setSlice(ctx context.Context, service *corev1.Service, pods 
 			}
 			s.Endpoints = append(s.Endpoints, endpoint)
 		}
-		for _, port := range service.Spec.Ports {
-			i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return portOf(&port, pod) > 0 })
-			if i < 0 {
-				continue
-			}
-			number, protocol := portOf(&port, pods[i]), protocolOf(&port)
-			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &number, Protocol: &protocol, AppProtocol: port.AppProtocol})
+		for _, port := range portsOf(service, pods) {
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &port.Name, Port: &port.Port, Protocol: &port.Protocol, AppProtocol: port.AppProtocol})
 		}
 		return w.services.client.SetOwner(s, service)
 	})

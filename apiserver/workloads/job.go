@@ -267,14 +267,14 @@ func (e *execution) pod(index int) *corev1.Pod {
 
 func (e *execution) setCounts() {
 	status := &e.next.Status
-	ready_, terminating := int32(0), int32(e.ending)
+	running, terminating := int32(0), int32(e.ending)
 	for _, pod := range e.active {
 		if ready(pod) {
-			ready_++
+			running++
 		}
 	}
 	status.Active, status.Succeeded, status.Failed = int32(len(e.active)), int32(len(e.succeeded)), int32(len(e.failed))
-	status.Ready, status.Terminating = &ready_, &terminating
+	status.Ready, status.Terminating = &running, &terminating
 	if e.indexed() {
 		status.CompletedIndexes = ranges(e.succeeded)
 	}

@@ -72,14 +72,11 @@ func (k *kubelet) stop(ctx context.Context, pod *corev1.Pod) (tarn.Result, error
 func (k *kubelet) step(pod *corev1.Pod, node *corev1.Node) time.Duration {
 	key, uid, crash := keyOf(pod), string(pod.UID), k.failures.of(Crash, pod)
 	started := pod.Status.Phase == corev1.PodRunning
-	n := restarts(pod)
-	if len(pod.Spec.Containers) > 0 {
-		n /= int32(len(pod.Spec.Containers)) // all restart together
-	}
-	state := corev1.ContainerState{}
+	var first corev1.ContainerStatus // stands for all: they restart together
 	if len(pod.Status.ContainerStatuses) > 0 {
-		state = pod.Status.ContainerStatuses[0].State
+		first = pod.Status.ContainerStatuses[0]
 	}
+	n := first.RestartCount
 	switch {
 	case !started && k.failures.of(ImagePull, pod) != nil:
 		delete(k.timers, key)
@@ -93,7 +90,7 @@ func (k *kubelet) step(pod *corev1.Pod, node *corev1.Node) time.Duration {
 			return left
 		}
 		k.setIP(pod)
-	case state.Waiting != nil:
+	case first.State.Waiting != nil:
 		// Ten seconds, and twice as long after each restart.
 		backoff := min(10*time.Second<<min(n, 5), 5*time.Minute)
 		if left := k.timers.left(key, fmt.Sprint(uid, " backs off ", n), backoff); left > 0 {

@@ -19,15 +19,15 @@ import (
 // nodes creates the nodes and maintains their Ready condition and the taints of lost ones.
 type nodes struct {
 	*Workloads
-	missing map[tarn.Key]int // to create, with their numbers
+	missing map[tarn.Key]bool // to create
 }
 
 func (w *Workloads) addNodes() error {
-	n := &nodes{w, map[tarn.Key]int{}}
+	n := &nodes{w, map[tarn.Key]bool{}}
 	var keys []tarn.Key
 	for i := range w.opts.Nodes {
 		keys = append(keys, tarn.Key{Name: fmt.Sprintf("node-%d", i+1)})
-		n.missing[keys[i]] = i + 1
+		n.missing[keys[i]] = true
 	}
 	return w.add("nodes", n.reconcile, tarn.For(w.nodes.Mirror), onFailures(w, w.nodes),
 		tarn.From(controller.Source[tarn.Key]{Name: "new nodes", Run: func(ctx context.Context, in *controller.Intake[tarn.Key]) error {
@@ -39,7 +39,7 @@ func (w *Workloads) addNodes() error {
 
 func (n *nodes) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, error) {
 	node, ok := n.nodes.Get(key)
-	if number := n.missing[key]; !ok && number > 0 {
+	if !ok && n.missing[key] {
 		if _, err := n.nodes.client.Create(ctx, newNode(key.Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return tarn.Result{}, err
 		}

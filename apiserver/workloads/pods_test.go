@@ -1,5 +1,7 @@
 package workloads_test
 
+//lint:file-ignore SA1019 programs still read Endpoints
+
 import (
 	"context"
 	"fmt"

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/tarnproject/tarn"
@@ -33,15 +32,14 @@ type assumption struct {
 
 func (w *Workloads) addScheduler() error {
 	s := &scheduler{w, map[tarn.Key]assumption{}}
-	unassigned := func(tarn.Object) []tarn.Key { return w.podsOn("") }
 	return w.add("scheduler", s.reconcile, tarn.For(w.pods.Mirror), onFailures(w, w.pods),
-		tarn.Watches(w.nodes.Mirror, func(node *corev1.Node) []tarn.Key { return unassigned(node) }),
+		tarn.Watches(w.nodes.Mirror, func(*corev1.Node) []tarn.Key { return w.podsOn("") }),
 		// A pod that ends makes room for others.
 		tarn.Watches(w.pods.Mirror, func(pod *corev1.Pod) []tarn.Key {
 			if active(pod) {
 				return nil
 			}
-			return unassigned(pod)
+			return w.podsOn("")
 		}))
 }
 
@@ -153,7 +151,7 @@ func requests(pod *corev1.Pod) map[corev1.ResourceName]resource.Quantity {
 func (s *scheduler) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	body, err := json.Marshal(&corev1.Binding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Binding"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ metadata: {name: db}
 spec:
   replicas: 2
   serviceName: db
+  updateStrategy: {type: RollingUpdate}
   selector: {matchLabels: {app: db}}
   template:
     metadata: {labels: {app: db}}
@@ -37,6 +38,7 @@ apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: agent}
 spec:
+  updateStrategy: {type: RollingUpdate}
   selector: {matchLabels: {app: agent}}
   template:
     metadata: {labels: {app: agent}}
@@ -76,7 +78,7 @@ func TestKubectlWaitsForWorkloads(t *testing.T) {
 		{args: "wait --for=condition=Complete job/sum --timeout=60s", want: `condition met`},
 		{args: "wait --for=condition=Ready pod/db-1 --timeout=60s", want: `condition met`},
 		{args: "get deployment shop", want: `shop\s+2/2\s+2\s+2\s`},
-		{args: "get endpoints shop", want: `shop\s+\S+:8080,\S+:8080\s`},
+		{args: "get endpointslices -l kubernetes.io/service-name=shop -o jsonpath={.items[0].ports[0].port}:{.items[0].endpoints[*].conditions.ready}", want: `^8080:true true$`},
 		{args: "scale deployment shop --replicas=3", want: `scaled`},
 		{args: "rollout status deployment/shop --timeout=60s", want: `successfully rolled out`},
 		{args: "set image deployment/shop main=example.com/shop:2", want: `image updated`},

@@ -225,7 +225,7 @@ func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 	}
 	defer taken.Close()
 	file := func(name, text string) string { return write(t, filepath.Join(dir, name), text) }
-	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main, image: web}]}\n"
 	cases := []struct {
 		name string
 		args []string
@@ -250,6 +250,7 @@ func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 		{"seed-missing", []string{"--seed", filepath.Join(dir, "nowhere")}},
 		{"seed-empty", []string{"--seed", filepath.Dir(file("empty/README", "nothing"))}},
 		{"seed-yaml", []string{"--seed", file("yaml.yaml", pod+"---\na: b: c\n")}},
+		{"seed-invalid", []string{"--seed", file("invalid.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")}},
 		{"seed-twice", []string{"--seed", file("twice.yaml", pod+"---\n"+pod)}},
 		{"seed-key", []string{"--seed", file("key.yaml", "apiVersion: v1\nkind: Pod\nkind: Node\n")}},
 		{"seed-kind", []string{"--seed", file("kind.yaml", "apiVersion: v1\nkind: Unicorn\nmetadata: {name: a}\n")}},

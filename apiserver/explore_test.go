@@ -152,12 +152,12 @@ func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
 	failed, report, runs := apiserver.ExploreQuietly(t, opts, func(t testing.TB, server *apiserver.Server) {
 		program := func(ctx context.Context, client kubernetes.Interface) error {
 			go func() { _ = createConfigMap(ctx, client) }() // stalls until the program ends
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			_, err := client.CoreV1().Namespaces().Create(ctx, namespace("made"), metav1.CreateOptions{})
 			return err
 		}
 		server.Supervise(t, exploredProgram(program))
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if len(server.Dump()) == 0 {
 			t.Error("both writes are missing")
 		}
@@ -182,7 +182,7 @@ func TestASchedulePastTheLastWriteIsSkipped(t *testing.T) {
 				}
 				return createConfigMap(ctx, client)
 			}))
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			skipped = starts == 2 && !t.Failed()
 		})
 	})

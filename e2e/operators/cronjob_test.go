@@ -75,7 +75,7 @@ type day struct {
 func (d *day) pass(t time.Duration) {
 	d.Helper()
 	for range t / time.Minute {
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		var active int
 		for _, job := range d.jobs() {
 			d.seen[job.Name] = true
@@ -151,7 +151,7 @@ func TestADayOfACronJob(t *testing.T) {
 				d := begin(t, server, change)
 				d.lasts, d.fails = test.lasts, test.fails
 				operator(cronJobs).start(t, server.MemoryConfig())
-				time.Sleep(30 * time.Second) // so that nothing happens at the same time as the rest
+				<-time.After(30 * time.Second) // so that nothing happens at the same time as the rest
 				d.pass(24*time.Hour + 10*time.Minute)
 				if len(d.seen) != test.seen || d.most != test.most {
 					t.Errorf("%d Jobs, at most %d at a time; want %d and %d", len(d.seen), d.most, test.seen, test.most)
@@ -170,7 +170,7 @@ func TestACronJobWhereverItsOperatorCrashes(t *testing.T) {
 	apiserver.Explore(t, opts, func(t testing.TB, server *apiserver.Server) {
 		server.Supervise(t, operator(cronJobs).run)
 		d := begin(t, server, func(*cronjob.CronJob) {})
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second)
 		d.pass(2*time.Hour + 10*time.Minute)
 		var want []string
 		for n := range 4 {

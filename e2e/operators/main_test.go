@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -13,9 +14,9 @@ import (
 	"github.com/tarnproject/tarn/e2e/operators/memcached"
 	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -39,7 +40,7 @@ var schemas = crd.Schemas()
 
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, cronjob.AddToScheme, memcached.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cronjob.AddToScheme, memcached.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err)
 		}
@@ -117,24 +118,23 @@ func onBoth(t *testing.T, o operator, definition []byte, test func(t *testing.T,
 // define creates a CustomResourceDefinition and waits until it is established.
 func define(t *testing.T, c client.Client, definition []byte) {
 	t.Helper()
-	var wanted apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(definition, &wanted); err != nil {
+	wanted := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(definition, &wanted.Object); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Create(patience.Context(t), wanted.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	patience.Until(t, "the definition is established", func() bool {
-		var found apiextensionsv1.CustomResourceDefinition
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(&wanted), &found); err != nil {
+		found := wanted.DeepCopy()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(wanted), found); err != nil {
 			return false
 		}
-		for _, condition := range found.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true
-			}
-		}
-		return false
+		conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			condition := c.(map[string]any)
+			return condition["type"] == "Established" && condition["status"] == "True"
+		})
 	})
 }
 

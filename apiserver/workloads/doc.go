@@ -1,8 +1,7 @@
 // Package workloads runs stand-ins for kube-controller-manager, kube-scheduler and kubelet on
 // the embedded API server, so that Deployments get pods and pods become Ready. No container
 // runs: the kubelet stand-in only writes statuses, after latencies that the options set. Like
-// the server it works in a testing/synctest bubble, where an hour of rollouts takes
-// milliseconds, and over TCP.
+// the server it works in a testing/synctest bubble, in virtual time, and over TCP.
 //
 //	server := apiserver.Start(t, apiserver.Options{CollectGarbage: true})
 //	w := workloads.Start(t, server, workloads.Options{Nodes: 3})

@@ -41,11 +41,11 @@ func Example() {
 	waitFor(ctx, clients, func(pod *corev1.Pod) bool { return stateOf(pod) == "Ready" })
 	fmt.Println("a pod is ready")
 
-	recover, err := w.Inject(workloads.Failure{Kind: workloads.Crash, Selector: "app=web"})
+	remove, err := w.Inject(workloads.Failure{Kind: workloads.Crash, Selector: "app=web"})
 	if err != nil {
 		panic(err)
 	}
-	defer recover()
+	defer remove()
 	waitFor(ctx, clients, func(pod *corev1.Pod) bool { return stateOf(pod) == "CrashLoopBackOff" })
 	fmt.Println("a pod crashed")
 	// Output:

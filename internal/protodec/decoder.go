@@ -17,8 +17,8 @@ type Options struct {
 	// into a map drops the entry with that key; a map that loses all its entries is nil,
 	// as if it had been encoded without them. Defaults to none.
 	Drop []object.FieldPath
-	// Only names the fields to decode; all others are left zero and are not checked. A map is
-	// decoded whole. Defaults to nil: all fields. An empty list that is not nil is none.
+	// Only names the fields to decode; all others are left zero and are not checked. A path
+	// into a map decodes the entry with that key. Defaults to nil: all fields. An empty list that is not nil is none.
 	Only []object.FieldPath
 	// Strings is the table of strings that repeat; several decoders may have the same.
 	// Defaults to none: every object has its own strings.

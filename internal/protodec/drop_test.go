@@ -208,7 +208,7 @@ func TestOnlyTheNamedFieldsAreDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels},
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Image: "i"}, {Image: "j"}}},
 	}
 	if got, err := d.Decode(raw); err != nil || !reflect.DeepEqual(got, want) {

@@ -89,6 +89,7 @@ type field struct {
 
 	typ    reflect.Type // of the field
 	absent []string     // map keys to drop
+	only   []string     // map keys to keep; nil for all
 }
 
 // mapKind is how a map is filled. Key and value types that differ only in name have the
@@ -267,6 +268,7 @@ func (c *compiler) plan(f *field, wire string, drops, only *dropNode) error {
 	case kind == reflect.Slice && !pointer:
 		return c.repeated(f, t.Elem(), drops, only)
 	case kind == reflect.Map && !pointer:
+		f.only = only.mapKeys()
 		return c.mapping(f, drops)
 	default:
 		return fmt.Errorf("type %s is not supported", f.typ)

@@ -42,9 +42,11 @@ func (m *message) sound(b []byte, depth int) bool {
 		return false
 	}
 	for i := 0; i < len(b); {
-		wire, next := varint(b, i)
-		if next < 0 {
-			return false
+		wire, next := uint64(b[i]), i+1
+		if wire >= 0x80 {
+			if wire, next = varint(b, i); next < 0 {
+				return false
+			}
 		}
 		number := int32(wire >> 3)
 		switch {

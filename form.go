@@ -6,42 +6,30 @@ import (
 
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
+	"github.com/tarnproject/tarn/wire/stream"
 )
 
 // message is implemented by API types with generated protobuf code.
-type message interface {
-	Marshal() ([]byte, error)
-	Unmarshal(data []byte) error
-}
+type message interface{ Marshal() ([]byte, error) }
 
-// compactForm holds objects in their wire encoding, compressed against a dictionary of what
-// they have in common.
-func compactForm[P Pointer[X], X any](res wire.Resource[P]) store.Form[P] {
+// compactForm holds objects as the source receives them, compressed against a dictionary of what
+// they have in common. Those that a transform changed are encoded again.
+func compactForm[P Pointer[X], X any](source *stream.Source[P], res wire.Resource[P]) store.Form[P] {
+	encode, decode := func(obj P) ([]byte, error) { return utiljson.Marshal(obj) }, source.Decode
 	if _, ok := any(res.New()).(message); ok && res.Encoding() == wire.Protobuf {
-		return store.Packed(
-			func(obj P) ([]byte, error) { return any(obj).(message).Marshal() },
-			func(data []byte) (P, error) {
-				obj := res.New()
-				return obj, any(obj).(message).Unmarshal(data)
-			},
-		)
+		encode = func(obj P) ([]byte, error) { return any(obj).(message).Marshal() }
 	}
 	if _, ok := any(res.New()).(*unstructured.Unstructured); ok {
-		return store.Packed(
-			func(obj P) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) },
-			func(data []byte) (P, error) {
-				u, err := decodeTree(data)
-				return any(u).(P), err
-			},
-		)
+		encode = func(obj P) ([]byte, error) { return encodeTree(any(obj).(*unstructured.Unstructured)) }
+		decode = func(data []byte) (P, error) {
+			if len(data) > 0 && data[0] == '{' {
+				return source.Decode(data)
+			}
+			u, err := decodeTree(data)
+			return any(u).(P), err
+		}
 	}
-	return store.Packed(
-		func(obj P) ([]byte, error) { return utiljson.Marshal(obj) },
-		func(data []byte) (P, error) {
-			obj := res.New()
-			return obj, utiljson.Unmarshal(data, obj)
-		},
-	)
+	return store.PackedWire(encode, decode)
 }
 
 // encodeTree and decodeTree round-trip exactly, including the types of numbers.

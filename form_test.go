@@ -59,7 +59,7 @@ func exact(a, b any) bool {
 }
 
 var trees = map[string]store.Form[*unstructured.Unstructured]{
-	"packed":  compactForm(wire.Unstructured(object.Resource{})),
+	"packed":  compactForm(nil, wire.Unstructured(object.Resource{})),
 	"encoded": store.Encoded(encodeTree, decodeTree),
 }
 
@@ -69,8 +69,8 @@ func roundTrip(form store.Form[*unstructured.Unstructured], content map[string]a
 	if err != nil {
 		panic(err)
 	}
-	// With live false, Encode does not cache the decoded object.
-	encoded := s.Encode(&unstructured.Unstructured{Object: content}, false)
+	// An object that is not live is not remembered decoded.
+	encoded := s.Encoder(func() bool { return false }).Encode(&unstructured.Unstructured{Object: content}, nil)
 	if encoded == nil {
 		return nil, false
 	}

@@ -262,7 +262,7 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 		opts.Transform = t.apply
 	}
 	if d.compact {
-		opts.Form = compactForm(api.Resource())
+		opts.Form = compactForm(source, api.Resource())
 	}
 	inf, err := informer.New(served[P]{source: source, mirror: m, noticed: c.noticed}, object.Meta[P](), opts)
 	if err != nil {

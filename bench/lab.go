@@ -59,9 +59,9 @@ type lab struct {
 
 // The indexes, as a user of Tarn would write them.
 var (
-	byNamespace = store.NewIndex("namespace", func(p pod) string { return p.Namespace })
-	byNode      = store.NewIndex("node", func(p pod) string { return p.Spec.NodeName })
-	byApp       = store.NewIndex("app", func(p pod) string { return p.Labels[pods.AppLabel] })
+	byNamespace = store.NewIndex("namespace", func(p pod) string { return p.Namespace }).Reads(object.FieldPath{"metadata", "namespace"})
+	byNode      = store.NewIndex("node", func(p pod) string { return p.Spec.NodeName }).Reads(object.FieldPath{"spec", "nodeName"})
+	byApp       = store.NewIndex("app", func(p pod) string { return p.Labels[pods.AppLabel] }).Reads(object.FieldPath{"metadata", "labels"})
 )
 
 // indexers are the same for client-go.

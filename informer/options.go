@@ -91,7 +91,7 @@ type Options[T any] struct {
 	Around func(batch *object.Batch[T], apply func(*object.Batch[T]))
 
 	// Reflector configures list and watch. Its Name, Selection, Scope, Since, Transform, Accessor
-	// and Encode must be empty: the informer sets them. The informer also sets the Logger if it
+	// and Encoder must be empty: the informer sets them. The informer also sets the Logger if it
 	// is nil. Defaults to the zero reflector.Options.
 	Reflector reflector.Options[T]
 
@@ -137,8 +137,8 @@ func (o Options[T]) validate() error {
 	case slices.Contains(o.Namespaces, ""):
 		return errors.New("informer: an empty name is among Namespaces; leave Namespaces nil for all of them")
 	case r.Name != "" || r.Selection != (object.Selection{}) || r.Scope != object.Everything ||
-		r.Since != (object.Mark{}) || r.Transform != nil || r.Accessor.Key != nil || r.Encode != nil:
-		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Accessor or Encode; leave it to the informer, which has options of its own for these")
+		r.Since != (object.Mark{}) || r.Transform != nil || r.Accessor.Key != nil || r.Encoder != nil:
+		return errors.New("informer: Reflector has a Name, Selection, Scope, Since, Transform, Accessor or Encoder; leave it to the informer, which has options of its own for these")
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	inf.mu.Unlock()
 	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {
-		opts.Encode = inf.store.Encode
+		opts.Encoder = inf.store.Encoder
 	}
 	if scope != object.Everything {
 		opts.Name += "/" + string(scope)

@@ -32,10 +32,19 @@ type Intake[T any] struct {
 	// Accessor reads the identity of what Transform returns. Defaults to none: the identity
 	// is not checked.
 	Accessor Accessor[T]
+	// Encoder is how the receiver encodes objects. Defaults to none: it holds them decoded.
+	Encoder[T]
+}
+
+// Encoder encodes objects for their receiver.
+type Encoder[T any] struct {
 	// Encode returns the encoded form in which the receiver holds an object, or nil for an
-	// object that it holds decoded. It reads the object and does not keep it. Defaults to
-	// none.
-	Encode func(T) Encoded[T]
+	// object that it holds decoded. raw is the object in the source's encoding, or nil: the source
+	// does not have it, or a transform changed the object. Encode reads both and keeps neither.
+	Encode func(obj T, raw []byte) Encoded[T]
+	// Reads are the fields that Encode reads of an object if it has raw. The source may leave all
+	// others zero. Defaults to nil: the whole object. An empty list that is not nil is none.
+	Reads []FieldPath
 }
 
 // Owned reports whether objects must share no part with each other or with the source,
@@ -71,6 +80,7 @@ func (in *Intake[T]) Prepare(item *Item[T]) {
 		return
 	}
 	if in.Transform != nil {
+		item.Raw = nil
 		if err := in.transform(item); err != nil {
 			var none T
 			item.Object, item.Err = none, fmt.Errorf("transform: %w", err)
@@ -80,7 +90,8 @@ func (in *Intake[T]) Prepare(item *Item[T]) {
 	if in.Encode == nil {
 		return
 	}
-	if encoded := in.Encode(item.Object); encoded != nil {
+	encoded := in.Encode(item.Object, item.Raw)
+	if item.Raw = nil; encoded != nil {
 		var none T
 		item.Value = Value[T]{Object: none, Encoded: encoded}
 		item.detach()

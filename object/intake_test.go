@@ -36,7 +36,9 @@ func podItem(t *testing.T) (*corev1.Pod, object.Item[*corev1.Pod]) {
 func TestAnEncodedItemKeepsNothingOfItsObject(t *testing.T) {
 	pod, item := podItem(t)
 	before := item
-	in := object.Intake[*corev1.Pod]{Encode: func(p *corev1.Pod) object.Encoded[*corev1.Pod] { return encodedPod{p.Name} }}
+	in := object.Intake[*corev1.Pod]{Encoder: object.Encoder[*corev1.Pod]{
+		Encode: func(p *corev1.Pod, _ []byte) object.Encoded[*corev1.Pod] { return encodedPod{p.Name} },
+	}}
 	in.Prepare(&item)
 	if item.Key != before.Key || item.UID != before.UID || item.Version != before.Version {
 		t.Errorf("prepared as %v %v %v", item.Key, item.UID, item.Version)
@@ -69,15 +71,31 @@ func TestO04_ATransformErrorAffectsOnlyItsObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, item := podItem(t)
 			in := object.Intake[*corev1.Pod]{Transform: transform, Accessor: object.Meta[*corev1.Pod](),
-				Encode: func(p *corev1.Pod) object.Encoded[*corev1.Pod] {
+				Encoder: object.Encoder[*corev1.Pod]{Encode: func(*corev1.Pod, []byte) object.Encoded[*corev1.Pod] {
 					t.Error("an object whose transform failed was encoded")
 					return nil
-				}}
+				}}}
 			in.Prepare(&item)
 			if item.Err == nil || item.Object != nil || item.Key.Name != "web" || item.Version != "7" {
 				t.Errorf("prepared as %+v", item)
 			}
 		})
+	}
+}
+
+// The bytes of an object are those before the transform.
+func TestATransformedObjectIsEncodedWithoutItsBytes(t *testing.T) {
+	for _, transform := range []func(*corev1.Pod) (*corev1.Pod, error){nil, func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }} {
+		var got string
+		in := object.Intake[*corev1.Pod]{Transform: transform, Encoder: object.Encoder[*corev1.Pod]{
+			Encode: func(_ *corev1.Pod, raw []byte) object.Encoded[*corev1.Pod] { got = string(raw); return nil },
+		}}
+		_, item := podItem(t)
+		item.Raw = []byte("bytes")
+		in.Prepare(&item)
+		if (got == "bytes") != (transform == nil) || item.Raw != nil {
+			t.Errorf("with a transform %t: encoded with %q, and %q is left", transform != nil, got, item.Raw)
+		}
 	}
 }
 

@@ -42,7 +42,8 @@ type Item[T any] struct {
 	// Err is why the object could not be decoded or prepared. The item still counts as
 	// present: it is not deleted.
 	Err error
-	// Raw is the encoded object when Err is set, for quarantine.
+	// Raw is the encoded object: for quarantine when Err is set, and otherwise for
+	// [Encoder].Encode until the item is prepared.
 	Raw []byte
 	// Prepared is true after [Intake.Prepare].
 	Prepared bool

@@ -27,14 +27,16 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 						value("seen")(o)
 						return o, nil
 					},
-					Encode: func(o *thing, live bool) object.Encoded[*thing] {
-						if o.Status.Message != "seen" || live {
-							t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.Name, live)
-						}
-						if o.Name == "y" {
-							return nil
-						}
-						return encoded{o}
+					Encoder: func(live func() bool) object.Encoder[*thing] {
+						return object.Encoder[*thing]{Encode: func(o *thing, _ []byte) object.Encoded[*thing] {
+							if o.Status.Message != "seen" || live() {
+								t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.Name, live())
+							}
+							if o.Name == "y" {
+								return nil
+							}
+							return encoded{o}
+						}}
 					},
 				}
 				if !streaming {

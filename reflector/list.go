@@ -99,8 +99,8 @@ func (l *listed[T]) truncate(n int) {
 // watch and are not the initial state.
 func (r *Reflector[T]) intake(shard object.Shard, held object.Held, live *atomic.Bool) *object.Intake[T] {
 	in := &object.Intake[T]{Held: held, Shard: shard, Transform: r.opts.Transform, Accessor: r.opts.Accessor}
-	if r.opts.Encode != nil {
-		in.Encode = func(obj T) object.Encoded[T] { return r.opts.Encode(obj, live.Load()) }
+	if r.opts.Encoder != nil {
+		in.Encoder = r.opts.Encoder(live.Load)
 	}
 	return in
 }

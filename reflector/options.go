@@ -115,10 +115,10 @@ type Options[T any] struct {
 	// identity is not detected.
 	Accessor object.Accessor[T]
 
-	// Encode returns the form in which the sink holds an object, after Transform, or nil for
-	// one that it holds decoded. live says that the object comes from a watch, so that
-	// subscribers will read it soon. It runs where Transform does. Defaults to none.
-	Encode func(obj T, live bool) object.Encoded[T]
+	// Encoder returns how the sink encodes objects, after Transform. live reports whether they come
+	// from a watch, so that subscribers will read them soon. It is called for each request, and what
+	// it returns runs where Transform does. Defaults to none.
+	Encoder func(live func() bool) object.Encoder[T]
 
 	// OnError is called with each failure, which is always an [*Error]. It must not block.
 	// Defaults to a warning in the log.

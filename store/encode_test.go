@@ -14,13 +14,16 @@ import (
 	"github.com/tarnproject/tarn/store"
 )
 
+// never is for objects that are not read soon.
+func never() bool { return false }
+
 // encodedItems returns the items of pods in the store's form.
 func encodedItems(t testing.TB, s *podStore, pods ...*corev1.Pod) []podItem {
 	t.Helper()
 	var items []podItem
 	for _, p := range pods {
 		it := item(p)
-		in := object.Intake[*corev1.Pod]{Encode: func(p *corev1.Pod) object.Encoded[*corev1.Pod] { return s.Encode(p, false) }}
+		in := object.Intake[*corev1.Pod]{Encoder: s.Encoder(never)}
 		in.Prepare(&it)
 		items = append(items, it)
 	}
@@ -100,15 +103,105 @@ func TestS04_AnIndexThatFailsOnAnEncodedObjectCostsItThatPlaceOnly(t *testing.T)
 }
 
 func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {
-	if newPodStore(t).Encode(pod("a/1", 1), false) != nil {
-		t.Error("a store without a form encoded an object")
+	if newPodStore(t).Encoder(never).Encode != nil {
+		t.Error("a store without a form encodes objects")
 	}
 	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
 	for node, allowed := range map[string]bool{"refuse": false, "panic": false, "n1": true} {
-		if ok := s.Encode(pod("a/1", 1, onNode(node)), false) != nil; ok != allowed {
+		if ok := s.Encoder(never).Encode(pod("a/1", 1, onNode(node)), nil) != nil; ok != allowed {
 			t.Errorf("%s: encoded is %t", node, ok)
 		}
 	}
+}
+
+// wireForm is a form for bytes as they are received, which counts its calls.
+func wireForm(encodes, decodes *int) store.Form[*corev1.Pod] {
+	return store.PackedWire(func(p *corev1.Pod) ([]byte, error) {
+		*encodes++
+		return p.Marshal()
+	}, func(data []byte) (*corev1.Pod, error) {
+		*decodes++
+		p := new(corev1.Pod)
+		return p, p.Unmarshal(data)
+	})
+}
+
+// received returns a pod as a source delivers it that decodes no more than the encoder reads: the
+// node name and labels, and its bytes.
+func received(t *testing.T, s *podStore, p *corev1.Pod) podItem {
+	t.Helper()
+	raw, err := p.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := item(p)
+	in := object.Intake[*corev1.Pod]{Encoder: s.Encoder(never)}
+	if in.Reads != nil {
+		part := &corev1.Pod{}
+		part.Spec.NodeName, part.Labels = p.Spec.NodeName, p.Labels
+		it.Value = object.Decoded(part)
+	}
+	it.Raw = raw
+	in.Prepare(&it)
+	clear(raw) // it is the source's
+	if it.Raw != nil || it.Encoded == nil {
+		t.Errorf("%s is not encoded, or keeps its bytes", it.Key)
+	}
+	return it
+}
+
+func TestL09_WhatIsReceivedIsHeldWithoutBeingDecodedOrEncoded(t *testing.T) {
+	var encodes, decodes int
+	node, err := store.FieldIndex[*corev1.Pod]("spec.nodeName")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels, owners := store.NewLabelIndex[*corev1.Pod](nil), store.NewOwnerIndex[*corev1.Pod]()
+	declared := store.NewIndex("first letter", func(p *corev1.Pod) byte { return p.Spec.NodeName[0] }).
+		Reads(object.FieldPath{"spec", "nodeName"})
+	s := newPodStoreWith(t, podOptions{Form: wireForm(&encodes, &decodes), Indexes: []store.AnyIndex[*corev1.Pod]{node, labels, owners, declared}})
+	want(t, "reads", s.Encoder(never).Reads, []object.FieldPath{
+		{"spec", "nodeName"}, {"metadata", "labels"}, {"metadata", "ownerReferences"}, {"spec", "nodeName"}})
+	p := pod("a/1", 1, onNode("n1"))
+	p.Labels, p.Status.Message = map[string]string{"app": "web"}, "whole"
+	one, two := received(t, s, p), received(t, s, pod("a/2", 2, onNode("n2")))
+	changes := applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, one, two)}})
+	want(t, "changes", len(changes), 2)
+	want(t, "counts", []int{node.Count(now(t, s), "n2"), labels.Count(now(t, s), store.Label{Key: "app", Value: "web"}), declared.Count(now(t, s), 'n')}, []int{1, 1, 2})
+	want(t, "encodes and decodes", []int{encodes, decodes}, []int{0, 0})
+	want(t, "object", []string{changes[0].New().Name, changes[0].New().Status.Message}, []string{"1", "whole"})
+	want(t, "encodes and decodes", []int{encodes, decodes}, []int{0, 1})
+	runtime.KeepAlive(changes[0].New())
+
+	// An index that was added since the source began gets its values from the whole object, and what
+	// is held stays as it was received.
+	three := received(t, s, pod("a/3", 11, onNode("n3")))
+	byName := store.NewIndex("name", func(p *corev1.Pod) string { return p.Name })
+	s.AddIndex(byName)
+	decodes = 0
+	applyBatch(t, s, &podBatch{Changes: []podDelta{object.ChangeOf(object.Added, &three)}})
+	want(t, "by name", sorted(byName.Get(now(t, s), "3")), []string{"a/3@11"})
+	want(t, "encodes and decodes", []int{encodes, min(decodes, 1)}, []int{0, 1})
+
+	// It may read any field, so that from now on objects come whole. They are still not encoded.
+	if s.Encoder(never).Reads != nil {
+		t.Error("an index that may read any field is given a part")
+	}
+	four := received(t, s, pod("a/4", 12, onNode("n4")))
+	decodes = 0
+	applyBatch(t, s, &podBatch{Changes: []podDelta{object.ChangeOf(object.Added, &four)}})
+	want(t, "encodes and decodes", []int{encodes, decodes}, []int{0, 0})
+	want(t, "by name", sorted(byName.Get(now(t, s), "4")), []string{"a/4@12"})
+}
+
+func TestAFormThatIsNotForReceivedBytesEncodesObjects(t *testing.T) {
+	s, encodes, _ := newEncodedStore(t)
+	if s.Encoder(never).Reads != nil {
+		t.Error("it is given a part")
+	}
+	it := received(t, s, pod("a/1", 1))
+	want(t, "encodes", *encodes, 1)
+	want(t, "name", it.Get().Name, "1")
 }
 
 // brittle is a pod in a form that no store knows.

@@ -44,9 +44,9 @@ func ExamplePacked() {
 	// Output: node-7
 }
 
-// Encode puts the objects of a list into the store's form as they are decoded, so that a
+// An Encoder puts the objects of a list into the store's form as they are decoded, so that a
 // long list is never held decoded as a whole. An informer does this by itself.
-func ExampleStore_Encode() {
+func ExampleStore_Encoder() {
 	acc := object.Meta[*corev1.Pod]()
 	s := store.Must(store.New(acc, store.Options[*corev1.Pod]{
 		Form: store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
@@ -54,11 +54,12 @@ func ExampleStore_Encode() {
 			return p, p.Unmarshal(data)
 		}),
 	}))
+	encoder := s.Encoder(func() bool { return false })
 	list := object.List[*corev1.Pod]{Mark: object.Mark{Version: "7"}}
 	for _, name := range []string{"a", "b"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "5"}}
 		item, _ := object.ItemOf(acc, pod)
-		item.Value = object.Value[*corev1.Pod]{Encoded: s.Encode(pod, false)}
+		item.Value = object.Value[*corev1.Pod]{Encoded: encoder.Encode(pod, nil)}
 		list.Items = append(list.Items, item)
 	}
 	changes, _ := s.Apply(&object.Batch[*corev1.Pod]{Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: &list}}}, nil)

@@ -30,7 +30,7 @@ func FieldIndex[T any](path string) (*Index[T, string], error) {
 		return NewMultiIndex(path, func(obj T, add func(string)) error {
 			addAny(any(obj).(content).UnstructuredContent(), parts, add)
 			return nil
-		}), nil
+		}).Reads(parts), nil
 	}
 	c := compiler{path: path}
 	get, err := c.compile(t, parts)
@@ -44,12 +44,12 @@ func FieldIndex[T any](path string) (*Index[T, string], error) {
 				v = v.Field(i)
 			}
 			return v.String()
-		}), nil
+		}).Reads(parts), nil
 	}
 	return NewMultiIndex(path, func(obj T, add func(string)) error {
 		get(reflect.ValueOf(obj), add)
 		return nil
-	}), nil
+	}).Reads(parts), nil
 }
 
 // badPath is the error for a path.

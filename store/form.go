@@ -18,7 +18,7 @@ import (
 // decoded.
 type Form[T any] interface {
 	// Hold encodes an object. An error refuses it: the object is not stored. It reads the
-	// object and does not keep it. The store's writer and callers of [Store.Encode] call it
+	// object and does not keep it. The store's writer and callers of [Store.Encoder] call it
 	// at the same time.
 	Hold(obj T) (object.Encoded[T], error)
 }
@@ -41,10 +41,19 @@ func Packed[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P
 	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer)}
 }
 
+// PackedWire is [Packed] for objects of an API: decode also decodes the bytes that the source of the
+// objects receives, as that of a stream.Source does. Objects that no transform changes are packed as
+// they are received, neither decoded nor encoded, if every index says which fields it reads; see
+// [Index.Reads].
+func PackedWire[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
+	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true}
+}
+
 type encoded[P ~*X, X any] struct {
 	encode func(P) ([]byte, error)
 	decode func([]byte) (P, error)
 	packer *packing.Packer // nil: bytes are held as they are
+	wire   bool            // decode accepts what a source receives
 	// buffers are for unpacking: *[]byte.
 	buffers sync.Pool
 }
@@ -59,14 +68,25 @@ func (f *encoded[P, X]) Hold(obj P) (object.Encoded[P], error) {
 	return h, nil
 }
 
-// holdEncoded implements encoder.
-func (f *encoded[P, X]) holdEncoded(obj P) (object.Encoded[P], error) {
-	h, err := f.hold(obj)
-	if err != nil {
-		return nil, err // not a nil of another type
+// encoded implements encoder.
+func (f *encoded[P, X]) encoded(obj P, raw []byte, remember bool) (object.Encoded[P], error) {
+	var h *encodedObject[P, X]
+	if raw != nil {
+		h = &encodedObject[P, X]{form: f, data: f.packer.Pack(raw)}
+	} else {
+		var err error
+		if h, err = f.hold(obj); err != nil {
+			return nil, err // not a nil of another type
+		}
+	}
+	if remember {
+		h.remember(obj)
 	}
 	return h, nil
 }
+
+// takesWire implements encoder.
+func (f *encoded[P, X]) takesWire() bool { return f.wire }
 
 func (f *encoded[P, X]) hold(obj P) (*encodedObject[P, X], error) {
 	data, err := f.encode(obj)
@@ -147,17 +167,19 @@ func (h *encodedObject[P, X]) mutation() (path, was, is string) {
 	return firstDifference(before, after)
 }
 
-// encoder is a form that can hold an object without remembering its decoded form, because no
-// reader has it.
+// encoder is a form that need not remember the decoded form of an object, because no reader has it.
 type encoder[T any] interface {
-	holdEncoded(obj T) (object.Encoded[T], error)
+	// takesWire reports whether the form can hold what a source receives.
+	takesWire() bool
+	// encoded is Hold. If raw is not nil, it is the object's encoding and what to hold.
+	encoded(obj T, raw []byte, remember bool) (object.Encoded[T], error)
 }
 
 // detects marks a form that the mutation detector supports.
 func (f *encoded[P, X]) detects() {}
 
 // cell is an object as the store holds it, with the identity that it would otherwise have to
-// decode. [Store.Encode] makes one ahead of time, which the writer completes before it
+// decode. [Store.Encoder] makes one ahead of time, which the writer completes before it
 // publishes it; nothing writes to it after that.
 type cell[T any] struct {
 	brief  brief
@@ -169,9 +191,8 @@ type cell[T any] struct {
 
 // extracted is what the indexes of a store need of an object that is encoded already.
 type extracted[T any] struct {
-	store   *Store[T]
-	indexes *[]bound[T]
-	values  []any // for each of the indexes
+	store  *Store[T]
+	values []any // for each of the indexes that the store had then: indexes are only ever added
 }
 
 func (c *cell[T]) identity() identity {
@@ -189,39 +210,68 @@ func (c *cell[T]) Get() T {
 	return c.held.Get()
 }
 
-// Encode returns an object in the store's form, as a value that [Store.Apply] takes without
-// encoding it again; what the indexes need of the object is read here. It returns nil for a
-// store without a form, and for an object that the form or an index function refuses, which
-// Apply then reports. live says that the object will be read soon: its decoded form is
-// then remembered until the garbage collector frees it.
+// Encoder returns how objects are encoded in the store's form, ahead of [Store.Apply], which takes
+// them without encoding them again. What the indexes that the store has now need of an object is
+// read then, from the fields in Reads if the form is [PackedWire]. Encode returns nil for an object
+// that the form or an index function refuses, which Apply then reports. If live, the object will be
+// read soon: its decoded form is then remembered until the garbage collector frees it. It is the
+// zero Encoder for a store without a form.
 //
-// It may be called from any goroutine. It reads the object, does not keep it, and does not
-// change the store.
-func (s *Store[T]) Encode(obj T, live bool) object.Encoded[T] {
+// Encode may be called from any goroutine. It does not change the store.
+func (s *Store[T]) Encoder(live func() bool) object.Encoder[T] {
 	if s.form == nil {
-		return nil
+		return object.Encoder[T]{}
 	}
-	hold := s.form.Hold
-	if f, ok := s.form.(encoder[T]); ok && !live {
-		hold = f.holdEncoded
+	indexes := s.indexes.Load()
+	form, ok := s.form.(encoder[T])
+	wire := ok && form.takesWire()
+	var reads []object.FieldPath
+	if wire {
+		reads = readsOf(*indexes)
 	}
-	held, err := formed(hold, obj)
-	if err != nil {
-		return nil
+	hold := func(obj T, raw []byte) (object.Encoded[T], error) {
+		switch {
+		case !ok:
+			return s.form.Hold(obj)
+		case !wire:
+			raw = nil
+		}
+		whole := raw == nil || reads == nil
+		return form.encoded(obj, raw, whole && live())
 	}
-	x := &extracted[T]{store: s, indexes: s.indexes.Load()}
-	if x.values, err = extract(*x.indexes, obj); err != nil {
-		return nil
+	encode := func(obj T, raw []byte) object.Encoded[T] {
+		held, err := formed(func(obj T) (object.Encoded[T], error) { return hold(obj, raw) }, obj)
+		if err != nil {
+			return nil
+		}
+		x := &extracted[T]{store: s}
+		if x.values, err = extract(*indexes, obj); err != nil {
+			return nil
+		}
+		return &cell[T]{held: held, ahead: x}
 	}
-	return &cell[T]{held: held, ahead: x}
+	return object.Encoder[T]{Encode: encode, Reads: reads}
 }
 
-// adopt completes a cell that Encode made for this store, and returns the values of its
-// indexes. It reports false for one that was made for another store, or before an index was
-// added, or that is in the store already.
+// readsOf returns the fields that the indexes read; nil if one of them may read any.
+func readsOf[T any](indexes []bound[T]) []object.FieldPath {
+	all := []object.FieldPath{}
+	for _, x := range indexes {
+		fields := x.reads()
+		if fields == nil {
+			return nil
+		}
+		all = append(all, fields...)
+	}
+	return all
+}
+
+// adopt completes a cell that an Encoder of this store made, and returns the values of its indexes,
+// without those of indexes that were added since. It reports false for a cell of another store, or
+// one that is in the store already.
 func (s *Store[T]) adopt(c *cell[T], id *identity) (values []any, ok bool) {
 	x := c.ahead
-	if x == nil || x.store != s || x.indexes != s.indexes.Load() {
+	if x == nil || x.store != s {
 		return nil, false
 	}
 	c.identify(id)

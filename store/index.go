@@ -33,6 +33,7 @@ type Index[T any, K comparable] struct {
 	many   func(T, func(K)) error
 	order  func(a, b K) int
 	unique bool
+	fields []object.FieldPath // that the function reads; nil for any
 }
 
 // AnyIndex is an [Index] of T with any type of values, for [Options.Indexes].
@@ -64,7 +65,7 @@ func NewOwnerIndex[T metav1.Object]() *Index[T, object.UID] {
 			add(owner.UID)
 		}
 		return nil
-	})
+	}).Reads(object.FieldPath{"metadata", "ownerReferences"})
 }
 
 // Ordered makes the index keep its values in their natural order, for [Index.Keys] and
@@ -84,6 +85,16 @@ func (x *Index[T, K]) OrderedBy(compare func(a, b K) int) *Index[T, K] {
 // returns x, and must be called before x is used.
 func (x *Index[T, K]) Unique() *Index[T, K] {
 	x.unique = true
+	return x
+}
+
+// Reads says which fields of an object the index function reads, and that it reads no others. A
+// compact mirror then need not decode whole objects for the index: all other fields of the object
+// that it calls the function with may be zero. [FieldIndex], [NewOwnerIndex] and a [NewLabelIndex]
+// without a function say so themselves. It changes and returns x, and must be called before x is
+// used.
+func (x *Index[T, K]) Reads(fields ...object.FieldPath) *Index[T, K] {
+	x.fields = append([]object.FieldPath{}, fields...)
 	return x
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tarnproject/tarn/internal/mvcc"
+	"github.com/tarnproject/tarn/object"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 )
@@ -22,8 +24,13 @@ type LabelIndex[T any] struct {
 }
 
 // NewLabelIndex makes a label index. The function returns an object's labels, which are
-// only read: object.Meta's Labels will do for Kubernetes objects.
+// only read. If it is nil, they are those of the metadata, and T must be a metav1.Object.
 func NewLabelIndex[T any](of func(T) map[string]string) *LabelIndex[T] {
+	var fields []object.FieldPath
+	if of == nil {
+		of = func(obj T) map[string]string { return any(obj).(metav1.Object).GetLabels() }
+		fields = []object.FieldPath{{"metadata", "labels"}}
+	}
 	index := NewMultiIndex("labels", func(obj T, add func(Label)) error {
 		for k, v := range of(obj) {
 			add(Label{k, v})
@@ -33,6 +40,7 @@ func NewLabelIndex[T any](of func(T) map[string]string) *LabelIndex[T] {
 	index.OrderedBy(func(a, b Label) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
 	})
+	index.fields = fields
 	return &LabelIndex[T]{Index: index, labels: of}
 }
 

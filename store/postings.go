@@ -12,6 +12,8 @@ import (
 // and objectKeys.
 type bound[T any] interface {
 	name() string
+	// reads returns the fields that the index function reads; nil if it may read any.
+	reads() []object.FieldPath
 	// prepare computes the values of obj, which commit gives to the object at r. If strict, it
 	// returns an error when the index is unique and another object has one of them. It may
 	// panic as the index function does.
@@ -108,6 +110,8 @@ func (x *Index[T, K]) boundTo(b bound[T]) bool {
 }
 
 func (p *postings[T, K]) name() string { return p.def.label }
+
+func (p *postings[T, K]) reads() []object.FieldPath { return p.def.fields }
 
 func (p *postings[T, K]) prepare(obj T, r ref, how strictness) error {
 	p.prepareNone()

@@ -58,11 +58,17 @@ func (s *Store[T]) settle() {
 func (t *txn[T]) put(key object.Key, r ref, v object.Value[T], id *identity, how strictness) (ref, error) {
 	if c, ok := v.Encoded.(*cell[T]); ok {
 		if values, ok := t.store.adopt(c, id); ok {
-			var none T
-			return t.write(key, r, heldCell(c), none, values, id, how)
+			var obj T
+			var err error
+			if len(values) < len(*t.store.indexes.Load()) { // an index was added since
+				if obj, err = decoded(v); err != nil {
+					return r, &ObjectError{Key: key, Cause: err}
+				}
+			}
+			return t.write(key, r, heldCell(c), obj, values, id, how)
 		}
 	}
-	// It is decoded, or encoded by another store, or an index was added since.
+	// It is decoded, or encoded by another store.
 	obj, err := decoded(v)
 	if err == nil {
 		var val mvcc.Value

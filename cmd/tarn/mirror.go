@@ -235,7 +235,7 @@ func (e *env) find(ctx context.Context, cfg *rest.Config, args []string) ([]wire
 func (s *mirrorService) add(d wire.Discovered, flags mirrorFlags, sel object.Selection, indexes []mirrorIndex) error {
 	m := &mirrored{
 		Discovered: d,
-		labels:     store.NewLabelIndex(func(obj *unstructured.Unstructured) map[string]string { return obj.GetLabels() }),
+		labels:     store.NewLabelIndex[*unstructured.Unstructured](nil),
 		indexes:    map[string]*store.Index[*unstructured.Unstructured, string]{},
 	}
 	var opts []tarn.Option

@@ -114,7 +114,7 @@ func (bytesCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 type anyCodec struct{ drop *dropping }
 
 func (c anyCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
-	v, ok := s.any(t, c.drop, 1)
+	v, ok := s.any(t, c.drop, nil, 1)
 	*(*any)(p) = v
 	return ok
 }

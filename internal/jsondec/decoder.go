@@ -20,6 +20,11 @@ type Options struct {
 	// syntax is checked, their type is not. A path to no field drops nothing. Defaults to none.
 	Drop []object.FieldPath
 
+	// Only lists the fields of unstructured objects to decode, beside kind and apiVersion. A path
+	// to no field adds nothing. Typed objects are decoded whole. Defaults to nil: all fields. An
+	// empty list that is not nil is none.
+	Only []object.FieldPath
+
 	// Strings is the table of repeating strings. Defaults to none: each string is a copy.
 	Strings *intern.Strings
 
@@ -46,6 +51,7 @@ type machine struct {
 	elem       reflect.Type // T is a pointer to it
 	root       codec        // nil for unstructured objects
 	drop       *dropping
+	only       *dropping // nil for everything
 	strings    *intern.Strings
 	share      *intern.Parts
 	boxes      *boxes
@@ -94,6 +100,11 @@ func newMachine(t reflect.Type, opts Options) (*machine, error) {
 		elem: t.Elem(), drop: drop, strings: opts.Strings, share: opts.Share,
 		kind: opts.Kind, apiVersion: opts.APIVersion,
 	}
+	if opts.Only != nil {
+		if m.only, err = newDropping(append([]object.FieldPath{{"kind"}, {"apiVersion"}}, opts.Only...)); err != nil {
+			return nil, err
+		}
+	}
 	m.states.New = func() any { return &state{machine: m} }
 	if t != reflect.TypeFor[*unstructured.Unstructured]() {
 		c := compiler{known: map[site]codec{}}
@@ -134,6 +145,40 @@ func (m *machine) decode(raw []byte) (unsafe.Pointer, error) {
 		}
 	}
 	return s.slowly(raw, valid)
+}
+
+// Trim returns the bytes of an object, which Decode accepts, without the fields that the decoder
+// drops. They are raw itself if it drops nothing; otherwise they are in buf, which grows as needed.
+// It is not ok for documents that are too unusual to say what a decoder with other Only fields
+// makes of them.
+func (d *Decoder[T]) Trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
+	return d.m.trim(raw, buf)
+}
+
+func (m *machine) trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
+	s := m.states.Get().(*state)
+	defer s.release()
+	switch {
+	case !s.lex(raw) || s.root == nil && !s.decodable():
+		return nil, false
+	case s.drop == nil:
+		return raw, true
+	}
+	*buf = s.filter((*buf)[:0], 0, s.drop)
+	return *buf, true
+}
+
+// decodable reports whether all numbers of an unstructured object are in range.
+func (s *state) decodable() bool {
+	for t := range s.tokens {
+		tok := &s.tokens[t]
+		if c := s.raw[tok.start]; (c == '-' || c >= '0' && c <= '9') && (tok.n != plain || tok.end-tok.start > 18) {
+			if _, ok := s.number(uint32(t)); !ok {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // slowly decodes with sigs.k8s.io/json.

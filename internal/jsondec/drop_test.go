@@ -48,8 +48,19 @@ func remove(v any, path object.FieldPath) {
 // checkDrop compares with decoding first and removing afterwards.
 func checkDrop(tb testing.TB, t reflect.Type, m *machine, raw []byte) {
 	tb.Helper()
+	var buf []byte
+	short, trimmed := m.trim(raw, &buf)
 	doc := &unstructured.Unstructured{}
-	if doc.UnmarshalJSON(raw) != nil {
+	if err := doc.UnmarshalJSON(raw); err != nil {
+		if trimmed && m.root == nil {
+			some, err := newMachine(t, Options{Only: []object.FieldPath{}})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if _, err := some.decode(raw); err == nil {
+				tb.Fatalf("a part of it is decoded and the rest trimmed, but it is invalid: %v\n%s", err, raw)
+			}
+		}
 		return
 	}
 	for _, path := range dropped {
@@ -63,6 +74,11 @@ func checkDrop(tb testing.TB, t reflect.Type, m *machine, raw []byte) {
 			tb.Fatal(err)
 		}
 		want, wantErr = reference(t, smaller)
+	}
+	if trimmed && wantErr == nil {
+		if got, err := reference(t, short); err != nil || !reflect.DeepEqual(got, want) {
+			tb.Fatalf("trimmed to %s: error %v, got %v\nwant %v\n%s", short, err, got, want, raw)
+		}
 	}
 	for range 3 {
 		p, err := m.decode(raw)
@@ -143,5 +159,22 @@ func TestADroppedFieldMustBeValidJSONAndNoMore(t *testing.T) {
 	}
 	if _, err := For[*corev1.Pod](Options{Drop: []object.FieldPath{{}}}); err == nil {
 		t.Error("an empty path was accepted")
+	}
+}
+
+func TestOnlyTheNamedFieldsOfUnstructuredObjectsAreDecoded(t *testing.T) {
+	d, err := For[*unstructured.Unstructured](Options{
+		Only: []object.FieldPath{{"metadata", "labels"}, {"spec", "items", "name"}, {"spec", "gone"}, {"nowhere"}},
+		Drop: []object.FieldPath{{"spec", "gone"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Decode([]byte(`{"apiVersion":"v1","kind":"Widget","metadata":{"name":"a","labels":{"x":"y"}},
+		"spec":{"gone":1,"items":[{"name":"b","size":2},{"size":3}]},"status":{"name":"c"}}`))
+	want := map[string]any{"apiVersion": "v1", "kind": "Widget", "metadata": map[string]any{"labels": map[string]any{"x": "y"}},
+		"spec": map[string]any{"items": []any{map[string]any{"name": "b"}, map[string]any{}}}}
+	if err != nil || !reflect.DeepEqual(got.Object, want) {
+		t.Errorf("got %v, %v\nwant %v", err, got, want)
 	}
 }

@@ -16,7 +16,7 @@ func (s *state) unstructured() *unstructured.Unstructured {
 	if s.first(0) != '{' {
 		return nil
 	}
-	v, ok := s.any(0, s.drop, 0)
+	v, ok := s.any(0, s.drop, s.only, 0)
 	if !ok {
 		return nil
 	}
@@ -60,18 +60,19 @@ func (s *state) unstructuredSlowly(raw []byte, u *unstructured.Unstructured) err
 const shareDepth = 16
 
 // any returns the value of token t as encoding/json would put it into an empty
-// interface, with int64 for whole numbers that fit.
-func (s *state) any(t uint32, drop *dropping, depth int) (any, bool) {
+// interface, with int64 for whole numbers that fit. If only is not nil, what it does not lead to is
+// left out.
+func (s *state) any(t uint32, drop, only *dropping, depth int) (any, bool) {
 	switch s.first(t) {
 	case '{', '[':
-		if depth == 0 || depth > shareDepth {
-			return s.composite(t, drop, depth)
+		if only != nil || depth == 0 || depth > shareDepth {
+			return s.composite(t, drop, only, depth)
 		}
 		found, ticket := s.shared(unsafe.Pointer(drop), t, false)
 		if found != nil {
 			return *(*any)(found.Data), true
 		}
-		v, ok := s.composite(t, drop, depth)
+		v, ok := s.composite(t, drop, nil, depth)
 		if ok && ticket.Ticket != 0 {
 			kept := v // apart from v, so that only what is kept is allocated
 			s.keep(ticket, t, unsafe.Pointer(&kept), 0)
@@ -90,14 +91,14 @@ func (s *state) any(t uint32, drop *dropping, depth int) (any, bool) {
 }
 
 // composite returns an object or an array.
-func (s *state) composite(t uint32, drop *dropping, depth int) (any, bool) {
+func (s *state) composite(t uint32, drop, only *dropping, depth int) (any, bool) {
 	tok := s.tokens[t]
 	if s.raw[tok.start] == '[' {
 		s.allocated += 24 + 32*int(tok.n) // each with a box
 		a := make([]any, tok.n)
 		k := t + 1
 		for i := range a {
-			v, ok := s.any(k, drop, depth+1)
+			v, ok := s.any(k, drop, only, depth+1)
 			if !ok {
 				return nil, false
 			}
@@ -106,15 +107,26 @@ func (s *state) composite(t uint32, drop *dropping, depth int) (any, bool) {
 		}
 		return a, true
 	}
-	s.allocated += sizeOfMap(tok.n, 48)
-	m := make(map[string]any, tok.n)
+	n := tok.n
+	if only != nil {
+		n = min(n, uint32(len(only.fields)))
+	}
+	s.allocated += sizeOfMap(n, 48)
+	m := make(map[string]any, n)
 	for k := t + 1; k < tok.next; k = s.tokens[k+1].next {
 		name := s.bytes(k)
 		sub := drop.field(name)
 		if sub.leavesOut() {
 			continue
 		}
-		v, ok := s.any(k+1, sub, depth+1)
+		below := only.field(name)
+		switch {
+		case only != nil && below == nil:
+			continue
+		case below.leavesOut(): // a path ends here
+			below = nil
+		}
+		v, ok := s.any(k+1, sub, below, depth+1)
 		if !ok {
 			return nil, false
 		}

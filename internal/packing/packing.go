@@ -50,19 +50,32 @@ const (
 // Rejected: zstd with a dictionary, which takes 6 times as long to pack and 5 to 15 times
 // as long to unpack; docs/decisions/0010-compact-form.md has the figures.
 type Packer struct {
-	mu    sync.Mutex // guards the fields below
+	// now is what strings are packed with, without the lock; nil before the first. The holder of
+	// mu replaces it.
+	now     atomic.Pointer[book]
+	buffers sync.Pool // of *[]byte
+
+	mu    sync.Mutex // guards the fields below and additions to the dictionary
 	dict  *dictionary
 	used  int // bytes of the dictionary
 	saved int // bytes, by the strings packed with it
-	// table has, for the hash of some bytes, where in the dictionary they are, plus one.
 	table []uint32
-	shift int
-	buf   []byte
 	// best is the part of its length to which a string is packed, of those that are packed
 	// best: it falls quickly and rises slowly.
 	best float64
 
 	generations *atomic.Int32
+}
+
+// book is a dictionary at one length, with its table.
+type book struct {
+	dict *dictionary
+	text []byte // nothing writes to it
+	// table has, for the hash of some bytes, where in the dictionary they are, plus one. Later
+	// books share it: the holder of the packer's lock writes to it, atomically, so an entry may be
+	// for what comes after text.
+	table []uint32
+	shift int
 }
 
 // dictionary is the text that packed strings refer to. The packer only appends to it, so
@@ -124,23 +137,64 @@ func (p Packed) Bytes(buf *[]byte) []byte {
 
 // Pack packs a string. It does not keep src.
 func (p *Packer) Pack(src []byte) Packed {
+	buf, ok := p.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	defer p.buffers.Put(buf)
+	b := p.book()
+	*buf = b.pack((*buf)[:0], src)
+	if !p.note(len(*buf), len(src)) {
+		return p.unlike(b, buf, src)
+	}
+	return Packed{dict: b.dict, data: bytes.Clone(*buf)}
+}
+
+// book returns what strings are packed with.
+func (p *Packer) book() *book {
+	if b := p.now.Load(); b != nil {
+		return b
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dict == nil {
 		p.begin()
 	}
-	p.buf = p.pack(p.buf[:0], src)
-	if !p.alike(len(p.buf), len(src)) {
+	return p.now.Load()
+}
+
+// note counts a string that was packed from so many bytes to so few, and reports whether it is alike.
+func (p *Packer) note(packed, length int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := p.alike(packed, length)
+	if is {
+		p.saved += length - packed
+	}
+	return is
+}
+
+// unlike packs a string that is like nothing in b. buf has what became of it there.
+func (p *Packer) unlike(b *book, buf *[]byte, src []byte) Packed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	alike := false
+	if now := p.now.Load(); now != b { // another goroutine has added to it since
+		b = now
+		*buf = b.pack((*buf)[:0], src)
+		alike = p.alike(len(*buf), len(src))
+	}
+	if !alike {
 		if at, ok := p.add(src); ok {
-			whole := binary.AppendUvarint(p.buf[:0], uint64(len(src)))
+			whole := binary.AppendUvarint((*buf)[:0], uint64(len(src)))
 			return Packed{dict: p.dict, data: bytes.Clone(refer(whole, nil, len(src), at))}
 		}
-		if len(p.buf) > len(src)*7/8 {
+		if len(*buf) > len(src)*7/8 {
 			return Plain(bytes.Clone(src))
 		}
 	}
-	p.saved += len(src) - len(p.buf)
-	return Packed{dict: p.dict, data: bytes.Clone(p.buf)}
+	p.saved += len(src) - len(*buf)
+	return Packed{dict: b.dict, data: bytes.Clone(*buf)}
 }
 
 // alike reports whether a string that was packed from so many bytes to so few is like
@@ -167,8 +221,8 @@ func refer(dst, literals []byte, length, distance int) []byte {
 }
 
 // pack appends src, packed, to dst.
-func (p *Packer) pack(dst, src []byte) []byte {
-	text := (*p.dict.text.Load())[:p.used]
+func (b *book) pack(dst, src []byte) []byte {
+	text := b.text
 	dst = binary.AppendUvarint(dst, uint64(len(src)))
 	done, end := 0, 0 // of src; in text, where the last reference ended
 	for i := 0; i+seq <= len(src); {
@@ -176,8 +230,8 @@ func (p *Packer) pack(dst, src []byte) []byte {
 		// Where the last reference would go on, if what differs is as long there as here.
 		at := end + i - done
 		if at+seq > len(text) || binary.LittleEndian.Uint64(text[at:]) != word {
-			at = int(p.table[hash(word, p.shift)]) - 1
-			if at < 0 || binary.LittleEndian.Uint64(text[at:]) != word {
+			at = int(atomic.LoadUint32(&b.table[hash(word, b.shift)])) - 1
+			if at < 0 || at+seq > len(text) || binary.LittleEndian.Uint64(text[at:]) != word {
 				i += 1 + (i-done)>>6
 				continue
 			}
@@ -235,16 +289,16 @@ func (p *Packer) grow(size int) {
 	}
 	p.dict.text.Store(&text)
 	p.table = make([]uint32, size/stride)
-	p.shift = 64 - bits.Len(uint(len(p.table)-1))
-	p.note(0)
+	p.enter(0)
 }
 
-// note enters what the dictionary has from a place on into the table.
-func (p *Packer) note(from int) {
-	text := *p.dict.text.Load()
+// enter puts what the dictionary has from a place on into the table, and makes a book of it.
+func (p *Packer) enter(from int) {
+	b := &book{dict: p.dict, text: (*p.dict.text.Load())[:p.used], table: p.table, shift: 64 - bits.Len(uint(len(p.table)-1))}
 	for i := from; i+seq <= p.used; i += stride {
-		p.table[hash(binary.LittleEndian.Uint64(text[i:]), p.shift)] = uint32(i + 1)
+		atomic.StoreUint32(&b.table[hash(binary.LittleEndian.Uint64(b.text[i:]), b.shift)], uint32(i+1))
 	}
+	p.now.Store(b)
 }
 
 // add puts a string into the dictionary and returns its offset, or reports that this would
@@ -272,6 +326,6 @@ func (p *Packer) add(src []byte) (at int, ok bool) {
 	at = p.used
 	text := *p.dict.text.Load()
 	p.used += copy(text[at:], src)
-	p.note(at)
+	p.enter(at)
 	return at, true
 }

@@ -11,12 +11,15 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Options configure a [Decoder]. Only Drop changes the decoded values.
+// Options configure a [Decoder]. Drop and Only change the decoded values.
 type Options struct {
 	// Drop names the fields to leave out, by the names that they have in JSON. A path
 	// into a map drops the entry with that key; a map that loses all its entries is nil,
 	// as if it had been encoded without them. Defaults to none.
 	Drop []object.FieldPath
+	// Only names the fields to decode; all others are left zero and are not checked. A path
+	// into a map decodes the entry with that key. Defaults to nil: all fields. An empty list that is not nil is none.
+	Only []object.FieldPath
 	// Strings is the table of strings that repeat; several decoders may have the same.
 	// Defaults to none: every object has its own strings.
 	Strings *intern.Strings
@@ -64,7 +67,7 @@ func Supported(t reflect.Type) error {
 	if t.Kind() != reflect.Struct {
 		return fmt.Errorf("protodec: %s is not a struct", t)
 	}
-	if _, err := newCompiler().message(t, nil); err != nil {
+	if _, err := newCompiler().message(t, nil, nil); err != nil {
 		return fmt.Errorf("protodec: %w", err)
 	}
 	return nil
@@ -85,7 +88,7 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 		return nil, err
 	}
 	c := newCompiler()
-	root, err := c.message(t, drops)
+	root, err := c.message(t, drops, newTree(opts.Only))
 	if err != nil {
 		return nil, fmt.Errorf("protodec: %w", err)
 	}

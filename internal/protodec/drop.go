@@ -10,14 +10,14 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// dropNode is a step on the way to fields that are to be dropped. The nil node leads to
-// none.
+// dropNode is a step on the way to fields that are to be dropped, or that alone are to be decoded.
+// The nil node leads to none.
 type dropNode struct {
-	dropped bool
-	next    map[string]*dropNode // by JSON name, or by the key of a map
+	ends bool                 // a path ends here
+	next map[string]*dropNode // by JSON name, or by the key of a map
 }
 
-func (n *dropNode) isDropped() bool { return n != nil && n.dropped }
+func (n *dropNode) ended() bool { return n != nil && n.ends }
 
 // mapKeys returns the keys to leave out of a map that n leads to.
 func (n *dropNode) mapKeys() []string {
@@ -50,16 +50,26 @@ func (n *dropNode) below(sf reflect.StructField) *dropNode {
 	return nil
 }
 
-// newDrops joins the paths into a tree, after holding each against the type.
+// newDrops is newTree for paths that lead to fields of the type.
 func newDrops(t reflect.Type, paths []object.FieldPath) (*dropNode, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	root := &dropNode{}
 	for _, path := range paths {
 		if err := checkPath(t, path); err != nil {
 			return nil, err
 		}
+	}
+	return newTree(paths), nil
+}
+
+// newTree joins paths into a tree, which is nil if paths is.
+func newTree(paths []object.FieldPath) *dropNode {
+	if paths == nil {
+		return nil
+	}
+	root := &dropNode{}
+	for _, path := range paths {
 		n := root
 		for _, part := range path {
 			if n.next == nil {
@@ -70,9 +80,9 @@ func newDrops(t reflect.Type, paths []object.FieldPath) (*dropNode, error) {
 			}
 			n = n.next[part]
 		}
-		n.dropped = true
+		n.ends = true
 	}
-	return root, nil
+	return root
 }
 
 // checkPath returns an error that names the first part of path that leads nowhere.

@@ -79,7 +79,8 @@ func pathsOf(t reflect.Type, depth int) []object.FieldPath {
 func TestDroppingEqualsDecodingAndTakingOut(t *testing.T) {
 	rng, fill := rand.New(rand.NewSource(4)), decodertest.Filler(4)
 	share, strings := intern.NewParts(0), intern.NewStrings(0)
-	dropped := 0
+	dropped, trimmed := 0, 0
+	var buf []byte
 	for _, typ := range soak.Part(kinds()) {
 		paths := pathsOf(typ, 4)
 		if len(paths) == 0 {
@@ -113,6 +114,12 @@ func TestDroppingEqualsDecodingAndTakingOut(t *testing.T) {
 				if !reflect.DeepEqual(all, want) {
 					dropped++
 				}
+				if short, ok := e.trim(raw, &buf); ok {
+					trimmed++
+					if got, err := byGenerated(typ, short); err != nil || !reflect.DeepEqual(got, want) {
+						t.Fatalf("%s trimmed of %v, error %v:\n got %#v\nwant %#v", typ, drop, err, got, want)
+					}
+				}
 				for range 3 {
 					p, err := e.decode(raw)
 					if err != nil {
@@ -131,8 +138,8 @@ func TestDroppingEqualsDecodingAndTakingOut(t *testing.T) {
 			}
 		}
 	}
-	if dropped < len(soak.Part(make([]int, 500))) {
-		t.Errorf("only %d objects had anything to drop", dropped)
+	if least := len(soak.Part(make([]int, 500))); dropped < least || trimmed < least {
+		t.Errorf("only %d objects had anything to drop, and %d could be trimmed", dropped, trimmed)
 	}
 }
 
@@ -182,5 +189,35 @@ func TestAWrongPathIsNamedWithItsPart(t *testing.T) {
 	}
 	if _, err := For[*appsv1.Deployment](Options{Drop: []object.FieldPath{{"spec", "template", "spec", "volumes", "secret"}}}); err != nil {
 		t.Errorf("an inlined field: %v", err)
+	}
+}
+
+func TestOnlyTheNamedFieldsAreDecoded(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "web", "tier": "1"}, Annotations: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{NodeName: "n", Hostname: "h", Containers: []corev1.Container{{Name: "c", Image: "i"}, {Image: "j"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	raw, err := pod.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := For[*corev1.Pod](Options{Only: []object.FieldPath{
+		{"metadata", "labels", "app"}, {"spec", "nodeName"}, {"spec", "containers", "image"}, {"spec", "nowhere"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Image: "i"}, {Image: "j"}}},
+	}
+	if got, err := d.Decode(raw); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %+v\nwant %+v", err, got, want)
+	}
+	if d, err = For[*corev1.Pod](Options{Only: []object.FieldPath{}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Decode(raw); err != nil || !reflect.DeepEqual(got, &corev1.Pod{}) {
+		t.Errorf("got %v, %+v, want nothing", err, got)
 	}
 }

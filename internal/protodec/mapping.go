@@ -51,6 +51,9 @@ func (s *state) fill(f *field, p unsafe.Pointer, b []byte, at, end, tag, n int) 
 	// Five bytes are the least for an entry with a key of its own: hostile entries
 	// that have none are not worth room.
 	room := min(n, 1+(end-at)/5)
+	if f.only != nil {
+		room = min(room, len(f.only))
+	}
 	from := len(s.entries)
 	for i := at; i < end; {
 		start, stop := span(b, i+tag)
@@ -59,7 +62,7 @@ func (s *state) fill(f *field, p unsafe.Pointer, b []byte, at, end, tag, n int) 
 			return err
 		}
 		i = stop
-		if len(f.absent) == 0 || !slices.Contains(f.absent, string(e.key)) {
+		if (f.absent == nil || !slices.Contains(f.absent, string(e.key))) && (f.only == nil || slices.Contains(f.only, string(e.key))) {
 			s.entries = append(s.entries, e)
 		}
 		if len(s.entries)-from < batch && i < end {

@@ -24,6 +24,7 @@ type message struct {
 	site   int32   // of a quantity: where its text's repeating is learned
 	fields []field // by number
 
+	cut      bool // it may have fields that are dropped
 	volatile bool // its values are never shared where they have an address
 	reaches  bool // of a custom one: it may lead to such values
 }
@@ -88,6 +89,7 @@ type field struct {
 
 	typ    reflect.Type // of the field
 	absent []string     // map keys to drop
+	only   []string     // map keys to keep; nil for all
 }
 
 // mapKind is how a map is filled. Key and value types that differ only in name have the
@@ -122,22 +124,23 @@ type compiler struct {
 }
 
 type planKey struct {
-	typ   reflect.Type
-	drops *dropNode
+	typ         reflect.Type
+	drops, only *dropNode
 }
 
 var errNoUnmarshal = errors.New("it has no Unmarshal method, so it is no protobuf message")
 
-// message returns the plan for t, which is a struct or a slice type.
-func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
-	key := planKey{t, drops}
+// message returns the plan for t, which is a struct or a slice type. Fields that only
+// does not lead to are skipped, unless it is nil.
+func (c *compiler) message(t reflect.Type, drops, only *dropNode) (*message, error) {
+	key := planKey{t, drops, only}
 	if m := c.plans[key]; m != nil {
 		return m, nil
 	}
 	if !reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil, fmt.Errorf("type %s: %w", t, errNoUnmarshal)
 	}
-	m := &message{typ: t, size: int(t.Size()), volatile: intern.Volatile(t)}
+	m := &message{typ: t, size: int(t.Size()), volatile: intern.Volatile(t), cut: drops != nil}
 	c.plans[key] = m // before the fields: a type may lead to itself
 	switch {
 	case t == timeType:
@@ -154,7 +157,7 @@ func (c *compiler) message(t reflect.Type, drops *dropNode) (*message, error) {
 		m.fields = []field{{}, f}
 	case t.Kind() == reflect.Struct && described(t):
 		for i := range t.NumField() {
-			if err := c.add(m, t.Field(i), drops); err != nil {
+			if err := c.add(m, t.Field(i), drops, only); err != nil {
 				return nil, fmt.Errorf("%s: %w", t, err)
 			}
 		}
@@ -183,7 +186,7 @@ func described(t reflect.Type) bool {
 }
 
 // add plans one field of a struct.
-func (c *compiler) add(m *message, sf reflect.StructField, drops *dropNode) error {
+func (c *compiler) add(m *message, sf reflect.StructField, drops, only *dropNode) error {
 	tag := sf.Tag.Get("protobuf")
 	if tag == "" || tag == "-" {
 		return nil
@@ -204,10 +207,18 @@ func (c *compiler) add(m *message, sf reflect.StructField, drops *dropNode) erro
 	}
 	f := field{off: uint32(sf.Offset), typ: sf.Type}
 	below := drops.below(sf)
-	if below.isDropped() {
+	if below.ended() {
 		return nil // as unknown: skipped
 	}
-	if err := c.plan(&f, parts[0], below); err != nil {
+	if only != nil {
+		if only = only.below(sf); only == nil {
+			return nil
+		}
+		if only.ends {
+			only = nil // all of the field
+		}
+	}
+	if err := c.plan(&f, parts[0], below, only); err != nil {
 		return fmt.Errorf("field %s: %w", sf.Name, err)
 	}
 	m.fields[number] = f
@@ -215,7 +226,7 @@ func (c *compiler) add(m *message, sf reflect.StructField, drops *dropNode) erro
 }
 
 // plan fills in what is to be done with a field of type f.typ, encoded as wire.
-func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
+func (c *compiler) plan(f *field, wire string, drops, only *dropNode) error {
 	t := f.typ
 	pointer := t.Kind() == reflect.Pointer
 	if pointer {
@@ -250,13 +261,14 @@ func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
 		c.strings(f, f.op)
 	case kind == reflect.Struct || kind == reflect.Slice && reflect.PointerTo(t).Implements(unmarshaler):
 		choose(opMessage, opMessagePtr)
-		f.sub, err = c.message(t, drops)
+		f.sub, err = c.message(t, drops, only)
 		if pointer && err == nil && f.sub.form != timestamp && f.sub.form != microtime && !f.sub.volatile {
 			c.share(f, drops)
 		}
 	case kind == reflect.Slice && !pointer:
-		return c.repeated(f, t.Elem(), drops)
+		return c.repeated(f, t.Elem(), drops, only)
 	case kind == reflect.Map && !pointer:
+		f.only = only.mapKeys()
 		return c.mapping(f, drops)
 	default:
 		return fmt.Errorf("type %s is not supported", f.typ)
@@ -264,7 +276,7 @@ func (c *compiler) plan(f *field, wire string, drops *dropNode) error {
 	return err
 }
 
-func (c *compiler) repeated(f *field, elem reflect.Type, drops *dropNode) (err error) {
+func (c *compiler) repeated(f *field, elem reflect.Type, drops, only *dropNode) (err error) {
 	f.elem = uint32(elem.Size())
 	switch elem.Kind() {
 	case reflect.Uint8:
@@ -281,7 +293,7 @@ func (c *compiler) repeated(f *field, elem reflect.Type, drops *dropNode) (err e
 	case reflect.Struct:
 		f.op, f.list = opMessages, c.lists
 		c.lists++
-		if f.sub, err = c.message(elem, drops); err == nil && !f.sub.volatile {
+		if f.sub, err = c.message(elem, drops, only); err == nil && !f.sub.volatile {
 			c.share(f, drops)
 		}
 	default:
@@ -303,9 +315,9 @@ func (c *compiler) mapping(f *field, drops *dropNode) (err error) {
 		f.kind = mapBytes
 	case elem == quantityType:
 		f.kind = mapQuantities
-		f.sub, err = c.message(elem, nil)
+		f.sub, err = c.message(elem, nil, nil)
 	case elem.Kind() == reflect.Struct || elem.Kind() == reflect.Slice:
-		f.sub, err = c.message(elem, nil)
+		f.sub, err = c.message(elem, nil, nil)
 	default:
 		return fmt.Errorf("type %s is not supported", f.typ)
 	}

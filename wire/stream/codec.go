@@ -35,6 +35,8 @@ type codec[T any] interface {
 	peek(raw []byte) (identity, error)
 	// decoder returns the decoder for the items of a list or the objects of a watch.
 	decoder(inList bool) decoder[T]
+	// part returns the decoder of some fields, for the same; nil if objects are decoded whole.
+	part(inList bool, fields []object.FieldPath) decoder[T]
 	// bookmark reads the metadata of a bookmark's object.
 	bookmark(raw []byte) (*metav1.PartialObjectMetadata, error)
 	// status reads the object of an ERROR event.

@@ -2,7 +2,10 @@ package stream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,12 +19,47 @@ import (
 // use. internal/protodec and internal/jsondec implement it.
 type decoder[T any] interface {
 	Decode(raw []byte) (T, error)
+	// Trim returns raw without dropped fields; it may use buf. It is not ok if it cannot say
+	// whether Decode accepts the result.
+	Trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool)
+}
+
+// partial compiles decoders of some fields, and keeps the last.
+type partial[T any] struct {
+	compile func(only []object.FieldPath) (decoder[T], error)
+
+	mu     sync.Mutex // guards the fields below
+	fields []object.FieldPath
+	last   decoder[T]
+}
+
+// identifying are the fields that identify an object.
+var identifying = []object.FieldPath{{"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}}
+
+// decoder returns a decoder of these fields and of those that identify an object. It is nil if
+// there is none; a path may not exist.
+func (p *partial[T]) decoder(fields []object.FieldPath) decoder[T] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fields == nil || !slices.EqualFunc(fields, p.fields, slices.Equal[object.FieldPath]) {
+		var err error
+		if p.last, err = p.compile(append(slices.Clip(fields), identifying...)); err != nil {
+			p.last = nil
+		}
+		p.fields = fields
+	}
+	return p.last
 }
 
 // reading decodes the objects of one response.
 type reading[T any] struct {
 	codec   codec[T]
 	decoder decoder[T]
+	// part decodes what the intake's encoder reads of an object; nil if that is all of it.
+	part decoder[T]
+	// buffers has buffers for trimmed objects, which the intake encodes: *[]byte. It is nil if the
+	// intake does not encode, or transforms.
+	buffers *sync.Pool
 	// check is the expected kind of the objects of a watch. It is nil for the items of a
 	// list, whose kind the list has.
 	check *kindCheck
@@ -32,35 +70,68 @@ type reading[T any] struct {
 // read decodes an item from its bytes, or sets its Err. It runs on several goroutines and
 // does not panic, whatever the bytes are.
 func (r *reading[T]) read(raw []byte, item *object.Item[T]) {
-	obj, err := r.decode(raw)
+	if r.part != nil {
+		part := *item
+		if r.readWith(r.part, raw, &part) == nil && (part.Encoded != nil || part.Outside) {
+			*item = part
+			return
+		}
+		// Decoding all of the object decides whether it is invalid.
+	}
+	if err := r.readWith(r.decoder, raw, item); err != nil {
+		r.quarantine(raw, item, err)
+	} else if item.Err != nil {
+		item.Raw = bytes.Clone(raw)
+	}
+}
+
+// readWith decodes and prepares an item. It prepares a part only together with its bytes.
+func (r *reading[T]) readWith(dec decoder[T], raw []byte, item *object.Item[T]) error {
+	var buf *[]byte
+	if r.buffers != nil {
+		var ok bool
+		if buf, ok = r.buffers.Get().(*[]byte); !ok {
+			buf = new([]byte)
+		}
+		defer r.buffers.Put(buf)
+	}
+	obj, trimmed, err := r.decode(dec, raw, buf)
 	if err == nil {
 		err = r.finish(obj)
 	}
-	if err != nil {
-		r.quarantine(raw, item, err)
-		return
+	switch {
+	case err != nil:
+		return err
+	case trimmed == nil && dec == r.part:
+		return errPart
 	}
-	item.Value = object.Decoded(obj)
+	item.Value, item.Raw = object.Decoded(obj), trimmed
 	if m := metaOf(obj); m != nil {
 		item.Key = object.Key{Namespace: m.GetNamespace(), Name: m.GetName()}
 		item.UID = m.GetUID()
 		item.Version = object.Version(m.GetResourceVersion())
 	}
 	r.in.Prepare(item)
-	if item.Err != nil {
-		item.Raw = bytes.Clone(raw)
-	}
+	return nil
 }
 
-// decode calls the decoder and returns a panic as an error, so that one object with
-// unexpected bytes does not end the process.
-func (r *reading[T]) decode(raw []byte) (obj T, err error) {
+// errPart is why a part of an object is not used.
+var errPart = errors.New("its bytes cannot be held unchanged")
+
+// decode calls the decoder, and trims the bytes if buf is not nil; trimmed is nil if they cannot be
+// held. It returns a panic as an error, so that one object with unexpected bytes does not end the
+// process.
+func (r *reading[T]) decode(dec decoder[T], raw []byte, buf *[]byte) (obj T, trimmed []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the decoder panicked: %v", p)
 		}
 	}()
-	return r.decoder.Decode(raw)
+	if obj, err = dec.Decode(raw); err != nil || buf == nil {
+		return obj, nil, err
+	}
+	trimmed, _ = r.decoder.Trim(raw, buf)
+	return obj, trimmed, nil
 }
 
 // finish checks the kind of an object and removes it from a typed one, so that objects look

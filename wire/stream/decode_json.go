@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/jsondec"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -20,6 +21,8 @@ type jsonCodec[T any] struct {
 	// The items of a list may omit their kind; the objects of a watch may not. The two
 	// differ for unstructured objects only.
 	items, objects decoder[T]
+	// Their parts are nil if objects are decoded whole.
+	itemParts, objectParts *partial[T]
 }
 
 func newJSONCodec[T any](res wire.Resource[T], opts Options, strings *intern.Strings) (codec[T], error) {
@@ -34,12 +37,20 @@ func newJSONCodec[T any](res wire.Resource[T], opts Options, strings *intern.Str
 	if _, ok := any(res.New()).(*unstructured.Unstructured); !ok {
 		return jsonCodec[T]{items: objects, objects: objects}, nil
 	}
-	jo.Kind, jo.APIVersion = res.Kind, res.GVK().GroupVersion().String()
-	items, err := jsondec.For[T](jo)
+	ji := jo
+	ji.Kind, ji.APIVersion = res.Kind, res.GVK().GroupVersion().String()
+	items, err := jsondec.For[T](ji)
 	if err != nil {
 		return nil, fmt.Errorf("stream: decoding %s: %w", res.Resource, err)
 	}
-	return jsonCodec[T]{items: items, objects: objects}, nil
+	parts := func(of jsondec.Options) *partial[T] {
+		return &partial[T]{compile: func(only []object.FieldPath) (decoder[T], error) {
+			some := of
+			some.Only, some.Share = only, nil
+			return jsondec.For[T](some)
+		}}
+	}
+	return jsonCodec[T]{items: items, objects: objects, itemParts: parts(ji), objectParts: parts(jo)}, nil
 }
 
 func (c jsonCodec[T]) list(body io.Reader, limit int, kind kindCheck) listReader {
@@ -99,6 +110,16 @@ func (c jsonCodec[T]) decoder(inList bool) decoder[T] {
 		return c.items
 	}
 	return c.objects
+}
+
+func (c jsonCodec[T]) part(inList bool, fields []object.FieldPath) decoder[T] {
+	switch {
+	case c.objectParts == nil:
+		return nil
+	case inList:
+		return c.itemParts.decoder(fields)
+	}
+	return c.objectParts.decoder(fields)
 }
 
 func (c jsonCodec[T]) bookmark(raw []byte) (*metav1.PartialObjectMetadata, error) {

@@ -12,13 +12,15 @@ import (
 
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/protodec"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
 )
 
 // protoCodec reads Kubernetes' protobuf.
 type protoCodec[T any] struct {
 	objects decoder[T]
-	buffers *sync.Pool // of *[]byte, for lists
+	parts   *partial[T] // nil if objects are decoded whole
+	buffers *sync.Pool  // of *[]byte, for lists
 }
 
 func newProtoCodec[T any](res wire.Resource[T], opts Options, strings *intern.Strings) (codec[T], error) {
@@ -26,7 +28,7 @@ func newProtoCodec[T any](res wire.Resource[T], opts Options, strings *intern.St
 		if len(opts.Drop) > 0 {
 			return nil, fmt.Errorf("stream: fields of %s cannot be dropped: %w; use Encoded(wire.JSON)", res.Resource, cause)
 		}
-		return protoCodec[T]{objects: generatedDecoder[T]{make: res.New}, buffers: &sync.Pool{}}, nil
+		return protoCodec[T]{objects: &generatedDecoder[T]{make: res.New}, buffers: &sync.Pool{}}, nil
 	}
 	po := protodec.Options{Drop: opts.Drop, Strings: strings}
 	if !opts.DisableSharing {
@@ -36,7 +38,10 @@ func newProtoCodec[T any](res wire.Resource[T], opts Options, strings *intern.St
 	if err != nil {
 		return nil, fmt.Errorf("stream: decoding %s: %w", res.Resource, err)
 	}
-	return protoCodec[T]{objects: objects, buffers: &sync.Pool{}}, nil
+	parts := &partial[T]{compile: func(only []object.FieldPath) (decoder[T], error) {
+		return protodec.For[T](protodec.Options{Drop: opts.Drop, Only: only, Strings: strings})
+	}}
+	return protoCodec[T]{objects: objects, parts: parts, buffers: &sync.Pool{}}, nil
 }
 
 func (c protoCodec[T]) list(body io.Reader, limit int, kind kindCheck) listReader {
@@ -81,6 +86,13 @@ func peekProto(raw []byte) (identity, error) {
 
 func (c protoCodec[T]) decoder(bool) decoder[T] { return c.objects }
 
+func (c protoCodec[T]) part(_ bool, fields []object.FieldPath) decoder[T] {
+	if c.parts == nil {
+		return nil
+	}
+	return c.parts.decoder(fields)
+}
+
 func (c protoCodec[T]) bookmark(raw []byte) (*metav1.PartialObjectMetadata, error) {
 	// Metadata is field 1 of every object; other fields are skipped.
 	var m metav1.PartialObjectMetadata
@@ -102,7 +114,7 @@ func (c protoCodec[T]) status(raw []byte) (*metav1.Status, error) {
 type generatedDecoder[T any] struct{ make func() T }
 
 // Decode decodes an object.
-func (d generatedDecoder[T]) Decode(raw []byte) (T, error) {
+func (d *generatedDecoder[T]) Decode(raw []byte) (T, error) {
 	obj := d.make()
 	u, ok := any(obj).(interface{ Unmarshal([]byte) error })
 	if !ok {
@@ -113,6 +125,9 @@ func (d generatedDecoder[T]) Decode(raw []byte) (T, error) {
 	}
 	return obj, nil
 }
+
+// Trim returns raw: fields of such types cannot be dropped.
+func (d *generatedDecoder[T]) Trim(raw []byte, _ *[]byte) ([]byte, bool) { return raw, true }
 
 // protoFrames splits a protobuf watch: the length of each frame precedes it, in four bytes, big
 // endian.

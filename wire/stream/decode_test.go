@@ -13,7 +13,8 @@ import (
 
 type panicking struct{}
 
-func (panicking) Decode([]byte) (*corev1.Pod, error) { panic("index out of range") }
+func (panicking) Decode([]byte) (*corev1.Pod, error)        { panic("index out of range") }
+func (panicking) Trim(raw []byte, _ *[]byte) ([]byte, bool) { return raw, true }
 
 // L11: a panic of the decoder quarantines one object and does not end the process.
 func TestL11_APanicOfTheDecoderQuarantinesOneObject(t *testing.T) {
@@ -32,7 +33,7 @@ func TestL11_APanicOfTheDecoderQuarantinesOneObject(t *testing.T) {
 }
 
 func TestTypesOutsideProtodecUseTheirOwnUnmarshal(t *testing.T) {
-	d := generatedDecoder[*corev1.Pod]{make: func() *corev1.Pod { return &corev1.Pod{} }}
+	d := &generatedDecoder[*corev1.Pod]{make: func() *corev1.Pod { return &corev1.Pod{} }}
 	got, err := d.Decode(wiretest.Must(pod(4).Marshal())(t))
 	if diff := cmp.Diff(pod(4), got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -40,7 +41,7 @@ func TestTypesOutsideProtodecUseTheirOwnUnmarshal(t *testing.T) {
 	if _, err := d.Decode([]byte{0xff}); err == nil {
 		t.Error("broken bytes were decoded")
 	}
-	if _, err := (generatedDecoder[*struct{}]{make: func() *struct{} { return &struct{}{} }}).Decode(nil); err == nil {
+	if _, err := (&generatedDecoder[*struct{}]{make: func() *struct{} { return &struct{}{} }}).Decode(nil); err == nil {
 		t.Error("a type without protobuf was decoded")
 	}
 }

@@ -66,7 +66,7 @@ func listQuery(opts object.ListOptions) url.Values {
 
 // items reads the items of a list and delivers them.
 func (s *Source[T]) items(ctx context.Context, c codec[T], list listReader, in *object.Intake[T], sink func(object.Item[T]) error) error {
-	read := reading[T]{codec: c, decoder: c.decoder(true), in: in}
+	read := s.reading(c, true, in)
 	var names texts
 	workers := s.opts.parallel - 1
 	if s.opts.Lazy {

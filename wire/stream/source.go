@@ -90,6 +90,7 @@ type Source[T any] struct {
 	codecs   codecs[T]
 	owned    func() (codecs[T], error) // codecs that share nothing
 	batches  sync.Pool                 // of *batch[T]
+	trimmed  sync.Pool                 // of *[]byte
 }
 
 // NewSource returns a source of the objects that sel selects. The error names the invalid
@@ -138,6 +139,18 @@ func (s *Source[T]) Decode(raw []byte) (T, error) {
 	r := reading[T]{codec: c, decoder: c.decoder(true)}
 	r.read(raw, &item)
 	return item.Object, item.Err
+}
+
+// reading returns how the objects of a response are decoded.
+func (s *Source[T]) reading(c codec[T], inList bool, in *object.Intake[T]) reading[T] {
+	r := reading[T]{codec: c, decoder: c.decoder(inList), in: in}
+	if in != nil && in.Encode != nil && in.Transform == nil {
+		r.buffers = &s.trimmed
+		if in.Reads != nil {
+			r.part = c.part(inList, in.Reads)
+		}
+	}
+	return r
 }
 
 // request builds the request of a list or a watch. It returns the intake with the request's shard.

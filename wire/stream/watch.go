@@ -51,7 +51,7 @@ func (s *Source[T]) Watch(ctx context.Context, opts object.WatchOptions, in *obj
 		room:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 	}
-	st.reading = reading[T]{codec: c, decoder: c.decoder(false), in: in}
+	st.reading = s.reading(c, false, in)
 	if c.selfNamed() {
 		st.check = &st.kind
 	}

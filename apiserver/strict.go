@@ -86,6 +86,7 @@ func (s *Server) startStrict() error {
 		&corev1.Service{ObjectMeta: service, Spec: corev1.ServiceSpec{
 			ClusterIP: builtin.KubernetesIP, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromInt32(port)}},
 		}},
+		//lint:ignore SA1019 kube-apiserver still serves Endpoints
 		&corev1.Endpoints{ObjectMeta: labelled(discoveryv1.LabelSkipMirror, "true"), Subsets: []corev1.EndpointSubset{{
 			Addresses: []corev1.EndpointAddress{{IP: address}}, Ports: []corev1.EndpointPort{{Name: name, Port: port}},
 		}}},

@@ -26,6 +26,7 @@ func Default(obj runtime.Object) {
 		defaultService(o)
 	case *corev1.PersistentVolumeClaim:
 		defaultClaim(&o.Spec)
+	//lint:ignore SA1019 kube-apiserver still serves Endpoints
 	case *corev1.Endpoints:
 		defaultEndpoints(o)
 	case *appsv1.Deployment:

@@ -48,6 +48,7 @@ func defaultService(svc *corev1.Service) {
 	}
 }
 
+//lint:ignore SA1019 kube-apiserver still serves Endpoints
 func defaultEndpoints(e *corev1.Endpoints) {
 	for _, subset := range e.Subsets {
 		for i := range subset.Ports {

@@ -109,3 +109,19 @@ func ExampleOptions_copy() {
 	s.Delete(object.Key{Name: "shop"})
 	// Output: Limits["cpu"] was 10 is 11
 }
+
+// An index that says what it reads lets a compact mirror hold objects as they are received, without
+// decoding them.
+func ExampleIndex_Reads() {
+	byNode := store.NewIndex("node", func(p *corev1.Pod) string { return p.Spec.NodeName }).
+		Reads(object.FieldPath{"spec", "nodeName"})
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+		Form: store.PackedWire((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
+			p := new(corev1.Pod)
+			return p, p.Unmarshal(data)
+		}),
+		Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+	}))
+	fmt.Println(s.Encoder(func() bool { return false }).Reads)
+	// Output: [spec.nodeName]
+}

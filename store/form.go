@@ -106,9 +106,21 @@ type encodedObject[P ~*X, X any] struct {
 	last atomic.Pointer[weak.Pointer[X]]
 }
 
-func (h *encodedObject[P, X]) remember(obj P) {
+// remember makes obj the decoded object that readers share, and returns it; or another that a reader
+// has already.
+func (h *encodedObject[P, X]) remember(obj P) P {
 	w := weak.Make((*X)(obj))
-	h.last.Store(&w)
+	for {
+		last := h.last.Load()
+		if last != nil {
+			if other := last.Value(); other != nil {
+				return other
+			}
+		}
+		if h.last.CompareAndSwap(last, &w) {
+			return obj
+		}
+	}
 }
 
 // remembered returns the decoded object if the garbage collector has not freed it.
@@ -128,8 +140,7 @@ func (h *encodedObject[P, X]) Get() P {
 	if err != nil {
 		panic(fmt.Sprintf("store: decoding a %T that was encoded here: %v", obj, err))
 	}
-	h.remember(obj)
-	return obj
+	return h.remember(obj)
 }
 
 func (h *encodedObject[P, X]) decode() (P, error) {

@@ -88,7 +88,7 @@ func newStepped(seed uint64, trace *sim.Trace, between func(sim.Source) sim.Sour
 		opts := randomReflector(r)
 		opts.Name = fmt.Sprint("reflector ", i)
 		opts.Selection = sel
-		opts.Encode = s.mirror.store.Encode // which does nothing without a form
+		opts.Encoder = s.mirror.store.Encoder // which does nothing without a form
 		if len(s.selections) > 1 {
 			opts.Scope = object.Scope(sel.Namespace)
 		}

@@ -147,7 +147,7 @@ func (h *webhooks) compile(w *webhook) *webhook {
 	case c.URL != nil:
 		u, err := url.Parse(*c.URL)
 		if err != nil {
-			w.invalid = fmt.Errorf("Unparsable URL: %v", err) //nolint:staticcheck // in the words of kube-apiserver
+			w.invalid = fmt.Errorf("unparsable URL: %w", err)
 			return w
 		}
 		cfg.Host, cfg.APIPath = u.Scheme+"://"+u.Host, u.Path

@@ -156,7 +156,7 @@ func TestWebhooksSeeAndChangeWrites(t *testing.T) {
 			t.Errorf("created %v, warnings %v", m.Data, warned.all)
 		}
 		m.Data = nil
-		m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{})
+		_, err = maps.Update(t.Context(), m, metav1.UpdateOptions{})
 		expect("update", err, "UPDATE configmaps default/one")
 		_, err = maps.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 		expect("patch", err, "UPDATE configmaps default/one")

@@ -52,8 +52,9 @@ func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
 	}
+	elsewhere := c.elsewhere(key)
 	obj, err = c.cached(ctx, key)
-	if c.elsewhere(key) && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
+	if (elsewhere || c.elsewhere(key)) && (apierrors.IsNotFound(err) || errors.Is(err, informer.ErrNotCovered)) {
 		return c.GetUncached(ctx, key)
 	}
 	return obj, err

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
@@ -113,4 +116,59 @@ func received[P tarn.Pointer[X], X any](t *testing.T, name string, streaming ref
 			}
 		})
 	})
+}
+
+// The mutation check finds a write to a part that compact objects of one template have in common, and
+// does not report a value that the server encodes in other words.
+func TestTheMutationCheckOfACompactMirror(t *testing.T) {
+	var found []store.Mutation
+	opts := with(tarn.WithMutationCheck(func(m store.Mutation) { found = append(found, m) }))
+	withCluster(t, opts, func(t *testing.T, r *testCluster) {
+		for i := range 3 {
+			p := replica(i)
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.5")}
+			r.create(p)
+		}
+		pods := wire.MustOf[*corev1.Pod]()
+		compact := must(tarn.MirrorResource(r.Cluster, pods, tarn.Compact()))
+		inJSON := must(tarn.MirrorResource(r.Cluster, pods.Encoded(wire.JSON), tarn.Compact()))
+		r.start()
+		var held []*corev1.Pod // so that the collector does not free what was decoded
+		for i := range 3 {
+			held = append(held, at(t, compact, i), at(t, inJSON, i))
+		}
+		at(t, compact, 1).Spec.Containers[0].Image = "mine"
+		r.stop() // which looks at everything
+		if len(found) != 1 || found[0].Path != "Spec.Containers[0].Image" {
+			t.Errorf("found %v", found)
+		}
+		runtime.KeepAlive(held)
+	})
+}
+
+// What a transform puts into a field that is dropped stays, also when the object is decoded again.
+func TestACompactMirrorHoldsWhatATransformSets(t *testing.T) {
+	withCluster(t, nil, func(t *testing.T, r *testCluster) {
+		r.create(replica(1))
+		mark := tarn.NewTransform("mark", func(p *corev1.Pod) (*corev1.Pod, error) {
+			p.Annotations = map[string]string{"mark": p.Name}
+			return p, nil
+		})
+		compact := must(tarn.MirrorTransformed(r.Cluster, wire.MustOf[*corev1.Pod](), mark, tarn.Compact(), tarn.Drop(object.FieldPath{"metadata", "annotations"})))
+		r.start()
+		runtime.GC()
+		if got := at(t, compact, 1).Annotations; len(got) != 1 || got["mark"] != "web-1" {
+			t.Errorf("the annotations are %v", got)
+		}
+	})
+}
+
+// at returns a replica of a mirror.
+func at(t *testing.T, m *tarn.Mirror[*corev1.Pod], i int) *corev1.Pod {
+	t.Helper()
+	p, ok := m.Get(key("shop", fmt.Sprint("web-", i)))
+	if !ok {
+		t.Fatalf("replica %d is missing", i)
+	}
+	return p
 }

@@ -241,8 +241,10 @@ func (id identity) name() string {
 // build creates the informer of a mirror.
 func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *declaration, t *Transform[P]) error {
 	source, err := stream.NewSource(api, object.Selection{}, stream.Options{
-		Drop:           slices.Collect(maps.Values(d.dropped)),
-		DisableSharing: t != nil, // transformed objects share nothing, so the tables would be unused
+		Drop: slices.Collect(maps.Values(d.dropped)),
+		// Transformed objects share nothing, so the tables would be unused. The mutation check decodes
+		// a compact object again, to memory that no reader can have written to.
+		DisableSharing: t != nil || d.compact && c.opts.onMutation != nil,
 	})
 	if err != nil {
 		return err
@@ -262,7 +264,13 @@ func build[P Pointer[X], X any](c *Cluster, m *shared, api *wire.API[P], d *decl
 		opts.Transform = t.apply
 	}
 	if d.compact {
-		opts.Form = compactForm(source, api.Resource())
+		decoder := source
+		if t != nil { // what it put into a dropped field is not dropped
+			if decoder, err = stream.NewSource(api, object.Selection{}, stream.Options{DisableSharing: true}); err != nil {
+				return err
+			}
+		}
+		opts.Form = compactForm(decoder, api.Resource())
 	}
 	inf, err := informer.New(served[P]{source: source, mirror: m, noticed: c.noticed}, object.Meta[P](), opts)
 	if err != nil {

@@ -46,9 +46,13 @@ func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, err
 	if a == nil {
 		return obj, nil
 	}
+	namespace := metaOf(obj).GetNamespace()
 	obj, err := a.mutate(old, obj)
 	if err != nil {
 		return nil, err
+	}
+	if m := metaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.key.Name {
+		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
 	}
 	return obj, a.server.checkEscalation(a.r, old, obj)
 }
@@ -160,8 +164,12 @@ func (a *admission) check(old *record, obj runtime.Object) error {
 		}
 		result := make(chan error, 1)
 		results = append(results, result)
+		own := obj // encoding writes to it
+		if obj != nil {
+			own = obj.DeepCopyObject()
+		}
 		a.server.handlers.Go(func() {
-			_, err := a.call(h, k, old, obj)
+			_, err := a.call(h, k, old, own)
 			result <- err
 		})
 	}

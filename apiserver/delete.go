@@ -130,9 +130,12 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 // markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
 // removes it.
 func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions, markFirst bool) (rec *record, removed bool, more []gcItem, err error) {
+	var terminating *record // as marked here
 	for {
 		old := s.storage.get(k, seen.key)
-		if old == nil || old.meta.GetUID() != seen.meta.GetUID() {
+		if gone := old == nil || old.meta.GetUID() != seen.meta.GetUID(); gone && terminating != nil {
+			return terminating, true, nil, nil // another write removed it
+		} else if gone {
 			return nil, false, nil, notFound(k, seen.key.Name)
 		}
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
@@ -148,11 +151,11 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 			return unstoredRecord(marked(old, finalizers, grace)), gone, nil, nil
 		}
 		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
-			terminating, ok := s.mark(k, old, nil, 0)
+			last, ok := s.mark(k, old, nil, 0)
 			if !ok {
 				continue
 			}
-			old = terminating
+			old, terminating = last, last
 		}
 		if len(finalizers) == 0 && grace == 0 {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {

@@ -150,7 +150,9 @@ func (x *exploration) explore(first outcome, try func(schedule) (outcome, bool))
 					}
 					longer := append(slices.Clone(base.schedule), step{kind: kind, write: w.n})
 					result, ok := try(longer)
-					kinds = append(kinds, kind)
+					if !result.ran || result.skipped == "" {
+						kinds = append(kinds, kind)
+					}
 					if !ok {
 						return kinds
 					}

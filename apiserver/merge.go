@@ -41,7 +41,9 @@ func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Ob
 		setStatus(merged, next)
 	case "approval":
 		withMeta = true
-		merged.(*certificatesv1.CertificateSigningRequest).Status.Conditions = next.(*certificatesv1.CertificateSigningRequest).Status.Conditions
+		if m, ok := merged.(*certificatesv1.CertificateSigningRequest); ok { // not of another version
+			m.Status.Conditions = next.(*certificatesv1.CertificateSigningRequest).Status.Conditions
+		}
 	case "ephemeralcontainers":
 		merged.(*corev1.Pod).Spec.EphemeralContainers = next.(*corev1.Pod).Spec.EphemeralContainers
 	case "resize":

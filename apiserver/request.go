@@ -113,6 +113,9 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 
 func (r *request) chooseVerb() (string, error) {
 	watch := r.watchPath || watches(r.Request)
+	if r.watchPath && r.Method != http.MethodGet {
+		return "", notAllowed()
+	}
 	switch r.Method {
 	case http.MethodGet:
 		switch {

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +42,6 @@ type Server struct {
 	denials     denials
 	definitions *kind
 	namespaces  *kind
-	services    builtin.Allocator
 	furnishes   bool // creates objects in new namespaces; not modified after New
 
 	tcp       net.Listener // nil without Options.Address

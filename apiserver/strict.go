@@ -29,7 +29,7 @@ func (s *Server) manage(k *kind, obj, old runtime.Object) error {
 		others = append(others, r.obj.(*corev1.Service))
 	}
 	before, _ := old.(*corev1.Service)
-	if errs := s.services.Allocate(svc, before, others); len(errs) > 0 {
+	if errs := builtin.Allocate(svc, before, others); len(errs) > 0 {
 		return apierrors.NewInvalid(k.GVK().GroupKind(), svc.Name, errs)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (s *Server) furnish(namespace string) error {
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: rootCA, Namespace: namespace}, Data: map[string]string{"ca.crt": string(s.authority)}},
 	} {
-		if _, err := s.Create(obj); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := s.Create(obj); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) { // deleted already
 			return fmt.Errorf("apiserver: creating the objects of namespace %s: %w", namespace, err)
 		}
 	}

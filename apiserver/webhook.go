@@ -124,7 +124,10 @@ func (h *webhooks) compile(w *webhook) *webhook {
 			return labels.Everything()
 		}
 		sel, err := metav1.LabelSelectorAsSelector(s)
-		w.invalid = cmp.Or(w.invalid, err)
+		if err != nil {
+			w.invalid = cmp.Or(w.invalid, err)
+			return labels.Everything() // and the call fails
+		}
 		return sel
 	}
 	w.namespaces, w.labels = selector(w.NamespaceSelector), selector(w.ObjectSelector)

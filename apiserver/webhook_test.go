@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
@@ -375,5 +376,40 @@ func TestWebhooksAreCalledOverHTTPS(t *testing.T) {
 	}
 	if m, err := maps.Create(t.Context(), configMap("m"), metav1.CreateOptions{}); err != nil || m.Data["a"] != "b" {
 		t.Errorf("created %v, %v", m, err)
+	}
+}
+
+// The validating webhooks of one request are called at the same time, each with its own copy.
+func TestSeveralWebhooksValidateTheSameObject(t *testing.T) {
+	server := apiserver.Start(t, apiserver.Options{})
+	if err := server.LoadYAML([]byte(lakesCRD)); err != nil {
+		t.Fatal(err)
+	}
+	server.HandleWebhook("default", "hooks", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	none := admissionregistrationv1.SideEffectClassNone
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "hooks"}}
+	for i := range 8 {
+		config.Webhooks = append(config.Webhooks, admissionregistrationv1.ValidatingWebhook{
+			Name: fmt.Sprintf("hook-%d.example.com", i), SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "hooks"}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"lakes"}},
+			}},
+		})
+	}
+	fill(t, server, config)
+	client := must(dynamic.NewForConfig(server.Config())).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "lakes"}).Namespace("default")
+	for i := range 20 {
+		if _, err := client.Create(t.Context(), lake(fmt.Sprint("lake-", i)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -44,7 +44,8 @@ func Packed[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P
 // PackedWire is [Packed] for objects of an API: decode also decodes the bytes that the source of the
 // objects receives, as that of a stream.Source does. Objects that no transform changes are packed as
 // they are received, neither decoded nor encoded, if every index says which fields it reads; see
-// [Index.Reads].
+// [Index.Reads]. For Options.OnMutation, decode must not share parts between objects (DisableSharing of
+// stream.Options).
 func PackedWire[P ~*X, X any](encode func(P) ([]byte, error), decode func([]byte) (P, error)) Form[P] {
 	return &encoded[P, X]{encode: encode, decode: decode, packer: new(packing.Packer), wire: true}
 }
@@ -170,9 +171,19 @@ func (h *encodedObject[P, X]) mutation() (path, was, is string) {
 	if err != nil || bytes.Equal(data, h.data.Bytes(nil)) {
 		return "", "", ""
 	}
-	before, errBefore := h.decode()
-	after, errAfter := h.form.decode(data)
-	if errBefore != nil || errAfter != nil {
+	after, err := h.form.decode(data)
+	if err != nil {
+		return "", "", ""
+	}
+	// The bytes may be those of a server, which encodes some values in other words.
+	before, err := h.decode()
+	if err == nil {
+		data, err = h.form.encode(before)
+	}
+	if err == nil {
+		before, err = h.form.decode(data)
+	}
+	if err != nil {
 		return "", "", ""
 	}
 	return firstDifference(before, after)

@@ -2,9 +2,9 @@ package builtin
 
 import (
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -16,24 +16,17 @@ const KubernetesIP = "10.96.0.1"
 // The ranges of addresses and ports that services get.
 var (
 	serviceRange       = netip.MustParsePrefix("10.96.0.0/12")
-	firstIP            = netip.MustParseAddr("10.96.0.10")
 	firstPort    int32 = 30000
 	lastPort     int32 = 32767
 )
 
-// Allocator allocates cluster IPs and node ports. It does not remember them: those in use are
-// the ones that existing services have. The zero value is usable, from any goroutine.
-type Allocator struct {
-	mu sync.Mutex // guards turn
-	// turn is the number of allocations, at which the next search starts, so that concurrent
-	// requests get different results.
-	turn uint32
-}
-
 // Allocate sets the IP families, cluster IP and node ports of a Service, after [Prepare]. It
 // modifies svc, which the caller must own. old is nil for a new service. others are the stored
 // services, which may include svc itself.
-func (a *Allocator) Allocate(svc, old *corev1.Service, others []*corev1.Service) field.ErrorList {
+//
+// The search for a free address or port starts at a hash of the name, so that a service gets the
+// same in every run of a test, and concurrent requests get different ones.
+func Allocate(svc, old *corev1.Service, others []*corev1.Service) field.ErrorList {
 	if errs := setFamilies(svc); len(errs) > 0 {
 		return errs
 	}
@@ -50,15 +43,13 @@ func (a *Allocator) Allocate(svc, old *corev1.Service, others []*corev1.Service)
 		}
 		usedPorts[other.Spec.HealthCheckNodePort] = true
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if svc.Spec.Type != corev1.ServiceTypeExternalName {
-		if errs := a.allocateIP(svc, old, usedIPs); len(errs) > 0 {
+		if errs := allocateIP(svc, old, usedIPs); len(errs) > 0 {
 			return errs
 		}
 	}
 	if hasNodePorts(svc) {
-		return a.allocatePorts(svc, usedPorts)
+		return allocatePorts(svc, usedPorts)
 	}
 	return nil
 }
@@ -122,20 +113,25 @@ func setFamilies(svc *corev1.Service) field.ErrorList {
 	return p.list
 }
 
-// allocateIP sets the cluster IP of a service that has none. The caller must hold the lock.
-func (a *Allocator) allocateIP(svc, old *corev1.Service, used map[string]bool) field.ErrorList {
+// hashOf returns a number for the name of a service.
+func hashOf(svc *corev1.Service) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(svc.Namespace + "/" + svc.Name)) // never fails
+	return h.Sum32()
+}
+
+// allocateIP sets the cluster IP of a service that has none.
+func allocateIP(svc, old *corev1.Service, used map[string]bool) field.ErrorList {
 	s := &svc.Spec
 	if s.ClusterIP == corev1.ClusterIPNone || old != nil && s.ClusterIP != "" && s.ClusterIP == old.Spec.ClusterIP {
 		return nil
 	}
 	if s.ClusterIP == "" {
-		ip := firstIP
-		for range a.turn {
-			ip = ip.Next()
-		}
+		// From 10.96.1.0 on, in the first half of the range, which services never fill.
+		n := hashOf(svc) % (1 << 19)
+		ip := netip.AddrFrom4([4]byte{10, 96 + byte(n>>16), byte(n>>8) | 1, byte(n)})
 		for ; used[ip.String()]; ip = ip.Next() {
 		}
-		a.turn++
 		s.ClusterIP, s.ClusterIPs = ip.String(), []string{ip.String()}
 		return nil
 	}
@@ -151,13 +147,23 @@ func (a *Allocator) allocateIP(svc, old *corev1.Service, used map[string]bool) f
 	return field.ErrorList{field.Invalid(spec.Child("clusterIPs"), s.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", s.ClusterIP, why))}
 }
 
-// allocatePorts sets the node ports that are missing. The caller must hold the lock.
-func (a *Allocator) allocatePorts(svc *corev1.Service, used map[int32]bool) field.ErrorList {
+// allocatePorts sets the node ports that are missing.
+func allocatePorts(svc *corev1.Service, used map[int32]bool) field.ErrorList {
+	own := map[int32]bool{} // must not be given to another port of the service
+	for _, port := range svc.Spec.Ports {
+		own[port.NodePort] = true
+	}
+	ports := lastPort - firstPort + 1
+	port := firstPort + int32(hashOf(svc)%uint32(ports))
 	next := func() int32 {
-		port := firstPort + int32(a.turn)%(lastPort-firstPort)
-		for ; used[port]; port++ {
+		for range ports {
+			if port++; port > lastPort {
+				port = firstPort
+			}
+			if !used[port] && !own[port] {
+				break
+			}
 		}
-		a.turn++
 		used[port] = true
 		return port
 	}

@@ -1,14 +1,15 @@
 package builtin
 
 import (
+	"fmt"
 	"math/rand"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -142,27 +143,41 @@ func TestJobsGetASelector(t *testing.T) {
 	}
 }
 
-func TestConcurrentServicesGetDifferentAddresses(t *testing.T) {
-	var a Allocator
-	var mu sync.Mutex
+// Services get free addresses and ports, and the same in every run of a test.
+func TestServicesGetFreeAddresses(t *testing.T) {
+	var others []*corev1.Service
 	used := map[any]bool{}
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			svc := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}}
-			Default(svc)
-			if errs := a.Allocate(svc, nil, nil); len(errs) > 0 {
-				t.Error(errs)
+	for i := range 3000 { // more than there are ports, of which the last services have none
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("service-", i)}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		if i < 900 {
+			svc.Spec.Type = corev1.ServiceTypeNodePort
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 81, NodePort: 30000 + int32(i)}, corev1.ServicePort{Port: 82})
+			if used[svc.Spec.Ports[1].NodePort] {
+				svc.Spec.Ports[1].NodePort = 0
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, value := range []any{svc.Spec.ClusterIP, svc.Spec.Ports[0].NodePort} {
-				if used[value] {
-					t.Errorf("%v is allocated twice", value)
-				}
-				used[value] = true
+		}
+		Default(svc)
+		again := svc.DeepCopy()
+		for _, s := range []*corev1.Service{svc, again} {
+			if errs := Allocate(s, nil, others); len(errs) > 0 {
+				t.Fatal(errs)
 			}
-		})
+		}
+		values := []any{svc.Spec.ClusterIP}
+		for _, port := range svc.Spec.Ports {
+			if port.NodePort != 0 {
+				values = append(values, port.NodePort)
+			}
+		}
+		for _, value := range values {
+			if used[value] {
+				t.Fatalf("%s: %v is allocated twice", svc.Name, value)
+			}
+			used[value] = true
+		}
+		if !equality.Semantic.DeepEqual(svc, again) {
+			t.Fatalf("%v and %v", svc.Spec, again.Spec)
+		}
+		others = append(others, svc)
 	}
-	all.Wait()
 }

@@ -28,14 +28,13 @@ func Example() {
 	// spec.template.spec.containers: Required value
 }
 
-func ExampleAllocator() {
-	var services builtin.Allocator
+func ExampleAllocate() {
 	web := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	builtin.Default(web)
-	fmt.Println(services.Allocate(web, nil, nil), web.Spec.ClusterIP, web.Spec.IPFamilies, web.Spec.Ports[0].NodePort != 0)
+	fmt.Println(builtin.Allocate(web, nil, nil), web.Spec.ClusterIP != "", web.Spec.IPFamilies, web.Spec.Ports[0].NodePort != 0)
 
 	// The first address is reserved.
 	kubernetes := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: builtin.KubernetesIP}}
@@ -45,9 +44,9 @@ func ExampleAllocator() {
 		builtin.Default(svc)
 		builtin.Prepare(svc, nil)
 	}
-	fmt.Println(services.Allocate(other, nil, []*corev1.Service{kubernetes}))
+	fmt.Println(builtin.Allocate(other, nil, []*corev1.Service{kubernetes}))
 	// Output:
-	// [] 10.96.0.10 [IPv4] true
+	// [] true [IPv4] true
 	// [spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated]
 }
 

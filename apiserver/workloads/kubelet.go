@@ -111,7 +111,7 @@ func (k *kubelet) step(pod *corev1.Pod, node *corev1.Node) time.Duration {
 		run(pod, n)
 		return 0
 	}
-	if finished(pod) {
+	if finished(pod) || len(pod.Spec.Containers) == 0 {
 		return 0
 	}
 	return k.step(pod, node) // it crashed, and backs off

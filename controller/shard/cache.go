@@ -29,15 +29,24 @@ func isLive(c Cache) bool {
 	})
 }
 
-// slotsOf returns the slots whose objects all caches have. Their shards consist of whole slots.
-func slotsOf(caches []Cache) (slots slotSet) {
-	for i := range slots {
-		slots[i] = true
+// cachedSlots returns the slots whose objects all caches have, and are not about to drop: those that
+// they need, and that are also in the part that each list and watch has and is changing to. The shards
+// of caches consist of whole slots.
+func (g *Group) cachedSlots(caches []Cache) (slots slotSet) {
+	if g.divided == nil {
+		return slots
 	}
-	for _, c := range caches {
-		has := c.Shard()
+	slots = *g.divided
+	keep := func(has object.Shard) {
 		for i := range slots {
 			slots[i] = slots[i] && has.ContainsHash(Slot(i).hashes().First)
+		}
+	}
+	for _, c := range caches {
+		keep(c.Shard())
+		for _, s := range c.Sources() {
+			keep(s.Reflector.Mark.Shard)
+			keep(s.Reflector.Shard)
 		}
 	}
 	return slots

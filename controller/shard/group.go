@@ -303,7 +303,7 @@ func (g *Group) observe() {
 	able := !slices.ContainsFunc(caches, func(c Cache) bool { return !isLive(c) })
 	var cached slotSet
 	if g.opts.Ranges {
-		cached = slotsOf(caches)
+		cached = g.cachedSlots(caches)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

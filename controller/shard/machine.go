@@ -217,6 +217,7 @@ func (m *machine) observe(now moment, v view) {
 			}
 		}
 	}
+	was := m.view
 	m.view = v
 	if m.first < 0 {
 		m.first = now.Mono
@@ -225,11 +226,13 @@ func (m *machine) observe(now moment, v view) {
 		m.phase, m.term = lapsed, mine.term // a person wrote it: others count this term as ended
 	}
 	m.expiry = max(m.timing.expiry, v.duration)
-	m.note(now, v.written)
+	if v.version != was.version {
+		m.note(now, v.written)
+	}
 	for name, other := range v.members {
 		m.expiry = max(m.expiry, other.duration)
-		m.note(now, other.written)
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
+			m.note(now, other.written)
 			m.seen[name] = sighting{other.version, now.Mono}
 		}
 	}

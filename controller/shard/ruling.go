@@ -50,8 +50,8 @@ type recorded struct {
 	at      time.Duration
 }
 
-// maxWritten limits the versions of a lease, whose annotations may have 256 KiB.
-const maxWritten = 1024
+// maxWritten limits the text of the versions of a lease, whose annotations may have 256 KiB.
+const maxWritten = 128 << 10
 
 // add records a version, unless there is a newer one.
 func (h history) add(p part, version object.Version, now time.Duration) {
@@ -63,15 +63,13 @@ func (h history) add(p part, version object.Version, now time.Duration) {
 // since forgets all versions before a moment, and returns the latest of the others.
 func (h history) since(moment time.Duration) versions {
 	maps.DeleteFunc(h, func(_ part, r recorded) bool { return r.at < moment })
-	if excess := len(h) - maxWritten; excess > 0 {
-		latest := slices.SortedFunc(maps.Keys(h), func(a, b part) int { return cmp.Compare(h[a].at, h[b].at) })
-		for _, p := range latest[:excess] {
+	v, size := make(versions, len(h)), 0
+	for _, p := range slices.SortedFunc(maps.Keys(h), func(a, b part) int { return cmp.Compare(h[b].at, h[a].at) }) {
+		if size += len(p.cache) + len(p.scope) + len(p.slot) + len(h[p].version) + 4; size > maxWritten {
 			delete(h, p)
+		} else {
+			v[p] = h[p].version
 		}
-	}
-	v := make(versions, len(h))
-	for p, r := range h {
-		v[p] = r.version
 	}
 	return v
 }

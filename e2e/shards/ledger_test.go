@@ -53,6 +53,9 @@ type places [shard.Slots]place
 // parsePlaces reads the assignment, which has lines such as "0-15 web-a#1>web-b@3".
 func parsePlaces(l *coordinationv1.Lease) (all places, err error) {
 	for text := range strings.Lines(l.Annotations["tarn.dev/shard-slots"]) {
+		if text == "ranges\n" { // of a group with shard.Options.Ranges
+			continue
+		}
 		slots, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 		first, last, several := strings.Cut(slots, "-")
 		if !several {
@@ -167,12 +170,20 @@ func endOf(rulings []ruling, w write) (end ruling, ended bool) {
 	return end, ended
 }
 
+// grace is how long after a stall a process may take to notice that it lost its slots.
+const grace = 500 * time.Millisecond
+
 func (v *verdict) judgeStints(h history) {
 	for i, s := range h.stints {
 		for _, stall := range h.stalls[s.process] {
 			if stall.from.After(s.from) && stall.from.Before(s.to) {
 				h.stints[i].to = stall.from
 				v.cut++
+				if rest := stall.to.Add(grace); rest.Before(s.to) { // when it has noticed
+					again := s
+					again.from = rest
+					h.stints = append(h.stints, again)
+				}
 				break
 			}
 		}

@@ -34,6 +34,8 @@ type task struct {
 	Member, Host  string
 	CA, Cert, Key []byte
 	Workers       int
+	// Ranges is that of shard.Options.
+	Ranges bool
 	// Spin makes every reconcile wait for this time, write nothing, and run again at once.
 	Spin time.Duration
 	// Sample is how often the replica reads its own status.
@@ -97,7 +99,7 @@ func (w *worker) connect(config *rest.Config) (err error) {
 		return ctx, func(wire.AttemptEnd) {}
 	}
 	w.cluster, err = tarn.Connect(tarn.WithConfig(config), tarn.WithNamespace(home), tarn.WithObservers(nil, count),
-		tarn.WithSharding(group, shard.Options{Member: w.task.Member, LeaseDuration: lease}),
+		tarn.WithSharding(group, shard.Options{Member: w.task.Member, LeaseDuration: lease, Ranges: w.task.Ranges}),
 		tarn.WithTuning(tarn.Tuning{Backoff: reflector.Backoff{Min: 50 * time.Millisecond, Max: 2 * time.Second}}),
 		tarn.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))))
 	if err != nil {
@@ -143,7 +145,11 @@ func (w *worker) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, erro
 
 // enter reads the epoch of a key's slot from the server and checks the fence after that.
 func (w *worker) enter(ctx context.Context, key tarn.Key) (entry, error) {
-	slot, err := strconv.Atoi(shard.ByNamespace(key))
+	by := shard.ByNamespace
+	if w.task.Ranges {
+		by = shard.ByRange
+	}
+	slot, err := strconv.Atoi(by(key))
 	if err != nil {
 		return entry{}, err
 	}

@@ -43,7 +43,7 @@ func endure(t *testing.T, gate bool) {
 	began := time.Now()
 	s := newSite(t, gate, size.namespaces, size.each)
 	for i := range s.replicas {
-		s.start(i, task{Workers: 8, Sample: 50 * time.Millisecond, Plant: *plant})
+		s.start(i, task{Workers: 8, Sample: 50 * time.Millisecond, Plant: *plant, Ranges: gate})
 	}
 	s.journal.calm(time.Now())
 	s.touchFirsts()

@@ -93,7 +93,7 @@ func newSite(t *testing.T, gate bool, namespaces, each int) *site {
 
 func (s *site) names(namespaces int) (all []types.NamespacedName) {
 	for i := range namespaces {
-		all = append(all, types.NamespacedName{Name: fmt.Sprintf("team-%d", i)})
+		all = append(all, types.NamespacedName{Name: fmt.Sprintf("%d-team", i)})
 	}
 	return all
 }

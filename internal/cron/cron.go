@@ -128,7 +128,8 @@ func (s Schedule) Next(t time.Time) time.Time {
 				}
 			}
 		}
-		day = time.Date(day.Year(), day.Month(), day.Day()+1, 0, 0, 0, 0, t.Location())
+		// Noon exists on every day; daylight saving time may skip midnight.
+		day = time.Date(day.Year(), day.Month(), day.Day()+1, 12, 0, 0, 0, t.Location())
 	}
 	return time.Time{}
 }

@@ -44,3 +44,19 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 }
+
+// In some zones daylight saving time begins at midnight, so that this hour does not exist.
+func TestADayWithoutMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Skip(err)
+	}
+	s, err := cron.Parse("0 0 1 * *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Next(time.Date(2024, 9, 5, 10, 0, 0, 0, zone)) // the change is on the 8th
+	if want := time.Date(2024, 10, 1, 0, 0, 0, 0, zone); !got.Equal(want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -159,7 +159,7 @@ func (m *machine) trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
 	s := m.states.Get().(*state)
 	defer s.release()
 	switch {
-	case !s.lex(raw) || s.root == nil && !s.decodable():
+	case !s.lex(raw) || s.raw[s.tokens[0].start] != '{' || s.root == nil && !s.decodable():
 		return nil, false
 	case s.drop == nil:
 		return raw, true

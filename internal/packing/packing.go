@@ -202,6 +202,9 @@ func (p *Packer) unlike(b *book, buf *[]byte, src []byte) Packed {
 // custom resources are, a string that is packed nearly as well is alike too: adding it would
 // cost its length and save others little.
 func (p *Packer) alike(packed, length int) bool {
+	if length == 0 {
+		return true
+	}
 	part := float64(packed) / float64(length)
 	is := part <= max(1.0/shorter, p.best*4/3)
 	if part < p.best {

@@ -17,7 +17,7 @@ func (d *Decoder[T]) Trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
 
 func (e *engine) trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
 	switch {
-	case !e.root.sound(raw, 0):
+	case len(raw) > 0 && raw[0] == '{' || !e.root.sound(raw, 0): // a brace would be taken for JSON
 		return nil, false
 	case !e.root.cut:
 		return raw, true
@@ -38,7 +38,7 @@ func (m *message) sound(b []byte, depth int) bool {
 		into := reflect.New(m.typ).Interface()
 		return into.(interface{ Unmarshal([]byte) error }).Unmarshal(b) == nil
 	}
-	if depth > maxDepth {
+	if depth >= maxDepth {
 		return false
 	}
 	for i := 0; i < len(b); {
@@ -153,7 +153,7 @@ func (m *message) trim(dst, b []byte) []byte {
 	for i := 0; i < len(b); {
 		at := i
 		wire, start := varint(b, at)
-		number := int(wire >> 3)
+		number := int(int32(wire >> 3)) // as when it is decoded
 		i = skip(b, at)
 		if number >= len(m.fields) || m.fields[number].op == opNone {
 			continue

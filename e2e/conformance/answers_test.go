@@ -14,6 +14,7 @@ import (
 func TestAnswers(t *testing.T) {
 	startHooks(t)
 	var found []difference
+	sent := 0
 	for _, topic := range []struct {
 		name      string
 		exchanges []exchange
@@ -39,10 +40,12 @@ func TestAnswers(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+		sent += len(topic.exchanges)
 		for i, x := range topic.exchanges {
 			found = append(found, compare(topic.name+": "+x.name, "", here[i], there[i])...)
 		}
 	}
+	t.Logf("%d exchanges", sent)
 	hits := make([]int, len(documented))
 	var missing []string
 	for _, d := range found {

@@ -125,9 +125,6 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		}
 	}
 	s.processGC(gcItem{kind: k, rec: rec})
-	if k == s.namespaces && s.furnishes {
-		return rec, s.furnish(key.Name)
-	}
 	return rec, nil
 }
 

@@ -136,7 +136,7 @@ func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
 	uid, refs := m.GetUID(), m.GetOwnerReferences()
 	m.SetOwnerReferences(nil)
 	made, err := s.Create(obj)
-	if apierrors.IsAlreadyExists(err) && (k == s.namespaces || s.furnished(k, m)) {
+	if apierrors.IsAlreadyExists(err) && k == s.namespaces {
 		m.SetResourceVersion("")
 		m.SetUID("")
 		made, err = s.Update(obj)

@@ -61,9 +61,8 @@ type Options struct {
 	// are stored as clients send them, and lists are atomic for server-side apply.
 	Schemas Schemas
 	// Strict applies kube-apiserver's defaults and validation to built-in kinds; package
-	// apiserver/builtin lists them. It also creates the Service "kubernetes" and, in every
-	// namespace, the ServiceAccount "default" and the ConfigMap "kube-root-ca.crt". Defaults to
-	// storing objects as clients send them, which allows incomplete ones in tests.
+	// apiserver/builtin lists them. It also creates the Service "kubernetes" with its endpoints.
+	// Defaults to storing objects as clients send them, which allows incomplete ones in tests.
 	Strict bool
 	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
 	// and orphan deletion. Defaults to false.

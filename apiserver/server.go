@@ -42,7 +42,6 @@ type Server struct {
 	denials     denials
 	definitions *kind
 	namespaces  *kind
-	furnishes   bool // creates objects in new namespaces; not modified after New
 
 	tcp       net.Listener // nil without Options.Address
 	tls       *tls.Config  // nil without TLS

@@ -47,22 +47,13 @@ func bindable(old, next runtime.Object) runtime.Object {
 	return bound
 }
 
-const (
-	rootCA            = "kube-root-ca.crt"
-	kubernetesService = "kubernetes"
-)
+const kubernetesService = "kubernetes"
 
-// startStrict creates the objects that every cluster has, with Options.Strict.
+// startStrict creates the objects that kube-apiserver creates, with Options.Strict.
 func (s *Server) startStrict() error {
 	if !s.opts.Strict {
 		return nil
 	}
-	for _, ns := range s.storage.all(s.namespaces, "") {
-		if err := s.furnish(ns.key.Name); err != nil {
-			return err
-		}
-	}
-	s.furnishes = true
 	address, port := "192.0.2.1", int32(6443) // TEST-NET-1, for a server that is reachable in memory only
 	if s.tcp != nil {
 		if at, err := netip.ParseAddrPort(s.tcp.Addr().String()); err == nil {
@@ -102,28 +93,4 @@ func (s *Server) startStrict() error {
 	}
 	s.firstChange = s.storage.now()
 	return nil
-}
-
-// furnish creates the objects that controllers create in every namespace.
-func (s *Server) furnish(namespace string) error {
-	for _, obj := range []runtime.Object{
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}},
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: rootCA, Namespace: namespace}, Data: map[string]string{"ca.crt": string(s.authority)}},
-	} {
-		if _, err := s.Create(obj); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) { // deleted already
-			return fmt.Errorf("apiserver: creating the objects of namespace %s: %w", namespace, err)
-		}
-	}
-	return nil
-}
-
-// furnished reports whether an object to load is one that the server creates itself.
-func (s *Server) furnished(k *kind, m metav1.Object) bool {
-	switch k.Kind {
-	case "ServiceAccount":
-		return s.furnishes && m.GetName() == "default"
-	case "ConfigMap":
-		return s.furnishes && m.GetName() == rootCA
-	}
-	return false
 }

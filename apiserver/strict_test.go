@@ -114,7 +114,7 @@ func TestStrictServicesKeepWhatIsAllocated(t *testing.T) {
 	}
 }
 
-func TestStrictClustersAreFurnished(t *testing.T) {
+func TestStrictServersHaveTheServiceKubernetes(t *testing.T) {
 	server, clients := strictServer(t)
 	svc, err := clients.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil || svc.Spec.ClusterIP != "10.96.0.1" || svc.Spec.Ports[0].Port != 443 {
@@ -123,21 +123,6 @@ func TestStrictClustersAreFurnished(t *testing.T) {
 	slices, err := clients.DiscoveryV1().EndpointSlices("default").List(t.Context(), metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil || len(slices.Items) != 1 {
 		t.Errorf("%v, %+v", err, slices)
-	}
-	// A manifest may have these objects too.
-	if err := server.LoadYAML([]byte(`
-{apiVersion: v1, kind: Namespace, metadata: {name: new}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: new}, imagePullSecrets: [{name: s}]}
-`)); err != nil {
-		t.Fatal(err)
-	}
-	account, err := clients.CoreV1().ServiceAccounts("new").Get(t.Context(), "default", metav1.GetOptions{})
-	if err != nil || len(account.ImagePullSecrets) != 1 {
-		t.Errorf("%v, %+v", err, account)
-	}
-	if _, err := clients.CoreV1().ConfigMaps("new").Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{}); err != nil {
-		t.Error(err)
 	}
 	// A dump has what the test created.
 	if dump := string(server.Dump()); strings.Contains(dump, "kind: Service\n") {

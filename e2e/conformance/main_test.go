@@ -10,7 +10,6 @@ import (
 	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -47,15 +46,6 @@ func embedded(t *testing.T) server {
 	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true, Strict: true})
 	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
 	s.namespace = s.newNamespace(t)
-	// Of the real cluster, only the API server runs. No controller creates these.
-	for _, obj := range []runtime.Object{
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: s.namespace}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: s.namespace}},
-	} {
-		if err := e.Delete(obj); err != nil {
-			t.Fatal(err)
-		}
-	}
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -389,6 +390,10 @@ func TestL16_RelistsCommitInOneStep(t *testing.T) {
 				states[fmt.Sprint(values)]++
 				runtime.Gosched()
 			}
+		})
+		patience.Until(t, "the server's cache, which answers the list, has the last write", func() bool {
+			found, err := s.clientset(t).CoreV1().ConfigMaps(s.namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+			return err == nil && slices.ContainsFunc(found.Items, func(cm corev1.ConfigMap) bool { return cm.Name == fmt.Sprintf("new-%d", n-1) })
 		})
 		close(written)
 		patience.Until(t, "the new state", func() bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarnproject/tarn/internal/cron"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -238,7 +239,7 @@ func (p *problems) cronJob(job, old *batchv1.CronJob) {
 // schedule validates a schedule. Only one that had a time zone before may have one.
 func (p *problems) schedule(s *batchv1.CronJobSpec, zoned bool) {
 	at := spec.Child("schedule")
-	if err := checkSchedule(s.Schedule); err != nil {
+	if _, err := cron.Parse(s.Schedule); err != nil {
 		p.invalid(at, s.Schedule, err.Error())
 	}
 	switch hasZone := strings.Contains(s.Schedule, "TZ"); {

@@ -307,7 +307,7 @@ metadata: {name: robot}
 		{args: "get pods --as=ann", want: `No resources found`},
 		{args: "get secrets --as=ann", fails: true, want: `Error from server \(Forbidden\): secrets is forbidden: User "ann" cannot list resource "secrets" in API group "" in the namespace`},
 		{args: "create token robot", want: `^\S+\.\S+\.\S+\s*$`, differs: "tokens are random"},
-		{args: "create token nobody", fails: true, want: `error: failed to create token: serviceaccounts "nobody" not found`},
+		{args: "create token absent", fails: true, want: `error: failed to create token: serviceaccounts "absent" not found`},
 	}
 	onBoth(t, func(t *testing.T, s server) {
 		k := newKubectl(t, s)

@@ -53,10 +53,10 @@ var permissions = []exchange{
 	{name: "a page", path: "/metrics", as: "ann"},
 	{name: "a page with odd letters", path: "/a%3Cb%3E&c", as: "ann"},
 	{name: "discovery", path: "/apis/apps/v1/nonsense", as: "ann"},
-	{name: "the version for everybody", path: "/livez", as: "nobody"},
-	{name: "without credentials", path: "a", as: "nobody"},
-	{name: "discovery without credentials", path: "/api", as: "nobody"},
-	{name: "a token that is none", path: "a", as: "nobody", header: []string{"Authorization", "Bearer nonsense"}},
+	{name: "health for everyone", path: "/livez", as: "anonymous"},
+	{name: "without credentials", path: "a", as: "anonymous"},
+	{name: "discovery without credentials", path: "/api", as: "anonymous"},
+	{name: "a token that is none", path: "a", as: "anonymous", header: []string{"Authorization", "Bearer nonsense"}},
 
 	newRole("reader", `{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","list","patch"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["one"],"verbs":["get","list"]},`+
 		`{"apiGroups":[""],"resources":["namespaces"],"verbs":["get"]},{"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings"],"verbs":["create","update"]}`),
@@ -119,7 +119,7 @@ var reviews = []exchange{
 	access("another user", "SubjectAccessReview", `{"user":"eve","resourceAttributes":{"namespace":"{ns}","verb":"list","resource":"configmaps"}}`),
 	access("another user without permission", "SubjectAccessReview", `{"user":"eve","resourceAttributes":{"namespace":"{ns}","verb":"list","resource":"pods"}}`),
 	access("a group", "SubjectAccessReview", `{"user":"x","groups":["system:masters"],"resourceAttributes":{"verb":"list","resource":"pods"}}`),
-	access("nobody asked", "SubjectAccessReview", `{"resourceAttributes":{"verb":"list","resource":"pods"}}`),
+	access("without a user", "SubjectAccessReview", `{"resourceAttributes":{"verb":"list","resource":"pods"}}`),
 	access("not permitted to ask", "SubjectAccessReview", `{"user":"eve","resourceAttributes":{"verb":"list","resource":"pods"}}`).by("eve"),
 	access("locally", "LocalSubjectAccessReview", `{"user":"eve","resourceAttributes":{"namespace":"{ns}","verb":"list","resource":"configmaps"}}`),
 	access("locally in another namespace", "LocalSubjectAccessReview", `{"user":"eve","resourceAttributes":{"namespace":"default","verb":"list","resource":"configmaps"}}`),
@@ -127,7 +127,7 @@ var reviews = []exchange{
 	access("rules of an administrator", "SelfSubjectRulesReview", `{"namespace":"{ns}"}`),
 	access("rules without a namespace", "SelfSubjectRulesReview", `{}`).by("eve"),
 	review("who I am", "authentication.k8s.io", "SelfSubjectReview", `{}`).by("eve"),
-	review("who nobody is", "authentication.k8s.io", "SelfSubjectReview", `{}`).by("nobody"),
+	review("who the anonymous user is", "authentication.k8s.io", "SelfSubjectReview", `{}`).by("anonymous"),
 	{name: "who I am as another", method: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`,
 		header: []string{"Impersonate-User", "dan", "Impersonate-Group", "team", "Impersonate-Uid", "7", "Impersonate-Extra-Scopes", "a"}},
 	{name: "who I am as an account", method: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body: `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`,
@@ -147,7 +147,7 @@ func tokenFor(name, account, spec string) exchange {
 func (x exchange) saves(name string) exchange { x.save = name; return x }
 
 func (x exchange) with(token string) exchange {
-	x.as, x.header = "nobody", []string{"Authorization", "Bearer " + token}
+	x.as, x.header = "anonymous", []string{"Authorization", "Bearer " + token}
 	return x
 }
 
@@ -165,7 +165,7 @@ var tokens = []exchange{
 	tokenFor("bound to a secret", "robot", `{"boundObjectRef":{"apiVersion":"v1","kind":"Secret","name":"s"}}`).saves("bound"),
 	tokenFor("bound to another UID", "robot", `{"boundObjectRef":{"apiVersion":"v1","kind":"Secret","name":"s","uid":"x"}}`),
 	review("who it is", "authentication.k8s.io", "SelfSubjectReview", `{}`).with("{t.token}"),
-	{name: "it may not read", path: "a", as: "nobody", header: []string{"Authorization", "Bearer {t.token}"}},
+	{name: "it may not read", path: "a", as: "anonymous", header: []string{"Authorization", "Bearer {t.token}"}},
 	review("for another audience", "authentication.k8s.io", "SelfSubjectReview", `{}`).with("{vault.token}"),
 	review("a review", "authentication.k8s.io", "TokenReview", `{"token":"{t.token}"}`),
 	review("a review for the audience", "authentication.k8s.io", "TokenReview", `{"token":"{vault.token}","audiences":["vault","x"]}`),

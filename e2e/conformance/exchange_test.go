@@ -42,7 +42,7 @@ type exchange struct {
 	events int    // how many events of a watch are read; 0 for an answer that ends
 	until  string // what the answer must have in it; it is asked for again until then
 	save   string
-	as     string   // the user, an administrator if empty, or nobody
+	as     string   // the user, an administrator if empty, or "anonymous"
 	header []string // names and values
 	forget bool     // the server forgets its history first
 	// elsewhere has something happen in another namespace once the answer has begun: the

@@ -57,14 +57,14 @@ func genuine(t *testing.T) server {
 	return s
 }
 
-// configFor returns what a user's client needs. The user "" is an administrator, "nobody" has no
+// configFor returns what a user's client needs. The user "" is an administrator, "anonymous" has no
 // credentials.
 func (s server) configFor(t *testing.T, user string) *rest.Config {
 	t.Helper()
 	switch {
 	case user == "":
 		return s.config
-	case user == "nobody":
+	case user == "anonymous":
 		config := rest.AnonymousClientConfig(s.config)
 		config.QPS = -1
 		return config

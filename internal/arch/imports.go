@@ -36,7 +36,7 @@ var table = map[string][]string{
 	// on both sides.
 	"apiserver": {"object", "apiserver/builtin"},
 	// Defaults and validation of built-in kinds need no server.
-	"apiserver/builtin": {},
+	"apiserver/builtin": {"internal/cron"},
 	// What enforces schemas is apart, so that only programs that ask for it link it.
 	"apiserver/crd": {"apiserver"},
 	// The stand-ins for Kubernetes' controllers are a Tarn program.

@@ -1,9 +1,10 @@
-// Package cron parses the schedules of CronJobs.
+// Package cron parses the schedules of CronJobs as kube-apiserver does, with its error messages.
 package cron
 
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ type Schedule struct {
 	// anyDay and anyWeekday are set for "*". If neither is, either may match.
 	anyDay, anyWeekday bool
 	every              time.Duration
+	zone               *time.Location // nil: that of the times
 }
 
 var macros = map[string]string{
@@ -22,96 +24,136 @@ var macros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-var (
-	months   = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
-	weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
-)
+// field is one of the five fields of a schedule.
+type field struct {
+	low, high int
+	names     []string // of the numbers from low on
+}
+
+var fields = [5]field{
+	{0, 59, nil}, {0, 23, nil}, {1, 31, nil},
+	{1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
+	{0, 6, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+}
 
 // Parse parses the five fields of a cron schedule, or a macro such as @hourly or
-// "@every 90m".
+// "@every 90m", after an optional time zone such as "TZ=Europe/Rome".
 func Parse(text string) (s Schedule, err error) {
-	if period, ok := strings.CutPrefix(text, "@every "); ok {
-		s.every, err = time.ParseDuration(period)
-		if err != nil || s.every < time.Second {
-			return s, fmt.Errorf("schedule %q: want a period of a second or more", text)
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		zone, rest, _ := strings.Cut(text, " ")
+		_, zone, _ = strings.Cut(zone, "=")
+		if s.zone, err = time.LoadLocation(zone); err != nil {
+			return s, fmt.Errorf("provided bad location %s: %w", zone, err)
 		}
-		s.every = s.every.Truncate(time.Second)
+		text = strings.TrimSpace(rest)
+	}
+	if period, ok := strings.CutPrefix(text, "@every "); ok {
+		if s.every, err = time.ParseDuration(period); err != nil {
+			return s, fmt.Errorf("failed to parse duration %s: %w", text, err)
+		}
+		s.every = max(time.Second, s.every.Truncate(time.Second))
 		return s, nil
 	}
-	if fields, ok := macros[text]; ok {
-		text = fields
+	if strings.HasPrefix(text, "@") {
+		macro, ok := macros[text]
+		if !ok {
+			return s, fmt.Errorf("unrecognized descriptor: %s", text)
+		}
+		text = macro
 	}
-	fields := strings.Fields(text)
-	if len(fields) != 5 {
-		return s, fmt.Errorf("schedule %q: want five fields or a macro", text)
+	texts := strings.Fields(text)
+	if len(texts) != len(fields) {
+		return s, fmt.Errorf("expected exactly %d fields, found %d: %s", len(fields), len(texts), texts)
 	}
-	for i, f := range []struct {
-		into     *uint64
-		min, max int
-		names    []string
-	}{
-		{&s.minute, 0, 59, nil}, {&s.hour, 0, 23, nil}, {&s.day, 1, 31, nil}, {&s.month, 1, 12, months}, {&s.weekday, 0, 7, weekdays},
-	} {
-		if *f.into, err = parseField(fields[i], f.min, f.max, f.names); err != nil {
-			return s, fmt.Errorf("schedule %q: %w", text, err)
+	var unused bool
+	for i, into := range []struct {
+		set *uint64
+		any *bool
+	}{{&s.minute, &unused}, {&s.hour, &unused}, {&s.day, &s.anyDay}, {&s.month, &unused}, {&s.weekday, &s.anyWeekday}} {
+		for part := range strings.FieldsFuncSeq(texts[i], func(r rune) bool { return r == ',' }) {
+			set, all, err := fields[i].parse(part)
+			if err != nil {
+				return s, err
+			}
+			*into.set |= set
+			*into.any = *into.any || all
 		}
 	}
-	s.weekday |= s.weekday >> 7 & 1 // Sunday is 0 and 7
-	s.anyDay, s.anyWeekday = strings.HasPrefix(fields[2], "*") || fields[2] == "?", strings.HasPrefix(fields[4], "*") || fields[4] == "?"
 	return s, nil
 }
 
-// parseField parses a list of values, ranges and steps.
-func parseField(text string, least, most int, names []string) (set uint64, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		span, stepText, stepped := strings.Cut(part, "/")
-		step := 1
-		if stepped {
-			if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
-				return 0, fmt.Errorf("invalid step in %q", part)
-			}
+// parse parses a range such as "1", "*", "1-5" or "*/15". all is true for "*".
+func (f field) parse(text string) (set uint64, all bool, err error) {
+	parts := strings.Split(text, "/")
+	bounds := strings.Split(parts[0], "-")
+	low, high, step := f.low, f.high, 1
+	if all = bounds[0] == "*" || bounds[0] == "?"; !all {
+		if low, err = f.number(bounds[0]); err != nil {
+			return 0, false, err
 		}
-		from, to := least, most
-		if span != "*" && span != "?" {
-			first, last, isRange := strings.Cut(span, "-")
-			if from, err = parseValue(first, least, names); err != nil {
-				return 0, err
+		switch {
+		case len(bounds) > 2:
+			return 0, false, fmt.Errorf("too many hyphens: %s", text)
+		case len(bounds) == 2:
+			if high, err = f.number(bounds[1]); err != nil {
+				return 0, false, err
 			}
-			if to = from; stepped {
-				to = most
-			}
-			if isRange {
-				if to, err = parseValue(last, least, names); err != nil {
-					return 0, err
-				}
-			}
-		}
-		if from < least || to > most || from > to {
-			return 0, fmt.Errorf("%q is not within %d-%d", part, least, most)
-		}
-		for n := from; n <= to; n += step {
-			set |= 1 << n
+		case len(parts) == 1:
+			high = low
 		}
 	}
-	return set, nil
+	if len(parts) > 2 {
+		return 0, false, fmt.Errorf("too many slashes: %s", text)
+	}
+	if len(parts) == 2 {
+		if step, err = natural(parts[1]); err != nil {
+			return 0, false, err
+		}
+	}
+	switch {
+	case low < f.low:
+		err = fmt.Errorf("beginning of range (%d) below minimum (%d): %s", low, f.low, text)
+	case high > f.high:
+		err = fmt.Errorf("end of range (%d) above maximum (%d): %s", high, f.high, text)
+	case low > high:
+		err = fmt.Errorf("beginning of range (%d) beyond end of range (%d): %s", low, high, text)
+	case step == 0:
+		err = fmt.Errorf("step of range should be a positive number: %s", text)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	for n := low; n <= high; n += step {
+		set |= 1 << n
+	}
+	return set, all && step == 1, nil
 }
 
-func parseValue(text string, least int, names []string) (int, error) {
-	for i, name := range names {
-		if strings.EqualFold(text, name) {
-			return i + least, nil
-		}
+// number returns the number of a text, or that of a name.
+func (f field) number(text string) (int, error) {
+	if i := slices.Index(f.names, strings.ToLower(text)); i >= 0 {
+		return f.low + i, nil
 	}
+	return natural(text)
+}
+
+func natural(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("invalid value %q", text)
+		return 0, fmt.Errorf("failed to parse int from %s: %w", text, err)
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("negative number (%d) not allowed: %s", n, text)
 	}
 	return n, nil
 }
 
-// Next returns the first time of the schedule after t, in the location of t. It is zero if
-// there is none within five years, as for the 30th of February.
+// Next returns the first time of the schedule after t, in the location of t or that of the
+// schedule. It is zero if there is none within five years, as for the 30th of February.
 func (s Schedule) Next(t time.Time) time.Time {
+	if s.zone != nil {
+		t = t.In(s.zone)
+	}
 	if s.every > 0 {
 		return t.Truncate(time.Second).Add(s.every)
 	}

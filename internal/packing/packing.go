@@ -35,6 +35,9 @@ const (
 
 	seq    = 8 // bytes that are compared at a time
 	stride = 4 // every so many offsets of a dictionary are indexed
+	// window is within how many bytes a string must be like the dictionary again to be compared with
+	// what follows there. Long enough for UID, version and time of an object, or a hash.
+	window = 80
 )
 
 // Packer packs byte strings. The zero Packer is ready to use. All methods may be called from
@@ -229,15 +232,11 @@ func (b *book) pack(dst, src []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(src)))
 	done, end := 0, 0 // of src; in text, where the last reference ended
 	for i := 0; i+seq <= len(src); {
-		word := binary.LittleEndian.Uint64(src[i:])
-		// Where the last reference would go on, if what differs is as long there as here.
-		at := end + i - done
-		if at+seq > len(text) || binary.LittleEndian.Uint64(text[at:]) != word {
-			at = int(atomic.LoadUint32(&b.table[hash(word, b.shift)])) - 1
-			if at < 0 || at+seq > len(text) || binary.LittleEndian.Uint64(text[at:]) != word {
-				i += 1 + (i-done)>>6
-				continue
-			}
+		at := min(end+i-done, len(text))
+		if n := resume(src[i:], text[at:]); n >= 0 {
+			i, at = i+n, at+n
+		} else if i, at = b.find(src, i, done); at < 0 {
+			break
 		}
 		from := i
 		for from > done && at > 0 && src[from-1] == text[at-1] {
@@ -253,6 +252,33 @@ func (b *book) pack(dst, src []byte) []byte {
 		dst = append(dst, src[done:]...)
 	}
 	return dst
+}
+
+// resume returns after how many bytes the strings are equal again for the length of seq, if that is
+// within the window; otherwise -1.
+func resume(a, b []byte) int {
+	for n := 0; n < window && n+seq <= len(a) && n+seq <= len(b); {
+		x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:])
+		if x == 0 {
+			return n
+		}
+		n += 8 - bits.LeadingZeros64(x)/8 // after the last byte that differs
+	}
+	return -1
+}
+
+// find returns an offset of src from i on and one of the dictionary from which on they are equal for the
+// length of seq; at is negative if there is none. What precedes i, from done on, is like nothing: the
+// longer that is, the more offsets are skipped.
+func (b *book) find(src []byte, i, done int) (next, at int) {
+	for ; i+seq <= len(src); i += 1 + (i-done)>>4 {
+		word := binary.LittleEndian.Uint64(src[i:])
+		at := int(atomic.LoadUint32(&b.table[hash(word, b.shift)])) - 1
+		if at >= 0 && at+seq <= len(b.text) && binary.LittleEndian.Uint64(b.text[at:]) == word {
+			return i, at
+		}
+	}
+	return i, -1
 }
 
 // common returns how many bytes two strings share at their beginning.

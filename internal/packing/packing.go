@@ -233,7 +233,14 @@ func (b *book) pack(dst, src []byte) []byte {
 	done, end := 0, 0 // of src; in text, where the last reference ended
 	for i := 0; i+seq <= len(src); {
 		at := min(end+i-done, len(text))
-		if n := resume(src[i:], text[at:]); n >= 0 {
+		n := resume(src[i:], text[at:])
+		if n >= seq {
+			// What differs is long. It may be elsewhere in the dictionary.
+			if other := b.lookup(src[i:]); other >= 0 {
+				n, at = 0, other
+			}
+		}
+		if n >= 0 {
 			i, at = i+n, at+n
 		} else if i, at = b.find(src, i, done); at < 0 {
 			break
@@ -242,7 +249,7 @@ func (b *book) pack(dst, src []byte) []byte {
 		for from > done && at > 0 && src[from-1] == text[at-1] {
 			from, at = from-1, at-1
 		}
-		n := i - from + seq
+		n = i - from + seq
 		n += common(src[from+n:], text[at+n:])
 		dst = refer(dst, src[done:from], n, at-end)
 		i, done, end = from+n, from+n, at+n
@@ -272,13 +279,22 @@ func resume(a, b []byte) int {
 // longer that is, the more offsets are skipped.
 func (b *book) find(src []byte, i, done int) (next, at int) {
 	for ; i+seq <= len(src); i += 1 + (i-done)>>4 {
-		word := binary.LittleEndian.Uint64(src[i:])
-		at := int(atomic.LoadUint32(&b.table[hash(word, b.shift)])) - 1
-		if at >= 0 && at+seq <= len(b.text) && binary.LittleEndian.Uint64(b.text[at:]) == word {
+		if at := b.lookup(src[i:]); at >= 0 {
 			return i, at
 		}
 	}
 	return i, -1
+}
+
+// lookup returns an offset of the dictionary at which it has the first bytes of src, of the length of
+// seq; negative if the table has none.
+func (b *book) lookup(src []byte) int {
+	word := binary.LittleEndian.Uint64(src)
+	at := int(atomic.LoadUint32(&b.table[hash(word, b.shift)])) - 1
+	if at+seq > len(b.text) || at >= 0 && binary.LittleEndian.Uint64(b.text[at:]) != word {
+		return -1
+	}
+	return at
 }
 
 // common returns how many bytes two strings share at their beginning.

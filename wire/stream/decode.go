@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -31,6 +32,15 @@ type partial[T any] struct {
 	mu     sync.Mutex // guards the fields below
 	fields []object.FieldPath
 	last   decoder[T]
+}
+
+// partsOfSome returns the table for a decoder of some fields: its own, because equal bytes are decoded to
+// less than by the decoder of all fields.
+func partsOfSome(opts Options) *intern.Parts {
+	if opts.DisableSharing {
+		return nil
+	}
+	return intern.NewParts(intern.DefaultPartsLimit / 8)
 }
 
 // identifying are the fields that identify an object.

@@ -46,7 +46,7 @@ func newJSONCodec[T any](res wire.Resource[T], opts Options, strings *intern.Str
 	parts := func(of jsondec.Options) *partial[T] {
 		return &partial[T]{compile: func(only []object.FieldPath) (decoder[T], error) {
 			some := of
-			some.Only, some.Share = only, nil
+			some.Only, some.Share = only, partsOfSome(opts)
 			return jsondec.For[T](some)
 		}}
 	}

@@ -39,7 +39,9 @@ func newProtoCodec[T any](res wire.Resource[T], opts Options, strings *intern.St
 		return nil, fmt.Errorf("stream: decoding %s: %w", res.Resource, err)
 	}
 	parts := &partial[T]{compile: func(only []object.FieldPath) (decoder[T], error) {
-		return protodec.For[T](protodec.Options{Drop: opts.Drop, Only: only, Strings: strings})
+		some := po
+		some.Only, some.Share = only, partsOfSome(opts)
+		return protodec.For[T](some)
 	}}
 	return protoCodec[T]{objects: objects, parts: parts, buffers: &sync.Pool{}}, nil
 }

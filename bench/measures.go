@@ -54,6 +54,8 @@ var measures = []measure{
 	{name: "informer-quiet", run: informerQuietRows, apart: true},
 	{name: "informer-sync", run: informerSyncRows, apart: true},
 
+	{name: "informer-compact", run: informerCompactRows, apart: true},
+
 	{name: "controllers", run: controllerRows, apart: true},
 
 	{name: "adapter-queue", run: adapterQueue, apart: true},

@@ -20,6 +20,7 @@ var mirrorJobs = map[string]func(job) sample{
 	"informer-events":  informerEvents,
 	"informer-blocked": informerBlocked,
 	"informer-sync":    informerSync,
+	"informer-changes": informerChanges,
 	"informer-relist":  informerRelist,
 	"informer-reader":  informerReader,
 	"informer-quiet":   informerQuiet,
@@ -180,6 +181,26 @@ func informerSync(j job) sample {
 	if n := m.len(); n != j.Objects || added.Load() != int64(n) {
 		fail("%d objects and %d additions; want %d", n, added.Load(), j.Objects)
 	}
+	m.stop()
+	return s
+}
+
+// informerChanges sends a change of every object to a mirror, from the replay server.
+func informerChanges(j job) sample {
+	m := newMirror(j, nil)
+	var changed atomic.Int64
+	all := make(chan struct{})
+	m.handle(nothing, func(pod) {
+		if changed.Add(1) == int64(j.Objects) {
+			close(all)
+		}
+	})
+	m.start()
+	meter := j.begin()
+	control(j, changePath)
+	<-all
+	settle()
+	s := meter.end(j.Objects)
 	m.stop()
 	return s
 }

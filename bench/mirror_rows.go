@@ -106,3 +106,32 @@ func informerSyncRows(l *lab) []Row {
 		newRow("+ informer: initial sync, Tarn compact, CPU", cpuEach(plain[0]), cpuEach(compact)),
 	}
 }
+
+// informerCompactRows measures the compact form beside Tarn's decoded one, with a handler that is
+// called with the objects and with a subscriber that reads none.
+func informerCompactRows(l *lab) []Row {
+	replay := l.prepare(podStream())
+	var rows []Row
+	for _, m := range []struct {
+		measure, title string
+		figure         func([]sample) *Figure
+		read, unread   goal
+	}{
+		{"informer-sync", "41 compact: initial sync, ", cpuEach, better(0.8, "the CPU or less"), better(1.11, "less CPU")},
+		{"informer-changes", "42 compact: watch event, ", cpuEach, under(26e3, Nanoseconds), under(14e3, Nanoseconds)},
+	} {
+		j := job{Measure: m.measure, Replay: replay}
+		var samples [3][]sample
+		for range l.someRounds() {
+			for i := range samples {
+				j.Compact, j.Unread = i > 0, i == 2
+				samples[i] = append(samples[i], l.turns(1, j, sideTarn)[0]...)
+			}
+		}
+		decoded := m.figure(samples[0])
+		rows = append(rows,
+			beside("decoded", newRow(m.title+"a handler, CPU", decoded, m.figure(samples[1]), m.read)),
+			beside("decoded", newRow(m.title+"no reader, CPU", decoded, m.figure(samples[2]), m.unread)))
+	}
+	return rows
+}

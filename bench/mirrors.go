@@ -77,7 +77,7 @@ func newMirror(j job, from *feed) mirror {
 	}
 	inf, err := informer.New(src, meta, opts)
 	check(err)
-	return &tarnMirror{informer: inf}
+	return &tarnMirror{informer: inf, unread: j.Unread}
 }
 
 // clientGoMirror is client-go's SharedIndexInformer.
@@ -125,12 +125,27 @@ func (m *clientGoMirror) stop() {
 // tarnMirror is Tarn's informer.
 type tarnMirror struct {
 	informer *informer.Informer[pod]
+	unread   bool // handlers get nil instead of objects
 	subs     []*informer.Subscription
 	cancel   func()
 	running  sync.WaitGroup
 }
 
 func (m *tarnMirror) handle(add, update func(pod)) {
+	if m.unread {
+		sub, err := m.informer.SubscribeBatch(func(_ context.Context, events []informer.Event[pod]) {
+			for _, e := range events {
+				if e.Kind == object.Added {
+					add(nil)
+				} else {
+					update(nil)
+				}
+			}
+		})
+		check(err)
+		m.subs = append(m.subs, sub)
+		return
+	}
 	sub, err := m.informer.Subscribe(informer.Handler[pod]{
 		OnAdd:    func(obj pod, _ bool) { add(obj) },
 		OnUpdate: func(_, obj pod) { update(obj) },

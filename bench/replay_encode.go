@@ -106,7 +106,7 @@ func encodeEvents(e encoders, info runtime.SerializerInfo, initial bool) ([][]by
 	enc := frameEncoder(e, info, &body)
 	if !initial {
 		for version, i := range rand.New(rand.NewPCG(5, 6)).Perm(e.len()) {
-			if err := enc.Encode(&apiwatch.Event{Type: apiwatch.Modified, Object: e.next(i, e.last()+uint64(version))}); err != nil {
+			if err := enc.Encode(&apiwatch.Event{Type: apiwatch.Modified, Object: e.next(i, e.last()+1+uint64(version))}); err != nil {
 				return nil, err
 			}
 		}

@@ -35,6 +35,8 @@ const (
 	preparePath = "/prepare"
 	// expirePath ends all streaming lists with a 410, after which clients list again.
 	expirePath = "/expire"
+	// changePath sends a change of every pod on an open streaming list.
+	changePath = "/change"
 	// sentPath returns the number of completed streaming lists.
 	sentPath = "/sent"
 	// block is the size of a write.
@@ -126,7 +128,8 @@ func certificate() (tls.Certificate, []byte, error) {
 type replayHandler struct {
 	encoders map[string]encoders // by resource
 
-	sent atomic.Int64 // streaming lists
+	sent    atomic.Int64 // streaming lists
+	changes chan []byte  // frames for an open streaming list of pods in protobuf
 
 	mu      sync.Mutex // guards what follows
 	name    asked
@@ -142,6 +145,7 @@ func newReplayHandler(objects int) *replayHandler {
 			podResource:     podEncoders{pods.Generate(podOptions), pods.LastVersion(podOptions)},
 			releaseResource: releaseEncoders{crds.Generate(crdOptions), crds.LastVersion(crdOptions)},
 		},
+		changes: make(chan []byte),
 		expired: make(chan struct{}),
 	}
 }
@@ -198,6 +202,17 @@ func (h *replayHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case expirePath:
 		h.expire()
 		return
+	case changePath:
+		frames, err := encode(h.encoders[podResource], asked{podResource, protobufEncoding, byEvents})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		select {
+		case h.changes <- frames[0]:
+		case <-r.Context().Done():
+		}
+		return
 	case sentPath:
 		fmt.Fprint(w, h.sent.Load())
 		return
@@ -229,23 +244,37 @@ func (h *replayHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentType(a))
 	w.WriteHeader(http.StatusOK)
 	expired := h.expiry()
-	for rest := answer[at]; len(rest) > 0; {
-		n := min(block, len(rest))
-		if _, err := w.Write(rest[:n]); err != nil {
-			return
-		}
-		rest = rest[n:]
-	}
-	if a.way != byStream {
+	if !send(w, answer[at]) || a.way != byStream {
 		return
 	}
 	_ = http.NewResponseController(w).Flush()
 	h.sent.Add(1)
-	select {
-	case <-r.Context().Done():
-	case <-expired:
-		_, _ = w.Write(answer[1])
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-expired:
+			_, _ = w.Write(answer[1])
+			return
+		case frames := <-h.changes:
+			if !send(w, frames) {
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+		}
 	}
+}
+
+// send writes in blocks and reports whether the client has received all of it.
+func send(w io.Writer, rest []byte) bool {
+	for len(rest) > 0 {
+		n := min(block, len(rest))
+		if _, err := w.Write(rest[:n]); err != nil {
+			return false
+		}
+		rest = rest[n:]
+	}
+	return true
 }
 
 func contentType(a asked) string {

@@ -247,7 +247,9 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 	}
 	first := len(t.changes)
 	t.seen.reset(s.objects.Limit())
-	s.objects.Reserve(max(0, len(l.Items)-s.objects.Len()))
+	added := max(0, len(l.Items)-s.objects.Len())
+	s.objects.Reserve(added)
+	t.changes = slices.Grow(t.changes, added)
 	seen, nameless := 0, false
 	var keys [mvcc.Ahead]object.Key
 	var refs [mvcc.Ahead]ref

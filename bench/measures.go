@@ -55,6 +55,7 @@ var measures = []measure{
 	{name: "informer-sync", run: informerSyncRows, apart: true},
 
 	{name: "informer-compact", run: informerCompactRows, apart: true},
+	{name: "custom-sync", run: customSyncRows, apart: true},
 
 	{name: "controllers", run: controllerRows, apart: true},
 

@@ -21,6 +21,7 @@ var mirrorJobs = map[string]func(job) sample{
 	"informer-blocked": informerBlocked,
 	"informer-sync":    informerSync,
 	"informer-changes": informerChanges,
+	"custom-sync":      customSync,
 	"informer-relist":  informerRelist,
 	"informer-reader":  informerReader,
 	"informer-quiet":   informerQuiet,

@@ -136,6 +136,11 @@ func better(times float64, word string) goal {
 	return goal{fmt.Sprintf("%s× %s", number(times), word), func(r *Row) bool { return r.Ratio >= times }}
 }
 
+// costs is an upper bound of Tarn's value relative to the other.
+func costs(times float64, word string) goal {
+	return goal{fmt.Sprintf("at most %s× %s", number(times), word), func(r *Row) bool { return r.Ratio*times >= 1 }}
+}
+
 // under is an upper bound of Tarn's value.
 func under(value float64, unit Unit) goal {
 	return goal{"under " + quantity(value, unit), func(r *Row) bool { return r.Tarn.Value < value }}

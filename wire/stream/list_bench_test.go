@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire/internal/wiretest"
 )
 
@@ -48,18 +49,31 @@ func BenchmarkList(b *testing.B) {
 	for _, e := range encodings {
 		body := wireBytes(e, list)
 		for name, c := range map[string]struct {
-			opts Options
-			held object.Held
+			opts    Options
+			held    object.Held
+			compact bool
 		}{
 			"decoded":          {},
+			"compact":          {opts: Options{parallel: 1}, compact: true},
 			"decoded, 1 core":  {opts: Options{parallel: 1}},
 			"held":             {held: func(object.Key, object.UID, object.Version) bool { return true }},
 			"none of all held": {held: func(object.Key, object.UID, object.Version) bool { return false }},
 		} {
 			b.Run(fmt.Sprintf("%s/%s", e, name), func(b *testing.B) {
 				src := sourceOf(b, bodyClient(b, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), c.opts)
+				in := &object.Intake[*corev1.Pod]{Held: c.held}
+				if c.compact {
+					byNode, err := store.FieldIndex[*corev1.Pod]("spec.nodeName")
+					if err != nil {
+						b.Fatal(err)
+					}
+					in.Encoder = store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{
+						Form:    store.PackedWire((*corev1.Pod).Marshal, src.Decode),
+						Indexes: []store.AnyIndex[*corev1.Pod]{byNode},
+					})).Encoder(func() bool { return false })
+				}
 				perItem(b, n, "item", func() {
-					if _, err := src.List(context.Background(), object.ListOptions{}, &object.Intake[*corev1.Pod]{Held: c.held}, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
+					if _, err := src.List(context.Background(), object.ListOptions{}, in, func(object.Item[*corev1.Pod]) error { return nil }); err != nil {
 						b.Fatal(err)
 					}
 				})

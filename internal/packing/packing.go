@@ -50,7 +50,7 @@ const (
 // Memory beyond the packed strings is bounded: a table of 1 MB, and at most 16 dictionaries
 // of 1 MB.
 //
-// Rejected: zstd with a dictionary, which takes 6 times as long to pack and 5 to 15 times
+// Rejected: zstd with a dictionary, which takes 9 times as long to pack and 7 to 20 times
 // as long to unpack; docs/decisions/0010-compact-form.md has the figures.
 type Packer struct {
 	// now is what strings are packed with, without the lock; nil before the first. The holder of

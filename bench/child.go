@@ -31,8 +31,9 @@ type job struct {
 	Handlers int `json:"handlers,omitempty"`
 	// Compact makes Tarn store objects encoded. client-go ignores it.
 	Compact bool `json:"compact,omitempty"`
-	// Unread makes the subscriber of Tarn's informer read no object. client-go ignores it.
-	Unread bool `json:"unread,omitempty"`
+	// Reads is what the subscriber of Tarn's informer reads: "new" for new objects and "none" for
+	// none. Otherwise, and with client-go, it is a handler, which gets old and new ones.
+	Reads string `json:"reads,omitempty"`
 	// Control makes the reader read a private map instead of the mirror, and the controllers
 	// record when changes arrive.
 	Control bool `json:"control,omitempty"`
@@ -74,7 +75,7 @@ func (j job) name() string {
 	for _, m := range []struct {
 		set  bool
 		name string
-	}{{r.Typed, "-typed"}, {r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Unread, "-unread"}, {j.Control, "-control"}, {j.Shared, "-shared"}} {
+	}{{r.Typed, "-typed"}, {r.TLS, "-tls"}, {r.Drop, "-drop"}, {r.Held, "-held"}, {j.Compact, "-compact"}, {j.Reads != "", "-reads-" + j.Reads}, {j.Control, "-control"}, {j.Shared, "-shared"}} {
 		if m.set {
 			name += m.name
 		}

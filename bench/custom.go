@@ -29,7 +29,7 @@ func customSyncRows(l *lab) []Row {
 	s := l.turns(l.someRounds(), j, sideClientGo, sideTarn)
 	j.Compact = true
 	compact := l.turns(l.someRounds(), j, sideTarn)[0]
-	j.Unread = true
+	j.Reads = "none"
 	unread := l.turns(l.someRounds(), j, sideTarn)[0]
 	n := number(float64(j.Replay.objects(l.objects)))
 	return []Row{
@@ -93,7 +93,7 @@ func tarnCustom(ctx context.Context, j job, running *sync.WaitGroup, added func(
 	inf, err := informer.New(src, object.Meta[custom](), opts)
 	check(err)
 	var sub *informer.Subscription
-	if j.Unread {
+	if j.Reads == "none" {
 		sub, err = inf.SubscribeBatch(func(_ context.Context, events []informer.Event[custom]) {
 			for range events {
 				added()

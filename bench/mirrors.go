@@ -77,7 +77,7 @@ func newMirror(j job, from *feed) mirror {
 	}
 	inf, err := informer.New(src, meta, opts)
 	check(err)
-	return &tarnMirror{informer: inf, unread: j.Unread}
+	return &tarnMirror{informer: inf, reads: j.Reads}
 }
 
 // clientGoMirror is client-go's SharedIndexInformer.
@@ -125,20 +125,24 @@ func (m *clientGoMirror) stop() {
 // tarnMirror is Tarn's informer.
 type tarnMirror struct {
 	informer *informer.Informer[pod]
-	unread   bool // handlers get nil instead of objects
+	reads    string // see job.Reads; handlers get nil instead of what is not read
 	subs     []*informer.Subscription
 	cancel   func()
 	running  sync.WaitGroup
 }
 
 func (m *tarnMirror) handle(add, update func(pod)) {
-	if m.unread {
+	if m.reads != "" {
 		sub, err := m.informer.SubscribeBatch(func(_ context.Context, events []informer.Event[pod]) {
 			for _, e := range events {
+				var is pod
+				if m.reads == "new" {
+					is = e.New()
+				}
 				if e.Kind == object.Added {
-					add(nil)
+					add(is)
 				} else {
-					update(nil)
+					update(is)
 				}
 			}
 		})

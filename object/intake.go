@@ -40,7 +40,8 @@ type Intake[T any] struct {
 type Encoder[T any] struct {
 	// Encode returns the encoded form in which the receiver holds an object, or nil for an
 	// object that it holds decoded. raw is the object in the source's encoding, or nil: the source
-	// does not have it, or a transform changed the object. Encode reads both and keeps neither.
+	// does not have it, or a transform changed the object. Encode reads both and keeps neither: the
+	// source uses their memory again. It may keep strings of obj.
 	Encode func(obj T, raw []byte) Encoded[T]
 	// Reads are the fields that Encode reads of an object if it has raw. The source may leave all
 	// others zero. Defaults to nil: the whole object. An empty list that is not nil is none.

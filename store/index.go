@@ -90,7 +90,8 @@ func (x *Index[T, K]) Unique() *Index[T, K] {
 
 // Reads says which fields of an object the index function reads, and that it reads no others. A
 // compact mirror then need not decode whole objects for the index: all other fields of the object
-// that it calls the function with may be zero. [FieldIndex], [NewOwnerIndex] and a [NewLabelIndex]
+// that it calls the function with may be zero. The function must not keep the object, or a pointer to
+// one of its fields, whose memory is used again; it may keep strings. [FieldIndex], [NewOwnerIndex] and a [NewLabelIndex]
 // without a function say so themselves. It changes and returns x, and must be called before x is
 // used.
 func (x *Index[T, K]) Reads(fields ...object.FieldPath) *Index[T, K] {

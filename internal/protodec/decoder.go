@@ -59,6 +59,13 @@ func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	return *(*T)(unsafe.Pointer(&p)), nil
 }
 
+// Reuse gives an object back that Decode returned. No other goroutine may have it, and the caller may not
+// read it after the call: Decode fills its memory again. What the object points to stays as it is.
+func (d *Decoder[T]) Reuse(obj T) {
+	reflect.ValueOf(obj).Elem().SetZero()
+	d.engine.spare.Put(obj)
+}
+
 // Supported returns why a type, or what it points to, cannot be compiled; nil if it can.
 func Supported(t reflect.Type) error {
 	if t.Kind() == reflect.Pointer {
@@ -80,6 +87,7 @@ type engine struct {
 	root   *message
 	share  *intern.Parts
 	states sync.Pool // of *state
+	spare  sync.Pool // of zero objects: pointers to the type of root
 }
 
 func newEngine(t reflect.Type, opts Options) (*engine, error) {
@@ -108,6 +116,9 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 func (e *engine) decode(raw []byte) (unsafe.Pointer, error) {
 	s := e.states.Get().(*state)
 	s.share = e.share
+	if obj := e.spare.Get(); obj != nil {
+		s.spare = reflect.ValueOf(obj).UnsafePointer()
+	}
 	p, err := s.object(e.root, raw)
 	if err == errUnshare {
 		// Rare enough to begin again: no encoder writes such messages.

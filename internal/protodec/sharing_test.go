@@ -170,3 +170,21 @@ func TestManyGoroutinesDecodeTheSame(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Strings and shared parts of an object stay valid after its memory was used for another.
+func TestO02_AnObjectInReusedMemoryHasNothingOfTheOneBefore(t *testing.T) {
+	d := must(For[*corev1.Pod](Options{Strings: intern.NewStrings(0), Share: intern.NewParts(0)}))
+	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
+	for i := range 100 {
+		first := must(d.Decode(must(replica(i).Marshal())))
+		name, labels, containers := first.Name, first.Labels, first.Spec.Containers
+		d.Reuse(first)
+		if got := must(d.Decode(must(bare.Marshal()))); !reflect.DeepEqual(got, bare) {
+			t.Fatalf("decoded %v, want %v", got, bare)
+		}
+		want := replica(i)
+		if name != want.Name || !reflect.DeepEqual(labels, want.Labels) || !reflect.DeepEqual(containers, want.Spec.Containers) {
+			t.Fatalf("what was read of %s is %q, %v and %v now", want.Name, name, labels, containers)
+		}
+	}
+}

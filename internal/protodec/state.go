@@ -32,6 +32,7 @@ type state struct {
 	objects uint32 // how many were begun, to distinguish this one from the last
 	recall  int    // cost of the parts that units hold
 	depth   int
+	spare   unsafe.Pointer // a zero object to decode into; nil to allocate one
 
 	pending []*string // strings that point into the input
 	scope
@@ -49,7 +50,10 @@ type scope struct {
 // object decodes a whole object.
 func (s *state) object(m *message, raw []byte) (unsafe.Pointer, error) {
 	s.objects++
-	p := s.alloc(m)
+	p := s.spare
+	if s.spare = nil; p == nil {
+		p = s.alloc(m)
+	}
 	err := s.into(m, p, raw)
 	if err == nil {
 		s.settle()

@@ -67,6 +67,9 @@ type reading[T any] struct {
 	decoder decoder[T]
 	// part decodes what the intake's encoder reads of an object; nil if that is all of it.
 	part decoder[T]
+	// reuse gives an object that part decoded back, after the intake has encoded it; nil if that does not
+	// pay. The intake's encoder keeps nothing of it.
+	reuse func(T)
 	// buffers has buffers for trimmed objects, which the intake encodes: *[]byte. It is nil if the
 	// intake does not encode, or transforms.
 	buffers *sync.Pool
@@ -82,21 +85,25 @@ type reading[T any] struct {
 func (r *reading[T]) read(raw []byte, item *object.Item[T]) {
 	if r.part != nil {
 		part := *item
-		if r.readWith(r.part, raw, &part) == nil && (part.Encoded != nil || part.Outside) {
+		if obj, err := r.readWith(r.part, raw, &part); err == nil && (part.Encoded != nil || part.Outside) {
+			if part.Encoded != nil && r.reuse != nil {
+				r.reuse(obj)
+			}
 			*item = part
 			return
 		}
 		// Decoding all of the object decides whether it is invalid.
 	}
-	if err := r.readWith(r.decoder, raw, item); err != nil {
+	if _, err := r.readWith(r.decoder, raw, item); err != nil {
 		r.quarantine(raw, item, err)
 	} else if item.Err != nil {
 		item.Raw = bytes.Clone(raw)
 	}
 }
 
-// readWith decodes and prepares an item. It prepares a part only together with its bytes.
-func (r *reading[T]) readWith(dec decoder[T], raw []byte, item *object.Item[T]) error {
+// readWith decodes and prepares an item, and returns what it decoded. It prepares a part only together
+// with its bytes.
+func (r *reading[T]) readWith(dec decoder[T], raw []byte, item *object.Item[T]) (obj T, err error) {
 	var buf *[]byte
 	if r.buffers != nil {
 		var ok bool
@@ -111,9 +118,9 @@ func (r *reading[T]) readWith(dec decoder[T], raw []byte, item *object.Item[T]) 
 	}
 	switch {
 	case err != nil:
-		return err
+		return obj, err
 	case trimmed == nil && dec == r.part:
-		return errPart
+		return obj, errPart
 	}
 	item.Value, item.Raw = object.Decoded(obj), trimmed
 	if m := metaOf(obj); m != nil {
@@ -122,7 +129,7 @@ func (r *reading[T]) readWith(dec decoder[T], raw []byte, item *object.Item[T]) 
 		item.Version = object.Version(m.GetResourceVersion())
 	}
 	r.in.Prepare(item)
-	return nil
+	return obj, nil
 }
 
 // errPart is why a part of an object is not used.

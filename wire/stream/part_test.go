@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
@@ -40,7 +41,11 @@ func receiving[T any](s *Source[T], reads ...object.FieldPath) *object.Intake[T]
 			if raw == nil {
 				return nil
 			}
-			return arrived[T]{part, bytes.Clone(raw), s}
+			var of T
+			if o, ok := any(part).(runtime.Object); ok {
+				of = o.DeepCopyObject().(T) // the source may use the memory of the part again
+			}
+			return arrived[T]{of, bytes.Clone(raw), s}
 		},
 	}}
 }

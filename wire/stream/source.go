@@ -148,6 +148,9 @@ func (s *Source[T]) reading(c codec[T], inList bool, in *object.Intake[T]) readi
 		r.buffers = &s.trimmed
 		if in.Reads != nil {
 			r.part = c.part(inList, in.Reads)
+			if d, ok := r.part.(interface{ Reuse(T) }); ok {
+				r.reuse = d.Reuse
+			}
 		}
 	}
 	return r

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/object"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -53,6 +54,9 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	obj, err := by.change(nil, obj)
 	if err != nil {
 		return nil, err
+	}
+	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
+		recordRequester(csr, userOf(by.r.Context()))
 	}
 	m = metaOf(obj)
 	generated := m.GetName() == "" && m.GetGenerateName() != ""

@@ -73,8 +73,5 @@ var documented = []line{
 	{"D12", "shards: P05 *", "body.message"},
 	{"D13", "permissions: impersonate * without permission", "body.**"},
 	{"D13", "permissions: impersonate without permission", "body.**"},
-	{"D14", "signing: *", "body.spec.extra"},
-	{"D14", "signing: *", "body.spec.groups"},
-	{"D14", "signing: *", "body.spec.username"},
 	{"D15", "kinds: *", "header.Warning"},
 }

@@ -30,7 +30,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	}
 	m := metaOf(obj)
 	if m.GetResourceVersion() != "" && !r.dryRun() {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return failed("resourceVersion should not be set on objects to be created")
 	}
 	if r.kind.status {
 		setStatus(obj, nil)

@@ -130,10 +130,7 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 			return nil
 		case 1:
 		default:
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-			}}
+			return failed("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 		}
 		pdb := budgets[0].obj.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 		if unhealthyMayGo(pod, pdb) {

@@ -4,7 +4,6 @@ package conformance
 // are seen.
 var documented = []line{
 	{"D01", "*", "**.metadata.managedFields"},
-	{"D02", "*", "**.columnDefinitions.*.description"},
 	{"D03", "*", "**.spec.serviceAccount"},
 	{"D03", "*", "**.spec.serviceAccountName"},
 	{"D03", "kinds: PersistentVolumeClaim *", "**.metadata.finalizers"},

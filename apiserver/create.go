@@ -93,6 +93,7 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	if err := k.validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
+	by.warn(k, obj, nil)
 	if err := by.check(nil, obj); err != nil {
 		return nil, err
 	}

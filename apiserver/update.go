@@ -112,6 +112,9 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
 			return nil, err
 		}
+		if r.subresource == "" {
+			admit.warn(r.kind, next, old.obj)
+		}
 		if err := admit.check(old, next); err != nil {
 			return nil, err
 		}

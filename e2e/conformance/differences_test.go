@@ -44,5 +44,4 @@ var documented = []line{
 	{"D10", "warnings: remove the definition", "body.**"},
 	{"D13", "permissions: impersonate * without permission", "body.**"},
 	{"D13", "permissions: impersonate without permission", "body.**"},
-	{"D15", "kinds: *", "header.Warning"},
 }

@@ -59,7 +59,10 @@
 // ephemeralcontainers and resize of pods, approval of certificate signing requests, and
 // finalize of namespaces. An eviction honours the pod's disruption budget, whose status a
 // controller or the test writes. Responses have the warnings of deprecated kinds, unknown
-// and duplicate fields, and names of finalizers.
+// and duplicate fields, names of finalizers and, with [Options.Strict], questionable fields.
+//
+// A CustomResourceDefinition is established when its creation returns. A deleted one is
+// terminating until none of its objects remain.
 //
 // # What does not
 //

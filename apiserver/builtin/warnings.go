@@ -103,7 +103,6 @@ func (w *warnings) template(in *field.Path, t *corev1.PodTemplateSpec, changed b
 
 func (w *warnings) service(o *corev1.Service) {
 	external, headless := o.Spec.Type == corev1.ServiceTypeExternalName, o.Spec.Type == corev1.ServiceTypeClusterIP && o.Spec.ClusterIP == corev1.ClusterIPNone
-	//lint:ignore SA1019 it is what the warning is about
 	if old := corev1.DeprecatedAnnotationTopologyAwareHints; has(o.Annotations, old) {
 		w.add("annotation %s is deprecated, please use %s instead", old, corev1.AnnotationTopologyMode)
 	}

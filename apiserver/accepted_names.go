@@ -25,20 +25,20 @@ func established(u *unstructured.Unstructured) bool {
 	})
 }
 
-// establish sets the status of a CustomResourceDefinition as the controllers of
-// kube-apiserver do. It is established once all of its names are accepted. Existing
-// stored versions are kept.
-func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
-	condition := func(kind string, is bool, reason, message string) any {
-		status := "False"
-		if is {
-			status = "True"
-		}
-		return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339)}
-	}
+// startDefinition sets the fields of a new CustomResourceDefinition that kube-apiserver sets
+// before its controllers run.
+func startDefinition(u *unstructured.Unstructured) *unstructured.Unstructured {
 	if nested[any](u.Object, "spec", "conversion") == nil {
-		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
+		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec is an object
 	}
+	u.Object["status"] = map[string]any{
+		"acceptedNames": map[string]any{"kind": "", "plural": ""}, "storedVersions": storedVersions(u), "conditions": nil,
+	}
+	return u
+}
+
+// storedVersions returns the versions that objects were ever stored in, including the current one.
+func storedVersions(u *unstructured.Unstructured) []any {
 	stored := slices.Clone(nested[[]any](u.Object, "status", "storedVersions"))
 	for _, v := range nested[[]any](u.Object, "spec", "versions") {
 		m, _ := v.(map[string]any)
@@ -46,16 +46,52 @@ func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 			stored = append(stored, name)
 		}
 	}
+	return stored
+}
+
+// terminateDefinition sets the condition Terminating.
+func terminateDefinition(u *unstructured.Unstructured, at metav1.Time, reason, message string) {
+	conditions := slices.DeleteFunc(slices.Clone(nested[[]any](u.Object, "status", "conditions")), isTerminating)
+	conditions = append(conditions, condition("Terminating", true, reason, message, at))
+	_ = unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions") // status is an object
+}
+
+func isTerminating(condition any) bool {
+	m, _ := condition.(map[string]any)
+	return m["type"] == "Terminating"
+}
+
+func condition(kind string, is bool, reason, message string, at metav1.Time) any {
+	status := "False"
+	if is {
+		status = "True"
+	}
+	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at.UTC().Format(time.RFC3339)}
+}
+
+// establish sets the status of a CustomResourceDefinition as the controllers of
+// kube-apiserver do. It is established once all of its names are accepted. Existing
+// stored versions are kept.
+func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
+	if nested[any](u.Object, "spec", "conversion") == nil {
+		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
+	}
 	names, reason, message := s.acceptNames(u)
-	is := condition("Established", false, "NotAccepted", "not all names are accepted")
+	is := condition("Established", false, "NotAccepted", "not all names are accepted", at)
 	if reason == "" || established(u) {
-		is = condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted")
+		is = condition("Established", true, "InitialNamesAccepted", "the initial names have been accepted", at)
 	}
-	accepted := condition("NamesAccepted", reason == "", reason, message)
+	accepted := condition("NamesAccepted", reason == "", reason, message, at)
 	if reason == "" {
-		accepted = condition("NamesAccepted", true, "NoConflicts", "no conflicts found")
+		accepted = condition("NamesAccepted", true, "NoConflicts", "no conflicts found", at)
 	}
-	u.Object["status"] = map[string]any{"acceptedNames": names, "storedVersions": stored, "conditions": []any{accepted, is}}
+	conditions := []any{accepted, is}
+	for _, c := range nested[[]any](u.Object, "status", "conditions") {
+		if isTerminating(c) {
+			conditions = append(conditions, c)
+		}
+	}
+	u.Object["status"] = map[string]any{"acceptedNames": names, "storedVersions": storedVersions(u), "conditions": conditions}
 }
 
 // acceptNames returns the names of a definition without those that another definition of

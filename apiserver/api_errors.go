@@ -24,6 +24,14 @@ func notServed() error {
 	return err
 }
 
+// failed is the error that the real server returns for an error without a status: 500 without
+// a reason.
+func failed(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message,
+	}}
+}
+
 // notAllowed is the error for a method that the path does not support.
 func notAllowed() error {
 	return apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, "", schema.GroupResource{}, "", "", 0, false)

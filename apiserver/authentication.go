@@ -129,8 +129,12 @@ func (s *Server) impersonate(req *http.Request, u *user) (*user, error) {
 		}
 		return u, nil
 	}
-	if err := s.checkImpersonation(u, as); err != nil {
+	mode, err := s.checkImpersonation(u, as, attributesOf(req))
+	if err != nil {
 		return nil, err
+	}
+	if mode == associatedNode || mode == arbitraryNode {
+		as.Groups = []string{"system:nodes"}
 	}
 	if namespace, _, ok := splitAccount(as.Username); ok && as.Groups == nil {
 		as.Groups = accountGroups(namespace)
@@ -143,32 +147,6 @@ func (s *Server) impersonate(req *http.Request, u *user) (*user, error) {
 		as.Groups = append(as.Groups, group)
 	}
 	return as, nil
-}
-
-// checkImpersonation checks that u may impersonate each part of another user.
-func (s *Server) checkImpersonation(u, as *user) error {
-	who := attributes{verb: "impersonate", resource: "users", name: as.Username}
-	if namespace, name, ok := splitAccount(as.Username); ok {
-		who = attributes{verb: "impersonate", resource: "serviceaccounts", namespace: namespace, name: name}
-	}
-	parts := []attributes{who}
-	for _, g := range as.Groups {
-		parts = append(parts, attributes{verb: "impersonate", resource: "groups", name: g})
-	}
-	for key, values := range as.Extra {
-		for _, v := range values {
-			parts = append(parts, attributes{verb: "impersonate", group: authenticationv1.GroupName, resource: "userextras", subresource: key, name: v})
-		}
-	}
-	if as.UID != "" {
-		parts = append(parts, attributes{verb: "impersonate", group: authenticationv1.GroupName, resource: "uids", name: as.UID})
-	}
-	for _, a := range parts {
-		if err := s.authorize(u, a); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // splitAccount splits the user name of a ServiceAccount.

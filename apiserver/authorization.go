@@ -95,6 +95,11 @@ func (s *Server) authorize(u *user, a attributes) error {
 	if ok {
 		return nil
 	}
+	return s.deny(u, a, reason)
+}
+
+// deny records that a user may not do something and returns the error for it.
+func (s *Server) deny(u *user, a attributes, reason string) error {
 	text := unHTML.Replace(fmt.Sprintf("User %q cannot %v", u.Username, a))
 	s.denials.add(text)
 	s.requests.denied(u, a)

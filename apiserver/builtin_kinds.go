@@ -28,7 +28,7 @@ var clusterScoped = stringSet(`
 // reviews lists the kinds that are answered and never stored.
 var reviews = stringSet(`
 	TokenReview SelfSubjectReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
-	LocalSubjectAccessReview`)
+	LocalSubjectAccessReview Binding`)
 
 // scalable lists the kinds with a scale subresource.
 var scalable = stringSet(`Deployment ReplicaSet StatefulSet ReplicationController`)
@@ -71,7 +71,8 @@ func stringSet(text string) map[string]bool {
 }
 
 // builtins returns the kinds of k8s.io/api that have a list type, and the reviews. Without
-// everyVersion, only the most stable version of each.
+// everyVersion, only the most stable version of each. With strict, only those that kube-apiserver
+// serves by default: kinds with a stable version.
 func builtins(everyVersion, strict bool) []*kind {
 	known := scheme.Scheme.AllKnownTypes()
 	best := map[schema.GroupKind]*kind{}
@@ -99,7 +100,9 @@ func builtins(everyVersion, strict bool) []*kind {
 	if everyVersion {
 		return all
 	}
-	return slices.DeleteFunc(all, func(k *kind) bool { return best[k.GVK().GroupKind()] != k })
+	return slices.DeleteFunc(all, func(k *kind) bool {
+		return best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
+	})
 }
 
 func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
@@ -120,8 +123,11 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 	if short := shortNames[gvk.Kind]; short != "" {
 		k.shortNames = []string{short}
 	}
-	if categoryAll[gvk.Kind] {
+	switch {
+	case categoryAll[gvk.Kind]:
 		k.categories = []string{"all"}
+	case gvk.Group == "admissionregistration.k8s.io":
+		k.categories = []string{"api-extensions"}
 	}
 	if scalable[gvk.Kind] {
 		k.scale = &scalePaths{

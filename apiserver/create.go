@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -29,7 +31,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	}
 	m := metaOf(obj)
 	if m.GetResourceVersion() != "" && !r.dryRun() {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return failed("resourceVersion should not be set on objects to be created")
 	}
 	if r.kind.status {
 		setStatus(obj, nil)
@@ -53,6 +55,9 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	obj, err := by.change(nil, obj)
 	if err != nil {
 		return nil, err
+	}
+	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
+		recordRequester(csr, userOf(by.r.Context()))
 	}
 	m = metaOf(obj)
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
@@ -89,15 +94,17 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	if err := k.validate(obj, nil, ""); err != nil {
 		return nil, err
 	}
+	by.warn(k, obj, nil)
 	if err := by.check(nil, obj); err != nil {
 		return nil, err
 	}
 	var defined []*kind
+	var accepted *unstructured.Unstructured
 	if k == s.definitions {
-		u := obj.(*unstructured.Unstructured)
-		s.establish(u, now())
+		accepted = startDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
+		s.establish(accepted, now())
 		var err error
-		if defined, err = s.serving(u); err != nil {
+		if defined, err = s.serving(accepted); err != nil {
 			return nil, err
 		}
 	}
@@ -112,16 +119,20 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		}
 		return unstoredRecord(obj), nil
 	}
-	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkNamespaceActive(k, m) })
+	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkActive(k, m) })
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
 		return nil, alreadyExists(k, s.storage.get(k, key))
 	}
-	if defined != nil {
-		if err := s.define(defined); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+	if accepted != nil {
+		// As on the real server, the response is the definition before it is established. If
+		// this commit fails, the write that came first has established it.
+		if _, ok := s.storage.commit(k, key, rec, accepted); ok && defined != nil {
+			if err := s.define(defined); err != nil {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
 		}
 	}
 	s.processGC(gcItem{kind: k, rec: rec})
@@ -160,13 +171,18 @@ func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) erro
 	}
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
-	return s.checkNamespaceActive(k, m)
+	return s.checkActive(k, m)
 }
 
-// checkNamespaceActive rejects new objects in a namespace that does not exist or is
-// terminating. The caller must hold the storage lock, so that the answer stays true until
+// checkActive rejects new objects in a namespace that does not exist or is terminating, and
+// those of a definition that is terminating. The caller must hold the storage lock, so that the answer stays true until
 // the commit.
-func (s *Server) checkNamespaceActive(k *kind, m metav1.Object) error {
+func (s *Server) checkActive(k *kind, m metav1.Object) error {
+	if !k.builtin() {
+		if d := s.storage.find(s.definitions, object.Key{Name: k.String()}); d != nil && d.meta.GetDeletionTimestamp() != nil {
+			return apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(), errors.New("create not allowed while custom resource definition is terminating"))
+		}
+	}
 	namespace := m.GetNamespace()
 	if !k.Namespaced {
 		return nil

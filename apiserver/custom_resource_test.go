@@ -27,8 +27,11 @@ func TestAPostedCRDIsServedUntilItIsDeleted(t *testing.T) {
 		t.Fatalf("before: %d", a.code)
 	}
 	a := do(t, s, http.MethodPost, definitions, lakeDefinition)
-	if a.code != http.StatusCreated || !strings.Contains(a.raw, `"type":"Established"`) {
+	if a.code != http.StatusCreated || !strings.Contains(a.raw, `"conditions":null`) {
 		t.Fatalf("got %d %s", a.code, a.raw)
+	}
+	if a := get(t, s, definitions+"/lakes.example.com"); !strings.Contains(a.raw, `"type":"Established"`) {
+		t.Fatalf("got %s", a.raw)
 	}
 	const blue = `{"apiVersion":"example.com/v1","kind":"Lake","metadata":{"name":"blue"},"spec":{"colour":"blue","depth":30},"status":{"full":true}}`
 	if a := do(t, s, http.MethodPost, lakePath, blue); a.code != http.StatusCreated || strings.Contains(a.raw, "full") {
@@ -41,12 +44,12 @@ func TestAPostedCRDIsServedUntilItIsDeleted(t *testing.T) {
 	if a := get(t, s, beta); a.at("apiVersion") != "example.com/v1beta1" || !strings.Contains(a.raw, `"items":[{"apiVersion":"example.com/v1beta1"`) {
 		t.Errorf("a list of another version: %s", a.raw)
 	}
-	w := watching(t, s, beta+"?watch=1&resourceVersion=15")
+	w := watching(t, s, beta+"?watch=1&resourceVersion=16")
 	green := strings.NewReplacer("blue", "green", "/v1", "/v1beta1").Replace(blue)
 	if a := do(t, s, http.MethodPost, beta, green); a.code != http.StatusCreated || a.at("apiVersion") != "example.com/v1beta1" {
 		t.Errorf("created by another version: %s", a.raw)
 	}
-	w.expect(t, "ADDED green 16")
+	w.expect(t, "ADDED green 17")
 	if a := get(t, s, lakePath+"?fieldSelector=spec.colour%3Dgreen"); strings.Join(a.names(), " ") != "green" {
 		t.Errorf("selected %v", a.names())
 	}
@@ -79,6 +82,33 @@ func TestAPostedCRDIsServedUntilItIsDeleted(t *testing.T) {
 	do(t, s, http.MethodPost, definitions, lakeDefinition)
 	if a := get(t, s, lakePath); a.code != http.StatusOK || len(a.names()) != 0 {
 		t.Errorf("defined again: %s", a.raw)
+	}
+}
+
+func TestADeletedCRDRemainsUntilItsObjectsAreRemoved(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	do(t, s, http.MethodPost, definitions, lakeDefinition)
+	lake := func(name, finalizers string) string {
+		return `{"apiVersion":"example.com/v1","kind":"Lake","metadata":{"name":"` + name + `","finalizers":[` + finalizers + `]}}`
+	}
+	do(t, s, http.MethodPost, lakePath, lake("blue", ""))
+	do(t, s, http.MethodPost, lakePath, lake("green", `"example.com/f"`))
+	for range 2 { // the second deletion changes nothing
+		a := do(t, s, http.MethodDelete, definitions+"/lakes.example.com", "")
+		if a.code != http.StatusOK || a.at("kind") != "CustomResourceDefinition" || a.at("metadata", "deletionTimestamp") == "" || !strings.Contains(a.raw, `"type":"Terminating"`) {
+			t.Fatalf("deleted: %s", a.raw)
+		}
+	}
+	if a := get(t, s, lakePath); strings.Join(a.names(), " ") != "green" {
+		t.Errorf("there remain %v", a.names())
+	}
+	do(t, s, http.MethodPost, lakePath, lake("red", "")).refused(t, http.StatusForbidden, "Forbidden", "create not allowed while custom resource definition is terminating")
+	do(t, s, http.MethodPost, definitions, lakeDefinition).refused(t, http.StatusConflict, "AlreadyExists", "object is being deleted")
+	do(t, s, http.MethodPatch, lakePath+"/green", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+	for _, path := range []string{lakePath, definitions + "/lakes.example.com"} {
+		if a := get(t, s, path); a.code != http.StatusNotFound {
+			t.Errorf("%s: %s", path, a.raw)
+		}
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -56,6 +58,52 @@ type definedColumn struct {
 	Description string `json:"description"`
 	Priority    int32  `json:"priority"`
 	Path        string `json:"jsonPath"`
+}
+
+// instancesFinalizer keeps a terminating CustomResourceDefinition until none of its objects
+// exist.
+const instancesFinalizer = "customresourcecleanup.apiextensions.k8s.io"
+
+// instances returns the objects of the definition with a name. It returns none for a built-in
+// resource, of which a definition may exist but has no effect.
+func (s *Server) instances(definition string) (found []dependent) {
+	for _, k := range oncePerStorage(s.catalog.versions(schema.ParseGroupResource(definition))) {
+		if k.builtin() {
+			return nil
+		}
+		for _, rec := range s.storage.all(k, "") {
+			found = append(found, dependent{k, rec})
+		}
+	}
+	return found
+}
+
+func (s *Server) hasInstances(definition string) bool { return len(s.instances(definition)) > 0 }
+
+// deleteInstances deletes the objects of a terminating definition, and then the definition. If
+// objects have finalizers, that happens when the last of them is removed.
+func (s *Server) deleteInstances(definition *record) (more []gcItem) {
+	for _, o := range s.instances(definition.key.Name) {
+		// An error means that a concurrent request deleted it.
+		_, _, then, _ := s.deleteOne(o.kind, o.rec, new(metav1.DeleteOptions))
+		more = append(more, then...)
+	}
+	if !s.hasInstances(definition.key.Name) {
+		return append(more, s.releaseDefinition(definition.key.Name)...)
+	}
+	next := definition.obj.DeepCopyObject().(*unstructured.Unstructured)
+	terminateDefinition(next, *next.GetDeletionTimestamp(), "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+	s.storage.commit(s.definitions, definition.key, definition, next) // unless there is a newer state
+	return more
+}
+
+// releaseDefinition deletes a terminating definition once it has no objects.
+func (s *Server) releaseDefinition(name string) []gcItem {
+	d := s.storage.get(s.definitions, object.Key{Name: name})
+	if d != nil && d.meta.GetDeletionTimestamp() != nil && !s.hasInstances(name) {
+		return s.removeFinalizer(s.definitions, d.key, instancesFinalizer)
+	}
+	return nil
 }
 
 // definitions returns the kind CustomResourceDefinition. schemas may be nil.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,7 +33,7 @@ func (s *Server) serveDelete(w http.ResponseWriter, r *request) error {
 	switch {
 	case err != nil:
 		return err
-	case removed && !(r.kind.typed && returnedDeleted[r.kind.Kind]):
+	case removed && r.kind != s.definitions && !(r.kind.typed && returnedDeleted[r.kind.Kind]):
 		s.respondDeleted(w, r, old)
 		return nil
 	}
@@ -141,7 +142,7 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 		if err := checkPreconditions(k, old, opts.Preconditions); err != nil {
 			return nil, false, nil, err
 		}
-		finalizers := s.finalizersFor(old, opts)
+		finalizers := s.finalizersFor(k, old, opts)
 		grace := gracePeriod(old.obj, opts)
 		if len(opts.DryRun) > 0 {
 			gone := len(finalizers) == 0 && grace == 0
@@ -196,8 +197,16 @@ func marked(old *record, finalizers []string, grace int64) runtime.Object {
 		m.SetDeletionTimestamp(&at)
 		m.SetDeletionGracePeriodSeconds(&grace)
 	}
-	if ns, ok := next.(*corev1.Namespace); ok {
-		ns.Status.Phase = corev1.NamespaceTerminating
+	switch o := next.(type) {
+	case *corev1.Namespace:
+		o.Status.Phase = corev1.NamespaceTerminating
+	case *unstructured.Unstructured:
+		if slices.Contains(finalizers, instancesFinalizer) && old.meta.GetDeletionTimestamp() == nil {
+			// The real server marks definitions in code of their own.
+			m.SetGeneration(old.meta.GetGeneration())
+			m.SetDeletionGracePeriodSeconds(nil)
+			terminateDefinition(o, now(), "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+		}
 	}
 	return next
 }
@@ -241,14 +250,18 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 }
 
 // finalizersFor returns the object's finalizers plus those that its deletion needs. A
-// namespace is always marked before it is removed, so that nothing is created in it while
-// its content is deleted.
-func (s *Server) finalizersFor(old *record, opts *metav1.DeleteOptions) []string {
+// namespace or definition is always marked before it is removed, so that nothing is created in
+// it while its content is deleted. With Options.Strict, propagation policies add their
+// finalizers even without a garbage collector that would remove them.
+func (s *Server) finalizersFor(k *kind, old *record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.meta.GetFinalizers())
 	if _, ok := old.obj.(*corev1.Namespace); ok && (old.meta.GetDeletionTimestamp() == nil || s.hasContent(old.key.Name)) {
 		finalizers = with(finalizers, contentFinalizer)
 	}
-	if !s.opts.CollectGarbage || opts.PropagationPolicy == nil {
+	if k == s.definitions && (old.meta.GetDeletionTimestamp() == nil || s.hasInstances(old.key.Name)) {
+		finalizers = with(finalizers, instancesFinalizer)
+	}
+	if !s.opts.CollectGarbage && !s.opts.Strict || opts.PropagationPolicy == nil {
 		return finalizers
 	}
 	switch *opts.PropagationPolicy {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -63,9 +64,29 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, req *http.Request, path s
 	return true
 }
 
+// groupOrder lists the built-in groups in the order in which kube-apiserver prefers them.
+// Those of custom resources follow in the order of their names.
+var groupOrder = strings.Fields(`
+	apps events.k8s.io authentication.k8s.io authorization.k8s.io autoscaling batch certificates.k8s.io networking.k8s.io policy
+	rbac.authorization.k8s.io storage.k8s.io admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io
+	coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io`)
+
+// discovered returns the kinds in the order of discovery.
+func (s *Server) discovered() []*kind {
+	rank := func(k *kind) int {
+		if i := slices.Index(groupOrder, k.Group); i >= 0 {
+			return i
+		}
+		return len(groupOrder)
+	}
+	kinds := s.catalog.all()
+	slices.SortStableFunc(kinds, func(a, b *kind) int { return rank(a) - rank(b) })
+	return kinds
+}
+
 // groups returns the API groups with their versions, the preferred one first.
 func (s *Server) groups() (groups []metav1.APIGroup) {
-	for _, k := range s.catalog.all() {
+	for _, k := range s.discovered() {
 		gv := k.GVK().GroupVersion()
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		n := len(groups)
@@ -92,11 +113,20 @@ func (k *kind) subresources() map[string]schema.GroupVersionKind {
 	for name := range objectSubresources[k.String()] {
 		subs[name] = k.GVK()
 	}
-	if k.String() == "pods" {
+	core := func(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }
+	switch k.String() {
+	case "pods":
 		subs["eviction"] = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
-		subs["binding"] = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
-	}
-	if k.String() == "serviceaccounts" {
+		subs["binding"] = core("Binding")
+		// Those of the kubelet are listed, but not served.
+		subs["log"] = k.GVK()
+		subs["exec"], subs["attach"], subs["portforward"] = core("PodExecOptions"), core("PodAttachOptions"), core("PodPortForwardOptions")
+		subs["proxy"] = core("PodProxyOptions")
+	case "services":
+		subs["proxy"] = core("ServiceProxyOptions")
+	case "nodes":
+		subs["proxy"] = core("NodeProxyOptions")
+	case "serviceaccounts":
 		subs["token"] = schema.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}
 	}
 	return subs
@@ -108,6 +138,12 @@ func verbsOfSubresource(name string) metav1.Verbs {
 		return metav1.Verbs{"create"}
 	case "finalize":
 		return metav1.Verbs{"update"}
+	case "log":
+		return metav1.Verbs{"get"}
+	case "exec", "attach", "portforward":
+		return metav1.Verbs{"create", "get"}
+	case "proxy":
+		return metav1.Verbs{"create", "delete", "get", "patch", "update"}
 	}
 	return metav1.Verbs{"get", "patch", "update"}
 }
@@ -120,11 +156,15 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 		if k.GVK().GroupVersion() != gv {
 			continue
 		}
-		sum := sha256.Sum256([]byte(k.GVK().String()))
-		list.APIResources = append(list.APIResources, metav1.APIResource{
+		resource := metav1.APIResource{
 			Name: k.Resource.Resource, SingularName: k.singular, Namespaced: k.Namespaced, Kind: k.Kind, Verbs: k.verbs(),
-			ShortNames: k.shortNames, Categories: k.categories, StorageVersionHash: hex.EncodeToString(sum[:6]),
-		})
+			ShortNames: k.shortNames, Categories: k.categories,
+		}
+		if slices.Contains(resource.Verbs, "update") { // it is stored
+			sum := sha256.Sum256([]byte(k.GVK().String()))
+			resource.StorageVersionHash = hex.EncodeToString(sum[:6])
+		}
+		list.APIResources = append(list.APIResources, resource)
 		subs := k.subresources()
 		for _, name := range k.inOrder(subs) {
 			sub := subs[name]
@@ -149,7 +189,7 @@ func (s *Server) serveResources(w http.ResponseWriter, req *http.Request, rep re
 // custom resources.
 func (k *kind) inOrder(subs map[string]schema.GroupVersionKind) []string {
 	names := slices.Sorted(maps.Keys(subs))
-	if !k.typed {
+	if !k.builtin() {
 		slices.Reverse(names)
 	}
 	return names
@@ -176,7 +216,7 @@ func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 		TypeMeta: metav1.TypeMeta{APIVersion: apidiscoveryv2.SchemeGroupVersion.String(), Kind: "APIGroupDiscoveryList"},
 		Items:    []apidiscoveryv2.APIGroupDiscovery{},
 	}
-	for _, k := range s.catalog.all() {
+	for _, k := range s.discovered() {
 		if (k.Group == "") != core {
 			continue
 		}
@@ -194,9 +234,8 @@ func (s *Server) aggregated(core bool) *apidiscoveryv2.APIGroupDiscoveryList {
 }
 
 func (k *kind) discovery() apidiscoveryv2.APIResourceDiscovery {
-	gvk := metav1.GroupVersionKind(k.GVK())
 	d := apidiscoveryv2.APIResourceDiscovery{
-		Resource: k.Resource.Resource, ResponseKind: &gvk, Scope: apidiscoveryv2.ScopeCluster, SingularResource: k.singular,
+		Resource: k.Resource.Resource, ResponseKind: k.responseKind(k.GVK()), Scope: apidiscoveryv2.ScopeCluster, SingularResource: k.singular,
 		Verbs: k.verbs(), ShortNames: k.shortNames, Categories: k.categories,
 	}
 	if k.Namespaced {
@@ -204,8 +243,17 @@ func (k *kind) discovery() apidiscoveryv2.APIResourceDiscovery {
 	}
 	subs := k.subresources()
 	for _, name := range k.inOrder(subs) {
-		sub := metav1.GroupVersionKind(subs[name])
-		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: &sub, Verbs: verbsOfSubresource(name)})
+		d.Subresources = append(d.Subresources, apidiscoveryv2.APISubresourceDiscovery{Subresource: name, ResponseKind: k.responseKind(subs[name]), Verbs: verbsOfSubresource(name)})
 	}
 	return d
+}
+
+// responseKind returns the kind of a response for aggregated discovery. Built-in kinds have
+// group and version only if they are not those of the resource.
+func (k *kind) responseKind(of schema.GroupVersionKind) *metav1.GroupVersionKind {
+	gvk := metav1.GroupVersionKind(of)
+	if k.builtin() && of.GroupVersion() == k.GVK().GroupVersion() {
+		gvk.Group, gvk.Version = "", ""
+	}
+	return &gvk
 }

@@ -59,15 +59,18 @@
 // ephemeralcontainers and resize of pods, approval of certificate signing requests, and
 // finalize of namespaces. An eviction honours the pod's disruption budget, whose status a
 // controller or the test writes. Responses have the warnings of deprecated kinds, unknown
-// and duplicate fields, and names of finalizers.
+// and duplicate fields, names of finalizers and, with [Options.Strict], questionable fields.
+//
+// A CustomResourceDefinition is established when its creation returns. A deleted one is
+// terminating until none of its objects remain.
 //
 // # What does not
 //
 // docs/embedded-differences.md lists every difference that the comparison tests find. In
 // short:
 //
-//   - Only the most stable version of each kind is served, and versions are not converted,
-//     except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
+//   - Only the most stable version of each kind is served, with [Options.Strict] only if it is
+//     stable, and versions are not converted, except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
 //     versions, each stored separately.
 //   - Without [Options.Strict], built-in kinds have no defaulting except
 //     for the initial phase, and no validation except for names and metadata. Package
@@ -87,6 +90,7 @@
 //     schemas, and in CustomResourceDefinitions, lists are atomic.
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
 //     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content.
-//   - Pods have no log, exec, attach or port-forward. OpenAPI describes custom resources with
+//   - Pods have no log, exec, attach or port-forward, and nothing is proxied; discovery lists
+//     these subresources. OpenAPI describes custom resources with
 //     a schema and the types of built-in kinds. Of operations it contains only what kubectl needs.
 package apiserver

@@ -81,6 +81,9 @@ func (s *Server) afterDelete(k *kind, rec *record) (more []gcItem) {
 			more = append(more, s.releaseOwner(rec.key.Namespace, ref)...)
 		}
 	}
+	if !k.builtin() {
+		more = append(more, s.releaseDefinition(k.String())...)
+	}
 	return append(more, s.releaseNamespace(rec.key.Namespace)...)
 }
 
@@ -176,6 +179,9 @@ func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 	if k.storage == s.namespaces && has(contentFinalizer) {
 		more = append(more, s.deleteContent(rec.key.Name)...)
 		more = append(more, s.releaseNamespace(rec.key.Name)...)
+	}
+	if k == s.definitions && has(instancesFinalizer) {
+		more = append(more, s.deleteInstances(rec)...)
 	}
 	if !s.opts.CollectGarbage {
 		return more

@@ -44,6 +44,9 @@ type kind struct {
 	schema, storageSchema Schema
 }
 
+// builtin reports whether kube-apiserver has the kind without a definition.
+func (k *kind) builtin() bool { return k.typed || k.Group == "apiextensions.k8s.io" }
+
 // isStorage reports whether objects are stored in this version.
 func (k *kind) isStorage() bool { return k.GVK() == k.storage.GVK() }
 
@@ -53,15 +56,28 @@ func (k *kind) listKind() schema.GroupVersionKind {
 	return gvk
 }
 
-// verbs returns the verbs for discovery.
+var (
+	builtinVerbs   = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	customVerbs    = metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
+	namespaceVerbs = metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"}
+	statusVerbs    = metav1.Verbs{"get", "list"}
+	createVerb     = metav1.Verbs{"create"}
+)
+
+// verbs returns the verbs that the kind supports, in the order of discovery. The caller must
+// not modify them.
 func (k *kind) verbs() metav1.Verbs {
-	if k.review {
-		return metav1.Verbs{"create"}
+	switch {
+	case k.review:
+		return createVerb
+	case !k.builtin():
+		return customVerbs
+	case k.Group == "" && k.Kind == "Namespace":
+		return namespaceVerbs
+	case k.Group == "" && k.Kind == "ComponentStatus":
+		return statusVerbs
 	}
-	if !k.typed {
-		return metav1.Verbs{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
-	}
-	return metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	return builtinVerbs
 }
 
 // empty returns a new object with only kind and apiVersion set.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
@@ -94,9 +92,7 @@ func checkSize(obj runtime.Object) error {
 	if sizeOf(obj) <= maxObject {
 		return nil
 	}
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large",
-	}}
+	return failed("etcdserver: request is too large")
 }
 
 // checkAliases rejects YAML whose aliases expand beyond maxBody.

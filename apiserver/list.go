@@ -117,7 +117,7 @@ func (s *storage) place(ctx context.Context, opts *internalversion.ListOptions) 
 	version, err := parseVersion(opts.ResourceVersion)
 	switch {
 	case err != nil:
-		return at, 0, err
+		return at, 0, apierrors.NewBadRequest("invalid resource version: " + err.Error())
 	case opts.ResourceVersion == "0":
 		return at, 0, nil // served from the watch cache, which ignores the limit
 	case version == 0:
@@ -220,14 +220,14 @@ func (s *storage) state(k *kind, version uint64) []*record {
 	return then
 }
 
-// parseVersion parses a resource version; "" and "0" return 0.
+// parseVersion parses the resource version of a request; "" and "0" return 0.
 func parseVersion(text string) (uint64, error) {
 	if text == "" || text == "0" {
 		return 0, nil
 	}
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: resourceVersion: Invalid value: %q: %v", text, err))
+		return 0, failed(fmt.Sprintf("resourceVersion: Invalid value: %q: %v", text, err))
 	}
 	return v, nil
 }

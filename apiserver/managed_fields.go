@@ -112,7 +112,7 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		if api := apierrors.APIStatus(nil); errors.As(err, &api) {
 			return nil, err
 		}
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, failed(err.Error())
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && k.typed {
 		obj = k.storage.empty()

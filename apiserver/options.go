@@ -60,11 +60,13 @@ type Options struct {
 	// themselves; package apiserver/crd has the implementation. Defaults to none: objects
 	// are stored as clients send them, and lists are atomic for server-side apply.
 	Schemas Schemas
-	// Strict applies kube-apiserver's defaults and validation to built-in kinds; package
-	// apiserver/builtin lists them. It also creates the Service "kubernetes" with its endpoints.
-	// Defaults to storing objects as clients send them, which allows incomplete ones in tests.
+	// Strict applies kube-apiserver's defaults, validation and warnings to built-in kinds; package
+	// apiserver/builtin lists them. It serves only kinds with a stable version unless
+	// EveryVersion is set, creates the Service "kubernetes" with its endpoints, and adds the
+	// finalizers of foreground and orphan deletion even without CollectGarbage. Defaults to
+	// storing objects as clients send them, which allows incomplete ones in tests.
 	Strict bool
-	// CollectGarbage deletes objects whose owners no longer exist, and supports foreground
+	// CollectGarbage deletes objects whose owners no longer exist, and completes foreground
 	// and orphan deletion. Defaults to false.
 	CollectGarbage bool
 	// RBAC authenticates clients and evaluates the stored roles and bindings. The configs of

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	policyv1beta1 "k8s.io/api/policy/v1beta1"
@@ -130,10 +131,7 @@ func (s *Server) disrupt(pod *corev1.Pod, dry bool) error {
 			return nil
 		case 1:
 		default:
-			return &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-			}}
+			return failed("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 		}
 		pdb := budgets[0].obj.DeepCopyObject().(*policyv1.PodDisruptionBudget)
 		if unhealthyMayGo(pod, pdb) {
@@ -234,6 +232,12 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", obj))
 	}
+	binding.Name = r.name
+	return s.bindPod(w, r, r.kind, binding)
+}
+
+// bindPod assigns the pod that a binding names to a node.
+func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding *corev1.Binding) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
@@ -241,14 +245,14 @@ func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
 		return apierrors.NewInternalError(errors.New("target.name: Required value"))
 	}
 	for {
-		old := s.storage.get(r.kind, r.key())
+		old := s.storage.get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})
 		if old == nil {
-			return notFound(r.kind, r.name)
+			return notFound(pods, binding.Name)
 		}
-		pod, err := bound(r.kind, old, binding)
+		pod, err := bound(pods, old, binding)
 		ok := r.dryRun()
 		if err == nil && !ok {
-			_, ok, err = s.store(r.kind, old, pod)
+			_, ok, err = s.store(pods, old, pod)
 		}
 		if err != nil {
 			return err

@@ -302,10 +302,24 @@ func TestUsersAreAuthenticated(t *testing.T) {
 		expect(as, robot)
 		as = s.ConfigFor("ann")
 		as.Impersonate = rest.ImpersonationConfig{UserName: "bob", Groups: []string{"team"}}
-		expect(as, `users "bob" is forbidden: User "ann" cannot impersonate resource "users" in API group "" at the cluster scope`)
+		lacking := `selfsubjectreviews.authentication.k8s.io is forbidden: User "ann" cannot impersonate-on:user-info:create resource "selfsubjectreviews" in API group "authentication.k8s.io" at the cluster scope`
+		expect(as, lacking)
 		mustCreate(t, s, clusterRole("as", rule("impersonate", "", "users", "bob")), clusterBinding("as", subject("User", "ann")))
-		expect(as, `groups "team" is forbidden: User "ann" cannot impersonate resource "groups" in API group "" at the cluster scope`)
+		expect(as, lacking)
 		as.Impersonate.Groups = nil
 		expect(as, "bob system:authenticated")
+
+		// Constrained impersonation is limited to some requests.
+		const authentication = "authentication.k8s.io"
+		as.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{"team"}}
+		mustCreate(t, s, clusterRole("on", rule("impersonate-on:user-info:create", authentication, "selfsubjectreviews")), clusterBinding("on", subject("User", "ann")))
+		expect(as, `users.authentication.k8s.io "eve" is forbidden: User "ann" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io" at the cluster scope`)
+		mustCreate(t, s, clusterRole("eve", rule("impersonate:user-info", authentication, "users", "eve"), rule("impersonate:user-info", authentication, "groups")), clusterBinding("eve", subject("User", "ann")))
+		expect(as, "eve team,system:authenticated")
+		as.Impersonate.Groups = []string{"system:masters"}
+		expect(as, `groups.authentication.k8s.io "system:masters" is forbidden: User "ann" cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io" at the cluster scope: impersonating the system:masters group is not allowed`)
+		as.Impersonate = rest.ImpersonationConfig{UserName: "system:node:n1"}
+		mustCreate(t, s, clusterRole("node", rule("impersonate-on:arbitrary-node:create", authentication, "selfsubjectreviews"), rule("impersonate:arbitrary-node", authentication, "nodes", "n1")), clusterBinding("node", subject("User", "ann")))
+		expect(as, "system:node:n1 system:nodes,system:authenticated")
 	})
 }

@@ -105,6 +105,9 @@ func (s *Server) parseRequest(req *http.Request) (*request, error) {
 	if r.verb, err = r.chooseVerb(); err != nil {
 		return nil, err
 	}
+	if r.subresource == "" && !slices.Contains(r.kind.verbs(), r.verb) {
+		return nil, notAllowed()
+	}
 	if r.rep, err = negotiate(req, r.kind.supports); err != nil {
 		return nil, err
 	}
@@ -119,7 +122,6 @@ func (r *request) chooseVerb() (string, error) {
 	switch r.Method {
 	case http.MethodGet:
 		switch {
-		case r.kind.review:
 		case watch && r.subresource == "" && (r.name == "" || r.watchPath):
 			return "watch", nil
 		case r.name == "":
@@ -135,16 +137,16 @@ func (r *request) chooseVerb() (string, error) {
 			return "create", nil
 		}
 	case http.MethodPut:
-		if r.name != "" && !r.kind.review {
+		if r.name != "" {
 			return "update", nil
 		}
 	case http.MethodPatch:
-		if r.name != "" && !r.kind.review {
+		if r.name != "" {
 			return "patch", nil
 		}
 	case http.MethodDelete:
 		switch {
-		case r.kind.review || r.subresource != "":
+		case r.subresource != "":
 		case r.name != "":
 			return "delete", nil
 		case r.kind.Namespaced && r.namespace == "":

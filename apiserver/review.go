@@ -5,6 +5,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,11 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// serveReview answers a review.
+// serveReview answers a review, or assigns a pod by a Binding.
 func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
 	u := userOf(r.Context())
 	var errs field.ErrorList
 	switch o := obj.(type) {
+	case *corev1.Binding:
+		pods, err := s.kindOf(&corev1.Pod{})
+		if err != nil {
+			return err
+		}
+		return s.bindPod(w, r, pods, o)
 	case *authorizationv1.SelfSubjectAccessReview:
 		o.Status, errs = s.review(u, o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes)
 	case *authorizationv1.SubjectAccessReview:

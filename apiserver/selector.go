@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -174,9 +173,7 @@ func contentOf(obj runtime.Object) map[string]any {
 func parseShard(text string) (sharding.Selector, error) {
 	by, ranges, err := object.ParseRanges(text)
 	if err != nil {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "invalid shard selector: " + strings.TrimPrefix(err.Error(), object.ErrShard.Error()+": "),
-		}}
+		return nil, failed("invalid shard selector: " + strings.TrimPrefix(err.Error(), object.ErrShard.Error()+": "))
 	}
 	requirements := make([]sharding.ShardRangeRequirement, len(ranges))
 	for i, r := range ranges {

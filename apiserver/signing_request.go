@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,17 @@ func indices(csr *certificatesv1.CertificateSigningRequest, of certificatesv1.Re
 		}
 	}
 	return at
+}
+
+// recordRequester sets the user who creates a CertificateSigningRequest.
+func recordRequester(csr *certificatesv1.CertificateSigningRequest, u *user) {
+	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = u.Username, u.UID, slices.Clone(u.Groups), nil
+	for key, values := range u.Extra {
+		if csr.Spec.Extra == nil {
+			csr.Spec.Extra = map[string]certificatesv1.ExtraValue{}
+		}
+		csr.Spec.Extra[key] = slices.Clone(certificatesv1.ExtraValue(values))
+	}
 }
 
 // keepApproval restores the conditions that only the approval subresource changes. Added

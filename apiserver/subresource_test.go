@@ -77,8 +77,8 @@ func TestSigningRequestsAreApprovedBySubresource(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	api := clientset(t, s).CertificatesV1().CertificateSigningRequests()
 	csr, err := api.Create(t.Context(), &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/s"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || csr.Spec.Username != "admin" || len(csr.Spec.Groups) != 2 {
+		t.Fatalf("created by an administrator: %+v %v", csr, err)
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})
 	csr.Status.Certificate, csr.Spec.SignerName = []byte("ignored"), "example.com/other"
@@ -89,6 +89,17 @@ func TestSigningRequestsAreApprovedBySubresource(t *testing.T) {
 	csr.Status.Certificate = []byte("signed")
 	if csr, err = api.UpdateStatus(t.Context(), csr, metav1.UpdateOptions{}); err != nil || string(csr.Status.Certificate) != "signed" || len(csr.Status.Conditions) != 1 {
 		t.Errorf("status: %+v %v", csr, err)
+	}
+}
+
+func TestASigningRequestRecordsItsCreator(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	api := clientsetOf(t, s.ConfigFor("ann", "builders")).CertificatesV1().CertificateSigningRequests()
+	csr := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	csr.Spec = certificatesv1.CertificateSigningRequestSpec{SignerName: "example.com/s", Username: "bob", UID: "7", Groups: []string{"system:masters"}}
+	csr, err := api.Create(t.Context(), csr, metav1.CreateOptions{})
+	if err != nil || csr.Spec.Username != "ann" || csr.Spec.UID != "" || strings.Join(csr.Spec.Groups, " ") != "builders system:authenticated" || len(csr.Spec.Extra) != 1 {
+		t.Errorf("got %+v %v", csr, err)
 	}
 }
 

@@ -40,32 +40,48 @@ func columnsOf(defined []definedColumn) (columns []column) {
 	return columns
 }
 
-func col(name, kind string, priority int32) metav1.TableColumnDefinition {
-	c := metav1.TableColumnDefinition{Name: name, Type: kind, Priority: priority}
-	if name == "Name" {
-		c.Format = "name"
-	}
-	return c
+// col returns a column with the description of the real server.
+func col(name, kind string, priority int32, description string) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: kind, Priority: priority, Description: description}
 }
+
+// doc returns the documentation of a field of an API type.
+func doc(t interface{ SwaggerDoc() map[string]string }, field string) string {
+	return t.SwaggerDoc()[field]
+}
+
+var (
+	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: doc(metav1.ObjectMeta{}, "name")}
+	ageColumn  = col("Age", "string", 0, doc(metav1.ObjectMeta{}, "creationTimestamp"))
+
+	containersColumn = col("Containers", "string", 1, "Names of each container in the template.")
+	imagesColumn     = col("Images", "string", 1, "Images referenced by each container in the template.")
+)
 
 // layouts holds the columns of common kinds. Other kinds have name and age.
 var layouts = map[string][]metav1.TableColumnDefinition{
-	"pods": {col("Name", "string", 0), col("Ready", "string", 0), col("Status", "string", 0), col("Restarts", "string", 0),
-		col("Age", "string", 0), col("IP", "string", 1), col("Node", "string", 1),
-		col("Nominated Node", "string", 1), col("Readiness Gates", "string", 1)},
-	"deployments.apps": {col("Name", "string", 0), col("Ready", "string", 0), col("Up-to-date", "string", 0), col("Available", "string", 0), col("Age", "string", 0),
-		col("Containers", "string", 1), col("Images", "string", 1), col("Selector", "string", 1)},
-	"replicasets.apps": {col("Name", "string", 0), col("Desired", "integer", 0), col("Current", "integer", 0), col("Ready", "integer", 0), col("Age", "string", 0)},
-	"nodes":            {col("Name", "string", 0), col("Status", "string", 0), col("Roles", "string", 0), col("Age", "string", 0), col("Version", "string", 0)},
-	"namespaces":       {col("Name", "string", 0), col("Status", "string", 0), col("Age", "string", 0)},
-	"services": {col("Name", "string", 0), col("Type", "string", 0), col("Cluster-IP", "string", 0), col("External-IP", "string", 0),
-		col("Port(s)", "string", 0), col("Age", "string", 0)},
-	"configmaps": {col("Name", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
-	"secrets":    {col("Name", "string", 0), col("Type", "string", 0), col("Data", "string", 0), col("Age", "string", 0)},
-	"customresourcedefinitions.apiextensions.k8s.io": {col("Name", "string", 0), col("Created At", "date", 0)},
-	"jobs.batch": {col("Name", "string", 0), col("Status", "string", 0), col("Completions", "string", 0), col("Age", "string", 0)},
-	"events": {col("Last Seen", "string", 0), col("Type", "string", 0), col("Reason", "string", 0), col("Object", "string", 0),
-		col("Message", "string", 0)},
+	"pods": {nameColumn, col("Ready", "string", 0, "The aggregate readiness state of this pod for accepting traffic."),
+		col("Status", "string", 0, "The aggregate status of the containers in this pod."),
+		col("Restarts", "string", 0, "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+		ageColumn, col("IP", "string", 1, doc(corev1.PodStatus{}, "podIP")), col("Node", "string", 1, doc(corev1.PodSpec{}, "nodeName")),
+		col("Nominated Node", "string", 1, doc(corev1.PodStatus{}, "nominatedNodeName")), col("Readiness Gates", "string", 1, doc(corev1.PodSpec{}, "readinessGates"))},
+	"deployments.apps": {nameColumn, col("Ready", "string", 0, "Number of the pod with ready state"),
+		col("Up-to-date", "string", 0, doc(appsv1.DeploymentStatus{}, "updatedReplicas")), col("Available", "string", 0, doc(appsv1.DeploymentStatus{}, "availableReplicas")),
+		ageColumn, containersColumn, imagesColumn, col("Selector", "string", 1, doc(appsv1.DeploymentSpec{}, "selector"))},
+	"replicasets.apps": {nameColumn, col("Desired", "integer", 0, doc(appsv1.ReplicaSetSpec{}, "replicas")), col("Current", "integer", 0, doc(appsv1.ReplicaSetStatus{}, "replicas")),
+		col("Ready", "integer", 0, doc(appsv1.ReplicaSetStatus{}, "readyReplicas")), ageColumn},
+	"nodes": {nameColumn, col("Status", "string", 0, "The status of the node"), col("Roles", "string", 0, "The roles of the node"), ageColumn,
+		col("Version", "string", 0, doc(corev1.NodeSystemInfo{}, "kubeletVersion"))},
+	"namespaces": {nameColumn, col("Status", "string", 0, "The status of the namespace"), ageColumn},
+	"services": {nameColumn, col("Type", "string", 0, doc(corev1.ServiceSpec{}, "type")), col("Cluster-IP", "string", 0, doc(corev1.ServiceSpec{}, "clusterIP")),
+		col("External-IP", "string", 0, doc(corev1.ServiceSpec{}, "externalIPs")), col("Port(s)", "string", 0, doc(corev1.ServiceSpec{}, "ports")), ageColumn},
+	"configmaps": {nameColumn, col("Data", "string", 0, doc(corev1.ConfigMap{}, "data")), ageColumn},
+	"secrets":    {nameColumn, col("Type", "string", 0, doc(corev1.Secret{}, "type")), col("Data", "string", 0, doc(corev1.Secret{}, "data")), ageColumn},
+	"customresourcedefinitions.apiextensions.k8s.io": {nameColumn, col("Created At", "date", 0, ageColumn.Description)},
+	"jobs.batch": {nameColumn, col("Status", "string", 0, "Status of the job."), col("Completions", "string", 0, doc(batchv1.JobStatus{}, "succeeded")), ageColumn},
+	"events": {col("Last Seen", "string", 0, doc(corev1.Event{}, "lastTimestamp")), col("Type", "string", 0, doc(corev1.Event{}, "type")),
+		col("Reason", "string", 0, doc(corev1.Event{}, "reason")), col("Object", "string", 0, doc(corev1.Event{}, "involvedObject")),
+		col("Message", "string", 0, doc(corev1.Event{}, "message"))},
 }
 
 // table renders a page for kubectl. In a watch, only the first table has column
@@ -103,12 +119,12 @@ func (k *kind) layout() []metav1.TableColumnDefinition {
 	if l := layouts[k.String()]; l != nil {
 		return l
 	}
-	out := []metav1.TableColumnDefinition{col("Name", "string", 0)}
+	out := []metav1.TableColumnDefinition{nameColumn}
 	if len(k.columns) == 0 && k.typed {
-		return append(out, col("Age", "string", 0))
+		return append(out, ageColumn)
 	}
 	if len(k.columns) == 0 {
-		return append(out, col("Age", "date", 0))
+		return append(out, col("Age", "date", 0, ageColumn.Description))
 	}
 	for _, c := range k.columns {
 		out = append(out, c.TableColumnDefinition)

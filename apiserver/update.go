@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -53,6 +54,7 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
 	if err := s.checkTarget(r, metaOf(obj)); err != nil {
 		return nil, err
 	}
+	metaOf(obj).SetNamespace(r.namespace)
 	return func(*record) (runtime.Object, error) {
 		m := metaOf(obj)
 		if (!r.kind.typed || versioned[r.kind.Kind]) && m.GetResourceVersion() == "" {
@@ -63,7 +65,8 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
 	}, nil
 }
 
-// checkTarget checks that an object's name and namespace match the path.
+// checkTarget checks that an object's name and namespace match the path. The namespace may be
+// empty.
 func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	if m.GetName() == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
@@ -71,10 +74,7 @@ func (s *Server) checkTarget(r *request, m metav1.Object) error {
 	if m.GetName() != r.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.name))
 	}
-	if m.GetNamespace() == "" {
-		m.SetNamespace(r.namespace)
-	}
-	if m.GetNamespace() != r.namespace {
+	if m.GetNamespace() != "" && m.GetNamespace() != r.namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
@@ -111,6 +111,9 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 		}
 		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
 			return nil, err
+		}
+		if r.subresource == "" {
+			admit.warn(r.kind, next, old.obj)
 		}
 		if err := admit.check(old, next); err != nil {
 			return nil, err
@@ -188,6 +191,9 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		return nil, updatePreconditionFailed(k, old.key, "UID", string(uid), string(was.GetUID()))
 	}
 	if v := m.GetResourceVersion(); v != "" && v != was.GetResourceVersion() {
+		if _, err := strconv.ParseUint(v, 10, 64); err != nil {
+			return nil, failed(err.Error())
+		}
 		return nil, conflict(k, old.key)
 	}
 	before := k.working(old)

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -49,6 +51,17 @@ func deprecation(gvk schema.GroupVersionKind, obj any) string {
 		}
 	}
 	return warning
+}
+
+// warn adds the warnings about a valid object of a built-in kind, with Options.Strict. old is
+// nil for a new object.
+func (a *admission) warn(k *kind, obj, old runtime.Object) {
+	if a == nil || !k.strict {
+		return
+	}
+	for _, text := range builtin.Warnings(obj, old) {
+		addWarning(a.w, text)
+	}
 }
 
 // warnFinalizers warns about the names of finalizers that a write adds to a custom resource.

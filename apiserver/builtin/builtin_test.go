@@ -43,6 +43,51 @@ func stored(obj, old runtime.Object) (runtime.Object, []string) {
 	return obj, errs
 }
 
+func TestWarningsAreThoseOfKubeAPIServer(t *testing.T) {
+	pod := decoded(t, `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {
+		nodeSelector: {beta.kubernetes.io/os: linux}, imagePullSecrets: [{name: s}, {name: s}, {name: ""}], terminationGracePeriodSeconds: -1,
+		affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}},
+		containers: [
+			{name: a, env: [{name: X, value: a}, {name: X, value: $(X)b}, {name: X, value: c}], ports: [{containerPort: 80, protocol: TCP, name: http}]},
+			{name: b, resources: {limits: {memory: 100m}}, ports: [{containerPort: 80, protocol: TCP, name: http}]}]}}`)
+	service := decoded(t, `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: ClusterIP, clusterIP: None, sessionAffinity: None, externalName: x, externalIPs: [10.0.0.1]}}`)
+	job := decoded(t, `{apiVersion: batch/v1, kind: Job, metadata: {name: a.b, generation: 1}, spec: {template: {spec: {terminationGracePeriodSeconds: -1}}}}`)
+	changed := job.DeepCopyObject()
+	changed.(*batchv1.Job).Generation = 2
+	for _, c := range []struct {
+		what     string
+		obj, old runtime.Object
+		want     []string
+	}{
+		{"a pod", pod, nil, []string{
+			`spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead`,
+			`spec.imagePullSecrets[1].name: duplicate name "s"`,
+			`spec.imagePullSecrets[2].name: invalid empty name ""`,
+			`spec.containers[0].env[2]: hides previous definition of "X", which may be dropped when using apply`,
+			`spec.containers[1].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer`,
+			`spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]`,
+			`spec.containers[1].ports[0]: duplicate port name "http" with spec.containers[0].ports[0], services and probes that select ports by name will use spec.containers[0].ports[0]`,
+			`spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1`,
+			`spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: a null labelSelector results in matching no pod`,
+		}},
+		{"an updated pod", pod, pod, nil},
+		{"a headless service", service, service, []string{
+			"spec.externalIPs is ignored for headless services",
+			`spec.externalName is ignored when spec.type is not "ExternalName"`,
+		}},
+		{"a job", job, nil, []string{
+			"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
+			"spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+		}},
+		{"the same spec", job, job, nil},
+		{"another spec", changed, job, []string{"spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"}},
+	} {
+		if got := Warnings(c.obj, c.old); !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n%s", c.what, strings.Join(got, "\n"))
+		}
+	}
+}
+
 // Random objects of every kind are defaulted, validated and described without a panic.
 func TestEveryObjectIsHandled(t *testing.T) {
 	for gvk := range scheme.Scheme.AllKnownTypes() {
@@ -68,8 +113,12 @@ func TestEveryObjectIsHandled(t *testing.T) {
 			}
 			Prepare(one, nil)
 			Prepare(two, one)
-			Validate(one, nil, "")
-			Validate(two, one, "")
+			if errs := Validate(one, nil, ""); len(errs) == 0 {
+				Warnings(one, nil)
+			}
+			if _, ok := one.(metav1.Object); ok && len(Validate(two, one, "")) == 0 {
+				Warnings(two, one)
+			}
 			Validate(two, one, "status")
 			if c := OpenAPI(gvk, one); len(c) == 0 {
 				t.Errorf("%v has no schema", gvk)

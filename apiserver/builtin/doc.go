@@ -1,4 +1,4 @@
-// Package builtin has kube-apiserver's defaults and validation of built-in kinds, and their
+// Package builtin has kube-apiserver's defaults, validation and warnings of built-in kinds, and their
 // OpenAPI documents. Package apiserver uses it with Options.Strict.
 //
 // A write on kube-apiserver passes through three steps, and so does one here: [Default] sets
@@ -13,4 +13,10 @@
 // affinity, DNS configuration, resource claims, Windows options, and the content of volume types
 // other than configMap, secret, persistentVolumeClaim, hostPath, emptyDir, projected, downwardAPI
 // and csi are not validated.
+//
+// [Warnings] has those about a Service, a TLS Secret, PersistentVolumeClaim, ServiceAccount and
+// Ingress, about the names of workloads, and, in pods and pod templates, about labels of nodes,
+// selectors of affinity and topology spread, pull secrets, environment variables, ports, fractions of
+// bytes and negative grace periods. kube-apiserver also warns about volumes, host aliases, old
+// seccomp and AppArmor annotations, node affinity, Nodes, NetworkPolicies and very large Jobs.
 package builtin

@@ -11,6 +11,9 @@ import (
 
 // defaultPod sets the defaults of pods. Some of them do not apply to pod templates.
 func defaultPod(pod *corev1.Pod) {
+	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
+		pod.Spec.TerminationGracePeriodSeconds = new(int64(1)) // unlike that of a pod template
+	}
 	defaultPodSpec(&pod.Spec)
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {

@@ -35,6 +35,8 @@ func TestDefinitionsAreDefaultedAndEstablished(t *testing.T) {
 	if want := `299 - "unknown field \"spec.colour\""`; r.warnings != want {
 		t.Errorf("warnings are %s, want %s", r.warnings, want)
 	}
+	r.at(t, `{"kind":"","plural":""}`, "status", "acceptedNames") // until controllers have run
+	r = do(t, s, http.MethodGet, definitions+"/dams.example.com", "").ok(t)
 	const names = `{"kind":"Dam","listKind":"DamList","plural":"dams","shortNames":["dm"],"singular":"dam"}`
 	r.at(t, names, "spec", "names")
 	r.at(t, names, "status", "acceptedNames")
@@ -67,7 +69,8 @@ func TestDefinitionsAreDefaultedAndEstablished(t *testing.T) {
 func TestNamesOfAGroupAreUnique(t *testing.T) {
 	s := start(t)
 	other := strings.NewReplacer(`"dams`, `"weirs`, `"Dam"`, `"Weir"`).Replace(damDefinition)
-	r := do(t, s, http.MethodPost, definitions, other).ok(t)
+	do(t, s, http.MethodPost, definitions, other).ok(t)
+	r := do(t, s, http.MethodGet, definitions+"/weirs.example.com", "").ok(t)
 	r.at(t, `{"kind":"Weir","listKind":"WeirList","plural":"weirs","singular":"weir"}`, "status", "acceptedNames")
 	for _, want := range []string{
 		`"message":"\"dm\" is already in use","reason":"ShortNamesConflict","status":"False","type":"NamesAccepted"`,

@@ -230,6 +230,8 @@ var discovery = []exchange{
 	{name: "aggregated, or not", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList,application/json"},
 	{name: "aggregated, unknown", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList"},
 	{name: "aggregated, old", path: "/api", accept: "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"},
+	{name: "aggregated groups", path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+	{name: "delete all namespaces", method: "DELETE", path: "/api/v1/namespaces"},
 	{name: "the health", path: "/healthz"},
 	{name: "readiness", path: "/readyz"},
 	{name: "in protobuf", path: "/apis/apps/v1", accept: asProtobuf},

@@ -151,6 +151,9 @@ var podSubresources = []exchange{
 	{name: "bind another name", method: "POST", path: pods + "/a/binding", body: binding("b", "", `{"kind":"Node","name":"n1"}`)},
 	{name: "bind nothing", method: "POST", path: pods + "/z/binding", body: binding("z", "", `{"kind":"Node","name":"n1"}`)},
 	{name: "bind in another namespace", method: "POST", path: pods + "/a/binding", body: binding("a", `,"namespace":"other"`, `{"kind":"Node","name":"n1"}`)},
+	{name: "bind nothing by the collection", method: "POST", path: "/api/v1/namespaces/{ns}/bindings", body: binding("z", "", `{"kind":"Node","name":"n1"}`)},
+	{name: "bind by the collection in a dry run", method: "POST", path: "/api/v1/namespaces/{ns}/bindings", query: "dryRun=All", body: binding("a", "", `{"kind":"Node","name":"n1"}`)},
+	{name: "list bindings", path: "/api/v1/namespaces/{ns}/bindings"},
 	{name: "bind a dry run", method: "POST", path: pods + "/a/binding", query: "dryRun=All", body: binding("a", "", `{"kind":"Node","name":"n1"}`)},
 	{name: "bind", method: "POST", path: pods + "/a/binding", body: binding("a", `,"annotations":{"by":"me"},"labels":{"zone":"z"}`, `{"kind":"Node","name":"n1"}`)},
 	{name: "bind again", method: "POST", path: pods + "/a/binding", body: binding("a", "", `{"kind":"Node","name":"n2"}`)},
@@ -230,6 +233,11 @@ var dryRuns = []exchange{
 
 const warned = "/apis/warnings.example.com/v1/namespaces/{ns}/widgets"
 
+// tried is a creation whose result is not kept. Its warnings are compared.
+func tried(name, path, body string) exchange {
+	return exchange{name: name, method: "POST", path: path, query: "dryRun=All", body: body, accept: asMetadata}
+}
+
 var warnings = []exchange{
 	{name: "list endpoints", path: "/api/v1/namespaces/{ns}/endpoints"},
 	{name: "create endpoints", method: "POST", path: "/api/v1/namespaces/{ns}/endpoints", body: `{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":"e"}}`},
@@ -257,6 +265,20 @@ var warnings = []exchange{
 	change("remove the finalizers", warned+"/w", mergePatch, `{"metadata":{"finalizers":null}}`),
 	{name: "create a config map with a finalizer", method: "POST", body: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"f","finalizers":["orphan"]}}`},
 	{name: "remove the definition", method: "DELETE", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.warnings.example.com", accept: asMetadata},
+	tried("a questionable pod", "/api/v1/namespaces/{ns}/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{
+		"nodeSelector":{"beta.kubernetes.io/os":"linux"},"imagePullSecrets":[{"name":"s"},{"name":"s"},{}],
+		"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"failure-domain.beta.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule"}],
+		"affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]}},
+		"containers":[{"name":"a","image":"a","env":[{"name":"X","value":"1"},{"name":"X","value":"$(X)2"},{"name":"X","value":"3"}],"ports":[{"containerPort":80,"name":"http"},{"containerPort":80,"hostPort":80}]},
+			{"name":"b","image":"b","resources":{"limits":{"memory":"100m"}},"ports":[{"containerPort":80}]}]}}`),
+	tried("a negative grace period", "/api/v1/namespaces/{ns}/pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w","annotations":{"scheduler.alpha.kubernetes.io/critical-pod":""}},"spec":{"terminationGracePeriodSeconds":-1,"containers":[{"name":"a","image":"a"}]}}`),
+	tried("a deployment with dots", "/apis/apps/v1/namespaces/{ns}/deployments", `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a.b"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"nodeSelector":{"beta.kubernetes.io/arch":"amd64"},"containers":[{"name":"a","image":"a"}]}}}}`),
+	tried("a cron job with dots", "/apis/batch/v1/namespaces/{ns}/cronjobs", `{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"a.b"},"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","imagePullSecrets":[{}],"containers":[{"name":"a","image":"a"}]}}}}}}`),
+	tried("a headless service", "/api/v1/namespaces/{ns}/services", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"w"},"spec":{"clusterIP":"None","externalIPs":["192.0.2.1"],"sessionAffinity":"ClientIP","ports":[{"port":80}]}}`),
+	tried("a service with old fields", "/api/v1/namespaces/{ns}/services", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"w","annotations":{"service.kubernetes.io/topology-aware-hints":"auto"}},"spec":{"externalIPs":["192.0.2.1"],"trafficDistribution":"PreferClose","ports":[{"port":80}]}}`),
+	tried("an ingress with an old class", "/apis/networking.k8s.io/v1/namespaces/{ns}/ingresses", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"w","annotations":{"kubernetes.io/ingress.class":"x"}},"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}`),
+	tried("a fraction of a byte", "/api/v1/namespaces/{ns}/persistentvolumeclaims", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"w"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1500m"}}}}`),
+	tried("an account with an old annotation", "/api/v1/namespaces/{ns}/serviceaccounts", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"w","annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}`),
 }
 
 const (

@@ -241,7 +241,14 @@ var custom = []exchange{
 	{name: "the resources", path: "/apis/conformance.example.com/v1"},
 	{name: "delete", method: "DELETE", path: widgets + "/w"},
 	{name: "delete a collection", method: "DELETE", path: widgets},
+	{name: "create with a finalizer", method: "POST", path: widgets, body: `{"apiVersion":"conformance.example.com/v1","kind":"Widget","metadata":{"name":"kept","finalizers":["example.com/f"]}}`},
 	{name: "remove the definition", method: "DELETE", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.example.com"},
+	{name: "create while it is terminating", method: "POST", path: widgets, body: `{"apiVersion":"conformance.example.com/v1","kind":"Widget","metadata":{"name":"late"}}`, until: "terminating"},
+	{name: "define again while it is terminating", method: "POST", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body: definition("conformance.example.com", "widgets", "Widget")},
+	{name: "what has a finalizer is terminating", path: widgets + "/kept", until: "deletionTimestamp"},
+	{name: "the definition waits", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.example.com", until: "InstanceDeletionInProgress"},
+	{name: "remove the finalizer", method: "PATCH", path: widgets + "/kept", typ: mergePatch, body: `{"metadata":{"finalizers":null}}`},
+	{name: "the definition is removed", path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conformance.example.com", until: `"status":404`},
 	{name: "what is no longer defined", path: widgets, until: `"status":404`},
 }
 

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -335,67 +334,4 @@ func (s *side) normal(field string, v any) any {
 		return uuids.ReplaceAllString(v, "{uid}")
 	}
 	return v
-}
-
-// difference is a field that the servers answer differently.
-type difference struct {
-	exchange, path string
-	embedded, real any
-}
-
-func (d difference) String() string {
-	return fmt.Sprintf("%s\n    %s\n        embedded: %s\n        real:     %s", d.exchange, d.path, cut(short(d.embedded)), cut(short(d.real)))
-}
-
-func cut(s string) string {
-	if len(s) > 600 {
-		return s[:600] + "…"
-	}
-	return s
-}
-
-func short(v any) string {
-	if v == nil {
-		return "nothing"
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(raw)
-}
-
-// compare finds the fields that differ.
-func compare(exchange, path string, embedded, genuine any) (found []difference) {
-	switch e := embedded.(type) {
-	case map[string]any:
-		r, ok := genuine.(map[string]any)
-		if !ok {
-			break
-		}
-		names := slices.Collect(maps.Keys(e))
-		for name := range r {
-			if _, ok := e[name]; !ok {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			found = append(found, compare(exchange, strings.TrimPrefix(path+"."+name, "."), e[name], r[name])...)
-		}
-		return found
-	case []any:
-		r, ok := genuine.([]any)
-		if !ok || len(e) != len(r) {
-			break
-		}
-		for i := range e {
-			found = append(found, compare(exchange, path+"."+strconv.Itoa(i), e[i], r[i])...)
-		}
-		return found
-	}
-	if short(embedded) != short(genuine) {
-		found = append(found, difference{exchange, path, embedded, genuine})
-	}
-	return found
 }

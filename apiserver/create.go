@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -61,8 +63,15 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 			base := m.GetGenerateName()
 			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
 		}
-		rec, err := s.createNamed(k, obj, dry, by)
-		if !generated || !apierrors.IsAlreadyExists(err) || try == 8 {
+		next := obj
+		if k.strict {
+			next = obj.DeepCopyObject() // without what manage allocates
+		}
+		rec, err := s.createNamed(k, next, dry, by)
+		if errors.Is(err, errTaken) {
+			continue
+		}
+		if !generated || !apierrors.IsAlreadyExists(err) || try >= 8 {
 			return rec, err
 		}
 	}
@@ -112,7 +121,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		}
 		return unstoredRecord(obj), nil
 	}
-	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkNamespaceActive(k, m) })
+	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error {
+		return cmp.Or(s.checkNamespaceActive(k, m), s.checkAllocated(k, obj, nil))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,8 @@ func readManifest(file string, text []byte) (objs []runtime.Object, err error) {
 }
 
 // LoadObjects creates objects of any Go type, like [Server.Create]: CustomResourceDefinitions
-// first, then namespaces, then the others in their order. Namespaces that exist are updated.
+// first, then namespaces, then the others in their order. Objects that exist are replaced, like
+// [Server.Update] does, so that an export of a whole cluster can be loaded.
 // References to owners that are loaded too, by the UIDs that they have in the arguments, are
 // kept; all others are dropped, because the server assigns UIDs of its own.
 func (s *Server) LoadObjects(objs ...runtime.Object) error {
@@ -136,7 +137,7 @@ func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
 	uid, refs := m.GetUID(), m.GetOwnerReferences()
 	m.SetOwnerReferences(nil)
 	made, err := s.Create(obj)
-	if apierrors.IsAlreadyExists(err) && k == s.namespaces {
+	if apierrors.IsAlreadyExists(err) {
 		m.SetResourceVersion("")
 		m.SetUID("")
 		made, err = s.Update(obj)

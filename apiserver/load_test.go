@@ -63,7 +63,7 @@ items:
   metadata: {name: kubernetes, namespace: default, uid: b, resourceVersion: "8", creationTimestamp: "2024-01-01T00:00:00Z", labels: {provider: theirs}}
   spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: https, port: 443, protocol: TCP, targetPort: 6443}], type: ClusterIP}
 - {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view, uid: c, resourceVersion: "9", labels: {provider: theirs}}}
-- {apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: default, uid: d, resourceVersion: "10"}}
+- {apiVersion: v1, kind: ServiceAccount, metadata: {name: default, uid: d, resourceVersion: "10"}}
 - {apiVersion: v1, kind: Event, metadata: {name: e, namespace: default, uid: e}, involvedObject: {kind: Pod, name: web, namespace: default}}
 - {apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default, uid: e}, regarding: {kind: Pod, name: web, namespace: default}, eventTime: null}
 `

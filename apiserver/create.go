@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -64,8 +65,8 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
 		}
 		next := obj
-		if k.strict {
-			next = obj.DeepCopyObject() // without what manage allocates
+		if svc, ok := obj.(*corev1.Service); ok {
+			next = svc.DeepCopy() // without what manage allocates
 		}
 		rec, err := s.createNamed(k, next, dry, by)
 		if errors.Is(err, errTaken) {

@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -212,5 +213,16 @@ func TestConcurrentServicesGetDifferentAddresses(t *testing.T) {
 	web.Spec.ClusterIP = "10.96.200.1"
 	if _, err := services.Create(t.Context(), web, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "already allocated") {
 		t.Errorf("asked for: %v", err)
+	}
+}
+
+// A Job without labels has those of its template, including the ones that the server adds.
+func TestStrictJobsHaveTheLabelsOfTheirTemplate(t *testing.T) {
+	_, clients := strictServer(t)
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "web"}}}
+	job, err := clients.BatchV1().Jobs("default").Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "sum"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "sum"}}, Spec: spec}}}, metav1.CreateOptions{})
+	if err != nil || job.Labels[batchv1.JobNameLabel] != "sum" || job.Labels[batchv1.ControllerUidLabel] != string(job.UID) {
+		t.Errorf("%v, labels %v", err, job.Labels)
 	}
 }

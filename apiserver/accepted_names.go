@@ -98,7 +98,13 @@ func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 // the group has, and the reason and message for the last of these.
 func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any, reason, message string) {
 	group := nested[string](u.Object, "spec", "group")
-	taken := map[string]bool{} // kinds are capitalised, resources are not
+	wanted := nested[map[string]any](u.Object, "spec", "names")
+	taken := map[string]bool{} // of the wanted names; kinds are capitalised, resources are not
+	for _, name := range []string{"plural", "singular", "shortNames", "kind", "listKind"} {
+		for _, text := range texts(wanted[name]) {
+			taken[text] = false
+		}
+	}
 	for _, rec := range s.storage.all(s.definitions, "") {
 		other := rec.obj.(*unstructured.Unstructured).Object
 		if rec.key.Name == u.GetName() || nested[string](other, "spec", "group") != group {
@@ -107,11 +113,12 @@ func (s *Server) acceptNames(u *unstructured.Unstructured) (names map[string]any
 		has := nested[map[string]any](other, "status", "acceptedNames")
 		for _, name := range []string{"plural", "singular", "shortNames", "kind", "listKind"} {
 			for _, text := range texts(has[name]) {
-				taken[text] = true
+				if _, ok := taken[text]; ok {
+					taken[text] = true
+				}
 			}
 		}
 	}
-	wanted := nested[map[string]any](u.Object, "spec", "names")
 	before := nested[map[string]any](u.Object, "status", "acceptedNames")
 	names = map[string]any{}
 	for _, name := range []string{"plural", "singular", "shortNames", "kind", "listKind", "categories"} {

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -21,12 +22,22 @@ type admission struct {
 	server *Server
 	w      http.ResponseWriter // for warnings
 	r      *request
+	own    *kind                 // of the objects of a subresource that has its own kind
 	delete *metav1.DeleteOptions // of a deletion
 }
 
 func (s *Server) admission(w http.ResponseWriter, r *request) *admission {
 	return &admission{server: s, w: w, r: r}
 }
+
+// subresourceAdmission returns the admission for a subresource whose objects are of a kind of
+// their own.
+func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request, own *kind) *admission {
+	return &admission{server: s, w: w, r: r, own: own}
+}
+
+// kindOf returns the kind of the objects of a request for version k of a resource.
+func (a *admission) kindOf(k *kind) *kind { return cmp.Or(a.own, k) }
 
 // admitDelete calls the webhooks for the deletion of an object.
 func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *record, opts *metav1.DeleteOptions) error {
@@ -114,11 +125,11 @@ func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byt
 	case obj == nil:
 		return nil, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.Name))
 	}
-	next, err := a.apply(k, obj, ops)
+	next, err := a.apply(a.kindOf(k), obj, ops)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	if k != a.r.kind {
+	if k != a.r.kind && a.own == nil {
 		next = a.r.kind.present(unstoredRecord(next))
 	}
 	return next, nil
@@ -185,7 +196,7 @@ func (a *admission) check(old *record, obj runtime.Object) error {
 // request returns what a webhook is asked, in the version of k.
 func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissionv1.AdmissionRequest, error) {
 	r := a.r
-	asked, requested := metav1.GroupVersionKind(k.GVK()), metav1.GroupVersionKind(r.kind.GVK())
+	asked, requested := metav1.GroupVersionKind(a.kindOf(k).GVK()), metav1.GroupVersionKind(a.kindOf(r.kind).GVK())
 	resource, requestedResource := metav1.GroupVersionResource(k.GVR()), metav1.GroupVersionResource(r.kind.GVR())
 	dry := r.dryRun() || a.delete != nil && len(a.delete.DryRun) > 0
 	req := &admissionv1.AdmissionRequest{
@@ -201,12 +212,12 @@ func (a *admission) request(k *kind, old *record, obj runtime.Object) (*admissio
 	}
 	var err error
 	if obj != nil {
-		if req.Object.Raw, err = a.encode(k, obj); err != nil {
+		if req.Object.Raw, err = a.encode(a.kindOf(k), obj); err != nil {
 			return nil, err
 		}
 	}
 	if old != nil {
-		if req.OldObject.Raw, err = a.server.codecs.record(k, asJSON, old); err != nil {
+		if req.OldObject.Raw, err = a.server.codecs.record(a.kindOf(k), asJSON, old); err != nil {
 			return nil, err
 		}
 	}

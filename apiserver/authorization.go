@@ -118,9 +118,12 @@ func (s *Server) allowed(u *user, a attributes) (ok bool, reason string) {
 	return s.rbac.allowed(s.storage, u, a)
 }
 
-// denials holds the distinct denials.
+// maxDenials is how many denials a server remembers.
+const maxDenials = 1000
+
+// denials holds the last distinct denials.
 type denials struct {
-	mu   sync.Mutex // guards all
+	mu   sync.Mutex // guards the rest
 	all  []string
 	seen map[string]bool
 }
@@ -131,10 +134,15 @@ func (d *denials) add(text string) {
 	if d.seen == nil {
 		d.seen = map[string]bool{}
 	}
-	if !d.seen[text] {
-		d.seen[text] = true
-		d.all = append(d.all, text)
+	if d.seen[text] {
+		return
 	}
+	if len(d.all) == maxDenials {
+		delete(d.seen, d.all[0])
+		d.all = slices.Delete(d.all, 0, 1)
+	}
+	d.seen[text] = true
+	d.all = append(d.all, text)
 }
 
 // Denied returns what clients were not permitted to do, each once, in the order of the first
@@ -142,7 +150,7 @@ func (d *denials) add(text string) {
 //
 //	User "system:serviceaccount:shop:operator" cannot patch resource "deployments" in API group "apps" in the namespace "shop"
 //
-// Only a server with [Options.RBAC] denies requests.
+// Only a server with [Options.RBAC] denies requests. It remembers the last 1,000 denials.
 func (s *Server) Denied() []string {
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()

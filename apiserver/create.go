@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -66,8 +68,15 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 			base := m.GetGenerateName()
 			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
 		}
-		rec, err := s.createNamed(k, obj, dry, by)
-		if !generated || !apierrors.IsAlreadyExists(err) || try == 8 {
+		next := obj
+		if svc, ok := obj.(*corev1.Service); ok {
+			next = svc.DeepCopy() // without what manage allocates
+		}
+		rec, err := s.createNamed(k, next, dry, by)
+		if errors.Is(err, errTaken) {
+			continue
+		}
+		if !generated || !apierrors.IsAlreadyExists(err) || try >= 8 {
 			return rec, err
 		}
 	}
@@ -119,7 +128,9 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		}
 		return unstoredRecord(obj), nil
 	}
-	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error { return s.checkActive(k, m) })
+	rec, ok, err := s.storage.commitIf(k, key, nil, obj, func() error {
+		return cmp.Or(s.checkActive(k, m), s.checkAllocated(k, obj, nil))
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -75,9 +75,8 @@
 //   - Without [Options.Strict], built-in kinds have no defaulting except
 //     for the initial phase, and no validation except for names and metadata. Package
 //     apiserver/builtin lists the kinds that it covers.
-//   - The webhooks of stored configurations are called for all writes of clients except those
-//     of the subresources scale, binding, eviction and token. matchConditions are
-//     rejected. The server's own writes, such as cascading deletions and those of [Server.Create],
+//   - The webhooks of stored configurations are called for all writes of clients.
+//     matchConditions are rejected. The server's own writes, such as cascading deletions and those of [Server.Create],
 //     call no webhook and need no permission. Of the other admission plugins there is only the
 //     lifecycle of namespaces, and admission policies are not evaluated.
 //   - With [Options.RBAC], only the ClusterRoles cluster-admin, admin, edit, view and those that

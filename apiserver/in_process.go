@@ -76,6 +76,11 @@ func (s *Server) Create(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.createOwned(k, obj)
+}
+
+// createOwned is Create for the result of own.
+func (s *Server) createOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
 	m := metaOf(obj)
 	if k.Namespaced && m.GetNamespace() == "" {
 		m.SetNamespace(metav1.NamespaceDefault)
@@ -94,14 +99,19 @@ func (s *Server) Update(obj runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.updateOwned(k, obj)
+}
+
+// updateOwned is Update for the result of own.
+func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error) {
 	key := object.Key{Namespace: metaOf(obj).GetNamespace(), Name: metaOf(obj).GetName()}
 	for {
 		old := s.storage.get(k, key)
 		if old == nil {
 			return nil, notFound(k, key.Name)
 		}
-		next := obj.DeepCopyObject()
-		if next, err = s.prepare(k, everything, old, next, "tarn"); err != nil {
+		next, err := s.prepare(k, everything, old, obj.DeepCopyObject(), "tarn")
+		if err != nil {
 			return nil, err
 		}
 		if rec, ok, err := s.store(k, old, next); err != nil {

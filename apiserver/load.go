@@ -3,14 +3,16 @@ package apiserver
 import (
 	"fmt"
 	"io/fs"
+	goruntime "runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tarnproject/tarn/internal/manifest"
 	"github.com/tarnproject/tarn/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,15 +59,21 @@ func readManifest(file string, text []byte) (objs []runtime.Object, err error) {
 }
 
 // LoadObjects creates objects of any Go type, like [Server.Create]: CustomResourceDefinitions
-// first, then namespaces, then the others in their order. Namespaces that exist are updated.
+// first, then namespaces, then the others in their order. Objects that exist are replaced, like
+// [Server.Update] does, so that an export of a whole cluster can be loaded.
 // References to owners that are loaded too, by the UIDs that they have in the arguments, are
 // kept; all others are dropped, because the server assigns UIDs of its own.
 func (s *Server) LoadObjects(objs ...runtime.Object) error {
 	objs = slices.Clone(objs)
 	slices.SortStableFunc(objs, func(a, b runtime.Object) int { return loadRank(a) - loadRank(b) })
+	definitions := s.validateDefinitions(objs)
 	owners := loadedOwners{uids: map[types.UID]types.UID{}}
-	for _, obj := range objs {
-		if err := s.load(obj, &owners); err != nil {
+	for i, obj := range objs {
+		var owned runtime.Object
+		if i < len(definitions) {
+			owned = definitions[i]
+		}
+		if err := s.load(obj, owned, &owners); err != nil {
 			if at, ok := obj.(interface{ Where() string }); ok {
 				return &loadError{at.Where(), err}
 			}
@@ -76,6 +84,37 @@ func (s *Server) LoadObjects(objs ...runtime.Object) error {
 		s.restoreOwners(owned, owners.uids)
 	}
 	return nil
+}
+
+// validateDefinitions validates the definitions at the start of objects on all cores, and returns
+// the results of own, or nil for those with an error. The schemas remember the definitions that
+// are valid, so creating them one after the other is fast.
+func (s *Server) validateDefinitions(objs []runtime.Object) []runtime.Object {
+	if s.opts.Schemas == nil {
+		return nil
+	}
+	n := 0
+	for ; n < len(objs); n++ {
+		if k, err := s.kindOf(objs[n]); err != nil || k != s.definitions {
+			break
+		}
+	}
+	owned := make([]runtime.Object, n)
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range min(n, goruntime.GOMAXPROCS(0)) {
+		work.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				k, obj, err := s.own(objs[i])
+				if err == nil {
+					_ = k.validate(obj, nil, "") // creating it returns the error
+					owned[i] = obj
+				}
+			}
+		})
+	}
+	work.Wait()
+	return owned
 }
 
 // loadError is an error with the place of the object in a manifest.
@@ -120,7 +159,8 @@ type loadedOwned struct {
 	refs   []metav1.OwnerReference
 }
 
-func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
+// load creates or replaces an object. owned is the result of own, or nil.
+func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 	k, err := s.kindOf(obj)
 	if err != nil {
 		if gvk := obj.GetObjectKind().GroupVersionKind(); gvk.Kind != "" {
@@ -128,18 +168,26 @@ func (s *Server) load(obj runtime.Object, owners *loadedOwners) error {
 		}
 		return err
 	}
-	obj = obj.DeepCopyObject()
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	if owned == nil {
+		if k, owned, err = s.own(obj); err != nil {
+			return err
+		}
 	}
+	m := metaOf(owned)
 	uid, refs := m.GetUID(), m.GetOwnerReferences()
 	m.SetOwnerReferences(nil)
-	made, err := s.Create(obj)
-	if apierrors.IsAlreadyExists(err) && k == s.namespaces {
+	made, err := s.createOwned(k, owned)
+	if apierrors.IsAlreadyExists(err) {
+		namespace := m.GetNamespace()               // createOwned sets a default
+		if k, owned, err = s.own(obj); err != nil { // createOwned has changed the other copy
+			return err
+		}
+		m = metaOf(owned)
+		m.SetNamespace(namespace)
+		m.SetOwnerReferences(nil)
 		m.SetResourceVersion("")
 		m.SetUID("")
-		made, err = s.Update(obj)
+		made, err = s.updateOwned(k, owned)
 	}
 	if err != nil {
 		return err

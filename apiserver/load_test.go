@@ -51,11 +51,40 @@ func TestLoadCreatesWhatOthersNeedFirst(t *testing.T) {
 	}
 }
 
+// An export of a cluster has objects that every server has, and some of them twice.
+func TestLoadReplacesExistingObjects(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{Strict: true, RBAC: true})
+	const export = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: default, uid: a, resourceVersion: "7", labels: {team: a}}, status: {phase: Active}}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: kubernetes, namespace: default, uid: b, resourceVersion: "8", creationTimestamp: "2024-01-01T00:00:00Z", labels: {provider: theirs}}
+  spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: https, port: 443, protocol: TCP, targetPort: 6443}], type: ClusterIP}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view, uid: c, resourceVersion: "9", labels: {provider: theirs}}}
+- {apiVersion: v1, kind: ServiceAccount, metadata: {name: default, uid: d, resourceVersion: "10"}}
+- {apiVersion: v1, kind: Event, metadata: {name: e, namespace: default, uid: e}, involvedObject: {kind: Pod, name: web, namespace: default}}
+- {apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default, uid: e}, regarding: {kind: Pod, name: web, namespace: default}, eventTime: null}
+`
+	for range 2 {
+		if err := s.LoadYAML([]byte(export)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	svc := must(s.Get(corev1.SchemeGroupVersion.WithResource("services"), object.Key{Namespace: "default", Name: "kubernetes"})).(*corev1.Service)
+	if svc.Labels["provider"] != "theirs" || svc.UID == "b" || svc.Spec.ClusterIP != "10.96.0.1" {
+		t.Errorf("%+v", svc)
+	}
+	if ns := must(s.Get(corev1.SchemeGroupVersion.WithResource("namespaces"), object.Key{Name: "default"})).(*corev1.Namespace); ns.Labels["team"] != "a" {
+		t.Errorf("%+v", ns)
+	}
+}
+
 func TestLoadNamesTheDocumentThatFailed(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{
 		pod + "---\na: b: c\n":         "a.yaml, document 2: mapping values",
-		pod + "---\n" + pod:            `a.yaml, document 2: pods "a" already exists`,
 		"apiVersion: v1\nkind: Lake\n": "a.yaml, document 1: unknown kind Lake in v1; is its CustomResourceDefinition missing?",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: shop}\n": `a.yaml, document 1: namespaces "shop" not found`,
 	} {
@@ -63,7 +92,7 @@ func TestLoadNamesTheDocumentThatFailed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
-		if apierrors.IsAlreadyExists(err) != strings.Contains(want, "already exists") {
+		if apierrors.IsNotFound(err) != strings.Contains(want, "not found") {
 			t.Errorf("the error is %#v", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/tarnproject/tarn/object"
@@ -18,9 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// readCreated decodes the object that is posted to a subresource and checks its name and
-// namespace.
-func (s *Server) readCreated(r *request, gvk schema.GroupVersionKind) (runtime.Object, error) {
+// readCreated decodes the object that is posted to a subresource, checks its name and namespace
+// and calls the mutating webhooks.
+func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, error) {
+	gvk := admit.own.GVK()
 	if err := r.checkOptions(""); err != nil {
 		return nil, err
 	}
@@ -42,24 +44,25 @@ func (s *Server) readCreated(r *request, gvk schema.GroupVersionKind) (runtime.O
 	if m.GetName() != r.name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in " + gvk.Kind + " object")
 	}
-	return obj, nil
+	m.SetNamespace(r.namespace)
+	if old, ok := obj.(*policyv1beta1.Eviction); ok {
+		obj = &policyv1.Eviction{ObjectMeta: old.ObjectMeta, DeleteOptions: old.DeleteOptions}
+	}
+	if got := reflect.TypeOf(obj); got != reflect.TypeOf(admit.own.empty()) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
+	}
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return admit.change(nil, obj)
 }
 
 // serveEviction deletes a pod if its disruption budget allows it.
 func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
-	obj, err := s.readCreated(r, policyv1.SchemeGroupVersion.WithKind("Eviction"))
+	admit := s.subresourceAdmission(w, r, evictionKind)
+	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
 	}
-	opts := new(metav1.DeleteOptions)
-	switch ev := obj.(type) {
-	case *policyv1.Eviction:
-		opts = ev.DeleteOptions
-	case *policyv1beta1.Eviction:
-		opts = ev.DeleteOptions
-	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("not a Eviction object: %T", obj))
-	}
+	opts := obj.(*policyv1.Eviction).DeleteOptions
 	if opts == nil {
 		opts = new(metav1.DeleteOptions)
 	}
@@ -69,6 +72,9 @@ func (s *Server) serveEviction(w http.ResponseWriter, r *request) error {
 	old := s.storage.get(r.kind, r.key())
 	if old == nil {
 		return notFound(r.kind, r.name)
+	}
+	if err := admit.check(nil, obj); err != nil {
+		return err
 	}
 	if err := s.disrupt(old.obj.(*corev1.Pod), len(opts.DryRun) > 0); err != nil {
 		return err
@@ -224,25 +230,24 @@ func setPodCondition(pod *corev1.Pod, c corev1.PodCondition) {
 
 // serveBinding assigns a pod to a node.
 func (s *Server) serveBinding(w http.ResponseWriter, r *request) error {
-	obj, err := s.readCreated(r, corev1.SchemeGroupVersion.WithKind("Binding"))
+	admit := s.subresourceAdmission(w, r, bindingKind)
+	obj, err := s.readCreated(r, admit)
 	if err != nil {
 		return err
 	}
-	binding, ok := obj.(*corev1.Binding)
-	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("not a Binding object: %T", obj))
-	}
-	binding.Name = r.name
-	return s.bindPod(w, r, r.kind, binding)
+	return s.bindPod(w, r, r.kind, obj.(*corev1.Binding), admit)
 }
 
 // bindPod assigns the pod that a binding names to a node.
-func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding *corev1.Binding) error {
+func (s *Server) bindPod(w http.ResponseWriter, r *request, pods *kind, binding *corev1.Binding, admit *admission) error {
 	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
 		return apierrors.NewInternalError(fmt.Errorf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
 	}
 	if binding.Target.Name == "" {
 		return apierrors.NewInternalError(errors.New("target.name: Required value"))
+	}
+	if err := admit.check(nil, binding); err != nil {
+		return err
 	}
 	for {
 		old := s.storage.get(pods, object.Key{Namespace: r.namespace, Name: binding.Name})

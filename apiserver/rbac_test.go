@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -322,4 +323,28 @@ func TestUsersAreAuthenticated(t *testing.T) {
 		mustCreate(t, s, clusterRole("node", rule("impersonate-on:arbitrary-node:create", authentication, "selfsubjectreviews"), rule("impersonate:arbitrary-node", authentication, "nodes", "n1")), clusterBinding("node", subject("User", "ann")))
 		expect(as, "system:node:n1 system:nodes,system:authenticated")
 	})
+}
+
+// A client that is denied many different things does not fill the memory.
+func TestOnlyTheLastDenialsAreKept(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{RBAC: true})
+	clients := clientsetOf(t, s.ConfigFor("ann"))
+	denial := func(i int) string {
+		return fmt.Sprintf(`User "ann" cannot list resource "configmaps" in API group "" in the namespace "n%d"`, i)
+	}
+	for i := range 1010 {
+		if _, err := clients.CoreV1().ConfigMaps(fmt.Sprint("n", i)).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Fatal(err)
+		}
+	}
+	got := s.Denied()
+	if len(got) != 1000 || got[0] != denial(10) || got[999] != denial(1009) {
+		t.Fatalf("%d denials from %q to %q", len(got), got[0], got[len(got)-1])
+	}
+	if _, err := clients.CoreV1().ConfigMaps("n0").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Fatal(err)
+	}
+	if got := s.Denied(); len(got) != 1000 || got[999] != denial(0) {
+		t.Errorf("%d denials to %q", len(got), got[len(got)-1])
+	}
 }

@@ -23,7 +23,11 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		if err != nil {
 			return err
 		}
-		return s.bindPod(w, r, pods, o)
+		admit := s.admission(w, r)
+		if obj, err = admit.change(nil, o); err != nil {
+			return err
+		}
+		return s.bindPod(w, r, pods, obj.(*corev1.Binding), admit)
 	case *authorizationv1.SelfSubjectAccessReview:
 		o.Status, errs = s.review(u, o.Spec.ResourceAttributes, o.Spec.NonResourceAttributes)
 	case *authorizationv1.SubjectAccessReview:

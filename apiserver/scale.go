@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarnproject/tarn/object"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -17,15 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
-
-// scaleKind is the kind of every scale subresource. It is not in the catalog.
-var scaleKind = newScaleKind()
-
-func newScaleKind() *kind {
-	k := &kind{Resource: object.Resource{Group: "autoscaling", Version: "v1", Resource: "scales", Kind: "Scale", Namespaced: true}, typed: true}
-	k.storage = k
-	return k
-}
 
 // scalePaths holds the field paths behind the scale subresource.
 type scalePaths struct{ spec, status, selector []string }
@@ -93,7 +83,8 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
-		rec, err = s.modify(&whole, nil, "", func(old *record) (runtime.Object, error) { return s.rescaled(&onScale, r.kind, old, edit) })
+		admit := s.subresourceAdmission(w, r, scaleKind)
+		rec, err = s.modify(&whole, nil, "", func(old *record) (runtime.Object, error) { return s.rescaled(&onScale, r.kind, old, edit, admit) })
 		if err != nil {
 			return err
 		}
@@ -106,7 +97,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
-func (s *Server) rescaled(r *request, k *kind, old *record, edit editor) (runtime.Object, error) {
+func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *admission) (runtime.Object, error) {
 	path := make(fieldpath.Path, len(k.scale.spec))
 	for i := range path {
 		path[i] = fieldpath.PathElement{FieldName: &k.scale.spec[i]}
@@ -117,8 +108,12 @@ func (s *Server) rescaled(r *request, k *kind, old *record, edit editor) (runtim
 	if present.ManagedFields, err = owners.ToSubresource(); err != nil {
 		return nil, err
 	}
-	edited, err := edit(unstoredRecord(present))
+	before := unstoredRecord(present)
+	edited, err := edit(before)
 	if err != nil {
+		return nil, err
+	}
+	if edited, err = admit.change(before, edited); err != nil {
 		return nil, err
 	}
 	if manager := r.updater(); manager != "" && len(old.meta.GetManagedFields()) > 0 {
@@ -136,6 +131,9 @@ func (s *Server) rescaled(r *request, k *kind, old *record, edit editor) (runtim
 	}
 	if scale.UID != "" && scale.UID != old.meta.GetUID() && k.typed {
 		return nil, updatePreconditionFailed(k, old.key, "UID", string(scale.UID), string(old.meta.GetUID()))
+	}
+	if err := admit.check(before, scale); err != nil {
+		return nil, err
 	}
 	tree := runtime.DeepCopyJSON(contentOf(k.working(old)))
 	if err := unstructured.SetNestedField(tree, int64(scale.Spec.Replicas), k.scale.spec...); err != nil {

@@ -17,7 +17,8 @@ import (
 // implements it with the code of Kubernetes. It is an interface, so that programs without
 // custom resources do not link that code. Its methods may be called from any goroutine.
 type Schemas interface {
-	// Definition returns the schema of CustomResourceDefinition itself.
+	// Definition returns the schema of CustomResourceDefinition itself. To validate a definition
+	// again should be fast: [Server.Load] validates all of them at the same time first.
 	Definition() Schema
 	// Compile returns the schema of every version of a valid definition, by version.
 	Compile(definition *unstructured.Unstructured) (map[string]Schema, error)

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -24,13 +25,33 @@ func (s *Server) manage(k *kind, obj, old runtime.Object) error {
 	if !ok {
 		return nil
 	}
-	var others []*corev1.Service
-	for _, r := range s.storage.all(k, "") {
-		others = append(others, r.obj.(*corev1.Service))
-	}
 	before, _ := old.(*corev1.Service)
-	if errs := builtin.Allocate(svc, before, others); len(errs) > 0 {
+	if errs := builtin.Allocate(svc, before, servicesOf(s.storage.all(k, ""))); len(errs) > 0 {
 		return apierrors.NewInvalid(k.GVK().GroupKind(), svc.Name, errs)
+	}
+	return nil
+}
+
+func servicesOf(records []*record) (services []*corev1.Service) {
+	for _, r := range records {
+		services = append(services, r.obj.(*corev1.Service))
+	}
+	return services
+}
+
+// errTaken is the error of checkAllocated. The writer allocates again.
+var errTaken = errors.New("another service has got the cluster IP or a node port")
+
+// checkAllocated returns errTaken if a concurrent write has stored a cluster IP or node port that
+// manage allocated. The caller must hold the storage lock.
+func (s *Server) checkAllocated(k *kind, next runtime.Object, old *record) error {
+	svc, ok := next.(*corev1.Service)
+	if !ok || !k.strict {
+		return nil
+	}
+	before, _ := recordObject(old).(*corev1.Service)
+	if builtin.Taken(svc, before, servicesOf(s.storage.bucket(k).records)) {
+		return errTaken
 	}
 	return nil
 }

@@ -2,12 +2,17 @@ package apiserver_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -150,5 +155,74 @@ func TestBuiltInKindsAreInOpenAPI(t *testing.T) {
 	pod := doc.Components.Schemas["io.k8s.api.core.v1.PodSpec"]
 	if len(pod.Required) != 1 || pod.Required[0] != "containers" || !strings.HasPrefix(pod.Properties["containers"].Description, "List of containers") {
 		t.Errorf("%+v", pod)
+	}
+}
+
+// A service that is created while another one is written can get neither its cluster IP nor its
+// node port. The webhook runs between the allocation and the write.
+func TestConcurrentServicesGetDifferentAddresses(t *testing.T) {
+	server, clients := strictServer(t)
+	services := clients.CoreV1().Services("default")
+	made := func(name string, typ corev1.ServiceType) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: corev1.ServiceSpec{Type: typ, Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	var calls atomic.Int32
+	server.HandleWebhook("hooks", "a", &hook{answer: func(r *admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
+		var svc corev1.Service
+		if err := json.Unmarshal(r.Object.Raw, &svc); err != nil || calls.Add(1)%2 == 0 {
+			return admissionv1.AdmissionResponse{Allowed: err == nil} // the second try
+		}
+		other := made("other-of-"+svc.Name, corev1.ServiceTypeNodePort)
+		other.Spec.Ports[0].NodePort = svc.Spec.Ports[0].NodePort
+		if r.Operation == "CREATE" {
+			other.Spec.ClusterIP = svc.Spec.ClusterIP
+		}
+		_, err := server.Create(other)
+		return admissionv1.AdmissionResponse{Allowed: err == nil}
+	}})
+	hooks := validating("a", func(w *admissionregistrationv1.MutatingWebhook) { w.Rules[0].Resources = []string{"services"} })
+	created, err := services.Create(t.Context(), made("plain", corev1.ServiceTypeClusterIP), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Create(hooks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := services.Create(t.Context(), made("web", corev1.ServiceTypeNodePort), metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	created.Spec.Type = corev1.ServiceTypeNodePort
+	if _, err := services.Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Error(err)
+	}
+	all, err := services.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(all.Items) != 5 || calls.Load() != 4 {
+		t.Fatalf("%d services, %d calls, %v", len(all.Items), calls.Load(), err)
+	}
+	seen := map[string]string{}
+	for _, svc := range all.Items {
+		for _, address := range []string{svc.Spec.ClusterIP, fmt.Sprint("port ", svc.Spec.Ports[0].NodePort)} {
+			if address != "port 0" && seen[address] != "" {
+				t.Errorf("%s and %s have %s", seen[address], svc.Name, address)
+			}
+			seen[address] = svc.Name
+		}
+	}
+	// An address that is asked for is refused instead.
+	web := made("web-2", corev1.ServiceTypeNodePort)
+	web.Spec.ClusterIP = "10.96.200.1"
+	if _, err := services.Create(t.Context(), web, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "already allocated") {
+		t.Errorf("asked for: %v", err)
+	}
+}
+
+// A Job without labels has those of its template, including the ones that the server adds.
+func TestStrictJobsHaveTheLabelsOfTheirTemplate(t *testing.T) {
+	_, clients := strictServer(t)
+	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "web"}}}
+	job, err := clients.BatchV1().Jobs("default").Create(t.Context(), &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "sum"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "sum"}}, Spec: spec}}}, metav1.CreateOptions{})
+	if err != nil || job.Labels[batchv1.JobNameLabel] != "sum" || job.Labels[batchv1.ControllerUidLabel] != string(job.UID) {
+		t.Errorf("%v, labels %v", err, job.Labels)
 	}
 }

@@ -2,8 +2,16 @@ package apiserver
 
 import (
 	"net/http"
+	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // objectSubresources lists the subresources that are read and written as the whole object,
@@ -12,6 +20,20 @@ var objectSubresources = map[string]map[string]bool{
 	"pods":       stringSet("ephemeralcontainers resize"),
 	"namespaces": stringSet("finalize"),
 	"certificatesigningrequests.certificates.k8s.io": stringSet("approval"),
+}
+
+// The kinds of the objects of other subresources. They are not in the catalog.
+var (
+	scaleKind    = subresourceKind(autoscalingv1.SchemeGroupVersion, "Scale")
+	bindingKind  = subresourceKind(corev1.SchemeGroupVersion, "Binding")
+	evictionKind = subresourceKind(policyv1.SchemeGroupVersion, "Eviction")
+	tokenKind    = subresourceKind(authenticationv1.SchemeGroupVersion, "TokenRequest")
+)
+
+func subresourceKind(gv schema.GroupVersion, name string) *kind {
+	k := &kind{Resource: object.Resource{Group: gv.Group, Version: gv.Version, Resource: strings.ToLower(name) + "s", Kind: name, Namespaced: true}, typed: true}
+	k.storage = k
+	return k
 }
 
 // serveSubresource serves a request for a subresource.

@@ -163,7 +163,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	gvk := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest")
+	gvk, admit := tokenKind.GVK(), s.subresourceAdmission(w, r, tokenKind)
 	obj, _, err := s.codecs.decode.Decode(raw, &gvk, nil)
 	t, ok := obj.(*authenticationv1.TokenRequest)
 	if err != nil || !ok {
@@ -181,6 +181,10 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
 	t.Name, t.Namespace, t.UID, t.CreationTimestamp = r.name, r.namespace, account.meta.GetUID(), now()
 	t.Status = authenticationv1.TokenRequestStatus{}
+	if obj, err = admit.change(nil, t); err != nil {
+		return err
+	}
+	t = obj.(*authenticationv1.TokenRequest)
 	if len(t.Spec.Audiences) == 0 {
 		t.Spec.Audiences = []string{audience}
 	}
@@ -194,6 +198,9 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 		return apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, "may not specify a duration less than 10 minutes")})
 	case seconds > 1<<32:
 		return apierrors.NewInvalid(gvk.GroupKind(), "", field.ErrorList{field.Invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")})
+	}
+	if err := admit.check(nil, t); err != nil {
+		return err
 	}
 	c := s.accountClaims(account, t.Spec.Audiences)
 	if ref := t.Spec.BoundObjectRef; ref != nil {

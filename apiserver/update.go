@@ -160,8 +160,8 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 	if err := checkSize(next); err != nil {
 		return nil, false, nil, err
 	}
-	rec, ok := s.storage.commit(k, old.key, old, next)
-	if !ok {
+	rec, ok, _ := s.storage.commitIf(k, old.key, old, next, func() error { return s.checkAllocated(k, next, old) })
+	if !ok { // a conflict, or an address was taken
 		return nil, false, nil, nil
 	}
 	if defined != nil {

@@ -25,24 +25,12 @@ var (
 // services, which may include svc itself.
 //
 // The search for a free address or port starts at a hash of the name, so that a service gets the
-// same in every run of a test, and concurrent requests get different ones.
+// same in every run of a test. A concurrent request may get the same ones; see [Taken].
 func Allocate(svc, old *corev1.Service, others []*corev1.Service) field.ErrorList {
 	if errs := setFamilies(svc); len(errs) > 0 {
 		return errs
 	}
-	usedIPs, usedPorts := map[string]bool{}, map[int32]bool{}
-	for _, other := range others {
-		if other.Name == svc.Name && other.Namespace == svc.Namespace {
-			continue
-		}
-		for _, ip := range other.Spec.ClusterIPs {
-			usedIPs[ip] = true
-		}
-		for _, port := range other.Spec.Ports {
-			usedPorts[port.NodePort] = true
-		}
-		usedPorts[other.Spec.HealthCheckNodePort] = true
-	}
+	usedIPs, usedPorts := used(svc, others)
 	if svc.Spec.Type != corev1.ServiceTypeExternalName {
 		if errs := allocateIP(svc, old, usedIPs); len(errs) > 0 {
 			return errs
@@ -52,6 +40,41 @@ func Allocate(svc, old *corev1.Service, others []*corev1.Service) field.ErrorLis
 		return allocatePorts(svc, usedPorts)
 	}
 	return nil
+}
+
+// used returns the cluster IPs and node ports of the services other than svc.
+func used(svc *corev1.Service, others []*corev1.Service) (ips map[string]bool, ports map[int32]bool) {
+	ips, ports = map[string]bool{}, map[int32]bool{}
+	for _, other := range others {
+		if other.Name == svc.Name && other.Namespace == svc.Namespace {
+			continue
+		}
+		for _, ip := range other.Spec.ClusterIPs {
+			ips[ip] = true
+		}
+		for _, port := range other.Spec.Ports {
+			ports[port.NodePort] = true
+		}
+		ports[other.Spec.HealthCheckNodePort] = true
+	}
+	delete(ips, corev1.ClusterIPNone)
+	delete(ports, 0)
+	return ips, ports
+}
+
+// Taken reports whether another service has got a cluster IP or node port of svc since [Allocate]
+// set it. old is nil for a new service.
+func Taken(svc, old *corev1.Service, others []*corev1.Service) bool {
+	ips, ports := used(svc, others)
+	if old != nil {
+		delete(ips, old.Spec.ClusterIP)
+		delete(ports, old.Spec.HealthCheckNodePort)
+		for _, port := range old.Spec.Ports {
+			delete(ports, port.NodePort)
+		}
+	}
+	return ips[svc.Spec.ClusterIP] || ports[svc.Spec.HealthCheckNodePort] ||
+		slices.ContainsFunc(svc.Spec.Ports, func(port corev1.ServicePort) bool { return ports[port.NodePort] })
 }
 
 // setFamilies sets the IP families of a service in a cluster that has only IPv4.

@@ -22,60 +22,60 @@ import (
 
 // definition is the [apiserver.Schema] of CustomResourceDefinition itself, which has Go
 // types.
-type definition struct{ schemas *schemas }
+type definition struct{}
 
 // Prune implements [apiserver.Schema].
-func (d definition) Prune(u *unstructured.Unstructured) ([]string, error) {
+func (definition) Prune(u *unstructured.Unstructured) ([]string, error) {
 	meta, _, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
 		return nil, err
 	}
 	body := maps.Clone(u.Object)
 	delete(body, "metadata")
-	id, err := digestOf(body)
-	if err != nil {
-		return nil, err
-	}
-	p, ok := d.schemas.pruned.Load(id)
+	id := digestOf(body)
+	p, ok := decoded.get(id)
 	if !ok {
 		if p, err = prune(body); err != nil {
 			return nil, err
 		}
+		specs.put(digestOf(p.body["spec"]), &p.crd.Spec)
 		if body["status"] == nil { // a new definition, which other servers may get too
-			d.schemas.pruned.Store(id, p)
+			decoded.put(id, p)
 		}
 	}
-	u.Object = runtime.DeepCopyJSON(p.(*pruned).body)
-	return append(unknown, p.(*pruned).unknown...), objectmeta.SetObjectMeta(u.Object, meta)
+	u.Object = runtime.DeepCopyJSON(p.body)
+	return append(unknown, p.unknown...), objectmeta.SetObjectMeta(u.Object, meta)
 }
 
-// pruned is a definition without metadata and unknown fields. It is not modified.
+// pruned is a definition without metadata and unknown fields, and with defaults.
 type pruned struct {
-	body    map[string]any
+	crd     apiextensionsv1.CustomResourceDefinition
+	body    map[string]any // of crd
 	unknown []string
 }
 
-// prune decodes a definition into its Go type and encodes it again.
+var (
+	decoded cache[*pruned]                                       // by the body as it was sent
+	specs   cache[*apiextensionsv1.CustomResourceDefinitionSpec] // by the spec of a pruned body
+)
+
+// prune decodes a definition into its Go type, sets the defaults and encodes it again.
 func prune(body map[string]any) (*pruned, error) {
 	p := new(pruned)
-	var crd apiextensionsv1.CustomResourceDefinition
-	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(body, &crd, true)
-	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		for _, e := range strict.Errors() {
-			var path string
-			if _, err := fmt.Sscanf(e.Error(), "unknown field %q", &path); err == nil {
-				p.unknown = append(p.unknown, path)
-			}
-		}
-	} else if err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(body, &p.crd); err != nil {
 		// kube-apiserver returns the JSON decoder's message.
 		if raw, e := json.Marshal(body); e == nil {
-			err = cmp.Or(kjson.UnmarshalCaseSensitivePreserveInts(raw, &crd), err)
+			err = cmp.Or(kjson.UnmarshalCaseSensitivePreserveInts(raw, &p.crd), err)
 		}
 		return nil, err
 	}
-	if p.body, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&crd); err != nil {
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(&p.crd)
+	var err error
+	if p.body, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&p.crd); err != nil {
 		return nil, err
+	}
+	if lacks(p.body, body) {
+		p.unknown = unknownFields(body)
 	}
 	delete(p.body, "metadata")
 	if body["status"] == nil {
@@ -84,7 +84,46 @@ func prune(body map[string]any) (*pruned, error) {
 	return p, nil
 }
 
-// Default implements [apiserver.Schema].
+// lacks reports whether any field of before is missing in after, because it is unknown or empty.
+func lacks(after, before any) bool {
+	switch b := before.(type) {
+	case map[string]any:
+		a, _ := after.(map[string]any)
+		for name, value := range b {
+			if kept, ok := a[name]; !ok || lacks(kept, value) {
+				return true
+			}
+		}
+	case []any:
+		a, _ := after.([]any)
+		if len(a) != len(b) {
+			return true
+		}
+		for i := range b {
+			if lacks(a[i], b[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknownFields returns the paths of the unknown fields of a definition. That takes twice as
+// long as decoding it.
+func unknownFields(body map[string]any) (paths []string) {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(body, new(apiextensionsv1.CustomResourceDefinition), true)
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		for _, e := range strict.Errors() {
+			var path string
+			if _, err := fmt.Sscanf(e.Error(), "unknown field %q", &path); err == nil {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// Default implements [apiserver.Schema]. After Prune it changes nothing.
 func (definition) Default(u *unstructured.Unstructured) {
 	spec, _ := u.Object["spec"].(map[string]any)
 	if spec == nil {
@@ -110,15 +149,26 @@ func (definition) Default(u *unstructured.Unstructured) {
 }
 
 // Validate implements [apiserver.Schema].
-func (d definition) Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList {
-	if old == nil {
-		return d.validateNew(ctx, obj)
+func (definition) Validate(ctx context.Context, obj, old *unstructured.Unstructured, subresource string) field.ErrorList {
+	id, spec := identify(obj)
+	if _, ok := accepted.get(id); ok && old == nil {
+		return metavalidation.ValidateObjectMetaAccessor(obj, false, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	}
-	crd, _, err := internal(obj)
+	crd, v1, err := internal(obj, spec)
 	if err != nil {
 		return undecodable(err)
 	}
-	before, _, err := internal(old)
+	if old == nil {
+		crd.Status.StoredVersions = nil
+		keepStored(crd)
+		errs := validation.ValidateCustomResourceDefinition(ctx, crd)
+		if len(errs) == 0 {
+			keep(id, v1)
+		}
+		return errs
+	}
+	_, spec = identify(old)
+	before, _, err := internal(old, spec)
 	if err != nil {
 		return undecodable(err)
 	}
@@ -127,28 +177,6 @@ func (d definition) Validate(ctx context.Context, obj, old *unstructured.Unstruc
 	}
 	keepStored(crd)
 	return validation.ValidateCustomResourceDefinitionUpdate(ctx, crd, before)
-}
-
-// validateNew validates a new definition, unless it was accepted before.
-func (d definition) validateNew(ctx context.Context, obj *unstructured.Unstructured) field.ErrorList {
-	id, err := identify(obj)
-	if err != nil {
-		return undecodable(err)
-	}
-	if _, ok := d.schemas.accepted.Load(id); ok {
-		return metavalidation.ValidateObjectMetaAccessor(obj, false, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	}
-	crd, v1, err := internal(obj)
-	if err != nil {
-		return undecodable(err)
-	}
-	crd.Status.StoredVersions = nil
-	keepStored(crd)
-	errs := validation.ValidateCustomResourceDefinition(ctx, crd)
-	if len(errs) == 0 {
-		d.schemas.keep(id, v1)
-	}
-	return errs
 }
 
 func undecodable(err error) field.ErrorList {
@@ -165,10 +193,28 @@ func keepStored(crd *apiextensions.CustomResourceDefinition) {
 	}
 }
 
+// decode decodes a definition, of which Prune usually has decoded the spec. The caller must
+// not modify the result.
+func decode(u *unstructured.Unstructured, spec digest) (*apiextensionsv1.CustomResourceDefinition, error) {
+	v1, rest := new(apiextensionsv1.CustomResourceDefinition), u.Object
+	known, ok := specs.get(spec)
+	if ok {
+		rest = maps.Clone(rest)
+		delete(rest, "spec")
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(rest, v1); err != nil {
+		return nil, err
+	}
+	if ok {
+		v1.Spec = *known
+	}
+	return v1, nil
+}
+
 // internal decodes a definition and converts it to the version that Kubernetes validates.
-func internal(u *unstructured.Unstructured) (*apiextensions.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinition, error) {
-	v1 := new(apiextensionsv1.CustomResourceDefinition)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, v1); err != nil {
+func internal(u *unstructured.Unstructured, spec digest) (*apiextensions.CustomResourceDefinition, *apiextensionsv1.CustomResourceDefinition, error) {
+	v1, err := decode(u, spec)
+	if err != nil {
 		return nil, nil, err
 	}
 	out := new(apiextensions.CustomResourceDefinition)

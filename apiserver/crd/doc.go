@@ -8,5 +8,6 @@
 // kubectl explain describes them. Definitions themselves are validated too.
 //
 // It uses the packages of k8s.io/apiextensions-apiserver, which a program that does not
-// import this package does not link. Schemas are compiled on first use.
+// import this package does not link. Definitions are validated once in a process, and
+// schemas are compiled on first use.
 package crd

@@ -1,8 +1,6 @@
 package crd
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -14,56 +12,48 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Schemas returns the value of [apiserver.Options.Schemas]. It keeps the definitions that it
-// has accepted with their compiled schemas, so servers that share it start faster. Any
-// number of servers may use it at the same time.
-func Schemas() apiserver.Schemas { return new(schemas) }
+// Schemas returns the value of [apiserver.Options.Schemas]. The process keeps the last
+// definitions that were accepted with their compiled schemas, so the second server with a
+// definition starts faster.
+func Schemas() apiserver.Schemas { return schemas{} }
 
 // schemas implements [apiserver.Schemas].
-type schemas struct {
-	pruned   sync.Map // of the digests of definitions without metadata to *pruned
-	accepted sync.Map // of the digests of identify to map[string]apiserver.Schema
-}
+type schemas struct{}
 
-type digest [sha256.Size]byte
+// accepted has the schemas of accepted definitions, by the digest of identify.
+var accepted cache[map[string]apiserver.Schema]
 
-func digestOf(v any) (digest, error) {
-	raw, err := json.Marshal(v)
-	return sha256.Sum256(raw), err
-}
-
-// identify returns a digest of what the validation of a new definition depends on.
-func identify(u *unstructured.Unstructured) (digest, error) {
-	return digestOf([]any{u.GetName(), u.GetAnnotations(), u.Object["spec"]})
+// identify returns a digest of what the validation of a new definition depends on, and one of
+// its spec.
+func identify(u *unstructured.Unstructured) (whole, spec digest) {
+	spec = digestOf(u.Object["spec"])
+	meta, _ := u.Object["metadata"].(map[string]any)
+	return digestOf(meta["name"], meta["annotations"], string(spec[:])), spec
 }
 
 // Definition implements [apiserver.Schemas].
-func (s *schemas) Definition() apiserver.Schema { return definition{s} }
+func (schemas) Definition() apiserver.Schema { return definition{} }
 
 // Compile implements [apiserver.Schemas].
-func (s *schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
-	d, err := identify(u)
+func (schemas) Compile(u *unstructured.Unstructured) (map[string]apiserver.Schema, error) {
+	id, spec := identify(u)
+	if known, ok := accepted.get(id); ok {
+		return known, nil
+	}
+	crd, err := decode(u, spec)
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := s.accepted.Load(d); ok {
-		return known.(map[string]apiserver.Schema), nil
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &crd); err != nil {
-		return nil, err
-	}
-	return s.keep(d, &crd), nil
+	return keep(id, crd), nil
 }
 
 // keep returns the schemas of an accepted definition. The caller must not modify crd
 // afterwards.
-func (s *schemas) keep(d digest, crd *apiextensionsv1.CustomResourceDefinition) map[string]apiserver.Schema {
+func keep(id digest, crd *apiextensionsv1.CustomResourceDefinition) map[string]apiserver.Schema {
 	r := &resource{crd: crd}
 	r.types = sync.OnceValues(r.typeConverter)
 	out := map[string]apiserver.Schema{}
@@ -73,8 +63,7 @@ func (s *schemas) keep(d digest, crd *apiextensionsv1.CustomResourceDefinition) 
 		v.document = sync.OnceValues(v.openAPI)
 		out[v.Name] = v
 	}
-	kept, _ := s.accepted.LoadOrStore(d, out)
-	return kept.(map[string]apiserver.Schema)
+	return accepted.put(id, out)
 }
 
 // resource is what the versions of a custom resource share. It is not modified.

@@ -5,29 +5,35 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// startWith starts a server with n definitions and lists the objects of the last.
-func startWith(t testing.TB, schemas apiserver.Schemas, definition string, n int) {
+// groups counts the groups of startWith, since the process keeps definitions that it has seen.
+var groups atomic.Int64
+
+// startWith starts a server, loads n definitions of a group and lists the objects of the last.
+func startWith(t testing.TB, group, definition string, n int) {
 	t.Helper()
-	s, err := apiserver.New(apiserver.Options{Schemas: schemas})
+	s, err := apiserver.New(apiserver.Options{Schemas: crd.Schemas()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	path := "/api/v1/pods"
+	var all []runtime.Object
 	for i := range n {
 		plural := fmt.Sprintf("dams%d", i)
-		u := decode(t, strings.NewReplacer(`"dams`, `"`+plural, `"Dam"`, fmt.Sprintf(`"Dam%d"`, i), `"dm"`, fmt.Sprintf(`"dm%d"`, i)).Replace(definition))
-		if _, err := s.Create(u); err != nil {
-			t.Fatal(err)
-		}
-		path = "/apis/example.com/v1/" + plural
+		all = append(all, decode(t, strings.NewReplacer(`"dams`, `"`+plural, `"Dam"`, fmt.Sprintf(`"Dam%d"`, i), `"dm"`, fmt.Sprintf(`"dm%d"`, i), "example.com", group).Replace(definition)))
+		path = "/apis/" + group + "/v1/" + plural
+	}
+	if err := s.LoadObjects(all...); err != nil {
+		t.Fatal(err)
 	}
 	w := &discard{header: http.Header{}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
@@ -52,40 +58,57 @@ func (d *discard) WriteHeader(code int)        { d.code = code }
 // plain is the definition without CEL rules, which take most of the time.
 var plain = regexp.MustCompile(`"x-kubernetes-validations": \[[^\]]*\],?`).ReplaceAllString(strings.ReplaceAll(damDefinition, `"The river that it holds back.",`, `"The river that it holds back."`), "")
 
-// starts are what TestStart and BenchmarkStart measure: schemas that are new or shared with
-// an earlier server.
+// starts are what TestStart and BenchmarkStart measure: definitions that the process has not
+// seen, and those of an earlier server.
 var starts = []struct {
 	name       string
 	definition string
 	n          int
 }{{"none", "", 0}, {"one", damDefinition, 1}, {"50 plain", plain, 50}, {"50 with rules", damDefinition, 50}}
 
+func newGroup() string { return fmt.Sprintf("g%d.example.com", groups.Add(1)) }
+
 // TestStart logs how long a server takes to its first answer.
 func TestStart(t *testing.T) {
-	startWith(t, nil, "", 0) // what the first server of a process initializes
+	startWith(t, "", "", 0) // what the first server of a process initializes
 	for _, c := range starts {
-		schemas := crd.Schemas()
-		for _, which := range []string{"new", "shared"} {
+		group := newGroup()
+		for _, which := range []string{"new", "known"} {
 			began := time.Now()
-			startWith(t, schemas, c.definition, c.n)
-			t.Logf("%s definitions, %s schemas: %v", c.name, which, time.Since(began))
+			startWith(t, group, c.definition, c.n)
+			t.Logf("%s definitions, %s: %v", c.name, which, time.Since(began))
 		}
 	}
 }
 
 func BenchmarkStart(b *testing.B) {
 	for _, c := range starts {
-		b.Run("definitions="+c.name+"/schemas=new", func(b *testing.B) {
+		b.Run("definitions="+c.name+"/new", func(b *testing.B) {
 			for b.Loop() {
-				startWith(b, crd.Schemas(), c.definition, c.n)
+				startWith(b, newGroup(), c.definition, c.n)
 			}
 		})
-		b.Run("definitions="+c.name+"/schemas=shared", func(b *testing.B) {
-			schemas := crd.Schemas()
-			startWith(b, schemas, c.definition, c.n)
+		b.Run("definitions="+c.name+"/known", func(b *testing.B) {
+			group := newGroup()
+			startWith(b, group, c.definition, c.n)
 			for b.Loop() {
-				startWith(b, schemas, c.definition, c.n)
+				startWith(b, group, c.definition, c.n)
 			}
 		})
+	}
+}
+
+// A definition that one server has accepted is not validated or compiled again by another.
+func TestServersOfAProcessShareSchemas(t *testing.T) {
+	u := decode(t, strings.ReplaceAll(damDefinition, "example.com", newGroup()))
+	compile := func() apiserver.Schema {
+		schemas, err := crd.Schemas().Compile(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schemas["v1"]
+	}
+	if compile() != compile() {
+		t.Error("the definition was compiled twice")
 	}
 }

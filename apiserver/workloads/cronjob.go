@@ -63,10 +63,11 @@ func dueTimes(cronJob *batchv1.CronJob, schedule cron.Schedule, now time.Time) (
 			since = earliest
 		}
 	}
-	for coming = schedule.Next(since.In(now.Location())); !coming.IsZero() && !coming.After(now); coming = schedule.Next(coming) {
-		last = coming
+	since = since.In(now.Location())
+	if last = schedule.Last(since, now); !last.IsZero() {
+		since = last
 	}
-	return last, coming
+	return last, schedule.Next(since)
 }
 
 // history sets the active Jobs of the status and deletes finished ones beyond the limits. It
@@ -91,7 +92,7 @@ func (w *Workloads) history(ctx context.Context, cronJob *batchv1.CronJob) (runn
 	for _, list := range []struct {
 		jobs []*batchv1.Job
 		keep int32
-	}{{complete, value(cronJob.Spec.SuccessfulJobsHistoryLimit, 3)}, {failed, value(cronJob.Spec.FailedJobsHistoryLimit, 1)}} {
+	}{{complete, natural(cronJob.Spec.SuccessfulJobsHistoryLimit, 3)}, {failed, natural(cronJob.Spec.FailedJobsHistoryLimit, 1)}} {
 		for i := range len(list.jobs) - int(list.keep) {
 			if err := w.jobs.remove(ctx, list.jobs[i], tarn.Propagate(wire.Background)); err != nil {
 				return nil, err

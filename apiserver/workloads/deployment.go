@@ -52,7 +52,7 @@ func (w *Workloads) reconcileDeployment(ctx context.Context, key tarn.Key) (tarn
 	}
 	r := &rollout{Workloads: w, Deployment: d, sizes: map[string]int32{}}
 	for _, rs := range w.replicaSets.of(d) {
-		r.sizes[rs.Name] = value(rs.Spec.Replicas, 1)
+		r.sizes[rs.Name] = natural(rs.Spec.Replicas, 1)
 		if r.current == nil && sameTemplate(&rs.Spec.Template, &d.Spec.Template) {
 			r.current = rs
 		} else {
@@ -104,7 +104,7 @@ func (r *rollout) advance(ctx context.Context, next *appsv1.Deployment) error {
 	return r.shrink(ctx, unavailable)
 }
 
-func (r *rollout) size() int32 { return value(r.Spec.Replicas, 1) }
+func (r *rollout) size() int32 { return natural(r.Spec.Replicas, 1) }
 
 // total returns the sum of the replicas of all ReplicaSets.
 func (r *rollout) total() (n int32) {
@@ -286,7 +286,7 @@ func (r *rollout) cleanUp(ctx context.Context, next *appsv1.Deployment) error {
 		return r.sizes[rs.Name] > 0 || rs.Status.Replicas > 0 || rs.Status.ObservedGeneration < rs.Generation || rs.DeletionTimestamp != nil
 	})
 	slices.SortStableFunc(empty, func(a, b *appsv1.ReplicaSet) int { return cmp.Compare(revisionOf(a), revisionOf(b)) })
-	for i := range len(empty) - int(value(r.Spec.RevisionHistoryLimit, 10)) {
+	for i := range len(empty) - int(natural(r.Spec.RevisionHistoryLimit, 10)) {
 		if err := r.replicaSets.remove(ctx, empty[i]); err != nil {
 			return err
 		}
@@ -353,7 +353,7 @@ func (r *rollout) setStatus(next *appsv1.Deployment) time.Duration {
 
 // complete reports whether all pods of a Deployment are of its template and available.
 func complete(d *appsv1.Deployment) bool {
-	n := value(d.Spec.Replicas, 1)
+	n := natural(d.Spec.Replicas, 1)
 	return d.Status.UpdatedReplicas == n && d.Status.Replicas == n && d.Status.AvailableReplicas == n
 }
 

@@ -13,8 +13,8 @@
 //   - [Failure] is a failure for [Workloads.Inject]: containers that crash, images that
 //     cannot be pulled, pods that cannot be scheduled, a node that is lost.
 //
-// All state is in the API server, except for failures, for latencies that have begun and for
-// the back-off of a container that has crashed. A new Workloads on the same server therefore
+// All state is in the API server, except for failures, for latencies that have begun, for
+// the back-off of a container that has crashed and for the start of taints without timeAdded. A new Workloads on the same server therefore
 // continues where another one stopped. Two at a time are not supported.
 //
 // Deleting what a deleted object owns is the task of the server: set
@@ -57,7 +57,10 @@
 //   - A lost node is Unknown at once, instead of after 50 seconds. Pods without a toleration
 //     for it are evicted after the usual 300 seconds.
 //   - A Service has one EndpointSlice, for IPv4. No PersistentVolumes are created. There are no
-//     Leases of nodes, and no events.
+//     Leases of nodes, and no events: a CronJob that missed more than 100 times starts the last
+//     one without a warning.
+//   - Negative numbers of replicas, completions and the like count as 0. A real server rejects
+//     them, as this one does with apiserver.Options.Strict.
 //   - HorizontalPodAutoscalers, disruption budgets, quotas and ReplicationControllers are
 //     not processed.
 package workloads

@@ -76,13 +76,18 @@ func (e *execution) indexed() bool {
 	return value(e.Spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion
 }
 
+// completions returns the number of completions, or 0 if any number is enough.
+func (e *execution) completions() int { return int(natural(e.Spec.Completions, 0)) }
+
 func (e *execution) count(pods []*corev1.Pod) {
 	for _, pod := range pods {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			index := len(e.succeeded)
 			if e.indexed() {
-				index = indexOf(pod)
+				if index = indexOf(pod); index < 0 || index >= e.completions() {
+					continue
+				}
 			}
 			e.succeeded[index] = true
 		case pod.Status.Phase == corev1.PodFailed:
@@ -153,7 +158,7 @@ func (e *execution) done() bool {
 		}
 		return len(e.succeeded) > 0
 	}
-	return len(e.succeeded) >= int(*e.Spec.Completions)
+	return len(e.succeeded) >= e.completions()
 }
 
 // end stops the remaining pods, and finishes the Job when they have ended.
@@ -184,10 +189,10 @@ func (e *execution) stop(ctx context.Context) error {
 // start creates the missing pods and deletes surplus ones. After a failure it waits, and
 // returns for how long.
 func (e *execution) start(ctx context.Context) (after time.Duration, err error) {
-	want := int(value(e.Spec.Parallelism, 1))
+	want := int(natural(e.Spec.Parallelism, 1))
 	switch {
 	case e.Spec.Completions != nil:
-		want = min(want, int(*e.Spec.Completions)-len(e.succeeded))
+		want = min(want, e.completions()-len(e.succeeded))
 	case len(e.succeeded) > 0:
 		want = min(want, len(e.active))
 	}
@@ -280,7 +285,7 @@ func (e *execution) setCounts() {
 	}
 }
 
-// ranges formats a set of numbers, as in "1,3-5".
+// ranges formats a set of natural numbers, as in "1,3-5".
 func ranges(set map[int]bool) string {
 	var parts []string
 	for n, found := 0, 0; found < len(set); n++ {

@@ -68,6 +68,54 @@ func TestAJobCompletes(t *testing.T) {
 	})
 }
 
+// The server accepts negative numbers without Options.Strict.
+func TestNegativeNumbersOfJobsCountAsZero(t *testing.T) {
+	inWorld(t, workloads.Options{}, func(w *world) {
+		w.create(newJob("none", -1, 1), newJob("paused", 1, -1))
+		cron := newCronJob("* * * * *")
+		limit := int32(-1)
+		cron.Spec.SuccessfulJobsHistoryLimit, cron.Spec.FailedJobsHistoryLimit = &limit, &limit
+		w.create(cron)
+		w.wait(5 * time.Minute)
+		if got := outcome(w.job("none")); got != "Complete CompletionsReached" {
+			w.Errorf("no completions: %s", got)
+		}
+		if s := w.job("paused").Status; s.Active != 0 || len(s.Conditions) != 0 {
+			w.Errorf("no parallelism: %+v", s)
+		}
+		jobs, now := w.cronJobs()
+		if len(jobs) > 3 || now.Status.LastSuccessfulTime == nil {
+			w.Errorf("%d jobs, status %+v", len(jobs), now.Status)
+		}
+	})
+}
+
+// A pod without a completion index, or with one that is too large, counts for no index.
+func TestAnIndexedJobIgnoresPodsWithoutItsIndexes(t *testing.T) {
+	inWorld(t, workloads.Options{RunTime: 10 * time.Second}, func(w *world) {
+		job := newJob("sum", 2, 2)
+		mode := batchv1.IndexedCompletion
+		job.Spec.CompletionMode = &mode
+		w.create(job)
+		w.wait(5 * time.Second)
+		owner := *metav1.NewControllerRef(w.job("sum"), batchv1.SchemeGroupVersion.WithKind("Job"))
+		for name, annotations := range map[string]map[string]string{"without": nil, "large": {batchv1.JobCompletionIndexAnnotation: "2"}} {
+			w.create(newPod(name, func(pod *corev1.Pod) {
+				pod.OwnerReferences, pod.Annotations = []metav1.OwnerReference{owner}, annotations
+				pod.Status.Phase = corev1.PodSucceeded
+			}))
+		}
+		w.wait(time.Second)
+		if s := w.job("sum").Status; s.Active != 2 || s.Succeeded != 0 || s.CompletedIndexes != "" {
+			w.Errorf("status %+v", s)
+		}
+		w.wait(10 * time.Second)
+		if job := w.job("sum"); outcome(job) != "Complete CompletionsReached" || job.Status.CompletedIndexes != "0,1" {
+			w.Errorf("status %+v", job.Status)
+		}
+	})
+}
+
 func TestAJobFailsAfterItsBackoffLimit(t *testing.T) {
 	inWorld(t, workloads.Options{}, func(w *world) {
 		remove := w.inject(workloads.Failure{Kind: workloads.Crash, Selector: "app=sum"})
@@ -214,6 +262,20 @@ func TestACronJobRunsOnScheduleAndKeepsItsHistoryShort(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The stand-in finds the last of millions of missed times without visiting all of them.
+func TestACronJobStartsTheLastMissedTimeOnly(t *testing.T) {
+	inWorld(t, workloads.Options{}, func(w *world) {
+		cron := newCronJob("* * * * *")
+		cron.Status.LastScheduleTime = &metav1.Time{Time: time.Now().AddDate(-90, 0, 0)}
+		now := time.Now()
+		w.create(cron)
+		w.wait(time.Second)
+		if jobs, cron := w.cronJobs(); len(jobs) != 1 || !cron.Status.LastScheduleTime.Equal(&metav1.Time{Time: now.Truncate(time.Minute)}) {
+			w.Errorf("%d jobs, status %+v", len(jobs), cron.Status)
+		}
+	})
 }
 
 func TestConcurrencyPoliciesOfCronJobs(t *testing.T) {

@@ -149,8 +149,8 @@ func (e *evictions) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, e
 		}
 		return tarn.Result{}, e.pods.remove(ctx, pod, tarn.GracePeriod(0))
 	}
-	delete(e.timers, key)
 	if pod.DeletionTimestamp != nil || finished(pod) {
+		delete(e.timers, key)
 		return tarn.Result{}, nil
 	}
 	if e.failures.lost(node.Name) && ready(pod) {
@@ -158,9 +158,12 @@ func (e *evictions) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, e
 		setCondition(next, corev1.PodReady, corev1.ConditionFalse, "NodeNotReady", "Node is not ready")
 		return tarn.Result{}, e.pods.setStatus(ctx, pod, next)
 	}
-	at, evicted := evictionTime(pod, node)
+	// A taint without timeAdded counts from when the pod was first seen on a tainted node.
+	seen := time.Now().Add(e.timers.left(key, "tainted "+string(pod.UID), 0))
+	at, evicted := evictionTime(pod, node, seen)
 	switch left := time.Until(at); {
 	case !evicted:
+		delete(e.timers, key)
 		return tarn.Result{}, nil
 	case left > 0:
 		return tarn.Result{After: left}, nil
@@ -168,16 +171,14 @@ func (e *evictions) reconcile(ctx context.Context, key tarn.Key) (tarn.Result, e
 	return tarn.Result{}, e.pods.remove(ctx, pod)
 }
 
-// evictionTime returns when a pod has to leave a node, and whether it has to.
-func evictionTime(pod *corev1.Pod, node *corev1.Node) (at time.Time, evicted bool) {
+// evictionTime returns when a pod has to leave a node, and whether it has to. seen is the start of
+// taints without timeAdded.
+func evictionTime(pod *corev1.Pod, node *corev1.Node, seen time.Time) (at time.Time, evicted bool) {
 	for _, taint := range node.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectNoExecute {
 			continue
 		}
-		since := time.Now()
-		if taint.TimeAdded != nil {
-			since = taint.TimeAdded.Time
-		}
+		since := value(taint.TimeAdded, metav1.Time{Time: seen}).Time
 		until, tolerated := since, false
 		for _, t := range pod.Spec.Tolerations {
 			if !t.ToleratesTaint(klog.Background(), &taint, true) {

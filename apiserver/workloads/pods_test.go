@@ -163,6 +163,36 @@ func TestPodsLeaveALostNodeAfterFiveMinutes(t *testing.T) {
 	})
 }
 
+// kubectl taint sets no timeAdded.
+func TestPodsLeaveATaintedNodeWhenTheirTolerationEnds(t *testing.T) {
+	inWorld(t, workloads.Options{}, func(w *world) {
+		tolerate := func(seconds *int64) func(*corev1.Pod) {
+			return func(pod *corev1.Pod) {
+				pod.Spec.Tolerations = []corev1.Toleration{{Key: "drain", Operator: corev1.TolerationOpExists, TolerationSeconds: seconds}}
+			}
+		}
+		short := int64(20)
+		w.create(newPod("never", nil), newPod("short", tolerate(&short)), newPod("always", tolerate(nil)))
+		w.wait(5 * time.Second)
+		taint := func(taints ...corev1.Taint) {
+			node := must(w.CoreV1().Nodes().Get(context.Background(), "node-1", metav1.GetOptions{}))(w)
+			node.Spec.Taints = taints
+			must(w.CoreV1().Nodes().Update(context.Background(), node, metav1.UpdateOptions{}))(w)
+		}
+		drain := corev1.Taint{Key: "drain", Effect: corev1.TaintEffectNoExecute}
+		taint(drain)
+		w.wait(15 * time.Second)
+		w.wantNames("", "always v1 Ready, short v1 Ready")
+		taint() // the toleration starts again with the next taint
+		w.wait(time.Second)
+		taint(drain)
+		w.wait(15 * time.Second)
+		w.wantNames("", "always v1 Ready, short v1 Ready")
+		w.wait(10 * time.Second)
+		w.wantNames("", "always v1 Ready")
+	})
+}
+
 func TestARestoredNodeKeepsItsPods(t *testing.T) {
 	inWorld(t, workloads.Options{}, func(w *world) {
 		w.create(newDeployment("web", 2))

@@ -35,7 +35,7 @@ func (w *Workloads) reconcileReplicaSet(ctx context.Context, key tarn.Key) (tarn
 		}
 		after = sooner(after, left)
 	}
-	missing := int(value(rs.Spec.Replicas, 1)) - len(pods)
+	missing := int(natural(rs.Spec.Replicas, 1)) - len(pods)
 	for range missing {
 		pod := podOf(&rs.Spec.Template, rs.Namespace)
 		pod.GenerateName = rs.Name + "-"

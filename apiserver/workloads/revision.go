@@ -66,7 +66,7 @@ func ensureRevision[T tarn.Object](ctx context.Context, w *Workloads, owners obj
 			return "", "", err
 		}
 	}
-	for i := range len(unused) - int(value(limit, 10)) {
+	for i := range len(unused) - int(natural(limit, 10)) {
 		if err := w.revisions.remove(ctx, unused[i]); err != nil {
 			return "", "", err
 		}

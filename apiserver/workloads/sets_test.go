@@ -79,6 +79,32 @@ func TestAStatefulSetStartsAndStopsInOrder(t *testing.T) {
 	})
 }
 
+// The server accepts negative numbers without Options.Strict.
+func TestNegativeReplicasCountAsZero(t *testing.T) {
+	inWorld(t, workloads.Options{}, func(w *world) {
+		limit := int32(-1)
+		d, set := newDeployment("web", 1), newStatefulSet("db", 1)
+		d.Spec.RevisionHistoryLimit, set.Spec.RevisionHistoryLimit = &limit, &limit
+		w.create(d, set)
+		w.wait(10 * time.Second)
+		w.edit("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = -1 })
+		w.editSet("db", func(set *appsv1.StatefulSet) { *set.Spec.Replicas = -1 })
+		w.wait(10 * time.Second)
+		w.wantNames("", "")
+		if s := w.deployment("web").Status; s.Replicas != 0 || s.ObservedGeneration != 2 || s.UnavailableReplicas != 0 {
+			w.Errorf("status %+v", s)
+		}
+		if s := w.statefulSet("db").Status; s.Replicas != 0 || s.ObservedGeneration != 2 {
+			w.Errorf("status %+v", s)
+		}
+		version := w.server.Version()
+		w.wait(time.Hour)
+		if now := w.server.Version(); now != version {
+			w.Errorf("%d writes in an hour", now-version)
+		}
+	})
+}
+
 func TestAParallelStatefulSetStartsAtOnce(t *testing.T) {
 	inWorld(t, workloads.Options{}, func(w *world) {
 		set := newStatefulSet("db", 3)

@@ -41,7 +41,7 @@ func (w *Workloads) reconcileStatefulSet(ctx context.Context, key tarn.Key) (tar
 	if set.Spec.Ordinals != nil {
 		r.start = set.Spec.Ordinals.Start
 	}
-	r.end, r.partition = r.start+value(set.Spec.Replicas, 1), r.start
+	r.end, r.partition = r.start+natural(set.Spec.Replicas, 1), r.start
 	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		r.partition += value(rolling.Partition, 0)
 	}

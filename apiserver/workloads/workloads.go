@@ -253,3 +253,7 @@ func value[T any](p *T, otherwise T) T {
 	}
 	return *p
 }
+
+// natural is value for a number that is not negative. With apiserver.Options.Strict the server
+// rejects negative ones; without, they count as 0.
+func natural(p *int32, otherwise int32) int32 { return max(value(p, otherwise), 0) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -174,6 +175,26 @@ func (s Schedule) Next(t time.Time) time.Time {
 		day = time.Date(day.Year(), day.Month(), day.Day()+1, 12, 0, 0, 0, t.Location())
 	}
 	return time.Time{}
+}
+
+// Last returns the last scheduled time after one time and not after another, or zero.
+func (s Schedule) Last(after, until time.Time) time.Time {
+	if s.every > 0 {
+		first := s.Next(after)
+		if first.After(until) {
+			return time.Time{}
+		}
+		return first.Add(until.Sub(first) / s.every * s.every)
+	}
+	// The last second from which the next time is not too late.
+	n := sort.Search(max(int(until.Sub(after)/time.Second)+1, 0), func(i int) bool {
+		next := s.Next(after.Add(time.Duration(i) * time.Second))
+		return next.IsZero() || next.After(until)
+	})
+	if n == 0 {
+		return time.Time{}
+	}
+	return s.Next(after.Add(time.Duration(n-1) * time.Second))
 }
 
 func (s Schedule) onDay(t time.Time) bool {

@@ -62,3 +62,28 @@ func TestADayWithoutMidnight(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Last finds what a scan with Next finds.
+func TestLastIsTheLastOfAllTimes(t *testing.T) {
+	rome, err := time.LoadLocation("Europe/Rome")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2024, 3, 29, 23, 59, 30, 5, rome) // before daylight saving time starts
+	for _, text := range []string{"* * * * *", "0,1 0 * * *", "30 2 * * *", "*/7 3-5 * * 1", "0 0 29 2 *", "0 0 31 2 *", "@every 90s", "@every 25h"} {
+		schedule, err := cron.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, elapsed := range []time.Duration{-time.Hour, 0, time.Second, time.Minute, 89 * time.Second, 90 * time.Second, 7 * time.Hour, 60 * time.Hour} {
+			now := start.Add(elapsed)
+			var want time.Time
+			for at := schedule.Next(start); !at.IsZero() && !at.After(now); at = schedule.Next(at) {
+				want = at
+			}
+			if got := schedule.Last(start, now); !got.Equal(want) {
+				t.Errorf("%s after %v: %v, want %v", text, elapsed, got, want)
+			}
+		}
+	}
+}

@@ -130,10 +130,10 @@ func newMachine(name, process string, weight int, t timing) *machine {
 
 // lease returns what this member's lease must say.
 func (m *machine) lease(now moment) member {
-	m.reportedReady, m.reportedCached = m.ready(), m.cached
+	m.reportedReady, m.reportedCached = m.ready(), m.has()
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.cached, written: m.written.since(now.Mono - m.remember()),
+		released: maps.Clone(m.released), cached: m.reportedCached, written: m.written.since(now.Mono - m.remember()),
 	}
 }
 
@@ -149,6 +149,16 @@ func (m *machine) needs() (needs slotSet) {
 		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
 	}
 	return needs
+}
+
+// has returns the slots whose objects the caches have, if the slots are ranges. A cache that is added
+// lists those that this member works on, which does not end the work.
+func (m *machine) has() slotSet {
+	slots := m.cached
+	for i, h := range m.held {
+		slots[i] = slots[i] || m.ranges && h.epoch != 0
+	}
+	return slots
 }
 
 // agrees returns an error if the group divides keys in another way than this member.
@@ -340,7 +350,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			m.name, m.renamed, m.term = m.renamed, "", 1
 		}
 	}
-	return start, stop, changed || m.ready() != m.reportedReady || m.cached != m.reportedCached
+	return start, stop, changed || m.ready() != m.reportedReady || m.has() != m.reportedCached
 }
 
 // rename ends this term: another process writes to the lease. The next term has another name.

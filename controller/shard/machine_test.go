@@ -55,6 +55,37 @@ func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 	}
 }
 
+// A mirror that is added to a running process lists at first, while the process works on its slots.
+func TestSlotsAreNotIdleWhileANewCacheLists(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.ranges, m.able = true, true
+	for i := range m.cached {
+		m.cached[i] = true
+	}
+	renew := func(now moment, version string) {
+		mine := m.lease(now)
+		mine.version = version
+		r := &ruling{ranges: true}
+		for i := range r.slots {
+			r.slots[i] = placement{owner: owner{"a", 1}, epoch: 1}
+		}
+		m.stored(now, now, version)
+		m.observe(now, view{members: map[string]member{"a": mine}, version: "1", ruling: r, known: true})
+		m.step(now)
+	}
+	renew(at(0), "2")
+	m.cached = slotSet{}
+	renew(at(time.Second), "3")
+	if m.holds != Slots || m.idle(at(time.Second)) != 0 {
+		t.Errorf("it works on %d slots, and %d are idle", m.holds, m.idle(at(time.Second)))
+	}
+	m.held = [Slots]holding{}
+	renew(at(2*time.Second), "4")
+	if m.idle(at(2*time.Second)) != Slots {
+		t.Errorf("it works on none, and %d are idle", m.idle(at(2*time.Second)))
+	}
+}
+
 // What is written to a lease is read again.
 func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 	var has slotSet

@@ -26,6 +26,7 @@ type observer struct {
 	writes  []write
 	rulings []ruling
 	changes []change
+	touches []touch
 	members map[string]string // what the Leases of members say, except renewals
 	entries map[string]string // the last entry of each key, as text
 	pending map[string]bool   // keys with a "want" that is not "done"
@@ -138,6 +139,18 @@ func (o *observer) wants(key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pending[key] = true
+}
+
+// touched records that the server has stored a change of a key.
+func (o *observer) touched(m *corev1.ConfigMap) error {
+	version, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.touches = append(o.touches, touch{m.Namespace + "/" + m.Name, version, time.Now()})
+	return nil
 }
 
 // lastChange returns the last membership change up to a time.

@@ -138,8 +138,14 @@ func (m *machine) lease(now moment) member {
 }
 
 // remember returns for how long written versions are kept. The caches of a member that gets slots
-// are live, so they have what was written before that.
-func (m *machine) remember() time.Duration { return 4 * m.expiry }
+// are live, so they have what was written before that. With ranges they may have listed a slot only now,
+// at the version of the last event of the others.
+func (m *machine) remember() time.Duration {
+	if m.ranges {
+		return 4*m.expiry + m.timing.unseen
+	}
+	return 4 * m.expiry
+}
 
 // needs returns the slots whose objects the caches must have, if the slots are ranges: those that
 // this member works on or drains, owns, is about to get, or should have.

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 )
 
 func at(d time.Duration) moment { return moment{Mono: d, Wall: time.Unix(0, 0).Add(d)} }
@@ -35,6 +36,19 @@ func TestWrittenVersionsAreForgotten(t *testing.T) {
 	}
 	if got := m.lease(at(2 * time.Minute)).written; len(got) != 0 {
 		t.Errorf("the lease has %d versions two minutes later", len(got))
+	}
+}
+
+// A slot may be listed at a version that is so old, so what was written since must not be forgotten.
+func TestP03_WrittenVersionsAreKeptForPartsThatAreListedAtAnOldVersion(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.ranges = true
+	m.written.add(part{cache: "maps", slot: "7"}, "5", 0)
+	if got := m.lease(at(reflector.MaxPartAge + 30*time.Second)).written; len(got) != 1 {
+		t.Errorf("the lease has %v", got)
+	}
+	if got := m.lease(at(2 * reflector.MaxPartAge)).written; len(got) != 0 {
+		t.Errorf("later the lease has %v", got)
 	}
 }
 

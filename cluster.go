@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,9 +50,10 @@ type Cluster struct {
 	work      *controllers
 	// Both are nil without leader election.
 	elector    *leader.Elector
-	leadership controller.Leadership // elector, with metrics
-	group      *shard.Group          // nil without sharding
-	part       *Shard                // what the mirrors have; nil for everything; group sets it
+	leadership controller.Leadership     // elector, with metrics
+	group      *shard.Group              // nil without sharding
+	keys       [shard.Slots]atomic.Int64 // of the controllers, with sharding; the subscriptions of count add to them
+	part       *Shard                    // what the mirrors have; nil for everything; group sets it
 
 	noticed chan struct{} // signals that a mirror found its resource not served
 

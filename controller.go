@@ -53,7 +53,7 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err := c.work.add(ctl); err != nil {
 		return nil, err
 	}
-	return ctl, nil
+	return ctl, c.count(name, &d)
 }
 
 // ControllerOption says what a controller reconciles, and how.
@@ -67,6 +67,7 @@ type controllerDeclaration struct {
 	owns    []func(owners controller.Owners) controller.Source[object.Key]
 	tuned   bool // an option other than a source was given
 	shardBy func(Key) string
+	counts  []countKeys // of For
 }
 
 func declareController(opts []ControllerOption) (d controllerDeclaration) {
@@ -101,6 +102,7 @@ func For[T Object](objects *Mirror[T], when ...controller.Predicate[T]) Controll
 	return func(d *controllerDeclaration) {
 		d.owners = append(d.owners, objects)
 		d.sources = append(d.sources, controller.For(objects, when...))
+		d.counts = append(d.counts, countKeysOf(objects))
 	}
 }
 

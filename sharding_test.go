@@ -127,6 +127,9 @@ func TestShardedClustersShareTheKeys(t *testing.T) {
 		if problems := console.Problems(b.Status()); len(problems) > 0 {
 			t.Errorf("problems: %v", problems)
 		}
+		if got := s.Members[0].Keys + s.Members[1].Keys; s.Keys != shares["b"] || s.Members[1].Keys != s.Keys || got != 40 {
+			t.Errorf("b has reconciled %d keys, and its status has %d: %+v", shares["b"], s.Keys, s.Members)
+		}
 		a.stop()
 		<-time.After(time.Second) // without waiting for a lease to expire
 		if more := r.shares(); more["b"]+shares["b"] != 40 {

@@ -47,6 +47,7 @@ type (
 		Complete    bool         `json:"complete"`
 		Total       int          `json:"total"`
 		Slots       int          `json:"slots"`
+		Keys        int          `json:"keys"`
 		Draining    int          `json:"draining"`
 		Waiting     int          `json:"waiting"`
 		Idle        int          `json:"idle"`
@@ -61,6 +62,7 @@ type (
 		Weight  int    `json:"weight"`
 		Slots   int    `json:"slots"`
 		Share   int    `json:"share"`
+		Keys    int    `json:"keys"`
 		Ready   bool   `json:"ready"`
 		Leaving bool   `json:"leaving"`
 		Expired bool   `json:"expired"`
@@ -245,7 +247,7 @@ func (s Status) encode() statusJSON {
 	}
 	if g := s.Shards; g != nil {
 		out.Shards = &shardsJSON{
-			Group: g.Group, Member: g.Member, Active: g.Active, Complete: g.Complete, Total: shard.Slots, Slots: len(g.Slots), Draining: len(g.Draining),
+			Group: g.Group, Member: g.Member, Active: g.Active, Complete: g.Complete, Total: shard.Slots, Slots: len(g.Slots), Keys: g.Keys, Draining: len(g.Draining),
 			Waiting: g.Waiting, Idle: g.Idle, IdleSeconds: g.IdleTime.Seconds(), Gained: g.Gained, Released: g.Released, Imbalance: g.Imbalance(),
 			Members: each(g.Members, func(m shard.MemberStatus) memberJSON { return memberJSON(m) }),
 		}

@@ -131,6 +131,9 @@ func (l *listing[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error
 	if l.part != nil && l.part.IsEmpty() {
 		return r.finishPart(&l.listed)
 	}
+	if l.part != nil && l.started.IsZero() && time.Since(r.current) >= MaxPartAge {
+		return r.list(plan{}), nil
+	}
 	if err := l.begin(ctx, r); err != nil {
 		return nil, err
 	}
@@ -303,7 +306,7 @@ func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T
 		return nil, err
 	}
 	r.at, r.epoch, r.shard = reach{progress: progressTo(version)}, epoch, r.target
-	r.size, r.parts = len(l.items), 0
+	r.size, r.parts, r.current = len(l.items), 0, l.started
 	r.failures.notFound = streak{}
 	r.now.Synced, r.now.Removed, r.now.LastList = true, false, time.Now()
 	r.now.Counts.Lists++

@@ -50,6 +50,7 @@ type Reflector[T any] struct {
 	failures failures     // what failed since a watch last made progress; failing states add to it
 	delays   delays       // the back-off delays; backOff advances them
 	parts    int          // changes of the shard since the last events or complete list
+	current  time.Time    // when the server last sent a version; events and complete lists set it
 	size     int          // items in the last complete list, as a capacity for the next
 	now      Status       // the status as of this step; publish copies it to status
 

@@ -42,8 +42,8 @@ var errShard error = &askedError{cause: errors.New("the shard changed")}
 // While watching this takes one LIST of what is new, at the version that the watch has reached
 // (resourceVersionMatch=Exact), or no list if nothing is new. A watch of the whole shard follows; until
 // then no events arrive. A call during a list takes effect after it. All of the new shard is listed if the last event was a deletion, which others
-// may follow at its version, if the server no longer has the version, if there is none yet, and if the
-// two shards are by different fields. Objects that the sink holds are then received but not decoded.
+// may follow at its version, if the version is older than [MaxPartAge], if the server no longer has it, if
+// there is none yet, and if the two shards are by different fields. Objects that the sink holds are then received but not decoded.
 func (r *Reflector[T]) SetShard(shard object.Shard) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,6 +116,11 @@ func (r *Reflector[T]) partOf() state[T] {
 	}
 	return &listing[T]{listed: listed[T]{plan: plan{part: &part}}}
 }
+
+// MaxPartAge is how long ago an event, a bookmark or a list must have arrived for SetShard to list only
+// what is new, at the version that it had. Until the watch has caught up, that part of the sink lacks
+// changes which are up to so old. Servers send a bookmark about once a minute.
+const MaxPartAge = 2 * time.Minute
 
 // maxParts is how many changes of the shard may follow each other without an event in between. All
 // lists of parts are of one version, so that another list has to bring the changes since.

@@ -127,6 +127,29 @@ func TestP05_AServerThatLacksTheVersionListsAllOfTheShard(t *testing.T) {
 	})
 }
 
+// A part that is listed at the version of a quiet watch lacks all changes since, until the watch has
+// caught up.
+func TestP05_APartIsNotListedAtAnOldVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := newServer("a/1", "a/2", "b/3")
+		opts := plain(options{})
+		opts.Selection.Shard = shardOf("u11")
+		r := start(t, srv, opts)
+		r.changesAre("Added a/1@11")
+		simtest.Advance(reflector.MaxPartAge / 2)
+		srv.Requests()
+		r.set(shardOf("u11", "u12"))
+		r.changesAre("Added a/2@12")
+		r.requests(`LIST "13" Exact limit=500 afresh`, `WATCH "13"`)
+		simtest.Advance(reflector.MaxPartAge / 2)
+		srv.Requests()
+		r.set(shardOf("u11", "u12", "u13")) // the list of a part is no news of the rest
+		r.changesAre("Added b/3@13")
+		r.requests(`LIST "13" NotOlderThan`, `WATCH "13"`)
+		r.live()
+	})
+}
+
 func TestP05_TheShardChangesInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := newServer("a/1", "a/2", "b/3")

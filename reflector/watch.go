@@ -88,7 +88,7 @@ func (w *watching[T]) consume(ctx context.Context, r *Reflector[T], events []obj
 		}
 	}
 	if len(events) > 0 {
-		r.parts = 0
+		r.parts, r.current = 0, began
 		r.now.LastEvent = began
 	}
 	if progress {

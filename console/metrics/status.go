@@ -14,6 +14,7 @@ var leaderStatus = gauge("leader_election_master_status", "1 if this process hol
 
 var (
 	shardSlots    = gauge("tarn_shard_slots", "Slots that this process works on.", "group")
+	shardKeys     = gauge("tarn_shard_keys", "Keys in the slots that this process works on.", "group")
 	shardMembers  = gauge("tarn_shard_members", "Members of the group that still renew their leases.", "group")
 	shardWaiting  = gauge("tarn_shard_waiting_slots", "Slots that are to be handed over to this process.", "group")
 	shardIdle     = longest("tarn_shard_idle_slots", "Slots that no member works on.", "group")
@@ -31,6 +32,7 @@ func (s samples) shards(g shard.Status) {
 		}
 	}
 	s.add(shardSlots, float64(len(g.Slots)), g.Group)
+	s.add(shardKeys, float64(g.Keys), g.Group)
 	s.add(shardMembers, float64(members), g.Group)
 	s.add(shardWaiting, float64(g.Waiting), g.Group)
 	s.add(shardIdle, float64(g.Idle), g.Group)

@@ -123,15 +123,16 @@ class Vitals {
       ["Lists", status.listing ? `${number(status.listing)} of ${number(status.lists)} running` : "none running"],
       ["Leader", l && (l.leading ? "this process" : l.holder || l.cause || "none")],
       ["Slots", s && `${number(s.slots)} of ${number(s.total)}${s.waiting ? `, waiting for ${number(s.waiting)}` : ""}${s.idle ? `, ${number(s.idle)} idle` : ""}`],
-      ["Members", s && s.members.map(member).join(", ")],
+      ["Keys", s && number(s.keys)],
+      ["Members", s && s.members.map(member).join("; ")],
     ]);
   }
 }
 
-// member is who owns how many slots.
+// member is who owns how many slots and keys.
 function member(m) {
   const state = m.expired ? " (expired)" : m.leaving ? " (leaving)" : m.ready ? "" : " (not ready)";
-  return `${m.name}: ${number(m.slots)}${state}`;
+  return `${m.name}: ${number(m.slots)}${m.keys ? `, ${number(m.keys)} keys` : ""}${state}`;
 }
 
 class Tile {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 )
@@ -20,11 +22,14 @@ type Cache interface {
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 }
 
-// isLive reports whether a cache receives changes, or lists what is new in its shard.
+// isLive reports whether a cache receives changes, or lists what is new in its shard. If the server no
+// longer has the version for that, the cache lists all of its shard at once, which can take longer than a
+// lease.
 func isLive(c Cache) bool {
 	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool {
 		r := &s.Reflector
-		grows := r.Synced && r.Cause == nil && r.Mark.Shard != r.Shard
+		expired := r.Until.IsZero() && (apierrors.IsResourceExpired(r.Cause) || apierrors.IsGone(r.Cause))
+		grows := r.Synced && (r.Cause == nil || expired) && r.Mark.Shard != r.Shard
 		return (!s.Listed || !r.Live()) && !grows
 	})
 }

@@ -54,6 +54,9 @@ type Options struct {
 	// objects. It must not block, and set the part of all Caches that do not have everything, such
 	// as with SetShard of an informer that was created with an empty shard. Defaults to none.
 	Divide func(part object.Shard)
+	// Keys returns how many keys of each slot this process knows, for the Keys of [Status]. It is called
+	// whenever a Status is read. Defaults to none.
+	Keys func() [Slots]int
 	// Logger receives slots that come and go, and failed requests. Defaults to none.
 	Logger *slog.Logger
 }
@@ -124,6 +127,9 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	}
 	if opts.Caches == nil {
 		opts.Caches = func() []Cache { return nil }
+	}
+	if opts.Keys == nil {
+		opts.Keys = func() (none [Slots]int) { return none }
 	}
 	if opts.Divide == nil {
 		opts.Divide = func(object.Shard) {}

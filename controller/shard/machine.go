@@ -130,16 +130,22 @@ func newMachine(name, process string, weight int, t timing) *machine {
 
 // lease returns what this member's lease must say.
 func (m *machine) lease(now moment) member {
-	m.reportedReady, m.reportedCached = m.ready(), m.cached
+	m.reportedReady, m.reportedCached = m.ready(), m.has()
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.cached, written: m.written.since(now.Mono - m.remember()),
+		released: maps.Clone(m.released), cached: m.reportedCached, written: m.written.since(now.Mono - m.remember()),
 	}
 }
 
 // remember returns for how long written versions are kept. The caches of a member that gets slots
-// are live, so they have what was written before that.
-func (m *machine) remember() time.Duration { return 4 * m.expiry }
+// are live, so they have what was written before that. With ranges they may have listed a slot only now,
+// at the version of the last event of the others.
+func (m *machine) remember() time.Duration {
+	if m.ranges {
+		return 4*m.expiry + m.timing.unseen
+	}
+	return 4 * m.expiry
+}
 
 // needs returns the slots whose objects the caches must have, if the slots are ranges: those that
 // this member works on or drains, owns, is about to get, or should have.
@@ -149,6 +155,16 @@ func (m *machine) needs() (needs slotSet) {
 		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
 	}
 	return needs
+}
+
+// has returns the slots whose objects the caches have, if the slots are ranges. A cache that is added
+// lists those that this member works on, which does not end the work.
+func (m *machine) has() slotSet {
+	slots := m.cached
+	for i, h := range m.held {
+		slots[i] = slots[i] || m.ranges && h.epoch != 0
+	}
+	return slots
 }
 
 // agrees returns an error if the group divides keys in another way than this member.
@@ -340,7 +356,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			m.name, m.renamed, m.term = m.renamed, "", 1
 		}
 	}
-	return start, stop, changed || m.ready() != m.reportedReady || m.cached != m.reportedCached
+	return start, stop, changed || m.ready() != m.reportedReady || m.has() != m.reportedCached
 }
 
 // rename ends this term: another process writes to the lease. The next term has another name.

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 )
 
 func at(d time.Duration) moment { return moment{Mono: d, Wall: time.Unix(0, 0).Add(d)} }
@@ -38,6 +39,19 @@ func TestWrittenVersionsAreForgotten(t *testing.T) {
 	}
 }
 
+// A slot may be listed at a version that is so old, so what was written since must not be forgotten.
+func TestP03_WrittenVersionsAreKeptForPartsThatAreListedAtAnOldVersion(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.ranges = true
+	m.written.add(part{cache: "maps", slot: "7"}, "5", 0)
+	if got := m.lease(at(reflector.MaxPartAge + 30*time.Second)).written; len(got) != 1 {
+		t.Errorf("the lease has %v", got)
+	}
+	if got := m.lease(at(2 * reflector.MaxPartAge)).written; len(got) != 0 {
+		t.Errorf("later the lease has %v", got)
+	}
+}
+
 // A member whose watch is stuck while it joins renews for ever and sees none of its renewals.
 func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
@@ -52,6 +66,37 @@ func TestRenewalsThatAreNotSeenAreForgotten(t *testing.T) {
 	m.observe(at(4999*time.Second), view{members: map[string]member{"a": {version: "999", process: "p", term: 1}}, ruling: none})
 	if !m.open(at(4999 * time.Second)) {
 		t.Error("the last renewal was not confirmed")
+	}
+}
+
+// A mirror that is added to a running process lists at first, while the process works on its slots.
+func TestSlotsAreNotIdleWhileANewCacheLists(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.ranges, m.able = true, true
+	for i := range m.cached {
+		m.cached[i] = true
+	}
+	renew := func(now moment, version string) {
+		mine := m.lease(now)
+		mine.version = version
+		r := &ruling{ranges: true}
+		for i := range r.slots {
+			r.slots[i] = placement{owner: owner{"a", 1}, epoch: 1}
+		}
+		m.stored(now, now, version)
+		m.observe(now, view{members: map[string]member{"a": mine}, version: "1", ruling: r, known: true})
+		m.step(now)
+	}
+	renew(at(0), "2")
+	m.cached = slotSet{}
+	renew(at(time.Second), "3")
+	if m.holds != Slots || m.idle(at(time.Second)) != 0 {
+		t.Errorf("it works on %d slots, and %d are idle", m.holds, m.idle(at(time.Second)))
+	}
+	m.held = [Slots]holding{}
+	renew(at(2*time.Second), "4")
+	if m.idle(at(2*time.Second)) != Slots {
+		t.Errorf("it works on none, and %d are idle", m.idle(at(2*time.Second)))
 	}
 }
 

@@ -113,7 +113,7 @@ func TestTheLongestLeaseDurationCounts(t *testing.T) {
 // cache is a cache that is live and has versions as a test says.
 type cache struct {
 	mu      sync.Mutex
-	stale   bool
+	status  reflector.Status // Watching if its State is zero
 	waiting []object.Version
 	reached chan struct{}
 }
@@ -122,16 +122,19 @@ func (c *cache) Name() string { return "maps" }
 
 func (c *cache) Shard() object.Shard { return object.Shard{} }
 
-func (c *cache) set(stale bool) {
+func (c *cache) set(status reflector.Status) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stale = stale
+	c.status = status
 }
 
 func (c *cache) Sources() []informer.SourceStatus {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return []informer.SourceStatus{{Listed: true, Reflector: reflector.Status{State: reflector.Watching, Connected: !c.stale}}}
+	if c.status.State == reflector.Idle {
+		return []informer.SourceStatus{{Listed: true, Reflector: reflector.Status{State: reflector.Watching, Connected: true}}}
+	}
+	return []informer.SourceStatus{{Listed: true, Reflector: c.status}}
 }
 
 func (c *cache) WaitForKey(ctx context.Context, _ object.Key, version object.Version) error {
@@ -156,8 +159,8 @@ func TestAMemberWhoseCacheIsStaleHandsItsSlotsOver(t *testing.T) {
 		b := join(t, server, l, "b", 0, shard.Options{})
 		<-time.After(time.Minute)
 		had := len(a.Status().Slots)
-		c.set(true)
-		<-time.After(10 * time.Second) // an interruption moves nothing
+		c.set(reflector.Status{State: reflector.Watching}) // not connected
+		<-time.After(10 * time.Second)                     // an interruption moves nothing
 		if got := len(a.Status().Slots); got != had || had == 0 {
 			t.Errorf("a has %d slots, and had %d", got, had)
 		}
@@ -166,13 +169,48 @@ func TestAMemberWhoseCacheIsStaleHandsItsSlotsOver(t *testing.T) {
 			t.Errorf("a has %d slots and b %d", a, b)
 		}
 		l.expect(shard.Slots)
-		c.set(false)
+		c.set(reflector.Status{})
 		<-time.After(30 * time.Second)
 		if got := len(a.Status().Slots); got != had {
 			t.Errorf("a has %d slots again, and had %d", got, had)
 		}
 		l.expect(shard.Slots)
 	})
+}
+
+// A cache whose shard grows is current except for what is new, however long that takes to list. If the
+// server no longer has the version of the rest, all of the shard is listed.
+func TestAMemberWhoseCacheGrowsKeepsItsSlots(t *testing.T) {
+	expired := &reflector.Error{Reason: reflector.Expired, Err: apierrors.NewResourceExpired("too old")}
+	growing := reflector.Status{State: reflector.Listing, Synced: true, Shard: object.Part(object.ByNamespace, 0, 2)}
+	for name, c := range map[string]struct {
+		cause error
+		until time.Time // of a back-off
+		shard object.Shard
+		keeps bool
+	}{
+		"listing what is new":             {shard: growing.Shard, keeps: true},
+		"listing all":                     {shard: growing.Shard, cause: expired, keeps: true},
+		"backing off":                     {shard: growing.Shard, cause: expired, until: time.Now(), keeps: false},
+		"listing after another failure":   {shard: growing.Shard, cause: errors.New("forbidden"), keeps: false},
+		"listing again, without new ones": {cause: expired, keeps: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, l, maps := apiserver.Start(t, apiserver.Options{}), newLedger(t), &cache{}
+				a := join(t, server, l, "a", 0, shard.Options{Caches: maps.of})
+				join(t, server, l, "b", 0, shard.Options{})
+				<-time.After(time.Minute)
+				status := growing
+				status.Cause, status.Until, status.Shard = c.cause, c.until, c.shard
+				maps.set(status)
+				<-time.After(time.Minute)
+				if n := len(a.Status().Slots); n > 0 != c.keeps {
+					t.Errorf("it has %d slots", n)
+				}
+			})
+		})
+	}
 }
 
 func TestP03_ANewOwnerWaitsUntilItsCacheHasTheWritesOfTheOldOne(t *testing.T) {

@@ -27,6 +27,7 @@ type simNode struct {
 	drains     map[Slot]time.Duration
 	slowest    time.Duration // how long a drain may take
 	cache      int           // the version that it has
+	current    time.Duration // when it was the version of the server
 	waits      map[Slot]int  // started slots, and which version their work waits for
 	listed     slotSet       // with ranges: the slots that the cache has
 }
@@ -45,6 +46,9 @@ func (s *sim) join() {
 	t.abandon = 2 * lease // much earlier than in reality, so that it happens
 	if s.plant.lapse {
 		t.lapse = t.expiry
+	}
+	if s.plant.recent {
+		t.unseen = 0
 	}
 	n := &simNode{
 		machine: newMachine(s.newName(), fmt.Sprint("p", s.joined), 1+s.rng.IntN(2), t),
@@ -80,8 +84,8 @@ func (s *sim) show(n *simNode, v view) {
 
 func (s *sim) run(n *simNode) {
 	now := n.moment(s.now)
-	if n.behindTill <= s.now && s.rng.IntN(3) > 0 {
-		n.cache = s.writes
+	if n.behindTill <= s.now && s.rng.IntN(s.slow) == 0 {
+		s.receive(n)
 	}
 	if n.cutTill <= s.now && n.stuckTill <= s.now && n.seenStates < len(s.server.states) && s.rng.IntN(4) > 0 {
 		n.seenStates += 1 + s.rng.IntN(len(s.server.states)-n.seenStates)
@@ -106,7 +110,7 @@ func (s *sim) run(n *simNode) {
 	}
 	start, stop, changed := n.step(now)
 	for _, slot := range start {
-		n.waits[slot] = versionOf(n.view.written[s.cache])
+		n.waits[slot] = versionOf(n.view.written[s.part(slot)])
 	}
 	for _, slot := range stop {
 		n.drains[slot] = s.now + time.Duration(s.rng.Int64N(int64(n.slowest)+1))
@@ -134,7 +138,25 @@ func (s *sim) run(n *simNode) {
 	}
 }
 
-// list lists some of the slots that a node needs, and removes the others.
+// receive gives a node the events of its cache. With ranges these are the writes to the slots that it
+// has, and otherwise it learns of a version from bookmarks only.
+func (s *sim) receive(n *simNode) {
+	reached := s.writes
+	if s.ranges && s.now-n.current < simBookmark {
+		reached = n.cache
+		for i, wrote := range s.wrote {
+			if n.listed[s.slot(i)] {
+				reached = max(reached, wrote)
+			}
+		}
+	}
+	if n.cache = reached; reached == s.writes {
+		n.current = s.now
+	}
+}
+
+// list lists some of the slots that a node needs, and removes the others. They are listed at the version
+// that the cache has of the others.
 func (s *sim) list(n *simNode) {
 	for i, needed := range n.needs() {
 		n.listed[i] = needed && (n.listed[i] || n.behindTill <= s.now && s.rng.IntN(4) == 0)

@@ -90,6 +90,8 @@ type Status struct {
 	Members []MemberStatus
 	// Gained and Released count the slots that this member began and ended to work on.
 	Gained, Released uint64
+	// Keys is how many keys are in Slots and Draining; 0 without Options.Keys.
+	Keys int
 	// IdleTime is for how long slots were idle while this member ran, added up over all slots.
 	IdleTime time.Duration
 }
@@ -101,6 +103,9 @@ type MemberStatus struct {
 	Weight int
 	// Slots is how many slots it owns, and Share how many it should own.
 	Slots, Share int
+	// Keys is how many keys are in its slots; 0 without Options.Keys. With Options.Ranges it is known
+	// for this process only.
+	Keys int
 	// Ready is true if it gets slots. Leaving is true if it is about to stop, and Expired if it
 	// has not renewed its lease.
 	Ready, Leaving, Expired bool
@@ -125,6 +130,7 @@ func (s Status) Imbalance() (most float64) {
 
 // Status returns the current status.
 func (g *Group) Status() Status {
+	keys := g.opts.Keys()
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	m, now, c := g.machine, g.clock.Now(), &g.counts
@@ -134,6 +140,9 @@ func (g *Group) Status() Status {
 	}
 	s.Waiting, _ = m.waiting()
 	for i, h := range m.held {
+		if h.epoch != 0 {
+			s.Keys += keys[i]
+		}
 		switch {
 		case h.draining:
 			s.Draining = append(s.Draining, Slot(i))
@@ -141,15 +150,18 @@ func (g *Group) Status() Status {
 			s.Slots = append(s.Slots, Slot(i))
 		}
 	}
-	owned, share := map[string]int{}, map[string]int{}
+	owned, share, has := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, p := range m.view.slots {
 		owned[p.owner.name]++
 		share[m.places[i]]++
+		if !m.ranges || p.owner.name == m.name {
+			has[p.owner.name] += keys[i]
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.view.members)) {
 		other := m.view.members[name]
 		s.Members = append(s.Members, MemberStatus{
-			Name: name, Weight: other.weight, Slots: owned[name], Share: share[name],
+			Name: name, Weight: other.weight, Slots: owned[name], Share: share[name], Keys: has[name],
 			Ready: other.ready, Leaving: other.leaving, Expired: m.expired(name),
 		})
 	}

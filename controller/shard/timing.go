@@ -20,11 +20,15 @@ type timing struct {
 	// abandon is after how long the lease of a member without slots that has stopped to renew it
 	// is deleted.
 	abandon time.Duration
+	// unseen is for how long a part of a cache that was just listed can lack changes. It is that of
+	// the MaxPartAge of a reflector.
+	unseen time.Duration
 }
 
 func timingOf(lease time.Duration) timing {
 	return timing{
 		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
 		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, abandon: lease * 20,
+		unseen: 2 * time.Minute,
 	}
 }

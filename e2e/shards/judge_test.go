@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,15 @@ func ruled(version uint64, owner string, epoch uint64, seen int) ruling {
 func worked(process string, from, to int) stint {
 	return stint{span{at(from), at(to)}, process, "k"}
 }
+
+// finished is the entry with which a replica ended a reconcile, at a version and a second.
+func finished(version uint64, replica string, number, second int) write {
+	w := wrote(version, replica, 1, number, second)
+	w.Ended = at(second)
+	return w
+}
+
+func touched(version uint64, second int) touch { return touch{"k", version, at(second)} }
 
 // A history has a violation or not, and the judge finds it.
 func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
@@ -64,6 +74,46 @@ func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
 		"P03 two writers in an epoch": {history: history{
 			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "b", 1, 2, 3)}, rulings: moved,
 		}, wrong: 1, about: "in epoch 1 after one of a in epoch 1"},
+		"P02 in time":             {history: history{touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 45)}}},
+		"P02 too late":            {history: history{touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 46)}}, wrong: 1, about: "the bound is 45s"},
+		"P02 never":               {history: history{touches: []touch{touched(3, 0)}, writes: []write{finished(2, "a-x", 1, 1)}}, wrong: 1, about: "never reconciled"},
+		"P02 another key":         {history: history{touches: []touch{{"other", 1, at(0)}}, writes: []write{finished(2, "a-x", 1, 1)}}, wrong: 1, about: "other@1"},
+		"P02 begun and not ended": {history: history{touches: []touch{touched(1, 0)}, writes: []write{wrote(2, "a-x", 1, 1, 1)}}, wrong: 1, about: "never reconciled"},
+		"P02 after a membership change": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 60)}, changes: []change{{at(20), "b joined"}},
+		}},
+		"P02 too late after a membership change": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 66)}, changes: []change{{at(20), "b joined"}, {at(70), "b left"}},
+		}, wrong: 1, about: "46s after"},
+		"P02 during a fault": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 100)}, faults: []span{{at(10), at(200)}},
+		}},
+		"P02 too late after a fault": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 100)}, faults: []span{{at(10), at(50)}, {at(110), at(120)}},
+		}, wrong: 1, about: "50s after"},
+		"P02 stalled": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 55)}, stalls: map[string][]span{"b": {{at(10), at(20)}}},
+		}},
+		"P02 stalls count once": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 61)}, stalls: map[string][]span{"b": {{at(10), at(20)}}, "c": {{at(12), at(25)}, {at(90), at(99)}}},
+		}, wrong: 1, about: "the bound is 1m0s"},
+		"P02 after a long reconcile": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 50)}, stints: []stint{worked("b", 0, 10)},
+		}},
+		"P02 in the queue of its replica": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 60)},
+			stints: slices.Repeat([]stint{worked("a", 0, 10), worked("a", 10, 20)}, workers),
+		}},
+		"P02 in the queue of another replica": {history: history{
+			touches: []touch{touched(1, 0)}, writes: []write{finished(2, "a-x", 1, 60)},
+			stints: slices.Repeat([]stint{worked("b", 0, 10), worked("b", 10, 20)}, workers),
+		}, wrong: 1, about: "the bound is 55s"},
+		"P02 the last of two changes": {history: history{
+			touches: []touch{touched(1, 0), touched(2, 10)}, writes: []write{finished(3, "a-x", 1, 50)},
+		}},
+		"P02 two changes, the first too late": {history: history{
+			touches: []touch{touched(1, 0), touched(3, 50)}, writes: []write{finished(2, "a-x", 1, 46), finished(4, "a-x", 2, 51)},
+		}, wrong: 1, about: "k@1"},
 		"a lost write": {history: history{
 			writes: []write{wrote(2, "a", 1, 1, 2), wrote(3, "a", 1, 1, 3)}, rulings: moved,
 		}, wrong: 1, about: "entry 1 of a follows entry 1"},

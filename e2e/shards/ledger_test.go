@@ -100,12 +100,22 @@ type stint struct {
 	process, key string
 }
 
+// touch is a change of an object by the test.
+type touch struct {
+	key     string
+	version uint64
+	at      time.Time // when the server had stored it
+}
+
 // history is everything that a run has recorded.
 type history struct {
 	writes  []write  // in the order of versions
 	rulings []ruling // in the order of versions
 	stints  []stint
 	stalls  map[string][]span // by process: when it did not run
+	touches []touch
+	changes []change // of the membership, in the order of time
+	faults  []span   // in the order of time; while they last, the membership changes
 }
 
 // verdict is what judge finds in a history.
@@ -115,12 +125,16 @@ type verdict struct {
 	inFlight int // writes that began before their epoch ended and arrived after
 	cut      int // reconciles that a stall interrupted
 	moved    int // writes that follow one of another replica
+	// slowest is the longest time from the later of a change and the last membership change until
+	// the key was reconciled.
+	slowest time.Duration
 }
 
 // judge looks for work that must not have been done.
 func judge(h history) verdict {
 	var v verdict
 	v.judgeWrites(h)
+	v.judgeDelays(h)
 	v.judgeStints(h)
 	slices.Sort(v.wrong)
 	return v

@@ -26,6 +26,7 @@ type observer struct {
 	writes  []write
 	rulings []ruling
 	changes []change
+	touches []touch
 	members map[string]string // what the Leases of members say, except renewals
 	entries map[string]string // the last entry of each key, as text
 	pending map[string]bool   // keys with a "want" that is not "done"
@@ -43,12 +44,21 @@ func newObserver(clients *kubernetes.Clientset) *observer {
 
 // observe watches from a version on until the context is done.
 func (o *observer) observe(ctx context.Context, version string) error {
-	maps := func(opts metav1.ListOptions) (watch.Interface, error) {
-		opts.LabelSelector = ledgerLabel
-		return o.clients.CoreV1().ConfigMaps("").Watch(ctx, opts)
+	maps := source{
+		watch: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			opts.LabelSelector = ledgerLabel
+			return o.clients.CoreV1().ConfigMaps("").Watch(ctx, opts)
+		},
+		list: func(ctx context.Context, namespace string, opts metav1.ListOptions) (runtime.Object, error) {
+			opts.LabelSelector = ledgerLabel
+			return o.clients.CoreV1().ConfigMaps(namespace).List(ctx, opts)
+		},
 	}
-	leases := func(opts metav1.ListOptions) (watch.Interface, error) {
-		return o.clients.CoordinationV1().Leases(home).Watch(ctx, opts)
+	leases := source{
+		watch: o.clients.CoordinationV1().Leases(home).Watch,
+		list: func(ctx context.Context, _ string, opts metav1.ListOptions) (runtime.Object, error) {
+			return o.clients.CoordinationV1().Leases(home).List(ctx, opts)
+		},
 	}
 	errs := make(chan error, 2)
 	go func() { errs <- follow(ctx, version, maps, o.takeMap) }()
@@ -58,36 +68,6 @@ func (o *observer) observe(ctx context.Context, version string) error {
 		return first
 	}
 	return second
-}
-
-// follow reads one watch after the other; the server ends each after some time.
-func follow(ctx context.Context, version string, open func(metav1.ListOptions) (watch.Interface, error), take func(watch.EventType, runtime.Object) error) error {
-	for ctx.Err() == nil {
-		w, err := open(metav1.ListOptions{ResourceVersion: version})
-		if err != nil {
-			if ctx.Err() != nil {
-				break
-			}
-			return fmt.Errorf("the watch of the test itself: %w", err)
-		}
-		for e := range w.ResultChan() {
-			obj, ok := e.Object.(metav1.Object)
-			if !ok {
-				w.Stop()
-				if ctx.Err() != nil {
-					return nil
-				}
-				return fmt.Errorf("the watch of the test itself: %s: %v", e.Type, e.Object)
-			}
-			version = obj.GetResourceVersion()
-			if err := take(e.Type, e.Object); err != nil {
-				w.Stop()
-				return err
-			}
-		}
-		w.Stop()
-	}
-	return nil
 }
 
 func (o *observer) takeMap(_ watch.EventType, obj runtime.Object) error {
@@ -159,6 +139,18 @@ func (o *observer) wants(key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.pending[key] = true
+}
+
+// touched records that the server has stored a change of a key.
+func (o *observer) touched(m *corev1.ConfigMap) error {
+	version, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.touches = append(o.touches, touch{m.Namespace + "/" + m.Name, version, time.Now()})
+	return nil
 }
 
 // lastChange returns the last membership change up to a time.

@@ -43,7 +43,7 @@ func endure(t *testing.T, gate bool) {
 	began := time.Now()
 	s := newSite(t, gate, size.namespaces, size.each)
 	for i := range s.replicas {
-		s.start(i, task{Workers: 8, Sample: 50 * time.Millisecond, Plant: *plant, Ranges: gate})
+		s.start(i, task{Workers: workers, Sample: 50 * time.Millisecond, Plant: *plant, Ranges: gate})
 	}
 	s.journal.calm(time.Now())
 	s.touchFirsts()
@@ -73,6 +73,7 @@ func endure(t *testing.T, gate bool) {
 		s.settle(fmt.Sprintf("after round %d", round))
 	}
 	stopTouching()
+	s.settle("at the end")
 	s.finish()
 
 	v := judge(s.history())
@@ -95,6 +96,7 @@ func endure(t *testing.T, gate bool) {
 	fmt.Fprintf(w, "reconciles that a stall interrupted\t%d\n", v.cut)
 	fmt.Fprintf(w, "assignments\t%d\n", len(s.observer.rulings))
 	fmt.Fprintf(w, "longest time from the end of faults until all slots had an owner that worked\t%s\n", s.slowest.Round(time.Millisecond))
+	fmt.Fprintf(w, "longest time from a change or the last membership change until the key was reconciled\t%s\n", v.slowest.Round(time.Millisecond))
 	fmt.Fprintf(w, "violations\t%d\n", len(v.wrong)+len(s.journal.wrong))
 	_ = w.Flush()
 	t.Logf("seed %d, %s\n%s", *seed, time.Since(began).Round(time.Second), b.String())

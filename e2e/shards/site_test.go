@@ -33,6 +33,7 @@ type site struct {
 		*process
 		task task
 	}
+	faults        []span        // rounds of them
 	slowest       time.Duration // from the end of faults until all slots had an owner that worked
 	stopObserving func()
 
@@ -171,7 +172,8 @@ func (s *site) touch(every time.Duration) (stop func()) {
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	return s.goes(func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			if err := s.touchOne(ctx, s.keys[rng.IntN(len(s.keys))]); err != nil && ctx.Err() == nil {
+			// A change that was sent is also recorded.
+			if err := s.touchOne(context.WithoutCancel(ctx), s.keys[rng.IntN(len(s.keys))]); err != nil {
 				return err
 			}
 			patience.Linger(ctx, every)
@@ -188,8 +190,11 @@ func (s *site) touchOne(ctx context.Context, key types.NamespacedName) error {
 	defer s.touching.RUnlock()
 	s.observer.wants(key.String())
 	patch := fmt.Appendf(nil, `{"data":{"want":"%d"}}`, s.touched.Add(1))
-	_, err := s.clients.CoreV1().ConfigMaps(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	m, err := s.clients.CoreV1().ConfigMaps(key.Namespace).Patch(ctx, key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	return s.observer.touched(m)
 }
 
 // pauseTouching waits for the changes that are being made and lets the next ones wait.
@@ -211,7 +216,10 @@ func (s *site) finish() {
 
 // history returns what was recorded, after finish.
 func (s *site) history() history {
-	return history{writes: s.observer.writes, rulings: s.observer.rulings, stints: s.journal.stints, stalls: s.journal.stalls}
+	return history{
+		writes: s.observer.writes, rulings: s.observer.rulings, stints: s.journal.stints, stalls: s.journal.stalls,
+		touches: s.observer.touches, changes: s.observer.changes, faults: s.faults,
+	}
 }
 
 // fault is what happens to one replica. It ends with a replica that runs and has a connection.
@@ -275,6 +283,7 @@ func (s *site) check(err error) {
 // over.
 func (s *site) strike(rng *rand.Rand, longest time.Duration, now []fault) {
 	var all sync.WaitGroup
+	began := time.Now()
 	order := rng.Perm(len(s.replicas))
 	for n, f := range now {
 		i := order[n]
@@ -289,6 +298,8 @@ func (s *site) strike(rng *rand.Rand, longest time.Duration, now []fault) {
 	}
 	all.Go(s.touchFirsts)
 	all.Wait()
-	s.journal.calm(time.Now())
+	ended := time.Now()
+	s.faults = append(s.faults, span{began, ended})
+	s.journal.calm(ended)
 	s.touchFirsts()
 }

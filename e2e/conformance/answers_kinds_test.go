@@ -106,7 +106,7 @@ var services = []exchange{
 	service.spec("dotted.name", `"ports":[{"port":80}]`),
 	service.merge("defaults", "another port", `{"spec":{"ports":[{"port":81,"name":"new"}]}}`),
 	service.merge("defaults", "no ports", `{"spec":{"ports":null}}`),
-	service.merge("defaults", "another IP", `{"spec":{"clusterIP":"10.0.0.99"}}`),
+	service.merge("defaults", "another IP", `{"spec":{"clusterIP":"10.0.0.1"}}`),
 	service.merge("defaults", "headless", `{"spec":{"clusterIP":"None"}}`),
 	service.merge("defaults", "a node port", `{"spec":{"type":"NodePort"}}`),
 	service.merge("defaults", "a cluster IP again", `{"spec":{"type":"ClusterIP"}}`),

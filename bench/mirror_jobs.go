@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tarnproject/tarn/bench/pods"
 	"github.com/tarnproject/tarn/object"
@@ -310,15 +313,15 @@ type quietServer struct {
 
 func newQuietServer(n int) *quietServer {
 	s := &quietServer{frames: make(chan []byte), wrote: make(chan int64, 1)}
-	opts := pods.Options{Objects: 1}
-	e := podEncoders{pods.Generate(opts), pods.LastVersion(opts)}
+	e := podEncoders{pods.NewPlan(pods.Options{Objects: 1})}
 	list, err := encode(e, asked{podResource, protobufEncoding, byList})
 	check(err)
+	info, err := serializer(protobufEncoding)
+	check(err)
 	for i := range n {
-		one := podEncoders{[]pod{pods.Next(e.pods[0], e.version+1+uint64(i))}, e.version + 1 + uint64(i)}
-		frame, err := encode(one, asked{podResource, protobufEncoding, byEvents})
-		check(err)
-		s.encoded = append(s.encoded, frame[0])
+		var frame bytes.Buffer
+		check(frameEncoder(e, info, &frame).Encode(&apiwatch.Event{Type: apiwatch.Modified, Object: e.next(0, e.last()+1+uint64(i))}))
+		s.encoded = append(s.encoded, frame.Bytes())
 	}
 	s.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		watched := r.URL.Query().Get("watch") != ""

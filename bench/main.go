@@ -99,7 +99,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
 	flags.BoolVar(&o.benchstat, "benchstat", false, "print the value of every round in the format of go test -bench, which benchstat compares, instead of the table")
 	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in separate processes write to file.measure.side")
-	flags.StringVar(&o.growth, "growth", "", "instead of the table, measure 1,000 to 1,000,000 pods and write plots to `file`; needs 10 GB of memory")
+	flags.StringVar(&o.growth, "growth", "", "instead of the table, measure 1,000 to 1,000,000 pods and write plots to `file`; needs 11 GB of memory")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return o, err

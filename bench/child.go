@@ -96,7 +96,7 @@ const childArg = "child"
 
 // jobs returns the function of a job, or nil.
 func jobs(measure string) func(job) sample {
-	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs, {"controllers": controllersJob}} {
+	for _, of := range []map[string]func(job) sample{queueJobs, replayJobs, mirrorJobs, {"controllers": controllersJob, "million": millionJob}} {
 		if do := of[measure]; do != nil {
 			return do
 		}
@@ -140,7 +140,7 @@ func recovered(err *error) {
 }
 
 // jobLimit is the timeout of a job's process.
-const jobLimit = 5 * time.Minute
+const jobLimit = 15 * time.Minute
 
 // do runs a job in a separate process.
 func (l *lab) do(j job) sample {

@@ -40,7 +40,7 @@ func growth(opts options, sizes []int, stdout, stderr io.Writer) (err error) {
 	for _, size := range sizes {
 		opts.objects = size
 		l := newLab(opts, stderr)
-		l.nodes = size / 100
+		l.nodes, l.slim = size/100, true
 		l.progress("growth: %d pods", size)
 		l.fill()
 		get.add(quietGet(l)[0])

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tarnproject/tarn/bench/pods"
@@ -30,6 +31,7 @@ type lab struct {
 	objects int
 	rounds  int
 	nodes   int           // 0 for the default
+	slim    bool          // the pods have only identity, labels and node
 	turn    time.Duration // approximate duration of a turn of a duel
 
 	cpuprofile string // path of the profile; separate processes append to the name
@@ -117,9 +119,20 @@ func (l *lab) fill() {
 	l.progress("generating %d pods", objects)
 	opts := pods.Options{Objects: objects, Nodes: l.nodes}
 	before := heap()
-	l.pods = pods.Generate(opts)
+	plan := pods.NewPlan(opts)
+	l.pods = make([]pod, objects)
+	parallel(objects, func(i int) {
+		p := plan.Pod(i)
+		if l.slim {
+			p = &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels},
+				Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName},
+			}
+		}
+		l.pods[i] = p
+	})
 	l.podBytes = float64(heap()-before) / float64(objects)
-	l.version = pods.LastVersion(opts)
+	l.version = plan.LastVersion()
 
 	l.rng = rand.New(rand.NewPCG(1, 2))
 	l.order = l.rng.Perm(objects)

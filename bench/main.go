@@ -94,12 +94,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		flags.PrintDefaults()
 		fmt.Fprintf(stderr, "\nMeasures: %s\n", strings.Join(names, ", "))
 	}
-	flags.IntVar(&o.objects, "objects", 100_000, "`number` of pods; the targets are for 100,000")
+	flags.IntVar(&o.objects, "objects", 100_000, "`number` of pods; the targets are for 100,000. Defaults to 1,000,000 for the measure million")
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds of each measure")
 	flags.DurationVar(&o.turn, "turn", 100*time.Millisecond, "how long one side runs in a round, where that can be chosen")
 	flags.BoolVar(&o.benchstat, "benchstat", false, "print the value of every round in the format of go test -bench, which benchstat compares, instead of the table")
 	flags.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile to `file`; samples have the label side=tarn or side=client-go. Measures in separate processes write to file.measure.side")
-	flags.StringVar(&o.growth, "growth", "", "instead of the table, measure 1,000 to 1,000,000 pods and write plots to `file`; needs 20 GB of memory")
+	flags.StringVar(&o.growth, "growth", "", "instead of the table, measure 1,000 to 1,000,000 pods and write plots to `file`; needs 11 GB of memory")
 	pattern := flags.String("run", "", "only measures whose name matches the `regexp`")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -123,10 +123,13 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	case o.turn <= 0:
 		return wrong("-turn is %v; want a positive duration", o.turn)
 	}
-	for _, name := range names {
-		if o.run.MatchString(name) {
-			return o, nil
+	if of := selected(o.run); len(of) > 0 {
+		given := false
+		flags.Visit(func(f *flag.Flag) { given = given || f.Name == "objects" })
+		if of[0].named && !given {
+			o.objects = 1_000_000
 		}
+		return o, nil
 	}
 	return wrong("-run %q matches none of %s", *pattern, strings.Join(names, ", "))
 }
@@ -143,12 +146,10 @@ func measured(opts options, stderr io.Writer) (report *Report, err error) {
 		TimerCost: timerCost(),
 	}
 	var here, apart []measure
-	for _, m := range measures {
-		switch {
-		case !opts.run.MatchString(m.name):
-		case m.apart:
+	for _, m := range selected(opts.run) {
+		if m.apart {
 			apart = append(apart, m)
-		default:
+		} else {
 			here = append(here, m)
 		}
 	}

@@ -52,9 +52,29 @@ func TestEveryMeasureGivesRows(t *testing.T) {
 		t.Errorf("rows with a target are of %d numbers; want 49: %v", len(targets), targets)
 	}
 	for _, m := range measures {
-		if !strings.Contains(stderr.String(), " "+m.name+"\n") {
+		if !m.named && !strings.Contains(stderr.String(), " "+m.name+"\n") {
 			t.Errorf("no progress reported for %s", m.name)
 		}
+	}
+}
+
+func TestMillionGivesRowsWhenItIsNamed(t *testing.T) {
+	var stderr bytes.Buffer
+	report, err := measured(options{objects: 1000, rounds: 1, turn: time.Millisecond, run: regexp.MustCompile("^million$")}, &stderr)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, stderr.String())
+	}
+	if len(report.Rows) != 20 {
+		t.Errorf("%d rows; want 20:\n%s", len(report.Rows), stderr.String())
+	}
+	for _, r := range report.Rows {
+		if r.Tarn.Value <= 0 {
+			t.Errorf("%s: no figure", r.Measure)
+		}
+	}
+	opts, err := parse([]string{"-run", "^million$"}, &stderr)
+	if err != nil || opts.objects != 1_000_000 {
+		t.Errorf("%d objects by default (%v); want a million", opts.objects, err)
 	}
 }
 

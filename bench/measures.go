@@ -1,5 +1,7 @@
 package main
 
+import "regexp"
+
 // measure produces one row or several related ones.
 type measure struct {
 	name string // for -run
@@ -7,6 +9,8 @@ type measure struct {
 	// apart is set if the measure does not need the lab's pods and stores, in most cases
 	// because it runs in separate processes.
 	apart bool
+	// named is set if the measure runs only with a -run that matches its name and no other.
+	named bool
 }
 
 // measures are all measures in the order of the table. Those with apart set come last, so that
@@ -64,6 +68,27 @@ var measures = []measure{
 	{name: "adapter-indexer", run: adapterIndexer, apart: true},
 	{name: "adapter-lister", run: adapterLister, apart: true},
 	{name: "adapter-informer", run: adapterInformer, apart: true},
+
+	{name: "million", run: millionRows, apart: true, named: true},
+}
+
+// selected returns the measures whose names match. Those that must be named are left out if others
+// match, too.
+func selected(run *regexp.Regexp) (of []measure) {
+	var named []measure
+	for _, m := range measures {
+		switch {
+		case !run.MatchString(m.name):
+		case m.named:
+			named = append(named, m)
+		default:
+			of = append(of, m)
+		}
+	}
+	if len(of) == 0 {
+		return named
+	}
+	return of
 }
 
 // keep uses a result, so that the compiler does not eliminate its computation.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -10,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tarnproject/tarn/bench/pods"
 	"github.com/tarnproject/tarn/object"
@@ -186,7 +190,7 @@ func informerSync(j job) sample {
 	return s
 }
 
-// informerChanges sends a change of every object to a mirror, from the replay server.
+// informerChanges sends a change of every object to a mirror, as fast as it takes them.
 func informerChanges(j job) sample {
 	m := newMirror(j, nil)
 	var changed atomic.Int64
@@ -197,8 +201,9 @@ func informerChanges(j job) sample {
 		}
 	})
 	m.start()
+	control(j, fmt.Sprintf("%s?resource=%s&n=%d", changePath, j.Replay.Resource, j.Objects))
 	meter := j.begin()
-	control(j, changePath)
+	control(j, sendPath+"?rate=1e9")
 	<-all
 	settle()
 	s := meter.end(j.Objects)
@@ -332,15 +337,15 @@ type quietServer struct {
 
 func newQuietServer(n int) *quietServer {
 	s := &quietServer{frames: make(chan []byte), wrote: make(chan int64, 1)}
-	opts := pods.Options{Objects: 1}
-	e := podEncoders{pods.Generate(opts), pods.LastVersion(opts)}
+	e := podEncoders{pods.NewPlan(pods.Options{Objects: 1})}
 	list, err := encode(e, asked{podResource, protobufEncoding, byList})
 	check(err)
+	info, err := serializer(protobufEncoding)
+	check(err)
 	for i := range n {
-		one := podEncoders{[]pod{pods.Next(e.pods[0], e.version+1+uint64(i))}, e.version + 1 + uint64(i)}
-		frame, err := encode(one, asked{podResource, protobufEncoding, byEvents})
-		check(err)
-		s.encoded = append(s.encoded, frame[0])
+		var frame bytes.Buffer
+		check(frameEncoder(e, info, &frame).Encode(&apiwatch.Event{Type: apiwatch.Modified, Object: e.next(0, e.last()+1+uint64(i))}))
+		s.encoded = append(s.encoded, frame.Bytes())
 	}
 	s.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		watched := r.URL.Query().Get("watch") != ""

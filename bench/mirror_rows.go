@@ -110,7 +110,7 @@ func informerSyncRows(l *lab) []Row {
 // informerCompactRows measures the compact form beside Tarn's decoded one, with subscribers that read
 // all objects, the new ones or none.
 func informerCompactRows(l *lab) []Row {
-	replay := l.prepare(podStream())
+	replay := l.prepare(replay{Resource: podResource, Encoding: protobufEncoding, Way: byChurn})
 	var rows []Row
 	for _, m := range []struct {
 		measure, title string

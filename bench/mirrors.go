@@ -71,7 +71,7 @@ func newMirror(j job, from *feed) mirror {
 		if j.Compact {
 			opts.Form = store.PackedWire((*corev1.Pod).Marshal, pods.Decode)
 		}
-		if j.Replay.Way == byList {
+		if j.Replay.Way == byList || j.Replay.Way == byChurn {
 			opts.Reflector.Streaming = reflector.StreamingOff
 		}
 	}

@@ -23,7 +23,7 @@ const serveArg = "serve"
 // replay describes a job's request to the replay server and how it handles the response.
 type replay struct {
 	Address address `json:"address"`
-	// Resource is pods or releases.
+	// Resource is pods, metadata or releases.
 	Resource string `json:"resource"`
 	// Encoding is protobuf or json.
 	Encoding string `json:"encoding"`
@@ -48,11 +48,13 @@ const (
 	byPages  way = "pages"  // LISTs of 500 objects each
 	byStream way = "stream" // a streaming list
 	byEvents way = "events" // a watch with changes
+	byChurn  way = "churn"  // one LIST, and a watch with changes on request
 )
 
 const (
-	podResource     = "pods"
-	releaseResource = "releases"
+	podResource      = "pods"
+	metadataResource = "metadata" // of pods
+	releaseResource  = "releases"
 
 	protobufEncoding = "protobuf"
 	jsonEncoding     = "json"
@@ -76,8 +78,11 @@ func (r replay) config() *rest.Config {
 		cfg.Host = r.Address.TLS
 		cfg.CAData = r.Address.CA
 	}
-	if r.Way == byPages {
+	switch r.Way {
+	case byPages:
 		cfg.Host += pagedPrefix
+	case byChurn:
+		cfg.Host += churnPrefix
 	}
 	return cfg
 }
@@ -103,7 +108,7 @@ func (l *lab) replayServer() *server {
 	if l.server != nil {
 		return l.server
 	}
-	l.progress("replay server: generating %d pods and %d custom resources", l.objects, l.objects/2)
+	l.progress("replay server: planning %d pods", l.objects)
 	self, err := os.Executable()
 	check(err)
 	s := &server{cmd: exec.Command(self, serveArg, strconv.Itoa(l.objects)), stderr: new(bytes.Buffer)}
@@ -135,12 +140,15 @@ func (l *lab) prepare(r replay) replay {
 	s := l.replayServer()
 	r.Address = s.address
 	a := asked{r.Resource, r.Encoding, r.Way}
+	if a.way == byChurn {
+		a.way = byList
+	}
 	if s.warm == a.String() {
 		return r
 	}
 	l.progress("replay server: encoding %s", a)
 	resp, err := http.Get(s.address.Plain + preparePath + "?" + url.Values{
-		"resource": {r.Resource}, "encoding": {r.Encoding}, "way": {string(r.Way)},
+		"resource": {r.Resource}, "encoding": {r.Encoding}, "way": {string(a.way)},
 	}.Encode())
 	check(err)
 	body, err := io.ReadAll(resp.Body)

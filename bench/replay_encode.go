@@ -40,16 +40,13 @@ type encoders interface {
 
 // encode returns an encoded response.
 func encode(e encoders, a asked) ([][]byte, error) {
-	if e == nil {
-		return nil, fmt.Errorf("no resource %q", a.resource)
-	}
 	info, err := serializer(a.encoding)
 	if err != nil {
 		return nil, err
 	}
 	switch a.way {
 	case byList, byPages:
-		return encodeLists(e, e.encoder(info.Serializer), a.way == byPages)
+		return encodeLists(e, info, a.way == byPages)
 	case byStream, byEvents:
 		return encodeEvents(e, info, a.way == byStream)
 	}
@@ -70,7 +67,8 @@ func serializer(encoding string) (runtime.SerializerInfo, error) {
 }
 
 // encodeLists encodes all objects as one list or as pages.
-func encodeLists(e encoders, enc runtime.Encoder, paged bool) ([][]byte, error) {
+func encodeLists(e encoders, info runtime.SerializerInfo, paged bool) ([][]byte, error) {
+	enc := e.encoder(info.Serializer)
 	var out [][]byte
 	size := e.len()
 	if paged {
@@ -81,6 +79,14 @@ func encodeLists(e encoders, enc runtime.Encoder, paged bool) ([][]byte, error) 
 		meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(e.last(), 10)}
 		if left := int64(e.len() - to); left > 0 {
 			meta.Continue, meta.RemainingItemCount = strconv.Itoa(len(out)+1), &left
+		}
+		if info.MediaType == runtime.ContentTypeProtobuf {
+			page, err := protobufList(e, enc, from, to, meta)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, page)
+			continue
 		}
 		var body bytes.Buffer
 		if err := enc.Encode(e.list(from, to, meta), &body); err != nil {
@@ -103,51 +109,59 @@ func frameEncoder(e encoders, info runtime.SerializerInfo, to io.Writer) *watchc
 // object. A streaming list is followed by the frame that ends it.
 func encodeEvents(e encoders, info runtime.SerializerInfo, initial bool) ([][]byte, error) {
 	var body bytes.Buffer
-	enc := frameEncoder(e, info, &body)
+	event := func(i int) *apiwatch.Event { return &apiwatch.Event{Type: apiwatch.Added, Object: e.object(i)} }
 	if !initial {
-		for version, i := range rand.New(rand.NewPCG(5, 6)).Perm(e.len()) {
-			if err := enc.Encode(&apiwatch.Event{Type: apiwatch.Modified, Object: e.next(i, e.last()+1+uint64(version))}); err != nil {
-				return nil, err
+		order := rand.New(rand.NewPCG(5, 6)).Perm(e.len())
+		event = func(i int) *apiwatch.Event {
+			return &apiwatch.Event{Type: apiwatch.Modified, Object: e.next(order[i], e.last()+uint64(i))}
+		}
+	}
+	err := encodeChunks(e.len(), &body, func(from, to int, out *bytes.Buffer) error {
+		enc := frameEncoder(e, info, out)
+		for i := from; i < to; i++ {
+			if err := enc.Encode(event(i)); err != nil {
+				return err
 			}
 		}
-		return [][]byte{body.Bytes()}, nil
-	}
-	for i := range e.len() {
-		if err := enc.Encode(&apiwatch.Event{Type: apiwatch.Added, Object: e.object(i)}); err != nil {
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil || !initial {
+		return [][]byte{body.Bytes()}, err
 	}
 	end := e.bookmark(metav1.ObjectMeta{
 		ResourceVersion: strconv.FormatUint(e.last(), 10),
 		Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	})
-	if err := enc.Encode(&apiwatch.Event{Type: apiwatch.Bookmark, Object: end}); err != nil {
+	if err := frameEncoder(e, info, &body).Encode(&apiwatch.Event{Type: apiwatch.Bookmark, Object: end}); err != nil {
 		return nil, err
 	}
 	all := body.Len()
-	expired := apierrors.NewResourceExpired("the version is too old").Status()
-	if err := frameEncoder(podEncoders{}, info, &body).Encode(&apiwatch.Event{Type: apiwatch.Error, Object: &expired}); err != nil {
+	if err := encodeExpired(info, &body); err != nil {
 		return nil, err
 	}
 	return [][]byte{body.Bytes()[:all], body.Bytes()[all:]}, nil
 }
 
-// podEncoders encodes pods.
-type podEncoders struct {
-	pods    []*corev1.Pod
-	version uint64
+// encodeExpired encodes the frame that ends a watch and makes the client list again.
+func encodeExpired(info runtime.SerializerInfo, to io.Writer) error {
+	expired := apierrors.NewResourceExpired("the version is too old").Status()
+	return frameEncoder(podEncoders{}, info, to).Encode(&apiwatch.Event{Type: apiwatch.Error, Object: &expired})
 }
 
-func (e podEncoders) len() int                                  { return len(e.pods) }
-func (e podEncoders) last() uint64                              { return e.version }
-func (e podEncoders) object(i int) runtime.Object               { return e.pods[i] }
-func (e podEncoders) next(i int, version uint64) runtime.Object { return pods.Next(e.pods[i], version) }
+// podEncoders encodes pods, which it builds when they are needed.
+type podEncoders struct{ plan *pods.Plan }
+
+func (e podEncoders) len() int                    { return e.plan.Len() }
+func (e podEncoders) last() uint64                { return e.plan.LastVersion() }
+func (e podEncoders) object(i int) runtime.Object { return e.plan.Pod(i) }
+
+func (e podEncoders) next(i int, version uint64) runtime.Object {
+	return pods.Next(e.plan.Pod(i), version)
+}
 
 func (e podEncoders) list(from, to int, meta metav1.ListMeta) runtime.Object {
-	l := &corev1.PodList{ListMeta: meta, Items: make([]corev1.Pod, 0, to-from)}
-	for _, p := range e.pods[from:to] {
-		l.Items = append(l.Items, *p)
-	}
+	l := &corev1.PodList{ListMeta: meta, Items: make([]corev1.Pod, to-from)}
+	parallel(to-from, func(i int) { l.Items[i] = *e.plan.Pod(from + i) })
 	return l
 }
 
@@ -157,6 +171,35 @@ func (e podEncoders) bookmark(meta metav1.ObjectMeta) runtime.Object {
 
 func (e podEncoders) encoder(of runtime.Encoder) runtime.Encoder {
 	return scheme.Codecs.EncoderForVersion(of, corev1.SchemeGroupVersion)
+}
+
+// metadataEncoders encodes the metadata of pods.
+type metadataEncoders struct{ podEncoders }
+
+func (e metadataEncoders) object(i int) runtime.Object { return metadataOf(e.plan.Pod(i)) }
+
+func (e metadataEncoders) next(i int, version uint64) runtime.Object {
+	return metadataOf(pods.Next(e.plan.Pod(i), version))
+}
+
+func (e metadataEncoders) list(from, to int, meta metav1.ListMeta) runtime.Object {
+	l := &metav1.PartialObjectMetadataList{ListMeta: meta, Items: make([]metav1.PartialObjectMetadata, to-from)}
+	l.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList"))
+	parallel(to-from, func(i int) { l.Items[i] = *metadataOf(e.plan.Pod(from + i)) })
+	return l
+}
+
+func (e metadataEncoders) bookmark(meta metav1.ObjectMeta) runtime.Object {
+	return metadataOf(&corev1.Pod{ObjectMeta: meta})
+}
+
+// encoder returns the encoder unchanged: the kinds are set already.
+func (e metadataEncoders) encoder(of runtime.Encoder) runtime.Encoder { return of }
+
+func metadataOf(p pod) *metav1.PartialObjectMetadata {
+	m := &metav1.PartialObjectMetadata{ObjectMeta: p.ObjectMeta}
+	m.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"))
+	return m
 }
 
 // releaseEncoders encodes custom resources.

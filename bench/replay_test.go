@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/bench/pods"
 )
 
 // served starts a replay server in this process.
@@ -56,6 +61,39 @@ func TestObjectsAreTheSameByEveryWay(t *testing.T) {
 			t.Errorf("%s: objects differ from those of the first way", name)
 		}
 		sums[r.Resource] = got
+	}
+}
+
+// TestListsInChunksAreThoseOfTheSerializer compares bytes.
+func TestListsInChunksAreThoseOfTheSerializer(t *testing.T) {
+	info, err := serializer(protobufEncoding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := int64(70_000)
+	all := podEncoders{pods.NewPlan(pods.Options{Objects: 2_000})}
+	for _, e := range []encoders{all, metadataEncoders{all}} {
+		for _, c := range []struct {
+			from, to int
+			meta     metav1.ListMeta
+		}{
+			{0, 2_000, metav1.ListMeta{ResourceVersion: "41007000"}},
+			{500, 1_500, metav1.ListMeta{ResourceVersion: "7", Continue: "2", RemainingItemCount: &left}},
+			{3, 4, metav1.ListMeta{}},
+		} {
+			enc := e.encoder(info.Serializer)
+			var want bytes.Buffer
+			if err := enc.Encode(e.list(c.from, c.to, c.meta), &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := protobufList(e, enc, c.from, c.to, c.meta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%T, %d to %d: %d bytes differ from the serializer's %d", e, c.from, c.to, len(got), want.Len())
+			}
+		}
 	}
 }
 

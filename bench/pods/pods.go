@@ -73,20 +73,41 @@ var birth = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 // firstVersion is the resource version of the first pod created.
 const firstVersion = 41_000_000
 
-// Generate returns the pods, sorted by namespace and name like a server's list. Their resource
-// versions increase with creation time, which is a different order.
-func Generate(opts Options) []*corev1.Pod {
+// Plan has what is needed to build the pods of some [Options], in about 100 bytes per pod. It is
+// never written to after [NewPlan] returns, so any goroutine may build pods from it.
+type Plan struct {
+	seed    uint64
+	version uint64
+	pods    []planned
+}
+
+// NewPlan returns the plan of the pods, sorted by namespace and name like a server's list.
+func NewPlan(opts Options) *Plan {
 	opts = opts.withDefaults()
-	templates := newTemplates(opts)
-	plan := newPlan(opts, templates)
-	pods := make([]*corev1.Pod, len(plan))
+	return &Plan{opts.Seed, LastVersion(opts), newPlan(opts, newTemplates(opts))}
+}
+
+// Len returns the number of pods.
+func (p *Plan) Len() int { return len(p.pods) }
+
+// LastVersion returns a version after that of every pod of the plan.
+func (p *Plan) LastVersion() uint64 { return p.version }
+
+// Pod builds the ith pod. Every call returns a new one.
+func (p *Plan) Pod(i int) *corev1.Pod { return decoded(p.pods[i].pod(p.seed)) }
+
+// Generate returns the pods of a plan. Their resource versions increase with creation time, which
+// is a different order.
+func Generate(opts Options) []*corev1.Pod {
+	plan := NewPlan(opts)
+	pods := make([]*corev1.Pod, plan.Len())
 	workers := runtime.GOMAXPROCS(0)
 	var wg sync.WaitGroup
 	for w := range workers {
-		lo, hi := len(plan)*w/workers, len(plan)*(w+1)/workers
+		lo, hi := len(pods)*w/workers, len(pods)*(w+1)/workers
 		wg.Go(func() {
 			for i := lo; i < hi; i++ {
-				pods[i] = decoded(plan[i].pod(opts.Seed))
+				pods[i] = plan.Pod(i)
 			}
 		})
 	}
@@ -152,8 +173,7 @@ func decoded(pod *corev1.Pod) *corev1.Pod { return Decode(Encode(pod)) }
 // Keys returns the keys of the pods that Generate makes, in the same order, without the pods.
 // No two share memory.
 func Keys(opts Options) []object.Key {
-	opts = opts.withDefaults()
-	plan := newPlan(opts, newTemplates(opts))
+	plan := NewPlan(opts).pods
 	keys := make([]object.Key, len(plan))
 	for i, p := range plan {
 		keys[i] = object.Key{Namespace: strings.Clone(p.namespace), Name: strings.Clone(p.name)}

@@ -118,6 +118,15 @@ func TestSameOptionsSamePods(t *testing.T) {
 	}
 }
 
+func TestPlanBuildsAPodAgain(t *testing.T) {
+	plan := pods.NewPlan(pods.Options{Objects: 500})
+	for i, p := range pods.Generate(pods.Options{Objects: 500}) {
+		if !equality.Semantic.DeepEqual(plan.Pod(i), p) {
+			t.Fatalf("pod %d differs", i)
+		}
+	}
+}
+
 func TestOrderIsThatOfAServer(t *testing.T) {
 	all := pods.Generate(pods.Options{Objects: some})
 	sorted := slices.IsSortedFunc(all, func(a, b *corev1.Pod) int {

@@ -48,8 +48,8 @@ func TestEveryMeasureGivesRows(t *testing.T) {
 			t.Errorf("%s: would break the table", r.Measure)
 		}
 	}
-	if len(targets) != 49 {
-		t.Errorf("rows with a target are of %d numbers; want 49: %v", len(targets), targets)
+	if len(targets) != 52 {
+		t.Errorf("rows with a target are of %d numbers; want 52: %v", len(targets), targets)
 	}
 	for _, m := range measures {
 		if !m.named && !strings.Contains(stderr.String(), " "+m.name+"\n") {

@@ -18,8 +18,7 @@ func digestOf(tree ...any) digest {
 }
 
 // hasher encodes values so that different trees have different bytes: each value starts with its
-// type, and each string, list and object with its length. It takes a third of the time of
-// encoding/json, and creating a definition needs three digests.
+// type, and each string, list and object with its length.
 type hasher struct {
 	bytes []byte
 	names []string // the sorted fields of the objects from the root to the current one

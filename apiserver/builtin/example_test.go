@@ -56,3 +56,32 @@ func ExampleOpenAPI() {
 	fmt.Println(port["description"], port["required"])
 	// Output: ContainerPort represents a network port in a single container. [containerPort]
 }
+
+func ExampleTaken() {
+	service := func(name string) *corev1.Service {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		builtin.Default(svc)
+		builtin.Allocate(svc, nil, nil)
+		return svc
+	}
+	web, other := service("web"), service("other")
+	fmt.Println(builtin.Taken(web, nil, []*corev1.Service{other}))
+	other.Spec.ClusterIP, other.Spec.ClusterIPs = web.Spec.ClusterIP, web.Spec.ClusterIPs
+	fmt.Println(builtin.Taken(web, nil, []*corev1.Service{other}))
+	// Output:
+	// false
+	// true
+}
+
+func ExampleWarnings() {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       corev1.ServiceSpec{ExternalIPs: []string{"203.000.113.010"}, Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	for _, w := range builtin.Warnings(svc, nil) {
+		fmt.Println(w)
+	}
+	// Output:
+	// spec.externalIPs[0]: non-standard IP address "203.000.113.010" is invalid: use "203.0.113.10"
+	// spec.externalIPs is deprecated and may no longer be implemented in some clusters
+}

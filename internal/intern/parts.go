@@ -41,8 +41,8 @@ type Parts struct {
 
 // Key distinguishes parts that must not be shared although their bytes are equal, because
 // decoders give the bytes different meanings: values of different types, or with different
-// fields dropped. Both pointers are only compared.
-type Key struct{ Type, Drop unsafe.Pointer }
+// fields dropped or decoded. The pointers are only compared.
+type Key struct{ Type, Drop, Only unsafe.Pointer }
 
 // Part is one decoded part. The decoder that fills it in writes to it until Keep; nothing
 // writes to it afterwards, except Use.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/tarnproject/tarn/internal/intern"
@@ -64,6 +65,9 @@ func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 func (d *Decoder[T]) Reuse(obj T) {
 	reflect.ValueOf(obj).Elem().SetZero()
 	d.engine.spare.Put(obj)
+	if !d.engine.reuses.Load() {
+		d.engine.reuses.Store(true)
+	}
 }
 
 // Supported returns why a type, or what it points to, cannot be compiled; nil if it can.
@@ -86,8 +90,9 @@ func newCompiler() *compiler { return &compiler{plans: map[planKey]*message{}} }
 type engine struct {
 	root   *message
 	share  *intern.Parts
-	states sync.Pool // of *state
-	spare  sync.Pool // of zero objects: pointers to the type of root
+	states sync.Pool   // of *state
+	spare  sync.Pool   // of zero objects: pointers to the type of root
+	reuses atomic.Bool // spare was filled; an empty pool is slow to ask
 }
 
 func newEngine(t reflect.Type, opts Options) (*engine, error) {
@@ -116,8 +121,10 @@ func newEngine(t reflect.Type, opts Options) (*engine, error) {
 func (e *engine) decode(raw []byte) (unsafe.Pointer, error) {
 	s := e.states.Get().(*state)
 	s.share = e.share
-	if obj := e.spare.Get(); obj != nil {
-		s.spare = reflect.ValueOf(obj).UnsafePointer()
+	if e.reuses.Load() {
+		if obj := e.spare.Get(); obj != nil {
+			s.spare = reflect.ValueOf(obj).UnsafePointer()
+		}
 	}
 	p, err := s.object(e.root, raw)
 	if err == errUnshare {

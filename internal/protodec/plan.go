@@ -263,13 +263,12 @@ func (c *compiler) plan(f *field, wire string, drops, only *dropNode) error {
 		choose(opMessage, opMessagePtr)
 		f.sub, err = c.message(t, drops, only)
 		if pointer && err == nil && f.sub.form != timestamp && f.sub.form != microtime && !f.sub.volatile {
-			c.share(f, drops)
+			c.share(f, drops, only)
 		}
 	case kind == reflect.Slice && !pointer:
 		return c.repeated(f, t.Elem(), drops, only)
 	case kind == reflect.Map && !pointer:
-		f.only = only.mapKeys()
-		return c.mapping(f, drops)
+		return c.mapping(f, drops, only)
 	default:
 		return fmt.Errorf("type %s is not supported", f.typ)
 	}
@@ -289,12 +288,12 @@ func (c *compiler) repeated(f *field, elem reflect.Type, drops, only *dropNode) 
 		f.op = opBools
 	case reflect.String:
 		c.strings(f, opStrings)
-		c.share(f, drops)
+		c.share(f, drops, only)
 	case reflect.Struct:
 		f.op, f.list = opMessages, c.lists
 		c.lists++
 		if f.sub, err = c.message(elem, drops, only); err == nil && !f.sub.volatile {
-			c.share(f, drops)
+			c.share(f, drops, only)
 		}
 	default:
 		err = fmt.Errorf("type %s is not supported", f.typ)
@@ -302,9 +301,9 @@ func (c *compiler) repeated(f *field, elem reflect.Type, drops, only *dropNode) 
 	return err
 }
 
-func (c *compiler) mapping(f *field, drops *dropNode) (err error) {
+func (c *compiler) mapping(f *field, drops, only *dropNode) (err error) {
 	f.op = opMap
-	f.absent = drops.mapKeys()
+	f.absent, f.only = drops.mapKeys(), only.mapKeys()
 	key, elem := f.typ.Key(), f.typ.Elem()
 	switch {
 	case key.Kind() != reflect.String:
@@ -323,7 +322,7 @@ func (c *compiler) mapping(f *field, drops *dropNode) (err error) {
 	}
 	f.site, f.keys = c.sites, c.sites+1
 	c.sites += 2
-	c.share(f, drops)
+	c.share(f, drops, only)
 	return err
 }
 
@@ -336,9 +335,9 @@ func (c *compiler) strings(f *field, op op) {
 }
 
 // share makes a field's value one that may be shared.
-func (c *compiler) share(f *field, drops *dropNode) {
+func (c *compiler) share(f *field, drops, only *dropNode) {
 	c.units++
 	f.unit = c.units
 	// A reflect.Type is a pointer to the runtime's only description of the type.
-	f.key = intern.Key{Type: reflect.ValueOf(f.typ).UnsafePointer(), Drop: unsafe.Pointer(drops)}
+	f.key = intern.Key{Type: reflect.ValueOf(f.typ).UnsafePointer(), Drop: unsafe.Pointer(drops), Only: unsafe.Pointer(only)}
 }

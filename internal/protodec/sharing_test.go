@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarnproject/tarn/internal/intern"
 	"github.com/tarnproject/tarn/internal/soak"
+	"github.com/tarnproject/tarn/object"
 )
 
 func must[T any](v T, err error) T {
@@ -185,6 +186,25 @@ func TestO02_AnObjectInReusedMemoryHasNothingOfTheOneBefore(t *testing.T) {
 		want := replica(i)
 		if name != want.Name || !reflect.DeepEqual(labels, want.Labels) || !reflect.DeepEqual(containers, want.Spec.Containers) {
 			t.Fatalf("what was read of %s is %q, %v and %v now", want.Name, name, labels, containers)
+		}
+	}
+}
+
+// Equal bytes of one type are not equal parts if other fields of them are decoded at each place.
+func TestO02_PlacesOfWhichOtherFieldsAreDecodedShareNothing(t *testing.T) {
+	d := must(For[*corev1.PodTemplate](Options{
+		Only:  []object.FieldPath{{"metadata", "labels"}, {"template", "metadata", "labels", "tier"}},
+		Share: intern.NewParts(0),
+	}))
+	labels := map[string]string{"app": "web", "tier": "front"}
+	raw := must((&corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Template:   corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+	}).Marshal())
+	for range 4 {
+		got := must(d.Decode(raw))
+		if !reflect.DeepEqual(got.Labels, labels) || !reflect.DeepEqual(got.Template.Labels, map[string]string{"tier": "front"}) {
+			t.Fatalf("labels %v, and %v of the template", got.Labels, got.Template.Labels)
 		}
 	}
 }

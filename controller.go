@@ -53,7 +53,8 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err := c.work.add(ctl); err != nil {
 		return nil, err
 	}
-	return ctl, c.count(name, &d)
+	c.count(name, &d)
+	return ctl, nil
 }
 
 // ControllerOption says what a controller reconciles, and how.

@@ -69,7 +69,8 @@ type countKeys func(name string, slot func(Key) string, add func(slot string, n 
 // take tens of milliseconds for 100,000 keys.
 func countKeysOf[T Object](objects *Mirror[T]) countKeys {
 	return func(name string, slot func(Key) string, add func(slot string, n int64)) error {
-		_, err := objects.SubscribeBatch(func(_ context.Context, events []Event[T]) {
+		// By the informer, as the controller's own source: it outlives the reference to the mirror.
+		_, err := objects.Informer().SubscribeBatch(func(_ context.Context, events []Event[T]) {
 			for i := range events {
 				switch events[i].Kind {
 				case Added:
@@ -83,10 +84,11 @@ func countKeysOf[T Object](objects *Mirror[T]) countKeys {
 	}
 }
 
-// count counts the keys of a controller in a cluster with sharding.
-func (c *Cluster) count(name string, d *controllerDeclaration) error {
+// count counts the keys of a controller in a cluster with sharding. Those of a mirror that has stopped
+// are not counted.
+func (c *Cluster) count(name string, d *controllerDeclaration) {
 	if c.group == nil {
-		return nil
+		return
 	}
 	for _, count := range d.counts {
 		err := count("shard keys of controller "+name, d.options.Queue.Group, func(slot string, n int64) {
@@ -95,10 +97,9 @@ func (c *Cluster) count(name string, d *controllerDeclaration) error {
 			}
 		})
 		if err != nil {
-			return fmt.Errorf("tarn: controller %s: %w", name, err)
+			c.opts.logger.Warn("the keys of a controller are not counted", "controller", name, "error", err)
 		}
 	}
-	return nil
 }
 
 // slotKeys returns how many keys each slot has.

@@ -111,7 +111,7 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	var accepted *unstructured.Unstructured
 	if k == s.definitions {
 		accepted = startDefinition(obj.(*unstructured.Unstructured)).DeepCopy()
-		s.establish(accepted, now())
+		s.establish(accepted, m.GetCreationTimestamp())
 		var err error
 		if defined, err = s.serving(accepted); err != nil {
 			return nil, err
@@ -138,12 +138,16 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 		return nil, alreadyExists(k, s.storage.get(k, key))
 	}
 	if accepted != nil {
-		// As on the real server, the response is the definition before it is established. If
-		// this commit fails, the write that came first has established it.
-		if _, ok := s.storage.commit(k, key, rec, accepted); ok && defined != nil {
+		// As on the real server, the response is the definition before it is established. Its
+		// resource is served before a client can see that. If this commit fails, the write that
+		// came first has established it, or deleted it.
+		if defined != nil {
 			if err := s.define(defined); err != nil {
 				return nil, apierrors.NewBadRequest(err.Error())
 			}
+		}
+		if _, ok := s.storage.commit(k, key, rec, accepted); !ok && s.storage.get(k, key) == nil && len(defined) > 0 {
+			s.processGC(s.undefine(defined[0].Group, defined[0].Resource.Resource)...)
 		}
 	}
 	s.processGC(gcItem{kind: k, rec: rec})

@@ -149,7 +149,7 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 			if gone && !markFirst {
 				return old, true, nil, nil
 			}
-			return unstoredRecord(marked(old, finalizers, grace)), gone, nil, nil
+			return unstoredRecord(s.marked(k, old, finalizers, grace)), gone, nil, nil
 		}
 		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
 			last, ok := s.mark(k, old, nil, 0)
@@ -180,12 +180,12 @@ func terminated(m metav1.Object) bool { return m.GetDeletionTimestamp() != nil &
 
 // mark marks an object for deletion.
 func (s *Server) mark(k *kind, old *record, finalizers []string, grace int64) (*record, bool) {
-	return s.storage.commit(k, old.key, old, marked(old, finalizers, grace))
+	return s.storage.commit(k, old.key, old, s.marked(k, old, finalizers, grace))
 }
 
 // marked returns a copy of an object with deletion timestamp, finalizers and grace period. It
 // keeps an earlier timestamp.
-func marked(old *record, finalizers []string, grace int64) runtime.Object {
+func (s *Server) marked(k *kind, old *record, finalizers []string, grace int64) runtime.Object {
 	next := old.obj.DeepCopyObject()
 	m := metaOf(next)
 	m.SetFinalizers(finalizers)
@@ -201,7 +201,7 @@ func marked(old *record, finalizers []string, grace int64) runtime.Object {
 	case *corev1.Namespace:
 		o.Status.Phase = corev1.NamespaceTerminating
 	case *unstructured.Unstructured:
-		if slices.Contains(finalizers, instancesFinalizer) && old.meta.GetDeletionTimestamp() == nil {
+		if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.meta.GetDeletionTimestamp() == nil {
 			// The real server marks definitions in code of their own.
 			m.SetGeneration(old.meta.GetGeneration())
 			m.SetDeletionGracePeriodSeconds(nil)

@@ -23,6 +23,10 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		if err != nil {
 			return err
 		}
+		if o.Namespace != "" && o.Namespace != r.namespace {
+			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		o.Namespace = r.namespace
 		admit := s.admission(w, r)
 		if obj, err = admit.change(nil, o); err != nil {
 			return err

@@ -197,7 +197,7 @@ func collectBig[T any](j job, inf *informer.Informer[T], values map[string]float
 		began := processTime()
 		runtime.GC()
 		one := float64(processTime() - began)
-		work := s.CPU - one*float64(after.NumGC-before.NumGC-1) // begin collects, too
+		work := max(1, s.CPU-one*float64(after.NumGC-before.NumGC-1)) // begin collects, too
 		cycles := s.Bytes / float64(before.NextGC-before.HeapAlloc)
 		values["collection"] = one
 		values["period"] = s.Wall / cycles / 1e9

@@ -108,10 +108,11 @@ func (h *replayHandler) serveChurn(w http.ResponseWriter, r *http.Request, a ask
 			_ = encodeExpired(info, w)
 			return
 		case c := <-h.churn:
-			if err := c.write(w, flush.Flush); err != nil {
+			err := c.write(w, flush.Flush)
+			close(c.sent)
+			if err != nil {
 				return
 			}
-			close(c.sent)
 		}
 	}
 }

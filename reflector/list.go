@@ -131,11 +131,11 @@ func (l *listing[T]) step(ctx context.Context, r *Reflector[T]) (state[T], error
 	if l.part != nil && l.part.IsEmpty() {
 		return r.finishPart(&l.listed)
 	}
-	if l.part != nil && l.started.IsZero() && time.Since(r.current) >= MaxPartAge {
-		return r.list(plan{}), nil
-	}
 	if err := l.begin(ctx, r); err != nil {
 		return nil, err
+	}
+	if l.part != nil && r.partIsOld() { // now, and not before the wait for a slot
+		return r.list(plan{}), nil
 	}
 	opts := l.pager.Request(r.firstPage(l.plan))
 	before := len(l.items)

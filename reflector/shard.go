@@ -122,6 +122,12 @@ func (r *Reflector[T]) partOf() state[T] {
 // changes which are up to so old. Servers send a bookmark about once a minute.
 const MaxPartAge = 2 * time.Minute
 
+// partIsOld reports whether MaxPartAge has passed, by either clock: a machine that was suspended counts
+// only the time of the wall.
+func (r *Reflector[T]) partIsOld() bool {
+	return max(time.Since(r.current), time.Now().Round(0).Sub(r.current.Round(0))) >= MaxPartAge
+}
+
 // maxParts is how many changes of the shard may follow each other without an event in between. All
 // lists of parts are of one version, so that another list has to bring the changes since.
 const maxParts = 8

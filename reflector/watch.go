@@ -88,8 +88,10 @@ func (w *watching[T]) consume(ctx context.Context, r *Reflector[T], events []obj
 		}
 	}
 	if len(events) > 0 {
-		r.parts, r.current = 0, began
 		r.now.LastEvent = began
+		if failure == nil {
+			r.parts, r.current = 0, began
+		}
 	}
 	if progress {
 		r.failures = failures{hurried: r.failures.hurried}

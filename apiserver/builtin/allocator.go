@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -63,7 +64,7 @@ func used(svc *corev1.Service, others []*corev1.Service) (ips map[string]bool, p
 }
 
 // Taken reports whether another service has got a cluster IP or node port of svc since [Allocate]
-// set it. old is nil for a new service.
+// set it. old is nil for a new service. Allocate then sets another, or returns why it cannot.
 func Taken(svc, old *corev1.Service, others []*corev1.Service) bool {
 	ips, ports := used(svc, others)
 	if old != nil {
@@ -73,8 +74,11 @@ func Taken(svc, old *corev1.Service, others []*corev1.Service) bool {
 			delete(ports, port.NodePort)
 		}
 	}
-	return ips[svc.Spec.ClusterIP] || ports[svc.Spec.HealthCheckNodePort] ||
-		slices.ContainsFunc(svc.Spec.Ports, func(port corev1.ServicePort) bool { return ports[port.NodePort] })
+	if svc.Spec.Type != corev1.ServiceTypeExternalName && ips[svc.Spec.ClusterIP] {
+		return true
+	}
+	return hasNodePorts(svc) && (hasHealthCheck(svc) && ports[svc.Spec.HealthCheckNodePort] ||
+		slices.ContainsFunc(svc.Spec.Ports, func(port corev1.ServicePort) bool { return ports[port.NodePort] }))
 }
 
 // setFamilies sets the IP families of a service in a cluster that has only IPv4.
@@ -164,7 +168,7 @@ func allocateIP(svc, old *corev1.Service, used map[string]bool) field.ErrorList 
 	} else if used[s.ClusterIP] {
 		why = "provided IP is already allocated"
 	}
-	if why == "" || old != nil {
+	if why == "" || old != nil && old.Spec.Type != corev1.ServiceTypeExternalName {
 		return nil // validation rejects a change
 	}
 	return field.ErrorList{field.Invalid(spec.Child("clusterIPs"), s.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", s.ClusterIP, why))}
@@ -178,17 +182,20 @@ func allocatePorts(svc *corev1.Service, used map[int32]bool) field.ErrorList {
 	}
 	ports := lastPort - firstPort + 1
 	port := firstPort + int32(hashOf(svc)%uint32(ports))
-	next := func() int32 {
+	next := func() int32 { // 0 if there is none
 		for range ports {
 			if port++; port > lastPort {
 				port = firstPort
 			}
 			if !used[port] && !own[port] {
-				break
+				used[port] = true
+				return port
 			}
 		}
-		used[port] = true
-		return port
+		return 0
+	}
+	full := func(at *field.Path) field.ErrorList {
+		return field.ErrorList{field.InternalError(at, errors.New("failed to allocate a nodePort: range is full"))}
 	}
 	byPort := map[int32]int32{} // ports of different protocols share a node port
 	for i := range svc.Spec.Ports {
@@ -200,13 +207,22 @@ func allocatePorts(svc *corev1.Service, used map[int32]bool) field.ErrorList {
 			return field.ErrorList{field.Invalid(at, port.NodePort, "provided port is already allocated")}
 		case port.NodePort == 0 && (svc.Spec.AllocateLoadBalancerNodePorts == nil || *svc.Spec.AllocateLoadBalancerNodePorts):
 			if port.NodePort = byPort[port.Port]; port.NodePort == 0 {
-				port.NodePort = next()
+				if port.NodePort = next(); port.NodePort == 0 {
+					return full(at)
+				}
 			}
 		}
 		byPort[port.Port] = port.NodePort
 	}
-	if hasHealthCheck(svc) && svc.Spec.HealthCheckNodePort == 0 {
-		svc.Spec.HealthCheckNodePort = next()
+	at := spec.Child("healthCheckNodePort")
+	switch health := &svc.Spec.HealthCheckNodePort; {
+	case !hasHealthCheck(svc):
+	case *health == 0:
+		if *health = next(); *health == 0 {
+			return full(at)
+		}
+	case used[*health]:
+		return field.ErrorList{field.Invalid(at, *health, "provided port is already allocated")}
 	}
 	return nil
 }

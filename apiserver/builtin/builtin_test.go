@@ -230,3 +230,46 @@ func TestServicesGetFreeAddresses(t *testing.T) {
 		others = append(others, svc)
 	}
 }
+
+// A writer whose addresses are taken allocates again, so that must not lead to the same ones.
+func TestWhatAllocateAcceptsIsNotTaken(t *testing.T) {
+	local := corev1.ServiceExternalTrafficPolicyLocal
+	other := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "other"},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.9", ClusterIPs: []string{"10.96.0.9"},
+			Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}},
+		},
+	}
+	full := other.DeepCopy()
+	for port := firstPort; port <= lastPort; port++ {
+		full.Spec.Ports = append(full.Spec.Ports, corev1.ServicePort{Port: 80, NodePort: port})
+	}
+	external := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}}
+	for name, c := range map[string]struct {
+		old, other *corev1.Service
+		spec       corev1.ServiceSpec
+		refused    bool
+	}{
+		"the port of a health check is taken": {nil, other, corev1.ServiceSpec{
+			Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: local, HealthCheckNodePort: 30080, Ports: []corev1.ServicePort{{Port: 80}},
+		}, true},
+		"all ports are taken": {nil, full, corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}, true},
+		"the IP of a former external name is taken": {external, other, corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.9", ClusterIPs: []string{"10.96.0.9"}, Ports: []corev1.ServicePort{{Port: 80}},
+		}, true},
+		"an external name has the port of another": {nil, other, corev1.ServiceSpec{
+			Type: corev1.ServiceTypeExternalName, ExternalName: "example.com", Ports: []corev1.ServicePort{{Port: 80, NodePort: 30080}},
+		}, false},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: c.spec}
+		Default(svc)
+		errs := Allocate(svc, c.old, []*corev1.Service{c.other})
+		if len(errs) > 0 != c.refused {
+			t.Errorf("%s: %v", name, errs)
+		}
+		if len(errs) == 0 && Taken(svc, c.old, []*corev1.Service{c.other}) {
+			t.Errorf("%s: what was allocated is taken", name)
+		}
+	}
+}

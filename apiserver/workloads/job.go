@@ -69,7 +69,7 @@ func (w *Workloads) expire(ctx context.Context, job *batchv1.Job, finished time.
 	if left := time.Until(finished.Add(time.Duration(*ttl) * time.Second)); left > 0 {
 		return tarn.Result{After: left}, nil
 	}
-	return tarn.Result{}, w.jobs.remove(ctx, job, tarn.Propagate(wire.Foreground))
+	return tarn.Result{}, w.jobs.remove(ctx, job, tarn.Propagate(wire.Background))
 }
 
 func (e *execution) indexed() bool {
@@ -85,7 +85,7 @@ func (e *execution) count(pods []*corev1.Pod) {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			index := len(e.succeeded)
 			if e.indexed() {
-				if index = indexOf(pod); index < 0 || index >= e.completions() {
+				if index = indexOf(pod); index < 0 || e.Spec.Completions != nil && index >= e.completions() {
 					continue
 				}
 			}

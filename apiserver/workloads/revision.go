@@ -66,7 +66,10 @@ func ensureRevision[T tarn.Object](ctx context.Context, w *Workloads, owners obj
 			return "", "", err
 		}
 	}
-	for i := range len(unused) - int(natural(limit, 10)) {
+	if limit != nil && *limit < 0 {
+		return name, hash, nil // all are kept, as for a StatefulSet on a real server
+	}
+	for i := range len(unused) - int(value(limit, 10)) {
 		if err := w.revisions.remove(ctx, unused[i]); err != nil {
 			return "", "", err
 		}

@@ -251,7 +251,6 @@ func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 		{"seed-empty", []string{"--seed", filepath.Dir(file("empty/README", "nothing"))}},
 		{"seed-yaml", []string{"--seed", file("yaml.yaml", pod+"---\na: b: c\n")}},
 		{"seed-invalid", []string{"--seed", file("invalid.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")}},
-		{"seed-twice", []string{"--seed", file("twice.yaml", pod+"---\n"+pod)}},
 		{"seed-key", []string{"--seed", file("key.yaml", "apiVersion: v1\nkind: Pod\nkind: Node\n")}},
 		{"seed-kind", []string{"--seed", file("kind.yaml", "apiVersion: v1\nkind: Unicorn\nmetadata: {name: a}\n")}},
 		{"seed-nokind", []string{"--seed", file("nokind.yaml", "hello: world\n")}},

@@ -16,19 +16,23 @@ import (
 // controllers.
 func (x *Exporter) Reconcile(ctx context.Context, start controller.ReconcileStart) (context.Context, func(controller.ReconcileEnd)) {
 	return ctx, func(end controller.ReconcileEnd) {
-		v, name, result := x.vectors, start.Controller, end.Outcome
+		s, result := x.vectors.controller(start.Controller), end.Outcome
 		if result.Failure() {
 			result = controller.OutcomeError
-			v.errors.WithLabelValues(name).Inc()
+			s.errors.Inc()
 		}
 		switch end.Outcome {
 		case controller.OutcomeTerminal:
-			v.terminal.WithLabelValues(name).Inc()
+			s.terminal.Inc()
 		case controller.OutcomePanic:
-			v.panics.WithLabelValues(name).Inc()
+			s.panics.Inc()
 		}
-		v.reconciles.WithLabelValues(name, string(result)).Inc()
-		v.reconcileTime.WithLabelValues(name).Observe(end.Duration.Seconds())
+		if counter := s.results[result]; counter != nil {
+			counter.Inc()
+		} else { // not an outcome of package controller
+			x.vectors.reconciles.WithLabelValues(start.Controller, string(result)).Inc()
+		}
+		s.time.Observe(end.Duration.Seconds())
 	}
 }
 
@@ -59,15 +63,7 @@ func (x *Exporter) Queue(name string) workqueue.Metrics {
 
 // Forget deletes the counters and durations of a controller and its queue, or of another queue.
 // It is for names that are not used again.
-func (x *Exporter) Forget(name string) {
-	v := x.vectors
-	for _, vec := range []*prometheus.MetricVec{
-		v.reconciles.MetricVec, v.errors.MetricVec, v.terminal.MetricVec, v.panics.MetricVec, v.reconcileTime.MetricVec,
-		v.adds.MetricVec, v.retries.MetricVec, v.dropped.MetricVec, v.waited.MetricVec, v.worked.MetricVec,
-	} {
-		vec.DeletePartialMatch(prometheus.Labels{"controller": name})
-	}
-}
+func (x *Exporter) Forget(name string) { x.vectors.forget(name) }
 
 // queueSeries implements [workqueue.Metrics] for one queue.
 type queueSeries struct {

@@ -142,7 +142,7 @@ func (x *Exporter) Collect(to chan<- prometheus.Metric) {
 			found.informer(inf.Name(), inf.Status())
 		}
 		for _, ctl := range (*c).Controllers() {
-			x.vectors.start(ctl.Name())
+			x.vectors.controller(ctl.Name())
 			found.controller(ctl.Name(), ctl.Status())
 		}
 	}

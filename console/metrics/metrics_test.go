@@ -473,6 +473,27 @@ func TestScrapesAndEventsMayBeConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
+
+	// No call counts into a series that Forget removed.
+	m.Forget("web")
+	for _, outcome := range []controller.Outcome{controller.OutcomeSuccess, controller.OutcomePanic, "unheard-of"} {
+		_, end := m.Reconcile(t.Context(), controller.ReconcileStart{Controller: "web"})
+		end(controller.ReconcileEnd{Outcome: outcome})
+	}
+	expect(t, reg, `
+		controller_runtime_reconcile_errors_total{controller="web"} 1
+		controller_runtime_reconcile_panics_total{controller="web"} 1
+		controller_runtime_reconcile_total{controller="web",result="conflict"} 0
+		controller_runtime_reconcile_total{controller="web",result="error"} 1
+		controller_runtime_reconcile_total{controller="web",result="fenced"} 0
+		controller_runtime_reconcile_total{controller="web",result="requeue"} 0
+		controller_runtime_reconcile_total{controller="web",result="requeue_after"} 0
+		controller_runtime_reconcile_total{controller="web",result="stale"} 0
+		controller_runtime_reconcile_total{controller="web",result="success"} 1
+		controller_runtime_reconcile_total{controller="web",result="unheard-of"} 1
+		controller_runtime_terminal_reconcile_errors_total{controller="web"} 0`,
+		"controller_runtime_reconcile_errors_total", "controller_runtime_reconcile_panics_total", "controller_runtime_reconcile_total",
+		"controller_runtime_terminal_reconcile_errors_total")
 }
 
 func TestOneExporterForARegistryUntilItIsClosed(t *testing.T) {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,9 @@ import (
 type vectors struct {
 	reconciles, errors, terminal, panics *prometheus.CounterVec
 	reconcileTime                        *prometheus.HistogramVec
+
+	controllers sync.Map   // from names to *reconcileSeries
+	making      sync.Mutex // held while an entry of controllers is made or deleted
 
 	requests    *prometheus.CounterVec
 	requestTime *prometheus.HistogramVec
@@ -70,12 +74,46 @@ var results = []controller.Outcome{
 	controller.OutcomeConflict, controller.OutcomeStale, controller.OutcomeFenced,
 }
 
-// start exports zeros for a controller, so that its first error is an increase.
-func (v *vectors) start(name string) {
+// reconcileSeries are the metrics of one controller's reconciles. Looking them up by labels
+// takes longer than counting.
+type reconcileSeries struct {
+	results                  map[controller.Outcome]prometheus.Counter // not changed once made
+	errors, terminal, panics prometheus.Counter
+	time                     prometheus.Observer
+}
+
+// controller returns the series of a controller. The first call exports zeros, so that the first
+// error is an increase.
+func (v *vectors) controller(name string) *reconcileSeries {
+	if s, ok := v.controllers.Load(name); ok {
+		return s.(*reconcileSeries)
+	}
+	v.making.Lock()
+	defer v.making.Unlock()
+	if s, ok := v.controllers.Load(name); ok {
+		return s.(*reconcileSeries)
+	}
+	s := &reconcileSeries{
+		results: map[controller.Outcome]prometheus.Counter{},
+		errors:  v.errors.WithLabelValues(name), terminal: v.terminal.WithLabelValues(name), panics: v.panics.WithLabelValues(name),
+		time: v.reconcileTime.WithLabelValues(name),
+	}
 	for _, result := range results {
-		v.reconciles.WithLabelValues(name, string(result))
+		s.results[result] = v.reconciles.WithLabelValues(name, string(result))
 	}
-	for _, vec := range []*prometheus.CounterVec{v.errors, v.terminal, v.panics} {
-		vec.WithLabelValues(name)
+	v.controllers.Store(name, s)
+	return s
+}
+
+// forget deletes the series of a controller and its queue.
+func (v *vectors) forget(name string) {
+	v.making.Lock()
+	defer v.making.Unlock()
+	for _, vec := range []*prometheus.MetricVec{
+		v.reconciles.MetricVec, v.errors.MetricVec, v.terminal.MetricVec, v.panics.MetricVec, v.reconcileTime.MetricVec,
+		v.adds.MetricVec, v.retries.MetricVec, v.dropped.MetricVec, v.waited.MetricVec, v.worked.MetricVec,
+	} {
+		vec.DeletePartialMatch(prometheus.Labels{"controller": name})
 	}
+	v.controllers.Delete(name)
 }

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // groups counts the groups of startWith, since the process keeps definitions that it has seen.
@@ -108,7 +110,18 @@ func TestServersOfAProcessShareSchemas(t *testing.T) {
 		}
 		return schemas["v1"]
 	}
-	if compile() != compile() {
+	first := compile()
+	if compile() != first {
 		t.Error("the definition was compiled twice")
+	}
+	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	if err := unstructured.SetNestedField(versions[0].(map[string]any), "string", "schema", "openAPIV3Schema", "properties", "added", "type"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedSlice(u.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if compile() == first {
+		t.Error("a changed definition has the schema of the one before")
 	}
 }

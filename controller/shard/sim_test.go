@@ -96,6 +96,7 @@ type sim struct {
 	slow   int              // a cache receives events once in so many ticks
 	writes int              // version of the last object that was written
 	wrote  [checked]int     // version of the last object of a slot
+	author [checked]owner   // who wrote it
 	needs  [checked]int     // version that an owner must have before it works
 	ranges bool             // slots are ranges of hashes, which nodes have to list
 }
@@ -176,7 +177,7 @@ func (s *sim) check() {
 			s.needs[i] = 0
 			if s.rng.IntN(s.seldom) == 0 {
 				s.writes++
-				s.wrote[i] = s.writes
+				s.wrote[i], s.author[i] = s.writes, owner{n.name, n.term}
 				n.written.add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
 			}
 		}

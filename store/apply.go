@@ -123,7 +123,7 @@ func (t *txn[T]) event(d *object.Change[T], r ref) {
 		default:
 			was := s.value(live)
 			t.remove(d.Key, r)
-			t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
+			t.changed(object.Deleted, false, d.Key, &id, was, s.reported(d.Value))
 		}
 		if id.version.Ordered() {
 			if t.deleted == nil {
@@ -162,13 +162,14 @@ func (t *txn[T]) verbatim(d *object.Change[T], r ref) {
 	case live == nil && d.Unknown:
 		s.stale++
 	case live == nil:
-		t.changed(object.Deleted, false, d.Key, &id, d.Value, d.Value)
+		v := s.reported(d.Value)
+		t.changed(object.Deleted, false, d.Key, &id, v, v)
 	case d.Unknown:
 		t.deleteUnobserved(d.Key, r)
 	default:
 		was := s.value(live)
 		t.remove(d.Key, r)
-		t.changed(object.Deleted, false, d.Key, &id, was, d.Value)
+		t.changed(object.Deleted, false, d.Key, &id, was, s.reported(d.Value))
 	}
 }
 

@@ -93,13 +93,34 @@ func TestS04_AnIndexThatFailsOnAnEncodedObjectCostsItThatPlaceOnly(t *testing.T)
 		}
 		return p.Name
 	})
-	s, _, _ := newEncodedStore(t, node, picky)
+	s, encodes, _ := newEncodedStore(t, node, picky)
 	items := encodedItems(t, s, pod("a/1", 1), pod("a/2", 2, onNode("n2")))
 	want(t, "changes", changeTexts(applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, items...)}})),
 		[]string{"Added a/1@1", "Added a/2@2"})
 	want(t, "other index", sorted(node.Get(now(t, s), "n2")), []string{"a/2@2"})
 	want(t, "picky index", slices.Collect(picky.Keys(now(t, s))), []string{"1"})
 	want(t, "failures", s.Stats().Indexes[1].Failures, 1)
+	want(t, "encodes", *encodes, 2) // not again without the index
+}
+
+func TestADeletionThatIsKeptDoesNotKeepTheStore(t *testing.T) {
+	var encodes, decodes int
+	for _, verbatim := range []bool{false, true} {
+		kept, left := func() (podChange, weak.Pointer[podStore]) {
+			s := newPodStoreWith(t, podOptions{Form: wireForm(&encodes, &decodes), Verbatim: verbatim})
+			applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, received(t, s, pod("a/1", 1)))}})
+			last := received(t, s, pod("a/1", 11))
+			changes := applyBatch(t, s, &podBatch{Changes: []podDelta{
+				{Kind: object.Deleted, Key: last.Key, UID: last.UID, Version: last.Version, Value: last.Value},
+			}})
+			want(t, "changes", len(changes), 1)
+			return changes[0], weak.Make(s)
+		}()
+		if !collected(func() bool { return left.Value() == nil }) {
+			t.Errorf("verbatim is %t: the deletion keeps the store", verbatim)
+		}
+		want(t, "last state", kept.New().ResourceVersion, "11")
+	}
 }
 
 func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {

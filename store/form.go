@@ -160,10 +160,13 @@ func (h *encodedObject[P, X]) decode() (P, error) {
 
 // mutation implements mutable: what a reader did to the shared decoded object shows
 // when it is encoded again.
-func (h *encodedObject[P, X]) mutation() (path, was, is string) {
+func (h *encodedObject[P, X]) mutation(copy func(P) P) (path, was, is string) {
 	obj := h.remembered()
 	if obj == nil {
 		return "", "", ""
+	}
+	if copy != nil {
+		obj = copy(obj) // encoding writes to some: a quantity keeps its text
 	}
 	// What decoding makes of the object is compared, not the object: it may have had
 	// another representation of the same from the start.
@@ -214,7 +217,7 @@ type cell[T any] struct {
 // extracted is what the indexes of a store need of an object that is encoded already.
 type extracted[T any] struct {
 	store  *Store[T]
-	values []any // for each of the indexes that the store had then: indexes are only ever added
+	values []any // or indexFailure, for each of the indexes that the store had then: indexes are only ever added
 }
 
 func (c *cell[T]) identity() identity {
@@ -234,8 +237,9 @@ func (c *cell[T]) Get() T {
 
 // Encoder returns how objects are encoded in the store's form, ahead of [Store.Apply], which takes
 // them without encoding them again. What the indexes that the store has now need of an object is
-// read then, from the fields in Reads if the form is [PackedWire]. Encode returns nil for an object
-// that the form or an index function refuses, which Apply then reports. If live, the object will be
+// read then, from the fields in Reads if the form is [PackedWire]: index functions run in Encode. Apply
+// reports those that fail. Encode returns nil for an object that the form refuses, which Apply then
+// reports. If live, the object will be
 // read soon: its decoded form is then remembered until the garbage collector frees it. It is the
 // zero Encoder for a store without a form.
 //
@@ -266,11 +270,7 @@ func (s *Store[T]) Encoder(live func() bool) object.Encoder[T] {
 		if err != nil {
 			return nil
 		}
-		x := &extracted[T]{store: s}
-		if x.values, err = extract(*indexes, obj); err != nil {
-			return nil
-		}
-		return &cell[T]{held: held, ahead: x}
+		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj)}}
 	}
 	return object.Encoder[T]{Encode: encode, Reads: reads}
 }
@@ -301,20 +301,38 @@ func (s *Store[T]) adopt(c *cell[T], id *identity) (values []any, ok bool) {
 	return x.values, true
 }
 
-// extract has all indexes compute the values of obj. A panic is an error.
-func extract[T any](indexes []bound[T], obj T) (values []any, err error) {
+// reported returns the last state of a deleted object, which the store does not hold. A cell that an
+// Encoder made would keep the store alive as long as the deletion is kept.
+func (s *Store[T]) reported(v object.Value[T]) object.Value[T] {
+	if c, ok := v.Encoded.(*cell[T]); ok && c.ahead != nil && c.ahead.store == s {
+		c.ahead = nil
+	}
+	return v
+}
+
+// extract has all indexes compute the values of obj. For one that fails the error takes their place.
+func extract[T any](indexes []bound[T], obj T) []any {
+	values := make([]any, len(indexes))
+	for i, x := range indexes {
+		values[i] = extractOne(x, obj)
+	}
+	return values
+}
+
+// indexFailure is the error of an index function, in place of its values.
+type indexFailure struct{ error }
+
+func extractOne[T any](x bound[T], obj T) (values any) {
 	defer func() {
 		if p := recover(); p != nil {
-			values, err = nil, fmt.Errorf("index function panicked: %v", p)
+			values = indexFailure{fmt.Errorf("index function panicked: %v", p)}
 		}
 	}()
-	values = make([]any, len(indexes))
-	for i, x := range indexes {
-		if values[i], err = x.extract(obj); err != nil {
-			return nil, err
-		}
+	values, err := x.extract(obj)
+	if err != nil {
+		return indexFailure{err}
 	}
-	return values, nil
+	return values
 }
 
 // decoded returns the object of a value. A panic of its form is an error.

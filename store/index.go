@@ -25,8 +25,9 @@ import (
 // not given to panics. A snapshot older than the index is answered by looking at every
 // object.
 //
-// Index functions run in the writer. They must depend on nothing but the object and
-// should be fast.
+// An index function may be called by several goroutines at once: by the writer, by those that encode
+// objects for a store in a [Form], and by readers of snapshots older than the index. It must depend on
+// nothing but the object and should be fast.
 type Index[T any, K comparable] struct {
 	label  string
 	one    func(T) K

@@ -27,15 +27,18 @@ func (m Mutation) String() string {
 }
 
 // mutable is an [object.Encoded] that detects writes to its object; path is empty if there were
-// none.
-type mutable interface {
-	mutation() (path, was, is string)
+// none. Readers may read the object at the same time. copy may be nil.
+type mutable[T any] interface {
+	mutation(copy func(T) T) (path, was, is string)
 }
 
 // detect turns the detector on. A decoded store gets a form that keeps a copy beside each
 // object; the encoded form has what it needs.
 func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
-	s.onMutation = report
+	if copy == nil {
+		copy = deepCopier[T]()
+	}
+	s.onMutation, s.copyObject = report, copy
 	if s.form != nil {
 		if _, ok := s.form.(interface{ detects() }); !ok {
 			return errors.New("store: the mutation detector supports decoded objects, Encoded and Packed only")
@@ -43,9 +46,7 @@ func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 		return nil
 	}
 	if copy == nil {
-		if copy = deepCopier[T](); copy == nil {
-			return errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
-		}
+		return errors.New("store: the mutation detector needs Options.Copy: the type has no DeepCopyObject")
 	}
 	s.form = guarded[T]{copy: copy}
 	return nil
@@ -76,7 +77,7 @@ type guardedObject[T any] struct{ object, copy T }
 // Get implements [object.Encoded].
 func (h guardedObject[T]) Get() T { return h.object }
 
-func (h guardedObject[T]) mutation() (path, was, is string) {
+func (h guardedObject[T]) mutation(func(T) T) (path, was, is string) {
 	return firstDifference(h.copy, h.object)
 }
 
@@ -85,11 +86,11 @@ func (s *Store[T]) checkMutation(k object.Key, p mvcc.Value) {
 	if s.onMutation == nil {
 		return
 	}
-	held, ok := cellAt[T](p).held.(mutable)
+	held, ok := cellAt[T](p).held.(mutable[T])
 	if !ok {
 		return
 	}
-	if path, was, is := held.mutation(); path != "" {
+	if path, was, is := held.mutation(s.copyObject); path != "" {
 		s.reports = append(s.reports, Mutation{Key: cloneKey(k), Path: path, Was: was, Is: is})
 	}
 }

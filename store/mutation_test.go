@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,29 @@ func watched[T any](t testing.TB, acc object.Accessor[T], opts store.Options[T])
 		found = nil
 		return out
 	}
+}
+
+// Encoding a pod writes to its quantities, which keep their text.
+func TestS06_TheDetectorOnlyReadsWhatReadersHave(t *testing.T) {
+	var encodes, decodes int
+	s, found := watched(t, podMeta, podOptions{Form: wireForm(&encodes, &decodes)})
+	p, limit := pod("a/1", 1), resource.MustParse("1536Mi")
+	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}}}
+	it := received(t, s, p)
+	applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, it)}})
+	got, _ := s.Get(it.Key)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for range 100 {
+			got.DeepCopy() // -race finds a write at the same time
+		}
+	})
+	s.CheckMutations()
+	reader.Wait()
+	want(t, "found", found(), nil)
+	got.Spec.Volumes[0].EmptyDir.SizeLimit.Add(resource.MustParse("1Mi"))
+	s.CheckMutations()
+	want(t, "found after a write", len(found()), 1)
 }
 
 var mutations = []struct {

@@ -61,6 +61,7 @@ type Store[T any] struct {
 	onIndexError func(*IndexError) // or nil
 	// onMutation is nil if the mutation detector is off.
 	onMutation func(Mutation)
+	copyObject func(T) T // for the detector; nil if there is none
 
 	// Writer only:
 	rows rows

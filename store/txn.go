@@ -85,14 +85,14 @@ func (t *txn[T]) write(key object.Key, r ref, val mvcc.Value, obj T, values []an
 	s := t.store
 	held := s.objects.Live(r)
 	indexes := *s.indexes.Load()
-	for i := range values {
-		if err := indexes[i].prepareValues(values[i], r, how); err != nil {
-			return r, &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
-		}
-	}
-	for i := len(values); i < len(indexes); i++ {
+	for i := 0; i < len(indexes); i++ {
 		var err error
-		if i, err = prepare(indexes, i, obj, r, how); err != nil {
+		if i < len(values) {
+			err = prepareValues(indexes[i], values[i], r, how)
+		} else {
+			i, err = prepare(indexes, i, obj, r, how)
+		}
+		if err != nil {
 			failed := &IndexError{Key: key, Index: indexes[i].name(), Cause: err}
 			if how == strict {
 				return r, failed
@@ -126,6 +126,14 @@ func (s *Store[T]) failed(x bound[T], err *IndexError) {
 	if s.onIndexError != nil {
 		s.onIndexError(err)
 	}
+}
+
+// prepareValues is prepare of an index whose values were computed before.
+func prepareValues[T any](x bound[T], values any, r ref, how strictness) error {
+	if failure, ok := values.(indexFailure); ok {
+		return failure.error
+	}
+	return x.prepareValues(values, r, how)
 }
 
 // prepare has the indexes from i on compute the values of obj, until one fails: it returns

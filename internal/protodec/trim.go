@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // Trim returns the message of an object without the fields that the decoder drops or does not know.
@@ -118,8 +117,14 @@ func (f *field) soundEntry(b []byte, depth int) bool {
 	return true
 }
 
-// suffixes are those of quantities.
-const suffixes = " n u m k M G T P E Ki Mi Gi Ti Pi Ei "
+// soundSuffix reports whether a quantity may end with v.
+func soundSuffix(v []byte) bool {
+	switch string(v) {
+	case "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei":
+		return true
+	}
+	return false
+}
 
 // soundQuantity reports whether the text of a quantity is an ordinary number with a suffix.
 func soundQuantity(b []byte) bool {
@@ -141,7 +146,7 @@ func soundQuantity(b []byte) bool {
 			}
 			v = v[1:]
 		}
-		if digits == 0 || digits > 15 || points > 1 || len(v) > 2 || len(v) > 0 && !strings.Contains(suffixes, " "+string(v)+" ") {
+		if digits == 0 || digits > 15 || points > 1 || !soundSuffix(v) {
 			return false
 		}
 	}

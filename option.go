@@ -136,9 +136,9 @@ func join(a, b string) string {
 // Compact holds objects encoded and decodes them on read: a fraction of the memory, for
 // slower reads. It selects a different mirror than the decoded form. Objects are held as the server
 // sends them, and are decoded for readers, transforms, and indexes that do not say what they read;
-// see [store.Index.Reads].
-// Encoding must preserve what a transform sets: for typed objects in protobuf it loses the
-// TypeMeta, and the difference between an empty and a nil list or map.
+// see [store.Index.Reads]. Index functions may be called by several goroutines at once.
+// Encoding must preserve what a transform sets. Protobuf loses the TypeMeta and the difference between
+// an empty and a nil list or map. JSON loses what the fields' tags omit, and fractions of seconds.
 func Compact() Option {
 	return optionFunc(func(d *declaration) error {
 		d.compact = true

@@ -123,11 +123,7 @@ func (inf *Informer[T]) Resource() object.Resource { return inf.opts.Resource }
 
 // UIDOf returns the UID of the object with the given key.
 func (inf *Informer[T]) UIDOf(key object.Key) (uid object.UID, ok bool) {
-	obj, ok := inf.Get(key)
-	if !ok {
-		return "", false
-	}
-	return inf.acc.UIDOf(obj), true
+	return inf.store.UIDOf(key)
 }
 
 // Get returns the object with the given key. It takes no lock and allocates nothing, unless the

@@ -106,9 +106,7 @@ type Write[T any] struct {
 // generates the name.
 func (w *Writes[T]) Begin(key object.Key) Write[T] {
 	b := Write[T]{w: w, key: key}
-	if obj, ok := w.inf.Get(key); ok {
-		b.before = w.inf.acc.UIDOf(obj)
-	}
+	b.before, _ = w.inf.store.UIDOf(key)
 	return b
 }
 

@@ -103,6 +103,18 @@ func TestS04_AnIndexThatFailsOnAnEncodedObjectCostsItThatPlaceOnly(t *testing.T)
 	want(t, "encodes", *encodes, 2) // not again without the index
 }
 
+func TestAUIDIsReadWithoutDecoding(t *testing.T) {
+	var encodes, decodes int
+	s := newPodStoreWith(t, podOptions{Form: wireForm(&encodes, &decodes)})
+	p := pod("a/1", 1)
+	p.UID = "10e1b8c5-8d4f-4b73-9c8a-0f3a5e6d7c8b"
+	applyBatch(t, s, &podBatch{Changes: []podDelta{listedItems(10, received(t, s, p))}})
+	uid, ok := s.UIDOf(object.Key{Namespace: "a", Name: "1"})
+	want(t, "UID", fmt.Sprint(uid, ok, decodes), fmt.Sprint(p.UID, true, 0))
+	_, ok = s.UIDOf(object.Key{Namespace: "a", Name: "2"})
+	want(t, "another", ok, false)
+}
+
 func TestADeletionThatIsKeptDoesNotKeepTheStore(t *testing.T) {
 	var encodes, decodes int
 	for _, verbatim := range []bool{false, true} {

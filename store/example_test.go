@@ -129,6 +129,15 @@ func ExampleStore_Replace() {
 	// node-3 at version 20
 }
 
+// An object that is held in a compact form is not decoded for its UID.
+func ExampleStore_UIDOf() {
+	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))
+	_ = s.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1", UID: "u1"}})
+
+	fmt.Println(s.UIDOf(object.Key{Name: "node-1"}))
+	// Output: u1 true
+}
+
 // Held reports whether an object has to be decoded at all.
 func ExampleStore_Held() {
 	s := store.Must(store.New(object.Meta[*corev1.Node](), store.Options[*corev1.Node]{}))

@@ -131,18 +131,32 @@ func Must[T any](s *Store[T], err error) *Store[T] {
 // Get returns the object with the given key. It takes no lock, pins nothing and allocates
 // nothing.
 func (s *Store[T]) Get(k object.Key) (obj T, ok bool) {
+	p := s.find(k)
+	if p == nil {
+		return obj, false
+	}
+	return s.load(p), true
+}
+
+// UIDOf returns the UID of the object with the given key. It does not decode the object.
+func (s *Store[T]) UIDOf(k object.Key) (uid object.UID, ok bool) {
+	p := s.find(k)
+	if p == nil {
+		return "", false
+	}
+	return s.identity(p).uid, true
+}
+
+// find returns what the store now holds for a key, or nil.
+func (s *Store[T]) find(k object.Key) mvcc.Value {
 	// Without a pin, the value that the revision sees may be unlinked during the search. Then
 	// the revision is no longer the current one.
 	for {
 		now := s.history.Current()
 		p, sure := s.objects.Find(k, now.Revision)
-		if !sure && s.history.Current() != now {
-			continue
+		if sure || s.history.Current() == now {
+			return p
 		}
-		if p == nil {
-			return obj, false
-		}
-		return s.load(p), true
 	}
 }
 

@@ -310,5 +310,5 @@ func (s *state) filtered(t uint32, drop *dropping) []byte {
 		b := s.source(t)
 		return b[:len(b):len(b)]
 	}
-	return s.filter(nil, t, drop)
+	return s.filter(nil, t, drop, nil)
 }

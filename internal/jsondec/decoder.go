@@ -148,7 +148,7 @@ func (m *machine) decode(raw []byte) (unsafe.Pointer, error) {
 }
 
 // Trim returns the bytes of an object, which Decode accepts, without the fields that the decoder
-// drops. They are raw itself if it drops nothing; otherwise they are in buf, which grows as needed.
+// drops or, if T is not unstructured, does not know. They are raw itself or in buf, which grows as needed.
 // It is not ok for documents that are too unusual to say what a decoder with other Only fields
 // makes of them.
 func (d *Decoder[T]) Trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
@@ -161,10 +161,10 @@ func (m *machine) trim(raw []byte, buf *[]byte) (trimmed []byte, ok bool) {
 	switch {
 	case !s.lex(raw) || s.raw[s.tokens[0].start] != '{' || s.root == nil && !s.decodable():
 		return nil, false
-	case s.drop == nil:
+	case s.drop == nil && s.root == nil:
 		return raw, true
 	}
-	*buf = s.filter((*buf)[:0], 0, s.drop)
+	*buf = s.filter((*buf)[:0], 0, s.drop, s.root)
 	return *buf, true
 }
 
@@ -184,7 +184,7 @@ func (s *state) decodable() bool {
 // slowly decodes with sigs.k8s.io/json.
 func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
 	if s.drop != nil && valid {
-		raw = s.filter(make([]byte, 0, len(raw)), 0, s.drop)
+		raw = s.filter(make([]byte, 0, len(raw)), 0, s.drop, nil)
 	}
 	v := reflect.New(s.elem)
 	var err error

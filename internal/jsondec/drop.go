@@ -48,32 +48,69 @@ func (d *dropping) field(name []byte) *dropping {
 // leavesOut reports whether the value itself is to be left out.
 func (d *dropping) leavesOut() bool { return d != nil && d.all }
 
-// filter appends the bytes of token t to out without what d leaves out.
-func (s *state) filter(out []byte, t uint32, d *dropping) []byte {
+// filter appends the bytes of token t to out without what d leaves out and, if k is not nil, without
+// the fields that k does not decode.
+func (s *state) filter(out []byte, t uint32, d *dropping, k codec) []byte {
 	tok := s.tokens[t]
 	c := s.raw[tok.start]
-	if d == nil || c != '{' && c != '[' {
+	if p, ok := k.(*pointerCodec); ok {
+		k = p.elem
+	}
+	if c != '{' && c != '[' || d == nil && !hasElements(k) {
 		return append(out, s.raw[tok.start:tok.end]...)
 	}
 	out = append(out, c)
-	for k, first := t+1, true; k < tok.next; {
-		v, sub := k, d
+	for i, first := t+1, true; i < tok.next; {
+		v, sub, known := i, d, true
+		var elem codec
 		if c == '{' {
-			v = k + 1
-			sub = d.field(s.bytes(k))
+			v = i + 1
+			name := s.bytes(i)
+			sub = d.field(name)
+			elem, known = memberOf(k, name)
+		} else if list, ok := k.(*sliceCodec); ok {
+			elem = list.elem
 		}
-		if !sub.leavesOut() {
+		if known && !sub.leavesOut() {
 			if !first {
 				out = append(out, ',')
 			}
 			first = false
 			if c == '{' {
-				out = append(out, s.raw[s.tokens[k].start:s.tokens[k].end]...)
+				out = append(out, s.raw[s.tokens[i].start:s.tokens[i].end]...)
 				out = append(out, ':')
 			}
-			out = s.filter(out, v, sub)
+			out = s.filter(out, v, sub, elem)
 		}
-		k = s.tokens[v].next
+		i = s.tokens[v].next
 	}
 	return append(out, c+2)
+}
+
+// hasElements reports whether values of k may have fields that k does not decode.
+func hasElements(k codec) bool {
+	switch k := k.(type) {
+	case *structCodec:
+		return k.slow == nil
+	case *sliceCodec, *mapCodec:
+		return true
+	}
+	return false
+}
+
+// memberOf returns the codec of a member of an object, nil for one that decodes all of it, and
+// whether k decodes the member at all.
+func memberOf(k codec, name []byte) (member codec, known bool) {
+	switch k := k.(type) {
+	case *structCodec:
+		if k.slow == nil {
+			if i := k.find(name); i >= 0 {
+				return k.fields[i].codec, true
+			}
+			return nil, false
+		}
+	case *mapCodec:
+		return k.elem, true
+	}
+	return nil, true
 }

@@ -162,6 +162,34 @@ func TestADroppedFieldMustBeValidJSONAndNoMore(t *testing.T) {
 	}
 }
 
+func TestTrimmedObjectsHaveOnlyWhatTheirTypeHas(t *testing.T) {
+	type part struct {
+		Name string `json:"name"`
+	}
+	type small struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+		Spec              struct {
+			One  *part             `json:"one"`
+			List []*part           `json:"list"`
+			Map  map[string]part   `json:"map"`
+			Any  any               `json:"any"`
+			Text map[string]string `json:"text"`
+		} `json:"spec"`
+	}
+	d, err := For[*small](Options{Drop: []object.FieldPath{{"spec", "any", "b"}, {"spec", "map", "m", "name"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, ok := d.Trim([]byte(`{"kind":"A","apiVersion":"v1","metadata":{"name":"a","other":1},"status":{"x":[1,2]},"spec":{"none":[{}],
+		"one":{"name":"b","size":1},"list":[{"size":2},null,{"name":"c"}],"map":{"k":{"name":"d","size":3},"m":{"name":"e"}},"any":{"a":[{"b":1}],"b":2},"text":{"a":"b"}}}`), new([]byte))
+	want := `{"kind":"A","apiVersion":"v1","metadata":{"name":"a"},"spec":{"one":{"name":"b"},"list":[{},null,{"name":"c"}],` +
+		`"map":{"k":{"name":"d"},"m":{}},"any":{"a":[{"b":1}]},"text":{"a":"b"}}}`
+	if !ok || string(got) != want {
+		t.Errorf("trimmed %t\n got %s\nwant %s", ok, got, want)
+	}
+}
+
 func TestOnlyTheNamedFieldsOfUnstructuredObjectsAreDecoded(t *testing.T) {
 	d, err := For[*unstructured.Unstructured](Options{
 		Only: []object.FieldPath{{"metadata", "labels"}, {"spec", "items", "name"}, {"spec", "gone"}, {"nowhere"}},

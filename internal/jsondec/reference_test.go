@@ -79,6 +79,11 @@ func (tr *trial) check(tb testing.TB, raw []byte) {
 			if !reflect.DeepEqual(got, want) {
 				tb.Fatalf("%v, machine %d, round %d:\n got %#v\nwant %#v\n%s", tr.t, i, round, got, want, raw)
 			}
+			if short, ok := m.trim(raw, new([]byte)); ok {
+				if got, err := reference(tr.t, short); err != nil || !reflect.DeepEqual(got, want) {
+					tb.Fatalf("%v, trimmed to %s: error %v\n got %#v\nwant %#v\n%s", tr.t, short, err, got, want, raw)
+				}
+			}
 			if i == 0 && round == 0 {
 				tr.accepted++
 				if m.decodesFast(raw) {

@@ -128,8 +128,10 @@ func (d *generatedDecoder[T]) Decode(raw []byte) (T, error) {
 	return obj, nil
 }
 
-// Trim returns raw: fields of such types cannot be dropped.
-func (d *generatedDecoder[T]) Trim(raw []byte, _ *[]byte) ([]byte, bool) { return raw, true }
+// Trim returns raw: fields of such types cannot be dropped. A brace would be taken for JSON.
+func (d *generatedDecoder[T]) Trim(raw []byte, _ *[]byte) ([]byte, bool) {
+	return raw, len(raw) == 0 || raw[0] != '{'
+}
 
 // protoFrames splits a protobuf watch: the length of each frame precedes it, in four bytes, big
 // endian.

@@ -96,23 +96,19 @@ func BenchmarkShard(b *testing.B) {
 	whole, part := newShardServer(b, all, version), newShardServer(b, some, version)
 	last, lastOfPart := object.Version(strconv.FormatUint(version+uint64(len(all)), 10)), object.Version(strconv.FormatUint(version+uint64(len(some)), 10))
 	all, some = nil, nil
-	packed := store.Packed((*corev1.Pod).Marshal, func(data []byte) (*corev1.Pod, error) {
-		p := &corev1.Pod{}
-		return p, p.Unmarshal(data)
-	})
 	for _, c := range []struct {
-		name   string
-		server *shardServer
-		shard  object.Shard
-		form   store.Form[*corev1.Pod]
-		last   object.Version
+		name    string
+		server  *shardServer
+		shard   object.Shard
+		compact bool
+		last    object.Version
 	}{
-		{"decoded/everything", whole, object.Shard{}, nil, last},
-		{"decoded/a fifth, dropped by the client", whole, fifth, nil, last},
-		{"decoded/a fifth, sent by the server", part, fifth, nil, lastOfPart},
-		{"compact/everything", whole, object.Shard{}, packed, last},
-		{"compact/a fifth, dropped by the client", whole, fifth, packed, last},
-		{"compact/a fifth, sent by the server", part, fifth, packed, lastOfPart},
+		{"decoded/everything", whole, object.Shard{}, false, last},
+		{"decoded/a fifth, dropped by the client", whole, fifth, false, last},
+		{"decoded/a fifth, sent by the server", part, fifth, false, lastOfPart},
+		{"compact/everything", whole, object.Shard{}, true, last},
+		{"compact/a fifth, dropped by the client", whole, fifth, true, last},
+		{"compact/a fifth, sent by the server", part, fifth, true, lastOfPart},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var listed, changed, held float64
@@ -126,8 +122,12 @@ func BenchmarkShard(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				var form store.Form[*corev1.Pod]
+				if c.compact {
+					form = store.PackedWire((*corev1.Pod).Marshal, source.Decode)
+				}
 				inf, err := informer.New(source, object.Meta[*corev1.Pod](), informer.Options[*corev1.Pod]{
-					Selection: object.Selection{Shard: c.shard}, Form: c.form,
+					Selection: object.Selection{Shard: c.shard}, Form: form,
 					Reflector: reflector.Options[*corev1.Pod]{Streaming: reflector.StreamingOff},
 				})
 				if err != nil {

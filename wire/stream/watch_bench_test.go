@@ -27,11 +27,13 @@ func BenchmarkWatch(b *testing.B) {
 			body = append(body, encodeEvent(e, "MODIFIED", pod(i))...)
 		}
 		for name, c := range map[string]struct {
-			opts  Options
-			held  object.Held
-			shard object.Shard
+			opts    Options
+			held    object.Held
+			shard   object.Shard
+			compact bool
 		}{
 			"decoded":         {},
+			"compact":         {opts: Options{parallel: 1}, compact: true},
 			"decoded, 1 core": {opts: Options{parallel: 1}},
 			"held":            {held: func(object.Key, object.UID, object.Version) bool { return true }},
 			"peeked":          {opts: Options{Lazy: true}},
@@ -40,8 +42,12 @@ func BenchmarkWatch(b *testing.B) {
 		} {
 			b.Run(fmt.Sprintf("%s/%s", e, name), func(b *testing.B) {
 				src := sourceOf(b, bodyClient(b, mediaOf(e), func() io.Reader { return bytes.NewReader(body) }), podsAs(e), c.opts)
+				in := &object.Intake[*corev1.Pod]{Held: c.held}
+				if c.compact {
+					in.Encoder = compactEncoder(b, src)
+				}
 				perItem(b, n, "event", func() {
-					st, err := src.Watch(context.Background(), object.WatchOptions{Selection: object.Selection{Shard: c.shard}}, &object.Intake[*corev1.Pod]{Held: c.held})
+					st, err := src.Watch(context.Background(), object.WatchOptions{Selection: object.Selection{Shard: c.shard}}, in)
 					if err != nil {
 						b.Fatal(err)
 					}

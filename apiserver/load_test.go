@@ -81,6 +81,26 @@ items:
 	}
 }
 
+// kubebuilder writes the files of kustomize without apiVersion and kind.
+func TestLoadSkipsTheFilesOfKustomize(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{Strict: true})
+	err := s.Load(fstest.MapFS{
+		"rbac/kustomization.yaml":     {Data: []byte("resources:\n- role.yaml\n")},
+		"rbac/role.yaml":              {Data: []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: manager}\n")},
+		"crd/kustomization.yml":       {Data: []byte("resources:\n- bases/lakes.yaml\nconfigurations:\n- kustomizeconfig.yaml\n")},
+		"crd/kustomizeconfig.yaml":    {Data: []byte("nameReference:\n- kind: Service\n  version: v1\n")},
+		"crd/bases/lakes.yaml":        {Data: []byte(lakesCRD)},
+		"manager/Kustomization":       {Data: []byte("resources:\n- manager.yaml\n")},
+		"manager/mykustomization.yml": {Data: []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: system}\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dump := string(s.Dump()); strings.Count(dump, "kind: ClusterRole\n") != 1 || !strings.Contains(dump, "name: lakes.example.com") || !strings.Contains(dump, "name: system") {
+		t.Error(dump)
+	}
+}
+
 func TestLoadNamesTheDocumentThatFailed(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
 	for text, want := range map[string]string{

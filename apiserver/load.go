@@ -64,6 +64,11 @@ func readManifest(file string, text []byte) (objs []runtime.Object, err error) {
 // References to owners that are loaded too, by the UIDs that they have in the arguments, are
 // kept; all others are dropped, because the server assigns UIDs of its own.
 func (s *Server) LoadObjects(objs ...runtime.Object) error {
+	for i, obj := range objs {
+		if isNil(obj) {
+			return fmt.Errorf("apiserver: object %d of %d is nil", i+1, len(objs))
+		}
+	}
 	objs = slices.Clone(objs)
 	slices.SortStableFunc(objs, func(a, b runtime.Object) int { return loadRank(a) - loadRank(b) })
 	definitions := s.validateDefinitions(objs)
@@ -139,6 +144,9 @@ func loadRank(obj runtime.Object) int {
 	case "Namespace":
 		return 1
 	case "":
+		if isDefinition(obj) {
+			return 0
+		}
 		if _, ok := obj.(*corev1.Namespace); ok {
 			return 1
 		}

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -97,6 +98,19 @@ func TestLoadSkipsTheFilesOfKustomize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if dump := string(s.Dump()); strings.Count(dump, "kind: ClusterRole\n") != 1 || !strings.Contains(dump, "name: lakes.example.com") || !strings.Contains(dump, "name: system") {
+		t.Error(dump)
+	}
+}
+
+func TestLoadRejectsNil(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	for _, objs := range [][]runtime.Object{{nil}, {pod("a"), (*corev1.Pod)(nil)}} {
+		want := fmt.Sprintf("object %d of %[1]d is nil", len(objs))
+		if err := s.LoadObjects(objs...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+	if dump := string(s.Dump("pods")); dump != "" {
 		t.Error(dump)
 	}
 }

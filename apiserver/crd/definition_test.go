@@ -1,12 +1,15 @@
 package crd_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestDefinitionsAreValidated(t *testing.T) {
@@ -63,6 +66,26 @@ func TestDefinitionsAreDefaultedAndEstablished(t *testing.T) {
 	// Names cannot change once they are established.
 	do(t, s, http.MethodPatch, path, `{"spec":{"names":{"kind":"Weir"}}}`, "Content-Type", merge).
 		refused(t, http.StatusUnprocessableEntity, "spec.names.kind: Invalid value: \"Weir\": field is immutable")
+}
+
+// envtest's option CRDs has this Go type, and most callers set no TypeMeta.
+func TestLoadTypedDefinitions(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{Schemas: crd.Schemas()})
+	typed := new(apiextensionsv1.CustomResourceDefinition)
+	if err := json.Unmarshal([]byte(damDefinition), typed); err != nil {
+		t.Fatal(err)
+	}
+	typed.TypeMeta = metav1.TypeMeta{}
+	if err := s.LoadObjects(decode(t, dam("high", `{"river": "Rhine", "low": 1, "high": 2}`)), typed); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, http.MethodGet, dams+"/high", "").ok(t).at(t, "2", "spec", "gates") // the default of the schema
+	if _, err := s.Update(typed); err != nil {
+		t.Error(err)
+	}
+	if err := s.LoadObjects((*apiextensionsv1.CustomResourceDefinition)(nil)); err == nil {
+		t.Error("nil was loaded")
+	}
 }
 
 // A definition is served once no other definition of its group has one of its names.

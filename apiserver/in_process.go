@@ -76,8 +76,12 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
+	manifest := k == s.definitions && !hasStoredVersions(obj)
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	}
+	if manifest {
+		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
 	}
 	if k.typed {
 		return k, k.toStorage(obj), nil

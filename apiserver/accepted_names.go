@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // nested returns a field of a tree, or the zero value if it is absent or of another type.
@@ -49,6 +50,12 @@ func storedVersions(u *unstructured.Unstructured) []any {
 	return stored
 }
 
+// hasStoredVersions reports whether a definition has the status of a server. Manifests have none
+// or an empty one.
+func hasStoredVersions(obj runtime.Object) bool {
+	return len(nested[[]any](obj.(*unstructured.Unstructured).Object, "status", "storedVersions")) > 0
+}
+
 // terminateDefinition sets the condition Terminating.
 func terminateDefinition(u *unstructured.Unstructured, at metav1.Time, reason, message string) {
 	conditions := slices.DeleteFunc(slices.Clone(nested[[]any](u.Object, "status", "conditions")), isTerminating)
@@ -71,7 +78,7 @@ func condition(kind string, is bool, reason, message string, at metav1.Time) any
 
 // establish sets the status of a CustomResourceDefinition as the controllers of
 // kube-apiserver do. It is established once all of its names are accepted. Existing
-// stored versions are kept.
+// stored versions and other conditions are kept.
 func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 	if nested[any](u.Object, "spec", "conversion") == nil {
 		_ = unstructured.SetNestedMap(u.Object, map[string]any{"strategy": "None"}, "spec", "conversion") // spec exists
@@ -87,7 +94,7 @@ func (s *Server) establish(u *unstructured.Unstructured, at metav1.Time) {
 	}
 	conditions := []any{accepted, is}
 	for _, c := range nested[[]any](u.Object, "status", "conditions") {
-		if isTerminating(c) {
+		if m, _ := c.(map[string]any); m["type"] != "NamesAccepted" && m["type"] != "Established" {
 			conditions = append(conditions, c)
 		}
 	}

@@ -18,18 +18,34 @@ import (
 
 // kindOf returns the kind of an object, from its apiVersion and kind or else its Go type.
 func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
-	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(obj) {
 		return nil, errors.New("apiserver: the object is nil")
 	}
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Kind != "" {
 		return s.catalog.byKind(gvk)
 	}
+	if isDefinition(obj) {
+		return s.definitions, nil
+	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: no kind for object of type %T: %w", obj, err)
 	}
 	return s.catalog.byKind(kinds[0])
+}
+
+func isNil(obj runtime.Object) bool {
+	v := reflect.ValueOf(obj)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// isDefinition reports whether the Go type of an object is CustomResourceDefinition. Its package is
+// not imported, because it links much of kube-apiserver.
+func isDefinition(obj runtime.Object) bool {
+	t := reflect.TypeOf(obj)
+	return t.Kind() == reflect.Pointer && t.Elem().Name() == "CustomResourceDefinition" &&
+		t.Elem().PkgPath() == "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 }
 
 // own returns a copy of obj in the Go type that the kind is stored in, pruned and defaulted.
@@ -60,8 +76,12 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
+	manifest := k == s.definitions && !hasStoredVersions(obj)
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
+	}
+	if manifest {
+		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
 	}
 	if k.typed {
 		return k, k.toStorage(obj), nil

@@ -3,14 +3,17 @@ package apiserver
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/builtin"
 	"github.com/tarnproject/tarn/internal/manifest"
 	"github.com/tarnproject/tarn/object"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,10 +63,19 @@ func readManifest(file string, text []byte) (objs []runtime.Object, err error) {
 
 // LoadObjects creates objects of any Go type, like [Server.Create]: CustomResourceDefinitions
 // first, then namespaces, then the others in their order. Objects that exist are replaced, like
-// [Server.Update] does, so that an export of a whole cluster can be loaded.
-// References to owners that are loaded too, by the UIDs that they have in the arguments, are
-// kept; all others are dropped, because the server assigns UIDs of its own.
+// [Server.Update] does, except that an object without a status keeps the stored one.
+//
+// An export of a whole cluster can be loaded. References to owners that are loaded too, by the UIDs
+// that they have in the arguments, are kept; all others are dropped, because the server assigns
+// UIDs of its own. With [Options.Strict], the labels that Jobs and their pods have of the UID of
+// the Job change with it, and a Service with a cluster IP that this server does not have gets
+// another.
 func (s *Server) LoadObjects(objs ...runtime.Object) error {
+	for i, obj := range objs {
+		if isNil(obj) {
+			return fmt.Errorf("apiserver: object %d of %d is nil", i+1, len(objs))
+		}
+	}
 	objs = slices.Clone(objs)
 	slices.SortStableFunc(objs, func(a, b runtime.Object) int { return loadRank(a) - loadRank(b) })
 	definitions := s.validateDefinitions(objs)
@@ -81,7 +93,7 @@ func (s *Server) LoadObjects(objs ...runtime.Object) error {
 		}
 	}
 	for _, owned := range owners.left {
-		s.restoreOwners(owned, owners.uids)
+		s.restoreUIDs(owned, owners.uids)
 	}
 	return nil
 }
@@ -139,6 +151,9 @@ func loadRank(obj runtime.Object) int {
 	case "Namespace":
 		return 1
 	case "":
+		if isDefinition(obj) {
+			return 0
+		}
 		if _, ok := obj.(*corev1.Namespace); ok {
 			return 1
 		}
@@ -152,7 +167,8 @@ type loadedOwners struct {
 	left []loadedOwned
 }
 
-// loadedOwned is a stored object with the owner references of its argument.
+// loadedOwned is a stored object with the owner references of its argument. Its labels or the
+// references may have UIDs of other arguments.
 type loadedOwned struct {
 	kind   *kind
 	stored metav1.Object
@@ -176,6 +192,9 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 	m := metaOf(owned)
 	uid, refs := m.GetUID(), m.GetOwnerReferences()
 	m.SetOwnerReferences(nil)
+	if k.strict {
+		builtin.Import(owned, nil)
+	}
 	made, err := s.createOwned(k, owned)
 	if apierrors.IsAlreadyExists(err) {
 		namespace := m.GetNamespace()               // createOwned sets a default
@@ -187,6 +206,18 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 		m.SetOwnerReferences(nil)
 		m.SetResourceVersion("")
 		m.SetUID("")
+		if old := s.storage.get(k, object.Key{Namespace: namespace, Name: m.GetName()}); old != nil {
+			before := k.working(old).DeepCopyObject()
+			if k.strict {
+				builtin.Import(owned, before)
+			}
+			if k.status && !hasStatus(obj) {
+				setStatus(owned, before)
+			}
+			if ns, ok := owned.(*corev1.Namespace); ok && len(ns.Spec.Finalizers) == 0 {
+				ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
+			}
+		}
 		made, err = s.updateOwned(k, owned)
 	}
 	if err != nil {
@@ -196,26 +227,39 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 	if uid != "" {
 		owners.uids[uid] = stored.GetUID()
 	}
-	if len(refs) > 0 {
+	if len(refs) > 0 || k.strict && len(stored.GetLabels()) > 0 {
 		owners.left = append(owners.left, loadedOwned{k.storage, stored, refs})
 	}
 	return nil
 }
 
-// restoreOwners sets the references to owners that were loaded as well.
-func (s *Server) restoreOwners(owned loadedOwned, uids map[types.UID]types.UID) {
+// restoreUIDs sets the references to owners that were loaded as well, and the labels of Jobs and
+// their pods.
+func (s *Server) restoreUIDs(owned loadedOwned, uids map[types.UID]types.UID) {
 	var owners []metav1.OwnerReference
 	for _, ref := range owned.refs {
 		if ref.UID = uids[ref.UID]; ref.UID != "" {
 			owners = append(owners, ref)
 		}
 	}
-	if len(owners) == 0 {
+	labels := maps.Clone(owned.stored.GetLabels())
+	relabelled := false
+	for _, name := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
+		if uid := uids[types.UID(labels[name])]; owned.kind.strict && uid != "" {
+			labels[name], relabelled = string(uid), true
+		}
+	}
+	if len(owners) == 0 && !relabelled {
 		return
 	}
 	key := object.Key{Namespace: owned.stored.GetNamespace(), Name: owned.stored.GetName()}
 	s.processGC(s.updateMeta(owned.kind, key, func(m metav1.Object) bool {
-		m.SetOwnerReferences(owners)
+		if len(owners) > 0 {
+			m.SetOwnerReferences(owners)
+		}
+		if relabelled {
+			m.SetLabels(labels)
+		}
 		return m.GetUID() == owned.stored.GetUID() // else it has been replaced
 	})...)
 }

@@ -45,6 +45,15 @@ func setStatus(obj, from runtime.Object) {
 	field.Set(reflect.ValueOf(from).Elem().FieldByName("Status"))
 }
 
+// hasStatus reports whether an object of any Go type has a status that is not empty.
+func hasStatus(obj runtime.Object) bool {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return len(nested[map[string]any](u.UnstructuredContent(), "status")) > 0
+	}
+	field := reflect.ValueOf(obj).Elem().FieldByName("Status")
+	return field.IsValid() && !field.IsZero()
+}
+
 // sameSpec reports whether two objects of a kind differ only in metadata and status. Without
 // the status subresource, the status of a custom resource is a field like any other.
 func sameSpec(k *kind, a, b runtime.Object) bool {

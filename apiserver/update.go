@@ -202,6 +202,9 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		if subresource = ""; k.strict {
 			validated = bindable(before, next)
 		}
+		if k == s.definitions && !hasStoredVersions(next) {
+			setStatus(next, before.DeepCopyObject())
+		}
 	} else {
 		next = k.merge(subresource, before, next)
 		m = metaOf(next)

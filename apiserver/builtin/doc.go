@@ -4,7 +4,8 @@
 // A write on kube-apiserver passes through three steps, and so does one here: [Default] sets
 // omitted fields of what a client sent, [Prepare] sets the fields that the server manages, and
 // [Validate] returns the errors that a client sees. Paths, types and messages of errors are
-// those of kube-apiserver 1.36. e2e/conformance compares them.
+// those of kube-apiserver 1.36. e2e/conformance compares them. [Import] precedes Prepare for objects
+// of manifests, which kubectl apply would merge.
 //
 // Covered are Pod and pod templates, Service, ReplicationController, Deployment, ReplicaSet,
 // StatefulSet, DaemonSet, Job, CronJob, HorizontalPodAutoscaler, Ingress,

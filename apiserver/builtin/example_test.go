@@ -50,6 +50,23 @@ func ExampleAllocate() {
 	// [spec.clusterIPs: Invalid value: ["10.96.0.1"]: failed to allocate IP 10.96.0.1: provided IP is already allocated]
 }
 
+func ExampleImport() {
+	web := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: "10.43.7.7", ClusterIPs: []string{"10.43.7.7"}}} // from k3s
+	builtin.Default(web)
+	builtin.Import(web, nil)
+	builtin.Prepare(web, nil)
+	fmt.Println(builtin.Allocate(web, nil, nil), web.Spec.ClusterIP != "10.43.7.7", len(web.Spec.ClusterIPs))
+
+	// The manifest of a pod does not have what the scheduler has set.
+	stored := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-1"}}
+	pod := new(corev1.Pod)
+	builtin.Import(pod, stored)
+	fmt.Println(pod.Spec.NodeName)
+	// Output:
+	// [] true 1
+	// node-1
+}
+
 func ExampleOpenAPI() {
 	schemas := builtin.OpenAPI(corev1.SchemeGroupVersion.WithKind("Pod"), new(corev1.Pod))
 	port := schemas["io.k8s.api.core.v1.ContainerPort"].(map[string]any)

@@ -1,12 +1,17 @@
 package crd_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/apiserver/crd"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestDefinitionsAreValidated(t *testing.T) {
@@ -63,6 +68,60 @@ func TestDefinitionsAreDefaultedAndEstablished(t *testing.T) {
 	// Names cannot change once they are established.
 	do(t, s, http.MethodPatch, path, `{"spec":{"names":{"kind":"Weir"}}}`, "Content-Type", merge).
 		refused(t, http.StatusUnprocessableEntity, "spec.names.kind: Invalid value: \"Weir\": field is immutable")
+}
+
+// The manifest of a definition has no status, and that of an old controller-gen an empty one.
+func TestLoadKeepsWhatTheServerRecordedOfADefinition(t *testing.T) {
+	s := start(t)
+	const empty = `"status": {"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": []}, "spec"`
+	path := definitions + "/dams.example.com"
+	moved := strings.NewReplacer(`"storage": true`, `"storage": false`, `"storage": false`, `"storage": true`).Replace(damDefinition)
+	for i, write := range []func(*unstructured.Unstructured) error{
+		func(u *unstructured.Unstructured) error { return s.LoadObjects(u) },
+		func(u *unstructured.Unstructured) error { _, err := s.Update(u); return err },
+	} {
+		mine := fmt.Sprintf(`[{"op":"add","path":"/status/conditions/-","value":{"type":"Mine%d","status":"True","lastTransitionTime":"2024-01-01T00:00:00Z","reason":"x","message":"y"}}]`, i)
+		do(t, s, http.MethodPatch, path+"/status", mine, "Content-Type", "application/json-patch+json").ok(t)
+		for _, text := range []string{moved, strings.Replace(moved, `"spec"`, empty, 1)} {
+			if err := write(decode(t, text)); err != nil {
+				t.Fatal(err)
+			}
+			r := do(t, s, http.MethodGet, path, "").ok(t)
+			r.at(t, `["v1","v1beta1"]`, "status", "storedVersions")
+			if want := fmt.Sprintf(`"type":"Mine%d"`, i); !strings.Contains(r.raw, want) || strings.Count(r.raw, `"type":"Established"`) != 1 {
+				t.Errorf("no condition %s in %v", want, r.Object["status"])
+			}
+		}
+		without := decode(t, moved)
+		versions, _, _ := unstructured.NestedSlice(without.Object, "spec", "versions")
+		if err := unstructured.SetNestedSlice(without.Object, versions[1:], "spec", "versions"); err != nil {
+			t.Fatal(err)
+		}
+		const want = `status.storedVersions[0]: Invalid value: "v1": missing from spec.versions`
+		if err := write(without); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// envtest's option CRDs has this Go type, and most callers set no TypeMeta.
+func TestLoadTypedDefinitions(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{Schemas: crd.Schemas()})
+	typed := new(apiextensionsv1.CustomResourceDefinition)
+	if err := json.Unmarshal([]byte(damDefinition), typed); err != nil {
+		t.Fatal(err)
+	}
+	typed.TypeMeta = metav1.TypeMeta{}
+	if err := s.LoadObjects(decode(t, dam("high", `{"river": "Rhine", "low": 1, "high": 2}`)), typed); err != nil {
+		t.Fatal(err)
+	}
+	do(t, s, http.MethodGet, dams+"/high", "").ok(t).at(t, "2", "spec", "gates") // the default of the schema
+	if _, err := s.Update(typed); err != nil {
+		t.Error(err)
+	}
+	if err := s.LoadObjects((*apiextensionsv1.CustomResourceDefinition)(nil)); err == nil {
+		t.Error("nil was loaded")
+	}
 }
 
 // A definition is served once no other definition of its group has one of its names.

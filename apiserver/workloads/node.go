@@ -179,21 +179,20 @@ func evictionTime(pod *corev1.Pod, node *corev1.Node, seen time.Time) (at time.T
 			continue
 		}
 		since := value(taint.TimeAdded, metav1.Time{Time: seen}).Time
-		until, tolerated := since, false
-		for _, t := range pod.Spec.Tolerations {
-			if !t.ToleratesTaint(klog.Background(), &taint, true) {
-				continue
-			}
-			if tolerated = t.TolerationSeconds == nil; tolerated {
-				break
-			}
-			until = since.Add(time.Duration(*t.TolerationSeconds) * time.Second)
+		until := since
+		// As in Kubernetes, the first toleration that matches decides.
+		i := slices.IndexFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.Background(), &taint, true)
+		})
+		switch {
+		case i >= 0 && pod.Spec.Tolerations[i].TolerationSeconds == nil:
+			continue
+		case i >= 0:
+			until = since.Add(time.Duration(*pod.Spec.Tolerations[i].TolerationSeconds) * time.Second)
+		case taint.Key == corev1.TaintNodeUnreachable:
+			until = since.Add(300 * time.Second) // kube-apiserver adds this toleration to pods without one
 		}
-		// kube-apiserver adds a toleration of 300 seconds to pods without one.
-		if until.Equal(since) && taint.Key == corev1.TaintNodeUnreachable {
-			until = since.Add(300 * time.Second)
-		}
-		if !tolerated && (!evicted || until.Before(at)) {
+		if !evicted || until.Before(at) {
 			at, evicted = until, true
 		}
 	}

@@ -122,11 +122,13 @@ func TestPodsWaitForANodeThatSuits(t *testing.T) {
 
 func TestPodsLeaveALostNodeAfterFiveMinutes(t *testing.T) {
 	inWorld(t, workloads.Options{Nodes: 2}, func(w *world) {
-		short := int64(20)
-		w.create(newDeployment("web", 4), newPod("short", func(pod *corev1.Pod) {
-			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
-			pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, TolerationSeconds: &short}}
-		}))
+		tolerate := func(seconds int64) func(*corev1.Pod) {
+			return func(pod *corev1.Pod) {
+				pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
+				pod.Spec.Tolerations = []corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, TolerationSeconds: &seconds}}
+			}
+		}
+		w.create(newDeployment("web", 4), newPod("short", tolerate(20)), newPod("zero", tolerate(0)))
 		w.wait(5 * time.Second)
 		remove := w.inject(workloads.Failure{Kind: workloads.NodeLost, Node: "node-1"})
 		w.wait(10 * time.Second)
@@ -135,6 +137,7 @@ func TestPodsLeaveALostNodeAfterFiveMinutes(t *testing.T) {
 			w.Errorf("node %+v, taints %v", node.Status.Conditions, node.Spec.Taints)
 		}
 		w.want("app=short", "1 v1 Running")
+		w.want("app=zero", "1 v1 Terminating")
 		w.wait(15 * time.Second)
 		w.want("app=short", "1 v1 Terminating")
 		if d := w.deployment("web"); d.Status.ReadyReplicas == 4 {
@@ -166,13 +169,15 @@ func TestPodsLeaveALostNodeAfterFiveMinutes(t *testing.T) {
 // kubectl taint sets no timeAdded.
 func TestPodsLeaveATaintedNodeWhenTheirTolerationEnds(t *testing.T) {
 	inWorld(t, workloads.Options{}, func(w *world) {
-		tolerate := func(seconds *int64) func(*corev1.Pod) {
+		tolerate := func(seconds ...*int64) func(*corev1.Pod) {
 			return func(pod *corev1.Pod) {
-				pod.Spec.Tolerations = []corev1.Toleration{{Key: "drain", Operator: corev1.TolerationOpExists, TolerationSeconds: seconds}}
+				for _, each := range seconds {
+					pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "drain", Operator: corev1.TolerationOpExists, TolerationSeconds: each})
+				}
 			}
 		}
 		short := int64(20)
-		w.create(newPod("never", nil), newPod("short", tolerate(&short)), newPod("always", tolerate(nil)))
+		w.create(newPod("never", nil), newPod("short", tolerate(&short)), newPod("always", tolerate(nil)), newPod("first", tolerate(&short, nil)))
 		w.wait(5 * time.Second)
 		taint := func(taints ...corev1.Taint) {
 			node := must(w.CoreV1().Nodes().Get(context.Background(), "node-1", metav1.GetOptions{}))(w)
@@ -182,12 +187,12 @@ func TestPodsLeaveATaintedNodeWhenTheirTolerationEnds(t *testing.T) {
 		drain := corev1.Taint{Key: "drain", Effect: corev1.TaintEffectNoExecute}
 		taint(drain)
 		w.wait(15 * time.Second)
-		w.wantNames("", "always v1 Ready, short v1 Ready")
+		w.wantNames("", "always v1 Ready, first v1 Ready, short v1 Ready")
 		taint() // the toleration starts again with the next taint
 		w.wait(time.Second)
 		taint(drain)
 		w.wait(15 * time.Second)
-		w.wantNames("", "always v1 Ready, short v1 Ready")
+		w.wantNames("", "always v1 Ready, first v1 Ready, short v1 Ready")
 		w.wait(10 * time.Second)
 		w.wantNames("", "always v1 Ready")
 	})

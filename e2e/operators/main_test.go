@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 )
 
@@ -64,7 +65,8 @@ func (o operator) run(ctx context.Context, cfg *rest.Config) error {
 	again := true // the tests start it more than once in a process
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
-		Controller: config.Controller{SkipNameValidation: &again},
+		Controller:    config.Controller{SkipNameValidation: &again},
+		WebhookServer: inProcess{webhook.NewServer(webhook.Options{})},
 	})
 	if err != nil {
 		return err

@@ -7,13 +7,19 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
 
+	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/e2e/operators/cronjob"
 	"github.com/tarnproject/tarn/e2e/patience"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -54,6 +60,68 @@ func TestTheServerCallsTheWebhooksOfCronJobs(t *testing.T) {
 			}
 			return err != nil
 		})
+	})
+}
+
+// inProcess is a webhook server that does not listen. The embedded server calls its handlers.
+type inProcess struct{ webhook.Server }
+
+func (inProcess) Start(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// generatedWebhooks is what controller-gen writes to config/webhook/manifests.yaml.
+const generatedWebhooks = `apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: mutating-webhook-configuration}
+webhooks:
+- name: mcronjob.kb.io
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {name: webhook-service, namespace: system, path: /mutate-batch-tutorial-kubebuilder-io-v1-cronjob}}
+  failurePolicy: Fail
+  rules: [{apiGroups: [batch.tutorial.kubebuilder.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [cronjobs]}]
+  sideEffects: None
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: validating-webhook-configuration}
+webhooks:
+- name: vcronjob.kb.io
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {name: webhook-service, namespace: system, path: /validate-batch-tutorial-kubebuilder-io-v1-cronjob}}
+  failurePolicy: Fail
+  rules: [{apiGroups: [batch.tutorial.kubebuilder.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [cronjobs]}]
+  sideEffects: None
+`
+
+// The webhooks of a manager need neither certificates nor a port, so they run in virtual time.
+func TestTheWebhooksOfAManagerRunInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := apiserver.Start(t, apiserver.Options{Schemas: schemas, Strict: true})
+		if err := server.Load(fstest.MapFS{
+			"crd/bases/cronjobs.yaml": {Data: cronjob.Definition}, "webhook/manifests.yaml": {Data: []byte(generatedWebhooks)},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		operator(func(ctx context.Context, mgr ctrl.Manager) error {
+			if err := cronjob.SetupWebhookWithManager(mgr); err != nil {
+				return err
+			}
+			server.HandleWebhook("system", "webhook-service", mgr.GetWebhookServer().WebhookMux())
+			return cronJobs(ctx, mgr)
+		}).start(t, server.MemoryConfig())
+		<-time.After(30 * time.Second) // the manager has started
+		c := newClient(t, server.MemoryConfig())
+		good, wrong := newCronJob("default", "*/5 * * * *"), newCronJob("default", "never")
+		create(t, c, good)
+		if good.Spec.ConcurrencyPolicy != cronjob.AllowConcurrent {
+			t.Errorf("the defaults are %+v", good.Spec)
+		}
+		wrong.Name = "wrong"
+		if err := c.Create(t.Context(), wrong); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `admission webhook "vcronjob.kb.io" denied the request`) {
+			t.Error(err)
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,8 +35,13 @@ func where(file string, document int) string {
 	return fmt.Sprintf("%s, document %d", file, document)
 }
 
-// IsManifest reports whether a file has the name of a YAML or JSON file.
+// IsManifest reports whether a file has the name of a YAML or JSON file with objects. Those of
+// kustomize have none, and kubebuilder writes them without apiVersion and kind.
 func IsManifest(file string) bool {
+	switch filepath.Base(file) {
+	case "kustomization.yaml", "kustomization.yml", "kustomizeconfig.yaml":
+		return false
+	}
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(file)))
 }
 

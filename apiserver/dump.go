@@ -38,9 +38,10 @@ type dumped struct {
 // Generated names with the same prefix look the same, so a dump does not show which of them a
 // reference means.
 //
-// Hashes of pod templates are shown as "<hash>". Nodes and addresses depend on the order in which
-// pods are scheduled, so a pod with the condition PodScheduled is on "<node>" and its address is
-// "<ip of Pod default/web>", unless it has a scheduler of its own or belongs to a DaemonSet.
+// Hashes of pod templates are shown as "<hash>". Nodes and addresses of pods depend on the order in
+// which they are scheduled and start, so the address of a pod with the condition PodScheduled is
+// shown as "<ip of Pod default/web>" and its node as "<node>". The node of a pod is shown if the pod
+// has a scheduler of its own or belongs to a DaemonSet.
 // Custom resources are in the version that discovery prefers.
 func (s *Server) Dump(resources ...string) []byte {
 	var all []dumped
@@ -79,7 +80,9 @@ type normalizer struct {
 	// strings. Names are not kept by namespace, because references and copies cross namespaces.
 	known   map[string]string
 	longest int // of the strings in known
-	placed  map[object.Key]bool
+	// scheduled has the pods with the condition PodScheduled, and whether any node could have
+	// been chosen.
+	scheduled map[object.Key]bool
 	// generation is that of the object.
 	generation int64
 }
@@ -92,7 +95,7 @@ var (
 // newNormalizer returns a normalizer for all objects of a server. Names of deleted ones may
 // remain in others.
 func newNormalizer(all []dumped, deleted []*record) *normalizer {
-	n := &normalizer{known: map[string]string{}, placed: map[object.Key]bool{}}
+	n := &normalizer{known: map[string]string{}, scheduled: map[object.Key]bool{}}
 	var generated []*record
 	records := deleted
 	for _, d := range all {
@@ -116,8 +119,8 @@ func newNormalizer(all []dumped, deleted []*record) *normalizer {
 	}
 	for _, d := range all {
 		n.add(string(d.rec.meta.GetUID()), fmt.Sprintf("<uid of %s %s>", d.kind.Kind, n.key(d.rec.key)))
-		if pod, ok := d.rec.obj.(*corev1.Pod); ok && placed(pod) {
-			n.placed[d.rec.key] = true
+		if pod, ok := d.rec.obj.(*corev1.Pod); ok && scheduled(pod) {
+			n.scheduled[d.rec.key] = anyNode(pod)
 			if !pod.Spec.HostNetwork {
 				n.add(pod.Status.PodIP, n.address(d.rec.key))
 			}
@@ -126,13 +129,16 @@ func newNormalizer(all []dumped, deleted []*record) *normalizer {
 	return n
 }
 
-// placed reports whether the scheduler may have chosen the node of a pod.
-func placed(pod *corev1.Pod) bool {
+func scheduled(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+}
+
+// anyNode reports whether the default scheduler may have chosen the node of a pod.
+func anyNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return (pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName) && (owner == nil || owner.Kind != "DaemonSet") &&
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
-		})
+	return (pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName) && (owner == nil || owner.Kind != "DaemonSet")
 }
 
 func (n *normalizer) add(text, replacement string) {
@@ -158,9 +164,9 @@ func (n *normalizer) text(d dumped) string {
 			delete(m, field)
 		}
 	}
-	if pod, ok := d.rec.obj.(*corev1.Pod); ok && n.placed[d.rec.key] {
+	if pod, ok := d.rec.obj.(*corev1.Pod); ok && n.scheduled[d.rec.key] {
 		spec, status := tree["spec"].(map[string]any), tree["status"].(map[string]any)
-		spec["nodeName"] = "<node>"
+		mask(spec, "nodeName", "<node>")
 		mask(status, "hostIP", "<ip of the node>")
 		mask(status, "hostIPs", "<ip of the node>")
 		if pod.Spec.HostNetwork {
@@ -219,12 +225,12 @@ func (n *normalizer) normalize(v any) any {
 	return v
 }
 
-// maskEndpoint replaces the node and the address of an endpoint, if it is a placed pod.
+// maskEndpoint replaces the node and the address of an endpoint, if it is a pod on any node.
 func (n *normalizer) maskEndpoint(v map[string]any) {
 	ref, _ := v["targetRef"].(map[string]any)
 	namespace, _ := ref["namespace"].(string)
 	name, _ := ref["name"].(string)
-	if key := (object.Key{Namespace: namespace, Name: name}); ref["kind"] == "Pod" && n.placed[key] {
+	if key := (object.Key{Namespace: namespace, Name: name}); ref["kind"] == "Pod" && n.scheduled[key] {
 		mask(v, "nodeName", "<node>")
 		mask(v, "ip", n.address(key))
 		mask(v, "addresses", n.address(key))

@@ -154,7 +154,7 @@ func (n *normalizer) key(k object.Key) object.Key {
 func (n *normalizer) address(pod object.Key) string { return fmt.Sprintf("<ip of Pod %s>", n.key(pod)) }
 
 func (n *normalizer) text(d dumped) string {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.rec.obj)
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.kind.present(d.rec))
 	if err != nil {
 		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.key, err) // it was stored, so it can be converted
 	}

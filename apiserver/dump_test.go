@@ -99,3 +99,25 @@ func TestExploreComparesNamesOfGeneratedParents(t *testing.T) {
 		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
 	}
 }
+
+// A dump shows what a client gets, whatever the version in which an object was stored first.
+func TestDumpShowsAServedVersion(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	define := func(versions string) {
+		t.Helper()
+		crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ponds.example.com}\nspec:\n" +
+			"  group: example.com\n  scope: Namespaced\n  names: {plural: ponds, kind: Pond}\n  versions: " + versions + "\n"
+		if err := s.LoadYAML([]byte(crd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const schema = "schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
+	define("[{name: v1, served: true, storage: true, " + schema + "}]")
+	if err := s.LoadYAML([]byte("apiVersion: example.com/v1\nkind: Pond\nmetadata: {name: blue}\n")); err != nil {
+		t.Fatal(err)
+	}
+	define("[{name: v2, served: true, storage: true, " + schema + "}, {name: v1, served: false, storage: false, " + schema + "}]")
+	if dump := string(s.Dump("ponds")); !strings.HasPrefix(dump, "apiVersion: example.com/v2\n") {
+		t.Errorf("dumped as\n%s", dump)
+	}
+}

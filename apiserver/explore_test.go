@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarnproject/tarn/apiserver"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -143,6 +144,36 @@ func TestAnExplorationOfEndlessRetriesFails(t *testing.T) {
 	})
 	if failed != "kill-after:1" || !strings.Contains(report, "the test took longer than ExploreOptions.Limit, 10m0s") {
 		t.Errorf("%s failed with\n%s", failed, report)
+	}
+}
+
+// The report of a program that panics has the schedule and the stack.
+func TestAProgramThatPanicsFailsItsRun(t *testing.T) {
+	failed, report, _ := apiserver.ExploreQuietly(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		server.Supervise(t, func(ctx context.Context, cfg *rest.Config) error {
+			client, err := kubernetes.NewForConfig(cfg)
+			if err != nil {
+				return err
+			}
+			if err := createConfigMap(ctx, client); apierrors.IsAlreadyExists(err) {
+				var made *corev1.ConfigMap
+				made.Data = map[string]string{} // the planted bug
+			}
+			<-ctx.Done()
+			return nil
+		})
+		<-time.After(time.Minute)
+	})
+	if failed != "kill-after:1" {
+		t.Errorf("%s failed with\n%s", failed, report)
+	}
+	for _, want := range []string{
+		"kill-after:1 (1: create configmaps default)", "the program panicked: runtime error: invalid memory address", "explore_test.go:",
+		"start 2: the program returned: panic: runtime error",
+	} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
 	}
 }
 

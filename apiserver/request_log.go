@@ -129,8 +129,15 @@ func (l *requestLog) sent(k *kind) {
 	l.active = time.Now()
 }
 
-// String returns one line for each request.
-func (l *requestLog) String() string {
+// RequestLog returns the last 300 requests, one line each, as [Start] logs them when a test fails:
+// the seconds since the first one, the client if it is a [Process] or was denied, the request, and the
+// status of the response with the faults that hit it.
+//
+//	0.001s start 1: create pods default: 201
+//
+// Repetitions are summarized.
+func (s *Server) RequestLog() string {
+	l := &s.requests
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.last) == 0 {

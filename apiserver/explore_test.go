@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,6 +195,31 @@ func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
 		}
 	})
 	if failed != "" || runs != 3 {
+		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
+	}
+}
+
+// A program may write in a webhook that it serves, while its own write waits for that webhook.
+func TestAWebhookOfAnExploredProgramWrites(t *testing.T) {
+	failed, report, runs := apiserver.ExploreQuietly(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		if _, err := server.Create(mutating("own", nil)); err != nil {
+			t.Fatal(err)
+		}
+		server.Supervise(t, exploredProgram(func(ctx context.Context, client kubernetes.Interface) error {
+			server.HandleWebhook("hooks", "own", &hook{answer: func(*admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
+				_, err := client.CoreV1().Namespaces().Create(ctx, namespace("made"), metav1.CreateOptions{})
+				return admissionv1.AdmissionResponse{Allowed: err == nil || apierrors.IsAlreadyExists(err)}
+			}})
+			return createConfigMap(ctx, client)
+		}))
+		<-time.After(5 * time.Second) // the webhook's timeout is longer
+		for _, kind := range []string{"configmaps", "namespaces"} {
+			if dump := string(server.Dump(kind)); !strings.Contains(dump, "name: made\n") {
+				t.Errorf("%s:\n%s", kind, dump)
+			}
+		}
+	})
+	if failed != "" || runs != 5 {
 		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
 	}
 }

@@ -68,6 +68,7 @@ func notSupported(accepted ...types.PatchType) error {
 // pageNotFound responds to a path outside of the API. Like the real server, it sends no
 // Status.
 func (s *Server) pageNotFound(w http.ResponseWriter, req *http.Request) {
+	defer s.requests.answered(req)
 	s.respondRaw(w, req, "text/plain; charset=utf-8", http.StatusNotFound, []byte("404 page not found\n"))
 }
 

@@ -65,8 +65,7 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {
-			base := m.GetGenerateName()
-			m.SetName(base[:min(len(base), 58)] + s.newSuffix())
+			m.SetName(generatedBase(m.GetGenerateName()) + s.newSuffix())
 		}
 		next := obj
 		if svc, ok := obj.(*corev1.Service); ok {

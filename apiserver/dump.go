@@ -7,9 +7,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pmezard/go-difflib/difflib"
+	"github.com/tarnproject/tarn/object"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
@@ -18,6 +21,7 @@ import (
 type dumped struct {
 	kind *kind
 	rec  *record
+	key  object.Key // with replaced names
 	text string
 }
 
@@ -29,7 +33,16 @@ type dumped struct {
 // generations, creation times and managed fields are left out, and null fields too. Other
 // times are shown as "<time>", UIDs of objects by the object, as in "<uid of Pod default/web>",
 // generated names as in "web-<generated>", and an observedGeneration as "<generation>" or, if
-// the status is of an earlier one, as "<not the generation>".
+// the status is of an earlier one, as "<not the generation>". That includes times, UIDs and
+// names within longer strings and within the names of fields, as in "web-<generated>-config".
+// Generated names with the same prefix look the same, so a dump does not show which of them a
+// reference means.
+//
+// Hashes of pod templates are shown as "<hash>". Nodes and addresses of pods depend on the order in
+// which they are scheduled and start, so the address of a pod with the condition PodScheduled is
+// shown as "<ip of Pod default/web>" and its node as "<node>". The node of a pod is shown if the pod
+// has a scheduler of its own or belongs to a DaemonSet.
+// Custom resources are in the version that discovery prefers.
 func (s *Server) Dump(resources ...string) []byte {
 	var all []dumped
 	for _, k := range s.catalog.storageKinds() {
@@ -37,7 +50,7 @@ func (s *Server) Dump(resources ...string) []byte {
 			all = append(all, dumped{kind: k, rec: rec})
 		}
 	}
-	n := newNormalizer(all)
+	n := newNormalizer(all, s.storage.deleted())
 	all = slices.DeleteFunc(all, func(d dumped) bool {
 		if len(resources) > 0 {
 			return !slices.ContainsFunc(resources, func(name string) bool { return named(name)(d.kind) })
@@ -45,11 +58,11 @@ func (s *Server) Dump(resources ...string) []byte {
 		return d.rec.version <= s.firstChange || d.kind.isLease() || d.kind.Kind == "Event"
 	})
 	for i := range all {
-		all[i].text = n.text(all[i])
+		all[i].key, all[i].text = n.key(all[i].rec.key), n.text(all[i])
 	}
 	slices.SortStableFunc(all, func(a, b dumped) int {
-		return cmp.Or(strings.Compare(a.kind.String(), b.kind.String()), strings.Compare(a.rec.key.Namespace, b.rec.key.Namespace),
-			strings.Compare(n.name(a.rec), n.name(b.rec)), strings.Compare(a.text, b.text))
+		return cmp.Or(strings.Compare(a.kind.String(), b.kind.String()), strings.Compare(a.key.Namespace, b.key.Namespace),
+			strings.Compare(a.key.Name, b.key.Name), strings.Compare(a.text, b.text))
 	})
 	var out bytes.Buffer
 	for i, d := range all {
@@ -63,33 +76,85 @@ func (s *Server) Dump(resources ...string) []byte {
 
 // normalizer replaces what differs from run to run.
 type normalizer struct {
-	names map[string]string // generated names
-	uids  map[string]string
+	// known has the replacements of generated names, hashes, UIDs and addresses, also within
+	// strings. Names are not kept by namespace, because references and copies cross namespaces.
+	known   map[string]string
+	longest int // of the strings in known
+	// scheduled has the pods with the condition PodScheduled, and whether any node could have
+	// been chosen.
+	scheduled map[object.Key]bool
 	// generation is that of the object.
 	generation int64
 }
 
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var (
+	uuid      = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+)
 
-func newNormalizer(all []dumped) normalizer {
-	n := normalizer{names: map[string]string{}, uids: map[string]string{}}
+// newNormalizer returns a normalizer for all objects of a server. Names of deleted ones may
+// remain in others.
+func newNormalizer(all []dumped, deleted []*record) *normalizer {
+	n := &normalizer{known: map[string]string{}, scheduled: map[object.Key]bool{}}
+	var generated []*record
+	records := deleted
 	for _, d := range all {
-		if base := d.rec.meta.GetGenerateName(); base != "" && strings.HasPrefix(d.rec.key.Name, base) {
-			n.names[d.rec.key.Name] = base + "<generated>"
+		records = append(records, d.rec)
+	}
+	for _, rec := range records {
+		for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey} {
+			// The label of a StatefulSet's pods is the name of the revision.
+			if hash := rec.meta.GetLabels()[label]; hash != "" && strings.HasSuffix(rec.key.Name, "-"+hash) {
+				n.add(hash, "<hash>")
+			}
+		}
+		if base := generatedBase(rec.meta.GetGenerateName()); base != "" && strings.HasPrefix(rec.key.Name, base) {
+			generated = append(generated, rec)
 		}
 	}
+	// The prefix of a generated name may have another one, which is shorter.
+	slices.SortStableFunc(generated, func(a, b *record) int { return cmp.Compare(len(a.key.Name), len(b.key.Name)) })
+	for _, rec := range generated {
+		n.add(rec.key.Name, n.replace(generatedBase(rec.meta.GetGenerateName()))+"<generated>")
+	}
 	for _, d := range all {
-		key := d.rec.key
-		key.Name = n.name(d.rec)
-		n.uids[string(d.rec.meta.GetUID())] = fmt.Sprintf("<uid of %s %s>", d.kind.Kind, key)
+		n.add(string(d.rec.meta.GetUID()), fmt.Sprintf("<uid of %s %s>", d.kind.Kind, n.key(d.rec.key)))
+		if pod, ok := d.rec.obj.(*corev1.Pod); ok && scheduled(pod) {
+			n.scheduled[d.rec.key] = anyNode(pod)
+			if !pod.Spec.HostNetwork {
+				n.add(pod.Status.PodIP, n.address(d.rec.key))
+			}
+		}
 	}
 	return n
 }
 
-func (n normalizer) name(rec *record) string { return cmp.Or(n.names[rec.key.Name], rec.key.Name) }
+func scheduled(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+}
 
-func (n normalizer) text(d dumped) string {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.rec.obj)
+// anyNode reports whether the default scheduler may have chosen the node of a pod.
+func anyNode(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return (pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName) && (owner == nil || owner.Kind != "DaemonSet")
+}
+
+func (n *normalizer) add(text, replacement string) {
+	if text != "" {
+		n.known[text], n.longest = replacement, max(n.longest, len(text))
+	}
+}
+
+func (n *normalizer) key(k object.Key) object.Key {
+	return object.Key{Namespace: n.replace(k.Namespace), Name: n.replace(k.Name)}
+}
+
+func (n *normalizer) address(pod object.Key) string { return fmt.Sprintf("<ip of Pod %s>", n.key(pod)) }
+
+func (n *normalizer) text(d dumped) string {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.kind.present(d.rec))
 	if err != nil {
 		return fmt.Sprintf("# %s %s: %v\n", d.kind.Kind, d.rec.key, err) // it was stored, so it can be converted
 	}
@@ -97,6 +162,16 @@ func (n normalizer) text(d dumped) string {
 	if m, ok := tree["metadata"].(map[string]any); ok {
 		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 			delete(m, field)
+		}
+	}
+	if pod, ok := d.rec.obj.(*corev1.Pod); ok && n.scheduled[d.rec.key] {
+		spec, status := tree["spec"].(map[string]any), tree["status"].(map[string]any)
+		mask(spec, "nodeName", "<node>")
+		mask(status, "hostIP", "<ip of the node>")
+		mask(status, "hostIPs", "<ip of the node>")
+		if pod.Spec.HostNetwork {
+			mask(status, "podIP", n.address(d.rec.key))
+			mask(status, "podIPs", n.address(d.rec.key))
 		}
 	}
 	n.generation = d.rec.meta.GetGeneration()
@@ -107,9 +182,26 @@ func (n normalizer) text(d dumped) string {
 	return string(text)
 }
 
-func (n normalizer) normalize(v any) any {
+// mask replaces the text of a field, if the field exists, and all texts in it.
+func mask(m map[string]any, field, text string) {
+	switch v := m[field].(type) {
+	case string:
+		m[field] = text
+	case []any:
+		for i := range v {
+			if object, ok := v[i].(map[string]any); ok {
+				mask(object, "ip", text)
+			} else {
+				v[i] = text
+			}
+		}
+	}
+}
+
+func (n *normalizer) normalize(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		n.maskEndpoint(v)
 		for name, field := range v {
 			switch observed, number := field.(int64); {
 			case field == nil:
@@ -122,25 +214,97 @@ func (n normalizer) normalize(v any) any {
 				v[name] = n.normalize(field)
 			}
 		}
+		return n.renamed(v)
 	case []any:
 		for i := range v {
 			v[i] = n.normalize(v[i])
 		}
 	case string:
-		if name, ok := n.names[v]; ok {
-			return name
-		}
-		if uid, ok := n.uids[v]; ok {
-			return uid
-		}
-		if uuid.MatchString(v) {
-			return "<uid>"
-		}
-		if _, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			return "<time>"
-		}
+		return n.replace(v)
 	}
 	return v
+}
+
+// maskEndpoint replaces the node and the address of an endpoint, if it is a pod on any node.
+func (n *normalizer) maskEndpoint(v map[string]any) {
+	ref, _ := v["targetRef"].(map[string]any)
+	namespace, _ := ref["namespace"].(string)
+	name, _ := ref["name"].(string)
+	if key := (object.Key{Namespace: namespace, Name: name}); ref["kind"] == "Pod" && n.scheduled[key] {
+		mask(v, "nodeName", "<node>")
+		mask(v, "ip", n.address(key))
+		mask(v, "addresses", n.address(key))
+	}
+}
+
+// renamed returns a map with the replaced names of its fields. Names that become equal get a
+// number, in the order of their values.
+func (n *normalizer) renamed(m map[string]any) map[string]any {
+	byName := map[string][]any{}
+	changed := false
+	for name, value := range m {
+		replaced := n.replace(name)
+		byName[replaced] = append(byName[replaced], value)
+		changed = changed || replaced != name
+	}
+	if !changed {
+		return m
+	}
+	out := make(map[string]any, len(m))
+	for name, values := range byName {
+		slices.SortFunc(values, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		for i, value := range values {
+			if i == 0 {
+				out[name] = value
+			} else {
+				out[fmt.Sprintf("%s (%d)", name, i+1)] = value
+			}
+		}
+	}
+	return out
+}
+
+// replace replaces what is known, other UIDs and times in a string. A match begins and ends at
+// a character that is neither a letter nor a digit; the longest one wins.
+func (n *normalizer) replace(text string) string {
+	var out strings.Builder
+	done := 0
+	for from := 0; from < len(text); {
+		if !boundary(text, from) {
+			from++
+			continue
+		}
+		to := min(len(text), from+n.longest)
+		for ; to > from; to-- {
+			if boundary(text, to) {
+				if replacement, ok := n.known[text[from:to]]; ok {
+					out.WriteString(other(text[done:from]))
+					out.WriteString(replacement)
+					done = to
+					break
+				}
+			}
+		}
+		from = max(to, from+1)
+	}
+	if done == 0 {
+		return other(text)
+	}
+	return out.String() + other(text[done:])
+}
+
+// other replaces times, and UIDs of objects that no longer exist.
+func other(text string) string {
+	return timestamp.ReplaceAllString(uuid.ReplaceAllString(text, "<uid>"), "<time>")
+}
+
+// boundary reports whether a name may begin or end at an index of a text.
+func boundary(text string, i int) bool {
+	return i == 0 || i == len(text) || !alphanumeric(text[i-1]) || !alphanumeric(text[i])
+}
+
+func alphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // lineDiff returns the lines that differ, with some lines around them.

@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing/fstest"
 	"time"
 
@@ -85,6 +86,31 @@ func ExampleServer_WaitIdle() {
 	defer cancel()
 	fmt.Println(server.WaitIdle(ctx, 100*time.Millisecond))
 	// Output: <nil>
+}
+
+// A suite of Ginkgo logs this in an AfterEach, if the spec failed.
+func ExampleServer_RequestLog() {
+	server, stop := running(apiserver.Options{})
+	defer stop()
+	process := server.Process("operator")
+	defer process.Kill()
+	clients, err := kubernetes.NewForConfig(process.Config())
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		if _, err := clients.CoreV1().Pods("default").Create(context.Background(), pod("web"), metav1.CreateOptions{}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	for line := range strings.Lines(server.RequestLog()) {
+		_, request, _ := strings.Cut(line, "s ") // without the time
+		fmt.Print(request)
+	}
+	// Output:
+	// pods "web" already exists
+	// operator: create pods default: 201
+	// operator: create pods default: 409
 }
 
 // A process that is killed between two writes: the first write is stored, its answer is lost,

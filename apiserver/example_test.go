@@ -78,7 +78,7 @@ func ExampleServer_Inject() {
 // Faults may come from a file. Validate names what is wrong with one before the server runs.
 func ExampleFault_Validate() {
 	var faults []apiserver.Fault
-	err := json.Unmarshal([]byte(`[{"kind":"gone","verb":"watch","times":2},{"kind":"gone","times":-1}]`), &faults)
+	err := json.Unmarshal([]byte(`[{"kind":"gone","verb":"watch","times":2},{"kind":"gone","times":-1},{"kind":"gone","verb":"post"}]`), &faults)
 	if err != nil {
 		panic(err)
 	}
@@ -88,6 +88,7 @@ func ExampleFault_Validate() {
 	// Output:
 	// gone 2 <nil>
 	// gone -1 apiserver: fault gone: times, for, after and wait must not be negative
+	// gone 0 apiserver: fault gone: unknown verb "post": must be one of [get list watch write create update patch delete deletecollection]
 }
 
 // An API server restarts: clients cannot reach it for a while.

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tarnproject/tarn/apiserver"
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -146,6 +148,36 @@ func TestAnExplorationOfEndlessRetriesFails(t *testing.T) {
 	}
 }
 
+// The report of a program that panics has the schedule and the stack.
+func TestAProgramThatPanicsFailsItsRun(t *testing.T) {
+	failed, report, _ := apiserver.ExploreQuietly(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		server.Supervise(t, func(ctx context.Context, cfg *rest.Config) error {
+			client, err := kubernetes.NewForConfig(cfg)
+			if err != nil {
+				return err
+			}
+			if err := createConfigMap(ctx, client); apierrors.IsAlreadyExists(err) {
+				var made *corev1.ConfigMap
+				made.Data = map[string]string{} // the planted bug
+			}
+			<-ctx.Done()
+			return nil
+		})
+		<-time.After(time.Minute)
+	})
+	if failed != "kill-after:1" {
+		t.Errorf("%s failed with\n%s", failed, report)
+	}
+	for _, want := range []string{
+		"kill-after:1 (1: create configmaps default)", "the program panicked: runtime error: invalid memory address", "explore_test.go:",
+		"start 2: the program returned: panic: runtime error",
+	} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
+	}
+}
+
 // A stalled write does not hold back the other writes of the process.
 func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
 	opts := apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.Stall}}
@@ -163,6 +195,31 @@ func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
 		}
 	})
 	if failed != "" || runs != 3 {
+		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
+	}
+}
+
+// A program may write in a webhook that it serves, while its own write waits for that webhook.
+func TestAWebhookOfAnExploredProgramWrites(t *testing.T) {
+	failed, report, runs := apiserver.ExploreQuietly(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		if _, err := server.Create(mutating("own", nil)); err != nil {
+			t.Fatal(err)
+		}
+		server.Supervise(t, exploredProgram(func(ctx context.Context, client kubernetes.Interface) error {
+			server.HandleWebhook("hooks", "own", &hook{answer: func(*admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
+				_, err := client.CoreV1().Namespaces().Create(ctx, namespace("made"), metav1.CreateOptions{})
+				return admissionv1.AdmissionResponse{Allowed: err == nil || apierrors.IsAlreadyExists(err)}
+			}})
+			return createConfigMap(ctx, client)
+		}))
+		<-time.After(5 * time.Second) // the webhook's timeout is longer
+		for _, kind := range []string{"configmaps", "namespaces"} {
+			if dump := string(server.Dump(kind)); !strings.Contains(dump, "name: made\n") {
+				t.Errorf("%s:\n%s", kind, dump)
+			}
+		}
+	})
+	if failed != "" || runs != 5 {
 		t.Errorf("%d runs, %s failed with\n%s", runs, failed, report)
 	}
 }

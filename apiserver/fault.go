@@ -92,6 +92,11 @@ var (
 	}
 )
 
+// faultVerbs are the values of Fault.Verb, besides "".
+var faultVerbs = append([]string{"get", "list", "watch", "write"}, changeVerbs...)
+
+var changeVerbs = []string{"create", "update", "patch", "delete", "deletecollection"}
+
 // FaultKinds returns all kinds of faults.
 func FaultKinds() []FaultKind {
 	return slices.Concat(anyFaults, bodyFaults, writeFaults, []FaultKind{StaleCache}, watchFaults)
@@ -130,6 +135,9 @@ func (f Fault) Validate() error {
 	if all := FaultKinds(); !slices.Contains(all, f.Kind) {
 		return fmt.Errorf("apiserver: unknown fault kind %q: must be one of %v", f.Kind, all)
 	}
+	if f.Verb != "" && !slices.Contains(faultVerbs, f.Verb) {
+		return fmt.Errorf("apiserver: fault %s: unknown verb %q: must be one of %v", f.Kind, f.Verb, faultVerbs)
+	}
 	if f.Times < 0 || f.For < 0 || f.After < 0 || f.Wait < 0 {
 		return fmt.Errorf("apiserver: fault %s: times, for, after and wait must not be negative", f.Kind)
 	}
@@ -151,9 +159,7 @@ func (t target) is(verb string) bool {
 	return verb == t.verb || verb == "list" && t.streaming || verb == "write" && t.writes()
 }
 
-func (t target) writes() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, t.verb)
-}
+func (t target) writes() bool { return slices.Contains(changeVerbs, t.verb) }
 
 func (r *request) target() target {
 	query := r.URL.Query()

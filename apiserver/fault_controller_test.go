@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 func TestFaultsOfWrites(t *testing.T) {
@@ -215,6 +216,56 @@ func TestWaitIdle(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+// A client that retries is not idle, whatever the server refuses. When it stops, WaitIdle ends.
+func TestWaitIdleWaitsForRetriesOfRefusedRequests(t *testing.T) {
+	for _, test := range []struct {
+		name, path string
+		busy       bool
+	}{
+		{"denied list", "/api/v1/namespaces/default/secrets", true},
+		{"denied watch", "/api/v1/namespaces/default/secrets?watch=1", true},
+		{"denied lease", "/apis/coordination.k8s.io/v1/namespaces/default/leases/web", false},
+		{"unknown resource", "/api/v1/namespaces/default/ponds", true},
+		{"unknown group", "/apis/example.com/v1/ponds", true},
+		{"unknown version", "/apis/apps/v9", true},
+		{"discovery", "/apis/apps/v1", true},
+		{"health", "/healthz", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apiserver.Start(t, apiserver.Options{RBAC: true})
+				rt, err := rest.TransportFor(s.ConfigFor("ann"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				client := &http.Client{Transport: rt}
+				<-time.After(time.Hour)
+				began, done := time.Now(), make(chan struct{})
+				go func() { // retries for a minute
+					defer close(done)
+					for range 60 {
+						response, err := client.Get(s.Config().Host + test.path)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						response.Body.Close()
+						<-time.After(time.Second)
+					}
+				}()
+				<-time.After(time.Second / 2)
+				if err := s.WaitIdle(t.Context(), 10*time.Second); err != nil {
+					t.Error(err)
+				}
+				if d := time.Since(began); test.busy != (d == 69*time.Second) {
+					t.Errorf("idle after %v", d)
+				}
+				<-done
+			})
+		})
+	}
 }
 
 // began returns when virtual time began.

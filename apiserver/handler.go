@@ -38,6 +38,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		if s.serveDiscovery(w, req, path) {
+			s.requests.answered(req)
 			return
 		}
 		s.serveResource(w, req)

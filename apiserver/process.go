@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 )
@@ -28,6 +29,9 @@ type Process struct {
 	// that no other write is half done when the process is killed.
 	plan    planner
 	writing chan struct{}
+	// calling counts the webhooks that are called for writes of the process. One may be its own
+	// and write before it responds, so writes do not wait for each other meanwhile.
+	calling atomic.Int32
 }
 
 // planner adds the faults of an exploration to those of a request. The returned function is
@@ -92,6 +96,12 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 // answered.
 func (p *Process) planned(r *request, faults *requestFaults) (release func()) {
 	if !r.target().writes() || r.kind.review {
+		return p.plan(r, faults)
+	}
+	if p.calling.Load() > 0 {
+		if p.isKilled() {
+			panic(http.ErrAbortHandler)
+		}
 		return p.plan(r, faults)
 	}
 	p.writing <- struct{}{}

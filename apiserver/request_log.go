@@ -108,6 +108,17 @@ func (l *requestLog) begin(r *request, w *http.ResponseWriter) (end func(request
 // they do not count as activity.
 func (k *kind) isLease() bool { return k.Kind == "Lease" && k.Group == "coordination.k8s.io" }
 
+// answered records the time of a response that begin does not see, such as a denial, and of a
+// failed watch: a client that retries is not idle.
+func (l *requestLog) answered(req *http.Request) {
+	if a := attributesOf(req); a.group == "coordination.k8s.io" && a.resource == "leases" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = time.Now()
+}
+
 // sent records that a watch sent an event.
 func (l *requestLog) sent(k *kind) {
 	if k.isLease() {
@@ -118,8 +129,15 @@ func (l *requestLog) sent(k *kind) {
 	l.active = time.Now()
 }
 
-// String returns one line for each request.
-func (l *requestLog) String() string {
+// RequestLog returns the last 300 requests, one line each, as [Start] logs them when a test fails:
+// the seconds since the first one, the client if it is a [Process] or was denied, the request, and the
+// status of the response with the faults that hit it.
+//
+//	0.001s start 1: create pods default: 201
+//
+// Repetitions are summarized.
+func (s *Server) RequestLog() string {
+	l := &s.requests
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.last) == 0 {
@@ -196,7 +214,8 @@ func (s *Server) idle() time.Duration {
 }
 
 // WaitIdle blocks until, for the time quiet, no request was in progress, no object changed
-// and no watch sent an event. Open watches and Leases do not count as activity. It is for tests
+// and no watch sent an event. Open watches and Leases do not count as activity, and a watch that
+// fails does: a client that retries a request that is denied is not idle. It is for tests
 // outside of a testing/synctest bubble, which cannot know when a controller is done: choose a
 // time that is longer than the controller's longest pause, and check the result.
 func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {

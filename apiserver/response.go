@@ -54,6 +54,7 @@ func statusOf(err error) *metav1.Status {
 
 // respondError sends an error as a Status.
 func (s *Server) respondError(w http.ResponseWriter, req *http.Request, err error) {
+	defer s.requests.answered(req)
 	status := statusOf(err)
 	rep, bad := negotiate(req, func(r representation) bool { return r.as == "" })
 	if bad != nil {

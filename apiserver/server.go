@@ -356,6 +356,10 @@ func (s *Server) newUID() string {
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffff_ffff_ffff)
 }
 
+// generatedBase returns the part of a generateName that is in the name, as kube-apiserver
+// shortens it.
+func generatedBase(generateName string) string { return generateName[:min(len(generateName), 58)] }
+
 // newSuffix returns the suffix of a generated name, without vowels and similar characters.
 func (s *Server) newSuffix() string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"

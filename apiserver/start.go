@@ -16,8 +16,9 @@ type TB interface {
 
 // Start creates a server and runs it until the test ends. It fails the test if the server
 // cannot be started, if a request makes it panic, or if a fault hit no request (see
-// [Fault.Optional]). If the test fails, it logs the last requests and [Server.Denied]. In a testing/synctest bubble, pass the bubble's own T and leave
-// Options.Address empty.
+// [Fault.Optional]). If the test fails, it logs [Server.RequestLog] and [Server.Denied]. In a testing/synctest bubble, pass the bubble's own T and leave
+// Options.Address empty. In a BeforeSuite of Ginkgo, the test is that node, which does not fail with a
+// spec: log both in an AfterEach.
 func Start(t TB, opts Options) *Server {
 	t.Helper()
 	s, err := New(opts)
@@ -36,7 +37,7 @@ func Start(t TB, opts Options) *Server {
 		}
 		if failed, ok := t.(interface{ Failed() bool }); ok && failed.Failed() {
 			if log, ok := t.(interface{ Logf(string, ...any) }); ok {
-				log.Logf("apiserver: the requests of the failed test:\n%v", &s.requests)
+				log.Logf("apiserver: the requests of the failed test:\n%s", s.RequestLog())
 				for _, denied := range s.Denied() {
 					log.Logf("apiserver: %s", denied)
 				}

@@ -99,6 +99,18 @@ func (s *storage) find(k *kind, key object.Key) *record {
 	return nil
 }
 
+// deleted returns the last records of the deleted objects in the history.
+func (s *storage) deleted() (found []*record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.log {
+		if s.log[i].current == nil {
+			found = append(found, s.log[i].old)
+		}
+	}
+	return found
+}
+
 // all returns the latest records of a kind in one namespace, or in all.
 func (s *storage) all(k *kind, namespace string) []*record {
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -20,9 +21,16 @@ const (
 // program runs a controller on a config until ctx ends, and returns when all of its
 // goroutines have ended. Each start is a new [Process]; when it is killed, all of its requests
 // fail and its context ends. The program is started again one second after it returned.
+//
+// In a run of [Explore], a panic of the program fails the run. A panic
+// in a goroutine that the program starts cannot be recovered: it ends the test binary, as it
+// does outside of Explore. The last subtest that began is then the schedule.
 func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Config) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan bool, 1)
+	if s.plan != nil {
+		program = recovered(t, program)
+	}
 	go func() { done <- s.supervise(ctx, program) }()
 	t.Cleanup(func() {
 		stop()
@@ -33,6 +41,19 @@ func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Con
 			}
 		}
 	})
+}
+
+// recovered returns a program that fails the test and returns when it panics.
+func recovered(t TB, program func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, cfg *rest.Config) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+				t.Errorf("the program panicked: %v\n%s", p, debug.Stack())
+			}
+		}()
+		return program(ctx, cfg)
+	}
 }
 
 // supervise starts the program until ctx ends. It returns false if the program does not

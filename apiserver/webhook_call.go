@@ -30,6 +30,10 @@ func (a *admission) call(h *webhook, k *kind, old *record, obj runtime.Object) (
 	if *request.DryRun && (h.SideEffects == nil || *h.SideEffects != admissionregistrationv1.SideEffectClassNone && *h.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.Name))
 	}
+	if p := processOf(a.r.Request); p != nil {
+		p.calling.Add(1)
+		defer p.calling.Add(-1)
+	}
 	response, err := h.call(a.r.Context(), request)
 	if err != nil {
 		if end := a.r.Context().Err(); end != nil {

@@ -126,7 +126,8 @@ func (w *Workloads) setEndpoints(ctx context.Context, service *corev1.Service, p
 
 func (w *Workloads) setSlice(ctx context.Context, service *corev1.Service, pods []*corev1.Pod) error {
 	name := service.Name + "-" + hashOf(service.UID, nil)
-	_, _, err := w.slices.client.CreateOrUpdate(ctx, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: name}}, func(s *discoveryv1.EndpointSlice) error {
+	meta := metav1.ObjectMeta{Namespace: service.Namespace, Name: name, GenerateName: service.Name + "-"} // as on a real server
+	_, _, err := w.slices.client.CreateOrUpdate(ctx, &discoveryv1.EndpointSlice{ObjectMeta: meta}, func(s *discoveryv1.EndpointSlice) error {
 		s.Labels = with(service.Labels, discoveryv1.LabelServiceName, service.Name, discoveryv1.LabelManagedBy, slicesManager)
 		s.AddressType, s.Endpoints, s.Ports = discoveryv1.AddressTypeIPv4, nil, nil
 		for _, pod := range pods {

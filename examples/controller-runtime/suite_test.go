@@ -22,7 +22,10 @@ import (
 // The suite that kubebuilder scaffolds, with the embedded server in place of envtest: there is
 // nothing to download and to stop, and the rest is the same.
 
-var k8sClient client.Client
+var (
+	server    *apiserver.Server
+	k8sClient client.Client
+)
 
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -30,7 +33,8 @@ func TestControllers(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
-	cfg := apiserver.Start(GinkgoT(), apiserver.Options{Address: "127.0.0.1:0"}).Config()
+	server = apiserver.Start(GinkgoT(), apiserver.Options{Address: "127.0.0.1:0"})
+	cfg := server.Config()
 
 	var err error
 	k8sClient, err = client.New(cfg, client.Options{})
@@ -48,6 +52,11 @@ var _ = BeforeSuite(func() {
 		cancel()
 		Expect(<-done).To(Succeed())
 	})
+})
+
+// The server outlives the specs, so it does not log the requests of one that fails.
+var _ = AfterEach(func() {
+	AddReportEntry("requests", server.RequestLog(), ReportEntryVisibilityFailureOrVerbose)
 })
 
 var _ = Describe("the policy of a namespace", func() {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -148,7 +149,7 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 			}
 		}
 	}
-	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
+	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
 		last, ok := s.storage.commit(k, old.key, old, nil)
@@ -201,6 +202,9 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if subresource == everything {
 		if subresource = ""; k.strict {
 			validated = bindable(before, next)
+		}
+		if ns, ok := next.(*corev1.Namespace); ok { // as in an update by a client
+			ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
 		}
 	} else {
 		next = k.merge(subresource, before, next)

@@ -26,6 +26,21 @@ func terminating(t *testing.T) *apiserver.Server {
 	return s
 }
 
+func TestTheNamespacesOfTheServerCannotBeDeleted(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	for _, name := range []string{"default", "kube-system", "kube-public"} {
+		for _, query := range []string{"", "?dryRun=All"} {
+			do(t, s, http.MethodDelete, "/api/v1/namespaces/"+name+query, "").
+				refused(t, http.StatusForbidden, "Forbidden", `namespaces "`+name+`" is forbidden: this namespace may not be deleted`)
+		}
+	}
+	if a := do(t, s, http.MethodDelete, "/api/v1/namespaces/kube-node-lease", ""); a.code != http.StatusOK {
+		t.Errorf("kube-node-lease: %s", a.raw)
+	}
+	do(t, s, http.MethodDelete, "/api/v1/namespaces/default", `{"preconditions":{"uid":"other"}}`).
+		refused(t, http.StatusConflict, "Conflict", `Precondition failed: UID in precondition: other, UID in object meta: `)
+}
+
 // Only the last of the finalizers in the metadata and the spec removes a namespace.
 func TestATerminatingNamespaceIsReleasedByFinalize(t *testing.T) {
 	s := terminating(t)

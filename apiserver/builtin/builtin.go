@@ -85,7 +85,7 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 	switch subresource {
 	case "":
 	case "status":
-		p.status(obj)
+		p.status(obj, old)
 		return p.list
 	default:
 		return nil

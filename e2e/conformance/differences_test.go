@@ -20,6 +20,7 @@ var documented = []line{
 	{"D06", "schemas: a strict merge with an unknown field", "body.details.causes.*.message"},
 	{"D06", "creates: a list for an object", "body.message"},
 	{"D06", "updates: another UID*", "body.message"},
+	{"D06", "creating updates: Service put with a UID", "body.message"},
 	{"D06", "patches: a merge into a wrong type", "body.**"},
 	{"D06", "patches: a JSON patch that is an object", "body.message"},
 	{"D06", "forms: metadata of one for a list", "body.message"},

@@ -57,3 +57,44 @@ var kindStatuses = []exchange{
 	ingress.status("stated", "bad addresses", `"loadBalancer":{"ingress":[{"ip":"bad"},{"hostname":"192.0.2.1"}]}`),
 	ingress.status("stated", "addresses", `"loadBalancer":{"ingress":[{"ip":"192.0.2.1"},{"hostname":"a.example.com"}]}`),
 }
+
+// sub returns a request to change a pod by a subresource.
+func (r resource) sub(name, subresource, what, body string) exchange {
+	return change(r.kind+" "+name+" "+subresource+": "+what, r.path+"/"+name+"/"+subresource, strategicPatch, body)
+}
+
+// debug returns a change of a pod's ephemeral containers.
+func debug(what, fields string) exchange {
+	return pod.sub("debugged", "ephemeralcontainers", what, `{"spec":{"ephemeralContainers":[{`+fields+`}]}}`)
+}
+
+// sized returns a change of the resources of a pod's container.
+func sized(what, resources string) exchange {
+	return pod.sub("sized", "resize", what, `{"spec":{"containers":[{"name":"main","resources":{`+resources+`}}]}}`)
+}
+
+var podChanges = []exchange{
+	inPod("debugged", ""),
+	debug("no image", `"name":"a"`),
+	debug("no name", `"image":"example.com/a"`),
+	debug("the name of a container", `"name":"main","image":"example.com/a"`),
+	debug("an unknown target", `"name":"a","image":"example.com/a","targetContainerName":"z"`),
+	debug("fields of other containers", `"name":"a","image":" example.com/a","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}},"lifecycle":{"preStop":{"sleep":{"seconds":1}}},"livenessProbe":{"tcpSocket":{"port":80}}`),
+	debug("a mount", `"name":"a","image":"example.com/a","volumeMounts":[{"name":"v","mountPath":"/v","subPath":"s"}]`),
+	debug("one", `"name":"a","image":"example.com/a","targetContainerName":"main","env":[{"name":"N","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]`),
+	debug("another", `"name":"b","image":"example.com/b:1"`),
+	change("Pod debugged ephemeralcontainers: none", pods+"/debugged/ephemeralcontainers", mergePatch, `{"spec":{"ephemeralContainers":null}}`),
+	pod.spec("debugged-early", `"ephemeralContainers":[{"name":"a","image":"example.com/a"}],"containers":[`+container("")+`]`),
+	inPod("sized", `"resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"2"}}`),
+	sized("negative", `"requests":{"cpu":"-1"}`),
+	sized("more than the limit", `"requests":{"cpu":"3"}`),
+	sized("storage", `"requests":{"ephemeral-storage":"1Gi"}`),
+	sized("another class", `"requests":{"cpu":"2"},"limits":{"memory":"1Gi"}`),
+	sized("larger", `"requests":{"cpu":"1500m"},"limits":{"cpu":"3"}`),
+	sized("a removed request", `"requests":{"memory":null}`),
+	pod.sub("sized", "resize", "another container", `{"spec":{"containers":[{"name":"other","image":"example.com/other","resources":{}}]}}`),
+	pod.sub("sized", "resize", "another image", `{"spec":{"containers":[{"name":"main","image":"example.com/other"}]}}`),
+	pod.sub("sized", "resize", "a restart", `{"spec":{"containers":[{"name":"main","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}]}]}}`),
+	inPod("sized-least", ""),
+	pod.sub("sized-least", "resize", "a request", `{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"1"}}}]}}`),
+}

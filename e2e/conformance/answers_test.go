@@ -24,7 +24,7 @@ func TestAnswers(t *testing.T) {
 		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
 		{"warnings", warnings}, {"events", bothEvents}, {"signing", signing},
-		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds, kindStatuses)},
+		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds, kindStatuses, podChanges)},
 		{"namespaces", terminations}, {"creating updates", createdByUpdates},
 	} {
 		var here, there []map[string]any

@@ -7,6 +7,7 @@ var documented = []line{
 	{"D03", "*", "**.spec.serviceAccount"},
 	{"D03", "*", "**.spec.serviceAccountName"},
 	{"D03", "kinds: PersistentVolumeClaim *", "**.metadata.finalizers"},
+	{"D03", "tables: * claim", "**.metadata.finalizers"},
 	{"D03", "warnings: a fraction of a byte", "**.metadata.finalizers"},
 	{"D05", "creates: a bad finalizer", "body.**"},
 	{"D05", "creates: a bad owner", "body.**"},

@@ -223,6 +223,7 @@ func distinct(texts []string) string {
 	return strings.Join(slices.Compact(texts), ",")
 }
 
+//lint:ignore SA1019 kube-apiserver still serves Endpoints
 func endpointsText(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
 		return none("")

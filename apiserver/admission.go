@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -39,10 +40,16 @@ func (s *Server) subresourceAdmission(w http.ResponseWriter, r *request, own *ki
 // kindOf returns the kind of the objects of a request for version k of a resource.
 func (a *admission) kindOf(k *kind) *kind { return cmp.Or(a.own, k) }
 
-// admitDelete calls the webhooks for the deletion of an object.
+// immortal lists the namespaces that clients cannot delete.
+var immortal = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+
+// admitDelete checks the deletion of an object and calls the webhooks for it.
 func (s *Server) admitDelete(w http.ResponseWriter, r *request, old *record, opts *metav1.DeleteOptions) error {
 	if err := checkPreconditions(r.kind, old, opts.Preconditions); err != nil {
 		return err
+	}
+	if r.kind.storage == s.namespaces && slices.Contains(immortal, old.key.Name) {
+		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), old.key.Name, errors.New("this namespace may not be deleted"))
 	}
 	a := &admission{server: s, w: w, r: r, delete: opts}
 	if _, err := a.mutate(old, nil); err != nil {

@@ -122,6 +122,20 @@ func TestW02_AFutureVersionFailsInTheStream(t *testing.T) {
 	})
 }
 
+// An endpoint slice has no spec. All of its fields count, and its labels as well.
+func TestGenerationOfEndpointSlices(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	const slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+	do(t, s, http.MethodPost, slices, `{"metadata":{"name":"a"},"addressType":"IPv4","endpoints":null}`)
+	for _, c := range []struct{ patch, want string }{
+		{`{}`, "1"}, {`{"metadata":{"annotations":{"a":"b"}}}`, "1"}, {`{"metadata":{"labels":{"a":"b"}}}`, "2"}, {`{"endpoints":[{"addresses":["10.0.0.1"]}]}`, "3"},
+	} {
+		if got := do(t, s, http.MethodPatch, slices+"/a", c.patch, "Content-Type", mergePatch).at("metadata", "generation"); got != c.want {
+			t.Errorf("after %s: generation %q, want %s", c.patch, got, c.want)
+		}
+	}
+}
+
 func TestGenerationIncrementsOnSpecChanges(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	if got := get(t, s, "/api/v1/namespaces/default").at("metadata", "generation"); got != "" {

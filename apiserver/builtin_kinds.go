@@ -47,6 +47,10 @@ var returnedDeleted = stringSet(`
 	ResourceClaim ResourceClaimTemplate ResourcePoolStatusRequest ResourceQuota ResourceSlice Service ServiceAccount
 	StorageClass VolumeAttachment VolumeAttributesClass`)
 
+// createdByUpdate lists the kinds whose update creates an object that does not exist.
+var createdByUpdate = stringSet(`
+	ClusterRole ClusterRoleBinding Endpoints Event Lease LeaseCandidate LimitRange Role RoleBinding RuntimeClass Service`)
+
 // shortNames holds the short names that kubectl accepts.
 var shortNames = map[string]string{
 	"ComponentStatus": "cs", "ConfigMap": "cm", "Endpoints": "ep", "Event": "ev", "LimitRange": "limits",

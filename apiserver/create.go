@@ -46,6 +46,29 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 	return s.send(w, r, http.StatusCreated, rec)
 }
 
+// createMissing creates the object of an update or apply, for which the user needs the right to
+// create as well. It returns done=false if a concurrent request created it first.
+func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Object) (done bool, err error) {
+	create := attributesOf(r.Request)
+	create.verb = "create"
+	if err := s.authorize(userOf(r.Context()), create); err != nil {
+		return true, err
+	}
+	if r.kind.status {
+		setStatus(obj, nil)
+	}
+	metaOf(obj).SetResourceVersion("")
+	r.kind.warnFinalizers(w, metaOf(obj), nil)
+	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	return true, s.send(w, r, http.StatusCreated, rec)
+}
+
 // create stores a new object and takes ownership of it.
 func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)

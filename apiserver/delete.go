@@ -144,21 +144,21 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 		}
 		finalizers := s.finalizersFor(k, old, opts)
 		grace := gracePeriod(old.obj, opts)
+		remove := len(finalizers) == 0 && grace == 0 && !staysMarked(old.obj)
 		if len(opts.DryRun) > 0 {
-			gone := len(finalizers) == 0 && grace == 0
-			if gone && !markFirst {
+			if remove && !markFirst {
 				return old, true, nil, nil
 			}
-			return unstoredRecord(s.marked(k, old, finalizers, grace)), gone, nil, nil
+			return unstoredRecord(s.marked(k, old, finalizers, grace)), remove, nil, nil
 		}
-		if markFirst && len(finalizers) == 0 && grace == 0 && !terminated(old.meta) {
+		if markFirst && remove && !terminated(old.meta) {
 			last, ok := s.mark(k, old, nil, 0)
 			if !ok {
 				continue
 			}
 			old, terminating = last, last
 		}
-		if len(finalizers) == 0 && grace == 0 {
+		if remove {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {
 				return rec, true, []gcItem{{kind: k, old: old, rec: rec, deleted: true}}, nil
 			}
@@ -173,6 +173,14 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 		}
 		return rec, false, more, nil
 	}
+}
+
+// staysMarked reports whether a deletion does not remove an object that has no finalizers. The
+// first deletion of a namespace only marks it, so that nothing is created in it while its
+// content is deleted.
+func staysMarked(obj runtime.Object) bool {
+	ns, ok := obj.(*corev1.Namespace)
+	return ok && (ns.DeletionTimestamp == nil || len(ns.Spec.Finalizers) > 0)
 }
 
 // terminated reports whether an object is marked for deletion without a grace period.
@@ -200,6 +208,7 @@ func (s *Server) marked(k *kind, old *record, finalizers []string, grace int64) 
 	switch o := next.(type) {
 	case *corev1.Namespace:
 		o.Status.Phase = corev1.NamespaceTerminating
+		o.DeletionGracePeriodSeconds = nil
 	case *unstructured.Unstructured:
 		if k == s.definitions && slices.Contains(finalizers, instancesFinalizer) && old.meta.GetDeletionTimestamp() == nil {
 			// The real server marks definitions in code of their own.
@@ -213,6 +222,15 @@ func (s *Server) marked(k *kind, old *record, finalizers []string, grace int64) 
 
 func checkPreconditions(k *kind, rec *record, p *metav1.Preconditions) error {
 	if p == nil {
+		return nil
+	}
+	if _, ok := rec.obj.(*corev1.Namespace); ok { // the real server checks them in code of its own
+		if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
+			return updatePreconditionFailed(k, rec.key, "UID", string(*p.UID), string(uid))
+		}
+		if v := rec.meta.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
+			return updatePreconditionFailed(k, rec.key, "ResourceVersion", *p.ResourceVersion, v)
+		}
 		return nil
 	}
 	if uid := rec.meta.GetUID(); p.UID != nil && *p.UID != uid {
@@ -250,14 +268,11 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 }
 
 // finalizersFor returns the object's finalizers plus those that its deletion needs. A
-// namespace or definition is always marked before it is removed, so that nothing is created in
-// it while its content is deleted. With Options.Strict, propagation policies add their
+// definition is always marked before it is removed, so that no instances are created while
+// they are deleted. With Options.Strict, propagation policies add their
 // finalizers even without a garbage collector that would remove them.
 func (s *Server) finalizersFor(k *kind, old *record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.meta.GetFinalizers())
-	if _, ok := old.obj.(*corev1.Namespace); ok && (old.meta.GetDeletionTimestamp() == nil || s.hasContent(old.key.Name)) {
-		finalizers = with(finalizers, contentFinalizer)
-	}
 	if k == s.definitions && (old.meta.GetDeletionTimestamp() == nil || s.hasInstances(old.key.Name)) {
 		finalizers = with(finalizers, instancesFinalizer)
 	}

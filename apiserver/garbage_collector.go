@@ -5,13 +5,11 @@ import (
 	"strings"
 
 	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// contentFinalizer keeps a terminating namespace until it is empty. The real server keeps
-// it in the namespace's spec.
-const contentFinalizer = "kubernetes"
 
 // The garbage collector has no goroutine: all effects of a write are applied before the
 // response is sent. Each step scans every object, which is fast enough for the few thousand
@@ -176,7 +174,7 @@ func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (ow
 // processFinalizers acts on the garbage collector's finalizers of a terminating object.
 func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 	has := func(f string) bool { return slices.Contains(rec.meta.GetFinalizers(), f) }
-	if k.storage == s.namespaces && has(contentFinalizer) {
+	if ns, ok := rec.obj.(*corev1.Namespace); ok && slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		more = append(more, s.deleteContent(rec.key.Name)...)
 		more = append(more, s.releaseNamespace(rec.key.Name)...)
 	}
@@ -291,16 +289,21 @@ func (s *Server) removeOwners(k *kind, key object.Key, owners ...types.UID) []gc
 	})
 }
 
-// updateMeta changes an object's metadata, retrying on conflict. change returns false if
-// there is nothing to do.
+// updateMeta is updateObject for an object's metadata.
 func (s *Server) updateMeta(k *kind, key object.Key, change func(metav1.Object) bool) []gcItem {
+	return s.updateObject(k, key, func(obj runtime.Object) bool { return change(metaOf(obj)) })
+}
+
+// updateObject changes an object, retrying on conflict. change returns false if there is
+// nothing to do.
+func (s *Server) updateObject(k *kind, key object.Key, change func(runtime.Object) bool) []gcItem {
 	for {
 		old := s.storage.get(k, key)
 		if old == nil {
 			return nil
 		}
 		next := old.obj.DeepCopyObject()
-		if !change(metaOf(next)) {
+		if !change(next) {
 			return nil
 		}
 		if _, ok, more, err := s.storeOne(k, old, next); ok || err != nil {
@@ -344,14 +347,20 @@ func (s *Server) deleteContent(namespace string) (more []gcItem) {
 	return more
 }
 
-// releaseNamespace deletes a terminating namespace once it is empty.
+// releaseNamespace removes the server's finalizer from the spec of a terminating namespace
+// once the namespace is empty. Without other finalizers, that removes the namespace.
 func (s *Server) releaseNamespace(name string) []gcItem {
 	if name == "" {
 		return nil
 	}
 	ns := s.storage.get(s.namespaces, object.Key{Name: name})
 	if ns != nil && ns.meta.GetDeletionTimestamp() != nil && !s.hasContent(name) {
-		return s.removeFinalizer(s.namespaces, ns.key, contentFinalizer)
+		return s.updateObject(s.namespaces, ns.key, func(obj runtime.Object) bool {
+			spec := &obj.(*corev1.Namespace).Spec
+			before := spec.Finalizers
+			spec.Finalizers = slices.DeleteFunc(slices.Clone(before), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+			return len(spec.Finalizers) < len(before)
+		})
 	}
 	return nil
 }

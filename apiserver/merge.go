@@ -47,7 +47,12 @@ func (k *kind) merge(subresource string, before, next runtime.Object) runtime.Ob
 	case "ephemeralcontainers":
 		merged.(*corev1.Pod).Spec.EphemeralContainers = next.(*corev1.Pod).Spec.EphemeralContainers
 	case "resize":
-		resize(&merged.(*corev1.Pod).Spec, &next.(*corev1.Pod).Spec)
+		pod, sized := &merged.(*corev1.Pod).Spec, &next.(*corev1.Pod).Spec
+		if k.strict && !(sameNames(pod.Containers, sized.Containers) && sameNames(pod.InitContainers, sized.InitContainers)) {
+			pod.Containers, pod.InitContainers = sized.Containers, sized.InitContainers // validation rejects them
+			break
+		}
+		resize(pod, sized)
 	}
 	m := metaOf(merged)
 	if withMeta {
@@ -80,6 +85,11 @@ func keepPodStatus(pod, before *corev1.Pod) {
 	if pod.Status.ObservedGeneration == 0 {
 		pod.Status.ObservedGeneration = before.Status.ObservedGeneration
 	}
+}
+
+// sameNames reports whether containers have the same names in the same order.
+func sameNames(a, b []corev1.Container) bool {
+	return slices.EqualFunc(a, b, func(a, b corev1.Container) bool { return a.Name == b.Name })
 }
 
 // resize copies the resources of containers with the same name.

@@ -223,16 +223,10 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	return applied, nil
 }
 
-// applyNew creates the object of an apply. It returns done=false if a concurrent request
-// created it first.
+// applyNew creates the object of an apply. Its results are those of createMissing.
 func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured) (done bool, err error) {
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
-	}
-	create := attributesOf(r.Request)
-	create.verb = "create"
-	if err := s.authorize(userOf(r.Context()), create); err != nil {
-		return true, err
 	}
 	blank := r.kind.empty()
 	if r.kind.typed {
@@ -244,19 +238,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if err != nil {
 		return true, err
 	}
-	if r.kind.status {
-		setStatus(obj, nil)
-	}
-	metaOf(obj).SetResourceVersion("")
-	r.kind.warnFinalizers(w, metaOf(obj), nil)
-	rec, err := s.create(r.kind, r.namespace, obj, r.dryRun(), s.admission(w, r))
-	if apierrors.IsAlreadyExists(err) {
-		return false, nil
-	}
-	if err != nil {
-		return true, err
-	}
-	return true, s.send(w, r, http.StatusCreated, rec)
+	return s.createMissing(w, r, obj)
 }
 
 // applying returns the editor that merges an apply configuration into the existing object.

@@ -54,7 +54,8 @@ func hasStatus(obj runtime.Object) bool {
 	return field.IsValid() && !field.IsZero()
 }
 
-// sameSpec reports whether two objects of a kind differ only in metadata and status. Without
+// sameSpec reports whether two objects of a kind differ only in metadata and status, for which
+// the generation stays. Without
 // the status subresource, the status of a custom resource is a field like any other.
 func sameSpec(k *kind, a, b runtime.Object) bool {
 	if u, ok := a.(*unstructured.Unstructured); ok {
@@ -68,6 +69,9 @@ func sameSpec(k *kind, a, b runtime.Object) bool {
 			return out
 		}
 		return equality.Semantic.DeepEqual(bare(u.Object), bare(other.Object))
+	}
+	if k.Kind == "EndpointSlice" && !maps.Equal(metaOf(a).GetLabels(), metaOf(b).GetLabels()) {
+		return false // they count on the real server
 	}
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range va.NumField() {
@@ -99,7 +103,7 @@ func (k *kind) hasGeneration() bool {
 		return false
 	}
 	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
-	return has || k.Group == "admissionregistration.k8s.io"
+	return has || k.Group == "admissionregistration.k8s.io" || k.Kind == "EndpointSlice"
 }
 
 // normalise applies the effects that conversion has on the real server.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tarnproject/tarn/object"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +26,8 @@ type editor func(old *record) (runtime.Object, error)
 // editOf reads the update or patch of a request.
 func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
 	if r.verb == "update" {
-		return s.readUpdate(w, r)
+		obj, err := s.readUpdate(w, r)
+		return replacing(r, obj), err
 	}
 	raw, patchType, err := r.readPatch()
 	if err != nil {
@@ -39,14 +41,23 @@ func (s *Server) editOf(w http.ResponseWriter, r *request) (editor, error) {
 }
 
 func (s *Server) serveUpdate(w http.ResponseWriter, r *request) error {
-	edit, err := s.readUpdate(w, r)
+	obj, err := s.readUpdate(w, r)
 	if err != nil {
 		return err
 	}
-	return s.sendModified(w, r, edit)
+	if r.subresource == "" && r.kind.typed && createdByUpdate[r.kind.Kind] && s.storage.get(r.kind, r.key()) == nil {
+		if uid := metaOf(obj).GetUID(); uid != "" {
+			return updatePreconditionFailed(r.kind, r.key(), "UID", string(uid), "")
+		}
+		if done, err := s.createMissing(w, r, obj.DeepCopyObject()); done || err != nil {
+			return err
+		}
+	}
+	return s.sendModified(w, r, replacing(r, obj))
 }
 
-func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
+// readUpdate reads the object of an update.
+func (s *Server) readUpdate(w http.ResponseWriter, r *request) (runtime.Object, error) {
 	obj, err := s.read(w, r)
 	if err != nil {
 		return nil, err
@@ -55,14 +66,18 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (editor, error) {
 		return nil, err
 	}
 	metaOf(obj).SetNamespace(r.namespace)
+	return obj, nil
+}
+
+// replacing returns the editor of an update.
+func replacing(r *request, obj runtime.Object) editor {
 	return func(*record) (runtime.Object, error) {
-		m := metaOf(obj)
-		if (!r.kind.typed || versioned[r.kind.Kind]) && m.GetResourceVersion() == "" {
+		if (!r.kind.typed || versioned[r.kind.Kind]) && metaOf(obj).GetResourceVersion() == "" {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: r.kind.Group, Kind: r.kind.Resource.Resource}, r.name, field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
 		return obj.DeepCopyObject(), nil
-	}, nil
+	}
 }
 
 // checkTarget checks that an object's name and namespace match the path. The namespace may be
@@ -148,7 +163,7 @@ func (s *Server) storeOne(k *kind, old *record, next runtime.Object) (*record, b
 			}
 		}
 	}
-	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) {
+	if m := metaOf(next); m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 && graceless(m) && !staysMarked(next) {
 		// An update that removes the last finalizer of a terminating object is not stored:
 		// watches receive only the deletion, with the previous state.
 		last, ok := s.storage.commit(k, old.key, old, nil)
@@ -204,6 +219,9 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 		}
 		if k == s.definitions && !hasStoredVersions(next) {
 			setStatus(next, before.DeepCopyObject())
+		}
+		if ns, ok := next.(*corev1.Namespace); ok { // as in an update by a client
+			ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
 		}
 	} else {
 		next = k.merge(subresource, before, next)

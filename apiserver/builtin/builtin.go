@@ -78,14 +78,25 @@ func Prepare(obj, old runtime.Object) {
 }
 
 // Validate returns the errors of a new object or, if old is not nil, of an update, except for
-// those of metadata. It modifies neither object. Of a subresource other than "status" nothing is
-// validated: the server takes from it only the fields that it may change.
+// those of metadata. It modifies neither object. Of a subresource other than "status" and those
+// of pods nothing is validated: the server takes from it only the fields that it may change.
 func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 	var p problems
 	switch subresource {
 	case "":
 	case "status":
-		p.status(obj)
+		p.status(obj, old)
+		return p.list
+	case "ephemeralcontainers", "resize":
+		pod, ok := obj.(*corev1.Pod)
+		before, had := old.(*corev1.Pod)
+		switch {
+		case !ok || !had: // no other kind has them, and a new object has no subresource
+		case subresource == "resize":
+			p.resize(pod, before)
+		default:
+			p.ephemeralUpdate(pod, before)
+		}
 		return p.list
 	default:
 		return nil

@@ -13,7 +13,9 @@
 // bindings. Objects of other kinds and versions are neither changed nor validated. Within pods,
 // affinity, DNS configuration, resource claims, Windows options, and the content of volume types
 // other than configMap, secret, persistentVolumeClaim, hostPath, emptyDir, projected, downwardAPI
-// and csi are not validated.
+// and csi are not validated. Of a status, only that of Deployment, ReplicaSet, StatefulSet,
+// DaemonSet, HorizontalPodAutoscaler, Job, Service and Ingress is. A resize of a pod changes the
+// resources of its containers, not those of the pod as a whole.
 //
 // [Warnings] has those about a Service, a TLS Secret, PersistentVolumeClaim, ServiceAccount and
 // Ingress, about the names of workloads, and, in pods and pod templates, about labels of nodes,

@@ -19,12 +19,7 @@ import (
 
 // pod validates a pod, or its update if old is not nil.
 func (p *problems) pod(pod, old *corev1.Pod) {
-	p.podSpec(&pod.Spec, spec)
-	for at, containers := range podContainers(&pod.Spec) {
-		for i, c := range containers {
-			p.trimmed(at.Index(i).Child("image"), c.Image)
-		}
-	}
+	p.validPod(&pod.Spec)
 	if old != nil {
 		p.podUpdate(&pod.Spec, &old.Spec)
 		return
@@ -34,6 +29,16 @@ func (p *problems) pod(pod, old *corev1.Pod) {
 	}
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
 		p.forbidden(spec.Child("nodeName"), "cannot be set until all schedulingGates have been cleared")
+	}
+}
+
+// validPod validates the spec of a pod that is not a template.
+func (p *problems) validPod(s *corev1.PodSpec) {
+	p.podSpec(s, spec)
+	for at, containers := range podContainers(s) {
+		for i, c := range containers {
+			p.trimmed(at.Index(i).Child("image"), c.Image)
+		}
 	}
 }
 
@@ -161,6 +166,7 @@ func (p *problems) runsForever(s *corev1.PodSpec, kind string, at *field.Path) {
 func (p *problems) podSpec(s *corev1.PodSpec, at *field.Path) {
 	volumes := p.volumes(s.Volumes, at.Child("volumes"))
 	p.containers(s, volumes, at)
+	p.ephemeralContainers(s, volumes, at.Child("ephemeralContainers"))
 	if s.HostNetwork {
 		for i, c := range s.Containers {
 			for j, port := range c.Ports {

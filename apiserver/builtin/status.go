@@ -3,7 +3,13 @@ package builtin
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 )
 
 // count is a number of a status.
@@ -12,8 +18,8 @@ type count struct {
 	value int64
 }
 
-// status validates the numbers in the status of a workload.
-func (p *problems) status(obj runtime.Object) {
+// status validates a status. old is nil for a new object.
+func (p *problems) status(obj, old runtime.Object) {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
 		s := &o.Status
@@ -45,6 +51,78 @@ func (p *problems) status(obj runtime.Object) {
 		})
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		p.notNegative([]count{{"currentReplicas", int64(o.Status.CurrentReplicas)}, {"desiredReplicas", int64(o.Status.DesiredReplicas)}})
+	case *batchv1.Job:
+		before, ok := old.(*batchv1.Job)
+		if !ok {
+			before = new(batchv1.Job)
+		}
+		p.jobStatus(o, before)
+	case *corev1.Service:
+		before, _ := old.(*corev1.Service)
+		p.serviceStatus(o, before)
+	case *networkingv1.Ingress:
+		before, _ := old.(*networkingv1.Ingress)
+		p.ingressStatus(o, before)
+	}
+}
+
+var balancers = status.Child("loadBalancer", "ingress")
+
+func (p *problems) ingressStatus(ingress, old *networkingv1.Ingress) {
+	var before []string
+	if old != nil {
+		for _, in := range old.Status.LoadBalancer.Ingress {
+			before = append(before, in.IP)
+		}
+	}
+	for i, in := range ingress.Status.LoadBalancer.Ingress {
+		p.balancerIP(balancers.Index(i), in.IP, before)
+		p.balancerName(balancers.Index(i), in.Hostname)
+	}
+}
+
+func (p *problems) serviceStatus(svc, old *corev1.Service) {
+	ingress := svc.Status.LoadBalancer.Ingress
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer && len(ingress) > 0 {
+		p.forbidden(balancers, "may only be used when `spec.type` is 'LoadBalancer'")
+		return
+	}
+	var before []string
+	if old != nil {
+		for _, in := range old.Status.LoadBalancer.Ingress {
+			before = append(before, in.IP)
+		}
+	}
+	for i, in := range ingress {
+		at := balancers.Index(i)
+		p.balancerIP(at, in.IP, before)
+		mode := at.Child("ipMode")
+		switch {
+		case in.IPMode == nil && in.IP != "":
+			p.required(mode, "must be specified when `ip` is set")
+		case in.IPMode != nil && in.IP == "":
+			p.forbidden(mode, "may not be specified when `ip` is not set")
+		case in.IPMode != nil:
+			emptyOr(p, mode, *in.IPMode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)
+		}
+		p.balancerName(at, in.Hostname)
+	}
+}
+
+// balancerIP validates the address of a load balancer. One that it had before may be ambiguous.
+func (p *problems) balancerIP(at *field.Path, ip string, before []string) {
+	if ip != "" {
+		p.add(utilvalidation.IsValidIPForLegacyField(at.Child("ip"), ip, true, before)...)
+	}
+}
+
+func (p *problems) balancerName(at *field.Path, name string) {
+	if name == "" {
+		return
+	}
+	p.subdomain(at.Child("hostname"), name)
+	if netutils.ParseIPSloppy(name) != nil {
+		p.invalid(at.Child("hostname"), name, "must be a DNS name, not an IP address")
 	}
 }
 

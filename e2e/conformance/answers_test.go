@@ -24,7 +24,8 @@ func TestAnswers(t *testing.T) {
 		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
 		{"warnings", warnings}, {"events", bothEvents}, {"signing", signing},
-		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds)},
+		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds, kindStatuses, podChanges)},
+		{"namespaces", terminations}, {"creating updates", createdByUpdates}, {"tables", tables},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

@@ -273,6 +273,10 @@ func (s *side) remember(name string, answer any) {
 		status, _ := tree["status"].(map[string]any)
 		token, _ := status["token"].(string)
 		s.saved[name] = saved{text("uid"), text("resourceVersion"), text("continue"), token}
+		spec, _ := tree["spec"].(map[string]any)
+		if ip, _ := spec["clusterIP"].(string); ip != "" {
+			s.seen[ip] = "{clusterIP}" // in tables
+		}
 	}
 	if base := text("generateName"); base != "" {
 		s.seen[text("name")] = base + "{suffix}"

@@ -50,6 +50,10 @@ func WithFence(ctx context.Context, f Fence) context.Context {
 // before.
 func MayWrite(ctx context.Context) error { return fencesOf(ctx).check() }
 
+// Fenced reports whether a context has a fence: another process may work on the same keys when it is
+// lost. A request that was sent before can arrive after that.
+func Fenced(ctx context.Context) bool { return fencesOf(ctx) != nil }
+
 // fences are the fences of a context, the last one first; nil if there is none.
 type fences struct {
 	fence Fence

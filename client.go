@@ -221,6 +221,11 @@ func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts [
 // PatchFrom sends the difference between old, as it was read, and changed as a merge patch. If
 // there is none, it sends nothing and returns changed. Fields that other writers set meanwhile
 // stay, except in lists, which a merge patch replaces as a whole.
+//
+// With a fence, as in the reconciles of replicas that share or take over the work, the patch has the
+// resource version of old, so that the server refuses it if it arrives after another replica has
+// changed the object. If the fence is open after a conflict, other writers have caused it: PatchFrom
+// then reads the version from the server and sends the patch again, up to five times in total.
 func (c *Client[T]) PatchFrom(ctx context.Context, old, changed T, opts ...WriteOption) (T, error) {
 	return c.patchFrom(ctx, old, changed, opts)
 }
@@ -246,7 +251,34 @@ func (c *Client[T]) patchFrom(ctx context.Context, old, changed T, opts []WriteO
 	if len(diff) == 0 {
 		return changed, nil
 	}
-	return c.patch(ctx, keyOf(old), wire.MergePatchOf(diff), opts, subresource...)
+	return c.patchUnless(ctx, old, diff, opts, subresource...)
+}
+
+// patchUnless sends a merge patch that was made from old. With a fence, the patch has the version of the
+// object, read while the fence was open, so that it is refused if another replica has written since.
+func (c *Client[T]) patchUnless(ctx context.Context, old T, diff map[string]any, opts []WriteOption, subresource ...string) (obj T, err error) {
+	key, version := keyOf(old), old.GetResourceVersion()
+	meta, _ := diff["metadata"].(map[string]any)
+	if own, _ := meta["resourceVersion"].(string); own != "" || version == "" || !controller.Fenced(ctx) {
+		return c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource...)
+	}
+	if meta == nil {
+		meta = map[string]any{}
+		diff["metadata"] = meta
+	}
+	for range 5 { // as often as the server tries to apply a patch without a version
+		meta["resourceVersion"] = version
+		obj, err = c.patch(ctx, key, wire.MergePatchOf(diff), opts, subresource...)
+		if !apierrors.IsConflict(err) {
+			return obj, err
+		}
+		now, failed := c.GetUncached(ctx, key)
+		if failed != nil || now.GetUID() != old.GetUID() || now.GetResourceVersion() == version {
+			return obj, err
+		}
+		version = now.GetResourceVersion()
+	}
+	return obj, err
 }
 
 // Apply is server-side apply: it sets the fields of config, and removes those that this field
@@ -336,12 +368,19 @@ func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) er
 }
 
 // Delete deletes an object. It returns when the server has accepted the request; finalizers and
-// a grace period may delay the deletion.
+// a grace period may delay the deletion. With a fence, it deletes only the object with the UID that
+// the mirror has, as with [OnlyUID], so that a late request does not delete one that another replica
+// has created. If that is not the object's, the error is a conflict, which a controller retries.
 func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) error {
 	w := c.options(opts)
 	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
 	if w.dryRun {
 		return c.mirror.api.Delete(ctx, key, o)
+	}
+	if o.UID == "" && controller.Fenced(ctx) {
+		if obj, ok, err := c.writes.Get(key); ok && err == nil { // an object older than the last write may be another one
+			o.UID = obj.GetUID()
+		}
 	}
 	return c.writes.Delete(ctx, key, o)
 }

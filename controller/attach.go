@@ -12,8 +12,8 @@ import (
 // group is a set of sources and the keys that they supply.
 type group[K comparable] struct {
 	sources  []Source[K]
-	fence    Fence                   // nil: none
-	lost     <-chan struct{}         // of the fence
+	fences   *fences                 // nil: none
+	lost     <-chan struct{}         // one of them, except those of the run
 	intake   context.Context         // done when no new reconcile may start
 	work     context.Context         // done when running reconciles must end
 	running  sync.WaitGroup          // the reconciles of its keys
@@ -25,13 +25,12 @@ type group[K comparable] struct {
 	errs []error
 }
 
-func newGroup[K comparable](ctx context.Context, sources []Source[K]) *group[K] {
-	g := &group[K]{sources: sources, fence: fenceOf(ctx)}
-	if g.fence != nil {
-		g.lost = g.fence.Lost()
-	}
+// newGroup returns a group in a run with fences of its own.
+func newGroup[K comparable](ctx context.Context, sources []Source[K], run *fences) *group[K] {
+	g := &group[K]{sources: sources, fences: fencesOf(ctx).within(run)}
 	g.intake, g.stop = context.WithCancel(ctx)
-	g.work, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	g.work, g.cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(ctx), fenceKey{}, g.fences))
+	g.lost = g.fences.lost(g.work, run)
 	return g
 }
 
@@ -49,8 +48,8 @@ func (g *group[K]) fail(err error) {
 //
 //   - Keys are added while the controller runs and once all sources are ready. Options.SyncTimeout
 //     does not apply, and other groups do not wait.
-//   - Reconciles of the group have the values of ctx, with its fence in place of that of Run. Both
-//     fences are checked before a reconcile.
+//   - Reconciles of the group have the values of ctx. The fences of ctx and those of Run are checked
+//     before a reconcile and before its writes.
 //   - When ctx is done, running reconciles of the group are cancelled at once, and its other keys
 //     are dropped when a worker takes them from the queue. Attach returns when the last reconcile
 //     has ended.
@@ -88,7 +87,7 @@ func (c *Controller[K]) eachRun(ctx context.Context, f func(*run[K]) error) erro
 
 // attach is Attach for one run of the controller.
 func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) error {
-	g := newGroup(ctx, sources)
+	g := newGroup(ctx, sources, r.fences)
 	defer g.stop()
 	defer g.cancel(nil)
 	defer context.AfterFunc(r.intake, g.stop)()

@@ -203,6 +203,34 @@ func TestAGroupHasItsOwnFence(t *testing.T) {
 	})
 }
 
+func TestAGroupAlsoHasTheFenceOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, fence, own := newAttachable(t), newGate(), newGate()
+		fence.lose = func(error) {}
+		begun, ended := make(chan context.Context), make(chan error)
+		a.work = func(ctx context.Context, _ string) error {
+			begun <- ctx
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return ctx.Err()
+		}
+		stop := background(controller.WithFence(t.Context(), fence), a.Run)
+		detach := background(controller.WithFence(t.Context(), own), func(ctx context.Context) error { return a.Attach(ctx, "a", within("a", "1")) })
+		ctx := <-begun
+		ok(t, controller.MayWrite(ctx))
+		fence.set(true)
+		if err := controller.MayWrite(ctx); !errors.Is(err, controller.ErrNotLeading) {
+			t.Errorf("the fence of the run is closed: %v", err)
+		}
+		fence.loses()
+		if err := <-ended; err != controller.ErrNotLeading {
+			t.Errorf("the reconcile was cancelled because of %v", err)
+		}
+		ok(t, stop())
+		ok(t, detach())
+	})
+}
+
 func TestASourceThatFailsEndsOnlyItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, oops := newAttachable(t), errors.New("oops")

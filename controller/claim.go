@@ -79,8 +79,8 @@ func (s *sharded) Run(ctx context.Context) error {
 //
 //   - It begins with the keys of the group's current state, as a start of the controller does, and
 //     with the last keys that were deleted while the controller ran, up to 8,192 of all groups.
-//   - Reconciles of the group have the values of ctx, with its fence in place of that of Run. Both
-//     fences are checked before a reconcile.
+//   - Reconciles of the group have the values of ctx. The fences of ctx and those of Run are checked
+//     before a reconcile and before its writes.
 //   - When ctx is done, no reconcile of the group starts any more. Running ones have Options.Grace
 //     to finish, or until the fence is lost; then they are cancelled. Claim returns when the last
 //     one has ended, however long that takes, so that another process can take over. It does not
@@ -96,7 +96,7 @@ func (c *Controller[K]) Claim(ctx context.Context, group string) error {
 
 // claim is Claim for one run of the controller.
 func (r *run[K]) claim(ctx context.Context, name string) error {
-	g := newGroup(ctx, r.sources)
+	g := newGroup(ctx, r.sources, r.fences)
 	defer g.stop()
 	defer g.cancel(nil)
 	defer context.AfterFunc(r.intake, g.stop)()
@@ -116,6 +116,7 @@ func (r *run[K]) claim(ctx context.Context, name string) error {
 	select {
 	case <-ended:
 	case <-r.work.Done():
+		cause = context.Cause(r.work)
 	case <-grace.C:
 	case <-g.lost:
 		cause = ErrNotLeading

@@ -40,7 +40,7 @@ type API[T, W, P, A, D any] interface {
 // Client writes objects that an informer caches, and tracks each write until the cache has
 // it: the key whose reconcile made the write is not reconciled before, and [Client.Get]
 // returns [ErrStaleCache]. See [informer.Writes] for the details. Before each attempt of a
-// write, retries included, it checks the fence of the context. Its methods are those of the
+// write, retries included, it checks the fences of the context. Its methods are those of the
 // [API] and safe for concurrent use; pass them the context of the reconcile.
 //
 // Use the API itself for dry runs, which no cache will ever have.
@@ -150,8 +150,8 @@ func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do fu
 	}
 	key = keyOf(obj)
 	noteWrite(ctx, write{c, key})
-	if f, ok := fenceOf(ctx).(writeRecorder); ok && c.inf.Covers(obj) { // no cache will have another object
-		f.Wrote(c.inf.Name(), key, object.Mark{Scope: c.scopeOf(key), Version: object.Version(obj.GetResourceVersion()), Shard: c.inf.Shard()})
+	if f := fencesOf(ctx); f != nil && c.inf.Covers(obj) { // no cache will have another object
+		f.wrote(c.inf.Name(), key, object.Mark{Scope: c.scopeOf(key), Version: object.Version(obj.GetResourceVersion()), Shard: c.inf.Shard()})
 	}
 	return obj, nil
 }
@@ -166,15 +166,15 @@ func (c *Client[T, W, P, A, D]) scopeOf(key object.Key) object.Scope {
 	return object.Everything
 }
 
-// fenced sends a request only while the fence of the context is open.
+// fenced sends a request only while the fences of the context are open.
 func (c *Client[T, W, P, A, D]) fenced(ctx context.Context, do func(ctx context.Context) error) error {
-	f := fenceOf(ctx)
+	f := fencesOf(ctx)
 	if f == nil {
 		return do(ctx)
 	}
 	var refused atomic.Pointer[error]
 	check := func() error {
-		err := f.Check()
+		err := f.check()
 		if err != nil {
 			refused.Store(&err)
 		}

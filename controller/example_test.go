@@ -307,6 +307,18 @@ func ExampleMayWrite() {
 	// true controller: this process does not lead
 }
 
+// A write that another process must not find late needs a condition that the server checks.
+func ExampleFenced() {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u-1"}}
+	ctx := controller.WithFence(context.Background(), newGate())
+	opts := metav1.DeleteOptions{}
+	if controller.Fenced(ctx) {
+		opts.Preconditions = &metav1.Preconditions{UID: &pod.UID}
+	}
+	fmt.Println(*opts.Preconditions.UID, controller.Fenced(context.Background()))
+	// Output: u-1 false
+}
+
 // Logger adds controller, key and attempt to every line.
 func ExampleLogger() {
 	keys, done := make(chan string, 1), make(chan struct{})

@@ -35,25 +35,83 @@ type Leadership interface {
 
 type fenceKey struct{}
 
-// WithFence returns a context with a fence. Controllers that run with it and clients that
-// write with it check the fence first. [WhileLeading] does this.
+// WithFence returns a context with a fence, beside those that it has already. Controllers that
+// run with it and clients that write with it check all of them first. [WhileLeading] and [Sharded]
+// do this. Without a fence, nil, it returns ctx.
 func WithFence(ctx context.Context, f Fence) context.Context {
-	return context.WithValue(ctx, fenceKey{}, f)
+	if f == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, fenceKey{}, &fences{f, fencesOf(ctx)})
 }
 
-// MayWrite checks the fence of a context; it returns nil without one. A [Client] does this
+// MayWrite checks the fences of a context; it returns nil without one. A [Client] does this
 // itself. A reconcile that changes anything by other means calls MayWrite immediately
 // before.
-func MayWrite(ctx context.Context) error {
-	if f := fenceOf(ctx); f != nil {
-		return f.Check()
+func MayWrite(ctx context.Context) error { return fencesOf(ctx).check() }
+
+// Fenced reports whether a context has a fence: another process may work on the same keys when it is
+// lost. A request that was sent before can arrive after that.
+func Fenced(ctx context.Context) bool { return fencesOf(ctx) != nil }
+
+// fences are the fences of a context, the last one first; nil if there is none.
+type fences struct {
+	fence Fence
+	outer *fences
+}
+
+func fencesOf(ctx context.Context) *fences {
+	f, _ := ctx.Value(fenceKey{}).(*fences)
+	return f
+}
+
+func (f *fences) check() error {
+	for ; f != nil; f = f.outer {
+		if err := f.fence.Check(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func fenceOf(ctx context.Context) Fence {
-	f, _ := ctx.Value(fenceKey{}).(Fence)
-	return f
+// wrote records a write.
+func (f *fences) wrote(cache string, key object.Key, at object.Mark) {
+	for ; f != nil; f = f.outer {
+		if r, ok := f.fence.(writeRecorder); ok {
+			r.Wrote(cache, key, at)
+		}
+	}
+}
+
+// within returns the fences with those of a run, which they may include already.
+func (f *fences) within(run *fences) *fences {
+	if f == nil || f == run {
+		return run
+	}
+	return &fences{f.fence, f.outer.within(run)}
+}
+
+// lost returns a channel that is closed when one of the fences is lost, until the context is done. It
+// leaves out those of a run, whose loss ends the run, and is nil without others.
+func (f *fences) lost(ctx context.Context, run *fences) <-chan struct{} {
+	if f == run {
+		return nil
+	}
+	own, outer := f.fence.Lost(), f.outer.lost(ctx, run)
+	if outer == nil {
+		return own
+	}
+	either := make(chan struct{})
+	go func() {
+		select {
+		case <-own:
+		case <-outer:
+		case <-ctx.Done():
+			return
+		}
+		close(either)
+	}()
+	return either
 }
 
 // WhileLeading returns a Runner that runs controllers while this process leads. They stop when it loses

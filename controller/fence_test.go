@@ -204,6 +204,63 @@ func TestAStuckReconcileEndsAProcessThatLostLeadership(t *testing.T) {
 	})
 }
 
+// A controller in WhileLeading and Sharded has the fence of the term and that of its group.
+func TestAllFencesOfAContextAreChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := newGate(), newGate()
+		srv := simtest.Pods("shop/a")
+		pods := newInformer("pods", srv)
+		client := controller.NewClient(srv, pods)
+		start(t, pods)
+		f := &recordingFence{Fence: outer}
+		ctx := controller.WithFence(controller.WithFence(t.Context(), f), inner)
+		write := func() error {
+			_, err := client.Patch(ctx, object.RawKey("shop/a"), label[*corev1.Pod]("b", "1"), simtest.None{})
+			return err
+		}
+		for _, g := range []*gate{outer, inner} {
+			g.set(true)
+			if err := write(); !errors.Is(err, controller.ErrNotLeading) {
+				t.Errorf("a write: %v", err)
+			}
+			g.set(false)
+		}
+		simtest.Want(t, "a write", write(), nil)
+		simtest.Want(t, "recorded writes", len(f.wrote), 1)
+	})
+}
+
+func TestTheLossOfAnyFenceCancelsReconciles(t *testing.T) {
+	for name, pick := range map[string]func(outer, inner *gate) *gate{
+		"outer": func(outer, _ *gate) *gate { return outer },
+		"inner": func(_, inner *gate) *gate { return inner },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, inner := newGate(), newGate()
+				lost := pick(outer, inner)
+				lost.lose = func(error) {}
+				ended := make(chan error, 1)
+				c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+					<-ctx.Done()
+					ended <- context.Cause(ctx)
+					return result{}, ctx.Err()
+				}, controller.Options[string]{Grace: time.Hour})
+				stop := background(controller.WithFence(controller.WithFence(t.Context(), outer), inner), c.Run)
+				keys <- "k"
+				synctest.Wait()
+				begin := time.Now()
+				lost.loses()
+				if err := <-ended; err != controller.ErrNotLeading {
+					t.Errorf("the reconcile was cancelled because of %v", err)
+				}
+				simtest.Want(t, "took", time.Since(begin), 0)
+				simtest.Want(t, "error", stop(), nil)
+			})
+		})
+	}
+}
+
 func TestLedRequiresALeadership(t *testing.T) {
 	if err := controller.WhileLeading(nil).Run(t.Context()); err == nil {
 		t.Error("no error")

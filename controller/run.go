@@ -65,7 +65,7 @@ type run[K comparable] struct {
 
 func newRun[K comparable](ctx context.Context, c *Controller[K]) *run[K] {
 	r := &run[K]{
-		group: newGroup(ctx, c.sources),
+		group: newGroup(ctx, c.sources, nil),
 		c:     c, queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers), attached: map[string]*group[K]{},
 	}
 	if c.opts.Rate > 0 {

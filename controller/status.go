@@ -145,9 +145,7 @@ func (c *Controller[K]) Status() Status {
 	s.State = State(r.state.Load())
 	s.Queue = r.queue.Stats()
 	s.HeldKeys = r.notes.heldKeys(c.opts.Errors)
-	if r.fence != nil {
-		s.Fenced = r.fence.Check()
-	}
+	s.Fenced = r.fences.check()
 	for i := range r.workers {
 		w := &r.workers[i]
 		w.mu.Lock()

@@ -123,15 +123,13 @@ func (r *run[K]) admit(g *group[K], key K) bool {
 		r.hold(key, err)
 		return false
 	}
-	// The fence is checked last, so that nothing slow is between the check and the call.
-	if isClosed(r.fence) || g != r.group && isClosed(g.fence) {
+	// The fences are checked last, so that nothing slow is between the check and the call.
+	if g.fences.check() != nil {
 		r.putOff(key)
 		return false
 	}
 	return true
 }
-
-func isClosed(f Fence) bool { return f != nil && f.Check() != nil }
 
 // putOff puts back a key that may not be reconciled now.
 func (r *run[K]) putOff(key K) {

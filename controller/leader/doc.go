@@ -17,6 +17,7 @@
 // that was paused finds its fence closed when it resumes.
 //
 // The lease is released when the work has ended, not before, so the next leader need not wait
-// for it to expire. A fence cannot stop a request that was already sent and arrives late; the
-// object's resource version detects that.
+// for it to expire. A fence cannot stop a request that was already sent and arrives late: the server
+// refuses it only if it has a condition, such as a resource version. Package shard lists which
+// writes have one, under Late requests.
 package leader

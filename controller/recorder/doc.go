@@ -26,5 +26,8 @@
 //
 // These are the limits of client-go's recorder. [Recorder.Status] counts what was dropped.
 //
+// Events are not fenced: a process that has just lost leadership or its keys still sends what was
+// recorded.
+//
 // correlate.go decides what becomes of an event, send.go writes to the API.
 package recorder

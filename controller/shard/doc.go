@@ -24,8 +24,9 @@
 //   - When membership no longer changes, every slot is worked on after at most three lease durations
 //     plus the time that running reconciles take to end. The third is for the caches of a new owner.
 //
-//   - A write of a controller.Client is not sent when the slot of its reconcile is lost. A request
-//     that was sent before that can arrive late; the resource version of the object detects it.
+//   - A write of a controller.Client is not sent when the slot of its reconcile is lost, and one that
+//     was sent is given up, because the context of the reconcile is cancelled. The request can still
+//     arrive late; see Late requests.
 //
 //   - A member sends about one request in five seconds for all of this, while slots are handed over
 //     up to a few per second.
@@ -34,6 +35,28 @@
 //     through a controller.Client, except what that wrote in the last seconds before a crash.
 //
 //   - Members whose caches or watch of the leases are not current get no slots.
+//
+// # Late requests
+//
+// The server does not know epochs. A request that was sent while the slot was owned, and was then given
+// up, can be delayed by the network until the next owner works: for more than 2.5 seconds after a lease
+// has lapsed (see below), or for less if the reconcile was cancelled at the end of its Grace. What the
+// server then does depends on the conditions in the request:
+//
+//   - Update and UpdateStatus with the resource version of what was read, which CreateOrUpdate and
+//     Finalize send too, and PatchFrom and PatchStatusFrom of package tarn's Client: refused if the
+//     object has changed since, so never accepted after a write of the next owner.
+//   - Delete of package tarn's Client: refused if the object is another one than that in the cache of
+//     the old owner, by its UID. It is accepted if the next owner has only changed the object, and
+//     without a condition if that cache did not have it. Delete of a controller.Client has the
+//     conditions in its options.
+//   - Create: refused while an object of that name exists. With generateName it is accepted.
+//   - Patch, PatchStatus, Apply, ApplyStatus, and an Update without a resource version: accepted. A
+//     patch or an apply configuration with metadata.resourceVersion is refused as an Update is.
+//   - Events of package recorder have no fence. They change nothing but events.
+//
+// What is accepted late is a change of the object like any other: a next owner that watches the
+// object reconciles its key again.
 //
 // # Limits
 //

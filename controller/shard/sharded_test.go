@@ -143,10 +143,10 @@ func (f *fleet) settled() {
 }
 
 // TestP01_P02_ShardedControllers writes objects while replicas of a controller come and go and lose
-// their connections. No key is reconciled by two of them at once, and at the end every key has
+// their connections, or send requests that take longer than a lease. No key is reconciled by two of them at once, and at the end every key has
 // been reconciled in its last version.
 func TestP01_P02_ShardedControllers(t *testing.T) {
-	for seed := range uint64(soak.Rounds(5)) {
+	for seed := range uint64(soak.Rounds(15)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))
@@ -167,7 +167,7 @@ func TestP01_P02_ShardedControllers(t *testing.T) {
 						continue
 					}
 					p := all[rng.IntN(len(all))]
-					switch rng.IntN(5) {
+					switch rng.IntN(6) {
 					case 0:
 						add()
 					case 1:
@@ -176,6 +176,8 @@ func TestP01_P02_ShardedControllers(t *testing.T) {
 						}
 					case 2:
 						p.link.Set(true, 0)
+					case 3:
+						p.link.Set(false, time.Duration(rng.IntN(40_000))*time.Millisecond)
 					default:
 						p.link.Set(false, 0)
 					}
@@ -184,7 +186,7 @@ func TestP01_P02_ShardedControllers(t *testing.T) {
 				for _, p := range all {
 					p.link.Set(false, 0)
 				}
-				<-time.After(90 * time.Second)
+				<-time.After(150 * time.Second) // slow requests that were sent before are on their way for 40 s
 				f.settled()
 			})
 		})

@@ -114,6 +114,9 @@ func (p *Proxy) admit(l *link, n int, fromServer bool) (size int, cut, ok bool) 
 		size, pause := p.trouble.pace(n)
 		if !stalled && (paused || pause == 0) {
 			size, cut = l.spend(size, fromServer)
+			if fromServer {
+				p.counts.Received += int64(size)
+			}
 			p.mu.Unlock()
 			return size, cut, true
 		}

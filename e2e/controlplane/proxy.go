@@ -45,6 +45,8 @@ type ProxyCounts struct {
 	Accepted, Cut int
 	// Open are the connections now.
 	Open int
+	// Received is how many bytes the server has sent to clients.
+	Received int64
 }
 
 // NewProxy listens on loopback for connections to pass on to a server at host and port.

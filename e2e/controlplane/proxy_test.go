@@ -105,7 +105,7 @@ func TestACutConnectionIsReset(t *testing.T) {
 	c := dial(t, p)
 	c.say(t, "again")
 	c.hear(t, "again")
-	if got := p.Counts(); got != (ProxyCounts{Accepted: 3, Cut: 2, Open: 1}) {
+	if got := p.Counts(); got != (ProxyCounts{Accepted: 3, Cut: 2, Open: 1, Received: 18}) {
 		t.Errorf("counts %+v", got)
 	}
 }

@@ -26,5 +26,5 @@
 //	go test ./shards -v -timeout 1h -long -seed 7
 //
 // -plant makes the replicas ignore their fences, and the test must fail. -figures measures
-// what is in docs/benchmarks.md.
+// what is in docs/benchmarks.md, and with -run FiguresOfRanges what the mirrors of each replica cost.
 package shards

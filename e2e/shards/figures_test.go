@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/e2e/patience"
 	"github.com/tarnproject/tarn/object"
@@ -20,7 +22,7 @@ func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("it measures; run it with -figures")
 	}
-	s := newSite(t, false, 200, 10)
+	s := newSite(t, false, 200, 10, 0)
 	s.journal.keep = true
 	spin := task{Workers: 4, Spin: 10 * time.Millisecond, Sample: 10 * time.Millisecond}
 	var b strings.Builder
@@ -55,6 +57,66 @@ func TestFigures(t *testing.T) {
 	event("a fifth replica joins", 5, func() { s.start(4, spin) })
 	event("one of five is killed", 4, func() { s.check(s.replicas[4].end(syscall.SIGKILL)) })
 	t.Logf("2,000 keys in 200 namespaces\n%s", b.String())
+}
+
+// TestFiguresOfRanges measures what the mirrors of each replica of a group cost until they are synced: 20,000
+// ConfigMaps of 4 kB in 1,000 namespaces. Every replica is a process, whose resources the kernel counts.
+func TestFiguresOfRanges(t *testing.T) {
+	if !*figures {
+		t.Skip("it measures; run it with -figures")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| group | replica | slots | objects | received | CPU | peak RSS |\n|---|---|---|---|---|---|---|\n")
+	for _, c := range []struct {
+		name         string
+		gate, ranges bool
+		replicas     int
+	}{
+		{"one, everything", false, false, 1},
+		{"five, everything", false, false, 5},
+		{"five with Ranges, the server does not shard", false, true, 5},
+		{"five with Ranges, the server shards", true, true, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, c.gate, 1000, 20, 4000)
+			for i := range c.replicas {
+				s.start(i, task{Workers: workers, Sample: time.Second, Ranges: c.ranges})
+			}
+			s.rest(c.replicas)
+			owners := s.owners()
+			for i := range c.replicas {
+				r := s.replicas[i]
+				received := r.link.Counts().Received
+				s.check(r.end(syscall.SIGKILL)) // before the others can take its slots
+				used := r.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+				cpu := r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
+				slots, objects := share(owners, r.process, s.keys, c.ranges)
+				fmt.Fprintf(&b, "| %s | %d | %d | %d | %.1f MB | %s | %.1f MB |\n", c.name, i+1, slots, objects,
+					float64(received)/1e6, cpu.Round(time.Millisecond), float64(used.Maxrss)*1024/1e6)
+			}
+		})
+	}
+	t.Logf("until synced and at rest for a lease duration\n%s", b.String())
+}
+
+// share returns how many slots a process has, and how many keys they have.
+func share(owners [shard.Slots]*process, p *process, keys []types.NamespacedName, ranges bool) (slots, objects int) {
+	by := shard.ByNamespace
+	if ranges {
+		by = shard.ByRange
+	}
+	has := map[string]bool{}
+	for slot, owner := range owners {
+		if owner == p {
+			has[shard.Slot(slot).String()] = true
+		}
+	}
+	for _, key := range keys {
+		if has[by(object.Key(key))] {
+			objects++
+		}
+	}
+	return len(has), objects
 }
 
 func sum(rates []float64) (total float64) {

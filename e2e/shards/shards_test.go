@@ -41,7 +41,7 @@ func endure(t *testing.T, gate bool) {
 	size := sizeOf()
 	t.Logf("-seed=%d, %+v", *seed, size)
 	began := time.Now()
-	s := newSite(t, gate, size.namespaces, size.each)
+	s := newSite(t, gate, size.namespaces, size.each, 0)
 	for i := range s.replicas {
 		s.start(i, task{Workers: workers, Sample: 50 * time.Millisecond, Plant: *plant, Ranges: gate})
 	}

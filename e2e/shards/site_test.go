@@ -2,6 +2,8 @@ package shards
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -45,7 +47,8 @@ type site struct {
 	touched  atomic.Int64
 }
 
-func newSite(t *testing.T, gate bool, namespaces, each int) *site {
+// newSite starts a control plane with ConfigMaps that have texts of a size.
+func newSite(t *testing.T, gate bool, namespaces, each, size int) *site {
 	t.Helper()
 	plane := controlplane.Start(t, controlplane.Options{APIServerArgs: []string{fmt.Sprintf("--feature-gates=ShardedListAndWatch=%v", gate)}})
 	clients, err := kubernetes.NewForConfig(plane.Config())
@@ -81,6 +84,11 @@ func newSite(t *testing.T, gate bool, namespaces, each int) *site {
 	}
 	s.each(s.keys, func(ctx context.Context, n types.NamespacedName) error {
 		job := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name, Labels: map[string]string{ledgerLabel: "yes"}}, Data: map[string]string{"want": "0", "done": "0"}}
+		if size > 0 {
+			text := make([]byte, size/2)
+			_, _ = crand.Read(text) // never fails
+			job.Data["text"] = hex.EncodeToString(text)
+		}
 		_, err := clients.CoreV1().ConfigMaps(n.Namespace).Create(ctx, job, metav1.CreateOptions{})
 		return err
 	})

@@ -108,10 +108,7 @@ func (l *LeaseLink) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := l.next.RoundTrip(req)
 	if err == nil && body != nil && resp.StatusCode < 300 {
-		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-		if err != nil {
-			return nil, err
-		}
+		obj, _, _ := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil) // a patch is no object
 		if lease, ok := obj.(*coordinationv1.Lease); ok {
 			l.stored(sent, lease)
 		}

@@ -214,9 +214,6 @@ func (s *Server) load(obj, owned runtime.Object, owners *loadedOwners) error {
 			if k.status && !hasStatus(obj) {
 				setStatus(owned, before)
 			}
-			if ns, ok := owned.(*corev1.Namespace); ok && len(ns.Spec.Finalizers) == 0 {
-				ns.Spec.Finalizers = before.(*corev1.Namespace).Spec.Finalizers
-			}
 		}
 		made, err = s.updateOwned(k, owned)
 	}

@@ -73,6 +73,10 @@
 // other members see that. So a process that was paused for a minute cannot continue where it was. If
 // another process has written to its lease, it begins its new term under a new name.
 //
+// Free slots of such a member are given away when the set of members has not changed for 2 seconds. Time
+// without the server does not count as time in which other leases have not changed. So after an outage
+// of the API server all members get again what they had.
+//
 // A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
 // its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps
 // what it has. The lease of a member that has not renewed it for five minutes, and owns nothing, is

@@ -20,6 +20,7 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
@@ -82,6 +83,7 @@ type Group struct {
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
 	renewing  bool
+	failed    bool // the last renewal
 	assigning bool
 	removing  bool
 	nextRenew time.Duration
@@ -147,6 +149,8 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	}
 	g.leases, err = informer.New(source, object.Meta[*coordinationv1.Lease](), informer.Options[*coordinationv1.Lease]{
 		Name: "leases of group " + group.String(), Selection: sel, Logger: opts.Logger,
+		// After an outage the leases are needed at once. A renewal is retried as often.
+		Reflector: reflector.Options[*coordinationv1.Lease]{Backoff: reflector.Backoff{Max: g.timing.renew / 5}},
 	})
 	return g, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -209,6 +210,70 @@ func TestP03_TheSlotsOfACrashedMemberAreTakenOverAfterItsLease(t *testing.T) {
 		l.expect(shard.Slots)
 		if n := len(a.Status().Slots); n == 0 {
 			t.Error("a member that came back got no slots")
+		}
+	})
+}
+
+// outage interrupts the links of all replicas for a time. It returns the slots that each one had before.
+func outage(server *apiserver.Server, all []*replica, lasts time.Duration) map[*replica][]shard.Slot {
+	had := map[*replica][]shard.Slot{}
+	for _, r := range all {
+		had[r] = r.Status().Slots
+		r.link.Set(true, 0)
+	}
+	server.Cut("leases")
+	<-time.After(lasts)
+	for _, r := range all {
+		r.link.Set(false, 0)
+	}
+	return had
+}
+
+// After an outage of the API server one member is the first to be back. It must not take the others for
+// crashed, and those that begin a new term get their slots again.
+func TestP04_NoSlotMovesWhenAllMembersAreBackAfterAnOutage(t *testing.T) {
+	for _, lasts := range []time.Duration{12 * time.Second, time.Minute, 20 * time.Minute} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+				var all []*replica
+				for i := range 5 {
+					all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+					<-time.After(time.Duration(i) * 700 * time.Millisecond)
+				}
+				<-time.After(time.Minute)
+				had := outage(server, all, lasts)
+				for range 150 { // 15 seconds
+					<-time.After(100 * time.Millisecond)
+					for _, r := range all {
+						for _, slot := range r.Status().Slots {
+							if !slices.Contains(had[r], slot) {
+								t.Fatalf("%s works on slot %d, which was another member's before the outage", r.name, slot)
+							}
+						}
+					}
+				}
+				l.expect(shard.Slots)
+			})
+		})
+	}
+}
+
+// The slots of a member that crashed during an outage are taken over a lease duration after the outage.
+func TestP02_ACrashDuringAnOutageIsNoticedAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		var all []*replica
+		for i := range 3 {
+			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+		}
+		<-time.After(time.Minute)
+		outage(server, all, time.Minute)
+		all[0].link.Set(true, 0)
+		<-time.After(25 * time.Second)
+		l.expect(shard.Slots)
+		if s := all[0].Status(); s.Active {
+			t.Errorf("the member without a connection is active: %+v", s)
 		}
 	})
 }

@@ -73,13 +73,13 @@ type machine struct {
 	first   time.Duration // when the first view came; negative: none
 	unknown time.Duration // since when the assignment has been unknown; negative: it is known
 	// candidates are the members that slots can be placed on, and places the best one for each
-	// slot; changed is when they last changed,
-	// and unsettled when they first changed after a quiet time.
-	candidates         []candidate
-	places             [Slots]string
-	changed, unsettled time.Duration
-	due                time.Duration // since when a plan is due; negative: none
-	noted              history       // what the view has as written
+	// slot; settledPlaces are those of when the candidates were settled last. changed is when they
+	// last changed, and unsettled when they first changed after a quiet time.
+	candidates            []candidate
+	places, settledPlaces [Slots]string
+	changed, unsettled    time.Duration
+	due                   time.Duration // since when a plan is due; negative: none
+	noted                 history       // what the view has as written
 
 	// held are the slots that this member works on or drains, and holds how many that are.
 	held  [Slots]holding
@@ -152,7 +152,7 @@ func (m *machine) remember() time.Duration {
 func (m *machine) needs() (needs slotSet) {
 	for i := range needs {
 		p := &m.view.slots[i]
-		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
+		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.settledPlaces[i] == m.name
 	}
 	return needs
 }
@@ -218,7 +218,24 @@ func (m *machine) confirm() {
 		m.phase = lapsed // it was sent too late to continue this term
 		return
 	}
+	if m.phase == joining {
+		m.skip(sent.Mono)
+	}
 	m.phase, m.confirmed = active, sent
+}
+
+// skip makes the time from the last confirmed renewal of the earlier term to the first one of this
+// term not count as one in which leases have not changed. The API server may have been away from
+// all members, and those that come back later than this one have not expired.
+func (m *machine) skip(to time.Duration) {
+	from := m.confirmed.Mono
+	skipped := func(since time.Duration) time.Duration { return max(since, to-max(0, from-since)) }
+	for name, s := range m.seen {
+		m.seen[name] = sighting{s.version, skipped(s.at)}
+	}
+	for name, since := range m.missing {
+		m.missing[name] = skipped(since)
+	}
 }
 
 // observe takes over a new view.

@@ -15,6 +15,9 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		return next, false
 	}
 	m.watchCandidates(now)
+	if m.settled(now) {
+		m.settledPlaces = m.places
+	}
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	// Without a known assignment, members may work on slots of an earlier one until they have
 	// noticed, or have lapsed.
@@ -26,7 +29,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		p := &m.view.slots[i]
 		// A member that leaves releases its slots without being asked.
 		free := states[m.ownerOf[i]].ended || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
-		planned := m.planSlot(Slot(i), p, free, place, move)
+		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
 		if planned.epoch != p.epoch && !changed {
 			next.slots, changed = m.view.slots, true
 		}
@@ -111,7 +114,10 @@ type ownerState struct {
 	owner
 	// ended: it certainly no longer works. A later term of it has begun, or its lease has
 	// expired, or there is no owner.
-	ended    bool
+	ended bool
+	// returned: it has ended because a later term has begun, whose member may be about to be ready.
+	// Its slots wait until the members are settled, so that they stay where they were.
+	returned bool
 	released released // in this term
 }
 
@@ -120,7 +126,8 @@ func (m *machine) states() []ownerState {
 	states := make([]ownerState, len(m.owners))
 	for i, o := range m.owners {
 		other, ok := m.view.members[o.name]
-		states[i] = ownerState{owner: o, ended: o.name == "" || ok && other.term > o.term || m.expired(o.name)}
+		expired, later := m.expired(o.name), ok && other.term > o.term
+		states[i] = ownerState{owner: o, ended: o.name == "" || later || expired, returned: later && !expired && !other.leaving}
 		if ok && other.term == o.term && len(other.released) > 0 {
 			states[i].released = other.released
 		}

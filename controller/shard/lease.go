@@ -21,6 +21,7 @@ const (
 	readyAnnotation   = "tarn.dev/shard-ready"    // of a member's lease: "true" if it can work
 	freeAnnotation    = "tarn.dev/shard-released" // of a member's lease: the slots it has released
 	cachedAnnotation  = "tarn.dev/shard-cached"   // of a member's lease with Ranges: the slots that its caches have
+	blockAnnotation   = "tarn.dev/shard-blocked"  // of a member's lease: the slots it cannot get
 	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
 
@@ -35,6 +36,7 @@ func readMember(l *coordinationv1.Lease) member {
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
+	m.blocked = parseSlots(l.Annotations[blockAnnotation])
 	m.written = parseVersions(l.Annotations[writtenAnnotation])
 	return m
 }
@@ -55,6 +57,7 @@ func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
 	set(l.Annotations, freeAnnotation, m.released.String())
 	set(l.Annotations, writtenAnnotation, m.written.String())
 	set(l.Annotations, cachedAnnotation, m.cached.String())
+	set(l.Annotations, blockAnnotation, m.blocked.String())
 	set(l.Annotations, readyAnnotation, truth(m.ready))
 	set(l.Annotations, leaveAnnotation, truth(m.leaving))
 }

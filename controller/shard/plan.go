@@ -93,7 +93,7 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 	if move || free && place {
 		want = m.places[slot]
 	}
-	if want == "" && free && p.next != "" && m.isCandidate(p.next) {
+	if want == "" && free && p.next != "" && m.isCandidate(p.next) && !m.view.members[p.next].blocked[slot] {
 		want = p.next // a move in progress does not wait
 	}
 	switch {
@@ -164,7 +164,7 @@ func (m *machine) watchCandidates(now moment) {
 	var all []candidate
 	for name, other := range m.view.members {
 		if other.ready && !other.leaving && !m.expired(name) {
-			all = append(all, candidate{name, other.weight})
+			all = append(all, candidate{name, other.weight, other.blocked})
 		}
 	}
 	sortCandidates(all)

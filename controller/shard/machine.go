@@ -430,7 +430,7 @@ func (m *machine) idle(now moment) (slots int) {
 		s := &states[at]
 		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
 			slots++
-		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
+		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= timingOf(other.duration).lapse {
 			slots++
 		}
 	}

@@ -127,3 +127,18 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 		}
 	}
 }
+
+// A member with a longer lease renews it less often than this member's own lapses.
+func TestSlotsOfAMemberWithALongerLeaseAreNotIdle(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	r := &ruling{}
+	for i := range r.slots {
+		r.slots[i] = placement{owner: owner{"b", 1}, epoch: 1}
+	}
+	m.observe(at(0), view{members: map[string]member{"b": {version: "1", term: 1, duration: time.Minute}}, version: "1", ruling: r, known: true})
+	for after, want := range map[time.Duration]int{20 * time.Second: 0, 39 * time.Second: 0, 40 * time.Second: Slots} {
+		if got := m.idle(at(after)); got != want {
+			t.Errorf("%v after its renewal %d slots of a lease of a minute are idle; want %d", after, got, want)
+		}
+	}
+}

@@ -25,7 +25,10 @@ import (
 	"github.com/tarnproject/tarn/wire/stream"
 )
 
-const maxWeight = 100
+const (
+	maxWeight                          = 100
+	minLeaseDuration, maxLeaseDuration = 15 * time.Second, time.Hour
+)
 
 // Options change how a [Group] works.
 type Options struct {
@@ -37,7 +40,7 @@ type Options struct {
 	// to 1.
 	Weight int
 	// LeaseDuration is after how long the slots of a crashed member are given to others. The
-	// longest one of a group's members counts. Defaults to 15 seconds, and is at least that:
+	// longest one of a group's members counts. Defaults to 15 seconds, and is from that to an hour:
 	// shorter leases leave too little time for requests that are on their way.
 	LeaseDuration time.Duration
 	// Caches returns the caches that reconciles read. This member gets slots while all of them are
@@ -110,8 +113,8 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 		return nil, fmt.Errorf("shard: the group's name %q must be a DNS label: %s", group.Name, validation.IsDNS1123Label(group.Name)[0])
 	case opts.Weight < 0 || opts.Weight > maxWeight:
 		return nil, fmt.Errorf("shard: the weight %d is not from 1 to %d", opts.Weight, maxWeight)
-	case opts.LeaseDuration != 0 && opts.LeaseDuration < 15*time.Second:
-		return nil, fmt.Errorf("shard: LeaseDuration is %v; it must be at least 15s", opts.LeaseDuration)
+	case opts.LeaseDuration != 0 && (opts.LeaseDuration < minLeaseDuration || opts.LeaseDuration > maxLeaseDuration):
+		return nil, fmt.Errorf("shard: LeaseDuration is %v; it must be from %v to %v", opts.LeaseDuration, minLeaseDuration, maxLeaseDuration)
 	case opts.LeaseDuration%time.Second != 0:
 		return nil, fmt.Errorf("shard: LeaseDuration is %v; want whole seconds, which is all that a Lease can say", opts.LeaseDuration)
 	}
@@ -122,7 +125,7 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 		opts.Weight = 1
 	}
 	if opts.LeaseDuration == 0 {
-		opts.LeaseDuration = 15 * time.Second
+		opts.LeaseDuration = minLeaseDuration
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)

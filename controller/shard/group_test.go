@@ -278,6 +278,15 @@ func TestP02_ACrashDuringAnOutageIsNoticedAfterIt(t *testing.T) {
 	})
 }
 
+func TestALeaseDurationIsFrom15SecondsToAnHour(t *testing.T) {
+	server := apiserver.Start(t, apiserver.Options{})
+	for d, ok := range map[time.Duration]bool{14 * time.Second: false, 15 * time.Second: true, time.Hour: true, time.Hour + time.Second: false} {
+		if _, err := shard.New(newClient(t, server), web, shard.Options{LeaseDuration: d}); (err == nil) != ok {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}
+
 func TestWeightsAreShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)

@@ -29,7 +29,7 @@ const (
 // as absent: the member's next renewal replaces them.
 func readMember(l *coordinationv1.Lease) member {
 	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), term: int64(lease.Value(l.Spec.LeaseTransitions))}
-	m.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
+	m.duration = readDuration(l)
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
 	m.ready = l.Annotations[readyAnnotation] == "true"
@@ -39,6 +39,12 @@ func readMember(l *coordinationv1.Lease) member {
 	m.blocked = parseSlots(l.Annotations[blockAnnotation])
 	m.written = parseVersions(l.Annotations[writtenAnnotation])
 	return m
+}
+
+// readDuration reads the duration of a lease. No member has one that is longer than the limit, and all
+// would wait for it.
+func readDuration(l *coordinationv1.Lease) time.Duration {
+	return min(time.Duration(lease.Value(l.Spec.LeaseDurationSeconds))*time.Second, maxLeaseDuration)
 }
 
 // write writes a member's state to a lease of a group and leaves its other fields unchanged.
@@ -74,7 +80,7 @@ const rangesLine = "ranges\n"
 
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
-	r.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
+	r.duration = readDuration(l)
 	r.written = parseVersions(l.Annotations[writtenAnnotation])
 	text, ranges := strings.CutPrefix(l.Annotations[slotsAnnotation], rangesLine)
 	r.ranges = ranges

@@ -142,3 +142,15 @@ func TestSlotsOfAMemberWithALongerLeaseAreNotIdle(t *testing.T) {
 		}
 	}
 }
+
+// All members wait for the longest lease, so one that was edited must not stop the take-over for days.
+func TestLeaseDurationsAreLimited(t *testing.T) {
+	year := int32(365 * 24 * 3600)
+	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &year}}
+	if got := readMember(l).duration; got != time.Hour {
+		t.Errorf("a member has %v", got)
+	}
+	if r, _ := readRuling(l); r.duration != time.Hour {
+		t.Errorf("the assignment has %v", r.duration)
+	}
+}

@@ -154,3 +154,21 @@ func TestLeaseDurationsAreLimited(t *testing.T) {
 		t.Errorf("the assignment has %v", r.duration)
 	}
 }
+
+func TestTheImbalanceCountsMembersThatCanHaveSlots(t *testing.T) {
+	a := MemberStatus{Name: "a", Weight: 1, Slots: Slots, Ready: true}
+	for name, c := range map[string]struct {
+		other MemberStatus
+		want  float64
+	}{
+		"ready":     {MemberStatus{Weight: 1, Ready: true}, 2},
+		"heavy":     {MemberStatus{Weight: 3, Ready: true}, 4},
+		"not ready": {MemberStatus{Weight: 1}, 1},
+		"leaving":   {MemberStatus{Weight: 1, Ready: true, Leaving: true}, 1},
+		"expired":   {MemberStatus{Weight: 1, Ready: true, Expired: true}, 1},
+	} {
+		if got := (Status{Members: []MemberStatus{a, c.other}}).Imbalance(); got != c.want {
+			t.Errorf("next to a member that is %s the imbalance is %v, not %v", name, got, c.want)
+		}
+	}
+}

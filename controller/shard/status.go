@@ -115,11 +115,12 @@ type MemberStatus struct {
 }
 
 // Imbalance returns the slots of the member that has the most of them, relative to an equal share by
-// weight. It is 1 if all have exactly their share. It is 0 if no member owns slots.
+// weight among the members that can have slots or have some. It is 1 if all have exactly their share.
+// It is 0 if no member owns slots.
 func (s Status) Imbalance() (most float64) {
 	weights := 0
 	for _, m := range s.Members {
-		if m.Slots > 0 {
+		if m.Slots > 0 || m.Ready && !m.Leaving && !m.Expired {
 			weights += m.Weight
 		}
 	}

@@ -243,6 +243,9 @@ func (m *machine) skip(to time.Duration) {
 	for name, since := range m.missing {
 		m.missing[name] = skipped(since)
 	}
+	if m.unknown >= 0 { // there may have been an assignment meanwhile
+		m.unknown = skipped(m.unknown)
+	}
 }
 
 // observe takes over a new view.

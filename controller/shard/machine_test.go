@@ -172,3 +172,27 @@ func TestTheImbalanceCountsMembersThatCanHaveSlots(t *testing.T) {
 		}
 	}
 }
+
+// A process that was paused may have missed an assignment by which others work.
+func TestP01_AnAssignmentMayHaveExistedDuringAPause(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.able = true
+	renew := func(now time.Duration) (planned bool) {
+		version := now.String()
+		mine := m.lease(at(now))
+		mine.version = version
+		m.stored(at(now), at(now), version)
+		m.observe(at(now), view{members: map[string]member{"a": mine}, ruling: none})
+		m.step(at(now))
+		_, planned = m.plan(at(now))
+		return planned
+	}
+	m.observe(at(0), view{ruling: none})
+	wrote := map[time.Duration]bool{}
+	for now := 50 * time.Second; now <= 70*time.Second; now += 5 * time.Second {
+		wrote[now] = renew(now)
+	}
+	if wrote[50*time.Second] || wrote[55*time.Second] || wrote[60*time.Second] || !wrote[70*time.Second] {
+		t.Errorf("an assignment is written: %v", wrote)
+	}
+}

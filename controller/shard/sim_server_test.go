@@ -87,10 +87,13 @@ func (s *sim) write(n *simNode, next ruling) {
 			if before.owner == after.owner {
 				continue
 			}
-			s.needs[i] = 0
-			if old, ok := v.members[before.owner.name]; ok && (old.term > before.owner.term || old.released[slot] == before.epoch) {
-				s.needs[i] = s.wrote[i] // the old owner has ended its work
-			}
+			old, ok := v.members[before.owner.name]
+			switch ended := ok && (old.term > before.owner.term || old.released[slot] == before.epoch); {
+			case !ended:
+				s.needs[i] = 0
+			case s.writer[i] == before.owner:
+				s.needs[i] = s.wrote[i]
+			} // otherwise the old owner has written nothing, and what it needed itself is needed
 		}
 		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = &next, v, true })
 	}, func() {}, func() { n.planning = false })

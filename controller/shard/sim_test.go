@@ -55,7 +55,7 @@ func TestTheSimulationFindsFaultsOfTheProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(200) {
+			for seed := range uint64(600) {
 				if p.recent {
 					seed *= quiet
 				}
@@ -64,7 +64,7 @@ func TestTheSimulationFindsFaultsOfTheProtocol(t *testing.T) {
 					return
 				}
 			}
-			t.Error("200 seeds have not found it")
+			t.Error("600 seeds have not found it")
 		})
 	}
 }
@@ -102,6 +102,7 @@ type sim struct {
 	slow   int              // a cache receives events once in so many ticks
 	writes int              // version of the last object that was written
 	wrote  [checked]int     // version of the last object of a slot
+	writer [checked]owner   // who wrote it
 	needs  [checked]int     // version that an owner must have before it works
 	ranges bool             // slots are ranges of hashes, which nodes have to list
 }
@@ -182,7 +183,7 @@ func (s *sim) check() {
 			s.needs[i] = 0
 			if s.rng.IntN(s.seldom) == 0 {
 				s.writes++
-				s.wrote[i] = s.writes
+				s.wrote[i], s.writer[i] = s.writes, owner{n.name, n.term}
 				n.written.add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
 			}
 		}

@@ -28,7 +28,8 @@
 //     that was sent before that can arrive late; the resource version of the object detects it.
 //
 //   - A member sends about one request in five seconds for all of this, while slots are handed over
-//     up to a few per second.
+//     less than one per second: slots that were released wait up to 2.5 seconds for others that are
+//     being drained, and so does the assignment for others that are being moved.
 //
 //   - A new owner of a slot works when its caches (Options.Caches) have what the old owner wrote
 //     through a controller.Client, except what that wrote in the last seconds before a crash.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,7 @@ type ledger struct {
 	owners map[string]*replica
 	starts int
 	wrote  object.Version // what all members write; empty: nothing
+	slow   time.Duration  // how much longer than that of the slot before it the work on a slot takes to end
 }
 
 // recorder is what a fence of a group also is.
@@ -115,7 +117,8 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 				}
 				open = fence.Check() == nil
 			}
-			for end := time.Now().Add(drain); time.Now().Before(end) && fence.Check() == nil; {
+			n, _ := strconv.Atoi(slot)
+			for end := time.Now().Add(drain + time.Duration(n)*l.slow); time.Now().Before(end) && fence.Check() == nil; {
 				<-time.After(100 * time.Millisecond)
 			}
 			l.end(r, slot)
@@ -316,6 +319,41 @@ func TestMembershipCostsLessThanARequestPerSecond(t *testing.T) {
 			if n := len(r.link.Requests()); n > 240/4 {
 				t.Errorf("%s sent %d requests in 4 minutes", r.name, n)
 			}
+		}
+	})
+}
+
+// Reconciles that take up to a minute end one after another, and so the slots are released. A member
+// that joins and one that leaves get and give theirs within the bound nevertheless.
+func TestASlowHandOverCostsLessThanARequestPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		l.slow = 200 * time.Millisecond
+		var all []*replica
+		for i := range 3 {
+			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+		}
+		<-time.After(2 * time.Minute)
+		for _, r := range all {
+			r.link.Requests()
+		}
+		count := func(change string) {
+			t.Helper()
+			<-time.After(time.Minute)
+			for _, r := range all {
+				if n := len(r.link.Requests()); n > 60 {
+					t.Errorf("%s: %s sent %d requests in a minute", change, r.name, n)
+				}
+			}
+			l.expect(shard.Slots)
+		}
+		all = append(all, join(t, server, l, "joins", 0, shard.Options{}))
+		count("a member joins")
+		left := make(chan error, 1)
+		go func() { left <- all[1].stop() }()
+		count("a member leaves")
+		if err := <-left; err != nil {
+			t.Error(err)
 		}
 	})
 }

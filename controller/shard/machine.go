@@ -60,6 +60,8 @@ type machine struct {
 	reportedCached  slotSet       // what lease returned last as cached
 	reportedBlocked slotSet       // what lease returned last as blocked
 	released        released      // of this term
+	unreported      bool          // released has slots that lease did not return yet
+	reported        time.Duration // when lease was called last
 	written         history       // what this process wrote
 	renamed         string        // the name of the next term; empty: the same
 
@@ -69,6 +71,7 @@ type machine struct {
 	confirmed moment
 
 	view   view
+	ruled  time.Duration // when the assignment of the view was seen first
 	expiry time.Duration // the longest of all members, which all wait for
 	// seen is when each lease was first seen as it is in the view, and missing since when each
 	// owner in the assignment has no lease.
@@ -137,6 +140,7 @@ func newMachine(name, process string, weight int, t timing) *machine {
 
 // lease returns what this member's lease must say.
 func (m *machine) lease(now moment) member {
+	m.unreported, m.reported = false, now.Mono
 	m.reportedReady, m.reportedCached, m.reportedBlocked = m.ready(), m.has(), m.blocked
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
@@ -270,6 +274,7 @@ func (m *machine) observe(now moment, v view) {
 	}
 	m.expiry = max(m.timing.expiry, v.duration)
 	if v.version != was.version {
+		m.ruled = now.Mono
 		m.note(now, v.written)
 	}
 	for name, other := range v.members {
@@ -352,6 +357,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	if m.phase != active {
 		me = -1
 	}
+	draining := false // a slot that is to be released
 	for i := range m.held {
 		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
 		mine := me >= 0 && m.ownerOf[i] == me
@@ -368,9 +374,11 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			start = append(start, slot)
 		case !held && mine && !stay && m.released[slot] != p.epoch:
 			m.released[slot] = p.epoch
-			changed = true
+			m.unreported = true
 		}
+		draining = draining || mine && h.draining && !h.stuck
 	}
+	changed = m.unreported && (!draining || now.Mono-m.reported >= m.timing.batch)
 	for slot, epoch := range m.released {
 		if m.view.slots[slot].epoch != epoch {
 			delete(m.released, slot) // the group has moved on
@@ -382,7 +390,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	// The others do not wait for reconciles that ignore that they were cancelled, and one of them must
 	// not keep this member from all other slots.
 	if m.phase == lapsed && (m.holds == 0 || now.Mono-m.ended >= m.expiry) {
-		m.phase, m.released, m.sent, m.ended, m.holds, changed = joining, released{}, nil, -1, 0, true
+		m.phase, m.released, m.unreported, m.sent, m.ended, m.holds, changed = joining, released{}, false, nil, -1, 0, true
 		for i := range m.held {
 			m.held[i].stuck = m.held[i].epoch != 0
 			m.blocked[i] = m.held[i].stuck

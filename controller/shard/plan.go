@@ -24,12 +24,13 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	known := m.view.known || m.unknown >= 0 && m.confirmed.Mono-m.unknown >= m.expiry
 	// Before that time, the leases of crashed members look current to a new member.
 	place := known && m.confirmed.Mono-m.first >= m.expiry
-	move, changed, states := place && m.settled(now), false, m.states()
+	move, changed, moving, states := place && m.settled(now), false, false, m.states()
 	for i := range m.view.slots {
 		p := &m.view.slots[i]
 		// A member that leaves releases its slots without being asked.
 		free := states[m.ownerOf[i]].ended || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
 		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
+		moving = moving || planned.next != "" || !free && m.view.members[p.owner.name].leaving
 		if planned.epoch != p.epoch && !changed {
 			next.slots, changed = m.view.slots, true
 		}
@@ -54,7 +55,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if len(m.missing) == 0 {
 		next.duration = m.longest()
 	}
-	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank)
+	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank) && (!moving || now.Mono-m.ruled >= m.timing.batch)
 }
 
 // longest returns the longest lease duration of the present members.

@@ -249,6 +249,46 @@ func TestAHandOverOfRangesTakesSeconds(t *testing.T) {
 	})
 }
 
+// After an outage of some minutes the mirrors wait long between their retries. They and the leases must
+// be current at once, and no replica may mirror the ranges of the others.
+func TestP02_P04_RangesAfterAnOutage(t *testing.T) {
+	for seed := range uint64(soak.Rounds(4)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDivided(t, seed)
+				for range 5 {
+					d.start()
+					<-time.After(time.Duration(d.rng.IntN(7000)) * time.Millisecond)
+				}
+				for i := range 200 {
+					d.write(i)
+				}
+				<-time.After(2 * time.Minute)
+				had := map[*dividedReplica]int{}
+				for _, r := range d.replicas {
+					had[r] = r.maps.Len()
+					r.link.Set(true, 0)
+				}
+				d.server.Cut("leases")
+				d.server.Cut("configmaps")
+				<-time.After(5 * time.Minute)
+				for _, r := range d.replicas {
+					r.link.Set(false, 0)
+				}
+				for range 150 { // 15 seconds
+					<-time.After(100 * time.Millisecond)
+					for _, r := range d.replicas {
+						if n := r.maps.Len(); n > had[r] {
+							t.Fatalf("%s mirrors %d objects, and %d before the outage", r.name, n, had[r])
+						}
+					}
+				}
+				d.settled()
+			})
+		})
+	}
+}
+
 func TestClientsReadOtherRangesFromTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, 1)

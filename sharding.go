@@ -16,6 +16,9 @@ import (
 // function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
 // and what they own; shard.ByKey divides all keys. With Ranges of shard.Options it is an error: keys
 // belong to where their objects are mirrored. Without WithSharding it has no effect.
+//
+// All replicas must divide the keys of a controller in the same way, and nothing checks it: otherwise two
+// of them reconcile the same key. To change ShardBy, stop all replicas before the first new one starts.
 func ShardBy(text func(Key) string) ControllerOption {
 	return func(d *controllerDeclaration) {
 		d.shardBy, d.tuned = func(key Key) string { return shard.Spread(text(key)) }, true

@@ -2,6 +2,7 @@ package tarn_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/workqueue"
 )
@@ -162,6 +164,88 @@ func TestAControllerThatIsAddedLaterIsShardedToo(t *testing.T) {
 		defer mu.Unlock()
 		if len(seen) != 40 {
 			t.Errorf("%d of 40 keys were reconciled", len(seen))
+		}
+	})
+}
+
+// A reconcile that never returns keeps its slot from this replica after the lease has lapsed, and no
+// other slot. Its writes are refused.
+func TestAReconcileThatDoesNotEndBlocksItsSlotOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReplicas(t)
+		free := make(chan struct{})
+		link := simtest.NewLeaseLink(r.server.MemoryConfig(), "a")
+		cluster := connect(t, tarn.WithConfig(link.Config(r.server.MemoryConfig())), tarn.WithLogger(slog.New(slog.DiscardHandler)),
+			tarn.WithSharding("web", shard.Options{Member: "a"}))
+		maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
+		var mu sync.Mutex
+		var stuck context.Context
+		seen := map[string]bool{}
+		must(tarn.NewController(cluster, "c", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
+			mu.Lock()
+			again := stuck != nil
+			if key.Namespace == "ns1" && !again {
+				stuck = ctx
+			}
+			seen[key.Namespace] = true
+			mu.Unlock()
+			if key.Namespace == "ns1" && !again {
+				<-free
+			}
+			return tarn.Result{}, nil
+		}, tarn.For(maps), tarn.Workers(2)))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- cluster.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
+		<-time.After(time.Minute)
+		link.Set(true, 0)
+		r.server.Cut("leases")
+		<-time.After(15 * time.Second)
+		link.Set(false, 0)
+		<-time.After(time.Minute)
+
+		slot := shard.ByNamespace(key("ns1", "m"))
+		s := cluster.Status()
+		if s.Shards.Idle != 1 || len(s.Shards.Slots) != shard.Slots-1 || len(s.Shards.Stuck) != 1 || s.Shards.Stuck[0].String() != slot {
+			t.Errorf("the status is %+v", s.Shards)
+		}
+		what := ""
+		for _, p := range console.Problems(s) {
+			what += p.What
+		}
+		if !strings.Contains(what, "Reconciles in 1 slot have not ended since the lease of this process lapsed, such as that of ns1/m by the controller c") {
+			t.Errorf("the problems are %q", what)
+		}
+		mu.Lock()
+		clear(seen)
+		mu.Unlock()
+		r.create("another")
+		synctest.Wait()
+		mu.Lock()
+		if !seen["another"] || seen["ns1"] {
+			t.Errorf("reconciled: %v", seen)
+		}
+		mu.Unlock()
+
+		// Another replica takes the slot; the fence of the reconcile stays closed.
+		b := r.start("b", tarn.WithSharding("web", shard.Options{Member: "b"}))
+		<-time.After(time.Minute)
+		if s := b.Status().Shards; s.Idle != 0 || !slices.ContainsFunc(s.Slots, func(own shard.Slot) bool { return own.String() == slot }) {
+			t.Errorf("b, next to a stuck reconcile: %+v", s)
+		}
+		if err := controller.MayWrite(stuck); !errors.Is(err, controller.ErrNotLeading) {
+			t.Errorf("a write of the stuck reconcile: %v", err)
+		}
+		b.stop()
+		<-time.After(time.Minute)
+		if err := controller.MayWrite(stuck); !errors.Is(err, controller.ErrNotLeading) {
+			t.Errorf("a write of the stuck reconcile: %v", err)
+		}
+		close(free)
+		<-time.After(time.Minute)
+		if s := cluster.Status().Shards; len(s.Slots) != shard.Slots || len(s.Stuck) > 0 || !seen["ns1"] {
+			t.Errorf("after it has ended: %+v", s)
 		}
 	})
 }

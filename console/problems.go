@@ -60,7 +60,7 @@ func Problems(s Status) []Problem {
 		}
 	}
 	if g := s.Shards; g != nil {
-		ps.shards(g)
+		ps.shards(&s, g)
 	}
 	for i := range s.Mirrors {
 		ps.mirror(&s, &s.Mirrors[i])
@@ -72,7 +72,11 @@ func Problems(s Status) []Problem {
 	return ps
 }
 
-func (ps *problems) shards(g *shard.Status) {
+func (ps *problems) shards(s *Status, g *shard.Status) {
+	if n := len(g.Stuck); n > 0 {
+		ps.error("shards", fmt.Sprintf("Reconciles in %s have not ended since the lease of this process lapsed%s.", count(n, "slot"), s.longest()),
+			"Make reconciles return when their context is done. The slots stay blocked in this process until they do, or until it is restarted.")
+	}
 	if !g.Active && g.Complete {
 		ps.error("shards", fmt.Sprintf("This process is not an active member of the group %s, so it works on no key.", g.Group),
 			"Check the connection to the API server, and that the role allows get, list, watch, create, update and delete of leases.")
@@ -90,6 +94,18 @@ func (ps *problems) shards(g *shard.Status) {
 			ps.warn("shards", fmt.Sprintf("The member %s of the group %s gets no slots, because its mirrors are not live.", m.Name, g.Group), "See the problems of that process.")
 		}
 	}
+}
+
+// longest returns which reconcile runs for the longest time, as part of a sentence.
+func (s *Status) longest() (text string) {
+	since := s.Time
+	for i := range s.Controllers {
+		if c := &s.Controllers[i]; len(c.Running) > 0 && c.Running[0].Since.Before(since) {
+			since = c.Running[0].Since
+			text = fmt.Sprintf(", such as that of %v by the controller %s, which runs for %s", c.Running[0].Key, c.Name, brief(s.Time.Sub(since)))
+		}
+	}
+	return text
 }
 
 type problems []Problem

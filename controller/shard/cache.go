@@ -18,6 +18,8 @@ type Cache interface {
 	Shard() object.Shard
 	// Sources returns the state of its lists and watches.
 	Sources() []informer.SourceStatus
+	// Wake makes lists and watches that wait after a failure retry at once. It does not block.
+	Wake()
 	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 }
@@ -32,6 +34,14 @@ func isLive(c Cache) bool {
 		grows := r.Synced && (r.Cause == nil || expired) && r.Mark.Shard != r.Shard
 		return (!s.Listed || !r.Live()) && !grows
 	})
+}
+
+// wakeCaches makes all lists and watches retry: the server can be reached again.
+func (g *Group) wakeCaches() {
+	g.leases.Wake()
+	for _, c := range g.opts.Caches() {
+		c.Wake()
+	}
 }
 
 // cachedSlots returns the slots whose objects all caches have, and are not about to drop: those that

@@ -29,7 +29,8 @@
 //     arrive late; see Late requests.
 //
 //   - A member sends about one request in five seconds for all of this, while slots are handed over
-//     up to a few per second.
+//     less than one per second: slots that were released wait up to 2.5 seconds for others that are
+//     being drained, and so does the assignment for others that are being moved.
 //
 //   - A new owner of a slot works when its caches (Options.Caches) have what the old owner wrote
 //     through a controller.Client, except what that wrote in the last seconds before a crash.
@@ -91,10 +92,18 @@
 // that waits, counted up to that member's own last confirmed renewal. Times that another machine
 // wrote are never used.
 //
-// A member that has not renewed for 10 seconds has lost its slots. It ends its work and
+// A member that has not renewed for 10 seconds has lost its slots. It ends its work, for up to 15 seconds, and
 // begins a new term, with a number in its lease; the slots of its earlier term are free when
 // other members see that. So a process that was paused for a minute cannot continue where it was. If
 // another process has written to its lease, it begins its new term under a new name.
+//
+// Work that has not ended by then, because a reconcile ignores its cancelled context, blocks its slot in
+// this member, and no other: the lease says that this member cannot get the slot, so another one does.
+// The fence of the work stays closed.
+//
+// Free slots of a member that is in a later term are given away when the set of members has not changed for 2 seconds. Time
+// without the server does not count as time in which other leases have not changed. So after an outage
+// of the API server all members get again what they had.
 //
 // A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
 // its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps

@@ -20,11 +20,15 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
 
-const maxWeight = 100
+const (
+	maxWeight                          = 100
+	minLeaseDuration, maxLeaseDuration = 15 * time.Second, time.Hour
+)
 
 // Options change how a [Group] works.
 type Options struct {
@@ -36,7 +40,7 @@ type Options struct {
 	// to 1.
 	Weight int
 	// LeaseDuration is after how long the slots of a crashed member are given to others. The
-	// longest one of a group's members counts. Defaults to 15 seconds, and is at least that:
+	// longest one of a group's members counts. Defaults to 15 seconds, and is from that to an hour:
 	// shorter leases leave too little time for requests that are on their way.
 	LeaseDuration time.Duration
 	// Caches returns the caches that reconciles read. This member gets slots while all of them are
@@ -82,6 +86,7 @@ type Group struct {
 	// The rest belongs to the goroutine of Run.
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
 	renewing  bool
+	failed    bool // the last renewal
 	assigning bool
 	removing  bool
 	nextRenew time.Duration
@@ -108,8 +113,8 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 		return nil, fmt.Errorf("shard: the group's name %q must be a DNS label: %s", group.Name, validation.IsDNS1123Label(group.Name)[0])
 	case opts.Weight < 0 || opts.Weight > maxWeight:
 		return nil, fmt.Errorf("shard: the weight %d is not from 1 to %d", opts.Weight, maxWeight)
-	case opts.LeaseDuration != 0 && opts.LeaseDuration < 15*time.Second:
-		return nil, fmt.Errorf("shard: LeaseDuration is %v; it must be at least 15s", opts.LeaseDuration)
+	case opts.LeaseDuration != 0 && (opts.LeaseDuration < minLeaseDuration || opts.LeaseDuration > maxLeaseDuration):
+		return nil, fmt.Errorf("shard: LeaseDuration is %v; it must be from %v to %v", opts.LeaseDuration, minLeaseDuration, maxLeaseDuration)
 	case opts.LeaseDuration%time.Second != 0:
 		return nil, fmt.Errorf("shard: LeaseDuration is %v; want whole seconds, which is all that a Lease can say", opts.LeaseDuration)
 	}
@@ -120,7 +125,7 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 		opts.Weight = 1
 	}
 	if opts.LeaseDuration == 0 {
-		opts.LeaseDuration = 15 * time.Second
+		opts.LeaseDuration = minLeaseDuration
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -147,6 +152,8 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	}
 	g.leases, err = informer.New(source, object.Meta[*coordinationv1.Lease](), informer.Options[*coordinationv1.Lease]{
 		Name: "leases of group " + group.String(), Selection: sel, Logger: opts.Logger,
+		// After an outage the leases are needed at once. A renewal is retried as often.
+		Reflector: reflector.Options[*coordinationv1.Lease]{Backoff: reflector.Backoff{Max: g.timing.renew / 5}},
 	})
 	return g, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,6 +34,7 @@ type ledger struct {
 	owners map[string]*replica
 	starts int
 	wrote  object.Version // what all members write; empty: nothing
+	slow   time.Duration  // how much longer than that of the slot before it the work on a slot takes to end
 }
 
 // recorder is what a fence of a group also is.
@@ -114,7 +117,8 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 				}
 				open = fence.Check() == nil
 			}
-			for end := time.Now().Add(drain); time.Now().Before(end) && fence.Check() == nil; {
+			n, _ := strconv.Atoi(slot)
+			for end := time.Now().Add(drain + time.Duration(n)*l.slow); time.Now().Before(end) && fence.Check() == nil; {
 				<-time.After(100 * time.Millisecond)
 			}
 			l.end(r, slot)
@@ -213,6 +217,79 @@ func TestP03_TheSlotsOfACrashedMemberAreTakenOverAfterItsLease(t *testing.T) {
 	})
 }
 
+// outage interrupts the links of all replicas for a time. It returns the slots that each one had before.
+func outage(server *apiserver.Server, all []*replica, lasts time.Duration) map[*replica][]shard.Slot {
+	had := map[*replica][]shard.Slot{}
+	for _, r := range all {
+		had[r] = r.Status().Slots
+		r.link.Set(true, 0)
+	}
+	server.Cut("leases")
+	<-time.After(lasts)
+	for _, r := range all {
+		r.link.Set(false, 0)
+	}
+	return had
+}
+
+// After an outage of the API server one member is the first to be back. It must not take the others for
+// crashed, and those that begin a new term get their slots again.
+func TestP04_NoSlotMovesWhenAllMembersAreBackAfterAnOutage(t *testing.T) {
+	for _, lasts := range []time.Duration{12 * time.Second, time.Minute, 20 * time.Minute} {
+		t.Run(lasts.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+				var all []*replica
+				for i := range 5 {
+					all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+					<-time.After(time.Duration(i) * 700 * time.Millisecond)
+				}
+				<-time.After(time.Minute)
+				had := outage(server, all, lasts)
+				for range 150 { // 15 seconds
+					<-time.After(100 * time.Millisecond)
+					for _, r := range all {
+						for _, slot := range r.Status().Slots {
+							if !slices.Contains(had[r], slot) {
+								t.Fatalf("%s works on slot %d, which was another member's before the outage", r.name, slot)
+							}
+						}
+					}
+				}
+				l.expect(shard.Slots)
+			})
+		})
+	}
+}
+
+// The slots of a member that crashed during an outage are taken over a lease duration after the outage.
+func TestP02_ACrashDuringAnOutageIsNoticedAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		var all []*replica
+		for i := range 3 {
+			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+		}
+		<-time.After(time.Minute)
+		outage(server, all, time.Minute)
+		all[0].link.Set(true, 0)
+		<-time.After(25 * time.Second)
+		l.expect(shard.Slots)
+		if s := all[0].Status(); s.Active {
+			t.Errorf("the member without a connection is active: %+v", s)
+		}
+	})
+}
+
+func TestALeaseDurationIsFrom15SecondsToAnHour(t *testing.T) {
+	server := apiserver.Start(t, apiserver.Options{})
+	for d, ok := range map[time.Duration]bool{14 * time.Second: false, 15 * time.Second: true, time.Hour: true, time.Hour + time.Second: false} {
+		if _, err := shard.New(newClient(t, server), web, shard.Options{LeaseDuration: d}); (err == nil) != ok {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}
+
 func TestWeightsAreShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
@@ -242,6 +319,41 @@ func TestMembershipCostsLessThanARequestPerSecond(t *testing.T) {
 			if n := len(r.link.Requests()); n > 240/4 {
 				t.Errorf("%s sent %d requests in 4 minutes", r.name, n)
 			}
+		}
+	})
+}
+
+// Reconciles that take up to a minute end one after another, and so the slots are released. A member
+// that joins and one that leaves get and give theirs within the bound nevertheless.
+func TestASlowHandOverCostsLessThanARequestPerSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, l := apiserver.Start(t, apiserver.Options{}), newLedger(t)
+		l.slow = 200 * time.Millisecond
+		var all []*replica
+		for i := range 3 {
+			all = append(all, join(t, server, l, fmt.Sprint("r", i), 0, shard.Options{}))
+		}
+		<-time.After(2 * time.Minute)
+		for _, r := range all {
+			r.link.Requests()
+		}
+		count := func(change string) {
+			t.Helper()
+			<-time.After(time.Minute)
+			for _, r := range all {
+				if n := len(r.link.Requests()); n > 60 {
+					t.Errorf("%s: %s sent %d requests in a minute", change, r.name, n)
+				}
+			}
+			l.expect(shard.Slots)
+		}
+		all = append(all, join(t, server, l, "joins", 0, shard.Options{}))
+		count("a member joins")
+		left := make(chan error, 1)
+		go func() { left <- all[1].stop() }()
+		count("a member leaves")
+		if err := <-left; err != nil {
+			t.Error(err)
 		}
 	})
 }

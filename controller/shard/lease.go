@@ -21,6 +21,7 @@ const (
 	readyAnnotation   = "tarn.dev/shard-ready"    // of a member's lease: "true" if it can work
 	freeAnnotation    = "tarn.dev/shard-released" // of a member's lease: the slots it has released
 	cachedAnnotation  = "tarn.dev/shard-cached"   // of a member's lease with Ranges: the slots that its caches have
+	blockAnnotation   = "tarn.dev/shard-blocked"  // of a member's lease: the slots it cannot get
 	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
 
@@ -28,15 +29,22 @@ const (
 // as absent: the member's next renewal replaces them.
 func readMember(l *coordinationv1.Lease) member {
 	m := member{version: l.ResourceVersion, process: lease.Value(l.Spec.HolderIdentity), term: int64(lease.Value(l.Spec.LeaseTransitions))}
-	m.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
+	m.duration = readDuration(l)
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
 	m.ready = l.Annotations[readyAnnotation] == "true"
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
+	m.blocked = parseSlots(l.Annotations[blockAnnotation])
 	m.written = parseVersions(l.Annotations[writtenAnnotation])
 	return m
+}
+
+// readDuration reads the duration of a lease. No member has one that is longer than the limit, and all
+// would wait for it.
+func readDuration(l *coordinationv1.Lease) time.Duration {
+	return min(time.Duration(lease.Value(l.Spec.LeaseDurationSeconds))*time.Second, maxLeaseDuration)
 }
 
 // write writes a member's state to a lease of a group and leaves its other fields unchanged.
@@ -55,6 +63,7 @@ func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
 	set(l.Annotations, freeAnnotation, m.released.String())
 	set(l.Annotations, writtenAnnotation, m.written.String())
 	set(l.Annotations, cachedAnnotation, m.cached.String())
+	set(l.Annotations, blockAnnotation, m.blocked.String())
 	set(l.Annotations, readyAnnotation, truth(m.ready))
 	set(l.Annotations, leaveAnnotation, truth(m.leaving))
 }
@@ -71,7 +80,7 @@ const rangesLine = "ranges\n"
 
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
-	r.duration = time.Duration(lease.Value(l.Spec.LeaseDurationSeconds)) * time.Second
+	r.duration = readDuration(l)
 	r.written = parseVersions(l.Annotations[writtenAnnotation])
 	text, ranges := strings.CutPrefix(l.Annotations[slotsAnnotation], rangesLine)
 	r.ranges = ranges

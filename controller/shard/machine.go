@@ -24,6 +24,7 @@ type member struct {
 	leaving  bool
 	released released
 	cached   slotSet  // with ranges: the slots whose objects its caches have
+	blocked  slotSet  // the slots that it cannot get, because work of an earlier term has not ended
 	written  versions // what it has written lately
 }
 
@@ -47,17 +48,22 @@ type machine struct {
 	timing  timing
 	ranges  bool // the slots are ranges of hashes, and the caches have those of needs only
 
-	phase          phase
-	term           int64
-	leaving        bool
-	able           bool          // the process can work, or could not only for a short time
-	failing        time.Duration // since when it cannot; negative: it can
-	cached         slotSet       // with ranges: the slots whose objects the caches have
-	reportedReady  bool          // what lease returned last as ready
-	reportedCached slotSet       // what lease returned last as cached
-	released       released      // of this term
-	written        history       // what this process wrote
-	renamed        string        // the name of the next term; empty: the same
+	phase           phase
+	term            int64
+	ended           time.Duration // when step saw first that the phase is lapsed; negative: it is not
+	leaving         bool
+	able            bool          // the process can work, or could not only for a short time
+	failing         time.Duration // since when it cannot; negative: it can
+	cached          slotSet       // with ranges: the slots whose objects the caches have
+	blocked         slotSet       // the slots with stuck work
+	reportedReady   bool          // what lease returned last as ready
+	reportedCached  slotSet       // what lease returned last as cached
+	reportedBlocked slotSet       // what lease returned last as blocked
+	released        released      // of this term
+	unreported      bool          // released has slots that lease did not return yet
+	reported        time.Duration // when lease was called last
+	written         history       // what this process wrote
+	renamed         string        // the name of the next term; empty: the same
 
 	// sent are renewals that the server has stored and that the view does not show yet, oldest
 	// first. confirmed is when the last one that the view shows was sent.
@@ -65,6 +71,7 @@ type machine struct {
 	confirmed moment
 
 	view   view
+	ruled  time.Duration // when the assignment of the view was seen first
 	expiry time.Duration // the longest of all members, which all wait for
 	// seen is when each lease was first seen as it is in the view, and missing since when each
 	// owner in the assignment has no lease.
@@ -73,15 +80,15 @@ type machine struct {
 	first   time.Duration // when the first view came; negative: none
 	unknown time.Duration // since when the assignment has been unknown; negative: it is known
 	// candidates are the members that slots can be placed on, and places the best one for each
-	// slot; changed is when they last changed,
-	// and unsettled when they first changed after a quiet time.
-	candidates         []candidate
-	places             [Slots]string
-	changed, unsettled time.Duration
-	due                time.Duration // since when a plan is due; negative: none
-	noted              history       // what the view has as written
+	// slot; settledPlaces are those of when the candidates were settled last. changed is when they
+	// last changed, and unsettled when they first changed after a quiet time.
+	candidates            []candidate
+	places, settledPlaces [Slots]string
+	changed, unsettled    time.Duration
+	due                   time.Duration // since when a plan is due; negative: none
+	noted                 history       // what the view has as written
 
-	// held are the slots that this member works on or drains, and holds how many that are.
+	// held are the slots that this member works on or drains, and holds how many that are in this term.
 	held  [Slots]holding
 	holds int
 	// owners are the different owners in the view, and ownerOf which of them each slot has. All
@@ -98,7 +105,7 @@ const (
 	joining phase = iota
 	// active: slots can be worked on until the lease lapses.
 	active
-	// lapsed: work has to end; after that a new term begins.
+	// lapsed: work has to end. A new term begins after that, or when the others do not wait any more.
 	lapsed
 )
 
@@ -115,6 +122,9 @@ type sighting struct {
 type holding struct {
 	epoch    uint64 // in which the work began; 0: none
 	draining bool
+	// stuck: it has not ended before a later term began. Another member may have the slot; this one
+	// does not get it before the work has ended.
+	stuck bool
 }
 
 // none is the ruling of a view without a known assignment.
@@ -122,7 +132,7 @@ var none = &ruling{}
 
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, expiry: t.expiry,
+		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, ended: -1, expiry: t.expiry,
 		written: history{}, noted: history{},
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
 	}
@@ -130,10 +140,11 @@ func newMachine(name, process string, weight int, t timing) *machine {
 
 // lease returns what this member's lease must say.
 func (m *machine) lease(now moment) member {
-	m.reportedReady, m.reportedCached = m.ready(), m.has()
+	m.unreported, m.reported = false, now.Mono
+	m.reportedReady, m.reportedCached, m.reportedBlocked = m.ready(), m.has(), m.blocked
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.reportedCached, written: m.written.since(now.Mono - m.remember()),
+		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, written: m.written.since(now.Mono - m.remember()),
 	}
 }
 
@@ -152,7 +163,7 @@ func (m *machine) remember() time.Duration {
 func (m *machine) needs() (needs slotSet) {
 	for i := range needs {
 		p := &m.view.slots[i]
-		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.places[i] == m.name
+		needs[i] = m.held[i].epoch != 0 || p.owner.name == m.name || p.next == m.name || m.settledPlaces[i] == m.name
 	}
 	return needs
 }
@@ -162,7 +173,7 @@ func (m *machine) needs() (needs slotSet) {
 func (m *machine) has() slotSet {
 	slots := m.cached
 	for i, h := range m.held {
-		slots[i] = slots[i] || m.ranges && h.epoch != 0
+		slots[i] = slots[i] || m.ranges && h.epoch != 0 && !h.stuck
 	}
 	return slots
 }
@@ -218,7 +229,27 @@ func (m *machine) confirm() {
 		m.phase = lapsed // it was sent too late to continue this term
 		return
 	}
+	if m.phase == joining {
+		m.skip(sent.Mono)
+	}
 	m.phase, m.confirmed = active, sent
+}
+
+// skip makes the time from the last confirmed renewal of the earlier term to the first one of this
+// term not count as one in which leases have not changed. The API server may have been away from
+// all members, and those that come back later than this one have not expired.
+func (m *machine) skip(to time.Duration) {
+	from := m.confirmed.Mono
+	skipped := func(since time.Duration) time.Duration { return max(since, to-max(0, from-since)) }
+	for name, s := range m.seen {
+		m.seen[name] = sighting{s.version, skipped(s.at)}
+	}
+	for name, since := range m.missing {
+		m.missing[name] = skipped(since)
+	}
+	if m.unknown >= 0 { // there may have been an assignment meanwhile
+		m.unknown = skipped(m.unknown)
+	}
 }
 
 // observe takes over a new view.
@@ -243,6 +274,7 @@ func (m *machine) observe(now moment, v view) {
 	}
 	m.expiry = max(m.timing.expiry, v.duration)
 	if v.version != was.version {
+		m.ruled = now.Mono
 		m.note(now, v.written)
 	}
 	for name, other := range v.members {
@@ -291,7 +323,7 @@ func (m *machine) check(now moment, slot Slot, epoch uint64) error {
 	if err := m.lapsed(now); err != nil {
 		return err
 	}
-	if h := m.held[slot]; h.epoch != epoch || m.view.slots[slot].owner != (owner{m.name, m.term}) {
+	if h := m.held[slot]; h.epoch != epoch || h.stuck || m.view.slots[slot].owner != (owner{m.name, m.term}) {
 		return fmt.Errorf("shard: slot %d was released after epoch %d: %w", slot, epoch, controller.ErrNotLeading)
 	}
 	return nil
@@ -325,6 +357,7 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 	if m.phase != active {
 		me = -1
 	}
+	draining := false // a slot that is to be released
 	for i := range m.held {
 		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
 		mine := me >= 0 && m.ownerOf[i] == me
@@ -341,22 +374,33 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			start = append(start, slot)
 		case !held && mine && !stay && m.released[slot] != p.epoch:
 			m.released[slot] = p.epoch
-			changed = true
+			m.unreported = true
 		}
+		draining = draining || mine && h.draining && !h.stuck
 	}
+	changed = m.unreported && (!draining || now.Mono-m.reported >= m.timing.batch)
 	for slot, epoch := range m.released {
 		if m.view.slots[slot].epoch != epoch {
 			delete(m.released, slot) // the group has moved on
 		}
 	}
-	if m.phase == lapsed && m.holds == 0 {
-		m.phase, m.released, m.sent, changed = joining, released{}, nil, true
+	if m.phase == lapsed && m.ended < 0 {
+		m.ended = now.Mono
+	}
+	// The others do not wait for reconciles that ignore that they were cancelled, and one of them must
+	// not keep this member from all other slots.
+	if m.phase == lapsed && (m.holds == 0 || now.Mono-m.ended >= m.expiry) {
+		m.phase, m.released, m.unreported, m.sent, m.ended, m.holds, changed = joining, released{}, false, nil, -1, 0, true
+		for i := range m.held {
+			m.held[i].stuck = m.held[i].epoch != 0
+			m.blocked[i] = m.held[i].stuck
+		}
 		m.term++
 		if m.renamed != "" {
 			m.name, m.renamed, m.term = m.renamed, "", 1
 		}
 	}
-	return start, stop, changed || m.ready() != m.reportedReady || m.has() != m.reportedCached
+	return start, stop, changed || m.ready() != m.reportedReady || m.has() != m.reportedCached || m.blocked != m.reportedBlocked
 }
 
 // rename ends this term: another process writes to the lease. The next term has another name.
@@ -364,11 +408,13 @@ func (m *machine) rename(name string) { m.phase, m.renamed = lapsed, name }
 
 // drained records that the work on a slot has ended.
 func (m *machine) drained(slot Slot) {
-	m.held[slot] = holding{}
-	m.holds--
+	if !m.held[slot].stuck {
+		m.holds--
+	}
+	m.held[slot], m.blocked[slot] = holding{}, false
 }
 
-// empty reports whether this member works on no slot and either owns none or has no other member
+// empty reports whether this member works on no slot in this term and either owns none or has no other member
 // to give them to, so that it can leave.
 func (m *machine) empty() bool {
 	if m.holds > 0 {
@@ -395,7 +441,7 @@ func (m *machine) idle(now moment) (slots int) {
 		s := &states[at]
 		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
 			slots++
-		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= m.timing.lapse {
+		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= timingOf(other.duration).lapse {
 			slots++
 		}
 	}

@@ -127,3 +127,72 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 		}
 	}
 }
+
+// A member with a longer lease renews it less often than this member's own lapses.
+func TestSlotsOfAMemberWithALongerLeaseAreNotIdle(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	r := &ruling{}
+	for i := range r.slots {
+		r.slots[i] = placement{owner: owner{"b", 1}, epoch: 1}
+	}
+	m.observe(at(0), view{members: map[string]member{"b": {version: "1", term: 1, duration: time.Minute}}, version: "1", ruling: r, known: true})
+	for after, want := range map[time.Duration]int{20 * time.Second: 0, 39 * time.Second: 0, 40 * time.Second: Slots} {
+		if got := m.idle(at(after)); got != want {
+			t.Errorf("%v after its renewal %d slots of a lease of a minute are idle; want %d", after, got, want)
+		}
+	}
+}
+
+// All members wait for the longest lease, so one that was edited must not stop the take-over for days.
+func TestLeaseDurationsAreLimited(t *testing.T) {
+	year := int32(365 * 24 * 3600)
+	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &year}}
+	if got := readMember(l).duration; got != time.Hour {
+		t.Errorf("a member has %v", got)
+	}
+	if r, _ := readRuling(l); r.duration != time.Hour {
+		t.Errorf("the assignment has %v", r.duration)
+	}
+}
+
+func TestTheImbalanceCountsMembersThatCanHaveSlots(t *testing.T) {
+	a := MemberStatus{Name: "a", Weight: 1, Slots: Slots, Ready: true}
+	for name, c := range map[string]struct {
+		other MemberStatus
+		want  float64
+	}{
+		"ready":     {MemberStatus{Weight: 1, Ready: true}, 2},
+		"heavy":     {MemberStatus{Weight: 3, Ready: true}, 4},
+		"not ready": {MemberStatus{Weight: 1}, 1},
+		"leaving":   {MemberStatus{Weight: 1, Ready: true, Leaving: true}, 1},
+		"expired":   {MemberStatus{Weight: 1, Ready: true, Expired: true}, 1},
+	} {
+		if got := (Status{Members: []MemberStatus{a, c.other}}).Imbalance(); got != c.want {
+			t.Errorf("next to a member that is %s the imbalance is %v, not %v", name, got, c.want)
+		}
+	}
+}
+
+// A process that was paused may have missed an assignment by which others work.
+func TestP01_AnAssignmentMayHaveExistedDuringAPause(t *testing.T) {
+	m := newMachine("a", "p", 1, timingOf(15*time.Second))
+	m.able = true
+	renew := func(now time.Duration) (planned bool) {
+		version := now.String()
+		mine := m.lease(at(now))
+		mine.version = version
+		m.stored(at(now), at(now), version)
+		m.observe(at(now), view{members: map[string]member{"a": mine}, ruling: none})
+		m.step(at(now))
+		_, planned = m.plan(at(now))
+		return planned
+	}
+	m.observe(at(0), view{ruling: none})
+	wrote := map[time.Duration]bool{}
+	for now := 50 * time.Second; now <= 70*time.Second; now += 5 * time.Second {
+		wrote[now] = renew(now)
+	}
+	if wrote[50*time.Second] || wrote[55*time.Second] || wrote[60*time.Second] || !wrote[70*time.Second] {
+		t.Errorf("an assignment is written: %v", wrote)
+	}
+}

@@ -15,18 +15,22 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		return next, false
 	}
 	m.watchCandidates(now)
+	if m.settled(now) {
+		m.settledPlaces = m.places
+	}
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	// Without a known assignment, members may work on slots of an earlier one until they have
 	// noticed, or have lapsed.
 	known := m.view.known || m.unknown >= 0 && m.confirmed.Mono-m.unknown >= m.expiry
 	// Before that time, the leases of crashed members look current to a new member.
 	place := known && m.confirmed.Mono-m.first >= m.expiry
-	move, changed, states := place && m.settled(now), false, m.states()
+	move, changed, moving, states := place && m.settled(now), false, false, m.states()
 	for i := range m.view.slots {
 		p := &m.view.slots[i]
 		// A member that leaves releases its slots without being asked.
 		free := states[m.ownerOf[i]].ended || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
-		planned := m.planSlot(Slot(i), p, free, place, move)
+		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
+		moving = moving || planned.next != "" || !free && m.view.members[p.owner.name].leaving
 		if planned.epoch != p.epoch && !changed {
 			next.slots, changed = m.view.slots, true
 		}
@@ -51,7 +55,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if len(m.missing) == 0 {
 		next.duration = m.longest()
 	}
-	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank)
+	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank) && (!moving || now.Mono-m.ruled >= m.timing.batch)
 }
 
 // longest returns the longest lease duration of the present members.
@@ -90,7 +94,7 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 	if move || free && place {
 		want = m.places[slot]
 	}
-	if want == "" && free && p.next != "" && m.isCandidate(p.next) {
+	if want == "" && free && p.next != "" && m.isCandidate(p.next) && !m.view.members[p.next].blocked[slot] {
 		want = p.next // a move in progress does not wait
 	}
 	switch {
@@ -111,7 +115,10 @@ type ownerState struct {
 	owner
 	// ended: it certainly no longer works. A later term of it has begun, or its lease has
 	// expired, or there is no owner.
-	ended    bool
+	ended bool
+	// returned: it has ended because a later term has begun, whose member may be about to be ready.
+	// Its slots wait until the members are settled, so that they stay where they were.
+	returned bool
 	released released // in this term
 }
 
@@ -120,7 +127,8 @@ func (m *machine) states() []ownerState {
 	states := make([]ownerState, len(m.owners))
 	for i, o := range m.owners {
 		other, ok := m.view.members[o.name]
-		states[i] = ownerState{owner: o, ended: o.name == "" || ok && other.term > o.term || m.expired(o.name)}
+		expired, later := m.expired(o.name), ok && other.term > o.term
+		states[i] = ownerState{owner: o, ended: o.name == "" || later || expired, returned: later && !expired && !other.leaving}
 		if ok && other.term == o.term && len(other.released) > 0 {
 			states[i].released = other.released
 		}
@@ -157,7 +165,7 @@ func (m *machine) watchCandidates(now moment) {
 	var all []candidate
 	for name, other := range m.view.members {
 		if other.ready && !other.leaving && !m.expired(name) {
-			all = append(all, candidate{name, other.weight})
+			all = append(all, candidate{name, other.weight, other.blocked})
 		}
 	}
 	sortCandidates(all)

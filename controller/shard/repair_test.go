@@ -120,6 +120,8 @@ type cache struct {
 
 func (c *cache) Name() string { return "maps" }
 
+func (c *cache) Wake() {}
+
 func (c *cache) Shard() object.Shard { return object.Shard{} }
 
 func (c *cache) set(status reflector.Status) {

@@ -39,7 +39,10 @@ func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<-
 	g.send(ctx, tasks, results, func(limited context.Context) func() {
 		stored, err := g.writeMember(limited, key, base, state)
 		return func() {
-			g.renewing, g.mine = false, stored
+			if g.failed && err == nil {
+				g.wakeCaches()
+			}
+			g.renewing, g.mine, g.failed = false, stored, err != nil
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			switch {

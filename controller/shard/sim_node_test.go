@@ -26,6 +26,7 @@ type simNode struct {
 	planning   bool // an assignment is on its way
 	drains     map[Slot]time.Duration
 	slowest    time.Duration // how long a drain may take
+	endless    bool          // the next drain does not end
 	cache      int           // the version that it has
 	current    time.Duration // when it was the version of the server
 	waits      map[Slot]int  // started slots, and which version their work waits for
@@ -114,6 +115,9 @@ func (s *sim) run(n *simNode) {
 	}
 	for _, slot := range stop {
 		n.drains[slot] = s.now + time.Duration(s.rng.Int64N(int64(n.slowest)+1))
+		if n.endless {
+			n.drains[slot], n.endless = ever, false
+		}
 	}
 	if changed {
 		n.nextRenew = s.now

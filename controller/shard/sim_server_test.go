@@ -91,9 +91,9 @@ func (s *sim) write(n *simNode, next ruling) {
 			switch ended := ok && (old.term > before.owner.term || old.released[slot] == before.epoch); {
 			case !ended:
 				s.needs[i] = 0
-			case s.author[i] == before.owner:
+			case s.writer[i] == before.owner:
 				s.needs[i] = s.wrote[i]
-			} // otherwise the old owner wrote nothing, and what it needed is still needed
+			} // otherwise the old owner has written nothing, and what it needed itself is needed
 		}
 		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = &next, v, true })
 	}, func() {}, func() { n.planning = false })

@@ -64,17 +64,23 @@ func ByRange(key object.Key) string { return SlotOf(key.Namespace).String() }
 
 // candidate is a member that slots can be placed on.
 type candidate struct {
-	name   string
-	weight int
+	name    string
+	weight  int
+	blocked slotSet // it cannot get these
 }
 
 // place returns the member that a slot belongs to, by weighted rendezvous hashing: every member
 // has a score for the slot, and the highest one wins. So a member that joins takes slots from all
 // others and moves none between them, and one that leaves gives its own to all others.
-// Candidates must be sorted by name, so that all members agree when scores are equal.
+// Candidates must be sorted by name, so that all members agree when scores are equal. The result is
+// empty if no candidate can get the slot.
 func place(slot Slot, candidates []candidate) string {
 	best, name := math.Inf(-1), ""
-	for _, c := range candidates {
+	for i := range candidates {
+		c := &candidates[i]
+		if c.blocked[slot] {
+			continue
+		}
 		x := mix(object.Hash(c.name + string([]byte{0, byte(slot)})))
 		// unit is uniform in (0, 1), so the share of a member is proportional to its weight.
 		unit := (float64(x>>11) + 0.5) / (1 << 53)

@@ -80,6 +80,9 @@ type Status struct {
 	Active bool
 	// Slots are the slots that it works on, and Draining those that it is about to release.
 	Slots, Draining []Slot
+	// Stuck are those of Draining whose reconciles have ignored for more than a lease duration that they
+	// were cancelled after the lease had lapsed. This member gets them when they have ended.
+	Stuck []Slot
 	// Waiting is how many slots this member has not received yet. Complete is true if it has
 	// had all its slots at some time.
 	Waiting  int
@@ -112,11 +115,12 @@ type MemberStatus struct {
 }
 
 // Imbalance returns the slots of the member that has the most of them, relative to an equal share by
-// weight. It is 1 if all have exactly their share. It is 0 if no member owns slots.
+// weight among the members that can have slots or have some. It is 1 if all have exactly their share.
+// It is 0 if no member owns slots.
 func (s Status) Imbalance() (most float64) {
 	weights := 0
 	for _, m := range s.Members {
-		if m.Slots > 0 {
+		if m.Slots > 0 || m.Ready && !m.Leaving && !m.Expired {
 			weights += m.Weight
 		}
 	}
@@ -142,6 +146,9 @@ func (g *Group) Status() Status {
 	for i, h := range m.held {
 		if h.epoch != 0 {
 			s.Keys += keys[i]
+		}
+		if h.stuck {
+			s.Stuck = append(s.Stuck, Slot(i))
 		}
 		switch {
 		case h.draining:

@@ -17,6 +17,9 @@ type timing struct {
 	// stagger is how much longer each member waits than the one before it in the order of
 	// names before it writes an assignment that is due.
 	stagger time.Duration
+	// batch is how long slots that were released wait for others that are being drained, and an
+	// assignment for others that are being moved, so that a slow hand-over does not take a request for each.
+	batch time.Duration
 	// abandon is after how long the lease of a member without slots that has stopped to renew it
 	// is deleted.
 	abandon time.Duration
@@ -28,7 +31,7 @@ type timing struct {
 func timingOf(lease time.Duration) timing {
 	return timing{
 		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
-		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, abandon: lease * 20,
+		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, batch: lease / 6, abandon: lease * 20,
 		unseen: 2 * time.Minute,
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/wire/stream"
 )
@@ -150,11 +149,12 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.leases, err = informer.New(source, object.Meta[*coordinationv1.Lease](), informer.Options[*coordinationv1.Lease]{
+	leases := informer.Options[*coordinationv1.Lease]{
 		Name: "leases of group " + group.String(), Selection: sel, Logger: opts.Logger,
-		// After an outage the leases are needed at once. A renewal is retried as often.
-		Reflector: reflector.Options[*coordinationv1.Lease]{Backoff: reflector.Backoff{Max: g.timing.renew / 5}},
-	})
+	}
+	// After an outage the leases are needed at once. A renewal is retried as often.
+	leases.Reflector.Backoff.Max = g.timing.renew / 5
+	g.leases, err = informer.New(source, object.Meta[*coordinationv1.Lease](), leases)
 	return g, err
 }
 

@@ -53,10 +53,17 @@ func (s *Store[T]) detect(report func(Mutation), copy func(T) T) error {
 }
 
 // deepCopier finds DeepCopyObject, which every API type has, without depending on the
-// package that declares its result.
+// package that declares its result. That of an embedded type does not copy T.
 func deepCopier[T any]() func(T) T {
-	if _, ok := reflect.TypeFor[T]().MethodByName("DeepCopyObject"); !ok {
+	t := reflect.TypeFor[T]()
+	if _, ok := t.MethodByName("DeepCopyObject"); !ok {
 		return nil
+	}
+	if t.Kind() == reflect.Pointer {
+		out := reflect.New(t.Elem()).MethodByName("DeepCopyObject").Call(nil)
+		if _, ok := out[0].Interface().(T); !ok {
+			return nil
+		}
 	}
 	return func(obj T) T {
 		out := reflect.ValueOf(obj).MethodByName("DeepCopyObject").Call(nil)

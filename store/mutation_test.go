@@ -63,6 +63,33 @@ func TestS06_TheDetectorOnlyReadsWhatReadersHave(t *testing.T) {
 	want(t, "found after a write", len(found()), 1)
 }
 
+// slim has the DeepCopyObject of the type that it embeds, which copies only that.
+type slim struct {
+	metav1.PartialObjectMetadata
+	Size int `json:"size"`
+}
+
+func TestS06_ATypeMayInheritDeepCopyObject(t *testing.T) {
+	s, found := watched(t, object.Meta[*slim](), store.Options[*slim]{Form: store.Packed(
+		func(v *slim) ([]byte, error) { return json.Marshal(v) },
+		func(data []byte) (*slim, error) { v := new(slim); return v, json.Unmarshal(data, v) },
+	)})
+	v := &slim{Size: 1}
+	v.Name = "a"
+	if err := s.Set(v); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := s.Get(object.Key{Name: "a"})
+	s.CheckMutations()
+	want(t, "found", found(), nil)
+	got.Size = 2
+	s.CheckMutations()
+	want(t, "found after a write", found(), []string{"a Size: 1 > 2"})
+	if _, err := store.New(object.Meta[*slim](), store.Options[*slim]{OnMutation: func(store.Mutation) {}}); err == nil {
+		t.Error("decoded objects can be checked without a copy")
+	}
+}
+
 var mutations = []struct {
 	what  string
 	write func(*corev1.Pod)

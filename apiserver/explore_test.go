@@ -178,6 +178,23 @@ func TestAProgramThatPanicsFailsItsRun(t *testing.T) {
 	}
 }
 
+// A program may panic on errors: a process that is killed cannot.
+func TestAProgramThatPanicsWhenItIsKilledHasNotFailed(t *testing.T) {
+	failed, report, _ := apiserver.ExploreQuietly(t, apiserver.ExploreOptions{}, func(t testing.TB, server *apiserver.Server) {
+		server.Supervise(t, exploredProgram(func(ctx context.Context, client kubernetes.Interface) error {
+			if err := createConfigMap(ctx, client); err != nil && !apierrors.IsAlreadyExists(err) {
+				panic(err)
+			}
+			<-ctx.Done()
+			return nil
+		}))
+		<-time.After(time.Minute)
+	})
+	if failed != "" {
+		t.Errorf("%s failed with\n%s", failed, report)
+	}
+}
+
 // A stalled write does not hold back the other writes of the process.
 func TestOtherWritesGoOnWhileOneStalls(t *testing.T) {
 	opts := apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.Stall}}

@@ -28,10 +28,11 @@ const (
 func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Config) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan bool, 1)
+	var panicked func(any, []byte)
 	if s.plan != nil {
-		program = recovered(t, program)
+		panicked = func(p any, stack []byte) { t.Errorf("the program panicked: %v\n%s", p, stack) }
 	}
-	go func() { done <- s.supervise(ctx, program) }()
+	go func() { done <- s.supervise(ctx, program, panicked) }()
 	t.Cleanup(func() {
 		stop()
 		if returned := <-done; !returned {
@@ -43,26 +44,13 @@ func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Con
 	})
 }
 
-// recovered returns a program that fails the test and returns when it panics.
-func recovered(t TB, program func(context.Context, *rest.Config) error) func(context.Context, *rest.Config) error {
-	return func(ctx context.Context, cfg *rest.Config) (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p)
-				t.Errorf("the program panicked: %v\n%s", p, debug.Stack())
-			}
-		}()
-		return program(ctx, cfg)
-	}
-}
-
 // supervise starts the program until ctx ends. It returns false if the program does not
-// return.
-func (s *Server) supervise(ctx context.Context, program func(context.Context, *rest.Config) error) bool {
+// return. If panicked is not nil, panics of the program are recovered and passed to it.
+func (s *Server) supervise(ctx context.Context, program func(context.Context, *rest.Config) error, panicked func(any, []byte)) bool {
 	for n := 1; ctx.Err() == nil; n++ {
 		process := s.Process(fmt.Sprintf("start %d", n))
 		process.plan = s.plan
-		if !s.runOnce(ctx, process, program) {
+		if !s.runOnce(ctx, process, program, panicked) {
 			return false
 		}
 		select {
@@ -75,7 +63,7 @@ func (s *Server) supervise(ctx context.Context, program func(context.Context, *r
 
 // runOnce runs the program until it returns, ctx ends or the process is killed. It returns
 // false if the program does not return.
-func (s *Server) runOnce(ctx context.Context, process *Process, program func(context.Context, *rest.Config) error) bool {
+func (s *Server) runOnce(ctx context.Context, process *Process, program func(context.Context, *rest.Config) error, panicked func(any, []byte)) bool {
 	defer process.Kill() // closes its connections
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,6 +71,18 @@ func (s *Server) runOnce(ctx context.Context, process *Process, program func(con
 	go func() {
 		err := errors.New("the program ended its goroutine") // as t.Fatal does
 		defer func() { ended <- err }()
+		if panicked != nil {
+			defer func() {
+				p := recover()
+				if p == nil {
+					return
+				}
+				err = fmt.Errorf("panic: %v", p)
+				if !process.isKilled() { // a killed process does nothing any more
+					panicked(p, debug.Stack())
+				}
+			}()
+		}
 		err = program(ctx, process.Config())
 	}()
 	select {

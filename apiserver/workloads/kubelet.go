@@ -206,6 +206,7 @@ func containers(pod *corev1.Pod, restarts int32, ok bool, state func(old *corev1
 	for _, c := range pod.Spec.Containers {
 		status := old[c.Name]
 		status.Name, status.Image, status.ImageID = c.Name, c.Image, c.Image
+		status.Resources, status.AllocatedResources = c.Resources.DeepCopy(), c.Resources.Requests.DeepCopy()
 		status.State = state(&status)
 		status.Ready, status.Started, status.RestartCount = ok, &ok, restarts
 		status.ContainerID = ""

@@ -370,7 +370,8 @@ func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) er
 // Delete deletes an object. It returns when the server has accepted the request; finalizers and
 // a grace period may delay the deletion. With a fence, it deletes only the object with the UID that
 // the mirror has, as with [OnlyUID], so that a late request does not delete one that another replica
-// has created. If that is not the object's, the error is a conflict, which a controller retries.
+// has created. If that is not the object's, the error is a conflict, which a controller retries. If the
+// mirror has not received this process's last write to the object, there is no such condition.
 func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) error {
 	w := c.options(opts)
 	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}

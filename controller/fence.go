@@ -85,8 +85,11 @@ func (f *fences) wrote(cache string, key object.Key, at object.Mark) {
 
 // within returns the fences with those of a run, which they may include already.
 func (f *fences) within(run *fences) *fences {
-	if f == nil || f == run {
+	switch {
+	case f == nil || f == run:
 		return run
+	case run == nil:
+		return f
 	}
 	return &fences{f.fence, f.outer.within(run)}
 }

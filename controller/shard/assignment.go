@@ -9,7 +9,7 @@ import (
 )
 
 // owner is one term of a member. A member whose lease lapsed begins a new term when its work has
-// ended; the old term then owns nothing any more.
+// ended, or its lease has expired; the old term then owns nothing any more.
 type owner struct {
 	name string // empty: none
 	term int64

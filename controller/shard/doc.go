@@ -49,8 +49,8 @@
 //     object has changed since, so never accepted after a write of the next owner.
 //   - Delete of package tarn's Client: refused if the object is another one than that in the cache of
 //     the old owner, by its UID. It is accepted if the next owner has only changed the object, and
-//     without a condition if that cache did not have it. Delete of a controller.Client has the
-//     conditions in its options.
+//     without a condition if that cache did not have it, or not yet what this process wrote to it. Delete
+//     of a controller.Client has the conditions in its options.
 //   - Create: refused while an object of that name exists. With generateName it is accepted.
 //   - Patch, PatchStatus, Apply, ApplyStatus, and an Update without a resource version: accepted. A
 //     patch or an apply configuration with metadata.resourceVersion is refused as an Update is.
@@ -103,7 +103,8 @@
 //
 // Free slots of a member that is in a later term are given away when the set of members has not changed for 2 seconds. Time
 // without the server does not count as time in which other leases have not changed. So after an outage
-// of the API server all members get again what they had.
+// of the API server all members get again what they had, except one whose caches are live over 2 seconds
+// later than those of the others.
 //
 // A member gets slots only while its lease says that it is ready: its own watch shows its lease, and
 // its caches are watching, or were until a lease duration ago. If no other member is ready, it keeps

@@ -153,7 +153,7 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 		Name: "leases of group " + group.String(), Selection: sel, Logger: opts.Logger,
 	}
 	// After an outage the leases are needed at once. A renewal is retried as often.
-	leases.Reflector.Backoff.Max = g.timing.renew / 5
+	leases.Reflector.Backoff.Max = min(g.timing.renew/5, 5*time.Second)
 	g.leases, err = informer.New(source, object.Meta[*coordinationv1.Lease](), leases)
 	return g, err
 }

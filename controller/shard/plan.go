@@ -113,7 +113,7 @@ func (m *machine) planSlot(slot Slot, p *placement, free, place, move bool) plac
 // ownerState is what this member knows of an owner.
 type ownerState struct {
 	owner
-	// ended: it certainly no longer works. A later term of it has begun, or its lease has
+	// ended: its fence is certainly closed. A later term of it has begun, or its lease has
 	// expired, or there is no owner.
 	ended bool
 	// returned: it has ended because a later term has begun, whose member may be about to be ready.

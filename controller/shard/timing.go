@@ -31,7 +31,7 @@ type timing struct {
 func timingOf(lease time.Duration) timing {
 	return timing{
 		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
-		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, batch: lease / 6, abandon: lease * 20,
+		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, batch: min(lease/6, 5*time.Second), abandon: lease * 20,
 		unseen: 2 * time.Minute,
 	}
 }

@@ -126,6 +126,8 @@
 //
 // If the assignment is missing, because a group is new or a person has deleted it, members may still
 // work on slots of an earlier one. A new one is then written after one lease duration.
+// Do not delete it again within a minute: a member whose watch shows neither the new assignment nor its
+// deletion would not wait for those that work by it.
 //
 // # Ranges
 //

@@ -39,6 +39,10 @@ func (s *sim) fault() {
 	case 8:
 		n.slowest = d
 	case 9:
+		if s.deleted > 0 && s.now-s.deleted < time.Minute {
+			break // the protocol does not cover two deletions in a row; see the package documentation
+		}
+		s.deleted = s.now
 		s.logf("the assignment is deleted")
 		s.server.write(func(string) { s.server.now.ruling, s.server.now.version, s.server.now.known = none, "", false })
 	case 10:

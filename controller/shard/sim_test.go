@@ -85,26 +85,27 @@ type simEvent struct {
 }
 
 type sim struct {
-	rng    *rand.Rand
-	plant  plant
-	now    time.Duration
-	server simServer
-	nodes  []*simNode
-	events []simEvent
-	trace  []string
-	faults bool
-	joined int
-	offset Slot             // the first slot that is checked
-	last   [checked]closing // who worked on a slot last
-	err    error            // what went wrong first
-	quiet  bool             // there are few writes and few faults
-	seldom int              // a slot is written to once in so many ticks
-	slow   int              // a cache receives events once in so many ticks
-	writes int              // version of the last object that was written
-	wrote  [checked]int     // version of the last object of a slot
-	writer [checked]owner   // who wrote it
-	needs  [checked]int     // version that an owner must have before it works
-	ranges bool             // slots are ranges of hashes, which nodes have to list
+	rng     *rand.Rand
+	plant   plant
+	now     time.Duration
+	server  simServer
+	nodes   []*simNode
+	events  []simEvent
+	trace   []string
+	faults  bool
+	joined  int
+	deleted time.Duration    // when the assignment was deleted last
+	offset  Slot             // the first slot that is checked
+	last    [checked]closing // who worked on a slot last
+	err     error            // what went wrong first
+	quiet   bool             // there are few writes and few faults
+	seldom  int              // a slot is written to once in so many ticks
+	slow    int              // a cache receives events once in so many ticks
+	writes  int              // version of the last object that was written
+	wrote   [checked]int     // version of the last object of a slot
+	writer  [checked]owner   // who wrote it
+	needs   [checked]int     // version that an owner must have before it works
+	ranges  bool             // slots are ranges of hashes, which nodes have to list
 }
 
 type closing struct {
@@ -258,7 +259,7 @@ func simulate(seed uint64, p plant) error {
 // settled checks what must be true after the bound.
 func (s *sim) settled(ended time.Duration) {
 	var working [Slots]bool
-	slots, blocked := 0, map[string]bool{} // owners of slots whose work does not end
+	slots, blocked := 0, map[string]bool{} // owners of slots whose work does not end, and who is to get them
 	for _, n := range s.nodes {
 		now := n.moment(s.now)
 		if n.dead {
@@ -268,7 +269,8 @@ func (s *sim) settled(ended time.Duration) {
 			if until != ever {
 				continue
 			}
-			blocked[s.server.now.slots[slot].owner.name] = true
+			p := s.server.now.slots[slot]
+			blocked[p.owner.name], blocked[p.next] = true, true
 			if !working[slot] {
 				working[slot] = true // the bound does not include work that does not end
 				slots++

@@ -91,7 +91,7 @@
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
 //     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content; clients
 //     cannot delete default, kube-system and kube-public.
-//   - Tables have the columns of kube-apiserver for pods, workloads, autoscalers, services,
+//   - Tables have the columns of kube-apiserver for pods, workloads other than ReplicationControllers, autoscalers, services,
 //     ingresses, endpoints, claims, config maps, secrets, service accounts and namespaces, some of
 //     them for nodes and events, and name and age for other built-in kinds.
 //   - Pods have no log, exec, attach or port-forward, and nothing is proxied; discovery lists

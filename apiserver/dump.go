@@ -79,7 +79,7 @@ type normalizer struct {
 	// known has the replacements of generated names, hashes, UIDs and addresses, also within
 	// strings. Names are not kept by namespace, because references and copies cross namespaces.
 	known   map[string]string
-	longest int // of the strings in known
+	lengths []int // of the strings in known, the longest first
 	// scheduled has the pods with the condition PodScheduled, and whether any node could have
 	// been chosen.
 	scheduled map[object.Key]bool
@@ -142,8 +142,12 @@ func anyNode(pod *corev1.Pod) bool {
 }
 
 func (n *normalizer) add(text, replacement string) {
-	if text != "" {
-		n.known[text], n.longest = replacement, max(n.longest, len(text))
+	if text == "" {
+		return
+	}
+	n.known[text] = replacement
+	if at, ok := slices.BinarySearchFunc(n.lengths, len(text), func(a, b int) int { return b - a }); !ok {
+		n.lengths = slices.Insert(n.lengths, at, len(text))
 	}
 }
 
@@ -274,18 +278,20 @@ func (n *normalizer) replace(text string) string {
 			from++
 			continue
 		}
-		to := min(len(text), from+n.longest)
-		for ; to > from; to-- {
-			if boundary(text, to) {
-				if replacement, ok := n.known[text[from:to]]; ok {
-					out.WriteString(other(text[done:from]))
-					out.WriteString(replacement)
-					done = to
-					break
-				}
+		next := from + 1
+		for _, length := range n.lengths {
+			to := from + length
+			if to > len(text) || !boundary(text, to) {
+				continue
+			}
+			if replacement, ok := n.known[text[from:to]]; ok {
+				out.WriteString(other(text[done:from]))
+				out.WriteString(replacement)
+				done, next = to, to
+				break
 			}
 		}
-		from = max(to, from+1)
+		from = next
 	}
 	if done == 0 {
 		return other(text)
@@ -295,6 +301,9 @@ func (n *normalizer) replace(text string) string {
 
 // other replaces times, and UIDs of objects that no longer exist.
 func other(text string) string {
+	if !strings.Contains(text, "-") {
+		return text
+	}
 	return timestamp.ReplaceAllString(uuid.ReplaceAllString(text, "<uid>"), "<time>")
 }
 

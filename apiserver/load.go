@@ -22,7 +22,8 @@ import (
 )
 
 // Load creates the objects in all files of a file system, such as os.DirFS("testdata"), whose
-// names end in .yaml, .yml or .json. See [Server.LoadObjects].
+// names end in .yaml, .yml or .json, without the files kustomization.yaml, kustomization.yml and
+// kustomizeconfig.yaml. See [Server.LoadObjects].
 func (s *Server) Load(files fs.FS) error {
 	var objs []runtime.Object
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -22,7 +22,7 @@ const (
 // goroutines have ended. Each start is a new [Process]; when it is killed, all of its requests
 // fail and its context ends. The program is started again one second after it returned.
 //
-// In a run of [Explore], a panic of the program fails the run. A panic
+// In a run of [Explore], a panic of the program fails the run, unless its process was killed. A panic
 // in a goroutine that the program starts cannot be recovered: it ends the test binary, as it
 // does outside of Explore. The last subtest that began is then the schedule.
 func (s *Server) Supervise(t TB, program func(ctx context.Context, cfg *rest.Config) error) {

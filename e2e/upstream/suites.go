@@ -57,8 +57,8 @@ func runSuites(ctx context.Context, genuine, verbose bool, wanted *regexp.Regexp
 	}
 	serve := server(servePlane)
 	if !genuine {
-		program := filepath.Join(folder, "tarn")
-		if _, err := commandIn(ctx, "..", "go", "build", "-o", program, "./cmd/tarn"); err != nil {
+		program := filepath.Join(folder, "tarn-apiserver")
+		if _, err := commandIn(ctx, "..", "go", "build", "-o", program, "./cmd/tarn-apiserver"); err != nil {
 			return err
 		}
 		serve = func(ctx context.Context, kubeconfig string) (func() error, error) {
@@ -289,7 +289,7 @@ func copyModule(ctx context.Context, path, to string) (string, error) {
 
 // serveTarn starts `tarn apiserver`. stop ends it.
 func serveTarn(ctx context.Context, program, kubeconfig string) (stop func() error, err error) {
-	cmd := exec.CommandContext(ctx, program, "apiserver", "--tls", "--overwrite", "--kubeconfig-out", kubeconfig)
+	cmd := exec.CommandContext(ctx, program, "--tls", "--overwrite", "--kubeconfig-out", kubeconfig)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var complaint bytes.Buffer

@@ -106,16 +106,16 @@ const Steps = `go mod tidy     # resolve the dependencies
 go test ./...   # test the controller in virtual time, against an API server with faults
 
 # Start an API server with the custom resource and a sample of it, and leave it running.
-go tool tarn apiserver --seed config --kubeconfig-out dev.kubeconfig
+go tool tarn-apiserver --seed config --kubeconfig-out dev.kubeconfig
 
 # In a second terminal, run the controller and watch what it does.
 KUBECONFIG=dev.kubeconfig go run .
 `
 
-// goMod returns the module file. The tool line makes the tarn command of the same version
-// available as go tool tarn.
+// goMod returns the module file. The tool lines make the commands of the same version
+// available as go tool tarn and go tool tarn-apiserver.
 func (p Project) goMod() string {
-	text := fmt.Sprintf("module %s\n\ngo %s\n\ntool %s/cmd/tarn\n\nrequire %[3]s %s\n", p.modulePath(), goVersion, TarnModule, cmp.Or(p.Version, "v0.0.0"))
+	text := fmt.Sprintf("module %s\n\ngo %s\n\ntool (\n\t%s/cmd/tarn\n\t%[3]s/cmd/tarn-apiserver\n)\n\nrequire %[3]s %s\n", p.modulePath(), goVersion, TarnModule, cmp.Or(p.Version, "v0.0.0"))
 	if p.Source != "" {
 		text += fmt.Sprintf("\nreplace %s => %s\n", TarnModule, modfile.AutoQuote(p.Source))
 	}

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	tarn "github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/object"
+)
+
+// status matches a status line. On a busy machine the lag may be anything.
+var status = regexp.MustCompile(` events/s  lag [0-9]+ events?  `)
+
+func TestDemoMirrorEqualsTheServerAtTheEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	for name, args := range map[string][]string{
+		"calm":    nil,
+		"faults":  {"--faults=random:0.3:5"},
+		"certain": {"--faults=stall,resource=pods,verb=watch,times=1", "--faults=gone-event,after=3,times=5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := call(t.Context(), append([]string{"demo", "--duration", "700ms", "--objects", "100", "--churn", "200"}, args...)...)
+			if r.code != exitDone || r.err != "" {
+				t.Fatal(r)
+			}
+			if !status.MatchString(r.out) {
+				t.Errorf("no line of figures in\n%s", r.out)
+			}
+			for _, want := range []string{"Generating a cluster of about 100 objects", "Done. Comparing", "The mirror equals the server: ", "Try next:", " apiserver --objects"} {
+				if !strings.Contains(r.out, want) {
+					t.Errorf("no %q in\n%s", want, r.out)
+				}
+			}
+			if strings.Contains(r.out, "\x1b") {
+				t.Errorf("there are control sequences in what is not a terminal:\n%q", r.out)
+			}
+			if args == nil && !strings.Contains(r.out, "Faults: none.\n") {
+				t.Errorf("unrequested faults were counted:\n%s", r.out)
+			}
+		})
+	}
+}
+
+func TestDemoReportsInjectedFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	for _, faults := range []string{"--faults=random:0.5:3", "--faults=gone-event", "--faults=stall,resource=pods,verb=watch"} {
+		b := inBackground(t, "demo", "--objects", "100", faults)
+		for wait := regexp.MustCompile(` [1-9][0-9]* faults? `); ; {
+			b.out.mu.Lock()
+			all, more := b.out.text.String(), b.out.more
+			b.out.mu.Unlock()
+			if wait.MatchString(all) {
+				break
+			}
+			select {
+			case <-more:
+			case <-b.ended:
+				t.Fatalf("%s: it ended:\n%s%s", faults, all, b.err)
+			}
+		}
+		b.stop()
+		if text := b.out.String(); b.code != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, " injected: ") {
+			t.Errorf("%s: exit %d\n%s%s", faults, b.code, text, b.err)
+		}
+	}
+}
+
+func TestDemoInputErrorsAreOneSentence(t *testing.T) {
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"please"}, {"--objects", "0"}, {"--churn=-1"}, {"--churn", "NaN"}, {"--churn", "+Inf"}, {"--duration=-1s"}, {"--duration", "soon"}, {"--faults=earthquake"}, {"--faults", "random:0.5"}, {"--faults", "bogus"},
+	} {
+		r := call(t.Context(), append([]string{"demo"}, args...)...)
+		if r.code != exitUsage || strings.Count(r.err, "\n") != 1 || r.out != "" {
+			t.Errorf("%v: %v", args, r)
+		}
+		fmt.Fprintf(&all, "%s: %s", strings.Join(args, " "), r.err)
+	}
+	golden(t, "demo-input", all.String())
+}
+
+func TestHelpOfDemoMirrorAndApiserver(t *testing.T) {
+	for _, name := range []string{"demo", "mirror", "apiserver"} {
+		r := call(t.Context(), name, "--help")
+		if r.code != exitDone || !strings.Contains(r.out, "Examples:") || r.err != "" {
+			t.Errorf("%s: %v", name, r)
+		}
+		golden(t, "help-"+name, r.out)
+	}
+}
+
+// colours are sequences that colour text; others move the cursor.
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+func TestDemoDrawsInPlaceAndLeavesTheTerminalClean(t *testing.T) {
+	for _, env := range []string{"A=b", "NO_COLOR=1", "TERM=dumb"} {
+		t.Run(env, func(t *testing.T) {
+			cmd := command(t, "demo", "--objects", "50")
+			cmd.Env = append(cmd.Env, env)
+			l, terminal := startTerminal(t, cmd, 60)
+			live := env != "TERM=dumb"
+			if live {
+				l.out.count(t, "Press q to quit.", 2) // the last line of a frame
+			} else {
+				l.out.count(t, "events/s", 1)
+			}
+			key := map[string]string{"NO_COLOR=1": "q"}[env]
+			if _, err := terminal.WriteString(cmp.Or(key, "\x03")); err != nil { // Ctrl-C
+				t.Fatal(err)
+			}
+			r := l.finish(t)
+			if r.code != exitDone {
+				t.Errorf("exit %d:\n%s", r.code, r.out)
+			}
+			text := r.out
+			if got := colours.MatchString(text); got != (env == "A=b") {
+				t.Errorf("colours: %v\n%q", got, text)
+			}
+			if !live {
+				if strings.Contains(text, "\x1b") {
+					t.Errorf("control sequences:\n%q", text)
+				}
+				return
+			}
+			// The final output is below the place where the last frame was erased.
+			erased := strings.LastIndex(text, "\x1b[J")
+			if erased < 0 {
+				t.Fatalf("nothing was taken away:\n%q", text)
+			}
+			rest := colours.ReplaceAllString(text[erased+len("\x1b[J"):], "")
+			if strings.Contains(rest, "\x1b") || !strings.Contains(rest, interrupted) || !strings.Contains(rest, "Ran for ") || strings.Contains(rest, "LAST CHANGES") {
+				t.Errorf("left on the terminal:\n%q", rest)
+			}
+		})
+	}
+}
+
+func TestTheDemoBinaryStopsOnCtrlC(t *testing.T) {
+	cmd := command(t, "demo", "--objects", "300", "--faults")
+	out := newHeard()
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the exit code is checked
+	}()
+	out.until(t, "events/s", ended)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if text := out.String(); cmd.ProcessState.ExitCode() != exitDone || !strings.Contains(text, interrupted) || !strings.Contains(text, "Ran for ") || strings.Contains(text, "Comparing") {
+		t.Errorf("exit %d:\n%s", cmd.ProcessState.ExitCode(), text)
+	}
+}
+
+func TestDemoInterruptedDuringStartupStopsImmediately(t *testing.T) {
+	b := inBackground(t, "demo", "--objects", "1000000")
+	b.out.until(t, "Generating", b.ended)
+	b.stop()
+	if text := b.out.String(); b.code != exitDone || !strings.HasSuffix(text, "\n"+interrupted+"\n") || strings.Contains(text, "Created ") {
+		t.Errorf("exit %d:\n%s%s", b.code, text, b.err)
+	}
+}
+
+// drawing counts frames that were drawn after an interrupt.
+type drawing struct {
+	ctx  context.Context
+	stop func()
+	late int
+}
+
+func (d *drawing) Write(p []byte) (int, error) {
+	switch {
+	case !strings.Contains(string(p), "events/s"):
+	case d.ctx.Err() != nil:
+		d.late++
+	default:
+		d.stop() // in the middle of the first frame
+	}
+	return len(p), nil
+}
+
+func TestDemoDrawsNothingAfterTheInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &drawing{ctx: ctx, stop: cancel}
+	if code := run(ctx, wholeRoot, []string{"demo", "--objects", "50"}, strings.NewReader(""), out, io.Discard); code != exitDone || ctx.Err() == nil || out.late > 0 {
+		t.Errorf("exit %d, interrupted: %v, %d frames after that", code, ctx.Err() != nil, out.late)
+	}
+}
+
+func TestSuggestedCommandsAreValid(t *testing.T) {
+	var out strings.Builder
+	(&demoView{out: newPrinter(&out), program: "tarn"}).suggest(&demo{})
+	for line := range strings.Lines(out.String()) {
+		args, ok := strings.CutPrefix(strings.TrimSpace(line), "tarn ")
+		if !ok {
+			continue
+		}
+		cmd, rest, err := newRoot(&env{}).Find(strings.Fields(args))
+		if err != nil || !cmd.HasParent() {
+			t.Errorf("%s: %v", line, err)
+		} else if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if n := strings.Count(out.String(), "\n  tarn "); n != 5 {
+		t.Errorf("%d command lines:\n%s", n, out.String())
+	}
+}
+
+func TestTheComparisonFindsDifferences(t *testing.T) {
+	e := &env{out: newPrinter(io.Discard), err: newPrinter(io.Discard)}
+	d := &demo{flags: demoFlags{objects: 60, seed: 1, listen: "127.0.0.1:0"}}
+	if err := d.build(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	defer d.console.Close()
+	defer d.server.Close()
+	server := apiserver.Start(t, apiserver.Options{Seed: 1})
+	// The mirrors are still empty, the server is not.
+	if found := d.mirrors.compare(t.Context(), server); found.err == nil {
+		t.Error("empty mirrors were found to equal a server with namespaces")
+	} else if !strings.Contains(found.err.Error(), "namespaces differ") {
+		t.Error(found.err)
+	}
+}
+
+func TestTheSimulatedClusterStaysPlausible(t *testing.T) {
+	server, err := apiserver.New(apiserver.Options{Seed: 1, CollectGarbage: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	world, err := newDemoCluster(t.Context(), server, 500, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if world.made < 500 || world.made > 520 {
+		t.Errorf("%d objects were made, not about 500", world.made)
+	}
+	churn := newDemoChurn(world, 1)
+	gone := world.apps[0]
+	wrote := 0
+	for i := range 1000 {
+		if i == 300 { // another client deletes an app with everything it owns
+			d := &appsv1.Deployment{}
+			d.Namespace, d.Name = gone.Namespace, gone.Name
+			if err := server.Delete(d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := churn.step()
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		wrote += n
+	}
+	if wrote < 500 {
+		t.Errorf("1000 steps made %d writes", wrote)
+	}
+	pods, running := 0, 0
+	for _, app := range churn.apps {
+		if app == gone {
+			t.Error("an app that was deleted is still changed")
+		}
+		for _, name := range app.pods {
+			pods++
+			pod, err := fetch[*corev1.Pod](server, corev1.SchemeGroupVersion.WithResource("pods"), object.Key{Namespace: app.Namespace, Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pod.Status.Phase == corev1.PodRunning {
+				running++
+				if pod.Spec.NodeName == "" || pod.Status.PodIP == "" {
+					t.Errorf("%s runs nowhere", name)
+				}
+			}
+			if _, err := server.Get(appsv1.SchemeGroupVersion.WithResource("replicasets"), object.Key{Namespace: app.Namespace, Name: pod.OwnerReferences[0].Name}); err != nil {
+				t.Errorf("%s: its owner: %v", name, err)
+			}
+		}
+	}
+	if running == 0 || running < pods/2 {
+		t.Errorf("%d of %d pods run", running, pods)
+	}
+}
+
+func TestAFrameFitsTheTerminal(t *testing.T) {
+	var out strings.Builder
+	v := &demoView{out: newPrinter(&out), live: true, size: func() (int, int) { return 60, 10 }}
+	row := demoRow{name: "pods", MirrorStatus: tarn.MirrorStatus{Cause: errors.New("a long way to the cause: refused")}}
+	f := demoFrame{at: 3 * time.Second, mirrors: []demoRow{row}, news: []demoChange{{object.Added, "pods shop/" + strings.Repeat("x", 100) + "\x1b[31m"}}}
+	v.draw(f)
+	v.draw(f)
+	frames := strings.Split(out.String(), "\r\x1b[9A")
+	if len(frames) != 2 {
+		t.Fatalf("the second frame is not drawn over the first:\n%q", out.String())
+	}
+	for _, frame := range frames {
+		lines := strings.Split(strings.TrimSuffix(frame, "\x1b[J"), "\x1b[K\n")
+		if len(lines) != 10 {
+			t.Errorf("%d lines", len(lines)-1)
+		}
+		for _, line := range lines {
+			if len([]rune(line)) > 59 || strings.Contains(line, "\x1b") {
+				t.Errorf("%q", line)
+			}
+		}
+	}
+	if !strings.Contains(out.String(), ": …") || !strings.Contains(out.String(), "refused\x1b[K") {
+		t.Errorf("the cause is not cut from the left:\n%q", out.String())
+	}
+	v.erase()
+	if !strings.HasSuffix(out.String(), "\r\x1b[9A\x1b[J") {
+		t.Errorf("the frame was not taken away: %q", out.String())
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

@@ -302,7 +302,10 @@ func (f *Fleet) Handler() *http.ServeMux {
 	return mux
 }
 
-var fleetIndex = template.Must(template.New("fleet").Funcs(template.FuncMap{"segment": url.PathEscape}).Parse(`<!doctype html>
+// fleetIndex parses the page for each request, so that a program without a fleet does not link
+// html/template.
+func fleetIndex() *template.Template {
+	return template.Must(template.New("fleet").Funcs(template.FuncMap{"segment": url.PathEscape}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <title>Tarn fleet</title>
 <h1>Clusters</h1>
@@ -310,6 +313,7 @@ var fleetIndex = template.Must(template.New("fleet").Funcs(template.FuncMap{"seg
 <h1>Controllers</h1>
 <ul>{{range .Controllers}}<li><pre>{{.String}}</pre>{{else}}<li>none{{end}}</ul>
 `))
+}
 
 // index shows the clusters and the fleet's controllers.
 func (f *Fleet) index(w http.ResponseWriter, _ *http.Request) {
@@ -318,7 +322,7 @@ func (f *Fleet) index(w http.ResponseWriter, _ *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	_ = fleetIndex.Execute(w, f.Status()) // fails only if the client disconnected
+	_ = fleetIndex().Execute(w, f.Status()) // fails only if the client disconnected
 }
 
 // console passes a request on to the console of a cluster.

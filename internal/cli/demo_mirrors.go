@@ -11,13 +11,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
 )
 
 // demoResources lists the mirrored resources, named as in faults.
@@ -54,34 +57,39 @@ func newDemoMirrors(c *tarn.Cluster) (m *demoMirrors, err error) {
 		byOwner: store.NewOwnerIndex[*corev1.Pod](),
 		byLabel: store.NewLabelIndex(func(p *corev1.Pod) map[string]string { return p.Labels }),
 	}
-	if m.namespaces, err = addDemoMirror[*corev1.Namespace](m, c); err != nil {
+	if m.namespaces, err = mirrorTyped[*corev1.Namespace](m, c); err != nil {
 		return nil, err
 	}
-	if _, err = addDemoMirror[*corev1.Node](m, c); err != nil {
-		return nil, err
-	}
-	if _, err = addDemoMirror[*appsv1.Deployment](m, c); err != nil {
-		return nil, err
-	}
-	if _, err = addDemoMirror[*appsv1.ReplicaSet](m, c); err != nil {
-		return nil, err
-	}
-	if m.pods, err = addDemoMirror[*corev1.Pod](m, c); err != nil {
+	if m.pods, err = mirrorTyped[*corev1.Pod](m, c); err != nil {
 		return nil, err
 	}
 	m.pods.AddIndex(m.byNode, m.byOwner, m.byLabel)
-	if _, err = addDemoMirror[*corev1.Service](m, c); err != nil {
+	if m.configMaps, err = mirrorTyped[*corev1.ConfigMap](m, c); err != nil {
 		return nil, err
 	}
-	m.configMaps, err = addDemoMirror[*corev1.ConfigMap](m, c)
-	return m, err
+	// These are only shown. A type of its own for each would double the time to compile this package.
+	for _, res := range []object.Resource{wire.MustOf[*corev1.Node]().Resource, wire.MustOf[*appsv1.Deployment]().Resource,
+		wire.MustOf[*appsv1.ReplicaSet]().Resource, wire.MustOf[*corev1.Service]().Resource} {
+		h, err := tarn.MirrorResource(c, wire.Unstructured(res), tarn.KeepHistory(demoHistory))
+		if err != nil {
+			return nil, err
+		}
+		if err := addDemoMirror(m, h); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
-func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*tarn.Mirror[P], error) {
+func mirrorTyped[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*tarn.Mirror[P], error) {
 	h, err := tarn.MirrorOf[P](c, tarn.KeepHistory(demoHistory))
 	if err != nil {
 		return nil, err
 	}
+	return h, addDemoMirror(m, h)
+}
+
+func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, h *tarn.Mirror[P]) (err error) {
 	res := h.Resource()
 	one := &demoMirror{name: res.Resource, path: listPath(res.GVR()), status: h.Status}
 	one.sub, err = h.SubscribeBatch(func(_ context.Context, events []tarn.Event[P]) {
@@ -94,11 +102,11 @@ func addDemoMirror[P tarn.Pointer[X], X any](m *demoMirrors, c *tarn.Cluster) (*
 		}
 	}, tarn.SubOptions[P]{Name: "demo"})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	one.differs = func(list []byte) (int, int, string, error) { return differing(h, list) }
 	m.all = append(m.all, one)
-	return h, nil
+	return nil
 }
 
 // demoHistory is how many versions of each object the console shows.
@@ -164,7 +172,7 @@ func get(ctx context.Context, client *http.Client, url string) (body json.RawMes
 
 // differing compares a mirror with a JSON list.
 func differing[P tarn.Pointer[X], X any](h *tarn.Mirror[P], list []byte) (objects, wrong int, first string, err error) {
-	var have struct{ Items []X }
+	var have struct{ Items []json.RawMessage }
 	if err := json.Unmarshal(list, &have); err != nil {
 		return 0, 0, "", err
 	}
@@ -177,8 +185,15 @@ func differing[P tarn.Pointer[X], X any](h *tarn.Mirror[P], list []byte) (object
 		wrong++
 	}
 	on := map[object.Key]bool{}
-	for i := range have.Items {
-		item := P(&have.Items[i])
+	for _, raw := range have.Items {
+		item := P(new(X))
+		into := any(item)
+		if u, ok := into.(*unstructured.Unstructured); ok {
+			into = &u.Object // its own decoding wants a kind, which list items do not have
+		}
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into); err != nil {
+			return 0, 0, "", err
+		}
 		key := object.Key{Namespace: item.GetNamespace(), Name: item.GetName()}
 		on[key] = true
 		if mine, ok := snap.Get(key); !ok || !equality.Semantic.DeepEqual(bare(item), bare(mine)) {
@@ -193,10 +208,12 @@ func differing[P tarn.Pointer[X], X any](h *tarn.Mirror[P], list []byte) (object
 	return len(have.Items), wrong, first, nil
 }
 
-// bare returns a copy without kind and apiVersion, which list items do not have.
+// bare returns a copy without kind and apiVersion, which list items do not have, and without
+// managed fields, which mirrors drop.
 func bare[P tarn.Object](obj P) P {
 	obj = obj.DeepCopyObject().(P)
 	obj.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	obj.SetManagedFields(nil)
 	return obj
 }
 
@@ -251,21 +268,28 @@ func describe(before, after any) string {
 			return fmt.Sprintf("%s, restart %d", now.Status.ContainerStatuses[0].State.Waiting.Reason, now.Status.ContainerStatuses[0].RestartCount)
 		}
 		return "ready again"
-	case *appsv1.Deployment:
-		was := before.(*appsv1.Deployment)
-		if a, b := was.Spec.Replicas, now.Spec.Replicas; a != nil && b != nil && *a != *b {
-			return fmt.Sprintf("scaled %d -> %d", *a, *b)
+	case *unstructured.Unstructured:
+		was := before.(*unstructured.Unstructured)
+		if a, b := number(was, "spec", "replicas"), number(now, "spec", "replicas"); a != b {
+			return fmt.Sprintf("scaled %d -> %d", a, b)
 		}
-		return fmt.Sprintf("%d of %d ready", now.Status.ReadyReplicas, now.Status.Replicas)
-	case *appsv1.ReplicaSet:
-		return fmt.Sprintf("%d of %d ready", now.Status.ReadyReplicas, now.Status.Replicas)
+		if replicas := number(now, "status", "replicas"); replicas > 0 {
+			return fmt.Sprintf("%d of %d ready", number(now, "status", "readyReplicas"), replicas)
+		}
+		if now.GetKind() == "Node" {
+			return "heartbeat"
+		}
 	case *corev1.ConfigMap:
 		if now.Name == summaryName {
 			return fmt.Sprintf("%s pods, %s ready, written by the controller", now.Data["pods"], now.Data["ready"])
 		}
 		return "workers=" + now.Data["workers"]
-	case *corev1.Node:
-		return "heartbeat"
 	}
 	return "changed"
+}
+
+// number returns a field of an object, 0 if it has none.
+func number(obj *unstructured.Unstructured, path ...string) int64 {
+	n, _, _ := unstructured.NestedInt64(obj.Object, path...)
+	return n
 }

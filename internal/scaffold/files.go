@@ -8,7 +8,6 @@ import (
 	"go/format"
 	"go/scanner"
 	"go/token"
-	"go/types"
 	"io"
 	"io/fs"
 	"path"
@@ -149,14 +148,11 @@ func groupOf(rule any) string {
 }
 
 // identifiers returns the names that the example's Go files use, apart from those that are
-// replaced, and Go's own.
+// replaced, and Go's keywords.
 func identifiers() (map[string]bool, error) {
 	used := map[string]bool{}
 	for t := token.BREAK; t <= token.VAR; t++ {
 		used[t.String()] = true
-	}
-	for _, name := range types.Universe.Names() {
-		used[name] = true
 	}
 	err := eachSource(func(name, text string) error {
 		if path.Ext(name) != ".go" {

@@ -5,6 +5,7 @@ package scaffold
 import (
 	"errors"
 	"fmt"
+	"go/doc"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (p Project) Validate() error {
 		return err
 	}
 	for _, name := range []string{strings.ToLower(p.Kind), p.plural()} {
-		if taken[name] {
+		if taken[name] || doc.IsPredeclared(name) {
 			return fmt.Errorf("invalid kind %q: the generated code uses the name %s for something else; choose another kind and rename it later", p.Kind, name)
 		}
 	}

@@ -1,5 +1,5 @@
-# `make` lists the targets. Requires Go, make, git, and a C compiler for -race.
-# The other tools come with go.mod.
+# `make` lists the targets. `make test` requires Go, make and git; `make check` also a C compiler
+# for -race. The other tools are those of hack/tools/go.mod.
 
 GO       ?= go
 PKG      ?= ./...
@@ -23,14 +23,17 @@ SCALEFLAGS ?=
 # HTML=1 makes `cover` also write coverage.html.
 HTML ?=
 
-# Separate modules, each with a replace of the root module. `make test` vets them, compiles the
-# tests of bench and e2e, and runs those of e2e/rules and of the examples.
+# Separate modules, each with a replace of the root module. `make check` vets them, and runs the
+# tests of e2e/rules and of the examples.
 MODULES = $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod e2e/console/go.mod e2e/rules/go.mod examples/*/go.mod))
 
 step = @printf '==> %s\n'
 
-# The packages of $(1) whose tests import internal/soak: those with random or long tests,
-# or with measurements, which are skipped with -race.
+# The tools of hack/tools. gotestsum runs go test and prints the failures again at the end.
+tool   = $(GO) tool -modfile='$(CURDIR)/hack/tools/go.mod'
+gotest = $(tool) gotestsum --format pkgname-and-test-fails --hide-summary skipped --
+
+# The packages of $(1) whose tests import internal/soak: those with random or long tests.
 soaked = $(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(1) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u
 
 .DEFAULT_GOAL := help
@@ -41,13 +44,17 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: test
-test: lint vuln race plain bench-guard test-386 modules browser ## everything that must pass: lint, govulncheck, tests with and without -race and for 32-bit, allocations of hot paths, bench and e2e compiled, examples, alert rules and dashboard, the console in a browser
+test: vet unit bench-guard ## go vet, all tests, examples and blocks of the documentation, and what the hot paths allocate
+	$(step) 'all passed'
+
+.PHONY: check
+check: fmt staticcheck vuln race test-386 modules browser ## what test leaves out: gofmt, staticcheck, govulncheck, tests with -race and for 32-bit, the other modules, alert rules, the console in a browser
 	$(step) 'all passed'
 
 .PHONY: test-short
 test-short: ## the tests without the long ones
 	$(step) 'go test -short $(PKG)'
-	@$(GO) test -short $(PKG)
+	@$(gotest) -short $(PKG)
 
 .PHONY: flakes
 flakes: ## the tests RUNS (100) times in random order, with -race, on 1, 2 and 8 processors and busy cores; PKG=./reflector for one package
@@ -59,7 +66,7 @@ soak: ## random and long tests, SOAK (10) times as long as in test; PKG=./store 
 	$(step) 'go test -soak=$(SOAK) of the packages with random or long tests'
 	@pkgs=$$($(call soaked,$(PKG))) || exit 1; \
 	if [ -z "$$pkgs" ]; then echo 'none of $(PKG) has random or long tests'; exit 1; fi; \
-	$(GO) test -vet=off -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
+	$(gotest) -vet=off -count=1 -timeout 24h $(SOAKFLAGS) $$pkgs -soak='$(SOAK)'
 
 .PHONY: lint
 lint: fmt vet staticcheck ## gofmt, go vet and staticcheck
@@ -81,7 +88,7 @@ e2e: ## tests on a real control plane, which is built the first time (some minut
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
-	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(GO) test -p 1 -count=1 -timeout 20m -v ./adapters ./clients ./conformance ./controlplane ./operators ./chaos ./leader ./shards $(E2EFLAGS)
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(gotest) -p 1 -count=1 -timeout 20m ./adapters ./clients ./conformance ./controlplane ./operators ./chaos ./leader ./shards $(E2EFLAGS)
 
 # Without Chromium the tests cannot run; root on Debian installs it.
 .PHONY: browser
@@ -92,7 +99,7 @@ browser: ## the page of the console in headless Chromium, which is installed if 
 	fi
 	$(step) 'e2e/console: go test . $(BROWSERFLAGS)'
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then \
-		cd e2e/console && $(GO) test -vet=off -count=1 -timeout 20m . $(BROWSERFLAGS); \
+		cd e2e/console && $(gotest) -vet=off -count=1 -timeout 20m . $(BROWSERFLAGS); \
 	else \
 		echo 'SKIPPED: Chromium is missing and cannot be installed from here; install your system'"'"'s package chromium'; \
 	fi
@@ -112,7 +119,7 @@ chaos: ## only the part of e2e that injects faults into the control plane; E2EFL
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) run .
 	$(step) 'e2e: go test ./chaos ./leader $(E2EFLAGS)'
-	@cd e2e && $(GO) test -p 1 -count=1 -timeout 24h -v ./chaos ./leader $(E2EFLAGS)
+	@cd e2e && $(gotest) -p 1 -count=1 -timeout 24h ./chaos ./leader $(E2EFLAGS)
 
 .PHONY: scale
 scale: ## 100,000 pods and 50,000 custom resources on a real control plane, Tarn beside client-go
@@ -147,7 +154,7 @@ clean: ## remove the files that other targets create
 	@rm -f coverage.out coverage.html
 	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm -f {} +
 
-# The steps of test and lint; each can be run separately.
+# The steps of test and check; each can be run separately.
 
 .PHONY: fmt
 fmt:
@@ -165,44 +172,44 @@ vet:
 .PHONY: staticcheck
 staticcheck:
 	$(step) 'staticcheck ./...'
-	@$(GO) tool staticcheck ./...
+	@$(tool) staticcheck ./...
 
 # govulncheck exits with 3 if it finds a vulnerability. Without network access there is no
 # database, and this step is skipped.
 .PHONY: vuln
 vuln:
 	$(step) 'govulncheck ./...'
-	@out=$$($(GO) tool govulncheck ./... 2>&1); rc=$$?; \
+	@out=$$($(tool) govulncheck ./... 2>&1); rc=$$?; \
 	case "$$rc:$$out" in \
 		0:*) printf '%s\n' "$$out" | tail -n 3 ;; \
 		1:*'fetching vulnerabilities: '*) echo 'SKIPPED: the vulnerability database cannot be reached from here'; printf '%s\n' "$$out" | tail -n 1 ;; \
 		*) printf '%s\n' "$$out"; exit 1 ;; \
 	esac
 
-# The tests here are not vetted again. The race detector's sleep of a second at the end of
-# each binary is left out: the goroutines it waits for are found by goleak.
+.PHONY: unit
+unit:
+	$(step) 'go test ./...'
+	@$(gotest) -vet=off ./...
+
+# The race detector's sleep of a second at the end of each binary is left out: the goroutines it
+# waits for are found by goleak.
 .PHONY: race
 race:
 	$(step) 'go test -race ./...'
-	@GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test -vet=off -race ./...
-
-.PHONY: plain
-plain:
-	$(step) 'go test of the packages with random or long tests, or with measurements'
-	@pkgs=$$($(call soaked,./...)) && $(GO) test -vet=off $$pkgs
+	@GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(gotest) -vet=off -race ./...
 
 # The packages that read lengths from the network. linux/amd64 runs the tests; other systems
 # only compile them.
 .PHONY: test-386
 test-386:
-	$(step) 'GOARCH=386 go test -short ./wire/... ./internal/...'
+	$(step) 'GOARCH=386 go test -short of wire and the decoders'
 	@if [ "$$($(GO) env GOHOSTOS)/$$($(GO) env GOHOSTARCH)" = linux/amd64 ]; then exec=; else exec='-exec true'; fi; \
-	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -vet=off -short $$exec ./wire/... ./internal/...
+	GOOS=linux GOARCH=386 CGO_ENABLED=0 $(GO) test -vet=off -short $$exec ./wire/... ./internal/intern ./internal/jsondec ./internal/mvcc ./internal/packing ./internal/paging ./internal/protodec ./internal/sim
 
 .PHONY: modules
 modules:
 	@set -e; for m in $(MODULES); do \
-		case "$$m" in examples/*|e2e/rules) run=.; what='go test' ;; *) run='^$$'; what='tests compiled' ;; esac; \
-		printf '==> %s: go vet ./..., %s\n' "$$m" "$$what"; \
-		( cd "$$m" && $(GO) vet ./... && $(GO) test -vet=off -run "$$run" ./... ); \
+		printf '==> %s: go vet ./...\n' "$$m"; \
+		( cd "$$m" && $(GO) vet ./... ); \
+		case "$$m" in examples/*|e2e/rules) printf '==> %s: go test ./...\n' "$$m"; ( cd "$$m" && $(gotest) -vet=off ./... ) ;; esac; \
 	done

@@ -57,6 +57,7 @@ func TestTheCommandsInTheDocumentationWork(t *testing.T) {
 		}
 		ran += len(commands)
 		t.Run(page, func(t *testing.T) {
+			t.Parallel() // most of a page is waiting for its programs
 			dir := t.TempDir()
 			writeModule(t, dir, found)
 			for _, b := range commands {

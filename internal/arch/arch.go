@@ -39,6 +39,8 @@ const (
 	Sleep Rule = "sleep"
 	// Length: a file that is too long to read.
 	Length Rule = "length"
+	// Semantics: the id of a case that docs/semantics.md does not have, or that has no test.
+	Semantics Rule = "semantics"
 )
 
 // Violation is one place where a rule is broken.
@@ -63,7 +65,7 @@ func Check(tree fs.FS) ([]Violation, error) {
 		return nil, fmt.Errorf("arch: %w", err)
 	}
 	for _, rule := range []func(*source){
-		layers, thirdParty, clientGo, picture, packageComments, docComments, names, sleeps, lengths,
+		layers, thirdParty, clientGo, picture, packageComments, docComments, names, sleeps, lengths, semantics,
 	} {
 		rule(t)
 	}
@@ -78,7 +80,8 @@ func Check(tree fs.FS) ([]Violation, error) {
 type source struct {
 	module string // path of the root module
 	fset   *token.FileSet
-	files  []*file // sorted by path
+	files  []*file        // sorted by path
+	cases  map[string]int // ids of docs/semantics.md, and their lines
 	found  []Violation
 }
 
@@ -137,6 +140,7 @@ func load(tree fs.FS) (*source, error) {
 	if s.module = modulePath(mod); s.module == "" {
 		return nil, errors.New("go.mod has no module line")
 	}
+	s.cases = casesOf(tree)
 	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		base := path.Base(p)
 		switch {

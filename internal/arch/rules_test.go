@@ -54,7 +54,7 @@ func TestEachRuleFindsItsViolations(t *testing.T) {
 	}
 	all := []arch.Rule{
 		arch.Layers, arch.ThirdParty, arch.ClientGo, arch.Picture, arch.PackageComment,
-		arch.DocComment, arch.Name, arch.Sleep, arch.Length,
+		arch.DocComment, arch.Name, arch.Sleep, arch.Length, arch.Semantics,
 	}
 	for _, rule := range all {
 		if !broken[rule] {

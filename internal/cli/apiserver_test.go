@@ -342,9 +342,9 @@ func TestForceDeletionRemovesAScheduledPod(t *testing.T) {
 	}
 }
 
-// TestC24_ApiserverRejectsCrossSiteRequests sends requests as a browser would for a web page: with a
+// TestApiserverRejectsCrossSiteRequests sends requests as a browser would for a web page: with a
 // rebound host name, and cross-origin.
-func TestC24_ApiserverRejectsCrossSiteRequests(t *testing.T) {
+func TestApiserverRejectsCrossSiteRequests(t *testing.T) {
 	b := inBackground(t, "apiserver", "--listen", "0.0.0.0:0", "--allow-remote", "--admin", "--allow-host", "dev.example")
 	kubeconfig := exported(t, b.out.until(t, "use http://dev.example:", b.ended))
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)

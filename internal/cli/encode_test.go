@@ -63,7 +63,7 @@ func onlyShown(t *rapid.T, text string) {
 	}
 }
 
-func TestC19_YAMLRoundTrips(t *testing.T) {
+func TestYAMLRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		text, err := yamlText(tree)
@@ -81,7 +81,7 @@ func TestC19_YAMLRoundTrips(t *testing.T) {
 	})
 }
 
-func TestC23_JSONRoundTrips(t *testing.T) {
+func TestJSONRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
 		text, err := jsonText(tree)
@@ -99,7 +99,7 @@ func TestC23_JSONRoundTrips(t *testing.T) {
 	})
 }
 
-func TestC23_PlainTextIsOnePrintableLine(t *testing.T) {
+func TestPlainTextIsOnePrintableLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := texts().Draw(t, "text")
 		if got := plain(text); strings.ContainsFunc(got, func(r rune) bool { return !shown(r) }) || !utf8.ValidString(got) {

@@ -13,9 +13,9 @@ import (
 	"github.com/tarnproject/tarn/internal/soak"
 )
 
-// TestC20_ASeedThatIsNotAFileIsRejected uses a FIFO, which would block, and a device, which
+// TestASeedThatIsNotAFileIsRejected uses a FIFO, which would block, and a device, which
 // never ends.
-func TestC20_ASeedThatIsNotAFileIsRejected(t *testing.T) {
+func TestASeedThatIsNotAFileIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo.yaml")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -36,7 +36,7 @@ func TestC20_ASeedThatIsNotAFileIsRejected(t *testing.T) {
 	}
 }
 
-func TestC20_SeedsHaveALimit(t *testing.T) {
+func TestSeedsHaveALimit(t *testing.T) {
 	soak.Measures(t)
 	dir := t.TempDir()
 	if err := os.Truncate(write(t, filepath.Join(dir, "a.yaml"), ""), seedLimit); err != nil {
@@ -57,8 +57,8 @@ func TestC20_SeedsHaveALimit(t *testing.T) {
 	}
 }
 
-// TestC20_OneSignalEndsEveryCommand interrupts each command while it waits.
-func TestC20_OneSignalEndsEveryCommand(t *testing.T) {
+// TestOneSignalEndsEveryCommand interrupts each command while it waits.
+func TestOneSignalEndsEveryCommand(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Stall, Resource: "pods"}); err != nil {

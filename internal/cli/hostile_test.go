@@ -40,8 +40,8 @@ func refuseRaw(t *testing.T, what, text string) {
 	}
 }
 
-// TestC23_ControlCharactersFromServersAreEscaped uses a server whose errors contain escape sequences.
-func TestC23_ControlCharactersFromServersAreEscaped(t *testing.T) {
+// TestControlCharactersFromServersAreEscaped uses a server whose errors contain escape sequences.
+func TestControlCharactersFromServersAreEscaped(t *testing.T) {
 	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError, http.StatusUnauthorized} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -63,9 +63,9 @@ func TestC23_ControlCharactersFromServersAreEscaped(t *testing.T) {
 	}
 }
 
-// TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped uses kubeconfigs, seeds and arguments
+// TestControlCharactersFromFilesAndArgumentsAreEscaped uses kubeconfigs, seeds and arguments
 // with escape sequences.
-func TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
+func TestControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 	quoted, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func TestC23_ControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 	refuseRaw(t, "completion", r.out+r.err)
 }
 
-// TestC23_ControlCharactersFromObjectsAreEscaped shows an object with escape sequences in all outputs.
-func TestC23_ControlCharactersFromObjectsAreEscaped(t *testing.T) {
+// TestControlCharactersFromObjectsAreEscaped shows an object with escape sequences in all outputs.
+func TestControlCharactersFromObjectsAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
 	for _, output := range everyOutput("data", "metadata") {
@@ -150,8 +150,8 @@ func TestC23_ControlCharactersFromObjectsAreEscaped(t *testing.T) {
 	refuseRaw(t, "diff", l.out.String()+l.err.String())
 }
 
-// TestC19_AnObjectThatYAMLCannotEncodeDoesNotEndAView shows one object with a DEL, and then another.
-func TestC19_AnObjectThatYAMLCannotEncodeDoesNotEndAView(t *testing.T) {
+// TestAnObjectThatYAMLCannotEncodeDoesNotEndAView shows one object with a DEL, and then another.
+func TestAnObjectThatYAMLCannotEncodeDoesNotEndAView(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", "\x7f"), configMap("b", "\ufffe"))
 	l := inBackground(t, "watch", "cm", "-o", "yaml", "--kubeconfig", kubeconfig)
@@ -164,8 +164,8 @@ func TestC19_AnObjectThatYAMLCannotEncodeDoesNotEndAView(t *testing.T) {
 	}
 }
 
-// TestC35_TheContinueTokenOfAMirrorIsValidJSON uses a name that Go quotes differently than JSON.
-func TestC35_TheContinueTokenOfAMirrorIsValidJSON(t *testing.T) {
+// TestTheContinueTokenOfAMirrorIsValidJSON uses a name that Go quotes differently than JSON.
+func TestTheContinueTokenOfAMirrorIsValidJSON(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	for _, name := range []string{"a\x01\x7f\a\U000e0001", "b"} { // valid in names of roles
 		create(t, server, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -177,9 +177,9 @@ func TestC35_TheContinueTokenOfAMirrorIsValidJSON(t *testing.T) {
 	}
 }
 
-// TestC23_AllOutputGoesThroughThePrinter reads the source: escape sequences are in one file, and the
+// TestAllOutputGoesThroughThePrinter reads the source: escape sequences are in one file, and the
 // streams of the process are used only by main.
-func TestC23_AllOutputGoesThroughThePrinter(t *testing.T) {
+func TestAllOutputGoesThroughThePrinter(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -202,9 +202,9 @@ func TestC23_AllOutputGoesThroughThePrinter(t *testing.T) {
 	}
 }
 
-// TestC23_EveryOutputFormatEscapesControlCharacters renders hostile values in every field of every
+// TestEveryOutputFormatEscapesControlCharacters renders hostile values in every field of every
 // format, with styles.
-func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
+func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 	res := object.Resource{Group: hostile, Version: hostile, Resource: hostile, Kind: hostile, Namespaced: true}
 	key := object.Key{Namespace: hostile, Name: hostile}
 	tree := func(value string) *unstructured.Unstructured {
@@ -273,8 +273,8 @@ func TestC23_EveryOutputFormatEscapesControlCharacters(t *testing.T) {
 	refuseRaw(t, "demo, screen and greeting", strings.ReplaceAll(out.String(), "\t", ""))
 }
 
-// TestC23_ControlCharactersInMirrorResponsesAreEscaped covers responses printed by curl.
-func TestC23_ControlCharactersInMirrorResponsesAreEscaped(t *testing.T) {
+// TestControlCharactersInMirrorResponsesAreEscaped covers responses printed by curl.
+func TestControlCharactersInMirrorResponsesAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
 	b, address := mirrorOf(t, kubeconfig, "cm", "--index", "v=.data.value")

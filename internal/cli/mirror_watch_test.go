@@ -196,7 +196,7 @@ func TestMirrorLimitsStreams(t *testing.T) {
 	}
 }
 
-func TestC23_EventStreamsMaskSecretsAndEscapeControlCharacters(t *testing.T) {
+func TestEventStreamsMaskSecretsAndEscapeControlCharacters(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	login := secret("login", "hunter2")
 	login.Annotations = map[string]string{"note": hostile}

@@ -13,7 +13,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 )
 
-func TestC31_SlowOperationsAreReportedOnce(t *testing.T) {
+func TestSlowOperationsAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards said, which the goroutine of notice appends to
 		var said []string
@@ -49,7 +49,7 @@ func TestC31_SlowOperationsAreReportedOnce(t *testing.T) {
 	})
 }
 
-func TestC31_OnceReportsFailuresAsTheyHappenAndAtTheEnd(t *testing.T) {
+func TestOnceReportsFailuresAsTheyHappenAndAtTheEnd(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	if _, err := server.Inject(apiserver.Fault{Kind: apiserver.Unavailable, Resource: "pods"}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestC31_OnceReportsFailuresAsTheyHappenAndAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestC31_AServerThatDoesNotRespondIsNamed(t *testing.T) {
+func TestAServerThatDoesNotRespondIsNamed(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -198,6 +198,9 @@ func (c *Cluster) start(run, working context.Context, fail context.CancelCauseFu
 		c.record(r)
 	}
 	c.running.Go(func() { c.awaitServed(run) })
+	if c.opts.audit > 0 {
+		c.running.Go(func() { c.auditEvery(run, c.opts.audit) })
+	}
 	return nil
 }
 

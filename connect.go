@@ -47,6 +47,7 @@ type options struct {
 	reconciles   []controller.Observer
 	requests     []wire.Observer
 	onMutation   func(store.Mutation)
+	audit        time.Duration // 0 for none
 	logger       *slog.Logger
 }
 
@@ -135,6 +136,10 @@ func WithConsole(opts console.HandlerOptions) ConnectOption {
 	return func(o *options) { o.console = opts }
 }
 
+// WithAudit compares each mirror with the server once per period; see [Cluster.Audit]. Differences are
+// logged, and shown by metrics and the console. Defaults to no audits.
+func WithAudit(period time.Duration) ConnectOption { return func(o *options) { o.audit = period } }
+
 // WithLogger sets the logger, which receives failures that are retried, warnings from the
 // server, panics of subscribers, and failed reconciles. Defaults to [slog.Default].
 func WithLogger(logger *slog.Logger) ConnectOption { return func(o *options) { o.logger = logger } }
@@ -183,6 +188,8 @@ func (o *options) validate() error {
 		return errors.New("tarn: connect: WithLeaderElection lets one process work and WithSharding all of them; use only one")
 	case o.qps < 0 || o.burst < 0 || o.qps == 0 && o.burst > 0:
 		return fmt.Errorf("tarn: connect: WithRateLimit(%v, %d): want a positive rate", o.qps, o.burst)
+	case o.audit < 0:
+		return errors.New("tarn: connect: WithAudit needs a positive period")
 	case o.tuning.Lists < 0:
 		return errors.New("tarn: connect: Tuning.Lists is negative; leave it 0 for the default")
 	case o.tuning.ServedEvery < 0:

@@ -77,6 +77,7 @@ type anyInformer interface {
 	Shard() object.Shard
 	SetShard(object.Shard) error
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
+	Audit(ctx context.Context, list informer.ListFunc) (informer.Audit, error)
 	Wake()
 }
 

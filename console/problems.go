@@ -129,6 +129,10 @@ func (ps *problems) mirror(s *Status, m *MirrorStatus) {
 	if inf.Refused > 0 {
 		ps.error(subject, fmt.Sprintf("The store rejected objects of %s: %s.", counted(inf.Refused, "batch", "batches"), oneLine(inf.LastRefused)), "Report this: the mirror lacks these objects.")
 	}
+	if a := inf.Audit; a != nil && a.Count() > 0 {
+		ps.error(subject, fmt.Sprintf("%s not as on the server, found by an audit at %s, such as %s.", counted(uint64(a.Count()), "object is", "objects are"), stamp(a.Time), a.Differences[0]),
+			"Restart the program, and please report this as a defect.")
+	}
 	if p := &inf.Pending; p.Oldest > pendingTime {
 		ps.warn(subject, fmt.Sprintf("%s received up to %s ago are not applied yet.", counted(uint64(p.Deltas+p.InFlight), "change", "changes"), brief(p.Oldest)),
 			"An index function or a transform is slow, or the process lacks CPU.")

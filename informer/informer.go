@@ -48,6 +48,7 @@ type Informer[T any] struct {
 	writer  sync.Mutex
 	refused atomic.Uint64
 	refusal atomic.Pointer[error]
+	audited atomic.Pointer[Audit] // read-only once stored
 
 	mu      sync.Mutex // guards all below
 	phase   phase

@@ -33,6 +33,8 @@ type Status struct {
 	// of the latest such batch.
 	Refused     uint64
 	LastRefused error
+	// Audit is the result of the latest audit; nil for none. It is shared: do not change it.
+	Audit *Audit
 	// PendingWrites is the number of writes of this process that are still tracked, because the
 	// mirror has not been found to have them.
 	PendingWrites int
@@ -117,6 +119,7 @@ func (inf *Informer[T]) Status() Status {
 	if err := inf.refusal.Load(); err != nil {
 		st.LastRefused = *err
 	}
+	st.Audit = inf.audited.Load()
 	inf.writes.mu.Lock()
 	st.PendingWrites = len(inf.writes.notes)
 	inf.writes.mu.Unlock()

@@ -165,6 +165,22 @@ func (n Snapshot[T]) Get(k object.Key) (obj T, ok bool) {
 	return n.store.load(p), true
 }
 
+// Identity returns the UID and the version of the object with the given key. It does not decode the
+// object.
+func (n Snapshot[T]) Identity(k object.Key) (uid object.UID, version object.Version, ok bool) {
+	if n.store == nil {
+		return "", "", false
+	}
+	n.check()
+	p, _ := n.store.objects.Find(k, n.state.Revision)
+	defer runtime.KeepAlive(n.lease)
+	if p == nil {
+		return "", "", false
+	}
+	id := n.store.identity(p)
+	return id.uid, id.version, true
+}
+
 // All yields every object, without order. [Snapshot.Sorted] yields them in order.
 func (n Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { n.walk(yield) }

@@ -104,6 +104,8 @@ var (
 	informerRevision      = counter("tarn_informer_transactions_total", "Batches that were applied to the mirror.", "informer")
 	informerBad           = gauge("tarn_informer_quarantined_objects", "Objects that could not be decoded or transformed.", "informer")
 	informerRefused       = counter("tarn_informer_refused_batches_total", "Batches with objects that the store rejected.", "informer")
+	informerAudit         = gauge("tarn_informer_audit_differences", "Objects that the mirror and the server had in different versions at the latest audit. Not exported before the first.", "informer")
+	informerAudited       = longest("tarn_informer_audit_timestamp_seconds", "Time of the latest audit.", "informer")
 	informerPendingWrites = gauge("tarn_informer_pending_writes", "Writes of this process that are not in the mirror yet.", "informer")
 
 	indexValues   = gauge("tarn_informer_index_values", "Different values of an index.", "informer", "index")
@@ -129,6 +131,10 @@ func (s samples) informer(name string, inf informer.Status) {
 	s.add(informerBad, float64(len(inf.Quarantine)), name)
 	s.add(informerRefused, float64(inf.Refused), name)
 	s.add(informerPendingWrites, float64(inf.PendingWrites), name)
+	if a := inf.Audit; a != nil {
+		s.add(informerAudit, float64(a.Count()), name)
+		s.timestamp(informerAudited, a.Time, name)
+	}
 	for _, x := range inf.Store.Indexes {
 		s.add(indexValues, float64(x.Values), name, x.Name)
 		s.add(indexFailures, float64(x.Failures), name, x.Name)

@@ -34,7 +34,7 @@ func (g grouped) Status() shard.Status { return g.status }
 // everything returns a registry that has a series of each metric.
 func everything(t *testing.T) *prometheus.Registry {
 	m, reg := newExporter(t)
-	inf := informer.Status{Name: "pods", Subscribers: []informer.SubscriptionStatus{{Name: "web"}}}
+	inf := informer.Status{Name: "pods", Audit: &informer.Audit{Time: time.Unix(1, 0)}, Subscribers: []informer.SubscriptionStatus{{Name: "web"}}}
 	inf.Store.Indexes = []store.IndexStats{{Name: "node"}}
 	inf.Sources = []informer.SourceStatus{{Reflector: reflector.Status{
 		LastEvent: time.Unix(1, 0), LastList: time.Unix(1, 0),

@@ -116,6 +116,10 @@ var cases = map[string][]struct {
 		{"one batch", `tarn_informer_refused_batches_total{informer="pods"} 0x10 1x60`, 12 * time.Minute, "The store of pods rejected objects."},
 		{"none", `tarn_informer_refused_batches_total{informer="pods"} 0x60`, never, ""},
 	},
+	"TarnMirrorDiffers": {
+		{"one object", `tarn_informer_audit_differences{informer="pods"} 0x10 1x60`, 12 * time.Minute, "1 objects of pods are not as the server has them."},
+		{"none", `tarn_informer_audit_differences{informer="pods"} 0x60`, never, ""},
+	},
 	"TarnSubscriberSlow": {
 		{"blocked", `tarn_informer_subscriber_lag_seconds{informer="pods",subscriber="cache"} 0+60x60`, 12 * time.Minute, "The handler cache of pods is 12m 0s behind."},
 		{"a little late", `tarn_informer_subscriber_lag_seconds{informer="pods",subscriber="cache"} 50x60`, never, ""},

@@ -29,6 +29,7 @@ type doctorFlags struct {
 	timeout time.Duration
 	// controller lists the resources that a controller writes; empty for no controller.
 	controller string
+	audit      bool
 }
 
 func newDoctorCommand(e *env) *cobra.Command {
@@ -44,10 +45,14 @@ objects, the RBAC rules that a mirror needs, and how to fix problems.
 finalizers, elect a leader with a lease, and record events. It prints the RBAC rules that are
 missing. --for-controller=RESOURCE,... checks other resources than those to mirror.
 
+--audit also mirrors the metadata of the objects and compares the mirror with the server at one exact
+version. Programs can do that with their own mirrors; see tarn.WithAudit.
+
 tarn doctor only reads. The exit status is 1 if a check fails.`,
 		Example: `  tarn doctor pods                       # in the namespace of the context
   tarn doctor pods,secrets,nodes -A      # in all namespaces
   tarn doctor widgets.example.com -o json
+  tarn doctor pods -A --audit
   tarn doctor widgets deploy --for-controller -A
   tarn doctor pods --for-controller=deploy --as system:serviceaccount:shop:operator`,
 		Args:              resourceArgs,
@@ -61,6 +66,7 @@ tarn doctor only reads. The exit status is 1 if a check fails.`,
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text or json")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 5*time.Second, "how long to wait for a bookmark")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 20*time.Second, "how long to wait for any other response")
+	cmd.Flags().BoolVar(&flags.audit, "audit", false, "also compare a mirror with the server, object by object")
 	cmd.Flags().StringVar(&flags.controller, "for-controller", "", "also check the rights of a controller that writes the resources, or these `RESOURCES`")
 	cmd.Flags().Lookup("for-controller").NoOptDefVal = allArguments
 	complete(cmd, "output", fixed("text", "json"))
@@ -141,6 +147,9 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 			seats <- struct{}{}
 			defer func() { <-seats }()
 			p.examine(ctx, d.Verbs)
+			if flags.audit && !p.broken() {
+				p.audit(ctx, cfg, e.log)
+			}
 			p.client.CloseIdleConnections()
 		})
 	}

@@ -27,9 +27,10 @@ func TestDoctorReportsProblemsAndRemedies(t *testing.T) {
 		faults []apiserver.Fault
 		args   string
 		all    bool
+		audit  bool
 		want   error
 	}{
-		{name: "healthy", args: "pods,nodes secrets"},
+		{name: "healthy", args: "pods,nodes secrets", audit: true},
 		{name: "all-namespaces", args: "pods,deploy", all: true},
 		{name: "old-server", opts: apiserver.Options{NoStreamingLists: true, NoBookmarks: true, NoSharding: true}, args: "pods"},
 		{name: "forbidden", faults: []apiserver.Fault{{Kind: apiserver.Forbidden, Resource: "pods"}}, args: "pods,nodes", want: errFound},
@@ -51,7 +52,7 @@ func TestDoctorReportsProblemsAndRemedies(t *testing.T) {
 				var out bytes.Buffer
 				e := &env{out: newPrinter(&out), err: newPrinter(io.Discard), log: slog.New(slog.DiscardHandler)}
 				flags := doctorFlags{wait: time.Second, timeout: 20 * time.Second}
-				flags.allNamespaces = c.all
+				flags.allNamespaces, flags.audit = c.all, c.audit
 				if err := examineAll(t.Context(), e, server.MemoryConfig(), "default", flags, strings.Fields(c.args)); err != c.want {
 					t.Errorf("%v, want %v", err, c.want)
 				}

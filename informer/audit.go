@@ -47,6 +47,7 @@ type Identity struct {
 	Version object.Version
 }
 
+// String returns for example "version 7 of 3f2a…", or "no object".
 func (i Identity) String() string {
 	if i == (Identity{}) {
 		return "no object"

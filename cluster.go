@@ -250,11 +250,14 @@ func (c *Cluster) release(m *shared, cl *claim) {
 	m.end()
 }
 
-// noteClient records that the program writes to the mirror's resource.
+// noteClient records that the program writes to the mirror's resource, for as long as it is
+// mirrored: the record of a closed mirror would keep its objects alive.
 func (c *Cluster) noteClient(m *shared) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.clients[m] = true
+	if len(m.claims) > 0 {
+		c.clients[m] = true
+	}
 }
 
 // isFresh returns nil if Run has not been called.

@@ -82,6 +82,8 @@ func (c *cache) apply(deltas []object.Change[*thing]) {
 			replaceIn(c.m, *d.List)
 		case d.Kind == object.Deleted:
 			delete(c.m, d.Key)
+		case d.Kind == object.Quarantined:
+			// Which life it is of, a store decides.
 		default:
 			c.m[d.Key] = d.Value.Object
 		}

@@ -106,7 +106,7 @@ func (d *driver) thing() *thing {
 
 // produce makes one call of a producer or an observer.
 func (d *driver) produce() {
-	switch d.c.choose("what", 11) {
+	switch d.c.choose("what", 12) {
 	case 0, 1:
 		d.event(object.Added)
 	case 2:
@@ -136,6 +136,8 @@ func (d *driver) produce() {
 		d.m.bookmark(mark)
 	case 10:
 		d.look()
+	case 11:
+		d.event(object.Quarantined)
 	}
 	d.glance()
 }
@@ -145,9 +147,11 @@ func (d *driver) event(kind object.Kind) {
 	o := d.thing()
 	d.note("%v %v", kind, o)
 	mark := object.Mark{Epoch: d.m.marks[object.Everything].Epoch, Version: o.version}
-	switch {
-	case d.scoped:
+	if d.scoped {
 		mark.Scope, mark.Epoch = object.Scope(o.key.Namespace), d.epoch
+	}
+	switch {
+	case d.scoped, kind == object.Quarantined:
 		d.ok(d.f.Apply(&object.Batch[*thing]{
 			Changes: []object.Change[*thing]{changeOf(kind, o)}, Marks: []object.Mark{mark}}))
 	case kind == object.Added:
@@ -158,9 +162,11 @@ func (d *driver) event(kind object.Kind) {
 		d.ok(d.f.Delete(o))
 		mark = object.Mark{} // other deletions may share the version
 	}
-	if kind != object.Deleted {
+	switch {
+	case kind == object.Quarantined:
+	case kind != object.Deleted:
 		d.expected[o.key] = o
-	} else if d.m.deletable(changeOf(kind, o)) {
+	case d.m.deletable(changeOf(kind, o)):
 		delete(d.expected, o.key)
 	}
 	d.m.event(kind, o)

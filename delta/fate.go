@@ -10,8 +10,8 @@ type fate[T any] struct {
 	list  *wholeList[T]     // the list of the item
 	// absent is the first later list without the key. Still later lists do not matter.
 	absent *wholeList[T]
-	// unclear: a later list has the key, or may have it, in an item that was not decodable, or it
-	// covers only a part of the scope.
+	// unclear: the newest state could not be decoded; or a later list has the key, or may have it, in
+	// an item that was not decodable, or it covers only a part of the scope.
 	unclear bool
 }
 
@@ -55,8 +55,17 @@ func (w *wholeList[T]) lacks(key object.Key) bool {
 // fate looks back from the end of the log to the newest mention of the key.
 func (l *log[T]) fate(key object.Key) (f fate[T]) {
 	_, last, ok := l.lookup(key)
-	if !ok {
+	bad := -1 // the last delta, if that is Quarantined
+	switch {
+	case !ok:
 		last = -1
+	case l.deltas[last].Kind == object.Quarantined:
+		bad, last = last, -1
+		l.chain(key, func(i int) {
+			if l.deltas[i].Kind != object.Quarantined {
+				last = i
+			}
+		})
 	}
 	for i := len(l.lists) - 1; i >= 0 && l.at(l.lists[i].pos) > last; i-- {
 		w := &l.lists[i]
@@ -64,6 +73,7 @@ func (l *log[T]) fate(key object.Key) (f fate[T]) {
 		switch {
 		case ok && item.Err == nil:
 			f.item, f.list = item, w
+			f.unclear = f.unclear || bad > l.at(w.pos)
 			return f
 		case ok:
 			f.unclear = true
@@ -73,6 +83,7 @@ func (l *log[T]) fate(key object.Key) (f fate[T]) {
 			f.unclear = true
 		}
 	}
+	f.unclear = f.unclear || bad > last
 	if last >= 0 {
 		f.delta = &l.deltas[last]
 	}
@@ -84,7 +95,7 @@ func (l *log[T]) fate(key object.Key) (f fate[T]) {
 func (l *log[T]) newest(key object.Key) (state object.Change[T], ok bool) {
 	at := -1
 	l.chain(key, func(i int) {
-		if l.deltas[i].Kind != object.Deleted {
+		if k := l.deltas[i].Kind; k != object.Deleted && k != object.Quarantined {
 			state, ok, at = l.deltas[i], true, i
 		}
 	})

@@ -14,8 +14,9 @@ import (
 // Guarantees:
 //
 //   - The deltas of one key are handed over in order of arrival, and keys in the order in
-//     which they first became pending. Only two consecutive Deleted are merged, and none with
-//     Options.Verbatim.
+//     which they first became pending. Only two consecutive Deleted are merged, unless they are
+//     certainly of different states, and none with Options.Verbatim.
+//   - Whether a delta is stale is not decided here but by the consumer, such as a store.
 //   - One process function runs at a time, however many goroutines call Pop and PopBatch,
 //     so that the order holds until processing ends.
 //   - Deltas in processing count as known until they are processed or put back, so a list
@@ -29,6 +30,8 @@ import (
 //
 // Memory is proportional to what is pending. The memory of a burst is kept for the next one
 // and freed after a few rounds that did not need it.
+//
+// A Quarantined change is for [FIFO.PopBatch]; Pop leaves it out, because it has no object.
 //
 // A Replace stays one change until a Pop needs it key by key. [FIFO.PopBatch] returns the
 // whole list, and the consumer determines the deleted objects. Rejected: expanding it at
@@ -173,39 +176,27 @@ func (f *FIFO[T]) apply(change *object.Change[T]) {
 	}
 }
 
-// delete queues a deletion unless it is stale: the key does not exist (Q05), the newest known
-// state has the same UID and a later version, or it has another UID and is not older than the
-// deletion (W14). A deletion without a UID or an ordered version always applies, and every one
-// with Options.Verbatim.
+// delete queues a deletion unless its key does not exist (Q05). With Options.Verbatim it queues
+// every one.
 func (f *FIFO[T]) delete(d *object.Change[T]) {
-	if f.opts.Verbatim {
-		f.enqueue(d, false)
-		return
-	}
-	switch ft := f.pending.fate(d.Key); {
-	case ft.deleted():
-	case ft.delta != nil && before(d, ft.delta.UID, ft.delta.Version),
-		ft.item != nil && before(d, ft.item.UID, ft.item.Version):
-		return
-	}
-	if !f.isPending(d.Key) {
-		if state, ok := f.exists(d.Key, f.flight); !ok || before(d, state.UID, state.Version) {
+	if !f.opts.Verbatim && !f.isPending(d.Key) {
+		_, exists := f.exists(d.Key, f.flight)
+		if !exists && f.flight != nil {
+			// The consumer may find that a deletion in flight is stale, and this one is not.
+			ft := f.flight.fate(d.Key)
+			exists = ft.absent == nil && ft.delta != nil && differ(ft.delta, d)
+		}
+		if !exists {
 			return
 		}
 	}
 	f.enqueue(d, false)
 }
 
-// before reports whether a deletion is certainly older than a state with this UID and
-// version.
-func before[T any](d *object.Change[T], uid object.UID, version object.Version) bool {
-	if d.UID == "" || uid == "" {
-		return false
-	}
-	if d.UID == uid {
-		return version.After(d.Version)
-	}
-	return d.Version.NotAfter(version)
+// differ reports whether two changes are certainly of different states.
+func differ[T any](a, b *object.Change[T]) bool {
+	return a.UID != "" && b.UID != "" &&
+		(a.UID != b.UID || a.Version.Known() && b.Version.Known() && a.Version != b.Version)
 }
 
 // Resync queues the state of every known key that has nothing pending, as Synced

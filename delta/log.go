@@ -34,6 +34,7 @@ type log[T any] struct {
 	initial int
 
 	lists []wholeList[T] // un-exploded Replaces, in order
+	bad   bool           // a delta may be Quarantined
 
 	// keys has the chain of each key in deltas[:indexed].
 	keys    map[object.Key]chain
@@ -97,8 +98,12 @@ func (l *log[T]) link(i int) *link {
 	return &l.links[i]
 }
 
+// folded reports whether the log may have changes that are for batches alone.
+func (l *log[T]) folded() bool { return len(l.lists) > 0 || l.bad }
+
 // add appends a delta.
 func (l *log[T]) add(d *object.Change[T], initial bool) {
+	l.bad = l.bad || d.Kind == object.Quarantined
 	*l.extend() = *d
 	i := len(l.deltas) - 1
 	if initial {
@@ -122,11 +127,12 @@ func (l *log[T]) extend() *object.Change[T] {
 	return &l.deltas[n]
 }
 
-// merge reports whether a Deleted is one too many. None of the first Replace ever is:
-// when that comes, nothing has been deleted yet.
+// merge reports whether a Deleted is one too many. Of two different states it is not: only the
+// consumer knows which of them is stale. None of the first Replace ever is: when that comes, nothing
+// has been deleted yet.
 func (l *log[T]) merge(d *object.Change[T]) bool {
 	_, i, ok := l.lookup(d.Key)
-	if !ok || l.deltas[i].Kind != object.Deleted || l.listAfter(i) {
+	if !ok || l.deltas[i].Kind != object.Deleted || l.listAfter(i) || differ(&l.deltas[i], d) {
 		return false
 	}
 	if l.deltas[i].Unknown {
@@ -274,7 +280,7 @@ func (l *log[T]) reset() {
 	l.deltas = l.deltas[:0]
 	l.links = l.links[:0]
 	clear(l.lists)
-	l.lists = l.lists[:0]
+	l.lists, l.bad = l.lists[:0], false
 	l.head, l.live, l.initial = 0, 0, 0
 	l.start, l.high = 0, 0
 	l.age = age{}

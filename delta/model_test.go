@@ -48,7 +48,13 @@ func last(entries []entry, key object.Key) (*entry, bool) {
 	return nil, false
 }
 
-// add appends an entry to one form, merging two Deleted in a row.
+// differ reports whether two changes are certainly of different states.
+func differ(a, b object.Change[*thing]) bool {
+	sameVersion := a.Version == b.Version || !a.Version.Known() || !b.Version.Known()
+	return a.UID != "" && b.UID != "" && (a.UID != b.UID || !sameVersion)
+}
+
+// add appends an entry to one form, merging two Deleted in a row that may be of one state.
 func add(entries []entry, e entry) []entry {
 	entries = slices.Clone(entries)
 	for i := len(entries) - 1; i >= 0 && e.List == nil; i-- {
@@ -59,7 +65,7 @@ func add(entries []entry, e entry) []entry {
 		if old.Key != e.Key {
 			continue
 		}
-		if old.Kind != object.Deleted || e.Kind != object.Deleted {
+		if old.Kind != object.Deleted || e.Kind != object.Deleted || differ(old.Change, e.Change) {
 			break
 		}
 		old.initial = old.initial || e.initial
@@ -72,7 +78,9 @@ func add(entries []entry, e entry) []entry {
 }
 
 func (m *model) put(d object.Change[*thing]) {
-	m.flat = add(m.flat, entry{Change: d})
+	if d.Kind != object.Quarantined { // which is for batches alone
+		m.flat = add(m.flat, entry{Change: d})
+	}
 	m.whole = add(m.whole, entry{Change: d})
 }
 
@@ -92,6 +100,7 @@ func (m *model) checkSynced() {
 func (m *model) exists(key object.Key) (*thing, bool) {
 	for _, e := range slices.Backward(m.flightWhole) {
 		switch {
+		case e.List == nil && e.Key == key && e.Kind == object.Quarantined:
 		case e.List == nil && e.Key == key:
 			return e.Value.Object, e.Kind != object.Deleted
 		case e.List == nil || !e.List.Scope.Covers(key):
@@ -110,7 +119,11 @@ func (m *model) exists(key object.Key) (*thing, bool) {
 
 // changeOf returns the change that a producer queues for a thing.
 func changeOf(kind object.Kind, o *thing) object.Change[*thing] {
-	return object.Change[*thing]{Kind: kind, Key: o.key, UID: o.uid, Version: o.version, Value: object.Decoded(o)}
+	d := object.Change[*thing]{Kind: kind, Key: o.key, UID: o.uid, Version: o.version, Value: object.Decoded(o)}
+	if kind == object.Quarantined {
+		d.Value = object.Value[*thing]{}
+	}
+	return d
 }
 
 func (m *model) event(t object.Kind, o *thing) {
@@ -121,24 +134,22 @@ func (m *model) event(t object.Kind, o *thing) {
 	}
 }
 
-// deletable reports whether a deletion applies to the existing or pending object and is not stale.
+// deletable reports whether a deletion is of an object that exists or is pending, or that may exist
+// because another deletion in flight is perhaps stale.
 func (m *model) deletable(d object.Change[*thing]) bool {
-	e, pending := last(m.flat, d.Key)
-	if pending && e.Kind == object.Deleted {
+	if _, pending := last(m.flat, d.Key); pending {
 		return true
 	}
-	o, exists := m.exists(d.Key)
-	if pending {
-		o, exists = e.Value.Object, true
+	_, ok := m.exists(d.Key)
+	for _, e := range slices.Backward(m.flightWhole) {
+		switch {
+		case ok, e.List != nil && e.List.Scope.Covers(d.Key) && !lists(*e.List, d.Key):
+			return ok
+		case e.List == nil && e.Key == d.Key && e.Kind == object.Deleted:
+			return differ(e.Change, d)
+		}
 	}
-	if !exists || o == nil || d.UID == "" || o.uid == "" {
-		return exists
-	}
-	order, ordered := d.Version.Compare(o.version)
-	if d.UID == o.uid {
-		return !ordered || order >= 0
-	}
-	return d.Version != o.version && (!ordered || order > 0) || d.Version == o.version && !d.Version.Known()
+	return ok
 }
 
 func (m *model) deleteUnknown(t object.Tombstone[*thing]) {
@@ -285,7 +296,7 @@ func (m *model) isHeld(key object.Key, uid object.UID, version object.Version) b
 	for _, e := range slices.Backward(slices.Concat(m.flightWhole, m.whole)) {
 		if e.List == nil {
 			if e.Key == key {
-				return e.Kind != object.Deleted && e.Value.Object.uid == uid && e.Value.Object.version == version
+				return e.Kind != object.Deleted && e.Kind != object.Quarantined && e.Value.Object.uid == uid && e.Value.Object.version == version
 			}
 			continue
 		}

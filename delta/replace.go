@@ -43,7 +43,7 @@ func (f *FIFO[T]) replace(list *object.List[T]) {
 
 // explode expands the pending lists for Pop.
 func (f *FIFO[T]) explode() {
-	if len(f.pending.lists) == 0 {
+	if !f.pending.folded() {
 		return
 	}
 	whole := f.pending
@@ -58,9 +58,10 @@ func (f *FIFO[T]) explode() {
 }
 
 // exploded returns what is pending key by key: pending itself or, if that has
-// lists, another log, in which each list has become the deltas it stands for.
+// lists, another log, in which each list has become the deltas it stands for. Quarantined changes
+// have no state for Pop and are left out.
 func (f *FIFO[T]) exploded() *log[T] {
-	if len(f.pending.lists) == 0 {
+	if !f.pending.folded() {
 		return f.pending
 	}
 	size := f.pending.live
@@ -71,7 +72,7 @@ func (f *FIFO[T]) exploded() *log[T] {
 	n := 0 // of lists taken apart
 	for i := f.pending.head; i < len(f.pending.deltas); i++ {
 		d := f.pending.deltas[i]
-		if d.Kind == 0 {
+		if d.Kind == 0 || d.Kind == object.Quarantined {
 			continue
 		}
 		initial := f.pending.isInitial(i)
@@ -121,8 +122,7 @@ func (f *FIFO[T]) explodeList(n int, initial bool, out *log[T]) {
 func (f *FIFO[T]) vanished(before *log[T], earlier []wholeList[T], w *wholeList[T]) []object.Change[T] {
 	var deletions []object.Change[T]
 	vanish := func(state *object.Change[T]) {
-		deletions = append(deletions, object.Change[T]{Kind: object.Deleted, Unknown: true,
-			Key: state.Key, UID: state.UID, Version: state.Version, Value: state.Value})
+		deletions = append(deletions, object.Change[T]{Kind: object.Deleted, Unknown: true, Key: state.Key, Value: state.Value})
 	}
 	before.index()
 	for i := before.head; i < len(before.deltas); i++ {

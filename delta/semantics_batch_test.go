@@ -177,7 +177,9 @@ func TestQ11_InFlightCountsAsKnown(t *testing.T) {
 			[][]string{{"Deleted? new@2"}}},
 		{"deletion of one that is there", func(f fifo) error { return f.Delete(at("new", 5)) },
 			[][]string{{"Deleted new@5"}}},
-		{"deletion of one that is going", func(f fifo) error { return f.Delete(at("old", 5)) }, nil},
+		{"deletion of one that is going", func(f fifo) error { return f.Delete(at("old", 3)) }, nil},
+		{"another deletion of one that is going", func(f fifo) error { return f.Delete(at("old", 5)) },
+			[][]string{{"Deleted old@5"}}}, // that in flight may be stale
 		{"list with one that is going", func(f fifo) error { return f.Replace(list(6, at("old", 5), at("new", 2))) },
 			[][]string{{"Replaced old@5"}, {"Replaced new@2"}}},
 		{"resync", func(f fifo) error { return f.Resync() }, [][]string{{"Synced new@2"}}},

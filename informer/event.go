@@ -62,28 +62,26 @@ func (s *sieve[T]) event(c *object.Change[T], initial bool) (e Event[T], ok bool
 }
 
 func (s *sieve[T]) sift(e Event[T], initial bool) (Event[T], bool) {
-	// After a rewind the same generation may be of another spec.
-	if s.statusOnly && e.Kind == object.Updated && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()) {
-		return e, false
-	}
-	if s.filter == nil {
-		return e, true
-	}
 	switch e.Kind {
 	case object.Deleted, object.Left:
-		return e, s.filter(e.Change.Old())
+		return e, s.passes(e.Change.Old())
 	case object.Updated:
-		was, is := s.filter(e.Change.Old()), s.filter(e.Change.New())
+		was, is := s.passes(e.Change.Old()), s.passes(e.Change.New())
 		switch {
 		case is && !was:
 			e.Kind, e.Initial = object.Added, initial
 		case was && !is:
 			e.Kind, e.left = object.Deleted, true
+		case s.statusOnly && !e.Rewound && sameButStatus(e.Change.Old(), e.Change.New()):
+			// After a rewind the same generation may be of another spec.
+			return e, false
 		}
 		return e, was || is
 	}
-	return e, s.filter(e.Change.New())
+	return e, s.passes(e.Change.New())
 }
+
+func (s *sieve[T]) passes(obj T) bool { return s.filter == nil || s.filter(obj) }
 
 // hasGeneration reports whether values of type T have, or may have, the metadata that
 // sameButStatus compares.

@@ -60,6 +60,7 @@ type Informer[T any] struct {
 	// not listed at an earlier version: versions are common to all namespaces of a resource, and
 	// the mirror must not go back.
 	left    object.Mark
+	epoch   object.Epoch     // the latest that a source found to have begun
 	initial bool             // the mirror has its initial state
 	waiting []*subscriber[T] // subscribed before Run, which starts them
 	running sync.WaitGroup   // added to under mu, while running

@@ -98,14 +98,15 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	}
 }
 
-// noteLists records which sources have been listed. It reports whether that completes the initial
-// state.
+// noteLists records which sources have been listed, and makes all of them begin an epoch that one
+// of them found. It reports whether that completes the initial state.
 func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 	listed := false
 	for i := range b.Changes {
 		if list := b.Changes[i].List; list != nil {
 			listed = true
 			inf.mu.Lock()
+			inf.epoch = max(inf.epoch, list.Epoch)
 			if src := inf.sources[list.Scope]; src != nil {
 				src.applied(list.Version == "" && len(list.Items) == 0, list.Shard.Covers(inf.shard))
 			}
@@ -117,6 +118,11 @@ func (inf *Informer[T]) noteLists(b *object.Batch[T]) (synced bool) {
 	}
 	inf.mu.Lock()
 	defer inf.mu.Unlock()
+	for _, src := range inf.sources {
+		if src.refl != nil {
+			src.refl.Rewound(inf.epoch)
+		}
+	}
 	if inf.initial || len(inf.unlisted()) > 0 {
 		return false
 	}

@@ -201,6 +201,7 @@ func (inf *Informer[T]) follow(src *source[T]) {
 		inf.mu.Lock()
 		src.refl, src.cancel = refl, cancel
 		refl.SetShard(inf.shard) // which may have changed since
+		refl.Rewound(inf.epoch)
 		wanted := src.wanted
 		inf.mu.Unlock()
 		if wanted {

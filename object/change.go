@@ -22,8 +22,8 @@ type Change[T any] struct {
 	UID     UID
 	Version Version
 
-	// Value is the new state, or the last one for Deleted and Left. It is zero for a List, and for
-	// a deletion of which only the key is known.
+	// Value is the new state, or the last one for Deleted and Left. It is zero for a List, for
+	// Quarantined, and for a deletion of which only the identity is known.
 	Value Value[T]
 	// Prior is the previous state in the store. It is zero before the store has applied the
 	// change, and for Added.

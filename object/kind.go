@@ -19,9 +19,13 @@ const (
 	// Left: the object is no longer in the mirrored [Shard], because the shard changed. It may
 	// exist, and belongs to another process: do not clean up after it.
 	Left
+	// Quarantined: the object exists in a state that could not be decoded or transformed; the change
+	// has no value. A [Sink] keeps the last good state of that UID, and ends the life of an object
+	// with another UID. Subscribers never receive it.
+	Quarantined
 )
 
-var kindNames = [...]string{"None", "Added", "Updated", "Deleted", "Replaced", "Synced", "Left"}
+var kindNames = [...]string{"None", "Added", "Updated", "Deleted", "Replaced", "Synced", "Left", "Quarantined"}
 
 // String returns the kind's name.
 func (k Kind) String() string {

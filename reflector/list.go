@@ -15,10 +15,9 @@ import (
 
 // plan is how a list is made. It outlives attempts that fail.
 type plan struct {
-	fresh   bool // nothing counts as held, so that every object is decoded
-	latest  bool // ask for the most recent state, because the last version seen was refused
-	plain   bool // use LIST even where streaming lists are in use
-	rewound bool // the list begins a new epoch, so that versions seen before do not bind it
+	fresh  bool // nothing counts as held, so that every object is decoded
+	latest bool // ask for the most recent state, because the last version seen was refused
+	plain  bool // use LIST even where streaming lists are in use
 	// part is what to list of the target shard, because the sink has the rest; nil for all of it.
 	part *object.Shard
 }
@@ -107,7 +106,7 @@ func (r *Reflector[T]) intake(shard object.Shard, held object.Held, live *atomic
 
 // heldFor returns which objects of a list need not be decoded.
 func (r *Reflector[T]) heldFor(p plan) object.Held {
-	if p.fresh || p.part != nil {
+	if p.fresh || p.part != nil || r.rewound() {
 		return nil
 	}
 	return r.sink.Held
@@ -115,8 +114,11 @@ func (r *Reflector[T]) heldFor(p plan) object.Held {
 
 // atVersion reports whether a list asks for a state not older than the last version seen.
 func (r *Reflector[T]) atVersion(p plan) bool {
-	return !p.latest && !p.rewound && r.at.Seen.Known()
+	return !p.latest && !r.rewound() && r.at.Seen.Known()
 }
+
+// rewound reports whether the next list begins a new epoch, so that nothing seen before binds it.
+func (r *Reflector[T]) rewound() bool { return r.next > r.epoch }
 
 // listing is the state of reading a LIST, page by page.
 type listing[T any] struct {
@@ -185,7 +187,7 @@ func (r *Reflector[T]) firstPage(p plan) object.ListOptions {
 		if !r.now.Paged { // the server answers from its cache, without pages (L04)
 			opts.Limit = 0
 		}
-	case !r.now.Synced && !p.latest:
+	case !r.now.Synced && !p.latest && !r.rewound():
 		opts.Version = "0"
 	}
 	return opts
@@ -288,24 +290,20 @@ func (r *Reflector[T]) removed() error {
 // restored from a backup (W19): its version is before one already seen. A list that left nothing
 // undecoded then begins the new epoch itself; otherwise another one does.
 func (r *Reflector[T]) finish(l *listed[T], version object.Version, next state[T]) (state[T], error) {
-	if !l.rewound && r.at.Seen.After(version) {
+	if !r.rewound() && r.at.Seen.After(version) {
+		r.next++
 		r.now.Counts.Rewinds++
 		r.failed(opOf(r.now.State), Rewind, fmt.Errorf(
 			"the server's version went back from %s to %s, as after a restore from a backup; everything is listed and decoded again", r.at.Seen, version))
 		if l.held > 0 {
-			return r.list(plan{fresh: true, rewound: true, plain: l.plain}), nil
+			return r.list(plan{plain: l.plain}), nil
 		}
-		l.rewound = true
 	}
-	epoch := r.epoch
-	if l.rewound {
-		epoch++
-	}
-	mark := object.Mark{Scope: r.opts.Scope, Epoch: epoch, Version: version, Shard: r.target}
+	mark := object.Mark{Scope: r.opts.Scope, Epoch: r.next, Version: version, Shard: r.target}
 	if err := r.replace(&object.List[T]{Mark: mark, Items: l.items}); err != nil {
 		return nil, err
 	}
-	r.at, r.epoch, r.shard = reach{progress: progressTo(version)}, epoch, r.target
+	r.at, r.epoch, r.shard = reach{progress: progressTo(version)}, r.next, r.target
 	r.size, r.parts, r.current = len(l.items), 0, l.started
 	r.failures.notFound = streak{}
 	r.now.Synced, r.now.Removed, r.now.LastList = true, false, time.Now()

@@ -2,14 +2,16 @@ package reflector
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
 )
 
-// Quarantined is an object that could not be decoded or transformed. Its last good state, if
-// there was one, stays in the sink until a good version arrives, which also ends the quarantine.
+// Quarantined is an object that could not be decoded or transformed. The last good state of the same
+// UID, if there was one, stays in the sink until a good version arrives, which also ends the
+// quarantine. An object with another UID is deleted from the sink.
 type Quarantined struct {
 	// Key is the object's key. The zero Key stands for all objects whose key cannot be read.
 	Key     object.Key
@@ -30,7 +32,7 @@ type Quarantined struct {
 
 // Bounds of the quarantine.
 const (
-	maxQuarantined = 1000    // objects with an entry; more are only counted
+	maxQuarantined = 1000    // objects with an entry; of more only the identity is kept
 	maxRaw         = 4 << 10 // raw bytes of one object
 	maxRawTotal    = 1 << 20 // raw bytes of all objects
 )
@@ -38,19 +40,35 @@ const (
 // quarantine is the set of objects that cannot be read.
 type quarantine struct {
 	byKey map[object.Key]*Quarantined
-	more  int // objects that arrived when byKey was full
-	raw   int // raw bytes in byKey
+	more  map[object.Key]bare // objects that arrived when byKey was full
+	raw   int                 // raw bytes in byKey
 }
 
-func (q *quarantine) len() int { return len(q.byKey) + q.more }
+// bare is what is kept of an object without an entry.
+type bare struct {
+	uid     object.UID
+	version object.Version
+}
+
+func (q *quarantine) len() int { return len(q.byKey) + len(q.more) }
+
+// find returns the identity of the object of a key; ok is false if it is not in quarantine.
+func (q *quarantine) find(key object.Key) (uid object.UID, version object.Version, ok bool) {
+	if e := q.byKey[key]; e != nil {
+		return e.UID, e.Version, true
+	}
+	b, ok := q.more[key]
+	return b.uid, b.version, ok
+}
 
 // add records a bad item. before, which may be nil, is the quarantine that this one replaces.
 func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid object.UID, version object.Version, cause error, raw []byte) {
 	e := q.byKey[key]
 	if e == nil && len(q.byKey) >= maxQuarantined {
-		q.more++
+		q.overflow(key, bare{uid, version})
 		return
 	}
+	delete(q.more, key)
 	if e == nil {
 		e = &Quarantined{Key: key, Since: now}
 		if before != nil && before.byKey[key] != nil {
@@ -72,33 +90,45 @@ func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid 
 	e.Count++
 }
 
+func (q *quarantine) overflow(key object.Key, b bare) {
+	if q.more == nil {
+		q.more = make(map[object.Key]bare)
+	}
+	q.more[key] = b
+}
+
 // remove ends the quarantine of a key.
 func (q *quarantine) remove(key object.Key) {
+	delete(q.more, key)
 	if e := q.byKey[key]; e != nil {
 		q.raw -= len(e.Raw)
 		delete(q.byKey, key)
 	}
 }
 
-// keep ends the quarantine of objects that are not in a shard. What has no entry, or no UID that can be
-// read, stays.
+// keep ends the quarantine of objects that are not in a shard. What has no UID that can be read stays.
 func (q *quarantine) keep(shard object.Shard) {
+	left := func(key object.Key, uid object.UID) bool { return uid != "" && !shard.Contains(uid, key.Namespace) }
 	for key, e := range q.byKey {
-		if e.UID != "" && !shard.Contains(e.UID, key.Namespace) {
+		if left(key, e.UID) {
 			q.remove(key)
 		}
 	}
+	maps.DeleteFunc(q.more, func(key object.Key, b bare) bool { return left(key, b.uid) })
 }
 
 // merge adds the objects of another quarantine, which has none of these.
 func (q *quarantine) merge(other *quarantine) {
-	q.more += other.more
+	for key, b := range other.more {
+		q.remove(key)
+		q.overflow(key, b)
+	}
 	for key, e := range other.byKey {
+		q.remove(key)
 		if len(q.byKey) >= maxQuarantined {
-			q.more++
+			q.overflow(key, bare{e.UID, e.Version})
 			continue
 		}
-		q.remove(key)
 		if q.byKey == nil {
 			q.byKey = make(map[object.Key]*Quarantined)
 		}

@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
@@ -44,6 +45,7 @@ type Reflector[T any] struct {
 	// What outlives a state. Only the goroutine in Run or Step reads and writes these.
 	at       reach        // how far events have come; a complete list sets it, events and bookmarks advance it
 	epoch    object.Epoch // the server's history that versions belong to; a list that finds a rewind advances it
+	next     object.Epoch // that of the next list, not before epoch; a list that finds a rewind and Rewound advance it
 	shard    object.Shard // the part of the objects that the sink has; a complete list sets it
 	target   object.Shard // the part that requests ask for; handleShard sets it
 	fallback fallback     // why LIST is used instead of streaming lists; the streaming state writes it
@@ -60,6 +62,7 @@ type Reflector[T any] struct {
 	status     Status                  // what Status returns
 	quarantine quarantine              // written by the goroutine in Run or Step only, so that it reads without the lock
 	asked      error                   // cause of a Relist that no step has handled yet
+	told       object.Epoch            // the latest that Rewound was called with
 	wanted     object.Shard            // what SetShard was last called with
 	resharded  bool                    // no step has handled that call yet
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
@@ -88,6 +91,7 @@ func New[T any](src Source[T], sink object.Sink[T], opts Options[T]) (*Reflector
 		state:  idle[T]{},
 		at:     reach{progress: progress{Seen: opts.Since.Version}},
 		epoch:  opts.Since.Epoch,
+		next:   opts.Since.Epoch,
 		shard:  opts.Selection.Shard,
 		wanted: opts.Selection.Shard,
 		target: opts.Selection.Shard,
@@ -149,6 +153,24 @@ func (r *Reflector[T]) Relist(cause error) {
 	r.asked = &askedError{cause: cause}
 	if r.interrupt != nil {
 		r.interrupt(r.asked)
+	}
+}
+
+// errEpoch ends a request of an earlier epoch.
+var errEpoch error = &askedError{cause: errors.New("another reflector found that the server's history was restored from a backup")}
+
+// Rewound requests a new list that begins an epoch, which another reflector of the resource has found
+// to have begun. Every object is decoded, and the versions seen before do not bind the list. It does
+// nothing in that epoch or a later one. It does not block and may be called from any goroutine.
+func (r *Reflector[T]) Rewound(epoch object.Epoch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if epoch <= r.told || epoch <= r.status.Mark.Epoch {
+		return
+	}
+	r.told = epoch
+	if r.interrupt != nil {
+		r.interrupt(errEpoch)
 	}
 }
 
@@ -237,13 +259,18 @@ func (r *Reflector[T]) stop(cause error) {
 	r.state.leave()
 }
 
-// handleAsked returns the state that a call of Relist leads to, or nil without one. During a
-// back-off the list follows the wait.
+// handleAsked returns the state that a call of Relist or Rewound leads to, or nil without one. During
+// a back-off the list follows the wait.
 func (r *Reflector[T]) handleAsked() state[T] {
 	r.mu.Lock()
-	asked := r.asked
+	asked, told := r.asked, r.told
 	r.asked = nil
 	r.mu.Unlock()
+	if told > r.next {
+		if r.next = told; r.now.State != Idle {
+			asked = cmp.Or(asked, errEpoch)
+		}
+	}
 	if asked == nil {
 		return nil
 	}

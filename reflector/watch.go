@@ -151,7 +151,8 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 				if moved && ev.Kind == object.Updated && !item.Key.IsZero() {
 					// It may have replaced an object of the shard, in one event (W17).
 					r.release(item, false)
-					w.batch.Changes = append(w.batch.Changes, object.Change[T]{Kind: object.Deleted, Unknown: true, Key: item.Key})
+					w.batch.Changes = append(w.batch.Changes,
+						object.Change[T]{Kind: object.Deleted, Unknown: true, Key: item.Key, UID: item.UID, Version: item.Version})
 				}
 				progress = moved || progress
 				continue
@@ -196,6 +197,10 @@ func (w *watching[T]) change(r *Reflector[T], kind object.Kind, item *object.Ite
 		r.mu.Lock()
 		r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
 		r.mu.Unlock()
+		if !item.Key.IsZero() {
+			w.batch.Changes = append(w.batch.Changes,
+				object.Change[T]{Kind: object.Quarantined, Key: item.Key, UID: item.UID, Version: item.Version})
+		}
 	case !item.Key.IsZero(): // without a key only the next list can delete it
 		// A deletion takes effect even if its last state cannot be read.
 		r.release(item, late)
@@ -240,8 +245,8 @@ func (w *watching[T]) holds(r *Reflector[T], item *object.Item[T]) bool {
 // release ends the quarantine of an item's key, if there is one. A late deletion does so only for
 // the object that is in quarantine.
 func (r *Reflector[T]) release(item *object.Item[T], late bool) {
-	bad := r.quarantine.byKey[item.Key]
-	if bad == nil || late && (bad.UID != item.UID || bad.Version.After(item.Version)) {
+	uid, version, ok := r.quarantine.find(item.Key)
+	if !ok || late && (uid != item.UID || version.After(item.Version)) {
 		return
 	}
 	r.mu.Lock()

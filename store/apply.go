@@ -21,7 +21,8 @@ var ErrNotHeld = errors.New("store: a listed object that should be held is not")
 // held or a later one, wherever the scope is (W15). A deletion of another UID applies when it
 // is after the version held and not before what the scope has seen: the object held was deleted
 // before that one was created. An addition or update with another UID than the one held is a
-// deletion and an addition. A list deletes what it does not name in its scope; one of a new epoch
+// deletion and an addition. An object that cannot be decoded keeps the last good state of its UID
+// and deletes that of another. A list deletes what it does not name in its scope; one of a new epoch
 // replaces everything; one with neither items nor a version also removes the mark of its scope. What
 // is held outside of a list's Shard is removed and reported as Left, not as deleted. What is in the
 // Shard and not in the list's Part stays.
@@ -55,7 +56,7 @@ func (s *Store[T]) Apply(b *object.Batch[T], changes []object.Change[T]) ([]obje
 			switch d := &some[i]; {
 			case d.List != nil:
 				t.list(d.List, d.List.Epoch)
-			case s.verbatim && d.Kind != object.Synced:
+			case s.verbatim && d.Kind != object.Synced && d.Kind != object.Quarantined:
 				t.verbatim(d, t.again(d.Key, refs[i]))
 			default:
 				t.event(d, t.again(d.Key, refs[i]))
@@ -99,7 +100,7 @@ func (t *txn[T]) preload(name string, uid object.UID, version object.Version) {
 func (t *txn[T]) event(d *object.Change[T], r ref) {
 	s := t.store
 	live := s.objects.Live(r)
-	if d.Kind == object.Deleted && d.Unknown {
+	if d.Kind == object.Deleted && d.Unknown && d.UID == "" {
 		if live != nil {
 			t.deleteUnobserved(d.Key, r)
 		} else {
@@ -118,7 +119,7 @@ func (t *txn[T]) event(d *object.Change[T], r ref) {
 		switch {
 		case live == nil || !held.deletedBy(&id) || other && order < 0:
 			s.stale++
-		case other:
+		case other || d.Unknown:
 			t.deleteUnobserved(d.Key, r)
 		default:
 			was := s.value(live)
@@ -144,6 +145,12 @@ func (t *txn[T]) event(d *object.Change[T], r ref) {
 			return
 		}
 		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherUID(&id))
+	case object.Quarantined:
+		if t.follows(d.Key, &id) <= 0 {
+			s.stale++
+		} else if live != nil && held.otherUID(&id) {
+			t.deleteUnobserved(d.Key, r)
+		}
 	case object.Replaced:
 		if live != nil && held.same(&id) {
 			return
@@ -295,8 +302,14 @@ func (t *txn[T]) item(item *object.Item[T], r ref) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
-		// The server has it, but it cannot be decoded: the last good state stays.
-		if t.newEpoch && live != nil {
+		// The server has it, but it cannot be decoded: the last good state of its UID stays.
+		if live == nil {
+			return r
+		}
+		id := identityFrom(item.UID, item.Version)
+		if held := s.identityOf(r, &id); held.otherUID(&id) {
+			t.deleteUnobserved(item.Key, r)
+		} else if t.newEpoch {
 			s.markForeign(r.ID)
 		}
 		return r

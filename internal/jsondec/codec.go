@@ -138,7 +138,10 @@ func (c *pointerCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		*(*unsafe.Pointer)(p) = found.Data
 		return true
 	}
-	s.allocated += int(c.elemType.Size())
+	size := int(c.elemType.Size())
+	if s.allocated += size; !s.take(size) {
+		return false
+	}
 	q := reflect.New(c.elemType).UnsafePointer()
 	*(*unsafe.Pointer)(p) = q
 	if !c.elem.decode(s, t, q) {
@@ -174,7 +177,10 @@ func (c *sliceCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		*header = sliceHeader{found.Data, found.Len, found.Len}
 		return true
 	}
-	s.allocated += int(tok.n) * int(c.size)
+	size := int(tok.n) * int(c.size)
+	if s.allocated += size; !s.take(size) {
+		return false
+	}
 	// Grow allocates in place; MakeSlice would also allocate a header.
 	v.Grow(int(tok.n))
 	v.SetLen(int(tok.n))
@@ -246,7 +252,10 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 		*(*unsafe.Pointer)(p) = found.Data
 		return true
 	}
-	s.allocated += sizeOfMap(tok.n, 16+c.t.Elem().Size())
+	size := sizeOfMap(tok.n, 16+c.t.Elem().Size())
+	if s.allocated += size; !s.take(size) {
+		return false
+	}
 	m := reflect.MakeMapWithSize(c.t, int(tok.n))
 	key := reflect.New(c.t.Key()).Elem()
 	value := reflect.New(c.t.Elem())
@@ -280,11 +289,15 @@ type customCodec struct {
 	t       reflect.Type
 	drop    *dropping
 	reaches bool // values that are never shared
+	widest  int  // see [intern.Widest]
 }
 
 func (c *customCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if c.reaches {
 		s.volatile++
+	}
+	if !s.takeAll(t, c.widest) {
+		return false
 	}
 	u := reflect.NewAt(c.t, p).Interface().(json.Unmarshaler)
 	return u.UnmarshalJSON(s.filtered(t, c.drop)) == nil
@@ -295,11 +308,15 @@ type slowCodec struct {
 	t       reflect.Type
 	drop    *dropping
 	reaches bool // values that are never shared
+	widest  int  // see [intern.Widest]
 }
 
 func (c *slowCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if c.reaches {
 		s.volatile++
+	}
+	if !s.takeAll(t, c.widest) {
+		return false
 	}
 	return kjson.UnmarshalCaseSensitivePreserveInts(s.filtered(t, c.drop), reflect.NewAt(c.t, p).Interface()) == nil
 }

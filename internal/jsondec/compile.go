@@ -48,7 +48,7 @@ func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 	if t.Kind() != reflect.Pointer {
 		ptr := reflect.PointerTo(t)
 		if ptr.Implements(unmarshalerType) {
-			return &customCodec{t: t, drop: drop, reaches: intern.Reaches(t)}
+			return &customCodec{t: t, drop: drop, reaches: intern.Reaches(t), widest: intern.Widest(t)}
 		}
 		if ptr.Implements(textUnmarshalerType) || t == numberType {
 			return newSlow(t, drop)
@@ -80,7 +80,7 @@ func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 }
 
 func newSlow(t reflect.Type, drop *dropping) *slowCodec {
-	return &slowCodec{t: t, drop: drop, reaches: intern.Reaches(t)}
+	return &slowCodec{t: t, drop: drop, reaches: intern.Reaches(t), widest: intern.Widest(t)}
 }
 
 func (c *compiler) pointer(at site) codec {

@@ -50,6 +50,7 @@ type Decoder[T any] struct {
 type machine struct {
 	elem       reflect.Type // T is a pointer to it
 	root       codec        // nil for unstructured objects
+	widest     int          // of elem; see [intern.Widest]
 	drop       *dropping
 	only       *dropping // nil for everything
 	strings    *intern.Strings
@@ -66,6 +67,7 @@ type state struct {
 	*machine
 	names     [nameSlots]string
 	allocated int // about how many bytes, without strings, for [intern.Parts]
+	spent     int // bytes of structs that the object takes; see [intern.Room]
 	volatile  int // how many values that must not be shared have been decoded
 }
 
@@ -108,7 +110,7 @@ func newMachine(t reflect.Type, opts Options) (*machine, error) {
 	m.states.New = func() any { return &state{machine: m} }
 	if t != reflect.TypeFor[*unstructured.Unstructured]() {
 		c := compiler{known: map[site]codec{}}
-		m.root = c.compile(m.elem, drop)
+		m.root, m.widest = c.compile(m.elem, drop), intern.Widest(m.elem)
 	} else if opts.Strings != nil {
 		m.boxes = newBoxes()
 	}
@@ -116,7 +118,7 @@ func newMachine(t reflect.Type, opts Options) (*machine, error) {
 }
 
 // Decode decodes one object. It keeps nothing of raw. Errors are those of
-// sigs.k8s.io/json.
+// sigs.k8s.io/json, and one for an object that would take far more memory than raw.
 func (d *Decoder[T]) Decode(raw []byte) (T, error) {
 	p, err := d.m.decode(raw)
 	if err != nil {
@@ -183,6 +185,9 @@ func (s *state) decodable() bool {
 
 // slowly decodes with sigs.k8s.io/json.
 func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
+	if valid && !s.takeAll(0, s.widest) {
+		return nil, intern.ErrRoom
+	}
 	if s.drop != nil && valid {
 		raw = s.filter(make([]byte, 0, len(raw)), 0, s.drop, nil)
 	}
@@ -202,7 +207,7 @@ func (s *state) slowly(raw []byte, valid bool) (unsafe.Pointer, error) {
 
 // release makes the state ready for another document.
 func (s *state) release() {
-	s.raw, s.allocated, s.volatile = nil, 0, 0
+	s.raw, s.allocated, s.spent, s.volatile = nil, 0, 0, 0
 	if cap(s.tokens) > keepTokens {
 		s.tokens = nil
 	}
@@ -210,6 +215,24 @@ func (s *state) release() {
 		s.open = nil
 	}
 	s.states.Put(s)
+}
+
+// take reports whether there is room for a number of bytes.
+func (s *state) take(bytes int) bool {
+	s.spent += bytes
+	return s.spent <= intern.Room(len(s.raw))
+}
+
+// takeAll is take for a value that sigs.k8s.io/json, or the value's own type, decodes: each
+// object, array or null in it may take the given size, and a slice that grows by doubling has been
+// allocated about three times.
+func (s *state) takeAll(t uint32, widest int) bool {
+	for k := t; k < s.tokens[t].next; k++ {
+		if c := s.first(k); c == '{' || c == '[' || c == 'n' {
+			s.spent += 3 * widest
+		}
+	}
+	return s.take(0)
 }
 
 // first returns the first byte of token t, which says what kind of value it is.

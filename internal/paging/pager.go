@@ -25,6 +25,9 @@ type Pager struct {
 	Restarts int
 
 	token string
+	// seen is the token of the latest page whose number is a power of two. Tokens that come again and
+	// again, however many there are, reach it again (Brent's algorithm).
+	seen string
 }
 
 // Request returns the options of the next page, given those of the first. A continue token
@@ -40,15 +43,18 @@ func (p *Pager) Request(first object.ListOptions) object.ListOptions {
 }
 
 // Read records a page and reports whether it was the last. An empty page may have a successor
-// (L07), but a page that continues with its own token is an [object.ErrCorrupt].
+// (L07), but continue tokens that repeat, which would never end, are an [object.ErrCorrupt].
 func (p *Pager) Read(page object.Page) (last bool, err error) {
-	if page.Continue != "" && page.Continue == p.token {
-		return false, fmt.Errorf("%w: a page has its own continue token", object.ErrCorrupt)
+	if page.Continue != "" && (page.Continue == p.token || page.Continue == p.seen) {
+		return false, fmt.Errorf("%w: a continue token comes again after %d pages", object.ErrCorrupt, p.Pages)
 	}
 	if p.Pages++; p.Pages == 1 {
 		p.Version = page.Version
 	}
 	p.token = page.Continue
+	if p.Pages&(p.Pages-1) == 0 {
+		p.seen = p.token
+	}
 	return p.token == "", nil
 }
 

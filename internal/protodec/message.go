@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"reflect"
 	"unsafe"
+
+	"github.com/tarnproject/tarn/internal/intern"
 )
 
 // message decodes a message of fields into the value at base.
@@ -258,6 +260,9 @@ func (s *state) messageList(f *field, p unsafe.Pointer, b []byte, at, i int) (in
 // elements appends the n messages of a run, in which each has a tag of the given
 // length.
 func (s *state) elements(f *field, p unsafe.Pointer, run []byte, tag, n int) error {
+	if s.room -= n * int(f.elem); s.room < 0 {
+		return intern.ErrRoom
+	}
 	first := s.grow(f, p, n)
 	h := (*sliceHeader)(p)
 	for i := 0; i < len(run); {
@@ -278,9 +283,11 @@ func (s *state) grow(f *field, p unsafe.Pointer, n int) int {
 	h := (*sliceHeader)(p)
 	if h.len > 0 {
 		s.settle() // the elements move, and the places of their strings with them
-		first := h.len
+		first, before := h.len, h.cap
 		list := reflect.NewAt(f.typ, p).Elem()
-		list.Grow(n)
+		if list.Grow(n); h.cap != before {
+			s.room -= before * int(f.elem) // they are allocated again
+		}
 		list.SetLen(first + n)
 		return first
 	}

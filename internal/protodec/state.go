@@ -32,6 +32,7 @@ type state struct {
 	objects uint32 // how many were begun, to distinguish this one from the last
 	recall  int    // cost of the parts that units hold
 	depth   int
+	room    int            // bytes of structs that the object may still take; negative: too many
 	spare   unsafe.Pointer // a zero object to decode into; nil to allocate one
 
 	pending []*string // strings that point into the input
@@ -50,6 +51,7 @@ type scope struct {
 // object decodes a whole object.
 func (s *state) object(m *message, raw []byte) (unsafe.Pointer, error) {
 	s.objects++
+	s.room = intern.Room(len(raw))
 	p := s.spare
 	if s.spare = nil; p == nil {
 		p = s.alloc(m)
@@ -67,6 +69,7 @@ func (s *state) object(m *message, raw []byte) (unsafe.Pointer, error) {
 
 func (s *state) alloc(m *message) unsafe.Pointer {
 	s.cost += m.size
+	s.room -= m.size
 	p := reflect.New(m.typ).UnsafePointer()
 	touch(p, m.size)
 	return p
@@ -90,6 +93,9 @@ const pageSize = 4 << 10
 
 // into decodes a message into the value at p, and merges it with what is there.
 func (s *state) into(m *message, p unsafe.Pointer, b []byte) error {
+	if s.room < 0 {
+		return intern.ErrRoom
+	}
 	switch m.form {
 	case byFields:
 		return s.message(m, p, b)

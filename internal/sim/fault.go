@@ -78,12 +78,16 @@ func (f Fault) String() string {
 // plan has none.
 type FaultPlan [Faults]float64
 
-// RandomFaults makes up a plan: none at all, a few kinds often, or everything now and
-// then.
+// RandomFaults makes up a plan: none at all, a few kinds often, objects that cannot be decoded, or
+// everything now and then.
 func RandomFaults(r *rand.Rand) FaultPlan {
 	var p FaultPlan
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0:
+	case 8, 9: // new lives, and states of them, that cannot be decoded
+		for _, f := range [...]Fault{Undecodable, Folded, GoneEvent, Replayed} {
+			p[f] = 0.4 * r.Float64()
+		}
 	case 1, 2, 3:
 		for range 1 + r.IntN(4) {
 			p[r.IntN(int(Faults))] = 0.1 + 0.3*r.Float64()

@@ -97,12 +97,6 @@ func (f *Faulty) Healed() {
 	f.blurred = false
 }
 
-func (f *Faulty) anySpoiled() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.spoiled) > 0
-}
-
 // Drained reports whether everything received was passed on.
 func (f *Faulty) Drained() bool {
 	f.mu.Lock()

@@ -160,8 +160,9 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 				events[next].Kind = object.Updated
 			}
 			if ev.Kind != object.Deleted {
-				ev.Item = f.spoil(s.peek(ev.Item))
+				ev.Item = s.peek(ev.Item)
 			}
+			ev.Item = f.spoil(ev.Item)
 		}
 		if folded {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarnproject/tarn/internal/sim"
 	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -186,15 +187,26 @@ func scopeOf(sel object.Selection, reflectors int) object.Scope {
 	return object.Everything
 }
 
-// compareWithin compares what two states have in a selection's namespace.
-func compareWithin(got, want map[object.Key]*sim.Thing, sel object.Selection) error {
+// checkQuarantine returns an error if something in quarantine is not an object of the server.
+func checkQuarantine(s *sim.Server, bad []reflector.Quarantined) error {
+	state := s.State(object.Selection{})
+	for _, q := range bad {
+		if t := state[q.Key]; !q.Key.IsZero() && (t == nil || t.UID != q.UID) {
+			return fmt.Errorf("in quarantine there is %v %s at %s, but the server has %v", q.Key, q.UID, q.Version, t)
+		}
+	}
+	return nil
+}
+
+// within returns what a state has in a selection's namespace.
+func within(got map[object.Key]*sim.Thing, sel object.Selection) map[object.Key]*sim.Thing {
 	within := map[object.Key]*sim.Thing{}
 	for k, t := range got {
 		if sel.Namespace == "" || k.Namespace == sel.Namespace {
 			within[k] = t
 		}
 	}
-	return sim.Compare(within, want)
+	return within
 }
 
 func number(v object.Version) uint64 {

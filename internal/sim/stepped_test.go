@@ -159,11 +159,16 @@ func (s *stepped) run(seen *tally) error {
 		}
 		s.trace.Add("sim", "quiet")
 		s.world.Quiet()
-		if err := s.settle(ctx); err != nil {
-			return err
-		}
-		if err := s.check(); err != nil {
-			return fmt.Errorf("at a quiet point: %w", err)
+		for _, healed := range []bool{false, true} {
+			if healed {
+				s.world.Heal()
+			}
+			if err := s.settle(ctx); err != nil {
+				return err
+			}
+			if err := s.check(healed); err != nil {
+				return fmt.Errorf("at a quiet point, healed %v: %w", healed, err)
+			}
 		}
 		s.world.Noisy()
 	}
@@ -247,6 +252,7 @@ func (s *stepped) drain(ctx context.Context) {
 				s.changes = s.pass(s.changes)
 			}
 			follow(s.follower, s.changes)
+			s.spread(b)
 			return nil
 		})
 		cancel()
@@ -255,6 +261,17 @@ func (s *stepped) drain(ctx context.Context) {
 		}
 		if err := s.exact(); err != nil {
 			s.err = err
+		}
+	}
+}
+
+// spread makes all reflectors begin the epoch that a list of one of them began, as an informer does.
+func (s *stepped) spread(b *object.Batch[*sim.Thing]) {
+	for i := range b.Changes {
+		if l := b.Changes[i].List; l != nil {
+			for _, rf := range s.reflectors {
+				rf.Rewound(l.Epoch)
+			}
 		}
 	}
 }
@@ -294,7 +311,7 @@ func (s *stepped) exact() error {
 				s.seen.add("deletions still to come", 1)
 			}
 		}
-		if err := compareWithin(got, want, sel); err != nil {
+		if err := s.world.Compare(within(got, sel), want); err != nil {
 			return fmt.Errorf("at version %s of %q: the store %w", m.Version, m.Scope, err)
 		}
 		s.seen.add("exact batches", 1)
@@ -335,6 +352,9 @@ func (s *stepped) settle(ctx context.Context) error {
 }
 
 func (s *stepped) settled() bool {
+	if s.world.Rewound() {
+		return false
+	}
 	for i, rf := range s.reflectors {
 		if !rf.Status().Live() || !s.world.Server.Current(s.selections[i]) {
 			return false
@@ -343,8 +363,8 @@ func (s *stepped) settled() bool {
 	return s.world.Faulty.Drained()
 }
 
-// check is what must hold at a quiet point.
-func (s *stepped) check() error {
+// check is what must hold at a quiet point; healed says that all objects are sound.
+func (s *stepped) check(healed bool) error {
 	s.catchUp()
 	snap := s.mirror.store.Snapshot()
 	defer snap.Release()
@@ -355,7 +375,11 @@ func (s *stepped) check() error {
 			want[k] = t
 		}
 	}
-	if err := sim.Compare(got, want); err != nil {
+	compare := sim.Compare
+	if !healed {
+		compare = s.world.Compare
+	}
+	if err := compare(got, want); err != nil {
 		return fmt.Errorf("the store %w", err)
 	}
 	for _, v := range []*sim.View{s.follower, s.laggard} {
@@ -364,7 +388,11 @@ func (s *stepped) check() error {
 		}
 	}
 	for _, rf := range s.reflectors {
-		if q := rf.Quarantine(); len(q) > 0 {
+		q := rf.Quarantine()
+		if err := checkQuarantine(s.world.Server, q); err != nil {
+			return err
+		}
+		if healed && len(q) > 0 {
 			return fmt.Errorf("all objects are sound, but in quarantine there is %v at %s", q[0].Key, q[0].Version)
 		}
 	}

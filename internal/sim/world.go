@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
@@ -13,8 +15,9 @@ type World struct {
 	Server *Server
 	Faulty *Faulty // before the server
 	Writer *Writer
-	// Marks returns the progress of each reader. A restore is done only while its readers
-	// can notice it, and nothing is written before all have.
+	// Marks returns the progress of each source of the reader. A restore is done only while one of
+	// them can notice it, and nothing is written before one has, for which the reader has to make
+	// all of them begin a new epoch.
 	Marks func() []object.Mark
 	// Settle, if set, waits until readers have made use of all they received.
 	Settle func()
@@ -22,8 +25,9 @@ type World struct {
 	rand    *rand.Rand
 	hazards bool
 	quiet   bool
-	down    bool // for as long as an outage or a removal lasts
-	rewound bool // and perhaps not noticed yet
+	down    bool         // for as long as an outage or a removal lasts
+	rewound bool         // and perhaps not noticed by all sources yet
+	epoch   object.Epoch // the latest of a source before that
 }
 
 // Namespaces are where the writers of a world write.
@@ -78,7 +82,7 @@ func (w *World) Move() {
 	case n < 90:
 		w.down = true
 		w.Server.Remove()
-	case n < 93:
+	case n < 93 && !w.Rewound():
 		w.rewind()
 	}
 }
@@ -90,7 +94,8 @@ func (w *World) up() {
 }
 
 // rewind restores an older state and writes a little into the new history, below the
-// versions that readers have seen: other states for versions they know.
+// latest version that a source has seen: other states for versions they know. Sources that have
+// seen less may be unable to notice.
 //
 // Where deletions do not carry their versions, readers do not know how far they have come,
 // and could not notice.
@@ -98,7 +103,6 @@ func (w *World) rewind() {
 	if w.Server.quirks.OwnVersionDeleted {
 		return
 	}
-	w.rewound = true
 	to := w.Server.Rewind(1 + w.rand.IntN(15))
 	w.Faulty.Forget()
 	if w.Settle != nil {
@@ -106,10 +110,12 @@ func (w *World) rewind() {
 	}
 	limit := uint64(0)
 	for _, m := range w.Marks() {
-		if v, err := parse(m.Version); err == nil && v > to && (limit == 0 || v < limit) {
-			limit = v
+		w.epoch = max(w.epoch, m.Epoch)
+		if v, err := parse(m.Version); err == nil && v > to {
+			limit = max(limit, v)
 		}
 	}
+	w.rewound = limit > 0
 	const most = 6 // versions that one write may use up
 	for range w.rand.IntN(6) {
 		if limit > 0 && w.Server.Version()+most >= limit {
@@ -119,47 +125,48 @@ func (w *World) rewind() {
 	}
 }
 
-// unnoticed reports whether a reader knows versions of a history that is no more. If
-// anything were written now, it might never find out.
+// Rewound reports whether a source may know versions of a history that is no more.
+func (w *World) Rewound() bool {
+	if w.rewound {
+		w.rewound = slices.ContainsFunc(w.Marks(), func(m object.Mark) bool { return m.Version.Known() && m.Epoch <= w.epoch })
+	}
+	return w.rewound
+}
+
+// unnoticed reports whether no source knows of a restore yet. If anything were written now, none
+// might ever find out.
 func (w *World) unnoticed() bool {
-	if !w.rewound {
-		return false
-	}
-	for _, m := range w.Marks() {
-		if v, err := parse(m.Version); err == nil && v > w.Server.Version() {
-			return true
-		}
-	}
-	w.rewound = false
-	return false
+	return w.Rewound() && !slices.ContainsFunc(w.Marks(), func(m object.Mark) bool { return m.Epoch > w.epoch })
 }
 
 // Exact reports whether a reader at a version of the server must have just the state of
-// that version: nothing was undecodable, no restore is unnoticed, and deletions carry
-// their versions.
+// that version, except of spoiled objects: every object could be named, no restore is unnoticed,
+// and deletions carry their versions.
 func (w *World) Exact() bool {
-	return !w.Server.quirks.OwnVersionDeleted && !w.unnoticed() && !w.Faulty.anySpoiled()
+	_, blurred := w.Faulty.Spoiled()
+	return !w.Server.quirks.OwnVersionDeleted && !w.Rewound() && !blurred
 }
 
 // IsQuiet reports whether nothing is written and no fault happens.
 func (w *World) IsQuiet() bool { return w.quiet }
 
-// Quiet ends all faults and writes, and makes up for what no reader could know: objects
-// that were undecodable get a new version. Noisy goes on.
+// Quiet ends all faults and writes. Heal and then Noisy go on.
 func (w *World) Quiet() {
 	w.quiet = true
 	w.up()
 	w.Faulty.Off(true)
-	keys, blurred := w.Faulty.Spoiled()
-	switch {
-	case w.unnoticed(), blurred:
+	if _, blurred := w.Faulty.Spoiled(); w.unnoticed() || blurred {
 		// Nothing may be written before a restore is noticed, and a list with a nameless item
 		// deletes nothing, only the next one does.
 		w.Faulty.Expire()
 		w.Server.Cut()
-	default:
-		w.Writer.Touch(keys)
 	}
+}
+
+// Heal makes up for what no reader could know: objects that were undecodable get a new version.
+func (w *World) Heal() {
+	keys, _ := w.Faulty.Spoiled()
+	w.Writer.Touch(keys)
 }
 
 // Noisy ends Quiet.
@@ -167,6 +174,22 @@ func (w *World) Noisy() {
 	w.quiet = false
 	w.Faulty.Healed()
 	w.Faulty.Off(false)
+}
+
+// Compare returns how a state that a reader has of a selection differs from the server's. Of an
+// object that could not be decoded, the reader may have an older state of the same life, or none.
+func (w *World) Compare(got, want map[object.Key]*Thing) error {
+	keys, _ := w.Faulty.Spoiled()
+	want = maps.Clone(want)
+	for _, k := range keys {
+		if g := got[k]; g == nil || want[k] != nil && want[k].UID == g.UID {
+			want[k] = g
+		}
+		if want[k] == nil {
+			delete(want, k)
+		}
+	}
+	return Compare(got, want)
 }
 
 // Idle lets the world go on while its only goroutine waits for it; see [Server.Idle].

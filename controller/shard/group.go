@@ -12,7 +12,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -57,6 +56,11 @@ type Options struct {
 	// objects. It must not block, and set the part of all Caches that do not have everything, such
 	// as with SetShard of an informer that was created with an empty shard. Defaults to none.
 	Divide func(part object.Shard)
+	// Rules identifies how this process divides keys: the names and versions of what is in Queue.Group of its
+	// controllers, if that is not the same in all members for ever. It is called when Run starts. Members with other
+	// Rules, or other Ranges, do not work at the same time: those that come later wait until the others have
+	// left or crashed. Defaults to none.
+	Rules func() string
 	// Keys returns how many keys of each slot this process knows, for the Keys of [Status]. It is called
 	// whenever a Status is read. Defaults to none.
 	Keys func() [Slots]int
@@ -81,21 +85,21 @@ type Group struct {
 	working    map[Slot]*fence
 	unfinished error // of work that has not ended
 	counts     counts
+	renewal    error // why the last renewal failed, or that it was slow
+	assignment error // why the last assignment of this member could not be written
 
 	// The rest belongs to the goroutine of Run.
+	logs      *logQueue
 	mine      *coordinationv1.Lease // as last stored; nil: not created, or its version is unknown
-	renewing  bool
-	failed    bool // the last renewal
+	failed    bool                  // the last renewal
 	assigning bool
 	removing  bool
-	nextRenew time.Duration
 	divided   *slotSet // what Divide was called with last; nil: not called
 	// assigned is the version that the last assignment written was based on. Another one with the
 	// same base waits until nextAssign: it failed, or the watch does not show it yet.
-	assigned      string
-	assignmentUID types.UID // of the assignment in the view
-	nextAssign    time.Duration
-	nextRemove    time.Duration // a failed deletion, or one that the watch does not show yet, waits until then
+	assigned   string
+	nextAssign time.Duration
+	nextRemove time.Duration // a failed deletion, or one that the watch does not show yet, waits until then
 }
 
 // New returns this process's membership in the group with the given name, whose leases are in the
@@ -132,14 +136,19 @@ func New(client *wire.Client, group object.Key, opts Options) (*Group, error) {
 	if opts.Caches == nil {
 		opts.Caches = func() []Cache { return nil }
 	}
+	if opts.Rules == nil {
+		opts.Rules = func() string { return "" }
+	}
 	if opts.Keys == nil {
 		opts.Keys = func() (none [Slots]int) { return none }
 	}
 	if opts.Divide == nil {
 		opts.Divide = func(object.Shard) {}
 	}
+	logs := newLogQueue(opts.Logger.Handler())
+	opts.Logger = slog.New(logs)
 	g := &Group{
-		opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), clock: lease.NewClock(),
+		logs: logs, opts: opts, key: group, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()), clock: lease.NewClock(),
 		timing: timingOf(opts.LeaseDuration), wake: make(chan struct{}, 1), working: map[Slot]*fence{},
 	}
 	g.machine = newMachine(g.newName(), string(uuid.NewUUID()), opts.Weight, g.timing)
@@ -194,8 +203,9 @@ func (g *Group) Run(ctx context.Context, work work) error {
 		g.mu.Unlock()
 		return errors.New("shard: running already, or run before; create another group")
 	}
-	g.running = true
+	g.running, g.machine.rules = true, rulesOf(g.opts.Rules(), g.opts.Ranges)
 	g.mu.Unlock()
+	defer g.logs.start()()
 
 	// The membership outlives ctx until the slots are handed over.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -228,10 +238,6 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 	var leaveBy time.Duration
 	for {
 		g.observe()
-		if err := g.machine.agrees(); err != nil {
-			g.abort()
-			return fmt.Errorf("shard: %s: %w", g.key, err)
-		}
 		g.divide()
 		leaving := g.turn(inner, tasks, work, results)
 		if leaving {
@@ -239,7 +245,7 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 			if leaveBy == 0 {
 				leaveBy = now + g.timing.lapse
 			}
-			if g.hasLeft() && !g.renewing || now >= leaveBy {
+			if g.hasLeft() && g.machine.sending == 0 || now >= leaveBy {
 				return g.leave(inner)
 			}
 		}
@@ -254,9 +260,8 @@ func (g *Group) loop(ctx, inner context.Context, tasks *sync.WaitGroup, work wor
 		case <-done:
 			done = nil
 			g.mu.Lock()
-			g.machine.leaving = true
+			g.machine.leaving, g.machine.nextRenew = true, 0
 			g.mu.Unlock()
-			g.nextRenew = 0
 		}
 	}
 }
@@ -302,14 +307,13 @@ func (g *Group) observe() {
 			}
 			v.members[name] = m
 		case l.Name == g.assignmentName() && l.ResourceVersion == old.version:
-			v.version, v.ruling, v.known = old.version, old.ruling, old.known
+			v.version, v.uid, v.ruling, v.known = old.version, old.uid, old.ruling, old.known
 		case l.Name == g.assignmentName():
-			g.assignmentUID = l.UID
 			r, err := readRuling(l)
 			if err != nil {
 				g.opts.Logger.Error("the assignment cannot be read; it is written again", "group", g.key.String(), "error", err)
 			}
-			v.version, v.ruling, v.known = l.ResourceVersion, &r, err == nil
+			v.version, v.uid, v.ruling, v.known = l.ResourceVersion, string(l.UID), &r, err == nil
 		}
 	}
 	caches := g.opts.Caches()
@@ -350,12 +354,9 @@ func (g *Group) turn(ctx context.Context, tasks *sync.WaitGroup, work work, resu
 	if len(start)+len(stop) > 0 {
 		g.opts.Logger.Info("slots changed", "group", g.key.String(), "member", m.name, "gained", len(start), "releasing", len(stop))
 	}
-	switch { // a lapsed member lets its lease expire, so that others take the slots while its work ends
-	case m.phase != lapsed && !g.renewing && (changed || now.Mono >= g.nextRenew):
-		g.nextRenew = now.Mono + m.timing.renew
+	// Two requests at a time replace the same version.
+	if (m.sending == 0 || g.mine != nil) && m.renewalDue(now, changed) {
 		g.renew(ctx, tasks, results)
-	case changed:
-		g.nextRenew = 0
 	}
 	if next, ok := m.plan(now); ok && !g.assigning && (now.Mono >= g.nextAssign || m.view.version != g.assigned) {
 		g.assign(ctx, tasks, results, next)

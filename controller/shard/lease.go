@@ -2,7 +2,6 @@ package shard
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,6 +21,8 @@ const (
 	freeAnnotation    = "tarn.dev/shard-released" // of a member's lease: the slots it has released
 	cachedAnnotation  = "tarn.dev/shard-cached"   // of a member's lease with Ranges: the slots that its caches have
 	blockAnnotation   = "tarn.dev/shard-blocked"  // of a member's lease: the slots it cannot get
+	rulesAnnotation   = "tarn.dev/shard-rules"    // of both: how keys are divided
+	lineAnnotation    = "tarn.dev/shard-line"     // of the group's lease: see ruling
 	leaveAnnotation   = "tarn.dev/shard-leaving"  // of a member's lease: "true" while it leaves
 )
 
@@ -33,6 +34,7 @@ func readMember(l *coordinationv1.Lease) member {
 	m.weight, _ = strconv.Atoi(l.Annotations[weightAnnotation])
 	m.weight = min(max(m.weight, 1), maxWeight)
 	m.ready = l.Annotations[readyAnnotation] == "true"
+	m.rules = l.Annotations[rulesAnnotation]
 	m.leaving = l.Annotations[leaveAnnotation] == "true"
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
@@ -60,6 +62,7 @@ func (m member) write(l *coordinationv1.Lease, group string, now time.Time) {
 		l.Annotations = map[string]string{}
 	}
 	l.Annotations[weightAnnotation] = strconv.Itoa(m.weight)
+	set(l.Annotations, rulesAnnotation, m.rules)
 	set(l.Annotations, freeAnnotation, m.released.String())
 	set(l.Annotations, writtenAnnotation, m.written.String())
 	set(l.Annotations, cachedAnnotation, m.cached.String())
@@ -75,16 +78,12 @@ func truth(b bool) string {
 	return ""
 }
 
-// rangesLine comes before the assignment of a group with Options.Ranges.
-const rangesLine = "ranges\n"
-
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
 	r.duration = readDuration(l)
 	r.written = parseVersions(l.Annotations[writtenAnnotation])
-	text, ranges := strings.CutPrefix(l.Annotations[slotsAnnotation], rangesLine)
-	r.ranges = ranges
-	r.slots, err = parseAssignment(text)
+	r.rules, r.line = l.Annotations[rulesAnnotation], l.Annotations[lineAnnotation]
+	r.slots, err = parseAssignment(l.Annotations[slotsAnnotation])
 	if err != nil {
 		r.slots = assignment{}
 	}
@@ -97,9 +96,8 @@ func (r ruling) write(l *coordinationv1.Lease, group string) {
 	l.Spec.LeaseDurationSeconds = &seconds
 	l.Labels = map[string]string{groupLabel: group}
 	l.Annotations = map[string]string{slotsAnnotation: r.slots.String()}
-	if r.ranges {
-		l.Annotations[slotsAnnotation] = rangesLine + r.slots.String()
-	}
+	set(l.Annotations, rulesAnnotation, r.rules)
+	set(l.Annotations, lineAnnotation, r.line)
 	set(l.Annotations, writtenAnnotation, r.written.String())
 }
 

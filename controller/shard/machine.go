@@ -24,8 +24,9 @@ type member struct {
 	leaving  bool
 	released released
 	cached   slotSet  // with ranges: the slots whose objects its caches have
-	blocked  slotSet  // the slots that it cannot get, because work of an earlier term has not ended
+	blocked  slotSet  // the slots that it cannot get, because work does not end
 	written  versions // what it has written lately
+	rules    string   // how it divides keys: see ruling
 }
 
 // view is one state of the group's leases: all of them at one resource version.
@@ -36,6 +37,9 @@ type view struct {
 	// known is false if there is no assignment, or none that can be read. Members may still work
 	// on slots that an earlier one gave them.
 	known bool
+	// uid is that of the lease with the assignment. Together with the line of the ruling it says whether
+	// two assignments are of one line: each was written in place of the one before.
+	uid string
 }
 
 // machine decides for one member what it may work on and how the assignment changes. It does no
@@ -46,7 +50,8 @@ type machine struct {
 	process string
 	weight  int
 	timing  timing
-	ranges  bool // the slots are ranges of hashes, and the caches have those of needs only
+	ranges  bool   // the slots are ranges of hashes, and the caches have those of needs only
+	rules   string // how this process divides keys
 
 	phase           phase
 	term            int64
@@ -55,7 +60,7 @@ type machine struct {
 	able            bool          // the process can work, or could not only for a short time
 	failing         time.Duration // since when it cannot; negative: it can
 	cached          slotSet       // with ranges: the slots whose objects the caches have
-	blocked         slotSet       // the slots with stuck work
+	blocked         slotSet       // the slots with work that does not end
 	reportedReady   bool          // what lease returned last as ready
 	reportedCached  slotSet       // what lease returned last as cached
 	reportedBlocked slotSet       // what lease returned last as blocked
@@ -70,23 +75,32 @@ type machine struct {
 	sent      []renewal
 	confirmed moment
 
-	view   view
-	ruled  time.Duration // when the assignment of the view was seen first
-	expiry time.Duration // the longest of all members, which all wait for
+	view  view
+	ruled time.Duration // when the assignment of the view was seen first
+	since time.Duration // when the line of the assignment was seen first, or that it is missing
+	// expiry is the longest lease of all members, which all wait for, and long when it was last seen: that of a
+	// member whose lease was deleted also counts.
+	expiry, long time.Duration
 	// seen is when each lease was first seen as it is in the view, and missing since when each
 	// owner in the assignment has no lease.
 	seen    map[string]sighting
 	missing map[string]time.Duration
-	first   time.Duration // when the first view came; negative: none
-	unknown time.Duration // since when the assignment has been unknown; negative: it is known
-	// candidates are the members that slots can be placed on, and places the best one for each
-	// slot; settledPlaces are those of when the candidates were settled last. changed is when they
+	viewed  bool // a view has come
+	// candidates are the members that slots can be placed on, all of which divide keys by target, and places the
+	// best one for each slot; settledPlaces are those of when the candidates were settled last. changed is when they
 	// last changed, and unsettled when they first changed after a quiet time.
 	candidates            []candidate
+	target                string
 	places, settledPlaces [Slots]string
 	changed, unsettled    time.Duration
 	due                   time.Duration // since when a plan is due; negative: none
 	noted                 history       // what the view has as written
+
+	// nextRenew is when the next renewal is due, sending how many wait for an answer, and lastSent when the
+	// last one was sent.
+	nextRenew time.Duration
+	sending   int
+	lastSent  time.Duration
 
 	// held are the slots that this member works on or drains, and holds how many that are in this term.
 	held  [Slots]holding
@@ -122,6 +136,7 @@ type sighting struct {
 type holding struct {
 	epoch    uint64 // in which the work began; 0: none
 	draining bool
+	since    time.Duration // since when it drains
 	// stuck: it has not ended before a later term began. Another member may have the slot; this one
 	// does not get it before the work has ended.
 	stuck bool
@@ -132,7 +147,7 @@ var none = &ruling{}
 
 func newMachine(name, process string, weight int, t timing) *machine {
 	return &machine{
-		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, unknown: -1, first: -1, failing: -1, ended: -1, expiry: t.expiry,
+		name: name, process: process, weight: weight, timing: t, term: 1, released: released{}, due: -1, failing: -1, ended: -1, expiry: t.expiry,
 		written: history{}, noted: history{},
 		seen: map[string]sighting{}, missing: map[string]time.Duration{}, view: view{ruling: none}, owners: []owner{{}},
 	}
@@ -144,7 +159,7 @@ func (m *machine) lease(now moment) member {
 	m.reportedReady, m.reportedCached, m.reportedBlocked = m.ready(), m.has(), m.blocked
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, written: m.written.since(now.Mono - m.remember()),
+		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, rules: m.rules, written: m.written.since(now.Mono - m.remember()),
 	}
 }
 
@@ -178,15 +193,6 @@ func (m *machine) has() slotSet {
 	return slots
 }
 
-// agrees returns an error if the group divides keys in another way than this member.
-func (m *machine) agrees() error {
-	if !m.view.known || m.view.ranges == m.ranges {
-		return nil
-	}
-	return fmt.Errorf("the group has Ranges=%v and this process Ranges=%v: all members need the same; to change it, stop all of them and delete the lease with the assignment",
-		m.view.ranges, m.ranges)
-}
-
 // ready reports whether slots can be placed on this member: its own watch shows its lease, and
 // the process can work.
 func (m *machine) ready() bool { return m.phase == active && m.able }
@@ -204,15 +210,45 @@ func (m *machine) working(now moment, can bool) {
 	}
 }
 
-// stored records that the server has stored a renewal, and when it was sent. A response that
-// took too long does not count: the others may have stopped waiting for it.
-func (m *machine) stored(now, sent moment, version string) {
-	if now.Since(sent) <= m.timing.request {
-		// The view of a member whose watch is stuck shows none of them.
-		m.sent = slices.DeleteFunc(m.sent, func(r renewal) bool { return now.Since(r.at) >= m.timing.lapse })
-		m.sent = append(m.sent, renewal{version, sent})
-		m.confirm()
+// renewalDue reports whether a renewal must be sent now; changed says that the lease has to say something new. A
+// second one is sent if the answer to the first takes long: that was lost, or the server is slow. Both replace the
+// same version of the lease, so the server stores one of them.
+func (m *machine) renewalDue(now moment, changed bool) bool {
+	switch {
+	case m.phase == lapsed: // others take the slots while its work ends
+		m.nextRenew = min(m.nextRenew, now.Mono)
+		return false
+	case m.sending == 0:
+		return changed || now.Mono >= m.nextRenew
 	}
+	return m.sending == 1 && now.Mono-m.lastSent >= m.timing.request
+}
+
+// send returns what to write to this member's lease. The caller calls answered after that.
+func (m *machine) send(now moment) member {
+	m.sending++
+	m.lastSent, m.nextRenew = now.Mono, now.Mono+m.timing.renew
+	return m.lease(now)
+}
+
+// answered records that a renewal has ended; failed says that none was stored since.
+func (m *machine) answered(now moment, failed bool) {
+	if m.sending--; failed {
+		m.nextRenew = min(m.nextRenew, now.Mono+m.timing.renew/5)
+	}
+}
+
+// stored records that the server has stored a renewal, and when it was sent. However long that took, it was
+// stored before now, and the others wait for it at least until this member has lapsed without it. An answer that
+// comes later does not count.
+func (m *machine) stored(now, sent moment, version string) {
+	if m.phase == active && !m.open(now) {
+		return
+	}
+	// The view of a member whose watch is stuck shows none of them.
+	m.sent = slices.DeleteFunc(m.sent, func(r renewal) bool { return now.Since(r.at) >= m.timing.lapse })
+	m.sent = append(m.sent, renewal{version, sent})
+	m.confirm()
 }
 
 // confirm counts the renewal that the view shows. The view then also shows every assignment that
@@ -247,14 +283,11 @@ func (m *machine) skip(to time.Duration) {
 	for name, since := range m.missing {
 		m.missing[name] = skipped(since)
 	}
-	if m.unknown >= 0 { // there may have been an assignment meanwhile
-		m.unknown = skipped(m.unknown)
-	}
 }
 
 // observe takes over a new view.
 func (m *machine) observe(now moment, v view) {
-	if v.ruling != m.view.ruling || m.first < 0 {
+	if v.ruling != m.view.ruling || !m.viewed {
 		m.owners = nil
 		for i := range v.slots {
 			o := v.slots[i].owner
@@ -266,19 +299,19 @@ func (m *machine) observe(now moment, v view) {
 	}
 	was := m.view
 	m.view = v
-	if m.first < 0 {
-		m.first = now.Mono
+	if !m.viewed || !v.continues(was) {
+		m.viewed, m.since = true, now.Mono
 	}
 	if mine := v.members[m.name]; mine.process == m.process && mine.term > m.term {
 		m.phase, m.term = lapsed, mine.term // a person wrote it: others count this term as ended
 	}
-	m.expiry = max(m.timing.expiry, v.duration)
+	expiry := max(m.timing.expiry, v.duration)
 	if v.version != was.version {
 		m.ruled = now.Mono
 		m.note(now, v.written)
 	}
 	for name, other := range v.members {
-		m.expiry = max(m.expiry, other.duration)
+		expiry = max(expiry, other.duration)
 		if s, ok := m.seen[name]; !ok || s.version != other.version {
 			m.note(now, other.written)
 			m.seen[name] = sighting{other.version, now.Mono}
@@ -289,11 +322,8 @@ func (m *machine) observe(now moment, v view) {
 			delete(m.seen, name)
 		}
 	}
-	switch {
-	case v.known:
-		m.unknown = -1
-	case m.unknown < 0:
-		m.unknown = now.Mono
+	if expiry >= m.expiry || now.Mono-m.long >= m.expiry {
+		m.expiry, m.long = expiry, now.Mono
 	}
 	for _, o := range m.owners {
 		if _, ok := v.members[o.name]; !ok && o.name != "" {
@@ -308,6 +338,11 @@ func (m *machine) observe(now moment, v view) {
 		}
 	}
 	m.confirm()
+}
+
+// continues reports whether the assignment of a view is of the same line as that of an earlier one.
+func (v *view) continues(earlier view) bool {
+	return v.known == earlier.known && v.uid == earlier.uid && v.line == earlier.line
 }
 
 func (m *machine) note(now moment, written versions) {
@@ -354,17 +389,18 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 		m.phase = lapsed
 	}
 	me := slices.Index(m.owners, owner{m.name, m.term})
-	if m.phase != active {
+	if m.phase != active || m.rules != m.view.rules {
 		me = -1
 	}
 	draining := false // a slot that is to be released
+	working, hung := false, false
 	for i := range m.held {
 		slot, p, h := Slot(i), &m.view.slots[i], &m.held[i]
 		mine := me >= 0 && m.ownerOf[i] == me
 		stay := mine && p.next == "" && !m.leaving
 		switch held := h.epoch != 0; {
 		case held && !h.draining && (!stay || h.epoch != p.epoch):
-			h.draining = true
+			h.draining, h.since = true, now.Mono
 			stop = append(stop, slot)
 		case !held && stay && m.ranges && !m.cached[i]: // the caches do not have its objects yet
 		case !held && stay && m.released[slot] != p.epoch:
@@ -377,6 +413,14 @@ func (m *machine) step(now moment) (start, stop []Slot, changed bool) {
 			m.unreported = true
 		}
 		draining = draining || mine && h.draining && !h.stuck
+		working = working || h.epoch != 0 && !h.draining
+		// Other members see that a reconcile does not end, and do not give the slot back to this one.
+		m.blocked[i] = h.stuck || h.draining && now.Mono-h.since >= m.expiry
+		hung = hung || m.blocked[i] && !h.stuck
+	}
+	// Members with other rules wait for all slots. One reconcile must not keep them from all others.
+	if hung && !working && m.phase == active && m.target != m.view.rules {
+		m.phase = lapsed
 	}
 	changed = m.unreported && (!draining || now.Mono-m.reported >= m.timing.batch)
 	for slot, epoch := range m.released {
@@ -434,14 +478,26 @@ func (m *machine) waiting() (slots int, joined bool) {
 	return slots, m.isCandidate(m.name)
 }
 
-// idle returns how many slots no member works on, as far as this member sees.
+// others returns the names of the members that divide keys in another way, and by which the group works.
+func (m *machine) others() (names []string) {
+	if m.rules == m.view.rules || m.target != m.view.rules {
+		return nil
+	}
+	for i := range m.candidates {
+		names = append(names, m.candidates[i].name)
+	}
+	return names
+}
+
+// idle returns how many slots no member works on, as far as this member sees: an owner that has to release a
+// slot begins nothing on it, however long its running reconciles take.
 func (m *machine) idle(now moment) (slots int) {
 	states := m.states()
 	for i, at := range m.ownerOf {
 		s := &states[at]
 		if other, present := m.view.members[s.name]; !present || m.ranges && !other.cached[i] {
 			slots++
-		} else if s.ended || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= timingOf(other.duration).lapse {
+		} else if s.ended || other.leaving || other.blocked[i] || m.view.slots[i].next != "" || s.name == m.name && m.held[i].draining || s.releases(Slot(i), m.view.slots[i].epoch) || now.Mono-m.seen[s.name].at >= timingOf(other.duration).lapse {
 			slots++
 		}
 	}

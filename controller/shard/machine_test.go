@@ -79,7 +79,7 @@ func TestSlotsAreNotIdleWhileANewCacheLists(t *testing.T) {
 	renew := func(now moment, version string) {
 		mine := m.lease(now)
 		mine.version = version
-		r := &ruling{ranges: true}
+		r := &ruling{}
 		for i := range r.slots {
 			r.slots[i] = placement{owner: owner{"a", 1}, epoch: 1}
 		}
@@ -116,14 +116,14 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 	if read.cached != has || fmt.Sprint(read.written) != fmt.Sprint(m.written) {
 		t.Errorf("read %v", read)
 	}
-	for _, ranges := range []bool{false, true} {
-		r := ruling{ranges: ranges}
+	for _, text := range []string{"", "one"} {
+		r := ruling{rules: text, line: text}
 		for i := range r.slots {
 			r.slots[i].epoch = 1
 		}
 		r.write(l, "web")
-		if got, err := readRuling(l); err != nil || got.ranges != ranges || got.slots != r.slots {
-			t.Errorf("ranges %v: read %v, %v", ranges, got.ranges, err)
+		if got, err := readRuling(l); err != nil || got.rules != text || got.line != text || got.slots != r.slots {
+			t.Errorf("rules %q: read %q, %v", text, got.rules, err)
 		}
 	}
 }
@@ -177,22 +177,29 @@ func TestTheImbalanceCountsMembersThatCanHaveSlots(t *testing.T) {
 func TestP01_AnAssignmentMayHaveExistedDuringAPause(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
 	m.able = true
+	v := func(line string, members map[string]member) view {
+		r := &ruling{line: line}
+		for i := range r.slots {
+			r.slots[i].epoch = 1
+		}
+		return view{version: line, uid: "same", members: members, ruling: r, known: true}
+	}
 	renew := func(now time.Duration) (planned bool) {
 		version := now.String()
 		mine := m.lease(at(now))
 		mine.version = version
 		m.stored(at(now), at(now), version)
-		m.observe(at(now), view{members: map[string]member{"a": mine}, ruling: none})
+		m.observe(at(now), v("second", map[string]member{"a": mine}))
 		m.step(at(now))
 		_, planned = m.plan(at(now))
 		return planned
 	}
-	m.observe(at(0), view{ruling: none})
+	m.observe(at(0), v("first", nil))
 	wrote := map[time.Duration]bool{}
 	for now := 50 * time.Second; now <= 70*time.Second; now += 5 * time.Second {
 		wrote[now] = renew(now)
 	}
 	if wrote[50*time.Second] || wrote[55*time.Second] || wrote[60*time.Second] || !wrote[70*time.Second] {
-		t.Errorf("an assignment is written: %v", wrote)
+		t.Errorf("slots are given away: %v", wrote)
 	}
 }

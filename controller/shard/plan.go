@@ -19,30 +19,44 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 		m.settledPlaces = m.places
 	}
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
-	// Without a known assignment, members may work on slots of an earlier one until they have
-	// noticed, or have lapsed.
-	known := m.view.known || m.unknown >= 0 && m.confirmed.Mono-m.unknown >= m.expiry
-	// Before that time, the leases of crashed members look current to a new member.
-	place := known && m.confirmed.Mono-m.first >= m.expiry
-	move, changed, moving, states := place && m.settled(now), false, false, m.states()
-	for i := range m.view.slots {
-		p := &m.view.slots[i]
-		// A member that leaves releases its slots without being asked.
-		free := states[m.ownerOf[i]].ended || states[m.ownerOf[i]].releases(Slot(i), p.epoch)
-		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
-		moving = moving || planned.next != "" || !free && m.view.members[p.owner.name].leaving
-		if planned.epoch != p.epoch && !changed {
-			next.slots, changed = m.view.slots, true
-		}
-		if changed {
-			next.slots[i] = planned
-		}
-	}
-	if rank < 0 || !known || !changed {
+	if rank < 0 {
 		m.due = -1
 		return next, false
 	}
+	// A line begins without owners, and they come a lease duration after this member has seen it: until
+	// then, members may work by an assignment of another line. Before that time, the leases of crashed members
+	// also look current to a new member.
+	place := m.view.known && m.confirmed.Mono-m.since >= m.expiry
+	move, changed, moving, states := place && m.settled(now), !m.view.known, false, m.states()
+	next.slots = m.view.slots
+	var free slotSet
+	for i := range free {
+		// A member that leaves releases its slots without being asked.
+		owner := &states[m.ownerOf[i]]
+		free[i] = owner.ended || owner.releases(Slot(i), m.view.slots[i].epoch)
+	}
+	// Members that divide keys in another way work when no other one works on any slot.
+	adopt := m.target != m.view.rules && !slices.Contains(free[:], false)
+	for i := range m.view.slots {
+		p, free := &m.view.slots[i], free[i]
+		if !m.view.known || free && m.target != m.view.rules && !adopt {
+			continue
+		}
+		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
+		moving = moving || planned.next != "" || !free && m.view.members[p.owner.name].leaving
+		changed = changed || planned.epoch != p.epoch
+		next.slots[i] = planned
+	}
+	if !changed {
+		m.due = -1
+		return next, false
+	}
+	next.rules, next.line = m.view.rules, m.view.line
+	if !m.view.known || adopt {
+		next.rules = m.target
+	}
 	if !m.view.known {
+		next.line = "" // the caller chooses one
 		// Epochs are never used twice, so that no member has released a slot in advance.
 		for i := range next.slots {
 			next.slots[i].epoch = max(next.slots[i].epoch, uint64(now.Wall.UnixMilli()))
@@ -51,8 +65,8 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if m.due < 0 {
 		m.due = now.Mono
 	}
-	next.ranges, next.duration, next.written = m.ranges, m.expiry, m.noted.since(now.Mono-m.remember())
-	if len(m.missing) == 0 {
+	next.duration, next.written = m.expiry, m.noted.since(now.Mono-m.remember())
+	if m.view.known && len(m.missing) == 0 {
 		next.duration = m.longest()
 	}
 	return next, now.Mono-m.due >= m.timing.stagger*time.Duration(rank) && (!moving || now.Mono-m.ruled >= m.timing.batch)
@@ -165,10 +179,15 @@ func (m *machine) watchCandidates(now moment) {
 	var all []candidate
 	for name, other := range m.view.members {
 		if other.ready && !other.leaving && !m.expired(name) {
-			all = append(all, candidate{name, other.weight, other.blocked})
+			all = append(all, candidate{name, other.rules, other.weight, other.blocked})
 		}
 	}
 	sortCandidates(all)
+	target := m.view.rules
+	if len(all) > 0 && !slices.ContainsFunc(all, func(c candidate) bool { return c.rules == target }) {
+		target = all[0].rules
+	}
+	all, m.target = slices.DeleteFunc(all, func(c candidate) bool { return c.rules != target }), target
 	if slices.Equal(all, m.candidates) {
 		return
 	}

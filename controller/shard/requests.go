@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/tarnproject/tarn/internal/lease"
@@ -19,12 +20,13 @@ import (
 // errTaken means that the member's lease is not this process's.
 var errTaken = errors.New("another process has written to it")
 
-// send runs a request in a goroutine, and what it returns in that of Run.
+// errRepeated means that the answer to an earlier renewal of the same version is about to come.
+var errRepeated = errors.New("an earlier renewal was stored")
+
+// send runs requests in a goroutine, and what it returns in that of Run.
 func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), request func(ctx context.Context) (apply func())) {
 	tasks.Go(func() {
-		limited, cancel := context.WithTimeout(ctx, g.timing.request)
-		defer cancel()
-		apply := request(limited)
+		apply := request(ctx)
 		select {
 		case results <- apply:
 		case <-ctx.Done():
@@ -34,62 +36,81 @@ func (g *Group) send(ctx context.Context, tasks *sync.WaitGroup, results chan<- 
 
 // renew writes this member's lease.
 func (g *Group) renew(ctx context.Context, tasks *sync.WaitGroup, results chan<- func()) {
-	g.renewing = true
-	sent, state, base, key := g.clock.Now(), g.machine.lease(g.clock.Now()), g.mine, g.memberKey()
-	g.send(ctx, tasks, results, func(limited context.Context) func() {
-		stored, err := g.writeMember(limited, key, base, state)
-		return func() {
-			if g.failed && err == nil {
-				g.wakeCaches()
-			}
-			g.renewing, g.mine, g.failed = false, stored, err != nil
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			switch {
-			case err == nil:
-				g.machine.stored(g.clock.Now(), sent, stored.ResourceVersion)
-				return
-			case errors.Is(err, errTaken):
-				g.machine.rename(g.newName())
-			}
-			if ctx.Err() == nil {
-				g.opts.Logger.Warn("the member's lease could not be renewed", "group", g.key.String(), "lease", key.String(), "error", err)
-				g.nextRenew = min(g.nextRenew, g.clock.Now().Mono+g.timing.renew/5)
-			}
-		}
+	state, base, key := g.machine.send(g.clock.Now()), g.mine, g.memberKey()
+	g.send(ctx, tasks, results, func(ctx context.Context) func() {
+		stored, sent, err := g.writeMember(ctx, key, base, state)
+		return func() { g.renewed(ctx, key, base, stored, sent, err) }
 	})
 }
 
-// writeMember creates or replaces this member's lease. It returns nil if the version of the lease is
-// not known after that.
-func (g *Group) writeMember(ctx context.Context, key object.Key, base *coordinationv1.Lease, state member) (*coordinationv1.Lease, error) {
-	if base == nil {
-		found, err := g.api.Get(ctx, key, wire.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			l := &coordinationv1.Lease{}
-			l.Namespace, l.Name = key.Namespace, key.Name
-			state.write(l, g.key.Name, time.Now())
-			return known(g.api.Create(ctx, l, wire.WriteOptions{}))
-		case err != nil:
-			return nil, err
-		}
-		base = found
+// renewed takes over the answer to a renewal that replaced base.
+func (g *Group) renewed(ctx context.Context, key object.Key, base, stored *coordinationv1.Lease, sent moment, err error) {
+	now := g.clock.Now()
+	if g.failed && err == nil {
+		g.wakeCaches()
 	}
-	if lease.Value(base.Spec.HolderIdentity) != state.process {
-		return nil, fmt.Errorf("shard: the lease %s: %w", key, errTaken)
+	if g.mine == base || g.mine == nil { // no other renewal with the same base was stored
+		g.mine = stored
 	}
-	l := base.DeepCopy()
-	state.write(l, g.key.Name, time.Now())
-	return known(g.api.Update(ctx, l, wire.WriteOptions{}))
+	failed := err != nil && g.mine == nil
+	g.failed = failed
+	if apierrors.IsConflict(err) && g.machine.sending > 1 {
+		err = errRepeated
+	}
+	if failed && err != errRepeated && ctx.Err() == nil {
+		g.opts.Logger.Warn("the member's lease could not be renewed", "group", g.key.String(), "lease", key.String(), "error", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.machine.answered(now, failed)
+	switch took := now.Since(sent); {
+	case err == errRepeated:
+	case failed:
+		g.renewal = fmt.Errorf("the lease %s could not be renewed: %w", key, err)
+	case err != nil:
+	case took > g.timing.request:
+		g.renewal = fmt.Errorf("the last renewal of the lease %s took %v; one that takes longer than %v does not count", key, took.Round(time.Millisecond), g.timing.limit)
+	default:
+		g.renewal = nil
+	}
+	if err == nil {
+		g.machine.stored(now, sent, stored.ResourceVersion)
+	}
+	if errors.Is(err, errTaken) {
+		g.machine.rename(g.newName())
+	}
 }
 
-// known returns nil in place of the lease of a failed write, so that the next one reads it first.
-func known(l *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
-	if err != nil {
-		return nil, err
+// writeMember creates or replaces this member's lease, and returns when it sent that. It returns nil if the
+// version of the lease is not known after that, so that the next one reads it first.
+func (g *Group) writeMember(ctx context.Context, key object.Key, base *coordinationv1.Lease, state member) (stored *coordinationv1.Lease, sent moment, err error) {
+	if base == nil {
+		limited, cancel := context.WithTimeout(ctx, g.timing.limit)
+		defer cancel()
+		if base, err = g.api.Get(limited, key, wire.GetOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return nil, sent, err
+		}
 	}
-	return l, nil
+	limited, cancel := context.WithTimeout(ctx, g.timing.limit)
+	defer cancel()
+	sent = g.clock.Now()
+	if err != nil {
+		l := &coordinationv1.Lease{}
+		l.Namespace, l.Name = key.Namespace, key.Name
+		state.write(l, g.key.Name, time.Now())
+		stored, err = g.api.Create(limited, l, wire.WriteOptions{})
+	} else {
+		if lease.Value(base.Spec.HolderIdentity) != state.process {
+			return nil, sent, fmt.Errorf("shard: the lease %s: %w", key, errTaken)
+		}
+		l := base.DeepCopy()
+		state.write(l, g.key.Name, time.Now())
+		stored, err = g.api.Update(limited, l, wire.WriteOptions{})
+	}
+	if err != nil {
+		return nil, sent, err
+	}
+	return stored, sent, nil
 }
 
 // newName returns a name for this process in the group.
@@ -109,20 +130,34 @@ func (g *Group) leaseOf(member string) object.Key {
 func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next ruling) {
 	l := &coordinationv1.Lease{}
 	l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), g.machine.view.version
-	l.UID = g.assignmentUID // without it the server creates a lease that was deleted, whatever the version
+	l.UID = types.UID(g.machine.view.uid) // without it the server creates a lease that was deleted, whatever the version
+	if next.line == "" {
+		next.line = rand.String(10)
+	}
 	next.write(l, g.key.Name)
 	g.assigning, g.assigned, g.nextAssign = true, l.ResourceVersion, g.clock.Now().Mono+g.timing.request
-	g.send(ctx, tasks, results, func(limited context.Context) func() {
+	g.send(ctx, tasks, results, func(ctx context.Context) func() {
+		limited, cancel := context.WithTimeout(ctx, g.timing.limit)
+		defer cancel()
 		var err error
 		if l.ResourceVersion == "" {
 			err = g.createAssignment(limited, l)
 		} else {
 			_, err = g.api.Update(limited, l, wire.WriteOptions{})
 		}
-		if err != nil && ctx.Err() == nil && !apierrors.IsConflict(err) {
-			g.opts.Logger.Warn("the assignment could not be written", "group", g.key.String(), "error", err)
+		if apierrors.IsConflict(err) || ctx.Err() != nil {
+			err = nil
 		}
-		return func() { g.assigning = false }
+		if err != nil {
+			err = fmt.Errorf("the assignment could not be written: %w", err)
+			g.opts.Logger.Warn("shard: a request failed", "group", g.key.String(), "error", err)
+		}
+		return func() {
+			g.assigning = false
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.assignment = err
+		}
 	})
 }
 
@@ -147,7 +182,9 @@ func (g *Group) createAssignment(ctx context.Context, l *coordinationv1.Lease) e
 func (g *Group) remove(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), name string) {
 	g.removing, g.nextRemove = true, g.clock.Now().Mono+g.timing.renew
 	version := object.Version(g.machine.view.members[name].version)
-	g.send(ctx, tasks, results, func(limited context.Context) func() {
+	g.send(ctx, tasks, results, func(ctx context.Context) func() {
+		limited, cancel := context.WithTimeout(ctx, g.timing.limit)
+		defer cancel()
 		err := g.api.Delete(limited, g.leaseOf(name), wire.DeleteOptions{Version: version})
 		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			g.opts.Logger.Warn("the lease of a crashed member could not be deleted", "group", g.key.String(), "member", name, "error", err)
@@ -164,7 +201,7 @@ func (g *Group) leave(ctx context.Context) error {
 	if unfinished != nil {
 		return fmt.Errorf("shard: slots were not handed over: %w", unfinished)
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.timing.request)
+	ctx, cancel := context.WithTimeout(ctx, g.timing.limit)
 	defer cancel()
 	if err := g.api.Delete(ctx, key, wire.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		g.opts.Logger.Warn("the member's lease could not be deleted; it expires", "group", g.key.String(), "error", err)

@@ -15,13 +15,22 @@ import (
 // ruling is what the group's lease says.
 type ruling struct {
 	slots assignment
-	// ranges is true if the slots are ranges of the server's hashes (Options.Ranges).
-	ranges bool
+	// rules identify how the owners divide keys (Options.Rules and Ranges). A member with other rules does not
+	// work. They change only while no member works on any slot.
+	rules string
+	// line is a random text. The member that writes an assignment in place of none, or of one that cannot be
+	// read, chooses it, and later ones keep it.
+	line string
 	// duration is the longest LeaseDuration of the owners.
 	duration time.Duration
 	// written is what the earlier owners of slots wrote lately. A new owner does not work before
 	// its caches have it.
 	written versions
+}
+
+// rulesOf returns the rules of a process. Members that have another number of slots differ, too.
+func rulesOf(text string, ranges bool) string {
+	return strconv.FormatUint(object.Hash(fmt.Sprintf("%d %v %s", Slots, ranges, text)), 16)
 }
 
 // versions are the newest resource versions that were written. They are not changed once another

@@ -7,7 +7,7 @@ const ever = 24 * time.Hour
 func (s *sim) fault() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	d := time.Second + time.Duration(s.rng.Int64N(int64(59*time.Second)))
-	kinds := 15
+	kinds := 19
 	if s.quiet {
 		kinds = 3 // slots move between members that work
 	}
@@ -39,12 +39,11 @@ func (s *sim) fault() {
 	case 8:
 		n.slowest = d
 	case 9:
-		if s.deleted > 0 && s.now-s.deleted < time.Minute {
-			break // the protocol does not cover two deletions in a row; see the package documentation
+		s.deleteAssignment()
+		for s.rng.IntN(4) > 0 {
+			s.after(time.Duration(s.rng.Int64N(int64(25*time.Second))), s.deleteAssignment)
 		}
-		s.deleted = s.now
-		s.logf("the assignment is deleted")
-		s.server.write(func(string) { s.server.now.ruling, s.server.now.version, s.server.now.known = none, "", false })
+		s.deletions = s.rng.IntN(3)
 	case 10:
 		s.logf("the lease of %s is deleted", n.name)
 		s.server.write(func(string) { delete(s.server.now.members, n.name) })
@@ -62,7 +61,47 @@ func (s *sim) fault() {
 				s.server.now.members[n.name] = m
 			})
 		}
+	case 15, 16:
+		if s.ranges {
+			break
+		}
+		s.updated = !s.updated
+		s.logf("a rolling update begins: others will have other rules: %v", s.updated)
+		for i, n := range s.nodes {
+			s.after(time.Duration(i)*d/4, func() {
+				if s.faults && !n.dead && !n.leaving {
+					s.logf("%s leaves", n.name)
+					n.leaving = true
+					s.join()
+				}
+			})
+		}
+	case 17, 18:
+		s.logf("requests are slow for %v", d)
+		s.sluggish = s.now + d
 	}
+}
+
+// anew deletes an assignment that was just written in place of none, before or after some members see it.
+func (s *sim) anew() {
+	if s.deletions == 0 {
+		return
+	}
+	s.deletions--
+	s.after(time.Duration(s.rng.Int64N(int64(time.Second))), s.deleteAssignment)
+	if late := s.nodes[s.rng.IntN(len(s.nodes))]; s.rng.IntN(2) == 0 {
+		s.after(time.Duration(s.rng.Int64N(int64(time.Second))), func() { late.stuckTill = max(late.stuckTill, s.now+9*time.Second) })
+	}
+}
+
+func (s *sim) deleteAssignment() {
+	if !s.faults {
+		return
+	}
+	s.logf("the assignment is deleted")
+	s.server.write(func(string) {
+		s.server.now.ruling, s.server.now.version, s.server.now.uid, s.server.now.known = none, "", "", false
+	})
 }
 
 // heal ends the faults, except that some members never receive anything again, if one remains that
@@ -70,9 +109,14 @@ func (s *sim) fault() {
 func (s *sim) heal() {
 	s.faults = false
 	s.logf("the faults end")
+	s.deletions, s.sluggish = 0, 0
+	if s.rng.IntN(4) == 0 {
+		s.logf("requests are slow for ever")
+		s.sluggish = ever
+	}
 	healthy := false
 	for _, n := range s.nodes {
-		n.pausedTill, n.cutTill, n.stuckTill, n.behindTill = 0, 0, 0, 0
+		n.pausedTill, n.cutTill, n.stuckTill, n.behindTill, n.endless = 0, 0, 0, 0, false
 		switch s.rng.IntN(6) {
 		case 0:
 			s.logf("the watch of %s is stuck for ever", n.name)

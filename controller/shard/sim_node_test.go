@@ -19,11 +19,10 @@ type simNode struct {
 	behindTill time.Duration // the cache does not change
 	dead       bool
 	died       time.Duration
-	nextRenew  time.Duration // in real time
 	nextStep   time.Duration
 	leaveBy    time.Duration
-	busy       bool // a renewal is on its way
-	planning   bool // an assignment is on its way
+	base       string // the version of its lease; empty: not known
+	planning   bool   // an assignment is on its way
 	drains     map[Slot]time.Duration
 	slowest    time.Duration // how long a drain may take
 	endless    bool          // the next drain does not end
@@ -57,14 +56,32 @@ func (s *sim) join() {
 		slowest: time.Duration(s.rng.Int64N(int64(4 * time.Second))), seenStates: len(s.server.states), cache: s.writes,
 	}
 	n.ranges = s.ranges
+	if !s.ranges && (s.updated || s.rng.IntN(20) == 0) {
+		n.rules = "updated"
+	}
 	s.nodes = append(s.nodes, n)
 	n.working(n.moment(s.now), true)
 	s.show(n, s.server.now)
-	s.logf("%s joins, clock rate %.3f, lease %v", n.name, n.rate, lease)
+	s.logf("%s joins, clock rate %.3f, lease %v, rules %q", n.name, n.rate, lease, n.rules)
 }
 
 // show gives a view to a node.
 func (s *sim) show(n *simNode, v view) {
+	if s.plant.rules {
+		r := *v.ruling
+		r.rules = n.rules
+		v.ruling = &r
+		v.members = maps.Clone(v.members)
+		for name, m := range v.members {
+			m.rules = n.rules
+			v.members[name] = m
+		}
+	}
+	if s.plant.line && v.known {
+		r := *v.ruling
+		r.line = ""
+		v.ruling, v.uid = &r, ""
+	}
 	if s.plant.duration || s.plant.ready {
 		v.members = maps.Clone(v.members)
 		for name, m := range v.members {
@@ -101,7 +118,7 @@ func (s *sim) run(n *simNode) {
 			n.nextStep = s.now
 		}
 	}
-	if n.nextStep > s.now && n.nextRenew > s.now {
+	if n.nextStep > s.now && n.nextRenew > now.Mono && n.sending == 0 {
 		return
 	}
 	n.nextStep = s.now + 500*time.Millisecond
@@ -119,11 +136,7 @@ func (s *sim) run(n *simNode) {
 			n.drains[slot], n.endless = ever, false
 		}
 	}
-	if changed {
-		n.nextRenew = s.now
-	}
-	if n.nextRenew <= s.now && !n.busy && n.phase != lapsed {
-		n.nextRenew = s.now + n.timing.renew
+	if (n.sending == 0 || n.base != "" && !s.plant.impatient) && n.renewalDue(now, changed) {
 		s.renew(n)
 	}
 	if next, ok := n.plan(now); ok && !n.planning {
@@ -135,7 +148,7 @@ func (s *sim) run(n *simNode) {
 	if n.leaving && n.holds == 0 && n.leaveBy == 0 {
 		n.leaveBy = s.now + 5*time.Second
 	}
-	if n.leaving && (n.empty() || n.leaveBy > 0 && n.leaveBy <= s.now) && !n.busy {
+	if n.leaving && (n.empty() || n.leaveBy > 0 && n.leaveBy <= s.now) && n.sending == 0 {
 		s.logf("%s has left", n.name)
 		n.dead, n.died = true, s.now
 		s.server.write(func(string) { delete(s.server.now.members, n.name) })
@@ -149,7 +162,7 @@ func (s *sim) receive(n *simNode) {
 	if s.ranges && s.now-n.current < simBookmark {
 		reached = n.cache
 		for i, wrote := range s.wrote {
-			if n.listed[s.slot(i)] {
+			if n.listed[s.slot("", i)] {
 				reached = max(reached, wrote)
 			}
 		}

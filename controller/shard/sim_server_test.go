@@ -8,6 +8,7 @@ import (
 // simServer stores the leases of a group. Every write has its own version.
 type simServer struct {
 	version int
+	lines   int // how many assignments were written in place of none
 	now     view
 	states  []view // what watches deliver, oldest first
 }
@@ -21,21 +22,24 @@ func (s *simServer) write(change func(version string)) string {
 	return version
 }
 
-// request sends a request: do runs on the server, and answer on the node, if neither is lost.
-func (s *sim) request(n *simNode, do func(), answer, end func()) {
+// request sends a request: do runs on the server, and done on the node, which may not get the answer.
+func (s *sim) request(n *simNode, do func(), done func(answered bool)) {
+	limit := s.now + n.timing.limit
+	fail := func() {
+		s.after(max(0, limit-s.now), func() { s.whenRunning(n, func() { done(false) }) })
+	}
 	if n.cutTill > s.now || s.lost() {
-		s.after(n.timing.request, end)
+		fail()
 		return
 	}
 	s.after(s.delay(), func() {
 		do()
-		if s.lost() || n.cutTill > s.now {
-			s.after(n.timing.request, end)
+		answer := s.delay()
+		if s.lost() || n.cutTill > s.now || s.now+answer > limit {
+			fail()
 			return
 		}
-		s.after(s.delay(), func() {
-			s.whenRunning(n, func() { answer(); end() })
-		})
+		s.after(answer, func() { s.whenRunning(n, func() { done(true) }) })
 	})
 }
 
@@ -51,27 +55,37 @@ func (s *sim) whenRunning(n *simNode, do func()) {
 }
 
 func (s *sim) renew(n *simNode) {
-	n.busy = true
-	name, sent, lease := n.name, n.moment(s.now), n.lease(n.moment(s.now))
+	name, sent, lease, base := n.name, n.moment(s.now), n.send(n.moment(s.now)), n.base
 	var version string
 	taken := false
 	s.request(n, func() {
 		old, ok := s.server.now.members[name]
-		if taken = ok && old.process != lease.process; taken || ok && old.term > lease.term {
-			return // the resource version would not match
+		if base != "" && old.version != base {
+			return // a conflict, or it was deleted
+		}
+		if taken = ok && old.process != lease.process; taken {
+			return
 		}
 		version = s.server.write(func(v string) {
 			lease.version = v
 			s.server.now.members[name] = lease
 		})
-	}, func() {
-		switch {
-		case taken:
-			n.rename(s.newName())
-		case version != "":
-			n.stored(n.moment(s.now), sent, version)
+	}, func(answered bool) {
+		if !answered {
+			version = ""
 		}
-	}, func() { n.busy = false })
+		if n.base == base || n.base == "" {
+			n.base = version
+		}
+		now := n.moment(s.now)
+		n.answered(now, version == "" && n.base == "")
+		switch {
+		case answered && taken:
+			n.rename(s.newName())
+		case version != "" && (!s.plant.impatient || now.Since(sent) <= n.timing.request):
+			n.stored(now, sent, version)
+		}
+	})
 }
 
 func (s *sim) write(n *simNode, next ruling) {
@@ -82,8 +96,8 @@ func (s *sim) write(n *simNode, next ruling) {
 			return
 		}
 		for i := range s.needs {
-			slot := s.slot(i)
-			before, after := v.slots[slot], next.slots[slot]
+			slot := s.slot(v.rules, i)
+			before, after := v.slots[slot], next.slots[s.slot(next.rules, i)]
 			if before.owner == after.owner {
 				continue
 			}
@@ -95,8 +109,13 @@ func (s *sim) write(n *simNode, next ruling) {
 				s.needs[i] = s.wrote[i]
 			} // otherwise the old owner has written nothing, and what it needed itself is needed
 		}
+		if next.line == "" {
+			s.server.lines++
+			next.line = fmt.Sprint("line ", s.server.lines)
+			s.anew()
+		}
 		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = &next, v, true })
-	}, func() {}, func() { n.planning = false })
+	}, func(bool) { n.planning = false })
 }
 
 func (s *sim) remove(n *simNode, name string) {
@@ -106,5 +125,5 @@ func (s *sim) remove(n *simNode, name string) {
 			s.logf("%s deletes the lease of %s", n.name, name)
 			s.server.write(func(string) { delete(s.server.now.members, name) })
 		}
-	}, func() {}, func() {})
+	}, func(bool) {})
 }

@@ -46,12 +46,17 @@ type plant struct {
 	forget   bool // leases of crashed members stay
 	recent   bool // written versions are forgotten before a quiet cache has them
 	cached   bool // a new owner does not wait until its cache has the objects of a slot
+	line     bool // members do not notice that an assignment was written in place of none
+	rules    bool // members do not notice that others divide keys in another way
+	// impatient: renewals that take longer than they usually do at most do not count, and are not sent again.
+	impatient bool
 }
 
 func TestTheSimulationFindsFaultsOfTheProtocol(t *testing.T) {
 	soak.Measures(t)
 	for name, p := range map[string]plant{
 		"lapse": {lapse: true}, "duration": {duration: true}, "ready": {ready: true}, "written": {written: true}, "forget": {forget: true}, "cached": {cached: true}, "recent": {recent: true},
+		"line": {line: true}, "rules": {rules: true}, "impatient": {impatient: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,27 +90,29 @@ type simEvent struct {
 }
 
 type sim struct {
-	rng     *rand.Rand
-	plant   plant
-	now     time.Duration
-	server  simServer
-	nodes   []*simNode
-	events  []simEvent
-	trace   []string
-	faults  bool
-	joined  int
-	deleted time.Duration    // when the assignment was deleted last
-	offset  Slot             // the first slot that is checked
-	last    [checked]closing // who worked on a slot last
-	err     error            // what went wrong first
-	quiet   bool             // there are few writes and few faults
-	seldom  int              // a slot is written to once in so many ticks
-	slow    int              // a cache receives events once in so many ticks
-	writes  int              // version of the last object that was written
-	wrote   [checked]int     // version of the last object of a slot
-	writer  [checked]owner   // who wrote it
-	needs   [checked]int     // version that an owner must have before it works
-	ranges  bool             // slots are ranges of hashes, which nodes have to list
+	rng       *rand.Rand
+	plant     plant
+	now       time.Duration
+	server    simServer
+	nodes     []*simNode
+	events    []simEvent
+	trace     []string
+	faults    bool
+	joined    int
+	updated   bool             // members that join have the other rules
+	sluggish  time.Duration    // until then requests take seconds
+	deletions int              // how many assignments that are written in place of none are deleted at once
+	offset    Slot             // the first slot that is checked
+	last      [checked]closing // who worked on a slot last
+	err       error            // what went wrong first
+	quiet     bool             // there are few writes and few faults
+	seldom    int              // a slot is written to once in so many ticks
+	slow      int              // a cache receives events once in so many ticks
+	writes    int              // version of the last object that was written
+	wrote     [checked]int     // version of the last object of a slot
+	writer    [checked]owner   // who wrote it
+	needs     [checked]int     // version that an owner must have before it works
+	ranges    bool             // slots are ranges of hashes, which nodes have to list
 }
 
 type closing struct {
@@ -121,7 +128,13 @@ func (s *sim) part(slot Slot) part {
 	return part{cache: "objects"}
 }
 
-func (s *sim) slot(i int) Slot { return s.offset + Slot(i*(Slots/checked)) }
+// slot returns the slot of a key by the rules of a member.
+func (s *sim) slot(rules string, i int) Slot {
+	if rules != "" {
+		i = (i + 1) % checked
+	}
+	return s.offset + Slot(i*(Slots/checked))
+}
 
 func (s *sim) logf(format string, args ...any) {
 	s.trace = append(s.trace, fmt.Sprintf("%9.3f "+format, append([]any{s.now.Seconds()}, args...)...))
@@ -137,6 +150,9 @@ func (s *sim) after(d time.Duration, do func()) { s.events = append(s.events, si
 
 func (s *sim) delay() time.Duration {
 	d := time.Duration(s.rng.ExpFloat64() * float64(20*time.Millisecond))
+	if s.sluggish > s.now {
+		d += time.Second + time.Duration(s.rng.Int64N(int64(700*time.Millisecond)))
+	}
 	if s.faults && s.rng.IntN(50) == 0 {
 		d += time.Duration(s.rng.Int64N(int64(8 * time.Second)))
 	}
@@ -158,13 +174,13 @@ func (s *sim) check() {
 			continue
 		}
 		for i := range s.last {
-			slot := s.slot(i)
+			slot := s.slot(n.rules, i)
 			if h := n.held[slot]; h.epoch == 0 || n.machine.check(now, slot, h.epoch) != nil {
 				continue
 			}
 			if l := s.last[i]; l.node != nil && l.node != n {
 				idle := s.now - l.at
-				expired := l.node.held[slot].epoch != 0
+				expired := l.node.held[s.slot(l.node.rules, i)].epoch != 0
 				if idle < simTick || expired && idle < 2*time.Second-simTick {
 					s.logf("%s works on slot %d, %v after %s", n.name, slot, idle, l.node.name)
 					s.failf("two members work on one slot")
@@ -246,8 +262,16 @@ func simulate(seed uint64, p plant) error {
 	for _, n := range s.nodes {
 		slowest = max(slowest, n.slowest)
 	}
-	// The bound: two lease durations on the slowest clock, one drain, requests, and a list.
-	for end := s.now + 85*time.Second + slowest; s.now < end && s.err == nil; {
+	// The bound: two lease durations on the slowest clock, one drain, requests, and a list; two more until work that
+	// does not end no longer keeps members with other rules waiting, and slow requests.
+	bound := 85*time.Second + slowest
+	if !s.ranges {
+		bound += 66 * time.Second
+	}
+	if s.sluggish > 0 {
+		bound += 40 * time.Second
+	}
+	for end := s.now + bound; s.now < end && s.err == nil; {
 		s.tick()
 	}
 	if s.err == nil {
@@ -258,12 +282,18 @@ func simulate(seed uint64, p plant) error {
 
 // settled checks what must be true after the bound.
 func (s *sim) settled(ended time.Duration) {
-	var working [Slots]bool
-	slots, blocked := 0, map[string]bool{} // owners of slots whose work does not end, and who is to get them
+	var working, begun [Slots]bool                      // begun: and more can begin
+	slots, idle, blocked := 0, Slots, map[string]bool{} // owners of slots whose work does not end, and who is to get them
 	for _, n := range s.nodes {
 		now := n.moment(s.now)
 		if n.dead {
 			continue
+		}
+		for i, h := range n.held {
+			if h.epoch != 0 && !h.draining && n.machine.check(now, Slot(i), h.epoch) == nil && !begun[i] {
+				begun[i] = true
+				idle--
+			}
 		}
 		for slot, until := range n.drains {
 			if until != ever {
@@ -284,6 +314,12 @@ func (s *sim) settled(ended time.Duration) {
 				working[i] = true
 				slots++
 			}
+		}
+	}
+	for _, n := range s.nodes {
+		now := n.moment(s.now)
+		if got := n.idle(now); !n.dead && n.machine.open(now) && n.stuckTill < s.now && n.behindTill < s.now && got != idle {
+			s.failf("%s says that %d slots are idle, and %d are", n.name, got, idle)
 		}
 	}
 	if slots != Slots {

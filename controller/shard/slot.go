@@ -65,6 +65,7 @@ func ByRange(key object.Key) string { return SlotOf(key.Namespace).String() }
 // candidate is a member that slots can be placed on.
 type candidate struct {
 	name    string
+	rules   string
 	weight  int
 	blocked slotSet // it cannot get these
 }

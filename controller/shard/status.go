@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarnproject/tarn/object"
@@ -80,9 +81,12 @@ type Status struct {
 	Active bool
 	// Slots are the slots that it works on, and Draining those that it is about to release.
 	Slots, Draining []Slot
-	// Stuck are those of Draining whose reconciles have ignored for more than a lease duration that they
-	// were cancelled after the lease had lapsed. This member gets them when they have ended.
+	// Stuck are those of Draining whose reconciles have not ended for more than a lease duration. If the lease
+	// lapsed meanwhile, another member works on the slot, and this one gets it when they have ended.
 	Stuck []Slot
+	// Cause is why this member works on no slots, or which of its requests fails or is slow; nil if there is nothing
+	// to report.
+	Cause error
 	// Waiting is how many slots this member has not received yet. Complete is true if it has
 	// had all its slots at some time.
 	Waiting  int
@@ -142,12 +146,13 @@ func (g *Group) Status() Status {
 		Group: g.key.String(), Member: m.name, Active: m.lapsed(now) == nil, Idle: m.idle(now),
 		Complete: c.complete, Gained: c.gained, Released: c.released, IdleTime: c.idle,
 	}
+	s.Cause = g.cause(now)
 	s.Waiting, _ = m.waiting()
 	for i, h := range m.held {
 		if h.epoch != 0 {
 			s.Keys += keys[i]
 		}
-		if h.stuck {
+		if h.stuck || h.draining && now.Mono-h.since >= m.expiry {
 			s.Stuck = append(s.Stuck, Slot(i))
 		}
 		switch {
@@ -176,22 +181,45 @@ func (g *Group) Status() Status {
 }
 
 // Ready returns nil if this member has had its share of the slots at some time, and otherwise what it
-// waits for. It is for a readiness probe: a rolling update then waits for each hand-over.
+// waits for. It is for a readiness probe: a rolling update then waits for each hand-over. A member that waits for
+// members with other Rules is ready, because a rolling update that changes the rules has to replace these.
 func (g *Group) Ready() error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	waiting, joined := g.machine.waiting()
-	switch {
-	case g.counts.complete:
+	if g.counts.complete || g.machine.ready() && len(g.machine.others()) > 0 {
 		return nil
-	case !joined:
-		err := fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
-		for _, s := range g.leases.Sources() {
-			if cause := s.Err(); cause != nil {
-				err = fmt.Errorf("%w: %w", err, cause)
-			}
-		}
-		return err
 	}
-	return fmt.Errorf("waiting for hand-over of %d slots", waiting)
+	err := fmt.Errorf("waiting for hand-over of %d slots", waiting)
+	if !joined {
+		err = fmt.Errorf("%s has not joined the group %s yet", g.machine.name, g.key)
+	}
+	if cause := g.cause(g.clock.Now()); cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// cause returns what keeps this member from working, if anything. The caller holds the group's lock.
+func (g *Group) cause(now moment) error {
+	all := []error{g.renewal, g.assignment}
+	if g.running {
+		all = append(all, g.machine.lapsed(now))
+	}
+	for _, s := range g.leases.Sources() {
+		all = append(all, s.Err())
+	}
+	if names := g.machine.others(); len(names) > 0 {
+		all = append(all, fmt.Errorf("this member waits until those that divide keys in another way (ShardBy, Rules, Ranges) have left: %s", strings.Join(names, ", ")))
+	}
+	var cause error
+	for _, err := range all {
+		switch {
+		case cause == nil:
+			cause = err
+		case err != nil:
+			cause = fmt.Errorf("%w; %w", cause, err)
+		}
+	}
+	return cause
 }

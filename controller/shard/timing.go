@@ -4,8 +4,9 @@ import "time"
 
 // timing are the durations of the protocol. See the package documentation for why they are safe.
 type timing struct {
-	// renew is the time between two renewals, and request how long a request may take.
-	renew, request time.Duration
+	// renew is the time between two renewals, request how long they usually take at most, and limit how long
+	// any request may take.
+	renew, request, limit time.Duration
 	// lapse is how long after the sending of its last confirmed renewal a member may work.
 	lapse time.Duration
 	// expiry is how long another member must not have seen a lease change before it takes the
@@ -30,7 +31,7 @@ type timing struct {
 
 func timingOf(lease time.Duration) timing {
 	return timing{
-		renew: lease / 3, request: lease * 2 / 15, lapse: lease * 2 / 3, expiry: lease,
+		renew: lease / 3, request: lease * 2 / 15, limit: lease / 3, lapse: lease * 2 / 3, expiry: lease,
 		settle: lease * 2 / 15, settleMax: lease * 2 / 3, stagger: lease * 2 / 15, batch: min(lease/6, 5*time.Second), abandon: lease * 20,
 		unseen: 2 * time.Minute,
 	}

@@ -76,6 +76,9 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
+	if !k.Namespaced {
+		metaOf(obj).SetNamespace("")
+	}
 	manifest := k == s.definitions && !hasStoredVersions(obj)
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)

@@ -87,7 +87,6 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 		if err := s.checkTarget(r, metaOf(obj)); err != nil {
 			return nil, err
 		}
-		metaOf(obj).SetNamespace(r.namespace)
 		if err := s.checkFields(w, r, after); err != nil {
 			return nil, invalidPatch(after, err)
 		}

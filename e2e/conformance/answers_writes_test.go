@@ -67,6 +67,26 @@ var creates = []exchange{
 	{name: "a secret", method: "POST", path: "/api/v1/namespaces/{ns}/secrets", body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"b"}}`},
 }
 
+// namespaced are requests for a cluster-scoped object whose body has a namespace, which the server removes.
+var namespaced = []exchange{
+	{name: "create", method: "POST", path: clusterRoles, body: namespacedRole("{ns}-n", "1"), save: "n"},
+	{name: "update", method: "PUT", path: clusterRoles + "/{ns}-n", body: namespacedRole("{ns}-n", "2")},
+	{name: "merge", method: "PATCH", path: clusterRoles + "/{ns}-n", typ: mergePatch, body: namespacedRole("{ns}-n", "3")},
+	{name: "strategic merge", method: "PATCH", path: clusterRoles + "/{ns}-n", typ: strategicPatch, body: namespacedRole("{ns}-n", "4")},
+	{name: "apply", method: "PATCH", path: clusterRoles + "/{ns}-n", query: "fieldManager=m&force=true", typ: applyPatch, body: namespacedRole("{ns}-n", "5")},
+	{name: "apply a new one", method: "PATCH", path: clusterRoles + "/{ns}-m", query: "fieldManager=m", typ: applyPatch, body: namespacedRole("{ns}-m", "1")},
+	{name: "delete", method: "DELETE", path: clusterRoles + "/{ns}-n"},
+	{name: "delete the new one", method: "DELETE", path: clusterRoles + "/{ns}-m"},
+	{name: "a review", method: "POST", path: "/apis/authorization.k8s.io/v1/namespaces/{ns}/localsubjectaccessreviews",
+		body: `{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"other"},"spec":{"user":"u"}}`},
+}
+
+const clusterRoles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+func namespacedRole(name, label string) string {
+	return `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"` + name + `","namespace":"other","labels":{"by":"` + label + `"}}}`
+}
+
 var updates = []exchange{
 	configMap("a", `"labels":{"app":"x"}`),
 	put("a", "1", `"resourceVersion":"{a.version}"`, "a1"),

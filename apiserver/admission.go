@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // admission checks and changes what a client writes. A nil admission is for the server's own
@@ -64,10 +65,14 @@ func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, err
 	if a == nil {
 		return obj, nil
 	}
-	namespace := metaOf(obj).GetNamespace()
+	namespace, owners := metaOf(obj).GetNamespace(), metaOf(obj).GetManagedFields()
 	obj, err := a.mutate(old, obj)
 	if err != nil {
 		return nil, err
+	}
+	if err := managedfields.ValidateManagedFields(metaOf(obj).GetManagedFields()); err != nil {
+		metaOf(obj).SetManagedFields(owners)
+		addWarning(a.w, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
 	if m := metaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")

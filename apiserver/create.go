@@ -80,8 +80,13 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	}
 	m.SetUID("")
 	m.SetCreationTimestamp(metav1.Time{})
-	obj, err := by.change(nil, obj)
-	if err != nil {
+	var err error
+	if by != nil {
+		if obj, err = s.ownership.updated(k, "", k.blank(), obj, by.r.updater()); err != nil {
+			return nil, err
+		}
+	}
+	if obj, err = by.change(nil, obj); err != nil {
 		return nil, err
 	}
 	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {

@@ -7,6 +7,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Events are served in the core group and in events.k8s.io with different field names. They
@@ -27,25 +28,47 @@ func joinEvents(kinds []*kind) {
 	}
 }
 
-// toStorage converts an object to its storage kind. Except for events, only apiVersion
+// converted returns the version gv of an object of a built-in kind, which shares memory with obj.
+// If obj is in that version or there is no such conversion, it is obj.
+func converted(obj runtime.Object, gv schema.GroupVersion) runtime.Object {
+	switch o := obj.(type) {
+	case *eventsv1.Event:
+		if gv == corev1.SchemeGroupVersion {
+			return coreEvent(o)
+		}
+	case *corev1.Event:
+		if gv == eventsv1.SchemeGroupVersion {
+			return eventOf(o)
+		}
+	}
+	return obj
+}
+
+// toStorage converts an object to its storage version. In custom resources, only apiVersion
 // differs, and fields that the schema of the storage version does not have are dropped.
 func (k *kind) toStorage(obj runtime.Object) runtime.Object {
-	if e, ok := obj.(*eventsv1.Event); ok && !k.isStorage() {
-		core := &corev1.Event{
-			ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Related: e.Related, Reason: e.Reason, Message: e.Note, Type: e.Type, Action: e.Action,
-			Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
-			EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
-		}
-		if e.Series != nil {
-			core.Series = &corev1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
-		}
-		obj = core
+	if k.typed {
+		obj = converted(obj, k.storage.GVK().GroupVersion())
 	}
 	if k.schema != k.storageSchema && k.storageSchema != nil {
 		_, _ = k.storageSchema.Prune(obj.(*unstructured.Unstructured)) // the metadata was decoded before
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.storage.GVK())
 	return obj
+}
+
+// coreEvent converts an event of events.k8s.io/v1 to one of the core group.
+func coreEvent(e *eventsv1.Event) *corev1.Event {
+	out := &corev1.Event{
+		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Related: e.Related, Reason: e.Reason, Message: e.Note, Type: e.Type, Action: e.Action,
+		Source: e.DeprecatedSource, FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
+		EventTime: e.EventTime, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+	}
+	if e.Series != nil {
+		out.Series = &corev1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
+	}
+	out.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Event"))
+	return out
 }
 
 // eventOf converts a stored event to events.k8s.io/v1. The result shares memory with e.
@@ -76,21 +99,4 @@ func (k *kind) storageField(path string) string {
 		}
 	}
 	return path
-}
-
-// toStorageTree translates the apply configuration of a built-in kind to the storage kind in
-// place.
-func (k *kind) toStorageTree(applied *unstructured.Unstructured) {
-	if !k.typed {
-		return
-	}
-	if !k.isStorage() {
-		for name, value := range applied.Object {
-			if field := k.storageField(name); field != name {
-				delete(applied.Object, name)
-				applied.Object[field] = value
-			}
-		}
-	}
-	applied.SetGroupVersionKind(k.storage.GVK())
 }

@@ -133,7 +133,11 @@ func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error
 		if old == nil {
 			return nil, notFound(k, key.Name)
 		}
-		next, err := s.prepare(k, everything, old, obj.DeepCopyObject(), "tarn")
+		next, err := s.ownership.updated(k, "", k.working(old), obj.DeepCopyObject(), "tarn")
+		if err != nil {
+			return nil, err
+		}
+		next, err = s.prepare(k, everything, old, next)
 		if err != nil {
 			return nil, err
 		}

@@ -87,10 +87,14 @@ func sizeOf(obj runtime.Object) int {
 	return 0
 }
 
-// checkSize rejects an object that is too large for etcd, with etcd's message.
+// checkSize rejects an object that is too large for etcd, with etcd's message. It drops the managed
+// fields if the object fits without them.
 func checkSize(obj runtime.Object) error {
-	if sizeOf(obj) <= maxObject {
-		return nil
+	for range 2 {
+		if sizeOf(obj) <= maxObject {
+			return nil
+		}
+		metaOf(obj).SetManagedFields(nil)
 	}
 	return failed("etcdserver: request is too large")
 }

@@ -218,7 +218,6 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	if err := s.checkTarget(r, applied); err != nil {
 		return nil, err
 	}
-	r.kind.toStorageTree(applied)
 	return applied, nil
 }
 
@@ -227,10 +226,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
-	blank := r.kind.empty()
-	if r.kind.typed {
-		blank = r.kind.storage.empty()
-	}
+	blank := r.kind.blank()
 	metaOf(blank).SetName(r.name)
 	metaOf(blank).SetNamespace(r.namespace)
 	obj, err := s.ownership.applied(r.kind, "", blank, applied, r.manager(), r.force())

@@ -116,10 +116,13 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 		if err != nil {
 			return nil, err
 		}
+		if next, err = s.ownership.updated(r.kind, r.subresource, r.kind.working(old), next, manager); err != nil {
+			return nil, err
+		}
 		if next, err = admit.change(old, next); err != nil {
 			return nil, err
 		}
-		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
+		if next, err = s.prepare(r.kind, r.subresource, old, next); err != nil {
 			return nil, err
 		}
 		if r.subresource == "" {
@@ -195,7 +198,7 @@ const everything = "*"
 
 // prepare validates a new state against the old one, sets the server-managed fields and
 // returns it in the storage version.
-func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
+func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object) (runtime.Object, error) {
 	m, was := metaOf(next), old.meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
 		return nil, updatePreconditionFailed(k, old.key, "UID", string(uid), string(was.GetUID()))
@@ -248,10 +251,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if err := k.validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
-	next, err := s.ownership.updated(k, subresource, before, next, manager)
-	if err != nil {
-		return nil, err
-	}
+	keepTimes(before, next)
 	return k.toStorage(next), nil
 }
 

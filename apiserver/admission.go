@@ -2,12 +2,12 @@ package apiserver
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -125,13 +125,13 @@ func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, err
 
 // patched returns the result of a webhook's patch, or nil if it has none.
 func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
-	var ops []operation
-	if len(patch) > 0 {
-		if err := json.Unmarshal(patch, &ops); err != nil {
-			return nil, err // it was decoded before
-		}
+	if len(patch) == 0 {
+		return nil, nil
 	}
+	ops, err := jsonpatch.DecodePatch(patch)
 	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
 	case len(ops) == 0:
 		return nil, nil
 	case obj == nil:
@@ -148,19 +148,12 @@ func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byt
 }
 
 // apply applies a JSON patch to an object in the version of k.
-func (a *admission) apply(k *kind, obj runtime.Object, ops []operation) (runtime.Object, error) {
+func (a *admission) apply(k *kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
 	before, err := a.encode(k, obj)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := parseTree(before)
-	if err != nil {
-		return nil, err
-	}
-	if _, tree, err = applyOperations(tree, ops); err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(tree)
+	after, err := ops.Apply(before)
 	if err != nil {
 		return nil, err
 	}

@@ -238,13 +238,12 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 }
 
 // checkFields applies fieldValidation to unknown and duplicate fields. It returns a strict
-// decoding error.
-func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
+// decoding error. errs are those of a patch that led to the object.
+func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte, errs ...error) error {
 	level := r.URL.Query().Get("fieldValidation")
 	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
-	var errs []error
 	if !json.Valid(raw) {
 		if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
 			errs = append(errs, err) // fields that occur twice

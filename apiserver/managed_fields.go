@@ -34,7 +34,9 @@ type managerKey struct {
 	subresource string
 }
 
-func newOwnership() *ownership { return &ownership{managers: map[managerKey]*managedfields.FieldManager{}} }
+func newOwnership() *ownership {
+	return &ownership{managers: map[managerKey]*managedfields.FieldManager{}}
+}
 
 func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldManager, error) {
 	key := managerKey{k, subresource}

@@ -242,7 +242,7 @@ func (s *Server) checkActive(k *kind, m metav1.Object) error {
 	case ns == nil:
 		return notFound(s.namespaces, namespace)
 	case ns.meta.GetDeletionTimestamp() != nil:
-		err := apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(),
+		err := apierrors.NewForbidden(k.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()),
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
 			metav1.StatusCause{Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace"})

@@ -51,6 +51,9 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	if err := s.isActive(r.kind, m); err != nil {
+		return nil, err
+	}
 	return admit.change(nil, obj)
 }
 

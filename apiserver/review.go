@@ -26,6 +26,9 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		if err != nil {
 			return err
 		}
+		if err := s.isActive(r.kind, o); err != nil {
+			return err
+		}
 		admit := s.admission(w, r)
 		if obj, err = admit.change(nil, o); err != nil {
 			return err

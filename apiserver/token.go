@@ -172,6 +172,9 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err := setNamespace(t, r.namespace); err != nil {
 		return err
 	}
+	if err := s.isActive(r.kind, t); err != nil {
+		return err
+	}
 	account := s.storage.get(r.kind, r.key())
 	switch {
 	case t.Name != "" && t.Name != r.name:

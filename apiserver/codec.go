@@ -309,11 +309,11 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
+	if k.typed {
+		obj = k.toStorage(obj)
+	}
 	if err := k.admit(obj); err != nil {
 		return nil, undecodable(k, &gvk, raw, err)
-	}
-	if k.typed {
-		return k.toStorage(obj), nil
 	}
 	return obj, nil
 }

@@ -80,14 +80,14 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		metaOf(obj).SetNamespace("")
 	}
 	manifest := k == s.definitions && !hasStoredVersions(obj)
+	if k.typed {
+		obj = k.toStorage(obj)
+	}
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
 	}
 	if manifest {
 		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
-	}
-	if k.typed {
-		return k, k.toStorage(obj), nil
 	}
 	return k, obj, nil
 }

@@ -83,3 +83,38 @@ var immutable = func() (all []exchange) {
 	}
 	return all
 }()
+
+const (
+	hpaV1 = "/apis/autoscaling/v1/namespaces/{ns}/horizontalpodautoscalers"
+	hpaV2 = "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers"
+)
+
+// autoscalers are written in one version and read in the other.
+var autoscalers = []exchange{
+	{name: "create in v1", method: "POST", path: hpaV1, query: "fieldManager=one", body: `{"metadata":{"name":"a"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},"maxReplicas":3}}`},
+	{name: "read in v2", path: hpaV2 + "/a"},
+	change("all metrics", hpaV2+"/a", mergePatch, `{"metadata":{"annotations":{"a":"b"}},"spec":{"behavior":{"scaleDown":{"selectPolicy":"Disabled"}},"metrics":[
+		{"type":"Pods","pods":{"metric":{"name":"qps","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"5"}}},
+		{"type":"Object","object":{"metric":{"name":"o"},"describedObject":{"apiVersion":"v1","kind":"Service","name":"s"},"target":{"type":"Value","value":"3"}}},
+		{"type":"Object","object":{"metric":{"name":"o"},"describedObject":{"apiVersion":"v1","kind":"Service","name":"s"},"target":{"type":"AverageValue","averageValue":"3"}}},
+		{"type":"External","external":{"metric":{"name":"e"},"target":{"type":"AverageValue","averageValue":"3"}}},
+		{"type":"ContainerResource","containerResource":{"name":"cpu","container":"c","target":{"type":"Utilization","averageUtilization":9}}},
+		{"type":"Resource","resource":{"name":"memory","target":{"type":"AverageValue","averageValue":"1Gi"}}},
+		{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}}`),
+	change("the status", hpaV2+"/a/status", mergePatch, `{"status":{"currentReplicas":2,"desiredReplicas":2,"conditions":[{"type":"AbleToScale","status":"True","reason":"r","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}],"currentMetrics":[
+		{"type":"Resource","resource":{"name":"cpu","current":{"averageUtilization":7,"averageValue":"70m"}}},
+		{"type":"Pods","pods":{"metric":{"name":"qps"},"current":{"averageValue":"5"}}},
+		{"type":"Object","object":{"metric":{"name":"o"},"describedObject":{"kind":"Service","name":"s"},"current":{"value":"3"}}},
+		{"type":"External","external":{"metric":{"name":"e"},"current":{"averageValue":"3"}}},
+		{"type":"ContainerResource","containerResource":{"name":"cpu","container":"c","current":{"averageUtilization":9}}}]}}`),
+	{name: "read in v1", path: hpaV1 + "/a"},
+	{name: "list in v1", path: hpaV1},
+	{name: "a table in v1", path: hpaV1, accept: asTable},
+	change("a merge in v1", hpaV1+"/a", mergePatch, `{"spec":{"targetCPUUtilizationPercentage":60}}`),
+	change("a merge of the annotations", hpaV1+"/a", mergePatch, `{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/metrics":null}}}`),
+	{name: "an apply in v1", method: "PATCH", path: hpaV1 + "/a", query: "fieldManager=two&force=true", typ: applyPatch, body: `{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","spec":{"maxReplicas":5}}`},
+	{name: "read in v2 again", path: hpaV2 + "/a"},
+	change("a bad one", hpaV1+"/a", mergePatch, `{"spec":{"maxReplicas":0,"targetCPUUtilizationPercentage":0}}`),
+	{name: "a watch in v1", path: hpaV1, query: "watch=1&timeoutSeconds=1&resourceVersion=0", events: 1},
+	{name: "delete in v1", method: "DELETE", path: hpaV1 + "/a"},
+}

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,21 +12,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Events are served in the core group and in events.k8s.io with different field names. They
-// are stored once, as core events.
+// Events are served in the core group and in events.k8s.io with different field names, and
+// HorizontalPodAutoscalers in two versions of their group. Each is stored once.
 
-// joinEvents makes core events the storage kind of events.k8s.io/v1.
-func joinEvents(kinds []*kind) {
-	var core *kind
+// joined maps the kinds that are converted to those that they are stored in.
+var joined = map[schema.GroupVersionKind]schema.GroupVersionKind{
+	eventsv1.SchemeGroupVersion.WithKind("Event"):                        corev1.SchemeGroupVersion.WithKind("Event"),
+	autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"): autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
+}
+
+// join sets the storage kinds.
+func join(kinds []*kind) {
+	by := map[schema.GroupVersionKind]*kind{}
 	for _, k := range kinds {
-		if k.GVK() == corev1.SchemeGroupVersion.WithKind("Event") {
-			core = k
-		}
+		by[k.GVK()] = k
 	}
-	for _, k := range kinds {
-		if core != nil && k.GVK() == eventsv1.SchemeGroupVersion.WithKind("Event") {
-			k.storage = core
-		}
+	for from, to := range joined {
+		by[from].storage = by[to]
 	}
 }
 
@@ -39,6 +43,14 @@ func converted(obj runtime.Object, gv schema.GroupVersion) runtime.Object {
 	case *corev1.Event:
 		if gv == eventsv1.SchemeGroupVersion {
 			return eventOf(o)
+		}
+	case *autoscalingv1.HorizontalPodAutoscaler:
+		if gv == autoscalingv2.SchemeGroupVersion {
+			return autoscalerV2(o)
+		}
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		if gv == autoscalingv1.SchemeGroupVersion {
+			return autoscalerV1(o)
 		}
 	}
 	return obj

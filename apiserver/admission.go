@@ -2,12 +2,12 @@ package apiserver
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // admission checks and changes what a client writes. A nil admission is for the server's own
@@ -64,10 +65,14 @@ func (a *admission) change(old *record, obj runtime.Object) (runtime.Object, err
 	if a == nil {
 		return obj, nil
 	}
-	namespace := metaOf(obj).GetNamespace()
+	namespace, owners := metaOf(obj).GetNamespace(), metaOf(obj).GetManagedFields()
 	obj, err := a.mutate(old, obj)
 	if err != nil {
 		return nil, err
+	}
+	if err := managedfields.ValidateManagedFields(metaOf(obj).GetManagedFields()); err != nil {
+		metaOf(obj).SetManagedFields(owners)
+		addWarning(a.w, fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
 	}
 	if m := metaOf(obj); m.GetNamespace() != namespace || old != nil && m.GetName() != old.key.Name {
 		return nil, apierrors.NewBadRequest("an admission webhook changed the name or namespace of the object")
@@ -120,13 +125,13 @@ func (a *admission) mutate(old *record, obj runtime.Object) (runtime.Object, err
 
 // patched returns the result of a webhook's patch, or nil if it has none.
 func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byte) (runtime.Object, error) {
-	var ops []operation
-	if len(patch) > 0 {
-		if err := json.Unmarshal(patch, &ops); err != nil {
-			return nil, err // it was decoded before
-		}
+	if len(patch) == 0 {
+		return nil, nil
 	}
+	ops, err := jsonpatch.DecodePatch(patch)
 	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
 	case len(ops) == 0:
 		return nil, nil
 	case obj == nil:
@@ -143,19 +148,12 @@ func (a *admission) patched(h *webhook, k *kind, obj runtime.Object, patch []byt
 }
 
 // apply applies a JSON patch to an object in the version of k.
-func (a *admission) apply(k *kind, obj runtime.Object, ops []operation) (runtime.Object, error) {
+func (a *admission) apply(k *kind, obj runtime.Object, ops jsonpatch.Patch) (runtime.Object, error) {
 	before, err := a.encode(k, obj)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := parseTree(before)
-	if err != nil {
-		return nil, err
-	}
-	if _, tree, err = applyOperations(tree, ops); err != nil {
-		return nil, err
-	}
-	after, err := json.Marshal(tree)
+	after, err := ops.Apply(before)
 	if err != nil {
 		return nil, err
 	}

@@ -75,3 +75,24 @@ func BenchmarkWatch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkWrite creates a pod, patches its label and its status, and deletes it.
+func BenchmarkWrite(b *testing.B) {
+	s := apiserver.Start(b, apiserver.Options{Strict: true})
+	const body = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"app":"x"}},"spec":{"containers":[{"name":"x","image":"x:1",` +
+		`"env":[{"name":"A","value":"b"}],"ports":[{"containerPort":80}],"resources":{"requests":{"cpu":"1"}}}]}}`
+	const status = `{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+	for b.Loop() {
+		for _, a := range []response{
+			do(b, s, http.MethodPost, pods, body),
+			do(b, s, http.MethodPatch, pods+"/a", `{"metadata":{"labels":{"app":"y"}}}`, "Content-Type", mergePatch),
+			do(b, s, http.MethodPatch, pods+"/a/status", status, "Content-Type", mergePatch),
+			do(b, s, http.MethodDelete, pods+"/a", ""),
+		} {
+			if a.code >= 300 {
+				b.Fatal(a.raw)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*4/b.Elapsed().Seconds(), "writes/s")
+}

@@ -100,12 +100,12 @@ func builtins(everyVersion, strict bool) []*kind {
 			best[gvk.GroupKind()] = k
 		}
 	}
-	joinEvents(all)
+	join(all)
 	if everyVersion {
 		return all
 	}
 	return slices.DeleteFunc(all, func(k *kind) bool {
-		return best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
+		return best[k.GVK().GroupKind()] != k.storage && best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
 	})
 }
 

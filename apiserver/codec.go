@@ -238,13 +238,12 @@ func (s *Server) read(w http.ResponseWriter, r *request) (runtime.Object, error)
 }
 
 // checkFields applies fieldValidation to unknown and duplicate fields. It returns a strict
-// decoding error.
-func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte) error {
+// decoding error. errs are those of a patch that led to the object.
+func (s *Server) checkFields(w http.ResponseWriter, r *request, raw []byte, errs ...error) error {
 	level := r.URL.Query().Get("fieldValidation")
 	if level == metav1.FieldValidationIgnore || !r.kind.typed && r.kind.schema == nil || bytes.HasPrefix(raw, []byte("k8s\x00")) {
 		return nil
 	}
-	var errs []error
 	if !json.Valid(raw) {
 		if _, err := yaml.YAMLToJSONStrict(raw); err != nil {
 			errs = append(errs, err) // fields that occur twice
@@ -310,11 +309,11 @@ func (c *codecs) parse(k *kind, raw []byte) (runtime.Object, error) {
 		}
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", got.GroupVersion(), gvk.GroupVersion()))
 	}
+	if k.typed {
+		obj = k.toStorage(obj)
+	}
 	if err := k.admit(obj); err != nil {
 		return nil, undecodable(k, &gvk, raw, err)
-	}
-	if k.typed {
-		return k.toStorage(obj), nil
 	}
 	return obj, nil
 }

@@ -72,13 +72,21 @@ func (s *Server) createMissing(w http.ResponseWriter, r *request, obj runtime.Ob
 // create stores a new object and takes ownership of it.
 func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool, by *admission) (*record, error) {
 	m := metaOf(obj)
-	if err := s.checkNamespace(k, namespace, m); err != nil {
+	if err := setNamespace(m, namespace); err != nil {
+		return nil, err
+	}
+	if err := s.isActive(k, m); err != nil {
 		return nil, err
 	}
 	m.SetUID("")
 	m.SetCreationTimestamp(metav1.Time{})
-	obj, err := by.change(nil, obj)
-	if err != nil {
+	var err error
+	if by != nil {
+		if obj, err = s.ownership.updated(k, "", k.blank(), obj, by.r.updater()); err != nil {
+			return nil, err
+		}
+	}
+	if obj, err = by.change(nil, obj); err != nil {
 		return nil, err
 	}
 	if csr, ok := obj.(*certificatesv1.CertificateSigningRequest); ok && by != nil {
@@ -198,14 +206,18 @@ func unstoredRecord(obj runtime.Object) *record {
 	return r
 }
 
-// checkNamespace defaults and checks an object's namespace against that of the path.
-func (s *Server) checkNamespace(k *kind, namespace string, m metav1.Object) error {
-	switch {
-	case m.GetNamespace() == "":
-		m.SetNamespace(namespace)
-	case m.GetNamespace() != namespace:
+// setNamespace gives an object the namespace of a request. An object of another namespace is an
+// error, unless the request is for a cluster-scoped resource, whose objects have none.
+func setNamespace(m metav1.Object, namespace string) error {
+	if had := m.GetNamespace(); had != "" && had != namespace && namespace != "" {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
+	m.SetNamespace(namespace)
+	return nil
+}
+
+// isActive is checkActive for callers that do not hold the storage lock.
+func (s *Server) isActive(k *kind, m metav1.Object) error {
 	s.storage.mu.Lock()
 	defer s.storage.mu.Unlock()
 	return s.checkActive(k, m)
@@ -230,7 +242,7 @@ func (s *Server) checkActive(k *kind, m metav1.Object) error {
 	case ns == nil:
 		return notFound(s.namespaces, namespace)
 	case ns.meta.GetDeletionTimestamp() != nil:
-		err := apierrors.NewForbidden(k.GVR().GroupResource(), m.GetName(),
+		err := apierrors.NewForbidden(k.GVR().GroupResource(), cmp.Or(m.GetName(), m.GetGenerateName()),
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", namespace))
 		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes,
 			metav1.StatusCause{Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", namespace), Field: "metadata.namespace"})

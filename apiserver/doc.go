@@ -71,7 +71,8 @@
 // short:
 //
 //   - Only the most stable version of each kind is served, with [Options.Strict] only if it is
-//     stable, and versions are not converted, except for events in v1 and events.k8s.io/v1. [Options.EveryVersion] serves all
+//     stable, and versions are not converted, except for events in v1 and events.k8s.io/v1, and
+//     HorizontalPodAutoscalers in autoscaling/v1 and v2. [Options.EveryVersion] serves all
 //     versions, each stored separately.
 //   - Without [Options.Strict], built-in kinds have no defaulting except
 //     for the initial phase, and no validation except for names and metadata. Package
@@ -86,8 +87,9 @@
 //   - Schemas of custom resources are enforced with [Options.Schemas] only; package
 //     apiserver/crd has the implementation. Conversion webhooks are not called: the versions
 //     of a custom resource differ only in apiVersion and schema.
-//   - Managed fields are tracked from the first server-side apply of an object. Without
-//     schemas, and in CustomResourceDefinitions, lists are atomic.
+//   - Managed fields have the managers of all clients, but not the server itself: not in its own
+//     objects, such as the first namespaces and the status of CustomResourceDefinitions, and not in those of
+//     [Server.Create]. Without schemas, and in CustomResourceDefinitions, lists are atomic.
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
 //     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content; clients
 //     cannot delete default, kube-system and kube-public.

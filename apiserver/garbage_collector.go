@@ -174,8 +174,7 @@ func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (ow
 // processFinalizers acts on the garbage collector's finalizers of a terminating object.
 func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 	has := func(f string) bool { return slices.Contains(rec.meta.GetFinalizers(), f) }
-	if ns, ok := rec.obj.(*corev1.Namespace); ok && slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
-		more = append(more, s.deleteContent(rec.key.Name)...)
+	if k == s.namespaces {
 		more = append(more, s.releaseNamespace(rec.key.Name)...)
 	}
 	if k == s.definitions && has(instancesFinalizer) {
@@ -312,55 +311,59 @@ func (s *Server) updateObject(k *kind, key object.Key, change func(runtime.Objec
 	}
 }
 
-// eachInNamespace calls do for every object in a namespace until it returns false.
-func (s *Server) eachInNamespace(namespace string, do func(k *kind, rec *record) bool) {
+// content returns the objects in a namespace.
+func (s *Server) content(namespace string) (found []dependent) {
 	for _, k := range s.catalog.storageKinds() {
-		if !k.Namespaced {
-			continue
-		}
-		for _, rec := range s.storage.all(k, namespace) {
-			if !do(k, rec) {
-				return
+		if k.Namespaced {
+			for _, rec := range s.storage.all(k, namespace) {
+				found = append(found, dependent{k, rec})
 			}
 		}
 	}
+	return found
 }
 
-// hasContent reports whether a namespace contains objects.
-func (s *Server) hasContent(namespace string) (yes bool) {
-	s.eachInNamespace(namespace, func(*kind, *record) bool {
-		yes = true
-		return false
-	})
-	return yes
-}
-
-// deleteContent deletes everything in a namespace, pods without a grace period since there
-// is no kubelet.
-func (s *Server) deleteContent(namespace string) (more []gcItem) {
+// deleteContent deletes the pods in a namespace, without a grace period since there is no kubelet, and
+// once none remain, everything else. It returns what remains.
+func (s *Server) deleteContent(namespace string) (more []gcItem, remaining []dependent) {
 	var atOnce int64
-	s.eachInNamespace(namespace, func(k *kind, rec *record) bool {
-		_, _, then, _ := s.deleteOne(k, rec, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
-		more = append(more, then...)
-		return true
-	})
-	return more
+	for _, pods := range []bool{true, false} {
+		remaining = s.content(namespace)
+		if !pods && hasPods(remaining) {
+			break
+		}
+		for _, o := range remaining {
+			if (o.kind.String() == "pods") == pods && !terminated(o.rec.meta) {
+				_, _, then, _ := s.deleteOne(o.kind, o.rec, &metav1.DeleteOptions{GracePeriodSeconds: &atOnce})
+				more = append(more, then...)
+			}
+		}
+	}
+	if len(more) > 0 {
+		remaining = s.content(namespace)
+	}
+	return more, remaining
 }
 
-// releaseNamespace removes the server's finalizer from the spec of a terminating namespace
-// once the namespace is empty. Without other finalizers, that removes the namespace.
+// releaseNamespace deletes the content of a terminating namespace, sets its conditions and, once it is
+// empty, removes the server's finalizer from its spec. Without other finalizers, that removes the namespace.
 func (s *Server) releaseNamespace(name string) []gcItem {
 	if name == "" {
 		return nil
 	}
 	ns := s.storage.get(s.namespaces, object.Key{Name: name})
-	if ns != nil && ns.meta.GetDeletionTimestamp() != nil && !s.hasContent(name) {
-		return s.updateObject(s.namespaces, ns.key, func(obj runtime.Object) bool {
-			spec := &obj.(*corev1.Namespace).Spec
-			before := spec.Finalizers
-			spec.Finalizers = slices.DeleteFunc(slices.Clone(before), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-			return len(spec.Finalizers) < len(before)
-		})
+	if ns == nil || ns.meta.GetDeletionTimestamp() == nil || !slices.Contains(ns.obj.(*corev1.Namespace).Spec.Finalizers, corev1.FinalizerKubernetes) {
+		return nil
 	}
-	return nil
+	more, remaining := s.deleteContent(name)
+	return append(more, s.updateObject(s.namespaces, ns.key, func(obj runtime.Object) bool {
+		ns := obj.(*corev1.Namespace)
+		changed := setNamespaceConditions(ns, remaining)
+		if len(remaining) > 0 {
+			return changed
+		}
+		before := len(ns.Spec.Finalizers)
+		ns.Spec.Finalizers = slices.DeleteFunc(slices.Clone(ns.Spec.Finalizers), func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+		return len(ns.Spec.Finalizers) < before
+	})...)
 }

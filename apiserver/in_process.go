@@ -76,15 +76,18 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		}
 		obj = into
 	}
+	if !k.Namespaced {
+		metaOf(obj).SetNamespace("")
+	}
 	manifest := k == s.definitions && !hasStoredVersions(obj)
+	if k.typed {
+		obj = k.toStorage(obj)
+	}
 	if err := k.admit(obj); err != nil {
 		return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
 	}
 	if manifest {
 		setStatus(obj, nil) // the default of the stored versions is not what the server recorded
-	}
-	if k.typed {
-		return k, k.toStorage(obj), nil
 	}
 	return k, obj, nil
 }
@@ -130,7 +133,11 @@ func (s *Server) updateOwned(k *kind, obj runtime.Object) (runtime.Object, error
 		if old == nil {
 			return nil, notFound(k, key.Name)
 		}
-		next, err := s.prepare(k, everything, old, obj.DeepCopyObject(), "tarn")
+		next, err := s.ownership.updated(k, "", k.working(old), obj.DeepCopyObject(), "tarn")
+		if err != nil {
+			return nil, err
+		}
+		next, err = s.prepare(k, everything, old, next)
 		if err != nil {
 			return nil, err
 		}

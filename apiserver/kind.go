@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/object"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,13 +100,10 @@ func (k *kind) present(r *record) runtime.Object {
 	if k.native(r) {
 		return r.obj
 	}
-	switch o := r.obj.(type) {
-	case *corev1.Event:
-		return eventOf(o)
-	case *unstructured.Unstructured:
+	if o, ok := r.obj.(*unstructured.Unstructured); ok {
 		return k.convert(o)
 	}
-	return r.obj
+	return converted(r.obj, k.GVK().GroupVersion())
 }
 
 // catalog holds the served kinds.

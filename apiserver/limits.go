@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,59 +19,38 @@ const (
 	maxOperations = 10_000
 	// maxCopied limits the total bytes added by a JSON patch's copies.
 	maxCopied = 3 << 20
-	// maxDepth limits JSON nesting, as in encoding/json.
-	maxDepth = 10_000
 	// maxObject limits the bytes of an encoded object, as in etcd.
 	maxObject = 3 << 19
 )
 
-var errDeep = errors.New("the result of the patch is nested too deep")
-
 // jsonSize returns the approximate size of a tree in JSON. It stops counting above limit.
-func jsonSize(tree any, limit int) int {
-	n, _ := measure(tree, limit, maxDepth)
-	return n
-}
-
-// measure is jsonSize for trees that may be nested too deeply to encode.
-func measure(tree any, limit, depth int) (n int, err error) {
-	if depth == 0 {
-		return 0, errDeep
-	}
-	add := func(value any) error {
-		if n > limit {
-			return nil
+func jsonSize(tree any, limit int) (n int) {
+	add := func(value any) {
+		if n <= limit {
+			n += jsonSize(value, limit-n) + 1
 		}
-		more, err := measure(value, limit-n, depth-1)
-		n += more + 1
-		return err
 	}
 	switch node := tree.(type) {
 	case string:
-		return len(node) + 2, nil
+		return len(node) + 2
 	case map[string]any:
 		for name, value := range node {
 			n += len(name) + 3
-			if err := add(value); err != nil {
-				return n, err
-			}
+			add(value)
 		}
 	case map[any]any: // from YAML
 		for name, value := range node {
-			if err := errors.Join(add(name), add(value)); err != nil {
-				return n, err
-			}
+			add(name)
+			add(value)
 		}
 	case []any:
 		for _, value := range node {
-			if err := add(value); err != nil {
-				return n, err
-			}
+			add(value)
 		}
 	default:
-		return 4, nil
+		return 4
 	}
-	return n + 2, nil
+	return n + 2
 }
 
 // sizeOf returns the size of an object in etcd: protobuf for a built-in kind, JSON for a
@@ -87,10 +65,14 @@ func sizeOf(obj runtime.Object) int {
 	return 0
 }
 
-// checkSize rejects an object that is too large for etcd, with etcd's message.
+// checkSize rejects an object that is too large for etcd, with etcd's message. It drops the managed
+// fields if the object fits without them.
 func checkSize(obj runtime.Object) error {
-	if sizeOf(obj) <= maxObject {
-		return nil
+	for range 2 {
+		if sizeOf(obj) <= maxObject {
+			return nil
+		}
+		metaOf(obj).SetManagedFields(nil)
 	}
 	return failed("etcdserver: request is too large")
 }

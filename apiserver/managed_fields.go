@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,12 +20,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// ownership tracks field managers with apimachinery's managedfields. Schemas of the
-// built-in kinds come from client-go's apply configurations, those of custom resources from
-// their definitions. Parsing them is slow and happens on the first apply.
+// ownership records in the managed fields of an object who wrote what, as kube-apiserver does: for
+// every write of a client, before admission. [Server.Create] records nothing, and [Server.Update] only in
+// objects that have managed fields. Schemas of the built-in kinds come from client-go's apply configurations, those of custom
+// resources from their definitions. Parsing the former is slow and happens once in a process.
 type ownership struct {
-	typed func() managedfields.TypeConverter
-
 	mu       sync.Mutex // guards managers
 	managers map[managerKey]*managedfields.FieldManager
 }
@@ -34,10 +35,7 @@ type managerKey struct {
 }
 
 func newOwnership() *ownership {
-	return &ownership{
-		typed:    sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) }),
-		managers: map[managerKey]*managedfields.FieldManager{},
-	}
+	return &ownership{managers: map[managerKey]*managedfields.FieldManager{}}
 }
 
 func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldManager, error) {
@@ -47,17 +45,7 @@ func (o *ownership) manager(k *kind, subresource string) (*managedfields.FieldMa
 	if m := o.managers[key]; m != nil {
 		return m, nil
 	}
-	var m *managedfields.FieldManager
-	var err error
-	if k.typed {
-		gvk, types := k.storage.GVK(), managedfields.NewDeducedTypeConverter()
-		if k != scaleKind { // the apply configurations have no schema of it
-			types = o.typed()
-		}
-		m, err = managedfields.NewDefaultFieldManager(types, noConversion{scheme.Scheme}, scheme.Scheme, scheme.Scheme, gvk, gvk.GroupVersion(), subresource, nil)
-	} else {
-		m, err = k.fieldManager(subresource)
-	}
+	m, err := k.fieldManager(subresource)
 	if err != nil {
 		return nil, fmt.Errorf("creating the field manager of %v: %w", k.GVK(), err)
 	}
@@ -76,9 +64,20 @@ func (o *ownership) forget(kinds []*kind) {
 	}
 }
 
-// fieldManager returns the field manager for a version of a custom resource.
+// builtinTypes has the types of the built-in kinds.
+var builtinTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// fieldManager returns the field manager for a version of a resource.
 func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
 	types := managedfields.NewDeducedTypeConverter()
+	gv := k.GVK().GroupVersion()
+	filters := map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(gv.String()): k.writes(subresource)}
+	if k.typed {
+		if k != scaleKind { // the apply configurations have no schema of it
+			types = builtinTypes()
+		}
+		return managedfields.NewDefaultFieldManager(types, typedVersions{scheme.Scheme}, defaulting{k}, scheme.Scheme, k.GVK(), k.storage.GVK().GroupVersion(), subresource, filters)
+	}
 	if k.schema != nil {
 		if t, err := k.schema.TypeConverter(); err != nil {
 			return nil, err
@@ -86,18 +85,48 @@ func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 			types = t
 		}
 	}
-	// Fields that a write ignores do not get an owner.
-	var ignored []fieldpath.Path
-	switch {
-	case subresource == "status":
-		ignored = []fieldpath.Path{fieldpath.MakePathOrDie("metadata"), fieldpath.MakePathOrDie("spec")}
-	case k.status:
-		ignored = []fieldpath.Path{fieldpath.MakePathOrDie("status")}
+	return managedfields.NewDefaultCRDFieldManager(types, customVersions{scheme.Scheme, k}, defaulting{k}, unstructuredCreator{}, k.GVK(), gv, subresource, filters)
+}
+
+// writes returns a filter for the fields that a write can change. Others do not get an owner.
+func (k *kind) writes(subresource string) fieldpath.Filter {
+	var ignored [][]any
+	switch subresource {
+	case "ephemeralcontainers":
+		return fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers"))
+	case "resize":
+		var matchers []*fieldpath.SetMatcher
+		for _, list := range []string{"containers", "initContainers"} {
+			for _, name := range []string{"resources", "resizePolicy"} {
+				matchers = append(matchers, fieldpath.MakePrefixMatcherOrDie("spec", list, fieldpath.MatchAnyPathElement(), name))
+			}
+		}
+		return fieldpath.NewIncludeMatcherFilter(matchers...)
+	case "status", "approval":
+		ignored = [][]any{{"spec"}}
+		if !k.typed || statusOnly[k.Kind] {
+			ignored = append(ignored, []any{"metadata"})
+		} else if k.Kind == "Pod" {
+			ignored = append(ignored, []any{"metadata", "deletionTimestamp"}, []any{"metadata", "ownerReferences"})
+		}
+	case "":
+		if k.status {
+			ignored = [][]any{{"status"}}
+		}
 	}
-	gvk := k.GVK()
-	reset := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): fieldpath.NewSet(ignored...)}
-	return managedfields.NewDefaultCRDFieldManager(types, renaming{scheme.Scheme, k}, defaulting{k.schema}, unstructuredCreator{},
-		gvk, gvk.GroupVersion(), subresource, fieldpath.NewExcludeFilterSetMap(reset))
+	set := fieldpath.NewSet()
+	for _, path := range ignored {
+		set.Insert(fieldpath.MakePathOrDie(path...))
+	}
+	return fieldpath.NewExcludeSetFilter(set)
+}
+
+// blank returns the object that a new one is compared with.
+func (k *kind) blank() runtime.Object {
+	if k.typed {
+		return k.storage.empty()
+	}
+	return k.empty()
 }
 
 // applied merges an apply configuration into live and updates the managed fields. A
@@ -114,41 +143,52 @@ func (o *ownership) applied(k *kind, subresource string, live runtime.Object, ap
 		}
 		return nil, failed(err.Error())
 	}
-	if u, ok := obj.(*unstructured.Unstructured); ok && k.typed {
-		obj = k.storage.empty()
-		if err := fromTree(u.Object, obj); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-	}
-	if k.strict {
-		builtin.Default(obj)
-	}
 	return obj, nil
 }
 
-// updated updates the managed fields after another write. Objects that were never applied
-// have none.
-func (o *ownership) updated(k *kind, subresource string, old, next runtime.Object, manager string) (runtime.Object, error) {
+// updated updates the managed fields of next after another write. The manager is empty if applied
+// has done so.
+func (o *ownership) updated(k *kind, subresource string, live, next runtime.Object, manager string) (runtime.Object, error) {
 	if manager == "" {
-		return next, nil // already done by applied
+		return next, nil
 	}
-	if len(metaOf(old).GetManagedFields()) == 0 {
-		metaOf(next).SetManagedFields(nil)
+	if is, was := metaOf(next), metaOf(live); was.GetUID() != "" && len(was.GetManagedFields())+len(is.GetManagedFields()) == 0 {
+		is.SetManagedFields(nil) // not tracked since its creation
 		return next, nil
 	}
 	m, err := o.manager(k, subresource)
 	if err != nil {
 		return nil, err
 	}
-	return m.UpdateNoErrors(old, next, manager), nil
+	return m.UpdateNoErrors(live, next, manager), nil
 }
 
-// noConversion is a converter for objects that are in the target version already, since
-// each storage holds only one.
-type noConversion struct{ *runtime.Scheme }
+// keepTimes restores the times in the managed fields of next if nothing else in it differs from
+// live, so that a write without an effect changes nothing.
+func keepTimes(live, next runtime.Object) {
+	was, is := metaOf(live).GetManagedFields(), metaOf(next).GetManagedFields()
+	sameTime := func(a, b metav1.ManagedFieldsEntry) bool { return a.Time.Equal(b.Time) }
+	if len(was) != len(is) || slices.EqualFunc(was, is, sameTime) {
+		return
+	}
+	then := slices.Clone(is)
+	for i := range then {
+		then[i].Time = was[i].Time
+	}
+	if !equality.Semantic.DeepEqual(was, then) {
+		return
+	}
+	metaOf(next).SetManagedFields(then)
+	if !equality.Semantic.DeepEqual(live, next) {
+		metaOf(next).SetManagedFields(is)
+	}
+}
+
+// typedVersions is a converter for the built-in kinds: see [converted].
+type typedVersions struct{ *runtime.Scheme }
 
 // ConvertToVersion implements [runtime.ObjectConvertor].
-func (s noConversion) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+func (s typedVersions) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := in.GetObjectKind().GroupVersionKind()
 	if gvk.Kind == "" {
 		// A blank object created by the field manager.
@@ -159,36 +199,57 @@ func (s noConversion) ConvertToVersion(in runtime.Object, target runtime.GroupVe
 		gvk = kinds[0]
 		in.GetObjectKind().SetGroupVersionKind(gvk)
 	}
-	if to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk}); !ok || to != gvk {
-		return nil, runtime.NewNotRegisteredErrForTarget("apiserver", reflect.TypeOf(in), target)
+	if u, ok := in.(*unstructured.Unstructured); ok {
+		obj, err := s.New(gvk)
+		if err == nil {
+			err = fromTree(u.Object, obj)
+		}
+		if err != nil {
+			return nil, err
+		}
+		in = obj
 	}
-	return in, nil
+	if gv, ok := target.(schema.GroupVersion); ok {
+		if out := converted(in, gv); out.GetObjectKind().GroupVersionKind().GroupVersion() == gv {
+			return out, nil
+		}
+	}
+	return nil, runtime.NewNotRegisteredErrForTarget("apiserver", reflect.TypeOf(in), target)
 }
 
-// renaming converts between the versions of a custom resource: only apiVersion differs.
-type renaming struct {
+// customVersions converts between the versions of a custom resource: only apiVersion differs.
+type customVersions struct {
 	*runtime.Scheme
 	kind *kind
 }
 
-// ConvertToVersion implements [runtime.ObjectConvertor].
-func (c renaming) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{in.GetObjectKind().GroupVersionKind()})
-	if !ok || !slices.Contains(c.kind.versions, to.Version) {
-		return nil, runtime.NewNotRegisteredErrForTarget("apiserver", reflect.TypeOf(in), target)
+// ConvertToVersion implements [runtime.ObjectConvertor]. Like that of kube-apiserver, its error for an
+// unknown version is not a NotRegistered error, so that an apply fails and drops no manager.
+func (c customVersions) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
+	from := in.GetObjectKind().GroupVersionKind()
+	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{from})
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%v is unstructured and is not suitable for converting to %q", from, target)
+	case !slices.Contains(c.kind.versions, to.Version):
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
+	case to == from:
+		return in, nil
 	}
 	out := in.DeepCopyObject()
 	out.GetObjectKind().SetGroupVersionKind(to)
 	return out, nil
 }
 
-// defaulting is a [runtime.ObjectDefaulter] for custom resources. The schema may be nil.
-type defaulting struct{ schema Schema }
+// defaulting is a [runtime.ObjectDefaulter] for objects of a kind.
+type defaulting struct{ kind *kind }
 
 // Default implements [runtime.ObjectDefaulter].
 func (d defaulting) Default(obj runtime.Object) {
-	if u, ok := obj.(*unstructured.Unstructured); ok && d.schema != nil {
-		d.schema.Default(u)
+	if u, ok := obj.(*unstructured.Unstructured); ok && d.kind.schema != nil {
+		d.kind.schema.Default(u)
+	} else if d.kind.strict {
+		builtin.Default(obj)
 	}
 }
 

@@ -1,6 +1,8 @@
 package apiserver_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,6 +97,71 @@ func TestANamespaceWaitsForAllFinalizers(t *testing.T) {
 		t.Fatalf("finalized: %s", a.raw)
 	}
 	do(t, s, http.MethodPatch, shop, `{"metadata":{"finalizers":null}}`, "Content-Type", mergePatch)
+	if a := get(t, s, shop); a.code != http.StatusNotFound {
+		t.Errorf("the namespace stays: %s", a.raw)
+	}
+}
+
+// The conditions are those of the namespace controller of Kubernetes 1.36, which deletes pods first.
+func TestATerminatingNamespaceHasConditions(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	held := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, Finalizers: []string{"example.com/f"}}
+	}
+	web := pod("web")
+	web.ObjectMeta = held("web")
+	fill(t, s, namespace("shop"), web, &corev1.ConfigMap{ObjectMeta: held("a")}, &corev1.ConfigMap{ObjectMeta: held("b")},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "free"}})
+	conditions := func() string {
+		var ns corev1.Namespace
+		_ = json.Unmarshal([]byte(get(t, s, shop).raw), &ns)
+		var text []string
+		for _, c := range ns.Status.Conditions {
+			text = append(text, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+		}
+		return strings.Join(text, "\n")
+	}
+	const fine = "NamespaceDeletionDiscoveryFailure=False ResourcesDiscovered: All resources successfully discovered\n" +
+		"NamespaceDeletionGroupVersionParsingFailure=False ParsedGroupVersions: All legacy kube types successfully parsed\n" +
+		"NamespaceDeletionContentFailure=False ContentDeleted: All content successfully deleted, may be waiting on finalization\n"
+	do(t, s, http.MethodDelete, shop, "")
+	if got, want := conditions(), fine+"NamespaceContentRemaining=False ContentRemoved: All content successfully removed\n"+
+		"NamespaceFinalizersRemaining=False ContentHasNoFinalizers: All content-preserving finalizers finished"; got != want {
+		t.Errorf("while a pod remains:\n%s\nwant\n%s", got, want)
+	}
+	if a := get(t, s, shop+"/secrets/free"); a.code != http.StatusOK {
+		t.Errorf("a secret was deleted before a pod: %s", a.raw)
+	}
+	release := func(path string) {
+		do(t, s, http.MethodPatch, shop+path, `{"metadata":{"finalizers":null}}`, "Content-Type", mergePatch)
+	}
+	remain := func(n int) string {
+		return fine + fmt.Sprintf("NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: configmaps. has %d resource instances\n"+
+			"NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: example.com/f in %d resource instances", n, n)
+	}
+	release("/pods/web")
+	if got, want := conditions(), remain(2); got != want {
+		t.Errorf("without the pod:\n%s\nwant\n%s", got, want)
+	}
+	if a := get(t, s, shop+"/secrets/free"); a.code != http.StatusNotFound {
+		t.Errorf("the secret stays: %s", a.raw)
+	}
+	release("/configmaps/a")
+	if got, want := conditions(), remain(1); got != want {
+		t.Errorf("without one config map:\n%s\nwant\n%s", got, want)
+	}
+	const why = "unable to create new content in namespace shop because it is being terminated"
+	for _, a := range []response{
+		do(t, s, http.MethodPost, shop+"/configmaps", `{"metadata":{"name":"b"}}`), // exists
+		do(t, s, http.MethodPost, shop+"/configmaps", `{"metadata":{"generateName":"No Name"}}`),
+		do(t, s, http.MethodPost, shop+"/pods/web/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"web"}}`),
+		do(t, s, http.MethodPost, shop+"/serviceaccounts/default/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`),
+	} {
+		if a.refused(t, http.StatusForbidden, "Forbidden", why); !strings.Contains(a.raw, `"causes":[{"reason":"NamespaceTerminating","message":"namespace shop is being terminated","field":"metadata.namespace"}]`) {
+			t.Errorf("the cause: %s", a.raw)
+		}
+	}
+	release("/configmaps/b")
 	if a := get(t, s, shop); a.code != http.StatusNotFound {
 		t.Errorf("the namespace stays: %s", a.raw)
 	}

@@ -1,13 +1,11 @@
 package apiserver
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"math"
 	"mime"
 	"net/http"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/json"
 )
 
 // toJSON converts YAML to JSON and leaves JSON unchanged.
@@ -72,7 +71,7 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 		if err != nil {
 			return nil, err
 		}
-		after, err := patched(patchType, before, patch, r.kind)
+		after, strict, err := patched(patchType, before, patch, r.kind)
 		if err != nil {
 			return nil, err
 		}
@@ -87,99 +86,62 @@ func (s *Server) patching(w http.ResponseWriter, r *request, patchType types.Pat
 		if err := s.checkTarget(r, metaOf(obj)); err != nil {
 			return nil, err
 		}
-		metaOf(obj).SetNamespace(r.namespace)
-		if err := s.checkFields(w, r, after); err != nil {
+		if err := s.checkFields(w, r, after, strict...); err != nil {
 			return nil, invalidPatch(after, err)
 		}
 		return obj, nil
 	}
 }
 
-func patched(patchType types.PatchType, before, patch []byte, k *kind) ([]byte, error) {
-	if patchType == types.StrategicMergePatchType {
-		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		after, err := strategicpatch.StrategicMergePatch(before, patch, k.empty())
-		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
-		}
-		return after, nil
-	}
-	tree, err := parseTree(before)
-	if err != nil {
-		return nil, err
-	}
-	if patchType == types.MergePatchType {
-		if err := json.Unmarshal(patch, new(map[string]any)); err != nil {
-			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
-		}
-		change, err := parseTree(patch)
-		if err != nil {
-			return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
-		}
-		return json.Marshal(mergePatch(tree, change))
-	}
-	var ops []operation
-	if err := json.Unmarshal(patch, &ops); err != nil {
-		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
-	}
-	if len(ops) > maxOperations {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
-	}
-	failed, tree, err := applyOperations(tree, ops)
-	if err != nil {
-		if failed == "test" {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-		}
-		return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
-			"the server rejected our request due to an error in our request: "+err.Error(), 0, false)
-	}
-	return json.Marshal(tree)
-}
-
-// applyOperations applies a JSON patch. With an error it returns the operation that failed.
-func applyOperations(tree any, ops []operation) (failed string, _ any, err error) {
-	var copied int
-	for i := range ops {
-		tree, err = ops[i].apply(tree, &copied)
-		if err == nil && i == len(ops)-1 {
-			_, err = measure(tree, math.MaxInt, maxDepth)
+// patched returns the result of a patch, and the unknown and duplicate fields in the patch itself.
+func patched(patchType types.PatchType, before, patch []byte, k *kind) (after []byte, strict []error, err error) {
+	undecodable := func(err error) error { return apierrors.NewBadRequest("error decoding patch: " + err.Error()) }
+	switch patchType {
+	case types.StrategicMergePatchType:
+		if strict, err = json.UnmarshalStrict(patch, new(map[string]any)); err == nil {
+			after, err = strategicpatch.StrategicMergePatch(before, patch, k.empty())
 		}
 		if err != nil {
-			return ops[i].Op, nil, err
+			return nil, nil, apierrors.NewBadRequest(err.Error())
+		}
+	case types.MergePatchType:
+		if strict, err = json.UnmarshalStrict(patch, new(map[string]any)); err != nil {
+			return nil, nil, undecodable(err)
+		}
+		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
+			return nil, nil, apierrors.NewBadRequest(err.Error())
+		}
+	default:
+		if strict, err = json.UnmarshalStrict(patch, new([]operation)); err != nil {
+			return nil, nil, undecodable(err)
+		}
+		for i, err := range strict {
+			strict[i] = fmt.Errorf("json patch %w", err)
+		}
+		ops, err := jsonpatch.DecodePatch(patch)
+		switch {
+		case err != nil:
+			return nil, nil, apierrors.NewBadRequest(err.Error())
+		case len(ops) > maxOperations:
+			return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
+		}
+		if after, err = ops.Apply(before); err != nil {
+			return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 	}
-	return "", tree, nil
+	return after, strict, nil
 }
 
-// parseTree decodes JSON without rounding numbers.
-func parseTree(raw []byte) (tree any, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	err = d.Decode(&tree)
-	return tree, err
+// operation is the form of an operation of a JSON patch, for unknown and duplicate fields.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	From  string `json:"from"`
+	Value any    `json:"value"`
 }
 
-// mergePatch implements RFC 7386.
-func mergePatch(target, patch any) any {
-	changes, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	out, ok := target.(map[string]any)
-	if !ok {
-		out = map[string]any{}
-	}
-	for name, value := range changes {
-		if value == nil {
-			delete(out, name)
-		} else {
-			out[name] = mergePatch(out[name], value)
-		}
-	}
-	return out
-}
+// kube-apiserver sets the limit of the library in the same way.
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopied }
 
 // serveApply implements server-side apply. It creates the object if it does not exist.
 func (s *Server) serveApply(w http.ResponseWriter, r *request, raw []byte) error {
@@ -203,7 +165,7 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 		return nil, apierrors.NewBadRequest("error decoding YAML: error converting YAML to JSON: " + err.Error())
 	}
 	applied := new(unstructured.Unstructured)
-	if err := json.Unmarshal(raw, &applied.Object); err != nil {
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &applied.Object); err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
 	if got := applied.GroupVersionKind(); got != r.kind.GVK() {
@@ -219,7 +181,6 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	if err := s.checkTarget(r, applied); err != nil {
 		return nil, err
 	}
-	r.kind.toStorageTree(applied)
 	return applied, nil
 }
 
@@ -228,10 +189,7 @@ func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructur
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
 	}
-	blank := r.kind.empty()
-	if r.kind.typed {
-		blank = r.kind.storage.empty()
-	}
+	blank := r.kind.blank()
 	metaOf(blank).SetName(r.name)
 	metaOf(blank).SetNamespace(r.namespace)
 	obj, err := s.ownership.applied(r.kind, "", blank, applied, r.manager(), r.force())

@@ -38,13 +38,12 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 	if err != nil {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %T", gvk.Kind, obj))
 	}
-	if ns := m.GetNamespace(); ns != "" && ns != r.namespace {
-		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	if err := setNamespace(m, r.namespace); err != nil {
+		return nil, err
 	}
 	if m.GetName() != r.name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in " + gvk.Kind + " object")
 	}
-	m.SetNamespace(r.namespace)
 	if old, ok := obj.(*policyv1beta1.Eviction); ok {
 		obj = &policyv1.Eviction{ObjectMeta: old.ObjectMeta, DeleteOptions: old.DeleteOptions}
 	}
@@ -52,6 +51,9 @@ func (s *Server) readCreated(r *request, admit *admission) (runtime.Object, erro
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("not a %s object: %v", gvk.Kind, got))
 	}
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	if err := s.isActive(r.kind, m); err != nil {
+		return nil, err
+	}
 	return admit.change(nil, obj)
 }
 

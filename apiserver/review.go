@@ -15,6 +15,9 @@ import (
 
 // serveReview answers a review, or assigns a pod by a Binding.
 func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Object) error {
+	if err := setNamespace(metaOf(obj), r.namespace); err != nil {
+		return err
+	}
 	u := userOf(r.Context())
 	var errs field.ErrorList
 	switch o := obj.(type) {
@@ -23,10 +26,9 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 		if err != nil {
 			return err
 		}
-		if o.Namespace != "" && o.Namespace != r.namespace {
-			return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		if err := s.isActive(r.kind, o); err != nil {
+			return err
 		}
-		o.Namespace = r.namespace
 		admit := s.admission(w, r)
 		if obj, err = admit.change(nil, o); err != nil {
 			return err
@@ -37,7 +39,6 @@ func (s *Server) serveReview(w http.ResponseWriter, r *request, obj runtime.Obje
 	case *authorizationv1.SubjectAccessReview:
 		o.Status, errs = s.reviewSubject(&o.Spec)
 	case *authorizationv1.LocalSubjectAccessReview:
-		o.Namespace = r.namespace
 		o.Status, errs = s.reviewSubject(&o.Spec)
 		if a := o.Spec.ResourceAttributes; a != nil && a.Namespace != r.namespace {
 			errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))

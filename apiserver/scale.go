@@ -113,15 +113,11 @@ func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *
 	if err != nil {
 		return nil, err
 	}
-	if edited, err = admit.change(before, edited); err != nil {
+	if edited, err = s.ownership.updated(scaleKind, "scale", present, edited, r.updater()); err != nil {
 		return nil, err
 	}
-	if manager := r.updater(); manager != "" && len(old.meta.GetManagedFields()) > 0 {
-		m, err := s.ownership.manager(scaleKind, "scale")
-		if err != nil {
-			return nil, err
-		}
-		edited = m.UpdateNoErrors(present, edited, manager)
+	if edited, err = admit.change(before, edited); err != nil {
+		return nil, err
 	}
 	scale := edited.(*autoscalingv1.Scale)
 	// A schema has its own message for a negative number.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tarnproject/tarn/apiserver/builtin"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -66,7 +67,11 @@ func (k *kind) validate(obj, old runtime.Object, subresource string) error {
 	if k.schema == nil {
 		errs = k.validateMeta(m)
 		if k.strict {
-			errs = append(errs, builtin.Validate(obj, old, subresource)...)
+			is, was := obj, old
+			if e, ok := obj.(*corev1.Event); ok && old != nil { // an update of the other kind is stricter
+				is, was = converted(e, k.GVK().GroupVersion()), converted(old, k.GVK().GroupVersion())
+			}
+			errs = append(errs, builtin.Validate(is, was, subresource)...)
 		}
 	} else {
 		before, _ := old.(*unstructured.Unstructured)

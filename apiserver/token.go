@@ -169,17 +169,21 @@ func (s *Server) serveToken(w http.ResponseWriter, r *request) error {
 	if err != nil || !ok {
 		return apierrors.NewBadRequest("the body is not a TokenRequest")
 	}
+	if err := setNamespace(t, r.namespace); err != nil {
+		return err
+	}
+	if err := s.isActive(r.kind, t); err != nil {
+		return err
+	}
 	account := s.storage.get(r.kind, r.key())
 	switch {
 	case t.Name != "" && t.Name != r.name:
 		return apierrors.NewInvalid(gvk.GroupKind(), r.name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), t.Name, "must match the service account name if specified")})
-	case t.Namespace != "" && t.Namespace != r.namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	case account == nil:
 		return notFound(r.kind, r.name)
 	}
 	t.TypeMeta = metav1.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}
-	t.Name, t.Namespace, t.UID, t.CreationTimestamp = r.name, r.namespace, account.meta.GetUID(), now()
+	t.Name, t.UID, t.CreationTimestamp = r.name, account.meta.GetUID(), now()
 	t.Status = authenticationv1.TokenRequestStatus{}
 	if obj, err = admit.change(nil, t); err != nil {
 		return err

@@ -62,11 +62,7 @@ func (s *Server) readUpdate(w http.ResponseWriter, r *request) (runtime.Object, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkTarget(r, metaOf(obj)); err != nil {
-		return nil, err
-	}
-	metaOf(obj).SetNamespace(r.namespace)
-	return obj, nil
+	return obj, s.checkTarget(r, metaOf(obj))
 }
 
 // replacing returns the editor of an update.
@@ -80,17 +76,16 @@ func replacing(r *request, obj runtime.Object) editor {
 	}
 }
 
-// checkTarget checks that an object's name and namespace match the path. The namespace may be
-// empty.
+// checkTarget gives an object the namespace of the path and checks that its name is that of the path.
 func (s *Server) checkTarget(r *request, m metav1.Object) error {
+	if err := setNamespace(m, r.namespace); err != nil {
+		return err
+	}
 	if m.GetName() == "" {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.name))
 	}
 	if m.GetName() != r.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", m.GetName(), r.name))
-	}
-	if m.GetNamespace() != "" && m.GetNamespace() != r.namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	return nil
 }
@@ -121,10 +116,13 @@ func (s *Server) modify(r *request, admit *admission, manager string, edit edito
 		if err != nil {
 			return nil, err
 		}
+		if next, err = s.ownership.updated(r.kind, r.subresource, r.kind.working(old), next, manager); err != nil {
+			return nil, err
+		}
 		if next, err = admit.change(old, next); err != nil {
 			return nil, err
 		}
-		if next, err = s.prepare(r.kind, r.subresource, old, next, manager); err != nil {
+		if next, err = s.prepare(r.kind, r.subresource, old, next); err != nil {
 			return nil, err
 		}
 		if r.subresource == "" {
@@ -200,7 +198,7 @@ const everything = "*"
 
 // prepare validates a new state against the old one, sets the server-managed fields and
 // returns it in the storage version.
-func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object, manager string) (runtime.Object, error) {
+func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.Object) (runtime.Object, error) {
 	m, was := metaOf(next), old.meta
 	if uid := m.GetUID(); uid != "" && uid != was.GetUID() {
 		return nil, updatePreconditionFailed(k, old.key, "UID", string(uid), string(was.GetUID()))
@@ -253,10 +251,7 @@ func (s *Server) prepare(k *kind, subresource string, old *record, next runtime.
 	if err := k.validate(next, validated, subresource); err != nil {
 		return nil, err
 	}
-	next, err := s.ownership.updated(k, subresource, before, next, manager)
-	if err != nil {
-		return nil, err
-	}
+	keepTimes(before, next)
 	return k.toStorage(next), nil
 }
 

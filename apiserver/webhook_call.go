@@ -111,11 +111,6 @@ func (h *webhook) call(ctx context.Context, request *admissionv1.AdmissionReques
 	if err := h.verify(request.UID, &answer); err != nil {
 		return nil, fmt.Errorf("received invalid webhook response: %w", err)
 	}
-	if patch := answer.Response.Patch; len(patch) > 0 {
-		if err := json.Unmarshal(patch, new([]operation)); err != nil {
-			return nil, fmt.Errorf("received undecodable patch in webhook response: %w", err)
-		}
-	}
 	return answer.Response, nil
 }
 

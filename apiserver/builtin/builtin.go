@@ -54,6 +54,8 @@ func Default(obj runtime.Object) {
 		defaultBinding(&o.RoleRef, o.Subjects)
 	case *rbacv1.ClusterRoleBinding:
 		defaultBinding(&o.RoleRef, o.Subjects)
+	default:
+		defaultFixed(obj)
 	}
 }
 
@@ -163,6 +165,10 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 		p.binding(o.RoleRef, o.Subjects, false)
 		if before != nil {
 			p.sameRole(o.RoleRef, before.RoleRef)
+		}
+	default:
+		if old != nil {
+			p.fixed(obj, old)
 		}
 	}
 	return p.list

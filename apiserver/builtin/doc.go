@@ -10,7 +10,8 @@
 // Covered are Pod and pod templates, Service, ReplicationController, Deployment, ReplicaSet,
 // StatefulSet, DaemonSet, Job, CronJob, HorizontalPodAutoscaler, Ingress,
 // PersistentVolumeClaim, ConfigMap, Secret, ServiceAccount, Lease, Role, ClusterRole and their
-// bindings. Objects of other kinds and versions are neither changed nor validated. Within pods,
+// bindings. Of PersistentVolume, StorageClass, CSIDriver, PriorityClass and IngressClass, and in part of
+// others, only the defaults and the immutable fields are covered. Other kinds and versions are neither changed nor validated. Within pods,
 // affinity, DNS configuration, resource claims, Windows options, and the content of volume types
 // other than configMap, secret, persistentVolumeClaim, hostPath, emptyDir, projected, downwardAPI
 // and csi are not validated. Of a status, only that of Deployment, ReplicaSet, StatefulSet,

@@ -14,12 +14,12 @@ import (
 func TestAnswers(t *testing.T) {
 	startHooks(t)
 	var found []difference
-	sent := 0
+	sent, partly := 0, false
 	for _, topic := range []struct {
 		name      string
 		exchanges []exchange
 	}{
-		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"deletes", deletes},
+		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"namespaced", namespaced}, {"immutable", immutable}, {"autoscalers", autoscalers}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
 		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
@@ -41,6 +41,10 @@ func TestAnswers(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+		if len(here) != len(topic.exchanges) { // not selected by -run
+			partly = true
+			continue
+		}
 		sent += len(topic.exchanges)
 		for i, x := range topic.exchanges {
 			found = append(found, compare(topic.name+": "+x.name, "", here[i], there[i])...)
@@ -61,7 +65,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("%d differences that docs/embedded-differences.md does not have:\n%s", len(missing), strings.Join(missing, "\n"))
 	}
 	for i, l := range documented {
-		if hits[i] == 0 {
+		if hits[i] == 0 && !partly {
 			t.Errorf("%s (%s, %s) no longer differs: take the line out", l.id, l.exchange, l.path)
 		}
 	}

@@ -67,6 +67,26 @@ var creates = []exchange{
 	{name: "a secret", method: "POST", path: "/api/v1/namespaces/{ns}/secrets", body: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"stringData":{"a":"b"}}`},
 }
 
+// namespaced are requests for a cluster-scoped object whose body has a namespace, which the server removes.
+var namespaced = []exchange{
+	{name: "create", method: "POST", path: clusterRoles, body: namespacedRole("{ns}-n", "1"), save: "n"},
+	{name: "update", method: "PUT", path: clusterRoles + "/{ns}-n", body: namespacedRole("{ns}-n", "2")},
+	{name: "merge", method: "PATCH", path: clusterRoles + "/{ns}-n", typ: mergePatch, body: namespacedRole("{ns}-n", "3")},
+	{name: "strategic merge", method: "PATCH", path: clusterRoles + "/{ns}-n", typ: strategicPatch, body: namespacedRole("{ns}-n", "4")},
+	{name: "apply", method: "PATCH", path: clusterRoles + "/{ns}-n", query: "fieldManager=m&force=true", typ: applyPatch, body: namespacedRole("{ns}-n", "5")},
+	{name: "apply a new one", method: "PATCH", path: clusterRoles + "/{ns}-m", query: "fieldManager=m", typ: applyPatch, body: namespacedRole("{ns}-m", "1")},
+	{name: "delete", method: "DELETE", path: clusterRoles + "/{ns}-n"},
+	{name: "delete the new one", method: "DELETE", path: clusterRoles + "/{ns}-m"},
+	{name: "a review", method: "POST", path: "/apis/authorization.k8s.io/v1/namespaces/{ns}/localsubjectaccessreviews",
+		body: `{"apiVersion":"authorization.k8s.io/v1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"other"},"spec":{"user":"u"}}`},
+}
+
+const clusterRoles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+func namespacedRole(name, label string) string {
+	return `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"` + name + `","namespace":"other","labels":{"by":"` + label + `"}}}`
+}
+
 var updates = []exchange{
 	configMap("a", `"labels":{"app":"x"}`),
 	put("a", "1", `"resourceVersion":"{a.version}"`, "a1"),
@@ -168,6 +188,11 @@ var patches = []exchange{
 	change("a JSON patch whose test fails", "a", jsonPatch, `[{"op":"test","path":"/data/value","value":"9"}]`),
 	change("a JSON patch of what is not there", "a", jsonPatch, `[{"op":"remove","path":"/data/nothing"}]`),
 	change("a JSON patch of an unknown operation", "a", jsonPatch, `[{"op":"think","path":"/data"}]`),
+	change("a JSON patch that replaces what is not there", "a", jsonPatch, `[{"op":"replace","path":"/data/extra","value":"1"},{"op":"add","path":"/data/none"}]`),
+	change("a JSON patch of the last of a list", "a", jsonPatch, `[{"op":"add","path":"/metadata/finalizers","value":["e.com/a","e.com/b"]},{"op":"remove","path":"/metadata/finalizers/-1"},{"op":"remove","path":"/metadata/finalizers"}]`),
+	change("a JSON patch with an unknown field", "a", jsonPatch, `[{"op":"add","path":"/data/extra","value":"2","more":1}]`),
+	change("a merge with a field twice", "a", mergePatch, `{"data":{"extra":"3","extra":"4"}}`),
+	change("a merge of the end", "a", mergePatch, `{"data":{"extra":null}}`),
 	change("a broken JSON patch", "a", jsonPatch, `[{`),
 	change("a JSON patch that is an object", "a", jsonPatch, `{}`),
 	change("a JSON patch of too many operations", "a", jsonPatch, `[`+strings.Repeat(`{"op":"test","path":"/kind","value":"ConfigMap"},`, 10_000)+`{"op":"test","path":"/kind","value":"ConfigMap"}]`),

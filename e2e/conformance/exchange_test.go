@@ -294,7 +294,7 @@ var (
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
 	uuids    = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
-	opaque   = []string{"uid", "resourceVersion", "continue", "managedFields", "storageVersionHash", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
+	opaque   = []string{"uid", "resourceVersion", "continue", "storageVersionHash", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
 )
 
 // normal replaces what differs from server to server.

@@ -1,0 +1,215 @@
+package builtin
+
+import (
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// defaultFixed sets the defaults of kinds of which only the immutable fields are validated.
+func defaultFixed(obj runtime.Object) {
+	switch o := obj.(type) {
+	case *corev1.PersistentVolume:
+		setText(&o.Status.Phase, corev1.VolumePending)
+		setText(&o.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+		setDefault(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
+	case *networkingv1.IngressClass:
+		if o.Spec.Parameters != nil {
+			setDefault(&o.Spec.Parameters.Scope, networkingv1.IngressClassParametersReferenceScopeCluster)
+		}
+	case *schedulingv1.PriorityClass:
+		setDefault(&o.PreemptionPolicy, corev1.PreemptLowerPriority)
+	case *storagev1.StorageClass:
+		setDefault(&o.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete)
+		setDefault(&o.VolumeBindingMode, storagev1.VolumeBindingImmediate)
+	case *storagev1.CSIDriver:
+		setDefault(&o.Spec.AttachRequired, true)
+		setDefault(&o.Spec.PodInfoOnMount, false)
+		setDefault(&o.Spec.StorageCapacity, false)
+		setDefault(&o.Spec.FSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)
+		if len(o.Spec.VolumeLifecycleModes) == 0 {
+			o.Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent}
+		}
+		setDefault(&o.Spec.RequiresRepublish, false)
+		setDefault(&o.Spec.SELinuxMount, false)
+	}
+}
+
+// fixed checks the immutable fields of kinds that are not validated otherwise.
+func (p *problems) fixed(obj, old runtime.Object) {
+	at := field.NewPath
+	switch o := obj.(type) {
+	case *corev1.Node:
+		p.node(&o.Spec, &old.(*corev1.Node).Spec)
+	case *corev1.PersistentVolume:
+		p.persistentVolume(&o.Spec, &old.(*corev1.PersistentVolume).Spec)
+	case *corev1.ResourceQuota:
+		if was := old.(*corev1.ResourceQuota); !sets.New(o.Spec.Scopes...).Equal(sets.New(was.Spec.Scopes...)) {
+			p.invalid(spec.Child("scopes"), o.Spec.Scopes, validation.FieldImmutableErrorMsg)
+		}
+	case *appsv1.ControllerRevision:
+		p.immutable(at("data"), o.Data, old.(*appsv1.ControllerRevision).Data)
+	case *certificatesv1.ClusterTrustBundle:
+		p.immutable(spec.Child("signerName"), o.Spec.SignerName, old.(*certificatesv1.ClusterTrustBundle).Spec.SignerName)
+	case *certificatesv1.PodCertificateRequest:
+		p.immutable(spec, o.Spec, old.(*certificatesv1.PodCertificateRequest).Spec)
+	case *discoveryv1.EndpointSlice:
+		p.immutable(at("addressType"), o.AddressType, old.(*discoveryv1.EndpointSlice).AddressType)
+	case *eventsv1.Event:
+		p.event(o, old.(*eventsv1.Event))
+	case *networkingv1.IngressClass:
+		p.immutable(spec.Child("controller"), o.Spec.Controller, old.(*networkingv1.IngressClass).Spec.Controller)
+	case *networkingv1.IPAddress:
+		p.immutable(spec.Child("parentRef"), o.Spec.ParentRef, old.(*networkingv1.IPAddress).Spec.ParentRef)
+	case *networkingv1.ServiceCIDR:
+		p.serviceCIDR(o.Spec.CIDRs, old.(*networkingv1.ServiceCIDR).Spec.CIDRs)
+	case *nodev1.RuntimeClass:
+		p.immutable(at("handler"), o.Handler, old.(*nodev1.RuntimeClass).Handler)
+	case *resourcev1.ResourceClaim:
+		p.immutable(spec, o.Spec, old.(*resourcev1.ResourceClaim).Spec)
+	case *resourcev1.ResourceClaimTemplate:
+		p.immutable(spec, o.Spec, old.(*resourcev1.ResourceClaimTemplate).Spec)
+	case *resourcev1.ResourceSlice:
+		was := old.(*resourcev1.ResourceSlice).Spec
+		p.immutable(spec.Child("pool", "name"), o.Spec.Pool.Name, was.Pool.Name)
+		p.immutable(spec.Child("driver"), o.Spec.Driver, was.Driver)
+		p.immutable(spec.Child("nodeName"), o.Spec.NodeName, was.NodeName)
+	case *schedulingv1.PriorityClass:
+		was := old.(*schedulingv1.PriorityClass)
+		if o.Value != was.Value {
+			p.forbidden(at("value"), "may not be changed in an update.")
+		}
+		p.immutable(at("preemptionPolicy"), o.PreemptionPolicy, was.PreemptionPolicy)
+	case *storagev1.StorageClass:
+		was := old.(*storagev1.StorageClass)
+		p.immutable(at("parameters"), o.Parameters, was.Parameters)
+		p.immutable(at("provisioner"), o.Provisioner, was.Provisioner)
+		p.immutable(at("reclaimPolicy"), o.ReclaimPolicy, was.ReclaimPolicy)
+		p.immutable(at("volumeBindingMode"), o.VolumeBindingMode, was.VolumeBindingMode)
+	case *storagev1.CSIDriver:
+		was := old.(*storagev1.CSIDriver).Spec
+		p.immutable(spec.Child("attachedRequired"), o.Spec.AttachRequired, was.AttachRequired) // the real server misspells it
+		p.immutable(spec.Child("volumeLifecycleModes"), o.Spec.VolumeLifecycleModes, was.VolumeLifecycleModes)
+	case *storagev1.CSINode:
+		for _, before := range old.(*storagev1.CSINode).Spec.Drivers {
+			for _, driver := range o.Spec.Drivers {
+				if driver.Name == before.Name {
+					driver.Allocatable, before.Allocatable = nil, nil
+					p.immutable(spec.Child("drivers"), driver, before)
+				}
+			}
+		}
+	case *storagev1.CSIStorageCapacity:
+		was := old.(*storagev1.CSIStorageCapacity)
+		p.immutable(at("nodeTopology"), o.NodeTopology, was.NodeTopology)
+		p.immutable(at("storageClassName"), o.StorageClassName, was.StorageClassName)
+	case *storagev1.VolumeAttachment:
+		p.immutable(spec, o.Spec, old.(*storagev1.VolumeAttachment).Spec)
+	case *storagev1.VolumeAttributesClass:
+		was := old.(*storagev1.VolumeAttributesClass)
+		if o.DriverName != was.DriverName {
+			p.forbidden(at("driverName"), "updates to driverName are forbidden.")
+		}
+		if !maps.Equal(o.Parameters, was.Parameters) {
+			p.forbidden(at("parameters"), "updates to parameters are forbidden.")
+		}
+	}
+}
+
+func (p *problems) node(s, old *corev1.NodeSpec) {
+	cidrs := func(s *corev1.NodeSpec) []string {
+		if len(s.PodCIDRs) == 0 && s.PodCIDR != "" {
+			return []string{s.PodCIDR}
+		}
+		return s.PodCIDRs
+	}
+	if was := cidrs(old); len(was) > 0 {
+		changed := 1
+		if is := cidrs(s); len(is) == len(was) {
+			changed = 0
+			for i := range is {
+				if is[i] != was[i] {
+					changed++
+				}
+			}
+		}
+		for range changed { // one error each
+			p.forbidden(spec.Child("podCIDRs"), `node updates may not change podCIDR except from "" to valid`)
+		}
+	}
+	if old.ProviderID != "" && s.ProviderID != old.ProviderID {
+		p.forbidden(spec.Child("providerID"), `node updates may not change providerID except from "" to valid`)
+	}
+	if s.DoNotUseExternalID != old.DoNotUseExternalID {
+		p.forbidden(spec.Child("externalID"), "may not be updated")
+	}
+}
+
+func (p *problems) persistentVolume(s, old *corev1.PersistentVolumeSpec) {
+	source := s.PersistentVolumeSource
+	if csi, was := source.CSI, old.CSI; csi != nil && was != nil && was.ControllerExpandSecretRef == nil {
+		source.CSI = csi.DeepCopy()
+		source.CSI.ControllerExpandSecretRef = nil // may be added
+	}
+	if !equality.Semantic.DeepEqual(source, old.PersistentVolumeSource) {
+		p.forbidden(spec.Child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation\n"+diff.Diff(old.PersistentVolumeSource, source))
+	}
+	p.immutable(field.NewPath("volumeMode"), s.VolumeMode, old.VolumeMode)
+	if old.NodeAffinity != nil && !equality.Semantic.DeepEqual(s.NodeAffinity, old.NodeAffinity) {
+		p.invalid(field.NewPath("nodeAffinity"), s.NodeAffinity, validation.FieldImmutableErrorMsg+", except for updating from beta label to GA")
+	}
+	if old.VolumeAttributesClassName != nil && s.VolumeAttributesClassName == nil {
+		p.forbidden(spec.Child("volumeAttributesClassName"), "update from non-nil value to nil is forbidden")
+	}
+}
+
+func (p *problems) serviceCIDR(is, was []string) {
+	at := spec.Child("cidrs")
+	if len(is) != len(was) && (len(was) != 1 || len(is) != 2) {
+		p.invalid(at, is, validation.FieldImmutableErrorMsg)
+		return
+	}
+	for i := range was {
+		if is[i] != was[i] {
+			p.invalid(at.Index(i), is[i], validation.FieldImmutableErrorMsg)
+		}
+	}
+}
+
+// event checks an update through events.k8s.io, in the words of the core kind. An update through the
+// core group may change every field.
+func (p *problems) event(e, old *eventsv1.Event) {
+	at := e.EventTime
+	if at.Truncate(time.Microsecond).Equal(old.EventTime.Truncate(time.Microsecond)) {
+		at = old.EventTime
+	}
+	for _, f := range []struct {
+		name    string
+		is, was any
+	}{
+		{"involvedObject", e.Regarding, old.Regarding}, {"reason", e.Reason, old.Reason}, {"message", e.Note, old.Note},
+		{"source", e.DeprecatedSource, old.DeprecatedSource}, {"firstTimestamp", e.DeprecatedFirstTimestamp, old.DeprecatedFirstTimestamp},
+		{"lastTimestamp", e.DeprecatedLastTimestamp, old.DeprecatedLastTimestamp}, {"count", e.DeprecatedCount, old.DeprecatedCount},
+		{"reason", e.Reason, old.Reason}, {"type", e.Type, old.Type}, {"eventTime", at, old.EventTime}, {"action", e.Action, old.Action},
+		{"related", e.Related, old.Related}, {"reportingController", e.ReportingController, old.ReportingController},
+		{"reportingInstance", e.ReportingInstance, old.ReportingInstance},
+	} {
+		p.immutable(field.NewPath(f.name), f.is, f.was)
+	}
+}

@@ -326,6 +326,31 @@ func TestEventsOutlastTheTimeoutsOfTheServer(t *testing.T) {
 	})
 }
 
+// A response to HEAD has no body whose end would free the slot of the stream.
+func TestHeadOfEventsTakesNoSlot(t *testing.T) {
+	h := console.Handler(quiet{}, console.HandlerOptions{Guard: console.Guard{Token: "t"}})
+	ask := func(method string) *http.Response {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		r := httptest.NewRequestWithContext(ctx, method, "/events", nil)
+		r.Header.Set("Authorization", "Bearer t")
+		w := httptest.NewRecorder()
+		if method == http.MethodGet {
+			cancel()
+		}
+		h.ServeHTTP(w, r)
+		return w.Result()
+	}
+	for range 40 {
+		if got := ask(http.MethodHead); got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if got := ask(http.MethodGet); got.StatusCode != 200 {
+		t.Errorf("GET after 40 HEAD: %s", got.Status)
+	}
+}
+
 // once is a listener with one connection.
 type once struct {
 	conn   net.Conn

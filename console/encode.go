@@ -174,6 +174,8 @@ type (
 		Latency        latencyJSON       `json:"latency"`
 		Failures       []failureJSON     `json:"failures"`
 		MoreFailures   bool              `json:"moreFailures"`
+		Failing        int               `json:"failing"`
+		Keys           int               `json:"keys"`
 		Held           []heldJSON        `json:"held"`
 		Left           int               `json:"left"`
 	}
@@ -201,6 +203,7 @@ type (
 	failureJSON struct {
 		Key     string `json:"key"`
 		Error   string `json:"error"`
+		Alike   string `json:"alike"`
 		Attempt int    `json:"attempt"`
 		At      string `json:"at"`
 	}
@@ -315,9 +318,9 @@ func (s Status) encodeController(c controller.Status) controllerJSON {
 		Reconciles: c.Reconciles, Outcomes: outcomes(c), GivenUp: c.GivenUp, HeldTotal: c.Held, SourceFailures: c.SourceFailures, Left: c.Left,
 		Latency: latencyJSON{l.Count, l.Mean.Seconds(), l.Median.Seconds(), l.Most99.Seconds(), l.Max.Seconds()},
 		Failures: each(c.Failures, func(f controller.Failure) failureJSON {
-			return failureJSON{fmt.Sprint(f.Key), oneLine(f.Err), f.Attempt, stamp(f.At)}
+			return failureJSON{fmt.Sprint(f.Key), oneLine(f.Err), alike(f), f.Attempt, stamp(f.At)}
 		}),
-		MoreFailures: c.MoreFailures,
+		MoreFailures: c.MoreFailures, Failing: c.Failing, Keys: c.Keys,
 		Held: each(c.HeldKeys, func(h controller.HeldKey) heldJSON {
 			return heldJSON{fmt.Sprint(h.Key), stamp(h.Since), h.Retries, oneLine(h.Err)}
 		}),

@@ -46,10 +46,14 @@ func (f *feed) next(c Cluster, admin bool, have time.Time) (data []byte, at time
 	return f.data, f.at, f.last, nil
 }
 
-// events sends the status at once and then every second, and with ?mirror=NAME an event whenever
-// objects of that mirror have changed, until the client disconnects or the cluster has stopped. A
+// events sends the status at once and then every second, and with ?mirror=NAME an event at once and
+// whenever objects of that mirror have changed, until the client disconnects or the cluster has stopped. A
 // client that does not read is disconnected.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead { // it has no body to end with
+		w.Header().Set("Content-Type", "text/event-stream")
+		return
+	}
 	select {
 	case h.streams <- struct{}{}:
 		defer func() { <-h.streams }()
@@ -74,7 +78,8 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		return err == nil && control.Flush() == nil
 	}
 	var have time.Time
-	revision, known := uint64(0), false
+	var revision uint64
+	known := false // the first event is about what changed before the client connected
 	tick := time.NewTicker(objectsPeriod)
 	defer tick.Stop()
 	for {
@@ -85,7 +90,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		have = at
 		if m != nil {
 			now := m.Revision()
-			if known && now != revision && !send("objects", fmt.Appendf(nil, `{"mirror":%q,"revision":%d}`, m.Name(), now)) {
+			if (!known || now != revision) && !send("objects", fmt.Appendf(nil, `{"mirror":%q,"revision":%d}`, m.Name(), now)) {
 				return
 			}
 			revision, known = now, true

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/store"
+	"github.com/tarnproject/tarn/wire"
 	"github.com/tarnproject/tarn/workqueue"
 )
 
@@ -57,6 +60,20 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		return console.Status{Time: now, Running: true, Shards: &s}
 	}
 	key := object.Key{Namespace: "shop", Name: "web"}
+	many := func(n int, edit func(m *console.MirrorStatus, i int)) (all []console.MirrorStatus) {
+		for i := range n {
+			m := console.MirrorStatus{Name: fmt.Sprint("m", i), Resource: podsIn, State: console.Stale, Informer: informer.Status{Synced: true, Running: true}}
+			edit(&m, i)
+			all = append(all, m)
+		}
+		return all
+	}
+	down := func(call string) error { // as two requests fail while the server is down
+		return fmt.Errorf("reflector: %w", &wire.TransportError{Call: wire.Call{Verb: call}, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}})
+	}
+	outage := many(3, func(m *console.MirrorStatus, i int) {
+		m.Informer.Sources = []informer.SourceStatus{source("a", i > 0, down(fmt.Sprint("list", i))), source("b", i > 0, fmt.Errorf("read: %w", io.EOF))}
+	})
 	for name, tt := range map[string]struct {
 		status console.Status
 		want   []string // severity subject: what
@@ -99,7 +116,38 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 			"error controller/web: 2 keys fail, such as b at attempt 7: connection refused."}},
 		"more failing keys than are kept": {of(controller.Status{MoreFailures: true, Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 1}, {Key: "b", Err: errRefused, Attempt: 2}}}), []string{
 			"warning controller/web: At least 2 keys fail, such as b at attempt 2: connection refused."}},
-		"failed": {of(controller.Status{Err: errRefused}), []string{"error controller/web: The controller has failed: connection refused."}},
+		"one cause, many mirrors": {console.Status{Time: now, Running: true, Mirrors: outage}, []string{
+			"error mirrors: 3 mirrors are not live, such as m0: dial tcp: connection refused."}},
+		"what follows from it": {console.Status{Time: now, Running: true, Mirrors: outage, Leader: &leader.Status{Lease: "shop/web", Leading: true}, Shards: &shard.Status{Group: "g", Complete: true},
+			Controllers: []controller.Status{{Name: "web", Failures: []controller.Failure{{Key: key, Err: down("update"), Attempt: 9}, {Key: "a", Err: errRefused, Attempt: 1}}}}}, []string{
+			"error mirrors: 3 mirrors are not live, such as m0: dial tcp: connection refused; the lease shop/web is not renewed for the same reason; the leases of the group g are not renewed for the same reason; 1 key of the controller web fails for the same reason.",
+			"warning controller/web: 1 key fails, such as a at attempt 1: connection refused."}},
+		"one mirror of many namespaces": {mirror(func(m *console.MirrorStatus) {
+			m.State, m.Informer.Sources = console.Syncing, []informer.SourceStatus{source("a", false, errRefused), source("b", false, errRefused)}
+		}), []string{"error mirror/pods: pods in 2 namespaces cannot be listed: connection refused."}},
+		"two causes": {console.Status{Time: now, Running: true, Mirrors: many(4, func(m *console.MirrorStatus, i int) {
+			m.Informer.Sources = []informer.SourceStatus{source(object.Everything, true, []error{errRefused, errors.New("strange")}[i%2])}
+		})}, []string{"error mirrors: 2 mirrors are not live, such as m0: connection refused.", "error mirrors: 2 mirrors are not live, such as m1: strange."}},
+		"many resources": {console.Status{Time: now, Running: true, Mirrors: many(6, func(m *console.MirrorStatus, i int) {
+			m.Resource.Resource = fmt.Sprint("r", i)
+			switch m.State = console.Syncing; i / 2 {
+			case 0:
+				m.State = console.Waiting
+			case 1:
+				m.Informer.Sources = []informer.SourceStatus{source(object.Everything, false, errDenied)}
+			case 2:
+				m.Informer.Sources = []informer.SourceStatus{source(object.Everything, false, nil)}
+			}
+		})}, []string{"error mirrors: The server does not serve 2 resources, such as r0 in version v1.", "error mirrors: The program may not list or watch 2 resources, such as r2: pods is forbidden: no.",
+			"warning mirrors: The first lists of 2 mirrors take longer than 30s, such as that of m4."}},
+		"failures by error": {of(controller.Status{Failing: 4, Keys: 100, Failures: []controller.Failure{
+			{Key: key, Err: errors.New("create shop/web-a1: quota 17 of shop exceeded"), Attempt: 1}, {Key: object.Key{Namespace: "mail", Name: "in.x"}, Err: errors.New("create mail/in.x-b2: quota 9 of mail exceeded"), Attempt: 2},
+			{Key: object.Key{Namespace: "shop", Name: "a"}, Err: errRefused, Attempt: 1}, {Key: object.Key{Namespace: "shop", Name: "b"}, Err: errRefused, Attempt: 5}}}), []string{
+			"error controller/web: 2 keys fail, such as shop/b at attempt 5: connection refused.", "warning controller/web: 2 keys fail, such as mail/in.x at attempt 2: create mail/in.x-b2: quota 9 of mail exceeded."}},
+		"most keys": {of(controller.Status{Failing: 150, Keys: 200, MoreFailures: true, Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 1}, {Key: "b", Err: errRefused, Attempt: 1}}}), []string{
+			"error controller/web: 150 of 200 keys fail, such as a at attempt 1: connection refused."}},
+		"half of them": {of(controller.Status{Failing: 1, Keys: 2, Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 1}}}), []string{"warning controller/web: 1 key fails, such as a at attempt 1: connection refused."}},
+		"failed":       {of(controller.Status{Err: errRefused}), []string{"error controller/web: The controller has failed: connection refused."}},
 		"held": {of(controller.Status{HeldKeys: []controller.HeldKey{{Key: key, Since: now.Add(-31 * time.Second), Err: errRefused}}}), []string{
 			"error controller/web: The key shop/web has been held back for 31s because the cache is older than this process's own write: connection refused."}},
 		"held for a moment": {of(controller.Status{HeldKeys: []controller.HeldKey{{Key: key, Since: now.Add(-time.Second)}}}), nil},
@@ -152,6 +200,13 @@ func TestAForbiddenMirrorComesWithTheMissingRole(t *testing.T) {
 	}
 	one := func(namespace string) string {
 		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: tarn\n  namespace: " + namespace + "\n" + rules
+	}
+	m.Informer.Sources = []informer.SourceStatus{source(object.Everything, false, errDenied)}
+	both := []console.MirrorStatus{m, m, m}
+	both[2].Name, both[2].Resource.Resource = "nodes", "nodes"
+	nodes := strings.Replace(strings.TrimPrefix(rules, "rules:\n"), "pods", "nodes", 1)
+	if got := console.Problems(console.Status{Time: now, Mirrors: both})[0].YAML; !strings.HasSuffix(got, "name: tarn\n"+rules+nodes) {
+		t.Errorf("for two resources:\n%s", got)
 	}
 	if got := role("shop", "mail"); got != one("shop")+"---\n"+one("mail") {
 		t.Error(got)

@@ -33,12 +33,16 @@ type KeyStatus struct {
 	// key, whose Attempt is more than 1, if more keys fail than Options.Errors.
 	Failure *Failure
 	// Recent are the last reconciles of the key, newest first, as far as Options.Recent kept them.
+	// The last is that of Failure if Options.Recent did not keep it.
 	Recent []Reconcile
 }
 
 // Inspect returns what the controller knows of a key. It is for people, not for every second.
 func (c *Controller[K]) Inspect(key K) KeyStatus {
 	s := KeyStatus{Attempt: 1, Recent: c.recent.of(key), Failure: c.failures.get(key)}
+	if s.Failure != nil && len(c.recent.ring) > 0 && !slices.ContainsFunc(s.Recent, func(r Reconcile) bool { return r.Outcome.Failure() }) {
+		s.Recent = append(s.Recent, s.Failure.reconcile())
+	}
 	c.mu.Lock()
 	r := c.run
 	c.mu.Unlock()

@@ -281,3 +281,45 @@ func TestAKeyOfAGroupThatIsNotClaimedCannotBeRetried(t *testing.T) {
 		}
 	})
 }
+
+// The last failure of a key stays known, with its log, however many reconciles of others follow.
+func TestTheLastFailureOfAKeyOutlastsTheRecentReconcilesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
+			switch key {
+			case "fails":
+				controller.Logger(ctx).Info("asked", "zone", "a")
+				return result{}, errOops
+			case "given up":
+				return result{}, controller.Terminal(errOops)
+			}
+			return result{}, nil
+		}, controller.Options[string]{Recent: 4, Errors: 2, Queue: workqueue.Options[string]{Limiter: workqueue.NewExponential[string](time.Hour, time.Hour)}})
+		start(t, c)
+		begin := time.Now()
+		for _, key := range []string{"fails", "given up", "a", "b", "c", "d", "e"} {
+			keys <- key
+			synctest.Wait()
+		}
+		s := c.Inspect("fails")
+		if len(s.Recent) != 1 || s.Failure == nil {
+			t.Fatalf("%+v", s)
+		}
+		r := s.Recent[0]
+		simtest.Want(t, "last reconcile", fmt.Sprintf("%v, attempt %d, %s: %v, %s, %v", r.Key, r.Attempt, r.Outcome, r.Err, r.Log, r.Start.Equal(begin)), fmt.Sprintf("fails, attempt 1, error: %v, [INFO asked zone=a], true", errOops))
+		simtest.Want(t, "outcome", c.Inspect("given up").Recent[0].Outcome, controller.OutcomeTerminal)
+		simtest.Want(t, "failing", c.Status().Failing, 2)
+		simtest.Want(t, "healthy key", len(c.Inspect("a").Recent), 0)
+
+		// While the ring has the failure it is not listed twice.
+		if err := c.Retry("fails"); err != nil {
+			t.Fatal(err)
+		}
+		simtest.Advance(time.Millisecond)
+		s = c.Inspect("fails")
+		simtest.Want(t, "listed, attempt", []int{len(s.Recent), s.Recent[0].Attempt}, []int{1, 2})
+		keys <- "third"
+		synctest.Wait()
+		simtest.Want(t, "failing", c.Status().Failing, 2)
+	})
+}

@@ -47,7 +47,8 @@ type Options[K comparable] struct {
 	// contexts are cancelled. Negative means no time. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Errors is for how many keys Status keeps the last error. Defaults to 100.
+	// Errors is for how many keys the last error is kept, with its reconcile and what that logged,
+	// until the key succeeds. Defaults to 100.
 	Errors int
 
 	// Recent is how many of the last reconciles are kept for Controller.Inspect, which the console

@@ -30,6 +30,8 @@ type Source[K comparable] struct {
 	// Pending reports whether the cache lacks a write of this process to the key's own
 	// object. The key is not reconciled while it does.
 	Pending func(key K) bool
+	// Len returns how many keys the source has now, for Status. Defaults to none: not known.
+	Len func() int
 }
 
 // Intake receives the keys of a [Source]. Its methods are safe for concurrent use until Run
@@ -84,7 +86,7 @@ func (in *Intake[K]) guard(f func()) (ok bool) {
 
 // Map is the source s with other keys: to translates its keys, and from is the inverse of to.
 func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
-	mapped := Source[L]{Name: s.Name, Ready: s.Ready}
+	mapped := Source[L]{Name: s.Name, Ready: s.Ready, Len: s.Len}
 	if s.Pending != nil {
 		mapped.Pending = func(key L) bool { return s.Pending(from(key)) }
 	}

@@ -42,6 +42,12 @@ type Status struct {
 	// MoreFailures is true if more keys failed than Failures can hold. It is reset when Failures is
 	// empty.
 	MoreFailures bool
+	// Failing is how many keys fail: those of Failures, and those to be retried whose error is not
+	// kept.
+	Failing int
+	// Keys is how many keys the sources with a Len have; 0 if none has one, or while the controller
+	// is idle.
+	Keys int
 
 	// Reconciles counts the reconciles that have returned.
 	Reconciles uint64
@@ -88,6 +94,15 @@ type Failure struct {
 	Err     error
 	Attempt int
 	At      time.Time
+
+	// The rest of the reconcile, which outlasts that in Controller.recent.
+	outcome Outcome
+	took    time.Duration
+	log     []string
+}
+
+func (f *Failure) reconcile() Reconcile {
+	return Reconcile{Key: f.Key, Start: f.At.Add(-f.took), Duration: f.took, Attempt: f.Attempt, Outcome: f.outcome, Err: f.Err, Log: slices.Clone(f.log)}
 }
 
 // Latency is how long reconciles took.
@@ -132,6 +147,7 @@ func (c *Controller[K]) Status() Status {
 		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
 	s.Failures, s.MoreFailures = c.failures.list()
+	s.Failing = len(s.Failures)
 	c.mu.Lock()
 	r := c.run
 	s.Err, s.Left = c.err, len(c.left)
@@ -145,6 +161,7 @@ func (c *Controller[K]) Status() Status {
 	s.State = State(r.state.Load())
 	s.Queue = r.queue.Stats()
 	s.HeldKeys = r.notes.heldKeys(c.opts.Errors)
+	s.Failing, s.Keys = r.notes.failing(s.Failures), r.keys()
 	s.Fenced = r.fences.check()
 	for i := range r.workers {
 		w := &r.workers[i]
@@ -156,6 +173,37 @@ func (c *Controller[K]) Status() Status {
 	}
 	slices.SortStableFunc(s.Running, func(a, b Running) int { return a.Since.Compare(b.Since) })
 	return s
+}
+
+// failing returns how many keys are to be retried after an error, and those of kept that are not.
+func (n *notes[K]) failing(kept []Failure) (keys int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range n.of {
+		if e.failures > 0 {
+			keys++
+		}
+	}
+	for _, f := range kept {
+		if e := n.of[f.Key.(K)]; e == nil || e.failures == 0 {
+			keys++
+		}
+	}
+	return keys
+}
+
+// keys returns how many keys the sources have, as far as that is known.
+func (r *run[K]) keys() (n int) {
+	r.attaching.Lock()
+	defer r.attaching.Unlock()
+	for _, g := range append(slices.Collect(maps.Values(r.attached)), r.group) {
+		for i := range g.sources {
+			if size := g.sources[i].Len; size != nil {
+				n += size()
+			}
+		}
+	}
+	return n
 }
 
 // counts are figures for Status.
@@ -214,7 +262,8 @@ type failures[K comparable] struct {
 	more bool // one was dropped for another since of was last empty
 }
 
-func (f *failures[K]) put(key K, err error, attempt int) {
+// put keeps an error with its reconcile. The oldest makes room.
+func (f *failures[K]) put(key K, e Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
@@ -231,7 +280,8 @@ func (f *failures[K]) put(key K, err error, attempt int) {
 		delete(f.of, oldest)
 		f.more = true
 	}
-	f.of[key] = Failure{Key: key, Err: err, Attempt: attempt, At: time.Now()}
+	e.Key, e.At = key, time.Now()
+	f.of[key] = e
 	f.n.Store(int64(len(f.of)))
 }
 

@@ -23,7 +23,7 @@ type Cache[T any] interface {
 func For[T any](objects Cache[T], when ...Predicate[T]) Source[object.Key] {
 	inf := objects.Informer()
 	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
-	s.Pending = inf.Writes().Pending
+	s.Pending, s.Len = inf.Writes().Pending, inf.Len
 	return s
 }
 

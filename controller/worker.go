@@ -275,7 +275,7 @@ func (r *run[K]) rest(key K) {
 func (r *run[K]) failed(s *scope[K], err error, took time.Duration, final string) {
 	c := &r.c.counts
 	c.failures.Add(1)
-	r.c.failures.put(s.key, err, s.attempt)
+	r.c.failures.put(s.key, Failure{Err: err, Attempt: s.attempt, outcome: outcomeOf(judge(err), Result{}), took: took, log: s.lines.take()})
 	attrs := append(s.attrs(took), slog.Any("error", err))
 	var p *PanicError
 	if errors.As(err, &p) {

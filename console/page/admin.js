@@ -31,7 +31,7 @@ async function run(control, said, action, params) {
 
 // post reports whether the action was done; it was not if the user closed the prompt.
 async function post(action, params, complaint = "") {
-  if (!token && !(token = await prompt("Admin token", complaint))) return false;
+  if (!token && !(token = await prompt("Admin token", "The page keeps it until it is reloaded.", complaint))) return false;
   const response = await fetch(`admin/${action}?${new URLSearchParams(params)}`, {
     method: "POST", body: "{}", headers: { "Content-Type": "application/json", Authorization: "Bearer " + token },
   });

@@ -14,7 +14,7 @@ let status = null;
 
 // route returns the view and the parameters of the hash.
 function route() {
-  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const [, path, query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(location.hash);
   return { name: Object.hasOwn(makers, path) ? path : "overview", params: Object.fromEntries(new URLSearchParams(query)) };
 }
 
@@ -47,13 +47,28 @@ function enter(params) {
   stream.follow(status?.mirrors.some((m) => m.name === current.mirror) ? current.mirror : "");
 }
 
-const states = { connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", paused: "Paused", stopped: "Stopped" };
+const states = { connecting: "Connecting", live: "Live", stale: "Not live", syncing: "Syncing", reconnecting: "Reconnecting", paused: "Paused", stopped: "Stopped" };
 const linkNode = document.getElementById("link");
+
+// drawLink shows the state of the page's connection or, while that works, of the mirrors behind it.
+function drawLink(name, why) {
+  if (name === "live" && status) {
+    const behind = status.mirrors.filter((m) => m.state !== "live");
+    if (behind.length) {
+      name = behind.some((m) => m.cause || m.state === "stale" || m.state === "waiting") ? "stale" : "syncing";
+      why = `${behind.length} of ${status.mirrors.length} mirrors are not live.`;
+    }
+  }
+  attr(linkNode, "data-state", name);
+  attr(linkNode, "title", why || undefined);
+  text(document.getElementById("link-text"), states[name]);
+}
 
 const stream = new Stream({
   status(st) {
     const first = status === null;
     status = st;
+    drawLink("live", "");
     setClock(st.time);
     text(document.getElementById("server"), st.server);
     text(document.getElementById("version"), st.version && st.version !== "unknown" ? `Tarn ${st.version}` : "");
@@ -63,11 +78,7 @@ const stream = new Stream({
     if (first) enter(route().params);
   },
   objects: (event) => current.objects?.(event),
-  state(name, why) {
-    attr(linkNode, "data-state", name);
-    attr(linkNode, "title", why || undefined);
-    text(document.getElementById("link-text"), states[name]);
-  },
+  state: drawLink,
 });
 
 // The button switches to the scheme that is not shown.

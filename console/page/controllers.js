@@ -6,6 +6,22 @@ import { facts, table } from "./pipeline.js";
 // The order of outcomes in the bar; others follow.
 const order = ["success", "requeue", "conflict", "stale", "error", "panic"];
 
+const maxLinks = 10; // keys of one error that are listed
+
+// grouped returns the failing keys of a controller by their error: how many, links to the first ones,
+// the highest attempt and the newest error.
+export function grouped(c) {
+  const groups = new Map();
+  for (const f of c.failures) { // newest first
+    let g = groups.get(f.alike);
+    if (!g) groups.set(f.alike, (g = { alike: f.alike, keys: 0, links: [], attempt: 0, at: f.at, error: f.error }));
+    if (g.keys++ < maxLinks) g.links.push({ text: f.key, href: link("explain", { key: f.key, controller: c.name }) });
+    g.attempt = Math.max(g.attempt, f.attempt);
+    g.more = g.keys - g.links.length;
+  }
+  return [...groups.values()].sort((a, b) => b.keys - a.keys);
+}
+
 // Controllers shows queue, outcomes, durations and failing keys of each controller.
 export class Controllers {
   constructor() {
@@ -36,7 +52,7 @@ class Card {
     this.bar = el("div", { class: "bar", "aria-hidden": "true" });
     this.legend = el("ul", { class: "legend", "aria-label": `Outcomes of ${c.name}` });
     this.longest = el("dl", { class: "facts" });
-    this.failures = table(`Keys of ${c.name} that fail`, ["Key", "Attempt", "Last try", "Error"]);
+    this.failures = table(`Keys of ${c.name} that fail`, ["Error", "Keys", "Attempt", "Last try"]);
     this.held = table(`Keys of ${c.name} held until the cache has our own write`, ["Key", "Retries", "Since", "Cause"]);
     this.pause = button("Pause", `Pause ${c.name}`, () => [this.paused ? "resume" : "pause", { controller: c.name }]);
     this.node = el("article", { class: "lane", "data-controller": c.name, "aria-labelledby": id },
@@ -60,9 +76,9 @@ class Card {
     ]);
     this.outcomes(c.outcomes || {});
     facts(this.longest, c.longest ? [["Running longest", `${c.longest.key}: ${seconds(c.longest.seconds)}, attempt ${c.longest.attempt}`]] : []);
-    const explain = (key) => ({ text: key, href: link("explain", { key, controller: c.name }) });
+    const explain = (key) => ({ links: [{ text: key, href: link("explain", { key, controller: c.name }) }] });
     show(this.failures.node, c.failures.length);
-    this.failures.update(c.failures, (f) => f.key, (f) => [explain(f.key), number(f.attempt), { age: f.at }, f.error]);
+    this.failures.update(grouped(c), (g) => g.alike, (g) => [g.error, { links: g.links, plain: g.more ? `and ${number(g.more)} more` : "" }, number(g.attempt), { age: g.at }]);
     show(this.held.node, c.held.length);
     this.held.update(c.held, (h) => h.key, (h) => [explain(h.key), number(h.retries), { age: h.since }, h.cause]);
   }

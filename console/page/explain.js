@@ -1,7 +1,8 @@
 import { get } from "./access.js";
 import { button } from "./admin.js";
+import { grouped } from "./controllers.js";
 import { attr, el, link, show, sync, text } from "./dom.js";
-import { local, setAge } from "./format.js";
+import { local, plural, setAge } from "./format.js";
 import { reconcile } from "./object.js";
 import { facts } from "./pipeline.js";
 
@@ -35,14 +36,19 @@ export class Explain {
     this.key.value = params.key || "";
     text(this.heading, `Why is ${params.key || "a key"} not reconciled?`);
     this.title = params.key ? `Explain ${params.key}` : "Explain";
+    if (other) {
+      sync(this.answers, [], (x) => x, null, null);
+      show(this.error, false);
+      this.wrong = false;
+    }
     if (status) this.status(status);
     this.controller.value = params.controller || "";
-    if (other) sync(this.answers, [], (x) => x, null, null);
-    if (other && params.key) this.load();
+    if (params.key) this.load();
   }
 
   hide() {
     this.abort?.abort();
+    this.loading = false;
   }
 
   ask(e) {
@@ -58,14 +64,19 @@ export class Explain {
     sync(this.controller, ["", ...status.controllers.map((c) => c.name)], (n) => n, option, () => {});
     if (!this.chosen && this.asked?.controller) this.controller.value = this.chosen = this.asked.controller;
     const trouble = status.controllers.flatMap((c) => [
-      ...c.failures.map((f) => ({ key: f.key, controller: c.name, why: f.error })), ...c.held.map((h) => ({ key: h.key, controller: c.name, why: h.cause })),
+      ...grouped(c).map((g) => ({ ...g, id: c.name + " " + g.alike, why: `${c.name}: ${g.error}` })),
+      ...c.held.map((h) => ({ id: `${c.name} held ${h.key}`, links: [{ text: h.key, href: link("explain", { key: h.key, controller: c.name }) }], more: 0, why: `${c.name}: ${h.cause}` })),
     ]);
     show(this.hint, trouble.length);
-    sync(this.hints, trouble, (t) => t.controller + " " + t.key, (t) => {
-      const why = el("span", { class: "note" });
-      return { why, node: el("li", {}, el("a", { href: link("explain", { key: t.key, controller: t.controller }) }, t.key), " ", why) };
-    }, (view, t) => text(view.why, `${t.controller}: ${t.why}`));
-    if (this.asked?.key && !this.loading && this.answers.firstChild) this.load();
+    sync(this.hints, trouble, (t) => t.id, () => {
+      const links = el("span", { class: "links" }), more = el("span"), why = el("span", { class: "note" });
+      return { links, more, why, node: el("li", {}, links, more, " ", why) };
+    }, (view, t) => {
+      sync(view.links, t.links, (l) => l.href, (l) => ({ node: el("a", { href: l.href }, l.text) }), () => {});
+      text(view.more, t.more ? `and ${plural(t.more, "more", "more")} ` : "");
+      text(view.why, t.why);
+    });
+    if (this.asked?.key && !this.loading && !this.wrong) this.load();
   }
 
   async load() {
@@ -79,6 +90,7 @@ export class Explain {
       text(this.error, answer.controllers.length ? "" : "No controller knows this key.");
     } catch (err) {
       if (signal.aborted) return;
+      this.wrong = err.wrong; // anything else may pass: the next status asks again
       text(this.error, err.message);
       show(this.error, true);
     } finally {

@@ -60,9 +60,12 @@ export function setAge(node, iso) {
   return node;
 }
 
-// local replaces the times in a sentence of the server by the browser's time of day.
-export const local = (sentence) =>
-  (sentence || "").replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) => new Date(iso).toLocaleTimeString("en-GB"));
+const dateOf = (time) => new Date(time).toLocaleDateString("sv-SE"); // 2026-01-02
+
+// local replaces the times in a sentence of the server by those of the browser, with the date unless
+// that is today.
+export const local = (sentence) => (sentence || "").replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (iso) =>
+  (dateOf(iso) === dateOf(now()) ? "" : dateOf(iso) + " ") + new Date(iso).toLocaleTimeString("en-GB"));
 
 // since returns how long ago a time was, as in "4 min", without the "ago".
 export const since = (iso) => seconds(Math.max(0, (now() - Date.parse(iso)) / 1000));

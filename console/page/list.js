@@ -29,6 +29,7 @@ export class List {
   // reset forgets all rows; the next draw reads the first page. Without it the list reads nothing.
   reset() {
     this.ready = true;
+    clearTimeout(this.retry);
     this.abort?.abort();
     this.abort = null;
     this.pages = new Map();
@@ -43,6 +44,7 @@ export class List {
 
   // refresh reads the visible pages again.
   refresh() {
+    clearTimeout(this.retry);
     for (const p of this.pages.values()) p.stale = true;
     this.error = null;
     this.draw();
@@ -109,7 +111,8 @@ export class List {
       this.take(known, answer, before);
     } catch (err) {
       if (this.abort !== abort) return; // another query has begun
-      this.error = err;
+      this.error = err; // the rows stay as they are
+      if (!err.wrong) this.retry = setTimeout(() => this.refresh(), 2000);
     }
     if (this.abort !== abort) return;
     this.abort = null;

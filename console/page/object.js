@@ -20,7 +20,7 @@ export class Obj {
     this.noHistory = el("p", { class: "note" }, "The mirror keeps no history of its objects.");
     this.tree = el("div", { class: "tree" });
     this.reconciles = el("ol", { class: "runs" });
-    this.noReconciles = el("p", { class: "note" }, "No controller has reconciled it recently.");
+    this.noReconciles = el("p", { class: "note" }, "It is not among the last reconciles that its controllers keep.");
     const part = (id, title, ...nodes) => el("section", { class: "part", "aria-labelledby": id }, el("h2", { id }, title), nodes);
     this.parts = el("div", { class: "columns" },
       el("div", {}, part("o-yaml", "YAML", this.masked, el("div", { class: "code" }, copyButton(() => this.data?.yaml || "", "the YAML"),
@@ -77,6 +77,7 @@ export class Obj {
       if (signal.aborted) return;
       text(this.error, err.message); // what was shown before stays below it
       show(this.error, true);
+      if (!err.wrong) this.objects(); // try again
     }
     // An object that costs more is read less often, and no request is cancelled by the next.
     this.pause = Math.max(1000, 30 * (performance.now() - begun));

@@ -3,8 +3,10 @@ import { attr, el, link, show, sync, text } from "./dom.js";
 import { age, number, setAge } from "./format.js";
 import { List } from "./list.js";
 
-const bad = /fail|error|crash|evicted|unknown|false|lost/i;
-const waiting = /pending|terminating|creating|progress|init/i;
+// What is neither of these has no colour: an unknown word is not good news.
+const good = /^(running|succeeded|ready|available|complete|completed|established|active|bound|healthy)$/i;
+const bad = /^not ?ready$|^unavailable$|fail|error|crash|evicted|unknown|false|lost|unhealthy/i;
+const waiting = /pending|terminating|creating|progress|init|released/i;
 
 // Objects browses what a mirror holds. Its filters are in the URL.
 export class Objects {
@@ -39,7 +41,7 @@ export class Objects {
     }
     this.wanted = params;
     if (status) this.choices(status);
-    this.query();
+    if (!this.query()) this.list.refresh(); // it has not followed the mirror while it was hidden
     if (this.scroll) this.list.node.scrollTop = this.scroll;
     this.list.draw();
   }
@@ -47,6 +49,7 @@ export class Objects {
   hide() {
     this.scroll = this.list.node.scrollTop;
     clearTimeout(this.timer);
+    this.timer = null;
   }
 
   status(status) {
@@ -91,16 +94,17 @@ export class Objects {
     }, wait);
   }
 
-  // query starts over if the filters differ from those of the list.
+  // query starts over if the filters differ from those of the list, and reports whether it does.
   query() {
     const values = this.values();
     const q = JSON.stringify(values);
     this.mirror = values.mirror;
-    if (q === this.shown || !values.mirror || (values.index && !values.value)) return;
+    if (q === this.shown || !values.mirror || (values.index && !values.value)) return false;
     this.shown = q;
     this.scroll = 0;
     this.list.reset();
     this.list.draw();
+    return true;
   }
 
   async fetch(token, limit, signal) {
@@ -131,9 +135,8 @@ export class Objects {
   changed() {
     text(this.error, this.list.error?.message);
     show(this.error, this.list.error);
-    show(this.list.node, !this.list.error);
     const filtered = Object.entries(this.values()).some(([name, v]) => v && name !== "mirror");
-    text(this.count, this.list.error ? "" : this.list.total ? `${this.list.more ? "More than " : ""}${number(this.list.known)} ${filtered ? "match" : "objects"}` :
+    text(this.count, !this.list.loaded ? "" : this.list.total ? `${this.list.more ? "More than " : ""}${number(this.list.known)} ${filtered ? "match" : "objects"}` :
       filtered ? "No object matches. Clear a filter to see more." : "The mirror holds no objects.");
   }
 
@@ -158,7 +161,7 @@ export class Objects {
         attr(open, "title", item.key);
         const word = item.deleted ? "deleting" : item.status || "";
         text(status, word);
-        attr(status, "data-health", bad.test(word) ? "error" : item.deleted || waiting.test(word) ? "warn" : word ? "ok" : undefined);
+        attr(status, "data-health", bad.test(word) ? "error" : item.deleted || waiting.test(word) ? "warn" : good.test(word) ? "ok" : undefined);
         text(owner, item.owner);
         const pairs = Object.entries(item.labels || {}).map(([k, v]) => `${k}=${v}`).join("  ");
         text(labels, pairs);

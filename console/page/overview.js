@@ -32,6 +32,8 @@ export class Overview {
   }
 }
 
+const maxProblems = 30; // that are shown; they are sorted by severity
+
 // Problems is what is unhealthy, with what to do. It announces changes to screen readers; nothing
 // else on the page does.
 class Problems {
@@ -39,7 +41,8 @@ class Problems {
     this.summary = el("p", { class: "calm" });
     this.list = el("ul", { class: "problems" });
     this.announce = document.getElementById("announce");
-    this.node = el("section", { "aria-label": "Health" }, this.summary, this.list);
+    this.more = el("p", { class: "note", hidden: true });
+    this.node = el("section", { "aria-label": "Health" }, this.summary, this.list, this.more);
   }
 
   update(status) {
@@ -54,10 +57,12 @@ class Problems {
     attr(this.summary, "data-health", status.running && live === status.mirrors.length ? "ok" : "busy");
     const seen = {}; // sentences have figures that change; the place among those of its subject does not
     const keyOf = (p) => `${p.subject} ${(seen[p.subject] = (seen[p.subject] || 0) + 1)}`;
-    sync(this.list, problems, keyOf, (p) => new Problem(p), (view, p) => view.update(p));
+    show(this.more, problems.length > maxProblems);
+    text(this.more, `and ${plural(problems.length - maxProblems, "more problem")}`);
+    sync(this.list, problems.slice(0, maxProblems), keyOf, (p) => new Problem(p), (view, p) => view.update(p));
     const errors = problems.map((p) => p.subject).join(", ");
     if (errors !== this.before) {
-      if (errors || this.before) text(this.announce, errors ? problems.map((p) => `${p.severity}: ${p.what}`).join(" ") : "All problems are resolved.");
+      if (errors || this.before) text(this.announce, errors ? problems.slice(0, maxProblems).map((p) => `${p.severity}: ${local(p.what)}`).join(" ") : "All problems are resolved.");
       this.before = errors;
     }
   }
@@ -65,13 +70,14 @@ class Problems {
 
 class Problem {
   constructor(p) {
-    const [kind, name] = p.subject.split("/");
-    const known = kind === "mirror" || kind === "controller";
+    const [, kind, name] = /^(mirror|controller)\/(.*)$/s.exec(p.subject) || []; // a name may have slashes
     this.severity = el("span", { class: "severity" });
     this.what = el("h2");
     this.advice = el("p", { class: "advice" });
-    const where = known ? el("a", { href: link("", { [kind]: name }) }, p.subject) : el("span", {}, p.subject);
-    this.node = el("li", { class: "problem" }, el("div", {}, el("p", { class: "subject" }, this.severity, " ", where), this.what, this.advice));
+    const where = kind ? el("a", { href: link("", { [kind]: name }) }, p.subject) : el("span", {}, p.subject);
+    this.affected = el("p", { class: "affected links" });
+    this.controller = kind === "controller" ? name : "";
+    this.node = el("li", { class: "problem" }, el("div", {}, el("p", { class: "subject" }, this.severity, " ", where), this.what, this.affected, this.advice));
     this.code = el("code");
     this.block = el("div", { class: "code" }, copyButton(() => this.yaml, "the YAML for " + p.subject),
       el("pre", { tabindex: "0", role: "group", "aria-label": "YAML for " + p.subject }, this.code));
@@ -81,6 +87,10 @@ class Problem {
     attr(this.node, "data-health", p.severity === "error" ? "error" : "warn");
     text(this.severity, p.severity === "error" ? "Error" : "Warning");
     text(this.what, local(p.what));
+    const links = [...(p.mirrors || []).map((mirror) => ({ text: mirror, href: link("", { mirror }) })),
+      ...(p.keys || []).map((key) => ({ text: key, href: link("explain", { key, controller: this.controller }) }))];
+    sync(this.affected, links, (l) => l.href, (l) => ({ node: el("a", { href: l.href }, l.text) }), () => {});
+    show(this.affected, links.length);
     text(this.advice, p.do);
     if (p.yaml === this.yaml) return;
     this.yaml = p.yaml;

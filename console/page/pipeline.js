@@ -7,24 +7,53 @@ import { Sparkline } from "./sparkline.js";
 const words = { ok: "in order", busy: "in progress", warn: "needs attention", error: "failing", none: "not in use" };
 const controllerPrefix = "controller "; // of the name of a controller's subscription
 
+// A lane has about a hundred elements, so only some of many exist.
+const step = 20;
+
 // Pipeline is the picture of each mirror: a line from the API server to its controllers with the
 // figures of every stage.
 export class Pipeline {
   constructor() {
+    this.most = step;
+    this.first = ""; // a mirror that is shown before the others
+    this.filter = el("input", { id: "mirror-filter", type: "search", placeholder: "part of a name", autocomplete: "off", spellcheck: "false", oninput: () => this.again() });
+    this.search = el("div", { class: "filters", hidden: true }, el("div", { class: "field wide" }, el("label", { for: "mirror-filter" }, "Filter mirrors"), this.filter));
     this.list = el("div", { class: "lanes" });
+    this.count = el("span", { class: "note" });
+    this.more = el("p", { class: "actions", hidden: true }, this.count, el("button", { type: "button", class: "quiet", onclick: () => this.again((this.most += step)) }, "Show more"));
     this.empty = el("p", { class: "empty" }, "The program has declared no mirrors.");
-    this.node = el("section", { "aria-labelledby": "lanes-title" }, el("h2", { id: "lanes-title" }, "Mirrors"), this.list, this.empty);
+    this.node = el("section", { "aria-labelledby": "lanes-title" }, el("h2", { id: "lanes-title" }, "Mirrors"), this.search, this.list, this.more, this.empty);
+  }
+
+  again() {
+    if (this.last) this.update(this.last);
   }
 
   update(status) {
+    this.last = status;
     const at = Date.parse(status.time);
     show(this.empty, status.mirrors.length === 0);
+    const many = status.mirrors.length > step;
+    show(this.search, many);
+    let mirrors = status.mirrors;
+    if (many) {
+      // Those that need attention come first, in their order.
+      const rank = (m) => (m.name === this.first ? 0 : { error: 1, busy: 2, ok: 3 }[healthOf(m)]);
+      const part = this.filter.value.trim();
+      mirrors = mirrors.filter((m) => m.name.includes(part)).sort((a, b) => rank(a) - rank(b));
+    }
+    const shown = many ? mirrors.slice(0, this.most) : mirrors;
+    show(this.more, shown.length < mirrors.length);
+    text(this.count, `${number(shown.length)} of ${number(mirrors.length)}`);
     const byName = new Map(status.controllers.map((c) => [c.name, c]));
-    sync(this.list, status.mirrors, (m) => m.name, (m) => new Lane(m), (lane, m) => lane.update(m, byName, at, status));
+    sync(this.list, shown, (m) => m.name, (m) => new Lane(m), (lane, m) => lane.update(m, byName, at, status));
   }
 
   // focus moves to the lane of a mirror.
   focus(name) {
+    this.first = name;
+    this.filter.value = "";
+    this.again();
     const lane = [...this.list.children].find((n) => n.dataset.mirror === name);
     lane?.scrollIntoView({ block: "start" });
     lane?.querySelector("h3").focus();
@@ -178,7 +207,7 @@ class Details {
       number(s.calls), s.calls ? seconds(s.busySeconds / s.calls) : "–", seconds(s.busySeconds), s.caughtUp ? plural(s.caughtUp, "time") : "–", s.panics ? number(s.panics) : "–"]);
     show(this.quarantined.node, m.quarantined.length);
     this.quarantined.update(m.quarantined, (q) => q.key, (q) => [
-      q.key ? { text: q.key, href: link("object", { mirror: m.name, key: q.key }) } : "unreadable key", { age: q.since }, q.cause]);
+      q.key ? { links: [{ text: q.key, href: link("object", { mirror: m.name, key: q.key }) }] } : "unreadable key", { age: q.since }, q.cause]);
   }
 }
 
@@ -195,23 +224,21 @@ export function facts(dl, rows) {
   });
 }
 
-// table returns a captioned table whose rows are updated in place. A cell is a text, {text, href}
-// or {age}.
+// table returns a captioned table whose rows are updated in place. A cell is a text, {age}, or
+// {links, plain} with {text, href} as links before a text.
 export function table(caption, heads) {
   const body = el("tbody");
   const node = el("div", { class: "scroll", role: "group", tabindex: "0", "aria-label": caption },
     el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads.map((h) => el("th", { scope: "col" }, h)))), body));
   const cell = (view, c) => {
     if (c?.age) setAge(view.time, c.age);
-    text(view.link, c?.href ? c.text : "");
-    attr(view.link, "href", c?.href);
-    text(view.plain, typeof c === "string" ? c : "");
+    sync(view.links, c?.links || [], (l) => l.href, (l) => ({ node: el("a", { href: l.href }, l.text) }), () => {});
+    text(view.plain, typeof c === "string" ? c : c?.plain);
     show(view.time, c?.age);
-    show(view.link, c?.href);
   };
   const make = () => {
-    const cells = heads.map((title, i) => ({ plain: el("span"), link: el("a"), time: age(), title, head: i === 0 }));
-    return { cells, node: el("tr", {}, cells.map((c) => el(c.head ? "th" : "td", c.head ? { scope: "row" } : { "data-head": c.title }, c.plain, c.link, c.time))) };
+    const cells = heads.map((title, i) => ({ plain: el("span"), links: el("span", { class: "links" }), time: age(), title, head: i === 0 }));
+    return { cells, node: el("tr", {}, cells.map((c) => el(c.head ? "th" : "td", c.head ? { scope: "row" } : { "data-head": c.title }, c.links, c.plain, c.time))) };
   };
   const update = (items, keyOf, row) =>
     sync(body, items, keyOf, make, (view, item) => row(item).forEach((c, i) => cell(view.cells[i], c)));

@@ -19,7 +19,7 @@ const waits = [1000, 2000, 5000, 10000, 30000];
 // reads the response itself, because an EventSource cannot send a token and hides why it failed.
 export class Stream {
   // The listeners: status(object), objects({mirror}) and state(name, sentence) with the states
-  // "connecting", "live", "reconnecting", "paused" and "stopped".
+  // "reconnecting", "paused" and "stopped". A status means that the connection works.
   constructor(listeners) {
     this.listeners = listeners;
     this.mirror = "";
@@ -76,7 +76,6 @@ export class Stream {
     this.stopped = event === "end";
     if (event === "status") {
       this.failures = 0;
-      this.listeners.state("live", "");
       this.listeners.status(complete(JSON.parse(data)));
     } else if (event === "objects") {
       this.listeners.objects(JSON.parse(data));

@@ -30,7 +30,7 @@ type Quarantined struct {
 
 // Bounds of the quarantine.
 const (
-	maxQuarantined = 1000    // objects with an entry; more are only counted
+	maxQuarantined = 1000    // objects that are listed; a lookup by key finds all
 	maxRaw         = 4 << 10 // raw bytes of one object
 	maxRawTotal    = 1 << 20 // raw bytes of all objects
 )
@@ -38,19 +38,14 @@ const (
 // quarantine is the set of objects that cannot be read.
 type quarantine struct {
 	byKey map[object.Key]*Quarantined
-	more  int // objects that arrived when byKey was full
 	raw   int // raw bytes in byKey
 }
 
-func (q *quarantine) len() int { return len(q.byKey) + q.more }
+func (q *quarantine) len() int { return len(q.byKey) }
 
 // add records a bad item. before, which may be nil, is the quarantine that this one replaces.
 func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid object.UID, version object.Version, cause error, raw []byte) {
 	e := q.byKey[key]
-	if e == nil && len(q.byKey) >= maxQuarantined {
-		q.more++
-		return
-	}
 	if e == nil {
 		e = &Quarantined{Key: key, Since: now}
 		if before != nil && before.byKey[key] != nil {
@@ -80,8 +75,7 @@ func (q *quarantine) remove(key object.Key) {
 	}
 }
 
-// keep ends the quarantine of objects that are not in a shard. What has no entry, or no UID that can be
-// read, stays.
+// keep ends the quarantine of objects that are not in a shard. What has no UID that can be read stays.
 func (q *quarantine) keep(shard object.Shard) {
 	for key, e := range q.byKey {
 		if e.UID != "" && !shard.Contains(e.UID, key.Namespace) {
@@ -92,12 +86,7 @@ func (q *quarantine) keep(shard object.Shard) {
 
 // merge adds the objects of another quarantine, which has none of these.
 func (q *quarantine) merge(other *quarantine) {
-	q.more += other.more
 	for key, e := range other.byKey {
-		if len(q.byKey) >= maxQuarantined {
-			q.more++
-			continue
-		}
 		q.remove(key)
 		if q.byKey == nil {
 			q.byKey = make(map[object.Key]*Quarantined)
@@ -113,7 +102,7 @@ func (q *quarantine) list() []Quarantined {
 		out = append(out, *e)
 	}
 	slices.SortFunc(out, func(a, b Quarantined) int { return a.Key.Compare(b.Key) })
-	return out
+	return out[:min(len(out), maxQuarantined)]
 }
 
 // setQuarantine replaces the quarantine with that of a list.

@@ -62,6 +62,7 @@ type Reflector[T any] struct {
 	asked      error                   // cause of a Relist that no step has handled yet
 	wanted     object.Shard            // what SetShard was last called with
 	resharded  bool                    // no step has handled that call yet
+	confirm    confirmation            // what Confirm was called with
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
 }
 

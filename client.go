@@ -43,11 +43,12 @@ func (m *Mirror[T]) Client() *Client[T] {
 }
 
 // Get returns a copy of the object with the given key from the cache; the error is NotFound if
-// there is none. It waits until the mirror is synced. If the cache is older than this process's
-// last write to the key, Get waits for that write, except in a reconcile: there the error wraps
+// there is none. It waits until the mirror is synced. If the cache may be older than this process's
+// writes to the key, Get waits for those, except in a reconcile: there the error wraps
 // controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
-// not mirrored the error wraps informer.ErrNotCovered. An object that may be in another
-// shard than that of the mirror is read from the server.
+// not mirrored, and for an object that this process wrote outside of the mirror's selection, the error wraps
+// informer.ErrNotCovered. It is an *informer.QuarantinedError for an object that the mirror could not read or
+// store. An object that may be in another shard than that of the mirror is read from the server.
 func (c *Client[T]) Get(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.inScope("get", key.Namespace); err != nil {
 		return obj, err
@@ -73,12 +74,12 @@ func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 	if err := c.ready(ctx); err != nil {
 		return obj, err
 	}
+	var ok bool
 	if controller.Attempt(ctx) == 0 {
-		if err := c.mirror.inf.Writes().Wait(ctx, key); err != nil {
-			return obj, err
-		}
+		obj, ok, err = c.writes.Await(ctx, key)
+	} else {
+		obj, ok, err = c.writes.Get(key)
 	}
-	obj, ok, err := c.writes.Get(key)
 	switch {
 	case err != nil:
 		return obj, err
@@ -90,8 +91,10 @@ func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 
 // List returns copies of the objects in a scope from the cache, sorted by key. It waits until
 // the mirror is synced, and for this process's own writes as Get does; in a reconcile only for
-// those of the same key. A field selector is an error: only the server evaluates those. So is a namespace that is not mirrored, as in Get. To read many objects without copying them, see
-// [Mirror.Snapshot] and [NewIndex].
+// those of the same key. If this process wrote an object that the mirror could not read or store, and that
+// may belong to the scope, the error is an *informer.QuarantinedError. A field selector is an error: only
+// the server evaluates those. So is a namespace that is not mirrored, as in Get. To read many objects
+// without copying them, see [Mirror.Snapshot] and [NewIndex].
 func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	d, err := scopeOf(in)
 	if err != nil {
@@ -110,7 +113,7 @@ func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	snap, err := c.writes.Snapshot(ctx)
+	snap, err := c.writes.Snapshot(ctx, informer.Part{Namespaces: d.namespaces, Labels: selector})
 	if err != nil {
 		return nil, err
 	}
@@ -326,45 +329,64 @@ const (
 // CreateOrUpdate brings the object with obj's key to the state that mutate sets: it calls mutate
 // with a copy of the cached object, or with obj itself if there is none, and then creates or
 // updates the object if mutate changed it. mutate must not change namespace and name. The object
-// must match the mirror's selector: another one would never be found, so it is refused.
-// A conflict is an error that a controller retries.
+// must match the mirror's selector: another one would never be found, so it is refused. If the server has
+// an object that the selector hides, because its label was removed for example, mutate is called with
+// that, read from the server. A conflict is an error that a controller retries.
 func (c *Client[T]) CreateOrUpdate(ctx context.Context, obj T, mutate func(T) error, opts ...WriteOption) (T, Outcome, error) {
 	key := keyOf(obj)
 	if key.Name == "" {
 		return obj, Unchanged, fmt.Errorf("%s: create or update: the object has no name; generateName is for Create", c.mirror.Name())
 	}
 	now, err := c.Get(ctx, key)
-	exists := err == nil
 	switch {
-	case apierrors.IsNotFound(err):
-		now = obj
-	case err != nil:
+	case err == nil:
+		return c.updateWith(ctx, now, mutate, opts)
+	case !apierrors.IsNotFound(err) && !errors.Is(err, informer.ErrNotCovered):
 		return obj, Unchanged, err
 	}
+	if err := c.mutated(key, obj, mutate); err != nil {
+		return obj, Unchanged, err
+	}
+	now, err = c.Create(ctx, obj, opts...)
+	if err == nil {
+		return now, CreatedObject, nil
+	}
+	if hidden := (*informer.QuarantinedError)(nil); apierrors.IsAlreadyExists(err) && !errors.As(err, &hidden) {
+		// The selector hides it, or the cache lags behind another writer.
+		if now, failed := c.GetUncached(ctx, key); failed == nil {
+			return c.updateWith(ctx, now, mutate, opts)
+		}
+	}
+	return obj, Unchanged, err
+}
+
+// updateWith updates an object if mutate changes it.
+func (c *Client[T]) updateWith(ctx context.Context, now T, mutate func(T) error, opts []WriteOption) (T, Outcome, error) {
 	before := copyOf(now)
-	if err := mutate(now); err != nil {
-		return obj, Unchanged, err
+	if err := c.mutated(keyOf(before), now, mutate); err != nil {
+		return before, Unchanged, err
 	}
-	if keyOf(now) != key {
-		return obj, Unchanged, fmt.Errorf("%s: mutate changed the key from %s to %s", c.mirror.Name(), key, keyOf(now))
-	}
-	if !c.mirror.inf.Covers(now) {
-		return obj, Unchanged, fmt.Errorf("%s: create or update: %s does not match the mirror's selector; set its labels in mutate: %w", c.mirror.Name(), key, informer.ErrNotCovered)
-	}
-	outcome := UpdatedObject
-	switch {
-	case !exists:
-		outcome = CreatedObject
-		now, err = c.Create(ctx, now, opts...)
-	case equality.Semantic.DeepEqual(before, now):
+	if equality.Semantic.DeepEqual(before, now) {
 		return now, Unchanged, nil
-	default:
-		now, err = c.Update(ctx, now, opts...)
 	}
+	updated, err := c.Update(ctx, now, opts...)
 	if err != nil {
-		return obj, Unchanged, err
+		return before, Unchanged, err
 	}
-	return now, outcome, nil
+	return updated, UpdatedObject, nil
+}
+
+// mutated calls mutate, and returns an error for an object that the mirror would not have after it.
+func (c *Client[T]) mutated(key Key, obj T, mutate func(T) error) error {
+	switch err := mutate(obj); {
+	case err != nil:
+		return err
+	case keyOf(obj) != key:
+		return fmt.Errorf("%s: mutate changed the key from %s to %s", c.mirror.Name(), key, keyOf(obj))
+	case !c.mirror.inf.Covers(obj):
+		return fmt.Errorf("%s: create or update: %s does not match the mirror's selector; set its labels in mutate: %w", c.mirror.Name(), key, informer.ErrNotCovered)
+	}
+	return nil
 }
 
 // Delete deletes an object. It returns when the server has accepted the request; finalizers and

@@ -67,7 +67,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	defer watcher.close()
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks); err != nil {
+	if err := st.run(ctx, watcher, start, opts.AllowWatchBookmarks, timeout-lastBookmark); err != nil {
 		s.opts.Logger.Debug("watch cut", "uri", r.URL.RequestURI(), "error", err)
 		panic(http.ErrAbortHandler) // drop the connection instead of closing it cleanly
 	}
@@ -84,8 +84,12 @@ func (s *Server) watchTimeout(opts *internalversion.ListOptions) time.Duration {
 	return 30*time.Minute + rand.N(30*time.Minute)
 }
 
-// run sends events until the watch ends. It returns nil for a clean end.
-func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool) error {
+// lastBookmark is how long before its timeout a watch has its last bookmark, as on kube-apiserver.
+const lastBookmark = 2 * time.Second
+
+// run sends events until the watch ends, and a last bookmark after a time that is positive. It returns nil
+// for a clean end.
+func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmarks bool, last time.Duration) error {
 	if err := st.faults.endIfDue(st); err != nil {
 		return ended(err)
 	}
@@ -94,6 +98,12 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 	}
 	marks := time.NewTicker(st.server.opts.Bookmarks)
 	defer marks.Stop()
+	var final <-chan time.Time
+	if last > 0 {
+		timer := time.NewTimer(last)
+		defer timer.Stop()
+		final = timer.C
+	}
 	if err := st.flush(); err != nil {
 		return ended(err)
 	}
@@ -101,10 +111,10 @@ func (st *stream) run(ctx context.Context, w *watcher, start watchStart, bookmar
 		var err error
 		select {
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return ended(st.periodic(w, bookmarks))
-			}
-			return nil // the client disconnected or the server stops
+			return nil // its time is over, the client disconnected or the server stops
+		case <-final:
+			marks.Stop()
+			err = st.periodic(w, bookmarks)
 		case <-marks.C:
 			err = st.periodic(w, bookmarks)
 		case <-w.wake:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/informer"
@@ -28,9 +29,8 @@ type API[T, W, P, A, D any] interface {
 	// Apply is server-side apply, of an object or a part of it when a subresource is named.
 	// config is an apply configuration, an object, or anything else that becomes JSON.
 	Apply(ctx context.Context, key object.Key, config any, opts A, subresource ...string) (T, error)
-	// DeleteReturningUID deletes an object and returns its UID, or "" if the response does
-	// not have it.
-	DeleteReturningUID(ctx context.Context, key object.Key, opts D) (object.UID, error)
+	// DeleteReturning deletes an object.
+	DeleteReturning(ctx context.Context, key object.Key, opts D) (object.Deletion, error)
 	// CheckAttempts returns a context with which the other methods call check before each
 	// attempt of a request, retries included. If check returns an error, the attempt is not
 	// sent and not retried, and the method returns an error that wraps it.
@@ -58,34 +58,58 @@ func NewClient[T metav1.Object, W, P, A, D any](api API[T, W, P, A, D], inf *inf
 // if the cache is older than this process's last write to the key; return it from the
 // reconcile. If the cache will never have that write, the error is the reason: it wraps
 // [informer.ErrNotCovered] for an object outside the informer's selection, and is an
-// [*informer.QuarantinedError] for one that the informer could not read.
+// [*informer.QuarantinedError] for one that the informer could not read or store. It is
+// that too if the cache has no object because it could not read or store that of another writer.
 func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) {
-	pending, err := c.inf.Writes().Check(key)
-	switch {
-	case err != nil:
-		return obj, false, err
-	case pending:
-		return obj, false, write{c, key}.stale()
+	c.inf.View(func(snap store.Snapshot[T]) {
+		var pending bool
+		if pending, err = c.inf.Writes().CheckIn(snap, key); pending {
+			err = write{c, key}.stale()
+		} else if err == nil {
+			obj, ok = snap.Get(key)
+		}
+	})
+	if ok || err != nil {
+		return obj, ok, err
 	}
-	obj, ok = c.inf.Get(key)
-	return obj, ok, nil
+	return obj, false, c.inf.Unreadable(key)
 }
 
-// Snapshot returns the current state of the cache. In a reconcile the error wraps [ErrStaleCache] if
+// Await is [Client.Get] that waits for the writes to the key until the context is done. It is for code
+// outside of reconciles.
+func (c *Client[T, W, P, A, D]) Await(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
+	obj, ok, err = c.inf.Writes().Get(ctx, key)
+	if ok || err != nil {
+		return obj, ok, err
+	}
+	return obj, false, c.inf.Unreadable(key)
+}
+
+// Snapshot returns the current state of the cache, for reads of a part of it, by default of everything. In
+// a reconcile the error wraps [ErrStaleCache] if
 // the cache lacks a write of the same reconcile; it has those of earlier reconciles of the key. The
 // writes of other keys do not matter: with many keys, one of them is almost always pending. For
-// other contexts Snapshot waits until the cache has every write of this process.
-func (c *Client[T, W, P, A, D]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
+// other contexts Snapshot waits until the cache has every write of this process to the part. The error
+// is an [*informer.QuarantinedError] if the part may lack an object that this process wrote.
+func (c *Client[T, W, P, A, D]) Snapshot(ctx context.Context, of ...informer.Part) (store.Snapshot[T], error) {
 	s, ok := ctx.Value(scopeKey{}).(reconciling)
 	if !ok {
-		return c.inf.Writes().Snapshot(ctx)
+		return c.inf.Writes().Snapshot(ctx, of...)
 	}
+	snap := c.inf.Snapshot()
+	err := c.inf.Writes().Missing(snap, of...)
 	for _, w := range s.madeWrites() {
-		if w.to.holds(c.inf) && w.to.pending(w.key) {
-			return store.Snapshot[T]{}, w.stale()
+		if pending := false; err == nil && w.to.holds(c.inf) {
+			if pending, _ = c.inf.Writes().CheckIn(snap, w.key); pending {
+				err = w.stale()
+			}
 		}
 	}
-	return c.inf.Snapshot(), nil
+	if err != nil {
+		snap.Release()
+		return store.Snapshot[T]{}, err
+	}
+	return snap, nil
 }
 
 // Create stores a new object.
@@ -120,15 +144,15 @@ func (c *Client[T, W, P, A, D]) Apply(ctx context.Context, key object.Key, confi
 // cache or has a deletion timestamp, because finalizers may keep it for a long time.
 func (c *Client[T, W, P, A, D]) Delete(ctx context.Context, key object.Key, opts D) error {
 	begun := c.inf.Writes().Begin(key)
-	var uid object.UID
+	var answer object.Deletion
 	err := c.fenced(ctx, func(ctx context.Context) (err error) {
-		uid, err = c.api.DeleteReturningUID(ctx, key, opts)
+		answer, err = c.api.DeleteReturning(ctx, key, opts)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	begun.Deleting(uid)
+	begun.Deleting(answer)
 	noteWrite(ctx, write{c, key})
 	return nil
 }
@@ -139,6 +163,12 @@ func (c *Client[T, W, P, A, D]) write(ctx context.Context, key object.Key, do fu
 		obj, err = do(ctx)
 		return err
 	})
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		// If the cache cannot have the newest version, that is the reason, and a retry does not help.
+		if cause := c.inf.Unreadable(key); cause != nil {
+			err = errors.Join(err, cause)
+		}
+	}
 	if err != nil {
 		return obj, err
 	}

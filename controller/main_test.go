@@ -27,7 +27,7 @@ var _ podAPI = (*simtest.Server[*corev1.Pod])(nil)
 
 // deleteAsUser deletes an object as a user does: one that has finalizers is only marked.
 func deleteAsUser[T simtest.Object](s *simtest.Server[T], key string) {
-	if _, err := s.DeleteReturningUID(context.Background(), object.RawKey(key), simtest.None{}); err != nil {
+	if _, err := s.DeleteReturning(context.Background(), object.RawKey(key), simtest.None{}); err != nil {
 		panic(err)
 	}
 }

@@ -87,7 +87,7 @@ func (inf *Informer[T]) Audit(ctx context.Context, list ListFunc) (Audit, error)
 	}
 	result := Audit{Time: time.Now(), Objects: a.objects}
 	for key, d := range found {
-		if inf.unreadable(inf.scopeOf(key), key, d.Server.UID, d.Mirror.Version != "") != nil {
+		if _, ok := inf.unreadable(key); ok {
 			result.Unreadable++
 		} else {
 			result.Differences = append(result.Differences, d)

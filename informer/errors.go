@@ -94,7 +94,7 @@ func (e *NotReachedError) Error() string {
 		}
 	}
 	if !errors.Is(e.Cause, ErrNotCovered) {
-		b.WriteString("; while nothing changes, only bookmarks advance the version, about once a minute if the server sends them")
+		b.WriteString("; while nothing changes, only bookmarks advance the version, for which the informer has asked the server")
 	}
 	fmt.Fprintf(&b, ": %v", e.Cause)
 	return b.String()
@@ -103,13 +103,12 @@ func (e *NotReachedError) Error() string {
 // Unwrap returns why the wait ended.
 func (e *NotReachedError) Unwrap() error { return e.Cause }
 
-// QuarantinedError reports that the mirror cannot show a write of this process, because it could
-// not decode, transform or store the object. The mirror holds an older version of the object, or
-// none.
+// QuarantinedError reports that the mirror cannot have an object, because it could not decode, transform
+// or store it. The mirror holds an older version of the object, or none.
 type QuarantinedError struct {
 	// Informer is the informer's name.
 	Informer string
-	// Key identifies the object, and Version is the version that was written.
+	// Key identifies the object, and Version is the version that the mirror cannot have.
 	Key     object.Key
 	Version object.Version
 	// Cause is why the object could not be decoded, transformed or stored.
@@ -118,7 +117,7 @@ type QuarantinedError struct {
 
 // Error names the object and the cause.
 func (e *QuarantinedError) Error() string {
-	return fmt.Sprintf("informer %s: %s: version %s was written but is in quarantine: %v", e.Informer, e.Key, e.Version, e.Cause)
+	return fmt.Sprintf("informer %s: %s: version %s is in quarantine: %v", e.Informer, e.Key, e.Version, e.Cause)
 }
 
 // Unwrap returns the cause.

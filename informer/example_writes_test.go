@@ -30,7 +30,7 @@ func ExampleWrites_Begin() {
 
 	deletion := pods.Writes().Begin(web)
 	uid := cluster.Delete("shop/web").UID // DELETE
-	deletion.Deleting(uid)
+	deletion.Deleting(object.Deletion{UID: uid})
 	_, ok, err = pods.Writes().Get(ctx, web)
 	fmt.Println(ok, err)
 	// Output:

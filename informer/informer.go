@@ -49,6 +49,8 @@ type Informer[T any] struct {
 	refused atomic.Uint64
 	refusal atomic.Pointer[error]
 	audited atomic.Pointer[Audit] // read-only once stored
+	// selective: objects may leave the mirror, and enter it, without being deleted or created.
+	selective atomic.Bool
 
 	mu      sync.Mutex // guards all below
 	phase   phase
@@ -59,11 +61,12 @@ type Informer[T any] struct {
 	// left is the latest mark of all namespaces that were removed. A namespace that is added is
 	// not listed at an earlier version: versions are common to all namespaces of a resource, and
 	// the mirror must not go back.
-	left    object.Mark
-	epoch   object.Epoch     // the latest that a source found to have begun
-	initial bool             // the mirror has its initial state
-	waiting []*subscriber[T] // subscribed before Run, which starts them
-	running sync.WaitGroup   // added to under mu, while running
+	left     object.Mark
+	epoch    object.Epoch                 // the latest that a source found to have begun
+	initial  bool                         // the mirror has its initial state
+	refusals map[object.Key]refusedObject // the objects that the store does not hold now
+	waiting  []*subscriber[T]             // subscribed before Run, which starts them
+	running  sync.WaitGroup               // added to under mu, while running
 }
 
 // phase is the stage of an informer's life cycle.
@@ -92,6 +95,7 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 		sources: map[object.Scope]*source[T]{}, shard: opts.Selection.Shard,
 	}
 	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
+	inf.selective.Store(opts.Selection.Labels != "" || opts.Selection.Fields != "" || !opts.Selection.Shard.IsZero())
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
 	var err error
 	inf.store, err = store.New(acc, store.Options[T]{

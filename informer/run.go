@@ -86,7 +86,10 @@ func (inf *Informer[T]) stop() {
 func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	inf.writer.Lock()
 	defer inf.writer.Unlock()
-	changes, err := inf.store.Apply(b, inf.log.begin())
+	before := inf.log.begin()
+	changes, err := inf.store.Apply(b, before)
+	inf.noteRefusals(b, err)
+	inf.writes.observe(changes[len(before):])
 	synced := inf.noteLists(b)
 	inf.log.commit(changes, revisionOf(inf.store), synced)
 	if synced {
@@ -148,6 +151,18 @@ func (inf *Informer[T]) refuse(b *object.Batch[T], err error) {
 			}
 		}
 	}
+}
+
+// spawn runs f in a goroutine that Run waits for, and reports whether the informer runs.
+func (inf *Informer[T]) spawn(f func(ctx context.Context)) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if inf.phase != running {
+		return false
+	}
+	run := inf.run
+	inf.running.Go(func() { f(run) })
+	return true
 }
 
 func (inf *Informer[T]) watchMutations(ctx context.Context) {

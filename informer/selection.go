@@ -2,12 +2,13 @@ package informer
 
 import (
 	"errors"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/store"
 )
 
 // selects is the part of a Selection that can be evaluated without the server.
@@ -61,32 +62,98 @@ func (inf *Informer[T]) Covers(obj T) bool {
 	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
 }
 
-var errUnnamed = errors.New("more objects are in quarantine than are listed")
+// errUnnamed is the cause where the mirror is older than an object although it has reached its version.
+var errUnnamed = errors.New("the mirror could not read the object, or not store it")
 
-// unreadable returns why an object is in quarantine; nil if it is not. older says that the mirror
-// has an older state of the object although it has reached a later version, so the object must
-// have been quarantined or refused.
-func (inf *Informer[T]) unreadable(scope object.Scope, key object.Key, uid object.UID, older bool) error {
+// refusedObject is an object that the store refused.
+type refusedObject struct {
+	uid     object.UID
+	version object.Version
+	cause   error
+}
+
+// noteRefusals records which objects of a batch the store refused, and forgets those that the batch
+// replaced or deleted.
+func (inf *Informer[T]) noteRefusals(b *object.Batch[T], err error) {
 	inf.mu.Lock()
-	var refl *reflector.Reflector[T]
-	if src := inf.sources[scope]; src != nil {
-		refl = src.refl
+	defer inf.mu.Unlock()
+	if err == nil && len(inf.refusals) == 0 {
+		return
 	}
-	inf.mu.Unlock()
-	if refl == nil {
-		return nil
-	}
-	named := refl.Quarantine()
-	for _, q := range named {
-		if q.Key == key && q.UID == uid {
-			return q.Cause
+	refused := map[object.Key]error{}
+	for _, e := range parts(err) {
+		if one := (*store.ObjectError)(nil); errors.As(e, &one) && !errors.Is(e, store.ErrNotHeld) {
+			refused[one.Key] = one.Cause
 		}
 	}
-	switch refused := inf.refusal.Load(); {
-	case older && refl.Status().Quarantined > len(named):
-		return errUnnamed
-	case older && refused != nil:
-		return *refused
+	if inf.refusals == nil {
+		inf.refusals = map[object.Key]refusedObject{}
+	}
+	note := func(key object.Key, uid object.UID, version object.Version) {
+		if cause := refused[key]; cause != nil {
+			inf.refusals[key] = refusedObject{uid, version, cause}
+		}
+	}
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		if c.List == nil {
+			delete(inf.refusals, c.Key)
+			if c.Kind != object.Deleted {
+				note(c.Key, c.UID, c.Version)
+			}
+			continue
+		}
+		maps.DeleteFunc(inf.refusals, func(key object.Key, r refusedObject) bool {
+			return c.List.Scope.Covers(key) && (c.List.Part.IsZero() || c.List.Part.Contains(r.uid, key.Namespace))
+		})
+		for j := range c.List.Items {
+			item := &c.List.Items[j]
+			note(item.Key, item.UID, item.Version)
+		}
+	}
+}
+
+// parts returns the errors that are joined in err.
+func parts(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
 	}
 	return nil
+}
+
+// lacks reports whether there are objects that the mirror cannot have.
+func (inf *Informer[T]) lacks() bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	for _, src := range inf.sources {
+		if src.refl != nil && src.refl.Status().Quarantined > 0 {
+			return true
+		}
+	}
+	return len(inf.refusals) > 0
+}
+
+// Unreadable returns a [*QuarantinedError] if the server has an object with the given key, or a later
+// version of it, that the mirror cannot have: it could not be decoded, transformed or stored. Otherwise
+// Unreadable returns nil.
+func (inf *Informer[T]) Unreadable(key object.Key) error {
+	if is, ok := inf.unreadable(key); ok {
+		return &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: is.version, Cause: is.cause}
+	}
+	return nil
+}
+
+// unreadable returns why the mirror cannot have the newest version of an object.
+func (inf *Informer[T]) unreadable(key object.Key) (is refusedObject, ok bool) {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	if is, ok = inf.refusals[key]; ok {
+		return is, true
+	}
+	src := inf.sources[inf.scopeOf(key)]
+	if src == nil || src.refl == nil {
+		return is, false
+	}
+	q, ok := src.refl.InQuarantine(key)
+	return refusedObject{q.UID, q.Version, q.Cause}, ok
 }

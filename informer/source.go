@@ -19,6 +19,9 @@ type source[T any] struct {
 	// leaving: the empty list that deletes its objects has not been applied yet. Lists applied
 	// until then do not count.
 	leaving bool
+	// latest: the namespace has not been mirrored always, so that this process may have written to it
+	// without a note. Its lists begin with the most recent state.
+	latest bool
 	// refl is the current or the last reflector; nil before the first. seen is the mark at which
 	// the last one ended.
 	refl   *reflector.Reflector[T]
@@ -62,7 +65,7 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 		if src.wanted == slices.Contains(wanted, scope) {
 			continue
 		}
-		src.wanted = !src.wanted
+		src.wanted, src.latest = !src.wanted, true
 		switch {
 		case src.wanted: // added again before it was removed
 			src.listed = false
@@ -76,7 +79,7 @@ func (inf *Informer[T]) SetNamespaces(namespaces ...string) error {
 		if inf.sources[scope] != nil {
 			continue
 		}
-		src := &source[T]{scope: scope, wanted: true}
+		src := &source[T]{scope: scope, wanted: true, latest: true}
 		inf.sources[scope] = src
 		if inf.phase == running {
 			inf.running.Go(func() { inf.follow(src) })
@@ -105,6 +108,7 @@ func (inf *Informer[T]) SetShard(shard object.Shard) error {
 		return ErrStopped
 	}
 	more := !inf.shard.Covers(shard)
+	inf.selective.Store(true)
 	inf.shard = shard
 	for _, src := range inf.sources {
 		src.listed = src.listed && !more
@@ -175,7 +179,7 @@ func (inf *Informer[T]) newReflector(src *source[T]) (*reflector.Reflector[T], e
 	if opts.Since = src.seen; !opts.Since.Version.Known() {
 		opts.Since = inf.left
 	}
-	opts.Since.Scope = scope
+	opts.Since.Scope, opts.Latest = scope, src.latest
 	inf.mu.Unlock()
 	opts.Transform, opts.Accessor = inf.opts.Transform, inf.acc
 	if inf.opts.Form != nil {

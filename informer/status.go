@@ -121,7 +121,7 @@ func (inf *Informer[T]) Status() Status {
 	}
 	st.Audit = inf.audited.Load()
 	inf.writes.mu.Lock()
-	st.PendingWrites = len(inf.writes.notes)
+	st.PendingWrites = inf.writes.size
 	inf.writes.mu.Unlock()
 
 	inf.log.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
@@ -26,7 +27,7 @@ func (inf *Informer[T]) WaitSynced(ctx context.Context) error {
 		inf.mu.Lock()
 		defer inf.mu.Unlock()
 		return inf.phase != fresh && len(inf.unlisted()) == 0
-	}, inf.notSynced)
+	}, func() {}, inf.notSynced)
 }
 
 func (inf *Informer[T]) notSynced(cause error) error {
@@ -47,23 +48,29 @@ func byScope(a, b SourceStatus) int { return cmp.Compare(a.Scope, b.Scope) }
 // is rewound during the wait (etcd was restored), the version counts as reached. Otherwise the
 // error is a [*NotReachedError].
 //
-// While nothing changes, the version advances only with the server's bookmarks, so pass a context
-// with a deadline.
+// While nothing changes, the version advances only with the server's bookmarks. WaitFor asks for
+// one after a quarter of a second, and kube-apiserver then sends it within about a second; see
+// [reflector.Reflector.Confirm]. Other servers may never send any, so pass a context with a deadline.
 func (inf *Informer[T]) WaitFor(ctx context.Context, version object.Version) error {
 	epochs := map[object.Scope]object.Epoch{}
-	return inf.wait(ctx, func() (reached bool) {
+	var behind []object.Scope
+	return inf.wait(ctx, func() bool {
 		inf.View(func(snap store.Snapshot[T]) {
-			reached = !slices.ContainsFunc(inf.covered(), func(scope object.Scope) bool {
+			behind = slices.DeleteFunc(inf.covered(), func(scope object.Scope) bool {
 				mark := snap.Mark(scope)
 				epoch, ok := epochs[scope]
 				if !ok {
 					epoch = mark.Epoch
 					epochs[scope] = epoch
 				}
-				return !mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version})
+				return mark.Reached(object.Mark{Scope: scope, Epoch: epoch, Version: version})
 			})
 		})
-		return reached
+		return len(behind) == 0
+	}, func() {
+		for _, scope := range behind {
+			inf.confirm(scope, version)
+		}
 	}, func(cause error) error { return inf.notReached(object.Key{}, version, cause) })
 }
 
@@ -84,7 +91,7 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key object.Key, version 
 			}
 		})
 		return reached
-	}, func(cause error) error { return inf.notReached(key, version, cause) })
+	}, func() { inf.confirm(scope, version) }, func(cause error) error { return inf.notReached(key, version, cause) })
 }
 
 func (inf *Informer[T]) notReached(key object.Key, version object.Version, cause error) error {
@@ -100,9 +107,18 @@ func (inf *Informer[T]) notReached(key object.Key, version object.Version, cause
 }
 
 // epochOf returns the current epoch of a key's scope.
-func (inf *Informer[T]) epochOf(key object.Key) (epoch object.Epoch) {
-	inf.View(func(snap store.Snapshot[T]) { epoch = snap.Mark(inf.scopeOf(key)).Epoch })
+func (inf *Informer[T]) epochOf(key object.Key) object.Epoch { return inf.epochIn(inf.scopeOf(key)) }
+
+func (inf *Informer[T]) epochIn(scope object.Scope) (epoch object.Epoch) {
+	inf.View(func(snap store.Snapshot[T]) { epoch = snap.Mark(scope).Epoch })
 	return epoch
+}
+
+// mirrors reports whether the informer has a source of a scope, which may be about to be removed.
+func (inf *Informer[T]) mirrors(scope object.Scope) bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.sources[scope] != nil
 }
 
 // covers reports whether the informer is meant to mirror a scope.
@@ -127,16 +143,23 @@ func (inf *Informer[T]) covered() []object.Scope {
 	return scopes
 }
 
-// wait blocks until done returns true; it calls done after every batch. If the context or the
-// informer ends first, wait returns what failed returns for the cause.
-func (inf *Informer[T]) wait(ctx context.Context, done func() bool, failed func(cause error) error) error {
+// wait blocks until done returns true; it calls done after every batch, and ask each time that askAfter has
+// passed. If the context or the informer ends first, wait returns what failed returns for the cause.
+func (inf *Informer[T]) wait(ctx context.Context, done func() bool, ask func(), failed func(cause error) error) error {
+	var tick *time.Ticker
 	for {
 		moved := inf.moved.wait()
 		if done() {
 			return nil
 		}
+		if tick == nil {
+			tick = time.NewTicker(askAfter)
+			defer tick.Stop()
+		}
 		select {
 		case <-moved:
+		case <-tick.C:
+			ask()
 		case <-ctx.Done():
 			return failed(context.Cause(ctx))
 		case <-inf.ended:

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/store"
@@ -17,55 +18,60 @@ import (
 // Writes tracks this process's writes, so that it can wait until the mirror has them or something
 // later. It never modifies the mirror: reads return only what the server sent.
 //
+//	update := pods.Writes().Begin(key)
 //	pod, err := client.Update(ctx, pod)
 //	…
-//	pods.Writes().Wrote(pod)
+//	update.Wrote(pod)
 //	…
 //	pod, ok, err := pods.Writes().Get(ctx, key) // not older than the update
 //
 // A worker that does not want to block calls Check and retries later.
 //
-// What reads wait for depends on the server's response that was recorded:
+// One rule decides when a write counts as read: order is evidence, absence is not. A write is settled
+// when the mirror holds the key at the version of the write or a later one, also that of a later
+// object of the same name, or is complete up to such a version. The objects of one name are told apart
+// by UID and ordered by version, so responses may be recorded late and in any order. A deletion
+// whose response has no version is settled when the mirror is complete up to a version that the server
+// had after it, unless the mirror has seen the deletion. See [Writes.Wait] for what brings
+// the evidence where nothing changes.
 //
-//   - An object of the selection: that version of it, or a later one.
-//   - An object that is being deleted and has no finalizers left. The server deletes it in the
-//     same request, and its response has the version from before the write. Reads wait until the
-//     object with this UID is deleted or has no finalizers.
-//   - An object outside the selection (namespace, labels, metadata.name and metadata.namespace) or
-//     the shard.
-//     If the mirror has it, reads wait until it is removed. If not, no event will come: reads do
-//     not wait, and return [ErrNotCovered] until the mirror reaches the version. Other field
-//     selectors cannot be evaluated here, so for an object that one of them excludes, reads wait
-//     until the mirror reaches the version.
+// Some written objects never come: they are outside the selection (namespace, labels, metadata.name and
+// metadata.namespace) or the shard, in quarantine, or refused by the form. Reads of those do not wait.
+// They return [ErrNotCovered] until the mirror has reached the version, or a [*QuarantinedError] as
+// long as the mirror lacks the object. Other field selectors cannot be evaluated here: for an object
+// that one of them excludes, reads wait until the mirror has reached the version.
 //
-// Reads do not wait for a written object that is in quarantine: they return a [*QuarantinedError]
-// instead of an older object.
-//
-// All methods may be called from any goroutine. A write is forgotten when the mirror has it.
+// All methods may be called from any goroutine. A write is forgotten when it is settled. Writes to
+// namespaces that are not mirrored are not recorded: a namespace that is added later is listed
+// at the most recent version.
 type Writes[T any] struct {
 	inf *Informer[T]
+	// used: a write was begun or recorded, so that removals are noted.
+	used atomic.Bool
 
-	mu    sync.Mutex // guards all below
-	notes map[object.Key]note
-	room  int // number of notes above which sweep runs
+	mu       sync.Mutex // guards all below
+	notes    map[object.Key][]*note
+	size     int    // number of notes
+	room     int    // number of notes above which sweep runs
+	count    uint64 // of the writes recorded, which numbers them
+	removals removals
+	proofs   map[object.Scope]*proofs
 }
 
-// note is the latest write of a key.
+// note is what this process wrote to one object, from its creation to its deletion. A key has
+// several if the object was deleted and created again and the order of the notes is not known. Only judge
+// changes a note that is in the map.
 type note struct {
-	uid     object.UID
-	version object.Version // unknown for a deletion whose response had none
+	uid object.UID
+	// version is the newest version of the object that this process wrote or knows of. Unless end
+	// is bare or gone, it is that of the last write.
+	version object.Version
 	epoch   object.Epoch
 	end     end
-	outside bool // the selection does not select it
-	// shown: the mirror had the object with this UID just before the write or later, so if it is
-	// absent now, it was deleted since.
-	shown bool
-	at    time.Time
-}
-
-// is reports whether two notes record the same write.
-func (n note) is(other note) bool {
-	return n.uid == other.uid && n.version == other.version && n.epoch == other.epoch && n.end == other.end
+	outside bool       // the selection does not select it
+	labels  labels.Set // as written, nil if they are not known
+	number  uint64     // of the last write
+	at      time.Time  // when it was recorded
 }
 
 // end is how far the deletion of a written object has come. Each value implies the ones before
@@ -79,55 +85,57 @@ const (
 	gone       // it is deleted
 )
 
-// endOf returns what the server's response to a write implies about the object's deletion.
-func endOf(obj any) end {
-	if m, ok := obj.(metav1.Object); ok && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) == 0 {
-		return bare
-	}
-	return stays
-}
-
-// shows reports whether the deletion of an object has come as far as e.
-func (e end) shows(obj any) bool {
-	m, ok := obj.(metav1.Object)
-	return e == stays || ok && m.GetDeletionTimestamp() != nil && (e == marked || e == bare && len(m.GetFinalizers()) == 0)
-}
-
 // Write is a write in progress; see [Writes.Begin].
 type Write[T any] struct {
-	w      *Writes[T]
-	key    object.Key
-	before object.UID
+	w       *Writes[T]
+	key     object.Key
+	epoch   object.Epoch
+	uid     object.UID     // of the object that the mirror had
+	version object.Version // of the same
 }
 
-// Begin is called before a write to a key, and its result after it. The mirror may receive the
-// event of a write before the writer receives the response. Without Begin, a write that removes
-// the object from the mirror would then be waited for in vain. Pass the zero Key if the server
+// Begin is called before a write to a key, and a method of its result after it. The mirror may receive
+// the event of a write before the writer receives the response. Without Begin, a write that removes
+// the object from the mirror may be waited for longer than necessary. Pass the zero Key if the server
 // generates the name.
 func (w *Writes[T]) Begin(key object.Key) Write[T] {
-	b := Write[T]{w: w, key: key}
-	b.before, _ = w.inf.store.UIDOf(key)
+	w.used.Store(true)
+	b := Write[T]{w: w, key: key, epoch: w.inf.epochOf(key)}
+	if obj, ok := w.inf.Get(key); ok {
+		b.uid, b.version = w.inf.acc.UIDOf(obj), w.inf.acc.VersionOf(obj)
+	}
 	return b
 }
 
 // Wrote records the write; see [Writes.Wrote].
-func (b Write[T]) Wrote(obj T) error { return b.w.wrote(obj, endOf(obj), b.before) }
+func (b Write[T]) Wrote(obj T) error {
+	epoch := b.epoch
+	if b.key.IsZero() {
+		epoch = b.w.epochFor(obj)
+	}
+	return b.w.wrote(obj, endOf(obj), epoch)
+}
 
-// Deleting records that the server accepted the deletion of the object with the given UID. Reads
-// wait until it is deleted or has a deletion timestamp, since finalizers may delay the deletion.
-// If the server returned no UID, pass "" for the object that was last written or mirrored under
-// the key.
-func (b Write[T]) Deleting(uid object.UID) {
-	n := note{uid: uid, end: marked, epoch: b.w.inf.epochOf(b.key), at: time.Now()}
+// Deleting records that the server accepted a deletion. If its answer has an object, reads wait until
+// the mirror has that object with a deletion timestamp, since finalizers may delay the deletion, or no
+// longer has it. Otherwise they wait until the object is deleted. If the answer has no UID, the
+// deletion counts as that of the object that was last written or mirrored under the key.
+func (b Write[T]) Deleting(d object.Deletion) {
+	n := &note{uid: d.UID, version: d.Version, end: marked, epoch: b.epoch}
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if old, ok := b.w.notes[b.key]; n.uid == "" && ok {
-		n.uid = old.uid
+	if notes := b.w.notes[b.key]; n.uid == "" && len(notes) > 0 {
+		last := notes[len(notes)-1]
+		n.uid, n.version = last.uid, last.version
 	} else if n.uid == "" {
-		n.uid = b.before
+		n.uid, n.version = b.uid, b.version
+	} else if !n.version.Known() {
+		n.end = gone
+	}
+	if n.end == gone && n.uid == b.uid {
+		n.version = b.version
 	}
 	if n.uid != "" {
-		n.shown = n.uid == b.before
 		b.w.put(b.key, n)
 	}
 }
@@ -135,139 +143,150 @@ func (b Write[T]) Deleting(uid object.UID) {
 // Wrote records a write. obj is what the server returned for a create, update, patch or apply, or
 // for a deletion that finalizers delay. The error is [ErrNoVersion], or says that the object has
 // no key.
-func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), "") }
+func (w *Writes[T]) Wrote(obj T) error { return w.wrote(obj, endOf(obj), w.epochFor(obj)) }
 
 // Deleted records a deletion. Reads wait until the object with this UID is deleted. obj is the
-// object as it was read before the request. Do not pass the server's response: a quiet mirror
-// reaches the version of a deletion only with the next bookmark. The errors are those of Wrote.
-func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, "") }
+// object as it was read before the request. The errors are those of Wrote.
+func (w *Writes[T]) Deleted(obj T) error { return w.wrote(obj, gone, w.epochFor(obj)) }
 
-func (w *Writes[T]) wrote(obj T, e end, before object.UID) error {
+func (w *Writes[T]) epochFor(obj T) object.Epoch {
+	key, _ := w.inf.acc.Key(obj)
+	return w.inf.epochOf(key)
+}
+
+func (w *Writes[T]) wrote(obj T, e end, epoch object.Epoch) error {
 	key, err := w.inf.acc.Key(obj)
 	if err != nil {
 		return err
 	}
-	n := note{
-		uid: w.inf.acc.UIDOf(obj), version: w.inf.acc.VersionOf(obj), end: e, epoch: w.inf.epochOf(key),
-		outside: w.inf.selects.outside(key, w.inf.acc.LabelsOf(obj)), at: time.Now(),
-	}
+	n := &note{uid: w.inf.acc.UIDOf(obj), version: w.inf.acc.VersionOf(obj), end: e, epoch: epoch}
 	if n.uid == "" || !n.version.Known() {
 		return ErrNoVersion
 	}
-	n.shown = n.uid == before
+	written := w.inf.acc.LabelsOf(obj)
+	n.outside = w.inf.selects.outside(key, written)
+	if w.inf.acc.Labels != nil {
+		n.labels = maps.Clone(written)
+		if n.labels == nil {
+			n.labels = labels.Set{}
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(key, n)
 	return nil
 }
 
-// put records a note for a key, merged with the previous note of that key. w.mu must be held.
-func (w *Writes[T]) put(key object.Key, n note) {
-	if old, ok := w.notes[key]; ok && old.epoch == n.epoch {
-		same := old.uid == n.uid
+// put adds a note to those of its key. w.mu must be held.
+func (w *Writes[T]) put(key object.Key, n *note) {
+	w.used.Store(true)
+	if !w.inf.mirrors(w.inf.scopeOf(key)) {
+		return
+	}
+	w.count++
+	n.number, n.at = w.count, time.Now()
+	var kept []*note
+	for _, o := range w.notes[key] {
 		switch {
-		case same && (!n.version.Known() || n.version.NotAfter(old.version)):
-			n.version, n.outside = old.version, old.outside
-		case !same && n.version.Known() && n.version.NotAfter(old.version), !same && !n.version.Known() && n.shown:
-			return // the write was to a previous object of that name
-		}
-		if same {
-			n.end, n.shown = max(n.end, old.end), n.shown || old.shown
+		case o.epoch > n.epoch || o.epoch == n.epoch && o.uid != n.uid && o.follows(n):
+			return // what reads wait for already is later
+		case o.epoch < n.epoch || o.uid != n.uid && n.follows(o):
+		case o.uid == n.uid:
+			n.merge(o)
+		default:
+			kept = append(kept, o)
 		}
 	}
 	if w.notes == nil {
-		w.notes, w.room = map[object.Key]note{}, 64
+		w.notes, w.room = map[object.Key][]*note{}, 64
 	}
-	w.notes[key] = n
-	if len(w.notes) > w.room {
+	w.set(key, append(kept, n))
+	if w.size > w.room {
 		w.sweep()
 	}
 }
 
-// unseenFor is how long a deletion is tracked if the mirror never had the object. The event of
-// its creation may still come.
-const unseenFor = time.Minute
+// follows reports whether the object of n certainly came after another one of the same name: that one
+// existed at an earlier version than n's. Whatever settles n then settles the other.
+func (n *note) follows(other *note) bool { return n.version.After(other.version) }
 
-// sweep forgets writes that the mirror has.
+// merge adds an earlier note of the same object.
+func (n *note) merge(o *note) {
+	if !n.version.Known() || n.version.NotAfter(o.version) {
+		n.version, n.outside, n.labels = o.version, o.outside, o.labels
+	}
+	n.end = max(n.end, o.end)
+}
+
+// set replaces the notes of a key. w.mu must be held.
+func (w *Writes[T]) set(key object.Key, notes []*note) {
+	w.size += len(notes) - len(w.notes[key])
+	if len(notes) == 0 {
+		delete(w.notes, key)
+	} else {
+		w.notes[key] = notes
+	}
+}
+
+// sweep forgets writes that are settled, and asks for the proof that deletions of over a minute ago
+// lack. w.mu must be held.
 func (w *Writes[T]) sweep() {
+	lacking := map[object.Scope]struct{}{}
 	w.inf.View(func(snap store.Snapshot[T]) {
-		for key, n := range w.notes {
-			if s, _ := w.judge(snap, key, &n); s == shown || s == unasked && time.Since(n.at) > unseenFor {
-				delete(w.notes, key)
+		for key, notes := range w.notes {
+			scope := w.inf.scopeOf(key)
+			rest, _, _ := w.judgeAll(snap, key, notes)
+			for _, n := range rest {
+				if n.end >= bare && time.Since(n.at) >= time.Minute && !w.proof(scope, n).Known() {
+					lacking[scope] = struct{}{}
+				}
 			}
 		}
 	})
-	w.room = max(64, 2*len(w.notes))
+	w.room = max(64, 2*w.size)
+	for scope := range lacking {
+		w.prove(scope)
+	}
 }
 
-// standing is the relation of the mirror to a write.
-type standing uint8
-
-const (
-	shown   standing = iota // it has the write, or something later
-	waiting                 // it will have it
-	unasked                 // it has no older state of the object, but may still receive one
-	never                   // it will not have it; an error says why
-)
-
-// judge returns the relation of a snapshot to a write.
-func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (standing, error) {
-	inf, scope := w.inf, w.inf.scopeOf(key)
-	if !inf.covers(scope) {
-		return never, inf.notReached(key, n.version, ErrNotCovered)
-	}
-	mark, outside := snap.Mark(scope), n.outside || inf.outsideShard(key, n.uid)
-	reached := mark.Reached(object.Mark{Scope: scope, Epoch: n.epoch, Version: n.version})
-	obj, ok := snap.Get(key)
-	if ok && inf.acc.UIDOf(obj) == n.uid {
-		n.shown = true
-		at := inf.acc.VersionOf(obj)
-		_, ordered := n.version.Compare(at)
-		current := !n.version.Known() || n.version.NotAfter(at) || reached && !ordered || mark.Epoch > n.epoch
-		switch {
-		case current && n.end.shows(obj):
-			return shown, nil
-		case !current && reached && n.end == stays && !outside:
-			if cause := inf.unreadable(scope, key, n.uid, true); cause != nil {
-				return never, &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: n.version, Cause: cause}
-			}
+// judgeAll judges notes of a key, forgets those that are settled, and returns the others with the worst
+// standing. w.mu must be held.
+func (w *Writes[T]) judgeAll(snap store.Snapshot[T], key object.Key, notes []*note) (rest []*note, worst standing, why error) {
+	for _, n := range notes {
+		is, err := w.judge(snap, key, n)
+		if is > worst {
+			worst, why = is, err
 		}
-		return waiting, nil
-	}
-	switch {
-	case n.end == stays && !outside && reached:
-		if cause := inf.unreadable(scope, key, n.uid, false); cause != nil {
-			return never, &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: n.version, Cause: cause}
+		if is != settled {
+			rest = append(rest, n)
+		} else if now := w.notes[key]; slices.Contains(now, n) {
+			w.set(key, slices.DeleteFunc(slices.Clone(now), func(o *note) bool { return o == n }))
 		}
-		return shown, nil
-	case n.version.Known() && reached, (n.end != stays || outside) && n.shown, ok && n.end != stays:
-		return shown, nil
-	case outside:
-		return never, inf.notReached(key, n.version, ErrNotCovered)
-	case !n.version.Known():
-		return unasked, nil
 	}
-	return waiting, nil
+	return rest, worst, why
 }
 
-// Check reports whether the mirror is still older than the recorded write of a key. A non-nil
-// error says that the mirror will not have the write, and why: it is a [*QuarantinedError], or a
-// [*NotReachedError] that wraps [ErrNotCovered].
+// Check reports whether the mirror is still older than the recorded writes of a key. A non-nil
+// error says that the mirror will not have one of them, and why: it is a [*QuarantinedError], or a
+// [*NotReachedError] that wraps [ErrNotCovered]. Like [Writes.Wait] it asks the server for evidence
+// that does not come.
 func (w *Writes[T]) Check(key object.Key) (pending bool, err error) {
+	w.inf.View(func(snap store.Snapshot[T]) { pending, err = w.CheckIn(snap, key) })
+	return pending, err
+}
+
+// CheckIn is [Writes.Check] of a snapshot.
+func (w *Writes[T]) CheckIn(snap store.Snapshot[T], key object.Key) (pending bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.notes[key]
-	if !ok {
+	if len(w.notes[key]) == 0 {
 		return false, nil
 	}
-	var s standing
-	w.inf.View(func(snap store.Snapshot[T]) { s, err = w.judge(snap, key, &n) })
-	if s == shown {
-		delete(w.notes, key)
-	} else {
-		w.notes[key] = n
+	rest, is, err := w.judgeAll(snap, key, w.notes[key])
+	if is == waiting {
+		w.ask(key, rest)
 	}
-	return s == waiting, err
+	return is == waiting, err
 }
 
 // Pending is the first result of Check.
@@ -276,55 +295,163 @@ func (w *Writes[T]) Pending(key object.Key) bool {
 	return pending
 }
 
-// Wait blocks until the mirror has the recorded writes of a key, or something later. The error is
-// a [*NotReachedError], or one of Check.
+// Wait blocks until the mirror has the writes of a key that were recorded before the call, or something
+// later. The error is a [*NotReachedError], or one of Check.
+//
+// If no event brings the evidence, the informer asks the server for it after a quarter of a second: for a
+// bookmark (see [reflector.Reflector.Confirm]), and for a version that includes a deletion, by a list
+// of one object.
 func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
+	_, _, err := w.Get(ctx, key)
+	return err
+}
+
+// Get returns the object with the given key, once the mirror has the writes for which Wait waits.
+// Its error is that of Wait.
+func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
 	w.mu.Lock()
-	n, ok := w.notes[key]
+	notes := slices.Clone(w.notes[key])
 	w.mu.Unlock()
-	if !ok {
+	if len(notes) == 0 {
+		obj, ok = w.inf.Get(key)
+		return obj, ok, nil
+	}
+	first := notes[0]
+	var why error
+	err = w.inf.wait(ctx, func() bool {
+		var is standing
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.inf.View(func(snap store.Snapshot[T]) {
+			if notes, is, why = w.judgeAll(snap, key, notes); is != waiting {
+				obj, ok = snap.Get(key)
+			}
+		})
+		return is != waiting
+	}, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ask(key, notes)
+	}, func(cause error) error { return w.inf.notReached(key, first.target(), cause) })
+	if err == nil {
+		err = why
+	}
+	if err != nil {
+		var none T
+		return none, false, err
+	}
+	return obj, ok, nil
+}
+
+// Part is the part of a mirror that a read is for.
+type Part struct {
+	// Namespaces are its namespaces. Defaults to all that are mirrored.
+	Namespaces []string
+	// Labels selects its objects. Defaults to all.
+	Labels labels.Selector
+}
+
+// covers reports whether objects of a namespace may belong to the part.
+func (p Part) covers(namespace string) bool {
+	return p.Namespaces == nil || slices.Contains(p.Namespaces, namespace)
+}
+
+// selects reports whether an object with these labels belongs to the part, if its namespace does.
+func (p Part) selects(set labels.Set) bool { return p.Labels == nil || p.Labels.Matches(set) }
+
+// Snapshot returns the current state once it has the writes that were recorded before the call, to
+// objects in the namespaces of a part. The part defaults to everything. Its error is a [*NotReachedError],
+// or that of [Writes.Missing].
+func (w *Writes[T]) Snapshot(ctx context.Context, of ...Part) (store.Snapshot[T], error) {
+	part := theOnly(of)
+	w.mu.Lock()
+	all := map[object.Key][]*note{}
+	for key, notes := range w.notes {
+		if part.covers(key.Namespace) {
+			all[key] = slices.Clone(notes)
+		}
+	}
+	w.mu.Unlock()
+	var snap store.Snapshot[T]
+	var missing error
+	var late object.Key
+	err := w.inf.wait(ctx, func() bool {
+		snap, missing, late = w.inf.Snapshot(), nil, object.Key{}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for key := range all {
+			rest, is, why := w.judgeAll(snap, key, all[key])
+			if all[key] = rest; len(rest) == 0 {
+				delete(all, key)
+			}
+			if is == waiting {
+				late = key
+			} else if missing == nil {
+				missing = w.missing(snap, key, rest, part, why)
+			}
+		}
+		if !late.IsZero() {
+			snap.Release()
+		}
+		return late.IsZero()
+	}, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for key, notes := range all {
+			w.ask(key, notes)
+		}
+	}, func(cause error) error { return w.inf.notReached(late, all[late][0].target(), cause) })
+	if err == nil && missing != nil {
+		snap.Release()
+		err = missing
+	}
+	if err != nil {
+		return store.Snapshot[T]{}, err
+	}
+	return snap, nil
+}
+
+// Missing returns a [*QuarantinedError] if this process wrote an object that the mirror cannot have and that
+// may belong to a part: it is in one of the namespaces, and its labels match as they were written, or as
+// the snapshot has them. The part defaults to everything. Missing does not wait.
+func (w *Writes[T]) Missing(snap store.Snapshot[T], of ...Part) error {
+	if !w.inf.lacks() {
 		return nil
 	}
-	var s standing
-	var why error
-	err := w.inf.wait(ctx, func() bool {
-		w.inf.View(func(snap store.Snapshot[T]) { s, why = w.judge(snap, key, &n) })
-		return s != waiting
-	}, func(cause error) error { return w.inf.notReached(key, n.version, cause) })
-	if err != nil || s != shown {
-		return errors.Join(err, why)
-	}
+	part := theOnly(of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.notes[key].is(n) {
-		delete(w.notes, key)
+	for key, notes := range w.notes {
+		if !part.covers(key.Namespace) {
+			continue
+		}
+		rest, _, why := w.judgeAll(snap, key, notes)
+		if err := w.missing(snap, key, rest, part, why); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// Get returns the object with the given key, once the mirror has the recorded writes of that key.
-// Its error is that of Wait.
-func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
-	if err := w.Wait(ctx, key); err != nil {
-		return obj, false, err
+// missing returns why if it is a *QuarantinedError and the object may belong to a part. w.mu must be
+// held.
+func (w *Writes[T]) missing(snap store.Snapshot[T], key object.Key, notes []*note, of Part, why error) error {
+	if q := (*QuarantinedError)(nil); !errors.As(why, &q) {
+		return nil
 	}
-	obj, ok = w.inf.Get(key)
-	return obj, ok, nil
+	if slices.ContainsFunc(notes, func(n *note) bool { return !n.outside && (n.labels == nil || of.selects(n.labels)) }) {
+		return why
+	}
+	if obj, ok := snap.Get(key); ok && of.selects(w.inf.acc.LabelsOf(obj)) {
+		return why
+	}
+	return nil
 }
 
-// Snapshot returns the current state once it has all recorded writes, except writes outside the
-// selection. Its error is that of Wait.
-func (w *Writes[T]) Snapshot(ctx context.Context) (store.Snapshot[T], error) {
-	for _, key := range w.keys() {
-		if err := w.Wait(ctx, key); err != nil && !errors.Is(err, ErrNotCovered) {
-			return store.Snapshot[T]{}, err
-		}
+// theOnly returns the part of a call, or everything.
+func theOnly(parts []Part) (only Part) {
+	if len(parts) > 0 {
+		only = parts[len(parts)-1]
 	}
-	return w.inf.Snapshot(), nil
-}
-
-func (w *Writes[T]) keys() []object.Key {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(w.notes))
+	return only
 }

@@ -66,7 +66,10 @@ func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) 
 		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
+		srv.Hold(true)
+		held = srv.Set("shop/a") // another client's write, just before
 		// The server deletes the object, and answers with the version it had.
+		srv.Delete("shop/a")
 		wrote(t, inf, answer(held, held.ResourceVersion, deleting()))
 		if !inf.Writes().Pending(keyA) {
 			t.Error("not pending while the cache has the object with its finalizer")
@@ -74,13 +77,7 @@ func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) 
 		if pod, ok, err := read(t, inf, keyA); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("read %v, %v, %v", pod, ok, err)
 		}
-		// Another client's write, just before.
-		srv.Set("shop/a")
-		synctest.Wait()
-		if !inf.Writes().Pending(keyA) {
-			t.Error("not pending after another client's write")
-		}
-		srv.Delete("shop/a")
+		srv.Hold(false)
 		synctest.Wait()
 		if _, ok, err := read(t, inf, keyA); ok || err != nil {
 			t.Errorf("after the deletion: %v, %v", ok, err)
@@ -116,7 +113,7 @@ func TestR01_ADeletionOfAnObjectThatTheCacheHasNotShownYet(t *testing.T) {
 		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
-		inf.Writes().Begin(keyA).Deleting("u101")
+		inf.Writes().Begin(keyA).Deleting(object.Deletion{UID: "u101"})
 		if inf.Writes().Pending(keyA) {
 			t.Error("pending while there is nothing to see")
 		}
@@ -228,9 +225,9 @@ func TestR02_AWriteThatLeavesTheSelectionWaitsForItsRemoval(t *testing.T) {
 		held = srv.Set("shop/a", labeled(map[string]string{"app": "web"}))
 		synctest.Wait()
 		b := inf.Writes().Begin(keyA)
-		srv.Delete("shop/a")
+		left := srv.Delete("shop/a")
 		synctest.Wait()
-		if err := b.Wrote(answer(held, "900", labeled(nil))); err != nil {
+		if err := b.Wrote(answer(held, left.ResourceVersion, labeled(nil))); err != nil {
 			t.Fatal(err)
 		}
 		if pending, err := inf.Writes().Check(keyA); pending || err != nil {

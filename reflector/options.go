@@ -56,6 +56,10 @@ type Options[T any] struct {
 	// Defaults to the zero Mark: there was none.
 	Since object.Mark
 
+	// Latest makes the first list ask for the most recent state, and not for any state or that of
+	// Since. Defaults to false.
+	Latest bool
+
 	// Streaming says whether lists are streaming lists. Defaults to StreamingAuto.
 	Streaming Mode
 

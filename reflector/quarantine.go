@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,7 +31,7 @@ type Quarantined struct {
 
 // Bounds of the quarantine.
 const (
-	maxQuarantined = 1000    // objects with an entry; of more only the identity is kept
+	maxQuarantined = 1000    // objects that are listed; a lookup by key finds all
 	maxRaw         = 4 << 10 // raw bytes of one object
 	maxRawTotal    = 1 << 20 // raw bytes of all objects
 )
@@ -40,35 +39,22 @@ const (
 // quarantine is the set of objects that cannot be read.
 type quarantine struct {
 	byKey map[object.Key]*Quarantined
-	more  map[object.Key]bare // objects that arrived when byKey was full
-	raw   int                 // raw bytes in byKey
+	raw   int // raw bytes in byKey
 }
 
-// bare is what is kept of an object without an entry.
-type bare struct {
-	uid     object.UID
-	version object.Version
-}
-
-func (q *quarantine) len() int { return len(q.byKey) + len(q.more) }
+func (q *quarantine) len() int { return len(q.byKey) }
 
 // find returns the identity of the object of a key; ok is false if it is not in quarantine.
 func (q *quarantine) find(key object.Key) (uid object.UID, version object.Version, ok bool) {
 	if e := q.byKey[key]; e != nil {
 		return e.UID, e.Version, true
 	}
-	b, ok := q.more[key]
-	return b.uid, b.version, ok
+	return "", "", false
 }
 
 // add records a bad item. before, which may be nil, is the quarantine that this one replaces.
 func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid object.UID, version object.Version, cause error, raw []byte) {
 	e := q.byKey[key]
-	if e == nil && len(q.byKey) >= maxQuarantined {
-		q.overflow(key, bare{uid, version})
-		return
-	}
-	delete(q.more, key)
 	if e == nil {
 		e = &Quarantined{Key: key, Since: now}
 		if before != nil && before.byKey[key] != nil {
@@ -90,16 +76,8 @@ func (q *quarantine) add(now time.Time, before *quarantine, key object.Key, uid 
 	e.Count++
 }
 
-func (q *quarantine) overflow(key object.Key, b bare) {
-	if q.more == nil {
-		q.more = make(map[object.Key]bare)
-	}
-	q.more[key] = b
-}
-
 // remove ends the quarantine of a key.
 func (q *quarantine) remove(key object.Key) {
-	delete(q.more, key)
 	if e := q.byKey[key]; e != nil {
 		q.raw -= len(e.Raw)
 		delete(q.byKey, key)
@@ -108,27 +86,17 @@ func (q *quarantine) remove(key object.Key) {
 
 // keep ends the quarantine of objects that are not in a shard. What has no UID that can be read stays.
 func (q *quarantine) keep(shard object.Shard) {
-	left := func(key object.Key, uid object.UID) bool { return uid != "" && !shard.Contains(uid, key.Namespace) }
 	for key, e := range q.byKey {
-		if left(key, e.UID) {
+		if e.UID != "" && !shard.Contains(e.UID, key.Namespace) {
 			q.remove(key)
 		}
 	}
-	maps.DeleteFunc(q.more, func(key object.Key, b bare) bool { return left(key, b.uid) })
 }
 
 // merge adds the objects of another quarantine, which has none of these.
 func (q *quarantine) merge(other *quarantine) {
-	for key, b := range other.more {
-		q.remove(key)
-		q.overflow(key, b)
-	}
 	for key, e := range other.byKey {
 		q.remove(key)
-		if len(q.byKey) >= maxQuarantined {
-			q.overflow(key, bare{e.UID, e.Version})
-			continue
-		}
 		if q.byKey == nil {
 			q.byKey = make(map[object.Key]*Quarantined)
 		}
@@ -143,7 +111,7 @@ func (q *quarantine) list() []Quarantined {
 		out = append(out, *e)
 	}
 	slices.SortFunc(out, func(a, b Quarantined) int { return a.Key.Compare(b.Key) })
-	return out
+	return out[:min(len(out), maxQuarantined)]
 }
 
 // setQuarantine replaces the quarantine with that of a list.

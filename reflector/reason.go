@@ -44,6 +44,7 @@ const (
 	Rewind       Reason = "rewind"       // the server's history was restored from a backup
 	Unordered    Reason = "unordered"    // a watch from no version sent objects out of order
 	Requested    Reason = "requested"    // Reflector.Relist was called
+	Confirming   Reason = "confirming"   // a watch was opened again to ask for a bookmark; not a failure
 )
 
 // reasonOf classifies the error of a request. The io.EOF of a stream that the server ended

@@ -65,6 +65,7 @@ type Reflector[T any] struct {
 	told       object.Epoch            // the latest that Rewound was called with
 	wanted     object.Shard            // what SetShard was last called with
 	resharded  bool                    // no step has handled that call yet
+	confirm    confirmation            // what Confirm was called with
 	interrupt  context.CancelCauseFunc // cancels the request in progress; nil without one
 }
 

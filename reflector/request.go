@@ -96,6 +96,9 @@ func (r *Reflector[T]) open(ctx context.Context, opts object.WatchOptions, held 
 		timeout: opts.Timeout,
 		closed:  make(chan struct{}),
 	}
+	if !opts.InitialEvents && r.confirms() {
+		opts.Timeout = confirmTimeout // a server may ignore it, so that silence is no sign of a failure
+	}
 	defer func() {
 		if s.Stream == nil { // refused, or a panic
 			s.end(nil)

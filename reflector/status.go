@@ -44,6 +44,9 @@ type Status struct {
 	// deletion ([object.Mark]). It is empty while no version is complete; a list then comes
 	// before the next watch.
 	Resume object.Version
+	// Confirming is the version that the server has been asked to confirm with a bookmark, because a
+	// reader waits for it; empty if there is none. See Reflector.Confirm.
+	Confirming object.Version
 	// LastEvent is when the last event or bookmark arrived, LastList when the last list was
 	// complete.
 	LastEvent time.Time
@@ -106,6 +109,9 @@ func (s Status) String() string {
 	case BackingOff:
 		fmt.Fprintf(&b, " %v", s.Until.Sub(s.Since).Round(100*time.Millisecond))
 	}
+	if s.Confirming != "" {
+		fmt.Fprintf(&b, ", waiting for a bookmark at %s", s.Confirming)
+	}
 	if s.Cause != nil {
 		fmt.Fprintf(&b, ": %v", s.Cause)
 	}
@@ -122,8 +128,8 @@ func (r *Reflector[T]) Status() Status {
 	return s
 }
 
-// Quarantine returns the objects in quarantine, ordered by key. It may be called from any
-// goroutine.
+// Quarantine returns the objects in quarantine, ordered by key, up to 1,000 of them. It may be called from
+// any goroutine.
 func (r *Reflector[T]) Quarantine() []Quarantined {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,6 +148,8 @@ func (r *Reflector[T]) publish(entered bool) {
 	s.Mark, s.Resume, s.Shard = r.mark(), r.at.Complete, r.target
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.confirm.reached(s.Resume)
+	s.Confirming = r.confirm.version
 	r.status = *s
 }
 

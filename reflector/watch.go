@@ -280,6 +280,9 @@ func (w *watching[T]) failed(ctx context.Context, r *Reflector[T], err error) (s
 		}
 	}
 	reason := reasonOf(err)
+	if err == errConfirm {
+		r.ended(Confirming)
+	}
 	if reason == Requested {
 		return w, nil // the next step handles it
 	}

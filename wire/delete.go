@@ -92,28 +92,29 @@ func (a *API[T]) Delete(ctx context.Context, key object.Key, opts DeleteOptions)
 	return err
 }
 
-// DeleteReturningUID is [API.Delete] that also returns the UID of the deleted object, or "" if the
-// response does not have it.
-func (a *API[T]) DeleteReturningUID(ctx context.Context, key object.Key, opts DeleteOptions) (object.UID, error) {
+// DeleteReturning is [API.Delete] that also returns the server's answer. It is the zero Deletion if the
+// answer cannot be read.
+func (a *API[T]) DeleteReturning(ctx context.Context, key object.Key, opts DeleteOptions) (object.Deletion, error) {
 	res, err := opts.request(a.request(VerbDelete, key)).Do(ctx)
 	if err != nil {
-		return "", err
+		return object.Deletion{}, err
 	}
 	// The response is a Status or the object.
 	type holder struct {
-		UID object.UID `json:"uid"`
+		UID     object.UID     `json:"uid"`
+		Version object.Version `json:"resourceVersion"`
 	}
 	var response struct {
 		Metadata holder `json:"metadata"`
 		Details  holder `json:"details"`
 	}
 	if json.Unmarshal(res.Raw(), &response) != nil {
-		return "", nil // the delete was accepted
+		return object.Deletion{}, nil // the delete was accepted
 	}
 	if response.Details.UID != "" {
-		return response.Details.UID, nil
+		return object.Deletion{UID: response.Details.UID}, nil
 	}
-	return response.Metadata.UID, nil
+	return object.Deletion(response.Metadata), nil
 }
 
 // DeleteCollection deletes the objects that sel selects. A namespaced resource needs the

@@ -103,17 +103,17 @@ func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 	}
 }
 
-func TestDeleteReturningUIDReadsStatusAndObject(t *testing.T) {
-	for body, want := range map[string]object.UID{
-		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`: "u1",
-		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2"}}`:                      "u2",
-		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                     "",
-		`not JSON`: "",
+func TestDeleteReturningReadsStatusAndObject(t *testing.T) {
+	for body, want := range map[string]object.Deletion{
+		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`:  {UID: "u1"},
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2","resourceVersion":"7"}}`: {UID: "u2", Version: "7"},
+		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                      {},
+		`not JSON`: {},
 	} {
 		c, _ := oneResponse(t, typeJSON, body)
-		uid, err := For(c, MustOf[*corev1.Pod]()).DeleteReturningUID(t.Context(), webKey, DeleteOptions{})
-		if uid != want || err != nil {
-			t.Errorf("%s: %q, %v; want %q", body, uid, err, want)
+		answer, err := For(c, MustOf[*corev1.Pod]()).DeleteReturning(t.Context(), webKey, DeleteOptions{})
+		if answer != want || err != nil {
+			t.Errorf("%s: %+v, %v; want %+v", body, answer, err, want)
 		}
 	}
 }

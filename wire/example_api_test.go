@@ -106,12 +106,12 @@ func ExampleAPI_CheckAttempts() {
 }
 
 // The UID distinguishes the deleted object from a new one of the same name.
-func ExampleAPI_DeleteReturningUID() {
+func ExampleAPI_DeleteReturning() {
 	c, stop := apiServer(shopPod("web", "web"))
 	defer stop()
 	ctx := context.Background()
 	pods := wire.For(c, wire.MustOf[*corev1.Pod]())
-	uid, err := pods.DeleteReturningUID(ctx, web, wire.DeleteOptions{})
+	deleted, err := pods.DeleteReturning(ctx, web, wire.DeleteOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -121,7 +121,7 @@ func ExampleAPI_DeleteReturningUID() {
 	switch {
 	case apierrors.IsNotFound(err):
 		fmt.Println("deleted")
-	case err == nil && now.UID != uid:
+	case err == nil && now.UID != deleted.UID:
 		fmt.Println("deleted, and created again")
 	default:
 		fmt.Println("not deleted yet:", err)

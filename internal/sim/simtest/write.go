@@ -109,15 +109,18 @@ func (s *Server[T]) Apply(ctx context.Context, key object.Key, config any, opts 
 	}, opts)
 }
 
-// DeleteReturningUID marks an object for deletion, and deletes it if it has no finalizers.
-func (s *Server[T]) DeleteReturningUID(ctx context.Context, key object.Key, _ None) (object.UID, error) {
+// DeleteReturning marks an object for deletion, and deletes it if it has no finalizers.
+func (s *Server[T]) DeleteReturning(ctx context.Context, key object.Key, _ None) (object.Deletion, error) {
 	obj, err := s.change(ctx, key, func(obj T) (T, error) {
 		now := metav1.Now()
 		obj.SetDeletionTimestamp(&now)
 		return obj, nil
 	})
-	if err != nil {
-		return "", err
+	switch {
+	case err != nil:
+		return object.Deletion{}, err
+	case len(obj.GetFinalizers()) == 0:
+		return object.Deletion{UID: obj.GetUID()}, nil
 	}
-	return obj.GetUID(), nil
+	return object.Deletion{UID: obj.GetUID(), Version: object.Version(obj.GetResourceVersion())}, nil
 }

@@ -259,9 +259,16 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 		}
 		ps.add(p)
 	}
+	if c.FunctionPanics > 0 {
+		ps.warn(subject, fmt.Sprintf("Functions of the program panicked %s, the last: %s.", counted(c.FunctionPanics, "time", "times"), oneLine(c.LastFunctionPanic)),
+			"Fix the function; each panic affects one key. The log has the stack.")
+	}
+	if c.NotReady != nil && !slices.ContainsFunc(s.Mirrors, func(m MirrorStatus) bool { return m.Cause != nil }) {
+		ps.error(subject, fmt.Sprintf("The controller waits for its sources: %s.", oneLine(c.NotReady)), "It begins to work when they are ready.")
+	}
 	if len(c.HeldKeys) > 0 {
 		if h := c.HeldKeys[0]; s.Time.Sub(h.Since) > heldTime {
-			ps.error(subject, fmt.Sprintf("The key %v has been held back for %s because the cache is older than this process's own write: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
+			ps.error(subject, fmt.Sprintf("The key %v has been held back for %s: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
 				"The watch of that resource is broken, or the written object does not match the mirror's selection.")
 		}
 	}

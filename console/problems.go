@@ -51,6 +51,8 @@ func Problems(s Status) []Problem {
 	}
 	if l := s.Leader; l != nil {
 		switch {
+		case l.Leading && l.Ailing:
+			ps.warn("leader", fmt.Sprintf("This process holds the lease %s although its mirrors are not live.", l.Lease), "It gives up the lease as soon as a replica whose mirrors are live can take over; see the problems of the mirrors.")
 		case l.Leading && l.Left < 5*time.Second:
 			ps.warn("leader", fmt.Sprintf("The lease %s expires in %s because it could not be renewed.", l.Lease, brief(l.Left)), "Check the connection to the API server, and that the role allows update of leases.")
 		case !l.Leading && l.Leader == "":

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/internal/lease"
 )
 
@@ -37,7 +38,7 @@ func readMember(l *coordinationv1.Lease) member {
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
 	m.blocked = parseSlots(l.Annotations[blockAnnotation])
-	m.written = parseVersions(l.Annotations[writtenAnnotation])
+	m.written = handover.Parse(l.Annotations[writtenAnnotation])
 	return m
 }
 
@@ -81,7 +82,7 @@ const rangesLine = "ranges\n"
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
 	r.duration = readDuration(l)
-	r.written = parseVersions(l.Annotations[writtenAnnotation])
+	r.written = handover.Parse(l.Annotations[writtenAnnotation])
 	text, ranges := strings.CutPrefix(l.Annotations[slotsAnnotation], rangesLine)
 	r.ranges = ranges
 	r.slots, err = parseAssignment(text)

@@ -51,7 +51,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if m.due < 0 {
 		m.due = now.Mono
 	}
-	next.ranges, next.duration, next.written = m.ranges, m.expiry, m.noted.since(now.Mono-m.remember())
+	next.ranges, next.duration, next.written = m.ranges, m.expiry, m.noted.Since(now.Mono-m.remember())
 	if len(m.missing) == 0 {
 		next.duration = m.longest()
 	}

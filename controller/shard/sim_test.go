@@ -116,9 +116,9 @@ type closing struct {
 // part returns the part of a cache that the objects of a slot are in.
 func (s *sim) part(slot Slot) part {
 	if s.ranges {
-		return part{cache: "objects", slot: slot.String()}
+		return part{Cache: "objects", Slot: slot.String()}
 	}
-	return part{cache: "objects"}
+	return part{Cache: "objects"}
 }
 
 func (s *sim) slot(i int) Slot { return s.offset + Slot(i*(Slots/checked)) }
@@ -185,7 +185,7 @@ func (s *sim) check() {
 			if s.rng.IntN(s.seldom) == 0 {
 				s.writes++
 				s.wrote[i], s.writer[i] = s.writes, owner{n.name, n.term}
-				n.written.add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
+				n.written.Add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
 			}
 		}
 	}

@@ -43,7 +43,8 @@ func (m *Mirror[T]) Client() *Client[T] {
 }
 
 // Get returns a copy of the object with the given key from the cache; the error is NotFound if
-// there is none. It waits until the mirror is synced. If the cache may be older than this process's
+// there is none. It waits until the mirror is synced, except in a reconcile: there the error wraps
+// controller.ErrNotSynced, and the controller retries the key. If the cache may be older than this process's
 // writes to the key, Get waits for those, except in a reconcile: there the error wraps
 // controller.ErrStaleCache, and the controller retries within milliseconds. For a namespace that is
 // not mirrored, and for an object that this process wrote outside of the mirror's selection, the error wraps
@@ -460,9 +461,15 @@ func (c *Client[T]) ready(ctx context.Context) error {
 	select {
 	case <-c.mirror.inf.Synced():
 		return nil
+	case <-c.mirror.inf.Stopped():
 	default:
-		return c.mirror.WaitSynced(ctx)
+		if controller.Attempt(ctx) > 0 { // the worker has other keys to work on
+			unsynced, cancel := context.WithCancelCause(ctx)
+			cancel(controller.ErrNotSynced)
+			ctx = unsynced
+		}
 	}
+	return c.mirror.WaitSynced(ctx)
 }
 
 // IgnoreNotFound returns nil if the server or the cache reports that an object does not exist,

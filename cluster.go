@@ -108,6 +108,12 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 	if election.Logger == nil {
 		election.Logger = opts.logger
 	}
+	election.Caches = func() (all []leader.Cache) {
+		for _, cache := range c.caches() {
+			all = append(all, cache)
+		}
+		return all
+	}
 	elector, err := leader.New(c.leases, Key{Namespace: namespace, Name: opts.lease}, election)
 	if err != nil {
 		return nil, fmt.Errorf("tarn: connect: %w", err)

@@ -86,7 +86,8 @@ func WithRateLimit(perSecond float64, burst int) ConnectOption {
 
 // WithLeaderElection runs the cluster's controllers only while this process holds the Lease
 // with the given name, in the namespace of [Cluster.Namespace]. Mirrors run in any case, so
-// that a new leader starts with a warm cache. At most one opts is used.
+// that a new leader starts with a warm cache. At most one opts is used; its Caches are the cluster's
+// mirrors.
 func WithLeaderElection(lease string, opts ...leader.Options) ConnectOption {
 	return func(o *options) {
 		o.lease, o.led = lease, true

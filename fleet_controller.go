@@ -56,23 +56,18 @@ func NewFleetController(f *Fleet, name string, join func(m *Member) error, opts 
 		return fail(errors.New("no join function"))
 	case len(d.sources)+len(d.owns) > 0:
 		return fail(errors.New("For, Owns, Watches and From are options of Member.Reconcile"))
-	case q.Limiter != nil || q.Group != nil || q.Dropped != nil:
-		return fail(errors.New("a fleet has its own Limiter and Group, and no Dropped"))
+	case q.Limiter != nil || q.Group != nil || q.Dropped != nil || d.options.Claims:
+		return fail(errors.New("a fleet has its own Limiter and Group, and no Dropped and no Claims"))
 	}
 	metrics := q.Metrics
 	if metrics == nil {
 		metrics = f.exporter.Queue(name)
 	}
-	ctl, err := controller.New(name, reconcileMember, controller.Options[FleetKey]{
-		Queue: workqueue.Options[FleetKey]{
-			Group:    func(key FleetKey) string { return key.Cluster },
-			AgeAfter: q.AgeAfter, Times: q.Times, Metrics: metrics,
-		},
-		Workers: d.options.Workers, Attempts: d.options.Attempts, Timeout: d.options.Timeout,
-		Rate: d.options.Rate, Burst: d.options.Burst, Grace: d.options.Grace, Errors: d.options.Errors,
-		Observers: slices.Concat([]controller.Observer{observeMember}, d.options.Observers),
-		Logger:    cmp.Or(d.options.Logger, slog.Default()),
-	})
+	own := fleetOptions(d.options)
+	own.Queue.Group, own.Queue.Metrics = func(key FleetKey) string { return key.Cluster }, metrics
+	own.Observers = slices.Concat([]controller.Observer{observeMember}, own.Observers)
+	own.Logger = cmp.Or(own.Logger, slog.Default())
+	ctl, err := controller.New(name, reconcileMember, own)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +81,16 @@ func NewFleetController(f *Fleet, name string, join func(m *Member) error, opts 
 	}
 	f.joining = append(f.joining, &fleetController{ctl, join})
 	return ctl, nil
+}
+
+// fleetOptions returns the options that do not depend on the type of keys.
+func fleetOptions(o controller.Options[Key]) controller.Options[FleetKey] {
+	return controller.Options[FleetKey]{
+		Queue:   workqueue.Options[FleetKey]{AgeAfter: o.Queue.AgeAfter, Times: o.Queue.Times, OnPanic: o.Queue.OnPanic},
+		Workers: o.Workers, Attempts: o.Attempts, Timeout: o.Timeout, Rate: o.Rate, Burst: o.Burst,
+		SyncTimeout: o.SyncTimeout, Grace: o.Grace, Errors: o.Errors, Recent: o.Recent,
+		Observers: o.Observers, Logger: o.Logger,
+	}
 }
 
 // fleetController is a controller and how clusters join it.

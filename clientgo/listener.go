@@ -156,7 +156,8 @@ func sameVersion(old, new any) bool {
 // behaviour says that handlers survive.
 func (l *listener) panicked(e *informer.PanicError) {
 	if !l.inf.behaviour.SurvivePanics {
-		panic(e.Value)
+		go panic(e.Value) // in a goroutine of its own, because the core survives the panic of a handler
+		select {}
 	}
 	for _, handle := range utilruntime.PanicHandlers {
 		handle(klog.NewContext(context.Background(), l.logger), e.Value)

@@ -1,14 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tarnproject/tarn/console/metrics"
+	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 )
 
@@ -34,18 +37,39 @@ func Healthz(c metrics.Cluster, more ...Check) http.Handler {
 	})
 }
 
-// Readyz returns the handler of a readiness probe. It fails until every informer is synced, and
-// while a further check fails. An informer that loses its watch later stays ready, because its
-// last state can be read. The cluster may be nil.
+// Readyz returns the handler of a readiness probe. It fails until every informer is synced, while a
+// controller waits for its sources, and while a further check fails. An informer that loses its watch
+// later stays ready, because its last state can be read. What affects single keys of a controller, a
+// function that panicked or a reconcile that hangs, is listed with [!] and does not fail the probe.
+// The cluster may be nil.
 func Readyz(c metrics.Cluster, more ...Check) http.Handler {
 	return health("readyz", func() (checks []Check) {
 		if c != nil {
 			for _, inf := range c.Informers() {
 				checks = append(checks, Check{"informer/" + inf.Name(), func(context.Context) error { return unsynced(inf.Status()) }})
 			}
+			for _, ctl := range c.Controllers() {
+				checks = append(checks, Check{"controller/" + ctl.Name(), func(context.Context) error { return unready(ctl.Status()) }})
+			}
 		}
 		return append(checks, more...)
 	})
+}
+
+// warning is the error of a check that does not fail the probe.
+type warning struct{ error }
+
+// unready returns why a controller reconciles no key, or not all of them.
+func unready(s controller.Status) error {
+	switch {
+	case s.State == controller.Starting:
+		return fmt.Errorf("waiting for its sources: %w", cmp.Or(s.NotReady, errors.New("not ready")))
+	case s.FunctionPanics > 0:
+		return warning{fmt.Errorf("%s of the program's functions, the last: %w", counted(s.FunctionPanics, "panic", "panics"), s.LastFunctionPanic)}
+	case len(s.Running) > 0 && time.Since(s.Running[0].Since) > slowReconcile:
+		return warning{fmt.Errorf("the reconcile of %v has run for %s", s.Running[0].Key, brief(time.Since(s.Running[0].Since)))}
+	}
+	return nil
 }
 
 // unsynced returns why an informer is not synced, or nil.
@@ -68,22 +92,26 @@ func unsynced(s informer.Status) error {
 }
 
 // health responds as the endpoints of a kube-apiserver do: "ok" with status 200 if all checks
-// pass, otherwise 503. The body lists all checks if one fails or the query has verbose.
+// pass, otherwise 503. The body lists all checks if one fails or warns, or the query has verbose.
 func health(name string, list func() []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b strings.Builder
-		code, result := http.StatusOK, "passed"
+		code, result, warned := http.StatusOK, "passed", false
 		for _, c := range append([]Check{{"ping", func(context.Context) error { return nil }}}, list()...) {
-			if err := c.Run(r.Context()); err != nil {
+			switch err := c.Run(r.Context()).(type) {
+			case nil:
+				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
+			case warning:
+				warned = true
+				fmt.Fprintf(&b, "[!]%s ok, but: %s\n", c.Name, oneLine(err))
+			default:
 				code, result = http.StatusServiceUnavailable, "failed"
 				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, oneLine(err))
-			} else {
-				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 			}
 		}
 		fmt.Fprintf(&b, "%s check %s\n", name, result)
 		body := b.String()
-		if code == http.StatusOK && !r.URL.Query().Has("verbose") {
+		if code == http.StatusOK && !warned && !r.URL.Query().Has("verbose") {
 			body = "ok"
 		}
 		plain(w)

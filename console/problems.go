@@ -70,6 +70,9 @@ func Problems(s Status) []Problem {
 func (ps *problems) leader(l *leader.Status) {
 	switch {
 	case (l.Leading && l.Left < 5*time.Second || !l.Leading && l.Leader == "") && ps.follows(unreachable, fmt.Sprintf("the lease %s is not renewed", l.Lease)):
+	case l.Leading && l.Ailing && ps.follows(unreachable, fmt.Sprintf("the lease %s is held without live mirrors", l.Lease)):
+	case l.Leading && l.Ailing:
+		ps.warn("leader", fmt.Sprintf("This process holds the lease %s although its mirrors are not live.", l.Lease), "It gives up the lease as soon as a replica whose mirrors are live can take over; see the problems of the mirrors.")
 	case l.Leading && l.Left < 5*time.Second:
 		ps.warn("leader", fmt.Sprintf("The lease %s expires in %s because it could not be renewed.", l.Lease, brief(l.Left)), "Check the connection to the API server, and that the role allows update of leases.")
 	case !l.Leading && l.Leader == "":
@@ -182,11 +185,18 @@ func (ps *problems) controller(s *Status, c *controller.Status) {
 		ps.warn(subject, "The controller is paused.", "Resume it.")
 	}
 	ps.failing(c)
+	if c.FunctionPanics > 0 {
+		ps.warn(subject, fmt.Sprintf("Functions of the program panicked %s, the last: %s.", counted(c.FunctionPanics, "time", "times"), oneLine(c.LastFunctionPanic)),
+			"Fix the function; each panic affects one key. The log has the stack.")
+	}
+	if c.NotReady != nil && !slices.ContainsFunc(s.Mirrors, func(m MirrorStatus) bool { return m.Cause != nil }) {
+		ps.error(subject, fmt.Sprintf("The controller waits for its sources: %s.", oneLine(c.NotReady)), "It begins to work when they are ready.")
+	}
 	if len(c.HeldKeys) > 0 {
 		if h := c.HeldKeys[0]; s.Time.Sub(h.Since) > heldTime {
 			ps.add(Problem{
 				Severity: "error", Subject: subject, Keys: []string{fmt.Sprint(h.Key)},
-				What: fmt.Sprintf("The key %v has been held back for %s because the cache is older than this process's own write: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
+				What: fmt.Sprintf("The key %v has been held back for %s: %s.", h.Key, brief(s.Time.Sub(h.Since)), oneLine(h.Err)),
 				Do:   "The watch of that resource is broken, or the written object does not match the mirror's selection.",
 			})
 		}

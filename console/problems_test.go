@@ -149,7 +149,7 @@ func TestProblemsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 		"half of them": {of(controller.Status{Failing: 1, Keys: 2, Failures: []controller.Failure{{Key: "a", Err: errRefused, Attempt: 1}}}), []string{"warning controller/web: 1 key fails, such as a at attempt 1: connection refused."}},
 		"failed":       {of(controller.Status{Err: errRefused}), []string{"error controller/web: The controller has failed: connection refused."}},
 		"held": {of(controller.Status{HeldKeys: []controller.HeldKey{{Key: key, Since: now.Add(-31 * time.Second), Err: errRefused}}}), []string{
-			"error controller/web: The key shop/web has been held back for 31s because the cache is older than this process's own write: connection refused."}},
+			"error controller/web: The key shop/web has been held back for 31s: connection refused."}},
 		"held for a moment": {of(controller.Status{HeldKeys: []controller.HeldKey{{Key: key, Since: now.Add(-time.Second)}}}), nil},
 		"busy": {of(controller.Status{Paused: true, Workers: 1, Running: []controller.Running{{Key: key, Since: now.Add(-6 * time.Minute)}}, Queue: workqueue.Stats{Waiting: 1001}, SourceFailures: 1}), []string{
 			"warning controller/web: The controller is paused.", "warning controller/web: The reconcile of shop/web runs for 6m0s.",

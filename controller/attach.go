@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +23,7 @@ type group[K comparable] struct {
 	stop     context.CancelFunc      // ends intake
 	cancel   context.CancelCauseFunc // ends work
 	detached bool                    // no reconcile starts any more; guarded by the run's attaching
+	waiting  atomic.Bool             // for the sources to be ready
 
 	mu   sync.Mutex // guards errs
 	errs []error
@@ -118,7 +122,7 @@ func (r *run[K]) attach(ctx context.Context, name string, sources []Source[K]) e
 	}
 	g.cancel(cmp.Or(context.Cause(r.work), context.Cause(ctx)))
 	if !endsSoon(ended) {
-		g.fail(fmt.Errorf("controller %s: group %s: reconciles have not returned %v after they were cancelled", r.c.name, name, lastWait))
+		g.fail(fmt.Errorf("controller %s: group %s: %v after they were cancelled: %w", r.c.name, name, lastWait, ErrStillRunning))
 	}
 	feeding.Wait()
 	r.forget(name)
@@ -153,7 +157,10 @@ func (r *run[K]) detach(g *group[K]) <-chan struct{} {
 // forget removes a group and what is recorded about its keys. Those in the queue are dropped when
 // a worker takes them.
 func (r *run[K]) forget(name string) {
-	of := func(key K) bool { return r.c.opts.Queue.Group(key) == name }
+	of := func(key K) bool {
+		group, _ := r.c.groupOf(key)
+		return group == name
+	}
 	for _, key := range r.notes.drop(of) {
 		r.queue.Forget(key)
 	}
@@ -166,30 +173,33 @@ func (r *run[K]) forget(name string) {
 }
 
 // groupOf returns the group of a key that is about to be reconciled, or nil if that is no longer
-// attached. The caller calls running.Done after the reconcile.
-func (r *run[K]) groupOf(key K) *group[K] {
+// attached. The caller calls running.Done after the reconcile. The error is the panic of Queue.Group.
+func (r *run[K]) groupOf(key K) (*group[K], error) {
 	if len(r.sources) > 0 && !r.c.opts.Claims {
 		r.running.Add(1)
-		return r.group
+		return r.group, nil
 	}
-	name := r.c.opts.Queue.Group(key)
+	name, err := r.c.groupOf(key)
 	r.attaching.Lock()
 	defer r.attaching.Unlock()
 	g := r.attached[name]
-	if g == nil || g.detached {
-		return nil
+	if g == nil || g.detached || err != nil {
+		return nil, err
 	}
 	g.running.Add(1)
-	return g
+	return g, nil
 }
 
-// serves reports whether the group of a key is attached.
-func (r *run[K]) serves(key K) bool {
-	g := r.groupOf(key)
-	if g != nil {
-		g.running.Done()
+// notReady returns why sources are not ready.
+func (r *run[K]) notReady() error {
+	r.attaching.Lock()
+	groups := append(slices.Collect(maps.Values(r.attached)), r.group)
+	r.attaching.Unlock()
+	var errs []error
+	for _, g := range groups {
+		errs = append(errs, g.whyNotReady())
 	}
-	return g != nil
+	return errors.Join(errs...)
 }
 
 // endOf returns a channel that is closed when the group of goroutines has ended.

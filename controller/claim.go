@@ -127,7 +127,7 @@ func (r *run[K]) claim(ctx context.Context, name string) error {
 	case <-ended:
 	case <-r.intake.Done():
 		if !endsSoon(ended) {
-			err = fmt.Errorf("controller %s: group %s: reconciles have not returned %v after they were cancelled", r.c.name, name, lastWait)
+			err = fmt.Errorf("controller %s: group %s: %v after they were cancelled: %w", r.c.name, name, lastWait, ErrStillRunning)
 		}
 	}
 	r.forget(name)
@@ -154,25 +154,25 @@ func (r *run[K]) replay(name string) {
 			if len(names) == 0 {
 				return
 			}
-			claimed := make(map[string]bool, len(names))
-			for _, name := range names {
-				claimed[name] = true
+			claimed := func(key K) bool {
+				name, _ := r.c.groupOf(key)
+				return slices.Contains(names, name)
 			}
 			for i := range r.sources {
 				r.replaySource(&r.sources[i], claimed)
 			}
-			r.queue.AddWith(workqueue.Request{}, r.deleted.of(func(key K) bool { return claimed[r.c.opts.Queue.Group(key)] })...)
+			r.queue.AddWith(workqueue.Request{}, r.deleted.of(claimed)...)
 		}
 	})
 }
 
-func (r *run[K]) replaySource(s *Source[K], claimed map[string]bool) {
+func (r *run[K]) replaySource(s *Source[K], claimed func(K) bool) {
 	if s.Replay == nil {
 		return
 	}
 	defer r.failOnPanic(r.group, s)
 	in := r.intakeOf(s, func(how workqueue.Request, keys ...K) {
-		keys = slices.DeleteFunc(slices.Clone(keys), func(key K) bool { return !claimed[r.c.opts.Queue.Group(key)] })
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key K) bool { return !claimed(key) })
 		r.queue.AddWith(how, keys...)
 	})
 	if err := s.Replay(r.intake, in); err != nil && !r.ending(err) {

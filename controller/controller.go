@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Func reconciles one key: it reads the current state and changes it towards the desired
@@ -32,13 +33,16 @@ type Controller[K comparable] struct {
 	reconcile Func[K]
 	opts      Options[K]
 	sources   []Source[K]
-	observe   Observer // nil: none
+	observe   Observer       // nil: none
+	group     func(K) string // Queue.Group as the program set it
 
 	counts   counts
 	latency  histogram
 	failures failures[K]
 	recent   recent[K]
 	gate     gate // shut while the controller is paused
+	// lastPanic is the last one of a function other than the reconcile.
+	lastPanic atomic.Pointer[PanicError]
 
 	mu   sync.Mutex // guards all below
 	run  *run[K]    // nil while the controller does not run
@@ -67,9 +71,72 @@ func New[K comparable](name string, reconcile Func[K], opts Options[K], sources 
 	c := &Controller[K]{name: name, reconcile: reconcile, opts: opts.withDefaults(), sources: sources, changed: make(chan struct{})}
 	c.opts.Logger = c.opts.Logger.With("controller", name)
 	c.observe = Observers(c.opts.Observers...)
+	if c.group = opts.Queue.Group; c.group != nil {
+		c.opts.Queue.Group = func(key K) string {
+			name, err := c.groupOf(key)
+			if err != nil {
+				c.report(err, functionPanicked)
+			}
+			return name
+		}
+	}
+	c.opts.Queue.OnPanic = func(option string, value any) {
+		c.report(newPanicError(name, "Queue."+option, value), functionPanicked)
+		if opts.Queue.OnPanic != nil {
+			opts.Queue.OnPanic(option, value)
+		}
+	}
 	c.failures.limit = c.opts.Errors
 	c.recent.ring = make([]reconciled[K], max(0, c.opts.Recent))
 	return c, nil
+}
+
+// noGroup is the group of keys for which Queue.Group panics. No process claims it.
+const noGroup = "\x00"
+
+// groupOf calls Queue.Group.
+func (c *Controller[K]) groupOf(key K) (name string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			name, err = noGroup, newPanicError(c.name, fmt.Sprintf("Queue.Group of %v", key), p)
+		}
+	}()
+	return c.group(key), nil
+}
+
+const functionPanicked = "a function of the program panicked"
+
+// report logs an error, and counts it if it is a panic.
+func (c *Controller[K]) report(err error, message string, attrs ...any) {
+	attrs = append(attrs, "error", err)
+	if p := (*PanicError)(nil); errors.As(err, &p) {
+		c.counts.functions.Add(1)
+		c.lastPanic.Store(p)
+		attrs = append(attrs, "stack", string(p.Stack))
+	}
+	defer func() { _ = recover() }() // the logger itself may be what panics
+	c.opts.Logger.Error(message, attrs...)
+}
+
+// warn logs a warning.
+func (c *Controller[K]) warn(message string, attrs ...any) {
+	defer func() { _ = recover() }()
+	c.opts.Logger.Warn(message, attrs...)
+}
+
+// guard calls a function of the program for a key, and reports its panic; ok is true if there was none.
+func (c *Controller[K]) guard(function string, key K, f func()) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			e, ok := p.(*PanicError)
+			if !ok {
+				e = newPanicError(c.name, fmt.Sprintf("%s of %v", function, key), p)
+			}
+			c.report(e, functionPanicked)
+		}
+	}()
+	f()
+	return true
 }
 
 func checkSources[K comparable](controller string, sources []Source[K]) error {

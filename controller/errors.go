@@ -17,6 +17,12 @@ var (
 	// that returns it is retried after 5 ms, then with doubling delays up to one second.
 	// Status lists its key, and a warning is logged after half a minute.
 	ErrStaleCache = errors.New("controller: the cache is older than this process's own write")
+	// ErrNotSynced is wrapped by the error of a read from a cache that is not synced, beside its cause. A
+	// reconcile that returns it is retried like one that returns ErrStaleCache.
+	ErrNotSynced = errors.New("controller: the cache is not synced")
+	// ErrStillRunning is wrapped by the error of a run that ended although a reconcile has not returned.
+	// A leader keeps its lease then, until that expires.
+	ErrStillRunning = errors.New("controller: reconciles have not returned")
 	// ErrTimeout is the cause of a reconcile's context when Options.Timeout has passed.
 	ErrTimeout = errors.New("controller: the reconcile took longer than Options.Timeout")
 	// ErrStopping is the cause of a reconcile's context when Options.Grace has passed.
@@ -61,12 +67,17 @@ func (e *UnfinishedError[K]) Error() string {
 	return b.String()
 }
 
-// PanicError reports a panic in a reconcile or in a function of a source.
+// Is reports whether the target is [ErrStillRunning] and reconciles have not returned.
+func (e *UnfinishedError[K]) Is(target error) bool {
+	return target == ErrStillRunning && len(e.Running) > 0
+}
+
+// PanicError reports a panic in a reconcile or in another function of the program.
 type PanicError struct {
 	object.PanicError
 	// Controller is the controller's name.
 	Controller string
-	// Where is the key that was reconciled, or the name of the source.
+	// Where is the key that was reconciled, or the function and what it was called for.
 	Where string
 }
 

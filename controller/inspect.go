@@ -94,8 +94,13 @@ func (c *Controller[K]) Retry(key K) error {
 	if r == nil || State(r.state.Load()) > Working {
 		return fmt.Errorf("controller %s: retry %v: the controller does not run", c.name, key)
 	}
-	if !r.serves(key) {
+	switch g, err := r.groupOf(key); {
+	case err != nil:
+		return fmt.Errorf("controller %s: retry %v: %w", c.name, key, err)
+	case g == nil:
 		return fmt.Errorf("controller %s: retry %v: this process does not reconcile the keys of its group %s", c.name, key, c.opts.Queue.Group(key))
+	default:
+		g.running.Done()
 	}
 	r.queue.Forget(key)
 	// Add would leave the delay, and the key would be reconciled a second time when that ends.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -10,7 +11,7 @@ import (
 // or nil. Keys that are put back without a reconcile are not observed.
 //
 // Workers call an observer concurrently, also for controllers that share it, and wait for it, so
-// it must be fast. For one key, the end of a reconcile is observed before the start of the next.
+// it must be fast. A panic is reported and affects neither the reconcile nor other observers. For one key, the end of a reconcile is observed before the start of the next.
 type Observer func(ctx context.Context, start ReconcileStart) (context.Context, func(ReconcileEnd))
 
 // ReconcileStart describes a reconcile that starts.
@@ -78,21 +79,41 @@ func outcomeOf(v verdict, res Result) Outcome {
 }
 
 // Observers returns an observer that calls several in order, and their ends in reverse. Without
-// any it returns nil.
+// any it returns nil. If some of them panic, its own end panics with the first of these, a
+// [*PanicError], when it has called all of them.
 func Observers(all ...Observer) Observer {
 	if len(all) == 0 {
 		return nil
 	}
 	return func(ctx context.Context, start ReconcileStart) (context.Context, func(ReconcileEnd)) {
 		ends := make([]func(ReconcileEnd), len(all))
+		var panicked *PanicError
+		caught := func() {
+			if p := recover(); p != nil && panicked == nil {
+				panicked, _ = p.(*PanicError) // of Observers within these
+				if panicked == nil {
+					panicked = newPanicError(start.Controller, fmt.Sprintf("an observer of %v", start.Key), p)
+				}
+			}
+		}
 		for i, o := range all {
-			ctx, ends[i] = o(ctx, start)
+			func() {
+				defer caught()
+				derived, end := o(ctx, start)
+				ctx, ends[i] = derived, end
+			}()
 		}
 		return ctx, func(e ReconcileEnd) {
 			for i := len(ends) - 1; i >= 0; i-- {
 				if ends[i] != nil {
-					ends[i](e)
+					func() {
+						defer caught()
+						ends[i](e)
+					}()
 				}
+			}
+			if panicked != nil {
+				panic(panicked)
 			}
 		}
 	}

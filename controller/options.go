@@ -39,8 +39,9 @@ type Options[K comparable] struct {
 	Burst int
 
 	// SyncTimeout is how long the sources may take to be ready before Run returns an error
-	// with their causes. Negative means no limit. Attached sources have none. Defaults to
-	// 2 minutes.
+	// with their causes. Attached sources have no limit. Defaults to 0: no limit. No key is reconciled
+	// until all sources are ready; Status.NotReady says why they are not, and a warning is logged
+	// after 30 seconds and every 10 minutes.
 	SyncTimeout time.Duration
 
 	// Grace is how long running reconciles may take to finish during shutdown before their
@@ -95,9 +96,6 @@ func (o Options[K]) withDefaults() Options[K] {
 	}
 	if o.Burst == 0 {
 		o.Burst = o.Workers
-	}
-	if o.SyncTimeout == 0 {
-		o.SyncTimeout = 2 * time.Minute
 	}
 	if o.Grace == 0 {
 		o.Grace = 30 * time.Second

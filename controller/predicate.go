@@ -10,7 +10,8 @@ import (
 )
 
 // Predicate reports whether a change is worth a reconcile. With several predicates, all must
-// return true. It must be fast and depend on the event only.
+// return true. It must be fast and depend on the event only. A change for which it panics is
+// reconciled, and the panic reported.
 type Predicate[T any] func(e informer.Event[T]) bool
 
 // Where selects changes of objects that meet a condition, or met it before the change. An

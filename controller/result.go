@@ -6,6 +6,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/informer"
 )
 
 // Result is the outcome of a reconcile without an error. The zero Result means done. With an
@@ -43,7 +45,7 @@ const (
 	panicked                // reported with its stack and retried
 	failed                  // reported and retried
 	conflict                // another client wrote first; retried
-	stale                   // a cache is older than this process's write; held back
+	stale                   // a cache is not synced or older than this process's write; held back
 	fenced                  // the fence is closed
 )
 
@@ -51,6 +53,9 @@ const (
 // anything.
 func judge(err error) verdict {
 	for e := err; e != nil; e = errors.Unwrap(e) {
+		if unsynced, ok := e.(*informer.NotSyncedError); ok && unsynced.Cause == ErrNotSynced {
+			return stale // whatever the causes of its sources are
+		}
 		switch e := e.(type) {
 		case *PanicError:
 			return panicked
@@ -73,7 +78,7 @@ func judge(err error) verdict {
 		return fine
 	case errors.Is(err, ErrNotLeading):
 		return fenced
-	case errors.Is(err, ErrStaleCache):
+	case errors.Is(err, ErrStaleCache), errors.Is(err, ErrNotSynced):
 		return stale
 	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
 		return conflict

@@ -47,6 +47,8 @@ type run[K comparable] struct {
 	c     *Controller[K]
 	queue *workqueue.Queue[K]
 	rate  *rate.Limiter // nil: none
+	turn  chan struct{} // held by the worker that waits for the rate limit; guards token
+	token bool          // the rate limit allows a reconcile that has not started
 	notes notes[K]
 	state atomic.Uint32
 	cut   atomic.Bool // a reconcile failed after its context was cancelled at the end of Grace
@@ -67,6 +69,7 @@ func newRun[K comparable](ctx context.Context, c *Controller[K]) *run[K] {
 	r := &run[K]{
 		group: newGroup(ctx, c.sources, nil),
 		c:     c, queue: workqueue.New(c.opts.Queue), workers: make([]worker[K], c.opts.Workers), attached: map[string]*group[K]{},
+		turn: make(chan struct{}, 1),
 	}
 	if c.opts.Rate > 0 {
 		r.rate = rate.NewLimiter(rate.Limit(c.opts.Rate), c.opts.Burst)
@@ -120,10 +123,10 @@ func (r *run[K]) feed(g *group[K], s *Source[K]) {
 
 // intakeOf returns the intake of a source, whose keys go to add.
 func (r *run[K]) intakeOf(s *Source[K], add func(workqueue.Request, ...K)) *Intake[K] {
-	in := &Intake[K]{
-		controller: r.c.name, source: s.Name, add: add, failures: &r.c.counts.sourceFailures,
-		report: func(err error) { r.c.opts.Logger.Error("a source failed", "source", s.Name, "error", err) },
-	}
+	in := &Intake[K]{controller: r.c.name, source: s.Name, add: add, failed: func(err error) {
+		r.c.counts.sourceFailures.Add(1)
+		r.c.report(err, "a source failed", "source", s.Name)
+	}}
 	if r.c.opts.Claims {
 		in.deleted = r.deleted.add
 	}
@@ -149,9 +152,12 @@ func (g *group[K]) ending(err error) bool {
 // ready waits for the sources, and reports whether all are ready. A limit that is not positive
 // is none.
 func (r *run[K]) ready(g *group[K], limit time.Duration) bool {
-	ctx := g.intake
+	ctx, cancel := context.WithCancel(g.intake)
+	defer cancel()
+	g.waiting.Store(true)
+	defer g.waiting.Store(false)
+	r.feeding.Go(func() { r.warnNotReady(ctx, g) })
 	if limit > 0 {
-		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %v", limit))
 		defer cancel()
 	}
@@ -170,6 +176,50 @@ func (r *run[K]) ready(g *group[K], limit time.Duration) bool {
 		g.fail(errors.Join(errs...))
 	}
 	return g.intake.Err() == nil
+}
+
+// warnNotReady logs that sources are not ready, until the context is done.
+func (r *run[K]) warnNotReady(ctx context.Context, g *group[K]) {
+	begin := time.Now()
+	next := time.NewTimer(heldLong)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+			r.c.warn("the sources are not ready; no key is reconciled before", "for", time.Since(begin).Round(time.Second), "error", g.whyNotReady())
+			next.Reset(heldAgain)
+		}
+	}
+}
+
+// whyNotReady returns why the sources are not ready, or nil.
+func (g *group[K]) whyNotReady() error {
+	if !g.waiting.Load() {
+		return nil
+	}
+	var errs []error
+	for i := range g.sources {
+		if s := &g.sources[i]; s.NotReady != nil {
+			if err := s.NotReady(); err != nil {
+				errs = append(errs, fmt.Errorf("source %s: %w", s.Name, err))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return errWaiting
+	}
+	return errors.Join(errs...)
+}
+
+var errWaiting = errors.New("waiting")
+
+// notReady returns why a function such as WaitSynced waits; nil if it does not.
+func notReady(wait func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errWaiting)
+	return wait(ctx)
 }
 
 // readiness calls the Ready of a source. A panic ends the controller, as one of its Run does.

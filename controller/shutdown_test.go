@@ -181,7 +181,7 @@ func synctestSettle() { <-time.After(time.Millisecond) }
 func TestH06_SourcesThatAreNotReadySayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pods := newInformer("pods", simtest.Pods()) // which is not running
-		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{}, controller.For(pods),
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: 2 * time.Minute}, controller.For(pods),
 			controller.Source[object.Key]{Name: "disk", Run: wait, Ready: func(ctx context.Context) error { <-ctx.Done(); return errOops }})
 		begin := time.Now()
 		err := controller.Run(context.Background(), c)
@@ -199,13 +199,19 @@ func wait(ctx context.Context, _ *controller.Intake[object.Key]) error {
 	return nil
 }
 
-func TestStoppingBeforeTheSourcesAreReadyIsNotAnError(t *testing.T) {
+func TestH06_ByDefaultAControllerWaitsForItsSourcesAndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
 		pods := newInformer("pods", simtest.Pods())
-		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{SyncTimeout: -1}, controller.For(pods))
+		c := newController(t, func(context.Context, object.Key) (result, error) { return result{}, nil }, options{Logger: logTo(&log)}, controller.For(pods))
 		stop := start(t, c)
 		simtest.Advance(time.Hour)
-		simtest.Want(t, "state", c.Status().State, controller.Starting)
+		s := c.Status()
+		simtest.Want(t, "state", s.State, controller.Starting)
+		if s.NotReady == nil || !strings.Contains(s.NotReady.Error(), "informer pods: not synced") || !strings.Contains(s.String(), "not ready: ") {
+			t.Errorf("status: %v", s)
+		}
+		simtest.Want(t, "warnings in an hour", strings.Count(log.String(), "the sources are not ready"), 6)
 		simtest.Want(t, "error", stop(), nil)
 	})
 }
@@ -260,7 +266,7 @@ func TestASourceThatFailsOrPanicsEndsTheController(t *testing.T) {
 	})
 }
 
-func TestASourceWhoseReadyOrPendingPanicsEndsTheController(t *testing.T) {
+func TestASourceWhoseReadyPanicsEndsTheController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := func(context.Context, object.Key) (result, error) {
 			t.Error("reconciled")
@@ -271,16 +277,11 @@ func TestASourceWhoseReadyOrPendingPanicsEndsTheController(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		}
-		for name, s := range map[string]controller.Source[object.Key]{
-			"ready":   {Run: one, Ready: func(context.Context) error { panic(errOops) }},
-			"pending": {Run: one, Pending: func(object.Key) bool { panic(errOops) }},
-		} {
-			s.Name = name
-			err := newController(t, f, options{}, s).Run(t.Context())
-			var p *object.PanicError
-			if !errors.As(err, &p) || p.Value != errOops || !strings.Contains(err.Error(), "source "+name+": oops") {
-				t.Error(err)
-			}
+		s := controller.Source[object.Key]{Name: "ready", Run: one, Ready: func(context.Context) error { panic(errOops) }}
+		err := newController(t, f, options{}, s).Run(t.Context())
+		var p *object.PanicError
+		if !errors.As(err, &p) || p.Value != errOops || !strings.Contains(err.Error(), "source ready: oops") {
+			t.Error(err)
 		}
 	})
 }

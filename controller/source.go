@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarnproject/tarn/workqueue"
@@ -21,6 +20,8 @@ type Source[K comparable] struct {
 	// Ready blocks until the data that reconciles read is available. Workers start when all
 	// sources are ready.
 	Ready func(ctx context.Context) error
+	// NotReady returns why Ready has not returned, for Status. Defaults to none: the cause is not shown.
+	NotReady func() error
 	// Run adds keys until the context is done, and returns when its last goroutine has
 	// ended. An error before that ends the controller.
 	Run func(ctx context.Context, in *Intake[K]) error
@@ -40,44 +41,60 @@ type Intake[K comparable] struct {
 	controller, source string
 	add                func(how workqueue.Request, keys ...K)
 	deleted            func(keys ...K) // nil: not remembered
-	failures           *atomic.Uint64
-	report             func(err error)
+	failed             func(err error)
 }
 
 // Controller returns the name of the controller.
 func (in *Intake[K]) Controller() string { return in.controller }
 
 // Add adds keys that have changed.
-func (in *Intake[K]) Add(keys ...K) { in.add(workqueue.Request{}, keys...) }
+func (in *Intake[K]) Add(keys ...K) { in.AddWith(workqueue.Request{}, keys...) }
 
 // AddDeleted adds keys whose objects were deleted. A controller with Options.Claims remembers some
 // of them for groups that it claims later.
 func (in *Intake[K]) AddDeleted(keys ...K) {
 	if in.deleted != nil {
-		in.deleted(keys...)
+		in.each(keys, in.deleted)
 	}
 	in.Add(keys...)
 }
 
 // AddInitial adds keys that have not changed, with the priority [Initial].
 func (in *Intake[K]) AddInitial(keys ...K) {
-	in.add(workqueue.Request{Priority: Initial}, keys...)
+	in.AddWith(workqueue.Request{Priority: Initial}, keys...)
 }
 
 // AddWith adds keys with a priority, a delay or a rate limit.
-func (in *Intake[K]) AddWith(how workqueue.Request, keys ...K) { in.add(how, keys...) }
-
-// Failed reports an event that could not be mapped to keys. The source continues.
-func (in *Intake[K]) Failed(err error) {
-	in.failures.Add(1)
-	in.report(err)
+func (in *Intake[K]) AddWith(how workqueue.Request, keys ...K) {
+	in.each(keys, func(keys ...K) { in.add(how, keys...) })
 }
 
-// guard calls f and reports a panic; ok is true if there was none.
-func (in *Intake[K]) guard(f func()) (ok bool) {
+// each calls a function with keys. If that panics, it calls it for each key, so that a key that does
+// not hash, or whose translation panics, is the only one lost.
+func (in *Intake[K]) each(keys []K, do func(keys ...K)) {
+	defer func() {
+		p := recover()
+		switch {
+		case p == nil:
+		case len(keys) == 1:
+			in.Failed(newPanicError(in.controller, fmt.Sprintf("source %s: adding %v", in.source, keys[0]), p))
+		default:
+			for i := range keys {
+				in.each(keys[i:i+1], do)
+			}
+		}
+	}()
+	do(keys...)
+}
+
+// Failed reports an event that could not be mapped to keys. The source continues.
+func (in *Intake[K]) Failed(err error) { in.failed(err) }
+
+// guard calls f and reports a panic; ok is true if there was none. of says what the panic is about.
+func (in *Intake[K]) guard(f func(), of func() string) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.Failed(newPanicError(in.controller, "source "+in.source, p))
+			in.Failed(newPanicError(in.controller, "source "+in.source+of(), p))
 		}
 	}()
 	f()
@@ -86,7 +103,7 @@ func (in *Intake[K]) guard(f func()) (ok bool) {
 
 // Map is the source s with other keys: to translates its keys, and from is the inverse of to.
 func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
-	mapped := Source[L]{Name: s.Name, Ready: s.Ready, Len: s.Len}
+	mapped := Source[L]{Name: s.Name, Ready: s.Ready, NotReady: s.NotReady, Len: s.Len}
 	if s.Pending != nil {
 		mapped.Pending = func(key L) bool { return s.Pending(from(key)) }
 	}
@@ -99,7 +116,7 @@ func Map[K, L comparable](s Source[K], to func(K) L, from func(L) K) Source[L] {
 	}
 	translated := func(in *Intake[L]) *Intake[K] {
 		t := &Intake[K]{
-			controller: in.controller, source: in.source, failures: in.failures, report: in.report,
+			controller: in.controller, source: in.source, failed: in.failed,
 			add: func(how workqueue.Request, keys ...K) { in.add(how, all(keys)...) },
 		}
 		if in.deleted != nil {
@@ -146,7 +163,7 @@ func Every[K comparable](period time.Duration, keys func(add func(K))) Source[K]
 		for {
 			select {
 			case <-tick.C:
-				in.guard(func() { keys(add) })
+				in.guard(func() { keys(add) }, func() string { return "" })
 			case <-ctx.Done():
 				return nil
 			}

@@ -67,6 +67,13 @@ type Status struct {
 	HeldKeys []HeldKey
 	// SourceFailures counts events that sources could not map to keys.
 	SourceFailures uint64
+	// FunctionPanics counts the panics of the program's functions other than the reconcile: predicates
+	// and functions that map objects to keys, Queue.Group, observers, metrics and limiters. Each
+	// affects one key only. LastFunctionPanic is the latest of them, a [*PanicError]; nil if there was none.
+	FunctionPanics    uint64
+	LastFunctionPanic error
+	// NotReady is why the sources of a controller that runs are not ready; nil if they are.
+	NotReady error
 	// Latency is how long reconciles took.
 	Latency Latency
 }
@@ -126,6 +133,12 @@ func (s Status) String() string {
 	if s.Paused {
 		b.WriteString("\n  paused")
 	}
+	if s.NotReady != nil {
+		fmt.Fprintf(&b, "\n  not ready: %v", s.NotReady)
+	}
+	if s.LastFunctionPanic != nil {
+		fmt.Fprintf(&b, "\n  %d panics, the last: %v", s.FunctionPanics, s.LastFunctionPanic)
+	}
 	if s.Fenced != nil {
 		fmt.Fprintf(&b, "\n  fenced off: %v", s.Fenced)
 	}
@@ -146,6 +159,10 @@ func (c *Controller[K]) Status() Status {
 		Reconciles: n.reconciles.Load(), Failed: n.failures.Load(), Panicked: n.panics.Load(), GivenUp: n.givenUp.Load(),
 		Conflicts: n.conflicts.Load(), Requeued: n.requeues.Load(), Stale: n.stale.Load(), Held: n.held.Load(), SourceFailures: n.sourceFailures.Load(),
 	}
+	s.FunctionPanics = n.functions.Load()
+	if p := c.lastPanic.Load(); p != nil {
+		s.LastFunctionPanic = p
+	}
 	s.Failures, s.MoreFailures = c.failures.list()
 	s.Failing = len(s.Failures)
 	c.mu.Lock()
@@ -162,7 +179,7 @@ func (c *Controller[K]) Status() Status {
 	s.Queue = r.queue.Stats()
 	s.HeldKeys = r.notes.heldKeys(c.opts.Errors)
 	s.Failing, s.Keys = r.notes.failing(s.Failures), r.keys()
-	s.Fenced = r.fences.check()
+	s.Fenced, s.NotReady = r.fences.check(), r.notReady()
 	for i := range r.workers {
 		w := &r.workers[i]
 		w.mu.Lock()
@@ -210,7 +227,7 @@ func (r *run[K]) keys() (n int) {
 type counts struct {
 	reconciles, failures, panics, givenUp atomic.Uint64
 	conflicts, requeues, stale, held      atomic.Uint64
-	sourceFailures                        atomic.Uint64
+	sourceFailures, functions             atomic.Uint64
 }
 
 // histogram counts durations by their number of bits.

@@ -22,20 +22,25 @@ type Cache[T any] interface {
 // is deleted. An object that left the cache's shard adds no key.
 func For[T any](objects Cache[T], when ...Predicate[T]) Source[object.Key] {
 	inf := objects.Informer()
-	s := watch(inf, when, func(e *informer.Event[T], add func(object.Key)) { add(e.Key) })
+	s := watch(inf, when, func(e *informer.Event[T], old bool, add func(object.Key)) {
+		if !old {
+			add(e.Key)
+		}
+	})
 	s.Pending, s.Len = inf.Writes().Pending, inf.Len
 	return s
 }
 
 // Watches is a source of keys derived from the objects of a cache: the function calls add for
 // each key. After an update it is called with the old and with the new object. It should be
-// fast. A panic is reported, and the keys of that object are lost.
+// fast. A panic is reported, and the keys of that object in that state are lost.
 func Watches[T any, K comparable](objects Cache[T], keys func(obj T, add func(K)), when ...Predicate[T]) Source[K] {
-	return watch(objects.Informer(), when, func(e *informer.Event[T], add func(K)) {
-		if e.Kind == object.Updated {
+	return watch(objects.Informer(), when, func(e *informer.Event[T], old bool, add func(K)) {
+		if old {
 			keys(e.Old(), add)
+		} else {
+			keys(e.New(), add)
 		}
-		keys(e.New(), add)
 	})
 }
 
@@ -76,6 +81,7 @@ func Owns[C metav1.Object](children Cache[C], owners Owners, when ...Predicate[C
 		}
 		return errors.Join(inf.WaitSynced(ctx), owners.WaitSynced(ctx))
 	}
+	s.NotReady = func() error { return errors.Join(notReady(inf.WaitSynced), notReady(owners.WaitSynced)) }
 	return s
 }
 
@@ -88,8 +94,8 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// watch is a source that subscribes to an informer.
-func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], add func(K))) Source[K] {
+// watch is a source that subscribes to an informer. keys adds the keys of the event's new or old object.
+func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], keys func(e *informer.Event[T], old bool, add func(K))) Source[K] {
 	// subscribe passes on the state and its changes until the context is done or, if only the
 	// state is wanted, until that has been passed on.
 	subscribe := func(ctx context.Context, in *Intake[K], name string, stateOnly bool) error {
@@ -118,8 +124,9 @@ func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], 
 		return nil
 	}
 	return Source[K]{
-		Name:  inf.Name(),
-		Ready: inf.WaitSynced,
+		Name:     inf.Name(),
+		Ready:    inf.WaitSynced,
+		NotReady: func() error { return notReady(inf.WaitSynced) },
 		Run: func(ctx context.Context, in *Intake[K]) error {
 			return subscribe(ctx, in, "controller "+in.Controller(), false)
 		},
@@ -133,12 +140,25 @@ func watch[T any, K comparable](inf *informer.Informer[T], when []Predicate[T], 
 type watcher[T any, K comparable] struct {
 	in   *Intake[K]
 	when []Predicate[T]
-	keys func(e *informer.Event[T], add func(K))
+	keys func(e *informer.Event[T], old bool, add func(K))
 	add  func(K)
 
+	stage                  stage // of the current event
 	into                   *[]K
 	live, initial, deleted []K
 }
+
+// stage is how far an event has come. After a panic the next stage follows, so that an object whose old
+// state made a function panic is reconciled when it is corrected, and an event whose predicate
+// panicked counts as selected.
+type stage uint8
+
+const (
+	selecting stage = iota
+	mappingOld
+	mappingNew
+	mapped
+)
 
 func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 	for len(events) > 0 {
@@ -146,11 +166,13 @@ func (w *watcher[T, K]) receive(_ context.Context, events []informer.Event[T]) {
 		// One guard covers all events up to a panic.
 		if !w.in.guard(func() {
 			for n < len(events) {
-				n++
-				w.one(&events[n-1])
+				w.one(&events[n])
+				n, w.stage = n+1, selecting
 			}
-		}) {
-			n = max(n, 1)
+		}, func() string { return ": " + events[n].Key.String() }) {
+			if w.stage++; w.stage == mapped {
+				n, w.stage = n+1, selecting
+			}
 		}
 		events = events[n:]
 	}
@@ -168,10 +190,13 @@ func (w *watcher[T, K]) one(e *informer.Event[T]) {
 	if e.Kind == object.Left {
 		return // another process has it now; a reconcile would take it for deleted
 	}
-	for _, p := range w.when {
-		if !p(*e) {
-			return
+	if w.stage == selecting {
+		for _, p := range w.when {
+			if !p(*e) {
+				return
+			}
 		}
+		w.stage = mappingOld
 	}
 	switch {
 	case e.Initial || e.Kind == object.Synced:
@@ -181,5 +206,11 @@ func (w *watcher[T, K]) one(e *informer.Event[T]) {
 	default:
 		w.into = &w.live
 	}
-	w.keys(e, w.add)
+	if w.stage == mappingOld {
+		if e.Kind == object.Updated {
+			w.keys(e, true, w.add)
+		}
+		w.stage = mappingNew
+	}
+	w.keys(e, false, w.add)
 }

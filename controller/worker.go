@@ -62,36 +62,48 @@ func (r *run[K]) serve(w *worker[K]) {
 
 // handle processes a key that was taken from the queue.
 func (r *run[K]) handle(w *worker[K], key K) {
-	g := r.groupOf(key)
+	defer r.queue.Done(key)
+	g, err := r.groupOf(key)
 	if g == nil {
 		r.drop(key)
-		r.queue.Done(key)
+		if err != nil {
+			r.c.failures.put(key, Failure{Err: err, Attempt: r.notes.failed(key), outcome: OutcomePanic})
+			r.retry(key)
+		}
 		return
 	}
 	defer g.running.Done()
-	if !r.admit(g, key) {
-		r.queue.Done(key)
+	may := false
+	if !r.c.guard("the check before a reconcile", key, func() { may = r.admit(g, key) }) {
+		r.c.failures.put(key, Failure{Err: r.c.lastPanic.Load(), Attempt: r.notes.failed(key), outcome: OutcomePanic})
+		r.retry(key)
+	}
+	if !may {
 		return
 	}
 	s := &scope[K]{Context: g.work, log: r.c.opts.Logger, keep: len(r.c.recent.ring) > 0, key: key, attempt: r.notes.attempt(key)}
 	var end func(ReconcileEnd)
+	begin := time.Now()
+	w.begin(key, s.attempt, begin) // also while it is with an observer, so that Status shows one that hangs
+	defer w.end()
 	if r.c.observe != nil {
 		s.Context, end = r.c.observe(g.work, ReconcileStart{Controller: r.c.name, Key: key, Attempt: s.attempt})
+		begin = time.Now()
 	}
 	var res Result
-	err := errExited
-	begin := time.Now()
-	w.begin(key, s.attempt, begin)
+	err = errExited
 	defer func() {
 		took := time.Since(begin)
-		w.end()
 		r.c.latency.add(took)
-		outcome := outcomeOf(r.settle(g, s, res, err, took), res)
+		v := failed
+		if !r.c.guard("the end of a reconcile", key, func() { v = r.settle(g, s, res, err, took) }) {
+			r.retry(key)
+		}
+		outcome := outcomeOf(v, res)
 		r.c.recent.add(reconciled[K]{key, Reconcile{Start: begin, Duration: took, Attempt: s.attempt, Outcome: outcome, Err: err, Log: s.lines.take()}})
 		if end != nil {
-			end(ReconcileEnd{Outcome: outcome, Err: err, Duration: took})
+			r.c.guard("an observer", key, func() { end(ReconcileEnd{Outcome: outcome, Err: err, Duration: took}) })
 		}
-		r.queue.Done(key)
 	}()
 	res, err = r.call(s, key)
 }
@@ -99,23 +111,43 @@ func (r *run[K]) handle(w *worker[K], key K) {
 // admit waits for the end of a pause and for the rate limit, and reports whether the key may be
 // reconciled now. If not, it has put the key back.
 func (r *run[K]) admit(g *group[K], key K) bool {
-	if !r.c.gate.pass(g.intake) {
+	if !r.startable(g, key) {
+		return false // without a token, and without the time until there is one
+	}
+	if r.rate == nil {
+		return true
+	}
+	select {
+	case r.turn <- struct{}{}:
+	case <-g.intake.Done():
 		r.queue.Add(key)
 		return false
 	}
-	if r.rate != nil {
-		if d := r.rate.Reserve().Delay(); d > 0 {
-			t := time.NewTimer(d)
-			defer t.Stop()
-			select {
-			case <-t.C:
-			case <-g.intake.Done():
-				r.queue.Add(key)
-				return false
-			}
+	defer func() { <-r.turn }()
+	if !r.token {
+		next := r.rate.Reserve()
+		t := time.NewTimer(next.Delay())
+		defer t.Stop()
+		select {
+		case <-t.C:
+			r.token = true
+		case <-g.intake.Done():
+			next.Cancel()
+			r.queue.Add(key)
+			return false
 		}
 	}
-	if r.rate != nil && !r.c.gate.pass(g.intake) { // paused meanwhile
+	if !r.startable(g, key) {
+		return false // the token is for the next key
+	}
+	r.token = false
+	return true
+}
+
+// startable waits for the end of a pause, and reports whether the key may be reconciled now. If not, it
+// has put the key back.
+func (r *run[K]) startable(g *group[K], key K) bool {
+	if !r.c.gate.pass(g.intake) {
 		r.queue.Add(key)
 		return false
 	}
@@ -140,30 +172,21 @@ func (r *run[K]) putOff(key K) {
 // missing returns an error if a cache lacks a write that a reconcile of the key must read.
 func (r *run[K]) missing(g *group[K], key K) error {
 	for i := range g.sources {
-		if s := &g.sources[i]; s.Pending != nil && r.pending(g, s, key) {
+		if s := &g.sources[i]; s.Pending != nil && s.Pending(key) {
 			return fmt.Errorf("%s: %w", s.Name, ErrStaleCache)
 		}
 	}
 	return r.notes.missing(key)
 }
 
-// pending calls the Pending of a source. The key counts as pending where that panics, so that it
-// is not reconciled while the controller ends.
-func (r *run[K]) pending(g *group[K], s *Source[K], key K) (pending bool) {
-	defer r.failOnPanic(g, s)
-	pending = true
-	pending = s.Pending(key)
-	return pending
-}
-
-// hold delays a key because of a stale cache. The event that updates the cache usually adds
-// the key earlier.
+// hold delays a key because of a stale cache, or one that is not synced. The event that updates a
+// stale cache usually adds the key earlier.
 func (r *run[K]) hold(key K, err error) {
 	after, since, warn := r.notes.hold(key, err)
 	r.c.counts.held.Add(1)
 	r.queue.AddAfter(key, after)
 	if warn {
-		r.c.opts.Logger.Warn("a key is held back: a cache does not show what this process wrote",
+		r.c.warn("a key is held back",
 			"key", fmt.Sprint(key), "for", since.Round(time.Second), "error", err)
 	}
 }

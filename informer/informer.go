@@ -96,6 +96,9 @@ func New[T any](src reflector.Source[T], acc object.Accessor[T], opts Options[T]
 	}
 	inf.opts.Namespaces = slices.Clone(opts.Namespaces)
 	inf.selective.Store(opts.Selection.Labels != "" || opts.Selection.Fields != "" || !opts.Selection.Shard.IsZero())
+	if failed := opts.OnIndexError; failed != nil {
+		opts.OnIndexError = func(e *store.IndexError) { inf.guard("OnIndexError", func() { failed(e) }) }
+	}
 	inf.writes, inf.selects = &Writes[T]{inf: inf}, newSelects(opts.Selection, acc.Labels != nil)
 	var err error
 	inf.store, err = store.New(acc, store.Options[T]{
@@ -244,14 +247,26 @@ func (inf *Informer[T]) newSubscriber(opts SubOptions[T], form func(*subscriber[
 	if opts.Resync == 0 {
 		opts.Resync = inf.opts.Resync
 	}
+	onPanic := inf.opts.OnPanic
+	if opts.OnPanic != nil {
+		onPanic = opts.OnPanic
+	}
 	s := &subscriber[T]{
-		sieve:    sieve[T]{filter: opts.Filter, statusOnly: opts.IgnoreStatusOnly},
+		sieve:    sieve[T]{statusOnly: opts.IgnoreStatusOnly},
 		period:   opts.Resync,
 		onSynced: opts.OnSynced,
-		report:   inf.opts.OnPanic,
+		report:   func(e *PanicError) { inf.guard("OnPanic", func() { onPanic(e) }) },
 	}
-	if opts.OnPanic != nil {
-		s.report = opts.OnPanic
+	if filter := opts.Filter; filter != nil {
+		s.sieve.filter = func(obj T) (passes bool) {
+			defer func() {
+				if p := recover(); p != nil {
+					key, _ := inf.acc.Key(obj)
+					s.panicked(key, p)
+				}
+			}()
+			return filter(obj)
+		}
 	}
 	form(s)
 	sub := newSubscription(opts.Name, &inf.log.seq)

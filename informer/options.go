@@ -82,7 +82,8 @@ type Options[T any] struct {
 	Copy func(T) T
 
 	// OnPanic is called, by the goroutine of the subscriber, when a subscriber's function
-	// panicked, unless SubOptions.OnPanic is set. Defaults to logging an error.
+	// panicked, unless SubOptions.OnPanic is set. If it panics itself, that is logged. Defaults to
+	// logging an error.
 	OnPanic func(*PanicError)
 
 	// Around wraps the application of each batch, for metrics. It must call apply once, with that
@@ -151,7 +152,8 @@ type SubOptions[T any] struct {
 
 	// Filter drops objects for which it returns false. An update after which an object passes is
 	// delivered as an addition, one after which it no longer passes as a deletion. The result
-	// must depend on the object only. Defaults to all objects.
+	// must depend on the object only. An object for which it panics is dropped, and the panic
+	// reported. Defaults to all objects.
 	Filter func(T) bool
 
 	// IgnoreStatusOnly drops updates that leave generation, labels, annotations, finalizers,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -23,11 +24,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 	apply := inf.apply // one function value for all batches
 	process := func(b *object.Batch[T], _ bool) error {
-		if around := inf.opts.Around; around != nil {
-			around(b, apply)
-		} else {
-			apply(b)
-		}
+		inf.around(b, apply)
 		return nil
 	}
 	// The only error is the cause of run.
@@ -99,6 +96,33 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	if err != nil {
 		inf.refuse(b, err)
 	}
+}
+
+// around calls Options.Around, and applies the batch itself if that panicked before it did.
+func (inf *Informer[T]) around(b *object.Batch[T], apply func(*object.Batch[T])) {
+	applied := false
+	if f := inf.opts.Around; f != nil {
+		inf.guard("Around", func() {
+			f(b, func(b *object.Batch[T]) {
+				applied = true
+				apply(b)
+			})
+		})
+	}
+	if !applied {
+		apply(b)
+	}
+}
+
+// guard calls a function in the options that reports something, and logs its panic.
+func (inf *Informer[T]) guard(option string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			inf.opts.Logger.Error("a function in the options of an informer panicked", "informer", inf.opts.Name,
+				"option", option, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		}
+	}()
+	f()
 }
 
 // noteLists records which sources have been listed, and makes all of them begin an epoch that one

@@ -82,7 +82,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		}
 	}
 
-	ctx, observed := observe(ctx, c.opts.Observers, AttemptStart{Call: call, Method: r.verb.method(), Host: u.Host, Attempt: n})
+	ctx, observed := observe(ctx, c.opts.Observers, AttemptStart{Call: call, Method: r.verb.method(), Host: u.Host, Attempt: n}, c.opts.Logger)
 	if observed != nil {
 		defer func() {
 			if !observed.later {

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"context"
+	"log/slog"
+	"runtime/debug"
 	"time"
 )
 
@@ -13,7 +15,8 @@ import (
 // requests end when the response has been read.
 //
 // An observer is called on the goroutine of the request and its function possibly on that
-// which closes the body, for many requests at the same time. Both must be fast.
+// which closes the body, for many requests at the same time. Both must be fast. A panic is logged
+// and does not affect the request.
 type Observer func(ctx context.Context, start AttemptStart) (context.Context, func(AttemptEnd))
 
 // AttemptStart describes an attempt that is about to be sent.
@@ -41,19 +44,23 @@ type AttemptEnd struct {
 // writes to it last.
 type observation struct {
 	ends  []func(AttemptEnd)
+	log   *slog.Logger
 	begin time.Time
 	code  int
 	later bool // the body ends it
 }
 
 // observe calls the observers in order. It returns nil if there are none.
-func observe(ctx context.Context, observers []Observer, start AttemptStart) (context.Context, *observation) {
+func observe(ctx context.Context, observers []Observer, start AttemptStart, log *slog.Logger) (context.Context, *observation) {
 	if len(observers) == 0 {
 		return ctx, nil
 	}
-	o := &observation{ends: make([]func(AttemptEnd), len(observers))}
+	o := &observation{ends: make([]func(AttemptEnd), len(observers)), log: log}
 	for i, observer := range observers {
-		ctx, o.ends[i] = observer(ctx, start)
+		o.guard(func() {
+			derived, end := observer(ctx, start)
+			ctx, o.ends[i] = derived, end
+		})
 	}
 	o.begin = time.Now()
 	return ctx, o
@@ -64,7 +71,17 @@ func (o *observation) end(err error) {
 	e := AttemptEnd{Code: o.code, Err: err, Duration: time.Since(o.begin)}
 	for i := len(o.ends) - 1; i >= 0; i-- {
 		if o.ends[i] != nil {
-			o.ends[i](e)
+			o.guard(func() { o.ends[i](e) })
 		}
 	}
+}
+
+// guard calls a function of an observer and logs its panic.
+func (o *observation) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.log.Error("an observer of requests panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	f()
 }

@@ -54,10 +54,15 @@ func (q *Queue[K]) AddRateLimited(item K) {
 
 // Forget makes the limiter forget how often the item was added rate-limited. The
 // item must still be Done.
-func (q *Queue[K]) Forget(item K) { q.opts.Limiter.Forget(item) }
+func (q *Queue[K]) Forget(item K) {
+	q.guard("Limiter", func() { q.opts.Limiter.Forget(item) })
+}
 
 // NumRequeues returns how often the item was added rate-limited since Forget.
-func (q *Queue[K]) NumRequeues(item K) int { return q.opts.Limiter.NumRequeues(item) }
+func (q *Queue[K]) NumRequeues(item K) (n int) {
+	q.guard("Limiter", func() { n = q.opts.Limiter.NumRequeues(item) })
+	return n
+}
 
 // addLater adds with a delay. With inherit, an item that is processed keeps the
 // priority of that.
@@ -109,14 +114,21 @@ func (q *Queue[K]) limit(item K, hash uint32, priority int) (d time.Duration, ok
 		}
 	}
 	q.mu.Unlock()
-	if left <= 0 {
-		return q.opts.Limiter.When(item), true
-	}
-	if d, ok := q.conditional.sooner(item, left); ok {
-		return d, true
-	}
-	return left, true // no sooner than it is due
+	d = afterPanic
+	q.guard("Limiter", func() {
+		if left <= 0 {
+			d = q.opts.Limiter.When(item)
+		} else if sooner, ok := q.conditional.sooner(item, left); ok {
+			d = sooner
+		} else {
+			d = left // no sooner than it is due
+		}
+	})
+	return d, true
 }
+
+// afterPanic is the delay of an item whose limiter panicked.
+const afterPanic = time.Second
 
 // delay delays an entry until due, unless it is due earlier already. The higher of the two
 // priorities is kept.

@@ -25,9 +25,7 @@ func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	}
 	item, waited := q.take()
 	q.mu.Unlock()
-	if q.opts.Metrics != nil {
-		q.opts.Metrics.Waited(waited)
-	}
+	q.measure(func(m Metrics) { m.Waited(waited) })
 	return item, nil
 }
 
@@ -60,7 +58,7 @@ func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, er
 	}
 	q.mu.Unlock()
 	for _, d := range waits {
-		q.opts.Metrics.Waited(d)
+		q.measure(func(m Metrics) { m.Waited(d) })
 	}
 	return items, nil
 }
@@ -118,8 +116,8 @@ func (q *Queue[K]) Done(item K) {
 	q.mu.Lock()
 	worked, ok := q.finish(item, hash)
 	q.mu.Unlock()
-	if ok && q.opts.Metrics != nil {
-		q.opts.Metrics.Worked(worked)
+	if ok {
+		q.measure(func(m Metrics) { m.Worked(worked) })
 	}
 }
 

@@ -208,6 +208,8 @@ type Stats struct {
 	// longest of them. If times are not recorded, they count from the first call; see
 	// [Item].
 	Unfinished, Longest time.Duration
+	// Panics is how often a function in the options panicked; see [Options.OnPanic].
+	Panics uint64
 }
 
 // Stats returns the current figures. It is cheap.
@@ -216,7 +218,7 @@ func (q *Queue[K]) Stats() Stats {
 	defer q.mu.Unlock()
 	s := Stats{
 		Waiting: q.line.ready, Dirty: q.dirty, Processing: len(q.runs), Delayed: len(q.delays.heap.nodes),
-		Adds: q.adds, Retries: q.retries, Dropped: q.dropped,
+		Adds: q.adds, Retries: q.retries, Dropped: q.dropped, Panics: q.panics.Load(),
 	}
 	if len(q.runs) > 0 {
 		now := q.look()

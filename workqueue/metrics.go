@@ -23,14 +23,31 @@ type Metrics interface {
 
 // count reports adds and retries to the metrics. The lock must not be held.
 func (q *Queue[K]) count(added, retried int) {
-	m := q.opts.Metrics
-	if m == nil {
-		return
-	}
 	if added > 0 {
-		m.Added(added)
+		q.measure(func(m Metrics) { m.Added(added) })
 	}
 	if retried > 0 {
-		m.Retried(retried)
+		q.measure(func(m Metrics) { m.Retried(retried) })
 	}
+}
+
+// measure calls a method of the metrics, if there are any. The lock must not be held.
+func (q *Queue[K]) measure(report func(Metrics)) {
+	if q.opts.Metrics != nil {
+		q.guard("Metrics", func() { report(q.opts.Metrics) })
+	}
+}
+
+// guard calls a function of the program. A panic of it is counted and reported. The lock must not be
+// held.
+func (q *Queue[K]) guard(option string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.panics.Add(1)
+			if q.opts.OnPanic != nil {
+				q.opts.OnPanic(option, p)
+			}
+		}
+	}()
+	f()
 }

@@ -37,6 +37,12 @@ type Options[K comparable] struct {
 	// the goroutine that shuts down or adds, without the queue's lock. Defaults to nil: they are
 	// only counted, in [Stats].
 	Dropped func(Item[K])
+
+	// OnPanic is called when Group, Limiter, Metrics or Dropped panicked, with the name of the
+	// option and the panic's value, by the goroutine that panicked and without the queue's lock;
+	// it must not panic itself. The queue goes on: the item is in the group "", or is delayed by a
+	// second. Defaults to nil: panics are only counted, in [Stats].
+	OnPanic func(option string, value any)
 }
 
 // DefaultAgeAfter is the default of [Options.AgeAfter].

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,6 +42,7 @@ type Queue[K comparable] struct {
 	conditional conditional[K] // the limiter, if it is one
 	age         int64          // opts.AgeAfter, 0 for never
 	born        time.Time      // where the queue's clock begins
+	panics      atomic.Uint64  // of the functions in opts
 
 	// mu guards everything below. No function of the user's runs while it is held.
 	mu                     sync.Mutex
@@ -102,8 +104,8 @@ func (q *Queue[K]) Add(item K) {
 	}
 	added := q.put(item, hash, 0, group)
 	q.mu.Unlock()
-	if added && q.opts.Metrics != nil {
-		q.opts.Metrics.Added(1)
+	if added {
+		q.count(1, 0)
 	}
 }
 
@@ -157,11 +159,11 @@ func (q *Queue[K]) putAll(priority int, group string, items []K) (added int, clo
 }
 
 // group returns the item's group. The lock must not be held.
-func (q *Queue[K]) group(item K) string {
-	if q.opts.Group == nil {
-		return ""
+func (q *Queue[K]) group(item K) (group string) {
+	if q.opts.Group != nil {
+		q.guard("Group", func() { group = q.opts.Group(item) })
 	}
-	return q.opts.Group(item)
+	return group
 }
 
 // put lets an item wait and reports whether it did not before. The lock must be held.

@@ -92,12 +92,12 @@ func (q *Queue[K]) close() (dropped []Item[K]) {
 }
 
 func (q *Queue[K]) tellDropped(items []Item[K]) {
-	if len(items) > 0 && q.opts.Metrics != nil {
-		q.opts.Metrics.Dropped(len(items))
+	if len(items) > 0 {
+		q.measure(func(m Metrics) { m.Dropped(len(items)) })
 	}
 	if q.opts.Dropped != nil {
 		for _, item := range items {
-			q.opts.Dropped(item)
+			q.guard("Dropped", func() { q.opts.Dropped(item) })
 		}
 	}
 }
@@ -106,12 +106,7 @@ func (q *Queue[K]) tellDropped(items []Item[K]) {
 func (q *Queue[K]) refuse(item K, r Reason, priority int) {
 	q.dropped++
 	q.mu.Unlock()
-	if q.opts.Metrics != nil {
-		q.opts.Metrics.Dropped(1)
-	}
-	if q.opts.Dropped != nil {
-		q.opts.Dropped(Item[K]{Key: item, State: Refused, Reason: r, Priority: priority})
-	}
+	q.tellDropped([]Item[K]{{Key: item, State: Refused, Reason: r, Priority: priority}})
 }
 
 // empty reports whether nothing waits and nothing is processed.

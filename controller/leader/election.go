@@ -43,6 +43,14 @@ func (e *Elector) acquire(ctx context.Context) bool {
 		if err == nil {
 			return true
 		}
+		if errors.Is(err, errNotLive) {
+			for e.leaveToOthers() != nil {
+				if !sleep(ctx, lookEvery) {
+					return false
+				}
+			}
+			continue
+		}
 		if !errors.Is(err, errHeld) && ctx.Err() == nil {
 			e.opts.Logger.Warn("the lease could not be acquired", "lease", e.tenure.lease, "error", err)
 		}
@@ -52,11 +60,22 @@ func (e *Elector) acquire(ctx context.Context) bool {
 	}
 }
 
-// renew renews the lease until ctx is done or the term has ended. It returns why.
-func (e *Elector) renew(ctx context.Context) error {
-	for sleep(ctx, e.opts.RetryPeriod) {
-		if err := e.renewOnce(ctx); err != nil {
+// renew renews the lease until ctx is done or the term has ended. It returns why. It calls yield once
+// when this process should give up the lease, which is still renewed until the work has ended.
+func (e *Elector) renew(ctx context.Context, yield func(error)) error {
+	e.yielding = false
+	for e.yielding || sleep(ctx, e.opts.RetryPeriod) {
+		err := e.renewOnce(ctx)
+		if errors.Is(err, errYield) {
+			e.yielding = true
+			yield(err)
+			err = e.renewOnce(ctx)
+		}
+		if err != nil {
 			return err
+		}
+		if e.yielding && !sleep(ctx, e.opts.RetryPeriod) {
+			break
 		}
 	}
 	return ctx.Err()
@@ -68,7 +87,7 @@ func (e *Elector) renewOnce(ctx context.Context) error {
 	defer cancel()
 	for {
 		err := e.try(ctx, true)
-		if err == nil || errors.Is(err, controller.ErrNotLeading) {
+		if err == nil || errors.Is(err, controller.ErrNotLeading) || errors.Is(err, errYield) {
 			return err
 		}
 		if ctx.Err() == nil {
@@ -83,6 +102,9 @@ func (e *Elector) renewOnce(ctx context.Context) error {
 // try acquires the lease, or renews it if this process is leading. It returns nil if the lease
 // is held afterwards. An error that wraps ErrNotLeading ends the term.
 func (e *Elector) try(ctx context.Context, leading bool) error {
+	if leading {
+		e.look()
+	}
 	if leading && e.tenure.left() > 0 {
 		// Most likely no other process has written since.
 		if e.write(ctx, e.lease, e.claim(e.seen)) == nil {
@@ -95,6 +117,9 @@ func (e *Elector) try(ctx context.Context, leading bool) error {
 		if leading {
 			return fmt.Errorf("leader: the lease %s was deleted: %w", e.tenure.lease, controller.ErrNotLeading)
 		}
+		if err := e.leaveToOthers(); err != nil {
+			return err
+		}
 		return e.write(ctx, nil, e.claim(record{holder: e.tenure.identity, acquired: time.Now().UnixMicro()}))
 	}
 	if err != nil {
@@ -104,8 +129,16 @@ func (e *Elector) try(ctx context.Context, leading bool) error {
 	switch {
 	case leading && (r.holder != e.tenure.identity || r.transitions != e.transitions):
 		return fmt.Errorf("leader: the lease %s was acquired by another process or released: %w", e.tenure.lease, controller.ErrNotLeading)
+	case leading && !e.yielding && e.ails() && lease.Annotations[successorAnnotation] != "":
+		return fmt.Errorf("%w: %s", errYield, lease.Annotations[successorAnnotation])
 	case r.holder != "" && r.holder != e.tenure.identity && now.Mono-e.seenAt.Mono < time.Duration(r.seconds)*time.Second:
+		e.free = nil
+		e.volunteer(ctx, lease)
 		return errHeld
+	case !leading:
+		if err := e.leaveToOthers(); err != nil {
+			return err
+		}
 	}
 	return e.write(ctx, lease, e.claim(r))
 }
@@ -144,13 +177,14 @@ func (e *Elector) write(ctx context.Context, lease *coordinationv1.Lease, r reco
 		lease = lease.DeepCopy()
 	}
 	r.write(lease)
+	e.annotate(lease, r.holder == e.tenure.identity)
 	e.wrote = true
 	e.tenure.sending(r)
 	stored, err := verb(ctx, lease, wire.WriteOptions{})
 	if err != nil {
 		return err
 	}
-	e.transitions = r.transitions
+	e.transitions, e.free = r.transitions, nil
 	e.tenure.stored(r)
 	e.observe(stored)
 	return nil
@@ -167,9 +201,7 @@ func (e *Elector) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	e.leader.Store(&r.holder)
-	if e.opts.OnNewLeader != nil {
-		e.opts.OnNewLeader(r.holder)
-	}
+	e.tell(r.holder)
 }
 
 // release releases the lease if this process still holds it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/internal/handover"
 	leases "github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
@@ -37,6 +39,11 @@ type Options struct {
 	// OnNewLeader is called with the leader's identity whenever that changes. It blocks the
 	// election, so it must be fast. Defaults to none.
 	OnNewLeader func(identity string)
+	// Caches returns the caches that reconciles read. A leader whose caches have not been live for
+	// LeaseDuration gives up the lease to a process whose caches are, and a new leader begins to work
+	// when its caches have what the earlier one wrote through a controller.Client. It is called at least
+	// every RetryPeriod. Defaults to none.
+	Caches func() []Cache
 	// Logger receives the start and end of each term, and failed requests. Defaults to none.
 	Logger *slog.Logger
 }
@@ -53,6 +60,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Caches == nil {
+		o.Caches = func() []Cache { return nil }
 	}
 	if o.Identity == "" {
 		o.Identity = string(uuid.NewUUID())
@@ -83,7 +93,7 @@ func (o Options) valid() error {
 //
 // Guarantees: of all processes that compete for the lease, at most one has an open fence, if
 // their clocks run at the same speed. A lost fence never opens again. The lease is released
-// only when the work has ended.
+// only when the work has ended; if it returns [controller.ErrStillRunning], the lease is left to expire.
 type Elector struct {
 	opts    Options
 	api     *wire.API[*coordinationv1.Lease]
@@ -93,12 +103,19 @@ type Elector struct {
 	terms   atomic.Uint64
 	leader  atomic.Pointer[string] // the last known leader; the election writes it
 
+	ill atomic.Pointer[leases.Moment] // since when the caches are not live; nil: they are; the election writes it
+
+	writing sync.Mutex       // guards written
+	written handover.History // by this process and earlier leaders
+
 	// The rest belongs to the goroutine of the election; there is one at a time.
 	lease       *coordinationv1.Lease // as last read or written; not changed after that
 	seen        record                // of lease
 	seenAt      leases.Moment         // when seen was first seen
 	transitions int32                 // of this process's last write
 	wrote       bool                  // the last attempt sent a write
+	free        *leases.Moment        // when the lease was first seen to be free; nil: it is held
+	yielding    bool                  // in this term
 }
 
 var _ controller.Leadership = (*Elector)(nil)
@@ -118,7 +135,8 @@ func New(client *wire.Client, lease object.Key, opts Options) (*Elector, error) 
 	}
 	return &Elector{
 		opts: opts, key: lease, api: wire.For(client, wire.MustOf[*coordinationv1.Lease]()),
-		tenure: tenure{lease: lease.String(), identity: opts.Identity, now: leases.NewClock().Now},
+		written: handover.History{},
+		tenure:  tenure{lease: lease.String(), identity: opts.Identity, now: leases.NewClock().Now},
 	}, nil
 }
 
@@ -151,16 +169,25 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- e.renew(renewing) }()
-	f := &fence{tenure: &e.tenure, lost: make(chan struct{})}
+	f := &fence{elector: e, tenure: &e.tenure, lost: make(chan struct{})}
 	working, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
+	go func() {
+		ended <- e.renew(renewing, func(cause error) {
+			e.opts.Logger.Warn("giving up the lease", "lease", e.tenure.lease, "cause", cause)
+			lose(cause)
+		})
+	}()
 	done := make(chan error, 1)
-	go func() { done <- lead(working, f) }()
+	go func() {
+		e.await(working)
+		done <- lead(working, f)
+	}()
 	select {
 	case err = <-done:
 		stop()
 		<-ended
+		again = e.yielding && ctx.Err() == nil
 	case cause := <-ended:
 		again = ctx.Err() == nil
 		f.close()
@@ -169,15 +196,21 @@ func (e *Elector) term(ctx context.Context, lead func(context.Context, controlle
 		err = <-done
 	}
 	f.close()
+	if errors.Is(err, controller.ErrStillRunning) {
+		e.tenure.held.Store(nil)
+		e.opts.Logger.Warn("the lease is not released, but expires, because reconciles still run", "lease", e.tenure.lease)
+		return again, err
+	}
 	e.release()
 	return again, err
 }
 
 // fence is the fence of one term.
 type fence struct {
-	tenure *tenure
-	lost   chan struct{}
-	over   atomic.Bool
+	elector *Elector
+	tenure  *tenure
+	lost    chan struct{}
+	over    atomic.Bool
 }
 
 // Check implements [controller.Fence].
@@ -209,6 +242,9 @@ type Status struct {
 	Left    time.Duration
 	// Terms counts how often this process has won.
 	Terms uint64
+	// Ailing is true while the caches have not been live for longer than the lease. A leader then gives
+	// up the lease if another process can take over.
+	Ailing bool
 }
 
 // Status returns the current status. It is cheap.
@@ -216,7 +252,7 @@ func (e *Elector) Status() Status {
 	left := e.tenure.left()
 	return Status{
 		Lease: e.tenure.lease, Identity: e.tenure.identity, Leader: e.lastSeen(),
-		Leading: left > 0, Left: left, Terms: e.terms.Load(),
+		Leading: left > 0, Left: left, Terms: e.terms.Load(), Ailing: e.ails(),
 	}
 }
 

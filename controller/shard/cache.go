@@ -2,11 +2,9 @@ package shard
 
 import (
 	"context"
-	"slices"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -22,18 +20,6 @@ type Cache interface {
 	Wake()
 	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
-}
-
-// isLive reports whether a cache receives changes, or lists what is new in its shard. If the server no
-// longer has the version for that, the cache lists all of its shard at once, which can take longer than a
-// lease.
-func isLive(c Cache) bool {
-	return !slices.ContainsFunc(c.Sources(), func(s informer.SourceStatus) bool {
-		r := &s.Reflector
-		expired := r.Until.IsZero() && (apierrors.IsResourceExpired(r.Cause) || apierrors.IsGone(r.Cause))
-		grows := r.Synced && (r.Cause == nil || expired) && r.Mark.Shard != r.Shard
-		return (!s.Listed || !r.Live()) && !grows
-	})
 }
 
 // wakeCaches makes all lists and watches retry: the server can be reached again.
@@ -86,15 +72,7 @@ func (g *Group) divide() {
 func (g *Group) await(ctx context.Context, written versions) {
 	ctx, cancel := context.WithTimeout(ctx, g.timing.expiry)
 	defer cancel()
-	for _, c := range g.opts.Caches() {
-		has := c.Shard()
-		for p, version := range written {
-			if p.cache != c.Name() || !p.covered(has) {
-				continue
-			}
-			if err := c.WaitForKey(ctx, object.Key{Namespace: string(p.scope)}, version); err != nil && context.Cause(ctx) == context.DeadlineExceeded {
-				g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
-			}
-		}
-	}
+	handover.Await(ctx, g.opts.Caches(), written, covered, func(err error) {
+		g.opts.Logger.Warn("a cache does not have what the earlier owner of a slot wrote; work begins without it", "group", g.key.String(), "error", err)
+	})
 }

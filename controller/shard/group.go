@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/internal/lease"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/wire"
@@ -317,7 +318,7 @@ func (g *Group) observe() {
 		}
 	}
 	caches := g.opts.Caches()
-	able := !slices.ContainsFunc(caches, func(c Cache) bool { return !isLive(c) })
+	able := !slices.ContainsFunc(caches, func(c Cache) bool { return !handover.Live(c.Sources()) })
 	var cached slotSet
 	if g.opts.Ranges {
 		cached = g.cachedSlots(caches)

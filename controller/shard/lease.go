@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/internal/lease"
 )
 
@@ -39,7 +40,7 @@ func readMember(l *coordinationv1.Lease) member {
 	m.released, _ = parseReleased(l.Annotations[freeAnnotation])
 	m.cached = parseSlots(l.Annotations[cachedAnnotation])
 	m.blocked = parseSlots(l.Annotations[blockAnnotation])
-	m.written = parseVersions(l.Annotations[writtenAnnotation])
+	m.written = handover.Parse(l.Annotations[writtenAnnotation])
 	return m
 }
 
@@ -81,7 +82,7 @@ func truth(b bool) string {
 // readRuling reads the group's lease.
 func readRuling(l *coordinationv1.Lease) (r ruling, err error) {
 	r.duration = readDuration(l)
-	r.written = parseVersions(l.Annotations[writtenAnnotation])
+	r.written = handover.Parse(l.Annotations[writtenAnnotation])
 	r.rules, r.line = l.Annotations[rulesAnnotation], l.Annotations[lineAnnotation]
 	r.slots, err = parseAssignment(l.Annotations[slotsAnnotation])
 	if err != nil {

@@ -159,7 +159,7 @@ func (m *machine) lease(now moment) member {
 	m.reportedReady, m.reportedCached, m.reportedBlocked = m.ready(), m.has(), m.blocked
 	return member{
 		process: m.process, term: m.term, weight: m.weight, duration: m.timing.expiry, ready: m.reportedReady, leaving: m.leaving,
-		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, rules: m.rules, written: m.written.since(now.Mono - m.remember()),
+		released: maps.Clone(m.released), cached: m.reportedCached, blocked: m.blocked, rules: m.rules, written: m.written.Since(now.Mono - m.remember()),
 	}
 }
 
@@ -347,7 +347,7 @@ func (v *view) continues(earlier view) bool {
 
 func (m *machine) note(now moment, written versions) {
 	for p, version := range written {
-		m.noted.add(p, version, now.Mono)
+		m.noted.Add(p, version, now.Mono)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
@@ -20,18 +21,18 @@ func TestWrittenVersionsAreForgotten(t *testing.T) {
 	const many = 3000
 	cache := "maps in " + strings.Repeat("some-namespace,", 10)
 	for i := range many {
-		m.written.add(part{cache: cache, scope: object.Scope(fmt.Sprint("ns", i))}, "7", time.Duration(i))
+		m.written.Add(part{Cache: cache, Scope: object.Scope(fmt.Sprint("ns", i))}, "7", time.Duration(i))
 	}
 	written := m.lease(at(time.Second)).written
-	if n := len(written.String()); n > maxWritten || n < maxWritten/2 || written[part{cache: cache, scope: object.Scope(fmt.Sprint("ns", many-1))}] != "7" {
+	if n := len(written.String()); n > handover.MaxWritten || n < handover.MaxWritten/2 || written[part{Cache: cache, Scope: object.Scope(fmt.Sprint("ns", many-1))}] != "7" {
 		t.Errorf("%d versions in %d bytes, without the latest", len(written), n)
 	}
-	m.observe(at(0), view{version: "1", members: map[string]member{"a": {version: "1", written: written}}, ruling: &ruling{written: versions{part{cache: "old"}: "3"}}, known: true})
-	m.observe(at(30*time.Second), view{version: "2", members: map[string]member{"a": {version: "2", written: versions{part{cache: "maps"}: "9"}}}, ruling: none})
-	if got := m.noted.since(40*time.Second - m.remember()); len(got) < len(written) {
+	m.observe(at(0), view{version: "1", members: map[string]member{"a": {version: "1", written: written}}, ruling: &ruling{written: versions{part{Cache: "old"}: "3"}}, known: true})
+	m.observe(at(30*time.Second), view{version: "2", members: map[string]member{"a": {version: "2", written: versions{part{Cache: "maps"}: "9"}}}, ruling: none})
+	if got := m.noted.Since(40*time.Second - m.remember()); len(got) < len(written) {
 		t.Errorf("%d versions after 40 seconds", len(got))
 	}
-	if got := m.noted.since(80*time.Second - m.remember()); len(got) != 1 || got[part{cache: "maps"}] != "9" {
+	if got := m.noted.Since(80*time.Second - m.remember()); len(got) != 1 || got[part{Cache: "maps"}] != "9" {
 		t.Errorf("after 80 seconds: %q", got)
 	}
 	if got := m.lease(at(2 * time.Minute)).written; len(got) != 0 {
@@ -43,7 +44,7 @@ func TestWrittenVersionsAreForgotten(t *testing.T) {
 func TestP03_WrittenVersionsAreKeptForPartsThatAreListedAtAnOldVersion(t *testing.T) {
 	m := newMachine("a", "p", 1, timingOf(15*time.Second))
 	m.ranges = true
-	m.written.add(part{cache: "maps", slot: "7"}, "5", 0)
+	m.written.Add(part{Cache: "maps", Slot: "7"}, "5", 0)
 	if got := m.lease(at(reflector.MaxPartAge + 30*time.Second)).written; len(got) != 1 {
 		t.Errorf("the lease has %v", got)
 	}
@@ -105,7 +106,7 @@ func TestLeasesKeepWhatRangesNeed(t *testing.T) {
 	var has slotSet
 	has[0], has[7], has[8], has[255] = true, true, true, true
 	m := member{process: "p", term: 1, weight: 1, cached: has, written: versions{
-		{cache: "maps of a shard", slot: "17"}: "4", {cache: "maps", scope: "shop"}: "5", {cache: "maps", scope: "shop", slot: "0"}: "6",
+		{Cache: "maps of a shard", Slot: "17"}: "4", {Cache: "maps", Scope: "shop"}: "5", {Cache: "maps", Scope: "shop", Slot: "0"}: "6",
 	}}
 	l := &coordinationv1.Lease{}
 	m.write(l, "web", time.Unix(0, 0))

@@ -65,7 +65,7 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	if m.due < 0 {
 		m.due = now.Mono
 	}
-	next.duration, next.written = m.expiry, m.noted.since(now.Mono-m.remember())
+	next.duration, next.written = m.expiry, m.noted.Since(now.Mono-m.remember())
 	if m.view.known && len(m.missing) == 0 {
 		next.duration = m.longest()
 	}

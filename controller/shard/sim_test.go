@@ -123,9 +123,9 @@ type closing struct {
 // part returns the part of a cache that the objects of a slot are in.
 func (s *sim) part(slot Slot) part {
 	if s.ranges {
-		return part{cache: "objects", slot: slot.String()}
+		return part{Cache: "objects", Slot: slot.String()}
 	}
-	return part{cache: "objects"}
+	return part{Cache: "objects"}
 }
 
 // slot returns the slot of a key by the rules of a member.
@@ -201,7 +201,7 @@ func (s *sim) check() {
 			if s.rng.IntN(s.seldom) == 0 {
 				s.writes++
 				s.wrote[i], s.writer[i] = s.writes, owner{n.name, n.term}
-				n.written.add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
+				n.written.Add(s.part(slot), object.Version(fmt.Sprint(s.writes)), now.Mono)
 			}
 		}
 	}

@@ -44,11 +44,11 @@ func (f *fence) Lost() <-chan struct{} { return f.lost }
 func (f *fence) Wrote(cache string, key object.Key, at object.Mark) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	p := part{cache: cache, scope: at.Scope}
+	p := part{Cache: cache, Scope: at.Scope}
 	if f.group.opts.Ranges && !at.Shard.IsZero() {
-		p.slot = ByRange(key)
+		p.Slot = ByRange(key)
 	}
-	f.group.machine.written.add(p, at.Version, f.group.clock.Now().Mono)
+	f.group.machine.written.Add(p, at.Version, f.group.clock.Now().Mono)
 }
 
 // counts are the totals of a membership.

@@ -28,7 +28,7 @@ var table = map[string][]string{
 	"workqueue":   {},
 	"controller":  {"object", "store", "informer", "workqueue"},
 	// What a controller needs of the API itself, apart so that controller needs no client.
-	"controller/leader":   {"object", "wire", "controller"},
+	"controller/leader":   {"object", "wire", "informer", "controller"},
 	"controller/recorder": {"object", "wire"},
 	"controller/shard":    {"object", "wire", "wire/stream", "informer", "controller"},
 	"clientgo":            {anything},

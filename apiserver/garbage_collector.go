@@ -174,7 +174,7 @@ func (s *Server) owner(k *kind, namespace string, ref metav1.OwnerReference) (ow
 // processFinalizers acts on the garbage collector's finalizers of a terminating object.
 func (s *Server) processFinalizers(k *kind, rec *record) (more []gcItem) {
 	has := func(f string) bool { return slices.Contains(rec.meta.GetFinalizers(), f) }
-	if ns, ok := rec.obj.(*corev1.Namespace); ok && slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+	if ns, ok := rec.obj.(*corev1.Namespace); ok && !s.opts.KeepNamespaces && slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		more = append(more, s.deleteContent(rec.key.Name)...)
 		more = append(more, s.releaseNamespace(rec.key.Name)...)
 	}
@@ -350,7 +350,7 @@ func (s *Server) deleteContent(namespace string) (more []gcItem) {
 // releaseNamespace removes the server's finalizer from the spec of a terminating namespace
 // once the namespace is empty. Without other finalizers, that removes the namespace.
 func (s *Server) releaseNamespace(name string) []gcItem {
-	if name == "" {
+	if name == "" || s.opts.KeepNamespaces {
 		return nil
 	}
 	ns := s.storage.get(s.namespaces, object.Key{Name: name})

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1beta1 "k8s.io/api/rbac/v1beta1" // for its comments, which kube-apiserver prints
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,8 +97,8 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 	"leases.coordination.k8s.io":                    {nameColumn, col("Holder", "string", 0, doc(coordinationv1.LeaseSpec{}, "holderIdentity")), ageColumn},
 	"roles.rbac.authorization.k8s.io":               {nameColumn, createdColumn},
 	"clusterroles.rbac.authorization.k8s.io":        {nameColumn, createdColumn},
-	"rolebindings.rbac.authorization.k8s.io":        bindingColumns("roleBinding", doc(rbacv1.RoleBinding{}, "roleRef")),
-	"clusterrolebindings.rbac.authorization.k8s.io": bindingColumns("clusterRoleBinding", doc(rbacv1.ClusterRoleBinding{}, "roleRef")),
+	"rolebindings.rbac.authorization.k8s.io":        bindingColumns("roleBinding", doc(rbacv1beta1.RoleBinding{}, "roleRef")),
+	"clusterrolebindings.rbac.authorization.k8s.io": bindingColumns("clusterRoleBinding", doc(rbacv1beta1.ClusterRoleBinding{}, "roleRef")),
 	"configmaps": {nameColumn, col("Data", "string", 0, doc(corev1.ConfigMap{}, "data")), ageColumn},
 	"secrets":    {nameColumn, col("Type", "string", 0, doc(corev1.Secret{}, "type")), col("Data", "string", 0, doc(corev1.Secret{}, "data")), ageColumn},
 	"customresourcedefinitions.apiextensions.k8s.io": {nameColumn, createdColumn},
@@ -151,9 +151,12 @@ func builtinCells(obj runtime.Object, age any) []any {
 		}
 		return []any{name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, metricTexts(o), least, int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), age}
 	case *corev1.Node:
-		i := &o.Status.NodeInfo
+		i, kernel := &o.Status.NodeInfo, cmp.Or(o.Status.NodeInfo.KernelVersion, "<unknown>")
+		if i.Architecture != "" {
+			kernel += " (" + i.Architecture + ")"
+		}
 		return []any{name, nodeStatus(o), nodeRoles(o), age, i.KubeletVersion, nodeAddress(o, corev1.NodeInternalIP), nodeAddress(o, corev1.NodeExternalIP),
-			cmp.Or(i.OSImage, "<unknown>"), cmp.Or(i.KernelVersion, "<unknown>"), cmp.Or(i.ContainerRuntimeVersion, "<unknown>")}
+			cmp.Or(i.OSImage, "<unknown>"), kernel, cmp.Or(i.ContainerRuntimeVersion, "<unknown>")}
 	case *corev1.Namespace:
 		return []any{name, string(o.Status.Phase), age}
 	case *corev1.Service:

@@ -65,7 +65,7 @@ const tableObjects = `
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}
 ---
-{apiVersion: v1, kind: Node, metadata: {name: worker, labels: {node-role.kubernetes.io/worker: "", kubernetes.io/role: disk}}, spec: {unschedulable: true}, status: {addresses: [{type: Hostname, address: worker}, {type: InternalIP, address: 10.0.0.1}], conditions: [{type: Ready, status: "True"}], nodeInfo: {kubeletVersion: v1, osImage: Linux, kernelVersion: "6"}}}
+{apiVersion: v1, kind: Node, metadata: {name: worker, labels: {node-role.kubernetes.io/worker: "", kubernetes.io/role: disk}}, spec: {unschedulable: true}, status: {addresses: [{type: Hostname, address: worker}, {type: InternalIP, address: 10.0.0.1}], conditions: [{type: Ready, status: "True"}], nodeInfo: {kubeletVersion: v1, osImage: Linux, kernelVersion: "6", architecture: amd64}}}
 `
 
 // tableOf returns the cells of a table with one row, with the age as "…".
@@ -122,7 +122,7 @@ func TestTableCellsAreThoseOfKubeAPIServer(t *testing.T) {
 		rbac + "/namespaces/default/roles/r":          "r|" + get(t, s, rbac+"/namespaces/default/roles/r").at("metadata", "creationTimestamp"),
 		rbac + "/namespaces/default/rolebindings/b":   "b|Role/r|…|||",
 		rbac + "/clusterrolebindings/b":               "b|ClusterRole/view|…|ann, ben|team|shop/a",
-		"/api/v1/nodes/worker":                        "worker|Ready,SchedulingDisabled|disk,worker|…|v1|10.0.0.1|<none>|Linux|6|<unknown>",
+		"/api/v1/nodes/worker":                        "worker|Ready,SchedulingDisabled|disk,worker|…|v1|10.0.0.1|<none>|Linux|6 (amd64)|<unknown>",
 		"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/s":      "s|IPv4|80,u,*|10.0.0.1,10.0.0.2|…",
 		"/apis/networking.k8s.io/v1/namespaces/default/ingresses/i":          "i|c|a.example.com,b.example.com,c.example.com + 1 more...|lb.example.com|80, 443|…",
 		"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h": "h|Deployment/d|cpu: 40%/80%, <unknown>/10 + 1 more...|1|5|2|…",

@@ -64,6 +64,21 @@ func TestControllersCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
+// Volumes and claims have the finalizer that only a controller removes, so they stay when deleted.
+func TestWithoutControllersDeletedVolumesStay(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		s := apiserver.Start(t, apiserver.Options{NoControllers: none})
+		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+		for _, path := range []string{"/api/v1/persistentvolumes/a", "/api/v1/namespaces/default/persistentvolumeclaims/a"} {
+			do(t, s, http.MethodDelete, path, "")
+			if a := get(t, s, path); (a.code == http.StatusOK) != none || none && strings.Count(a.at("metadata", "finalizers"), "-protection") != 1 {
+				t.Errorf("no controllers %t: %s", none, a.raw)
+			}
+		}
+	}
+}
+
 // A foreground deletion waits for a garbage collector that does not run, as on kube-apiserver.
 func TestWithoutControllersAForegroundDeletionDoesNotEnd(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{NoControllers: true})

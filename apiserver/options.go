@@ -78,8 +78,9 @@ type Options struct {
 	NoRoleAggregation bool
 	// NoControllers is for tests that were written for envtest, where kube-controller-manager
 	// does not run: nothing is deleted except what clients delete. It has the effect of KeepNamespaces
-	// and NoRoleAggregation, ignores CollectGarbage, and adds the finalizers of foreground and
-	// orphan deletion. Defaults to false.
+	// and NoRoleAggregation, ignores CollectGarbage, and adds the finalizers that a controller
+	// would remove: those of foreground and orphan deletion, and of volumes and claims in use.
+	// Defaults to false.
 	NoControllers bool
 	// RBAC authenticates clients and evaluates the stored roles and bindings. The configs of
 	// the server itself are in the group system:masters and may do everything;

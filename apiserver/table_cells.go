@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1beta1 "k8s.io/api/rbac/v1beta1" // for its comments, which kube-apiserver prints
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,8 +96,8 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 	"leases.coordination.k8s.io":                    {nameColumn, col("Holder", "string", 0, doc(coordinationv1.LeaseSpec{}, "holderIdentity")), ageColumn},
 	"roles.rbac.authorization.k8s.io":               {nameColumn, createdColumn},
 	"clusterroles.rbac.authorization.k8s.io":        {nameColumn, createdColumn},
-	"rolebindings.rbac.authorization.k8s.io":        bindingColumns("roleBinding", doc(rbacv1beta1.RoleBinding{}, "roleRef")),
-	"clusterrolebindings.rbac.authorization.k8s.io": bindingColumns("clusterRoleBinding", doc(rbacv1beta1.ClusterRoleBinding{}, "roleRef")),
+	"rolebindings.rbac.authorization.k8s.io":        bindingColumns("roleBinding", "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
+	"clusterrolebindings.rbac.authorization.k8s.io": bindingColumns("clusterRoleBinding", "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
 	"configmaps": {nameColumn, col("Data", "string", 0, doc(corev1.ConfigMap{}, "data")), ageColumn},
 	"secrets":    {nameColumn, col("Type", "string", 0, doc(corev1.Secret{}, "type")), col("Data", "string", 0, doc(corev1.Secret{}, "data")), ageColumn},
 	"customresourcedefinitions.apiextensions.k8s.io": {nameColumn, createdColumn},

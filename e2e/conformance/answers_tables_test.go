@@ -3,7 +3,7 @@ package conformance
 var (
 	endpointSlice = resource{"discovery.k8s.io/v1", "EndpointSlice", "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"}
 	quota         = resource{"v1", "ResourceQuota", "/api/v1/namespaces/{ns}/resourcequotas"}
-	budget        = resource{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"}
+	disruptions   = resource{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"}
 	volume        = resource{"v1", "PersistentVolume", "/api/v1/persistentvolumes"}
 	storageClass  = resource{"storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses"}
 	node          = resource{"v1", "Node", "/api/v1/nodes"}
@@ -80,10 +80,10 @@ var tables = []exchange{
 	quota.meta("a", `"spec":{"hard":{"pods":"3"}}`),
 	{name: "use the quota", method: "PATCH", path: quota.path + "/a/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"hard":{"pods":"3","limits.cpu":"2","requests.cpu":"1"},"used":{"pods":"1","limits.cpu":"500m","requests.cpu":"0"}}}`},
 	quota.table(),
-	budget.meta("a", `"spec":{"minAvailable":"50%","selector":{}}`),
-	budget.meta("b", `"spec":{"maxUnavailable":1,"selector":{}}`),
-	{name: "allow disruptions", method: "PATCH", path: budget.path + "/a/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"disruptionsAllowed":2}}`},
-	budget.table(),
+	disruptions.meta("a", `"spec":{"minAvailable":"50%","selector":{}}`),
+	disruptions.meta("b", `"spec":{"maxUnavailable":1,"selector":{}}`),
+	{name: "allow disruptions", method: "PATCH", path: disruptions.path + "/a/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"disruptionsAllowed":2}}`},
+	disruptions.table(),
 	lease.meta("a", `"spec":{"holderIdentity":"first"}`),
 	lease.meta("b", `"spec":{}`),
 	lease.table(),

@@ -110,7 +110,7 @@ upstream: ## client-go's own tests over the adapters, as a table
 	@cd e2e && $(GO) run ./upstream $(UPSTREAMFLAGS)
 
 .PHONY: upstream-suites
-upstream-suites: ## controller-runtime's integration suites against tarn apiserver; UPSTREAMFLAGS=-real for kube-apiserver
+upstream-suites: ## integration suites of controller-runtime and operators against tarn apiserver; UPSTREAMFLAGS=-compare against kube-apiserver too
 	$(step) 'e2e: go run ./upstream -suites $(UPSTREAMFLAGS)'
 	@cd e2e && $(GO) run ./upstream -suites $(UPSTREAMFLAGS)
 

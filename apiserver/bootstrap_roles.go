@@ -96,6 +96,7 @@ func (s *Server) startRBAC() error {
 			return err
 		}
 	}
+	s.rbac.aggregates = !s.opts.NoRoleAggregation
 	var objects []runtime.Object
 	for _, b := range bootstrapRoles {
 		meta := metav1.ObjectMeta{

@@ -93,6 +93,9 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 		recordRequester(csr, userOf(by.r.Context()))
 	}
 	m = metaOf(obj)
+	if s.opts.NoControllers {
+		protectVolume(obj)
+	}
 	generated := m.GetName() == "" && m.GetGenerateName() != ""
 	for try := 0; ; try++ {
 		if generated {
@@ -272,4 +275,20 @@ func pathSegment(name string, prefix bool) []string {
 		return content.IsPathSegmentPrefix(name)
 	}
 	return content.IsPathSegmentName(name)
+}
+
+// protectVolume adds the finalizer that keeps a volume or claim while it is in use, as the
+// admission plugin StorageObjectInUseProtection does. kube-controller-manager removes it.
+func protectVolume(obj runtime.Object) {
+	finalizer := ""
+	switch obj.(type) {
+	case *corev1.PersistentVolume:
+		finalizer = "kubernetes.io/pv-protection"
+	case *corev1.PersistentVolumeClaim:
+		finalizer = "kubernetes.io/pvc-protection"
+	default:
+		return
+	}
+	m := metaOf(obj)
+	m.SetFinalizers(with(m.GetFinalizers(), finalizer))
 }

@@ -269,14 +269,14 @@ func gracePeriod(obj runtime.Object, opts *metav1.DeleteOptions) int64 {
 
 // finalizersFor returns the object's finalizers plus those that its deletion needs. A
 // definition is always marked before it is removed, so that no instances are created while
-// they are deleted. With Options.Strict, propagation policies add their
+// they are deleted. With Options.Strict or NoControllers, propagation policies add their
 // finalizers even without a garbage collector that would remove them.
 func (s *Server) finalizersFor(k *kind, old *record, opts *metav1.DeleteOptions) []string {
 	finalizers := slices.Clone(old.meta.GetFinalizers())
 	if k == s.definitions && (old.meta.GetDeletionTimestamp() == nil || s.hasInstances(old.key.Name)) {
 		finalizers = with(finalizers, instancesFinalizer)
 	}
-	if !s.opts.CollectGarbage && !s.opts.Strict || opts.PropagationPolicy == nil {
+	if !s.opts.CollectGarbage && !s.opts.Strict && !s.opts.NoControllers || opts.PropagationPolicy == nil {
 		return finalizers
 	}
 	switch *opts.PropagationPolicy {

@@ -58,8 +58,8 @@
 // The subresources are status and scale of all kinds that have them, binding, eviction,
 // ephemeralcontainers and resize of pods, approval of certificate signing requests, and
 // finalize of namespaces. An update of a Service, Endpoints, Event, Lease, LimitRange,
-// RuntimeClass, role or binding creates the object if it does not exist. An eviction honours the pod's disruption budget, whose status a
-// controller or the test writes. Responses have the warnings of deprecated kinds, unknown
+// RuntimeClass, role or binding creates the object if it does not exist. An eviction honours the pod's disruption budget, whose status
+// package apiserver/workloads or the test writes. Responses have the warnings of deprecated kinds, unknown
 // and duplicate fields, names of finalizers and, with [Options.Strict], questionable fields.
 //
 // A CustomResourceDefinition is established when its creation returns. A deleted one is
@@ -91,11 +91,13 @@
 //     objects, such as the first namespaces and the status of CustomResourceDefinitions, and not in those of
 //     [Server.Create]. Without schemas, and in CustomResourceDefinitions, lists are atomic.
 //   - No controllers run, except for cascading deletion with [Options.CollectGarbage] and the
-//     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content; clients
-//     cannot delete default, kube-system and kube-public.
+//     stand-ins of package apiserver/workloads. Deleting a namespace deletes its content, unless
+//     [Options.KeepNamespaces] is set; clients cannot delete default, kube-system and kube-public.
+//     [Options.NoControllers] is for tests that were written for envtest.
 //   - Tables have the columns of kube-apiserver for pods, workloads other than ReplicationControllers, autoscalers, services,
-//     ingresses, endpoints, claims, config maps, secrets, service accounts and namespaces, some of
-//     them for nodes and events, and name and age for other built-in kinds.
+//     ingresses, endpoints, volumes, claims, storage classes, config maps, secrets, quotas,
+//     disruption budgets, leases, roles, bindings, service accounts, nodes and namespaces, some of
+//     them for events, and name and age for other built-in kinds.
 //   - Pods have no log, exec, attach or port-forward, and nothing is proxied; discovery lists
 //     these subresources. OpenAPI describes custom resources with
 //     a schema and the types of built-in kinds. Of operations it contains only what kubectl needs.

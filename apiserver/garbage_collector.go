@@ -348,7 +348,7 @@ func (s *Server) deleteContent(namespace string) (more []gcItem, remaining []dep
 // releaseNamespace deletes the content of a terminating namespace, sets its conditions and, once it is
 // empty, removes the server's finalizer from its spec. Without other finalizers, that removes the namespace.
 func (s *Server) releaseNamespace(name string) []gcItem {
-	if name == "" {
+	if name == "" || s.opts.KeepNamespaces {
 		return nil
 	}
 	ns := s.storage.get(s.namespaces, object.Key{Name: name})

@@ -69,6 +69,19 @@ type Options struct {
 	// CollectGarbage deletes objects whose owners no longer exist, and completes foreground
 	// and orphan deletion. Defaults to false.
 	CollectGarbage bool
+	// KeepNamespaces leaves deleted namespaces terminating, with their content. A client that
+	// removes the last finalizer with the subresource finalize removes them. Defaults to
+	// deleting both, as the namespace controller does.
+	KeepNamespaces bool
+	// NoRoleAggregation evaluates ClusterRoles with an aggregation rule without the rules of the
+	// roles that they select. Defaults to adding these, as the aggregation controller does.
+	NoRoleAggregation bool
+	// NoControllers is for tests that were written for envtest, where kube-controller-manager
+	// does not run: nothing is deleted except what clients delete. It has the effect of KeepNamespaces
+	// and NoRoleAggregation, ignores CollectGarbage, and adds the finalizers that a controller
+	// would remove: those of foreground and orphan deletion, and of volumes and claims in use.
+	// Defaults to false.
+	NoControllers bool
 	// RBAC authenticates clients and evaluates the stored roles and bindings. The configs of
 	// the server itself are in the group system:masters and may do everything;
 	// [Server.ConfigFor] and [Server.ServiceAccountConfig] return others. Defaults to
@@ -83,6 +96,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.NoControllers {
+		o.CollectGarbage, o.KeepNamespaces, o.NoRoleAggregation = false, true, true
+	}
 	if o.History <= 0 {
 		o.History = 10_000
 	}

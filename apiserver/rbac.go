@@ -21,6 +21,7 @@ import (
 // a change.
 type rbac struct {
 	roles, clusterRoles, bindings, clusterBindings *kind // set by startRBAC
+	aggregates                                     bool  // set by startRBAC
 
 	mu     sync.Mutex // guards the rest
 	edits  uint64     // of the buckets when grants was compiled
@@ -111,7 +112,7 @@ func (b *rbac) withAggregated(s *storage, role runtime.Object, seen map[string]b
 		return role.(*rbacv1.Role).Rules
 	}
 	rules := cluster.Rules
-	if seen[cluster.Name] || cluster.AggregationRule == nil {
+	if seen[cluster.Name] || cluster.AggregationRule == nil || !b.aggregates {
 		return rules
 	}
 	seen[cluster.Name] = true

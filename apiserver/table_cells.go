@@ -11,9 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +23,7 @@ import (
 
 var (
 	containersColumn = col("Containers", "string", 1, "Names of each container in the template.")
+	createdColumn    = col("Created At", "date", 0, ageColumn.Description)
 	imagesColumn     = col("Images", "string", 1, "Images referenced by each container in the template.")
 )
 
@@ -55,7 +58,10 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 		col("MaxPods", "string", 0, doc(autoscalingv2.HorizontalPodAutoscalerSpec{}, "maxReplicas")),
 		col("Replicas", "string", 0, doc(autoscalingv2.HorizontalPodAutoscalerStatus{}, "currentReplicas")), ageColumn},
 	"nodes": {nameColumn, col("Status", "string", 0, "The status of the node"), col("Roles", "string", 0, "The roles of the node"), ageColumn,
-		col("Version", "string", 0, doc(corev1.NodeSystemInfo{}, "kubeletVersion"))},
+		col("Version", "string", 0, doc(corev1.NodeSystemInfo{}, "kubeletVersion")), col("Internal-IP", "string", 1, doc(corev1.NodeStatus{}, "addresses")),
+		col("External-IP", "string", 1, doc(corev1.NodeStatus{}, "addresses")), col("OS-Image", "string", 1, doc(corev1.NodeSystemInfo{}, "osImage")),
+		col("Kernel-Version", "string", 1, doc(corev1.NodeSystemInfo{}, "kernelVersion")),
+		col("Container-Runtime", "string", 1, doc(corev1.NodeSystemInfo{}, "containerRuntimeVersion"))},
 	"namespaces": {nameColumn, col("Status", "string", 0, "The status of the namespace"), ageColumn},
 	"services": {nameColumn, col("Type", "string", 0, doc(corev1.ServiceSpec{}, "type")), col("Cluster-IP", "string", 0, doc(corev1.ServiceSpec{}, "clusterIP")),
 		col("External-IP", "string", 0, doc(corev1.ServiceSpec{}, "externalIPs")), col("Port(s)", "string", 0, doc(corev1.ServiceSpec{}, "ports")), ageColumn,
@@ -73,9 +79,28 @@ var layouts = map[string][]metav1.TableColumnDefinition{
 		col("Access Modes", "string", 0, doc(corev1.PersistentVolumeClaimStatus{}, "accessModes")), col("StorageClass", "string", 0, "StorageClass of the pvc"),
 		col("VolumeAttributesClass", "string", 0, "VolumeAttributesClass of the pvc"), ageColumn,
 		col("VolumeMode", "string", 1, doc(corev1.PersistentVolumeClaimSpec{}, "volumeMode"))},
+	"persistentvolumes": {nameColumn, col("Capacity", "string", 0, doc(corev1.PersistentVolumeSpec{}, "capacity")),
+		col("Access Modes", "string", 0, doc(corev1.PersistentVolumeSpec{}, "accessModes")),
+		col("Reclaim Policy", "string", 0, doc(corev1.PersistentVolumeSpec{}, "persistentVolumeReclaimPolicy")),
+		col("Status", "string", 0, doc(corev1.PersistentVolumeStatus{}, "phase")), col("Claim", "string", 0, doc(corev1.PersistentVolumeSpec{}, "claimRef")),
+		col("StorageClass", "string", 0, "StorageClass of the pv"), col("VolumeAttributesClass", "string", 0, "VolumeAttributesClass of the pv"),
+		col("Reason", "string", 0, doc(corev1.PersistentVolumeStatus{}, "reason")), ageColumn, col("VolumeMode", "string", 1, doc(corev1.PersistentVolumeSpec{}, "volumeMode"))},
+	"storageclasses.storage.k8s.io": {nameColumn, col("Provisioner", "string", 0, doc(storagev1.StorageClass{}, "provisioner")),
+		col("ReclaimPolicy", "string", 0, doc(storagev1.StorageClass{}, "reclaimPolicy")), col("VolumeBindingMode", "string", 0, doc(storagev1.StorageClass{}, "volumeBindingMode")),
+		col("AllowVolumeExpansion", "string", 0, doc(storagev1.StorageClass{}, "allowVolumeExpansion")), ageColumn},
+	"resourcequotas": {nameColumn, col("Request", "string", 0, "Request represents a minimum amount of cpu/memory that a container may consume."),
+		col("Limit", "string", 0, "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."), ageColumn},
+	"poddisruptionbudgets.policy": {nameColumn, col("Min Available", "string", 0, "The minimum number of pods that must be available."),
+		col("Max Unavailable", "string", 0, "The maximum number of pods that may be unavailable."),
+		col("Allowed Disruptions", "integer", 0, "Calculated number of pods that may be disrupted at this time."), ageColumn},
+	"leases.coordination.k8s.io":                    {nameColumn, col("Holder", "string", 0, doc(coordinationv1.LeaseSpec{}, "holderIdentity")), ageColumn},
+	"roles.rbac.authorization.k8s.io":               {nameColumn, createdColumn},
+	"clusterroles.rbac.authorization.k8s.io":        {nameColumn, createdColumn},
+	"rolebindings.rbac.authorization.k8s.io":        bindingColumns("roleBinding", "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
+	"clusterrolebindings.rbac.authorization.k8s.io": bindingColumns("clusterRoleBinding", "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error."),
 	"configmaps": {nameColumn, col("Data", "string", 0, doc(corev1.ConfigMap{}, "data")), ageColumn},
 	"secrets":    {nameColumn, col("Type", "string", 0, doc(corev1.Secret{}, "type")), col("Data", "string", 0, doc(corev1.Secret{}, "data")), ageColumn},
-	"customresourcedefinitions.apiextensions.k8s.io": {nameColumn, col("Created At", "date", 0, ageColumn.Description)},
+	"customresourcedefinitions.apiextensions.k8s.io": {nameColumn, createdColumn},
 	"events": {col("Last Seen", "string", 0, doc(corev1.Event{}, "lastTimestamp")), col("Type", "string", 0, doc(corev1.Event{}, "type")),
 		col("Reason", "string", 0, doc(corev1.Event{}, "reason")), col("Object", "string", 0, doc(corev1.Event{}, "involvedObject")),
 		col("Message", "string", 0, doc(corev1.Event{}, "message"))},
@@ -125,7 +150,12 @@ func builtinCells(obj runtime.Object, age any) []any {
 		}
 		return []any{name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, metricTexts(o), least, int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), age}
 	case *corev1.Node:
-		return []any{name, nodeStatus(o), none(""), age, o.Status.NodeInfo.KubeletVersion}
+		i, kernel := &o.Status.NodeInfo, cmp.Or(o.Status.NodeInfo.KernelVersion, "<unknown>")
+		if i.Architecture != "" {
+			kernel += " (" + i.Architecture + ")"
+		}
+		return []any{name, nodeStatus(o), nodeRoles(o), age, i.KubeletVersion, nodeAddress(o, corev1.NodeInternalIP), nodeAddress(o, corev1.NodeExternalIP),
+			cmp.Or(i.OSImage, "<unknown>"), kernel, cmp.Or(i.ContainerRuntimeVersion, "<unknown>")}
 	case *corev1.Namespace:
 		return []any{name, string(o.Status.Phase), age}
 	case *corev1.Service:
@@ -171,7 +201,7 @@ func builtinCells(obj runtime.Object, age any) []any {
 	case *corev1.Event:
 		return []any{since(o.LastTimestamp), o.Type, o.Reason, strings.ToLower(o.InvolvedObject.Kind) + "/" + o.InvolvedObject.Name, o.Message}
 	}
-	return nil
+	return adminCells(obj, age)
 }
 
 // templateCells returns the names and images of a template's containers, and a selector.
@@ -188,24 +218,16 @@ func claimCells(c *corev1.PersistentVolumeClaim, age any) []any {
 	if c.DeletionTimestamp != nil {
 		phase = "Terminating"
 	}
-	capacity, modes := "", []string{}
+	capacity, modes := "", ""
 	if c.Spec.VolumeName != "" {
 		size := c.Status.Capacity[corev1.ResourceStorage]
-		capacity = size.String()
-		for _, m := range []struct {
-			mode  corev1.PersistentVolumeAccessMode
-			short string
-		}{{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"}} {
-			if slices.Contains(c.Status.AccessModes, m.mode) {
-				modes = append(modes, m.short)
-			}
-		}
+		capacity, modes = size.String(), accessModes(c.Status.AccessModes)
 	}
 	class, annotated := c.Annotations[corev1.BetaStorageClassAnnotation]
 	if !annotated {
 		class = orText(c.Spec.StorageClassName, "")
 	}
-	return []any{c.Name, phase, c.Spec.VolumeName, capacity, strings.Join(modes, ","), class, orText(c.Spec.VolumeAttributesClassName, "<unset>"), age, orText(c.Spec.VolumeMode, "<unset>")}
+	return []any{c.Name, phase, c.Spec.VolumeName, capacity, modes, class, orText(c.Spec.VolumeAttributesClassName, "<unset>"), age, orText(c.Spec.VolumeMode, "<unset>")}
 }
 
 // firstOf joins the first n texts and says how many more there are.

@@ -44,6 +44,28 @@ const tableObjects = `
 {apiVersion: batch/v1, kind: Job, metadata: {name: failed}, spec: {parallelism: 3, template: {spec: {restartPolicy: Never, containers: [{name: m, image: i}]}}}, status: {conditions: [{type: FailureTarget, status: "True"}, {type: Failed, status: "True"}]}}
 ---
 {apiVersion: batch/v1, kind: Job, metadata: {name: paused}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: m, image: i}]}}}, status: {conditions: [{type: Suspended, status: "True"}]}}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {capacity: {storage: 2Gi}, accessModes: [ReadWriteMany, ReadWriteOnce], storageClassName: fast, persistentVolumeReclaimPolicy: Retain, volumeMode: Block, claimRef: {namespace: shop, name: data}, hostPath: {path: /data}}, status: {phase: Bound, reason: R}}
+---
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}, provisioner: example.com/disk, allowVolumeExpansion: true, volumeBindingMode: WaitForFirstConsumer}
+---
+{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 3}}, status: {hard: {pods: 3, limits.cpu: 2, requests.cpu: 1}, used: {pods: 1, limits.cpu: 500m, requests.cpu: 0}}}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: least}, spec: {minAvailable: 50%, selector: {}}, status: {disruptionsAllowed: 2}}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: most}, spec: {maxUnavailable: 1, selector: {}}}
+---
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: leader}, spec: {holderIdentity: first}}
+---
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: free}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}, subjects: [{kind: ServiceAccount, namespace: shop, name: a}, {kind: User, apiGroup: rbac.authorization.k8s.io, name: ann}, {kind: User, apiGroup: rbac.authorization.k8s.io, name: ben}, {kind: Group, apiGroup: rbac.authorization.k8s.io, name: team}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: b}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: worker, labels: {node-role.kubernetes.io/worker: "", kubernetes.io/role: disk}}, spec: {unschedulable: true}, status: {addresses: [{type: Hostname, address: worker}, {type: InternalIP, address: 10.0.0.1}], conditions: [{type: Ready, status: "True"}], nodeInfo: {kubeletVersion: v1, osImage: Linux, kernelVersion: "6", architecture: amd64}}}
 `
 
 // tableOf returns the cells of a table with one row, with the age as "…".
@@ -75,20 +97,32 @@ func TestTableCellsAreThoseOfKubeAPIServer(t *testing.T) {
 	uid := func(job string) string {
 		return "batch.kubernetes.io/controller-uid=" + get(t, s, "/apis/batch/v1/namespaces/default/jobs/"+job).at("metadata", "uid")
 	}
+	const rbac, leases, policy = "/apis/rbac.authorization.k8s.io/v1", "/apis/coordination.k8s.io/v1/namespaces/default/leases", "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 	const core, apps, batch = "/api/v1/namespaces/default", "/apis/apps/v1/namespaces/default", "/apis/batch/v1/namespaces/default"
 	for path, want := range map[string]string{
-		core + "/services/port":            "port|NodePort|" + get(t, s, core+"/services/port").at("spec", "clusterIP") + "|<none>|80:30080/TCP,53:30053/UDP|…|a=b",
-		core + "/services/balanced":        "balanced|LoadBalancer|10.96.1.7|192.0.2.1,192.0.2.2,192.0.2.9|80:30081/TCP|…|<none>",
-		core + "/services/pending":         "pending|LoadBalancer|10.96.1.8|<pending>|80/TCP|…|<none>",
-		core + "/services/outside":         "outside|ExternalName|<none>|example.com|<none>|…|<none>",
-		core + "/endpoints/e":              "e|10.0.0.1:80,10.0.0.2:80,10.0.0.1:53 + 1 more...|…",
-		core + "/persistentvolumeclaims/p": "p|Bound|v|2Gi|RWO,ROX|fast|<unset>|…|Filesystem",
-		apps + "/statefulsets/t":           "t|2/3|…|m,o|i,j",
-		apps + "/daemonsets/d":             "d|5|4|3|2|1|disk=ssd|…|m|i|a=b",
-		batch + "/cronjobs/c":              "c|@daily|Etc/UTC|False|1|<none>|…|m|i|<none>",
-		batch + "/jobs/done":               "done|Complete|2/2|90s|…|m|i|" + uid("done"),
-		batch + "/jobs/failed":             "failed|Failed|0/1 of 3||…|m|i|" + uid("failed"),
-		batch + "/jobs/paused":             "paused|Suspended|0/1||…|m|i|" + uid("paused"),
+		core + "/services/port":                       "port|NodePort|" + get(t, s, core+"/services/port").at("spec", "clusterIP") + "|<none>|80:30080/TCP,53:30053/UDP|…|a=b",
+		core + "/services/balanced":                   "balanced|LoadBalancer|10.96.1.7|192.0.2.1,192.0.2.2,192.0.2.9|80:30081/TCP|…|<none>",
+		core + "/services/pending":                    "pending|LoadBalancer|10.96.1.8|<pending>|80/TCP|…|<none>",
+		core + "/services/outside":                    "outside|ExternalName|<none>|example.com|<none>|…|<none>",
+		core + "/endpoints/e":                         "e|10.0.0.1:80,10.0.0.2:80,10.0.0.1:53 + 1 more...|…",
+		core + "/persistentvolumeclaims/p":            "p|Bound|v|2Gi|RWO,ROX|fast|<unset>|…|Filesystem",
+		apps + "/statefulsets/t":                      "t|2/3|…|m,o|i,j",
+		apps + "/daemonsets/d":                        "d|5|4|3|2|1|disk=ssd|…|m|i|a=b",
+		batch + "/cronjobs/c":                         "c|@daily|Etc/UTC|False|1|<none>|…|m|i|<none>",
+		batch + "/jobs/done":                          "done|Complete|2/2|90s|…|m|i|" + uid("done"),
+		batch + "/jobs/failed":                        "failed|Failed|0/1 of 3||…|m|i|" + uid("failed"),
+		batch + "/jobs/paused":                        "paused|Suspended|0/1||…|m|i|" + uid("paused"),
+		"/api/v1/persistentvolumes/v":                 "v|2Gi|RWO,RWX|Retain|Bound|shop/data|fast|<unset>|R|…|Block",
+		"/apis/storage.k8s.io/v1/storageclasses/fast": "fast (default)|example.com/disk|Delete|WaitForFirstConsumer|true|…",
+		core + "/resourcequotas/q":                    "q|pods: 1/3, requests.cpu: 0/1|limits.cpu: 500m/2|…",
+		policy + "/least":                             "least|50%|N/A|2|…",
+		policy + "/most":                              "most|N/A|1|0|…",
+		leases + "/leader":                            "leader|first|…",
+		leases + "/free":                              "free||…",
+		rbac + "/namespaces/default/roles/r":          "r|" + get(t, s, rbac+"/namespaces/default/roles/r").at("metadata", "creationTimestamp"),
+		rbac + "/namespaces/default/rolebindings/b":   "b|Role/r|…|||",
+		rbac + "/clusterrolebindings/b":               "b|ClusterRole/view|…|ann, ben|team|shop/a",
+		"/api/v1/nodes/worker":                        "worker|Ready,SchedulingDisabled|disk,worker|…|v1|10.0.0.1|<none>|Linux|6 (amd64)|<unknown>",
 		"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/s":      "s|IPv4|80,u,*|10.0.0.1,10.0.0.2|…",
 		"/apis/networking.k8s.io/v1/namespaces/default/ingresses/i":          "i|c|a.example.com,b.example.com,c.example.com + 1 more...|lb.example.com|80, 443|…",
 		"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/h": "h|Deployment/d|cpu: 40%/80%, <unknown>/10 + 1 more...|1|5|2|…",

@@ -21,6 +21,12 @@ import (
 
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
+// The replicas of the Deployment when a ReplicaSet was scaled last, without and with the surge.
+const (
+	desiredAnnotation = "deployment.kubernetes.io/desired-replicas"
+	maxAnnotation     = "deployment.kubernetes.io/max-replicas"
+)
+
 func (w *Workloads) addDeployments() error {
 	return w.add("deployments", w.reconcileDeployment, tarn.For(w.deployments.Mirror), tarn.Owns(w.replicaSets.Mirror),
 		// Recreate waits until the last old pod has been deleted.
@@ -73,19 +79,10 @@ func (w *Workloads) reconcileDeployment(ctx context.Context, key tarn.Key) (tarn
 // advance makes the changes that the state allows. It sets the collision count and the revision
 // of next.
 func (r *rollout) advance(ctx context.Context, next *appsv1.Deployment) error {
-	if r.Spec.Paused {
-		newest := r.current
-		for _, rs := range r.old {
-			if newest == nil || r.current == nil && r.sizes[rs.Name] > 0 {
-				newest = rs
-			}
-		}
-		if newest == nil {
-			return nil
-		}
-		return r.scale(ctx, newest, r.size())
-	}
 	recreate := r.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
+	if r.Spec.Paused || !recreate && r.resized() {
+		return r.resize(ctx, recreate)
+	}
 	if recreate {
 		if stopped, err := r.stopOld(ctx); err != nil || !stopped {
 			return err
@@ -144,12 +141,14 @@ func scaled(v *intstr.IntOrString, total int32, up bool) int32 {
 	return int32(n)
 }
 
-// scale sets the replicas of a ReplicaSet.
+// scale sets the replicas of a ReplicaSet, and those of the Deployment in its annotations.
 func (r *rollout) scale(ctx context.Context, rs *appsv1.ReplicaSet, size int32) error {
-	if r.sizes[rs.Name] == size {
+	if r.sizes[rs.Name] == size && (size == 0 || annotated(rs, desiredAnnotation) == int64(r.size())) {
 		return nil
 	}
-	_, err := r.replicaSets.client.Patch(ctx, keyOf(rs), wire.MergePatchOf(map[string]any{"spec": map[string]any{"replicas": size}}))
+	_, err := r.replicaSets.client.Patch(ctx, keyOf(rs), wire.MergePatchOf(map[string]any{
+		"metadata": map[string]any{"annotations": r.withSize(nil)}, "spec": map[string]any{"replicas": size},
+	}))
 	if err == nil {
 		r.sizes[rs.Name] = size
 	}
@@ -224,7 +223,7 @@ func (r *rollout) newReplicaSet(revision string) *appsv1.ReplicaSet {
 	template.Labels = with(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
 	selector := r.Spec.Selector.DeepCopy()
 	selector.MatchLabels = with(selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey, hash)
-	annotations := with(r.Annotations, revisionAnnotation, revision)
+	annotations := with(r.withSize(r.Annotations), revisionAnnotation, revision)
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name + "-" + hash, Labels: template.Labels, Annotations: annotations},
@@ -239,8 +238,11 @@ func sameTemplate(of, want *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(of, want)
 }
 
-func revisionOf(rs *appsv1.ReplicaSet) int64 {
-	n, _ := strconv.ParseInt(rs.Annotations[revisionAnnotation], 10, 64)
+func revisionOf(rs *appsv1.ReplicaSet) int64 { return annotated(rs, revisionAnnotation) }
+
+// annotated returns the number in an annotation, or 0.
+func annotated(rs *appsv1.ReplicaSet, name string) int64 {
+	n, _ := strconv.ParseInt(rs.Annotations[name], 10, 64)
 	return n
 }
 

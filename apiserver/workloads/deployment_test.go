@@ -173,6 +173,50 @@ func TestAPausedDeploymentScalesAndDoesNotRoll(t *testing.T) {
 	})
 }
 
+// A rollout that is paused keeps the pods of both templates, in proportion when it is scaled.
+func TestAPausedRolloutFreezes(t *testing.T) {
+	inWorld(t, workloads.Options{StartLatency: 10 * time.Second}, func(w *world) {
+		w.create(newDeployment("web", 10))
+		w.wait(30 * time.Second)
+		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "v2" })
+		w.wait(5 * time.Second) // 25 % surge and unavailable
+		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Paused = true })
+		for _, c := range []struct {
+			replicas int32
+			pods     string
+		}{{10, "5 v2 Ready, 8 v1 Ready"}, {20, "10 v2 Ready, 15 v1 Ready"}, {5, "3 v2 Ready, 4 v1 Ready"}, {10, "6 v2 Ready, 7 v1 Ready"}} {
+			w.edit("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = c.replicas })
+			w.wait(time.Hour)
+			w.want("app=web", c.pods)
+			if reason, _ := progress(w.deployment("web")); reason != "DeploymentPaused" {
+				w.Errorf("progress %s", reason)
+			}
+		}
+		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Paused = false })
+		w.wait(time.Minute)
+		w.want("app=web", "10 v2 Ready")
+	})
+}
+
+// A Deployment that is scaled during its rollout keeps the share of each template, as long as new
+// pods do not become ready.
+func TestARolloutThatIsScaledStaysInProportion(t *testing.T) {
+	inWorld(t, workloads.Options{}, func(w *world) {
+		w.create(newDeployment("web", 8))
+		w.wait(5 * time.Second)
+		remove := w.inject(workloads.Failure{Kind: workloads.ImagePull, Selector: "app=web"})
+		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "v2" })
+		w.wait(time.Minute)
+		w.want("app=web", "4 v2 ImagePullBackOff, 6 v1 Ready")
+		w.edit("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = 16 })
+		w.wait(time.Second)
+		w.want("app=web", "6 v1 ImagePullBackOff, 6 v1 Ready, 8 v2 ImagePullBackOff")
+		remove()
+		w.wait(10 * time.Minute)
+		w.want("app=web", "16 v2 Ready")
+	})
+}
+
 func TestARolloutThatFailsExceedsItsDeadlineAndRecovers(t *testing.T) {
 	inWorld(t, workloads.Options{}, func(w *world) {
 		w.create(newDeployment("web", 4))

@@ -23,7 +23,7 @@
 // # What runs
 //
 //   - Deployments: rolling updates with maxSurge and maxUnavailable, Recreate, revisions,
-//     rollback, pause, progress deadline, history limit, and the conditions that kubectl
+//     rollback, pause, proportional scaling, progress deadline, history limit, and the conditions that kubectl
 //     rollout status and kubectl wait read.
 //   - ReplicaSets, StatefulSets (ordered and parallel, partitions, volume claims, revisions)
 //     and DaemonSets (rolling update, OnDelete, revisions).
@@ -32,7 +32,7 @@
 //   - Endpoints and EndpointSlices of Services with a selector. PersistentVolumeClaims become
 //     Bound.
 //   - Nodes: [Options.Nodes] of them are created, and those that a test creates become Ready
-//     too. Pods are evicted from nodes with a NoExecute taint, and deleted if their node does
+//     too. PodDisruptionBudgets have a status, so that kubectl drain ends. Pods are evicted from nodes with a NoExecute taint, and deleted if their node does
 //     not exist.
 //   - The scheduler: node selector, cordoned nodes, taints, resource requests. It picks the
 //     node with the fewest pods.
@@ -45,9 +45,10 @@
 //     pod share their fate.
 //   - Orphaned ReplicaSets and pods are not adopted, and those whose labels stop matching are
 //     not released: the controller reference decides.
-//   - A Deployment that is scaled during a rollout is not scaled in proportion: the new
-//     ReplicaSet grows and the old ones shrink within the limits. A paused one scales its
-//     newest ReplicaSet. There is no condition ReplicaFailure.
+//   - Deployments have no condition ReplicaFailure.
+//   - A PodDisruptionBudget with a percentage or maxUnavailable needs pods of ReplicaSets or
+//     StatefulSets. For pods of custom resources it has the reason SyncFailed; the real
+//     controller reads their subresource scale.
 //   - StatefulSets: no maxUnavailable, and volume claims are never deleted. DaemonSets: no
 //     maxSurge, and their pods are created with a node name.
 //   - Jobs: a finished pod that is deleted no longer counts. Pod failure policies, success
@@ -61,6 +62,5 @@
 //     one without a warning.
 //   - Negative numbers of replicas, completions and the like count as 0. A real server rejects
 //     them, as this one does with apiserver.Options.Strict.
-//   - HorizontalPodAutoscalers, disruption budgets, quotas and ReplicationControllers are
-//     not processed.
+//   - HorizontalPodAutoscalers, quotas and ReplicationControllers are not processed.
 package workloads

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,6 +73,7 @@ type Workloads struct {
 	revisions    objects[*appsv1.ControllerRevision]
 	jobs         objects[*batchv1.Job]
 	cronJobs     objects[*batchv1.CronJob]
+	budgets      objects[*policyv1.PodDisruptionBudget]
 }
 
 // New returns stand-ins for the API server of a config. Nothing happens until
@@ -87,14 +89,14 @@ func New(cfg *rest.Config, opts Options) (*Workloads, error) {
 	w.services, w.endpoints, w.slices = mirror[*corev1.Service](w, &err), mirror[*endpoints](w, &err), mirror[*discoveryv1.EndpointSlice](w, &err)
 	w.deployments, w.replicaSets = mirror[*appsv1.Deployment](w, &err), mirror[*appsv1.ReplicaSet](w, &err)
 	w.statefulSets, w.daemonSets, w.revisions = mirror[*appsv1.StatefulSet](w, &err), mirror[*appsv1.DaemonSet](w, &err), mirror[*appsv1.ControllerRevision](w, &err)
-	w.jobs, w.cronJobs = mirror[*batchv1.Job](w, &err), mirror[*batchv1.CronJob](w, &err)
+	w.jobs, w.cronJobs, w.budgets = mirror[*batchv1.Job](w, &err), mirror[*batchv1.CronJob](w, &err), mirror[*policyv1.PodDisruptionBudget](w, &err)
 	if err != nil {
 		return nil, fmt.Errorf("workloads: %w", err)
 	}
 	w.pods.AddIndex(podsByNode, podsByIP)
 	for _, add := range []func() error{
 		w.addNodes, w.addEvictions, w.addScheduler, w.addKubelet, w.addClaims, w.addEndpoints,
-		w.addDeployments, w.addReplicaSets, w.addStatefulSets, w.addDaemonSets, w.addJobs, w.addCronJobs,
+		w.addDeployments, w.addReplicaSets, w.addStatefulSets, w.addDaemonSets, w.addJobs, w.addCronJobs, w.addBudgets,
 	} {
 		if err := add(); err != nil {
 			return nil, fmt.Errorf("workloads: %w", err)

@@ -1,10 +1,31 @@
 package conformance
 
-var endpointSlice = resource{"discovery.k8s.io/v1", "EndpointSlice", "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"}
+var (
+	endpointSlice = resource{"discovery.k8s.io/v1", "EndpointSlice", "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices"}
+	quota         = resource{"v1", "ResourceQuota", "/api/v1/namespaces/{ns}/resourcequotas"}
+	disruptions   = resource{"policy/v1", "PodDisruptionBudget", "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets"}
+	volume        = resource{"v1", "PersistentVolume", "/api/v1/persistentvolumes"}
+	storageClass  = resource{"storage.k8s.io/v1", "StorageClass", "/apis/storage.k8s.io/v1/storageclasses"}
+	node          = resource{"v1", "Node", "/api/v1/nodes"}
+)
 
 // table returns a request for the objects of a kind as a table.
 func (r resource) table() exchange {
 	return exchange{name: "a table of " + r.kind + " objects", path: r.path, query: "includeObject=None", accept: asTable}
+}
+
+// row returns a request for the cluster-scoped object with the name of the namespace, as a table.
+func (r resource) row() exchange {
+	row := r.table()
+	row.path += "/{ns}"
+	return row
+}
+
+// meta returns a request to create an object, of which the response has only metadata.
+func (r resource) meta(name, fields string) exchange {
+	e := r.create(name, fields)
+	e.accept = asMetadata
+	return e
 }
 
 // tables are the tables of built-in kinds, in which kubectl prints them.
@@ -56,4 +77,32 @@ var tables = []exchange{
 	job.status("suspended", "suspended", conditions("Suspended")),
 	job.spec("running", never),
 	job.table(),
+	quota.meta("a", `"spec":{"hard":{"pods":"3"}}`),
+	{name: "use the quota", method: "PATCH", path: quota.path + "/a/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"hard":{"pods":"3","limits.cpu":"2","requests.cpu":"1"},"used":{"pods":"1","limits.cpu":"500m","requests.cpu":"0"}}}`},
+	quota.table(),
+	disruptions.meta("a", `"spec":{"minAvailable":"50%","selector":{}}`),
+	disruptions.meta("b", `"spec":{"maxUnavailable":1,"selector":{}}`),
+	{name: "allow disruptions", method: "PATCH", path: disruptions.path + "/a/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"disruptionsAllowed":2}}`},
+	disruptions.table(),
+	lease.meta("a", `"spec":{"holderIdentity":"first"}`),
+	lease.meta("b", `"spec":{}`),
+	lease.table(),
+	role.meta("a", `"rules":[]`),
+	role.table(),
+	roleBinding.meta("a", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"a"}`),
+	roleBinding.table(),
+	clusterRole.meta("{ns}", `"rules":[]`),
+	clusterRole.row(),
+	clusterBinding.meta("{ns}", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"a"},"subjects":[{"kind":"ServiceAccount","namespace":"a","name":"b"},{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"c"},{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"d"},{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"e"}]`),
+	clusterBinding.row(),
+	volume.meta("{ns}", `"spec":{"capacity":{"storage":"2Gi"},"accessModes":["ReadWriteMany","ReadWriteOnce"],"storageClassName":"fast","persistentVolumeReclaimPolicy":"Retain","volumeMode":"Block","claimRef":{"namespace":"a","name":"b"},"csi":{"driver":"d.example.com","volumeHandle":"h"}}`),
+	{name: "bind the volume", method: "PATCH", path: volume.path + "/{ns}/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"phase":"Bound","reason":"R"}}`},
+	volume.row(),
+	storageClass.meta("{ns}", `"provisioner":"example.com/disk","allowVolumeExpansion":true,"volumeBindingMode":"WaitForFirstConsumer"`),
+	{name: "make the class the default", method: "PATCH", path: storageClass.path + "/{ns}", accept: asMetadata, typ: mergePatch, body: `{"metadata":{"annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}}`},
+	storageClass.row(),
+	node.meta("{ns}", `"spec":{"unschedulable":true}`),
+	{name: "give the node roles", method: "PATCH", path: node.path + "/{ns}", accept: asMetadata, typ: mergePatch, body: `{"metadata":{"labels":{"node-role.kubernetes.io/worker":"","kubernetes.io/role":"disk"}}}`},
+	{name: "describe the node", method: "PATCH", path: node.path + "/{ns}/status", accept: asMetadata, typ: mergePatch, body: `{"status":{"addresses":[{"type":"Hostname","address":"a"},{"type":"InternalIP","address":"10.0.0.1"}],"conditions":[{"type":"Ready","status":"True"}],"nodeInfo":{"kubeletVersion":"v1","osImage":"Linux","kernelVersion":"6","architecture":"amd64","machineID":"","systemUUID":"","bootID":"","containerRuntimeVersion":"","operatingSystem":"","kubeProxyVersion":""}}}`},
+	node.row(),
 }

@@ -43,7 +43,7 @@ func onBoth(t *testing.T, test func(t *testing.T, s server)) {
 
 func embedded(t *testing.T) server {
 	t.Helper()
-	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true, Strict: true})
+	e := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true, Schemas: crd.Schemas(), RBAC: true, Strict: true, NoControllers: true})
 	s := server{config: e.Config(), address: e.Addr().String(), embedded: e}
 	s.namespace = s.newNamespace(t)
 	return s

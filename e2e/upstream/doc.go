@@ -1,5 +1,6 @@
 // Command upstream runs client-go's own tests over Tarn's adapters and prints how each ended.
-// With -suites it runs controller-runtime's integration suites against `tarn apiserver`.
+// With -suites it runs the integration suites of controller-runtime and of public operators
+// against `tarn apiserver`.
 //
 // Nothing of client-go is in this repository. The test files of tools/cache, util/workqueue,
 // dynamic/dynamicinformer and metadata/metadatainformer are read from the module cache,
@@ -28,12 +29,14 @@
 //	cd e2e && go run ./upstream
 //	cd e2e && go run ./upstream -v -run TestReflector
 //
-// The suites are compiled in a copy of the module controller-runtime, with its own go.mod, and run
-// with USE_EXISTING_CLUSTER, each on a new server. A spec that fails gets two more tries. Which
+// The suites, which were written for envtest, are compiled in copies of the operators' modules, with their own go.mod, and run
+// with USE_EXISTING_CLUSTER, each on a new server without controllers. A spec that fails gets two more tries. Which
 // specs are expected to fail is read from suites.txt: the exit status is 1 if another one
 // fails, or if one of these passes. With -real the suites run against kube-apiserver, which
-// shows what fails there as well.
+// shows what fails there as well. With -compare they run against both, and each spec that
+// ends differently is listed.
 //
 //	cd e2e && go run ./upstream -suites
-//	cd e2e && go run ./upstream -suites -real -v -run '^client$'
+//	cd e2e && go run ./upstream -suites -real -v -run pkg/client$
+//	cd e2e && go run ./upstream -suites -compare -run jobset
 package main

@@ -73,8 +73,9 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("run", "", "run the tests that match this regular expression")
 	left := flags.Bool("left", false, "only print the tests that are left out, and why")
 	keep := flags.String("keep", "", "leave the generated files in this folder, which exists")
-	suites := flags.Bool("suites", false, "run controller-runtime's suites against tarn apiserver; -run selects packages")
-	genuine := flags.Bool("real", false, "with -suites: against kube-apiserver")
+	suites := flags.Bool("suites", false, "run the suites of operators against tarn apiserver; -run selects suites")
+	onlyReal := flags.Bool("real", false, "with -suites: against kube-apiserver")
+	both := flags.Bool("compare", false, "with -suites: against both, and list the specs that end differently")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -83,7 +84,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *suites {
-		return runSuites(ctx, *genuine, *verbose, wanted, *keep)
+		sides := []string{embedded}
+		switch {
+		case *both:
+			sides = []string{embedded, genuine}
+		case *onlyReal:
+			sides = []string{genuine}
+		}
+		return runSuites(ctx, sides, *verbose, wanted, *keep)
 	}
 	expected, err := expectedFailures(document)
 	if err != nil {

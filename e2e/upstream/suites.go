@@ -21,9 +21,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// runtimeSuites are the packages of controller-runtime whose suites need an API server.
-var runtimeSuites = []string{
-	"client", "cache", "source", "manager", "builder", "controller", "internal/controller", "internal/recorder",
+// operator is a module with suites that need an API server.
+type operator struct {
+	name, path string
+	version    string // that of this module's go.mod if empty
+	suites     []string
+}
+
+// operators are the modules whose suites are run: controller-runtime, and public operators whose
+// suites were written for envtest.
+var operators = []operator{
+	{"controller-runtime", "sigs.k8s.io/controller-runtime", "", []string{
+		"pkg/client", "pkg/cache", "pkg/source", "pkg/manager", "pkg/builder", "pkg/controller", "pkg/internal/controller", "pkg/internal/recorder",
+	}},
+	{"jobset", "sigs.k8s.io/jobset", "v0.10.1", []string{"test/integration/controller", "test/integration/webhook"}},
+	{"lws", "sigs.k8s.io/lws", "v0.6.0", []string{"test/integration/controllers", "test/integration/webhooks"}},
+	{"rabbitmq", "github.com/rabbitmq/cluster-operator/v2", "v2.12.1", []string{"controllers", "api/v1beta1"}},
 }
 
 // exceptions lists the specs that are expected to fail: "both", "embedded" or "real", the
@@ -33,60 +46,99 @@ const exceptions = "upstream/suites.txt"
 // suiteLimit ends a suite that hangs.
 const suiteLimit = 30 * time.Minute
 
-// runSuites runs controller-runtime's suites against `tarn apiserver`, or kube-apiserver,
-// each on a new server, and compares the failures with the exceptions.
-func runSuites(ctx context.Context, genuine, verbose bool, wanted *regexp.Regexp, keep string) error {
-	side := "embedded"
-	if genuine {
-		side = "real"
-	}
-	expected, err := readExceptions(exceptions, side)
-	if err != nil {
-		return err
-	}
+// The servers that the suites run on.
+const (
+	embedded = "embedded"
+	genuine  = "real"
+)
+
+// runSuites runs the suites whose names match against each of the servers, every suite on a
+// new one, and compares the failures with the exceptions. With two servers, it lists the specs that end differently.
+func runSuites(ctx context.Context, sides []string, verbose bool, wanted *regexp.Regexp, keep string) error {
 	folder := keep
 	if folder == "" {
+		var err error
 		if folder, err = os.MkdirTemp("", "upstream-"); err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder)
 	}
-	source, err := copyModule(ctx, "sigs.k8s.io/controller-runtime", filepath.Join(folder, "controller-runtime"))
-	if err != nil {
-		return err
-	}
-	serve := server(servePlane)
-	if !genuine {
+	servers := map[string]server{genuine: servePlane}
+	if slices.Contains(sides, embedded) {
 		program := filepath.Join(folder, "tarn-apiserver")
 		if _, err := commandIn(ctx, "..", "go", "build", "-o", program, "./cmd/tarn-apiserver"); err != nil {
 			return err
 		}
-		serve = func(ctx context.Context, kubeconfig string) (func() error, error) {
+		servers[embedded] = func(ctx context.Context, kubeconfig string) (func() error, error) {
 			return serveTarn(ctx, program, kubeconfig)
 		}
 	}
-	outcomes := map[string]outcome{}
-	for _, name := range runtimeSuites {
-		if !wanted.MatchString(name) {
-			maps.DeleteFunc(expected, func(spec, _ string) bool { return strings.HasPrefix(spec, name+": ") })
-			continue
-		}
-		began := time.Now()
-		ended, err := runSuite(ctx, filepath.Join(source, "pkg", name), name, filepath.Join(folder, strings.ReplaceAll(name, "/", "-")), serve,
-			func(spec string) bool { return expected[spec] != "" })
-		if err != nil {
+	expected, outcomes := map[string]map[string]string{}, map[string]map[string]outcome{}
+	for _, side := range sides {
+		var err error
+		if expected[side], err = readExceptions(exceptions, side); err != nil {
 			return err
 		}
-		passed := 0
-		for spec, o := range ended {
-			outcomes[spec] = o
-			if o.failure == "" {
-				passed += o.count
+		outcomes[side] = map[string]outcome{}
+	}
+	for _, op := range operators {
+		source := "" // copied for the first suite
+		for _, suite := range op.suites {
+			name := op.name + "/" + suite
+			if !wanted.MatchString(name) {
+				for _, side := range sides {
+					maps.DeleteFunc(expected[side], func(spec, _ string) bool { return strings.HasPrefix(spec, name+": ") })
+				}
+				continue
+			}
+			if source == "" {
+				var err error
+				if source, err = op.copyTo(ctx, filepath.Join(folder, op.name)); err != nil {
+					return err
+				}
+			}
+			dir, files := filepath.Join(source, filepath.FromSlash(suite)), filepath.Join(folder, strings.ReplaceAll(name, "/", "-"))
+			if _, err := commandIn(ctx, dir, "go", "test", "-c", "-vet=off", "-o", files+".test", "."); err != nil {
+				return err
+			}
+			for _, side := range sides {
+				began := time.Now()
+				ended, err := runSuite(ctx, dir, name, files, servers[side], func(spec string) bool { return expected[side][spec] != "" })
+				if err != nil {
+					return err
+				}
+				passed := 0
+				for spec, o := range ended {
+					outcomes[side][spec] = o
+					if o.failure == "" {
+						passed += o.count
+					}
+				}
+				fmt.Printf("%s\t%s\t%d specs passed in %s\n", name, side, passed, time.Since(began).Round(time.Second))
 			}
 		}
-		fmt.Printf("%s\t%d specs passed in %s\n", name, passed, time.Since(began).Round(time.Second))
 	}
-	return report(outcomes, expected, verbose)
+	var errs []error
+	for _, side := range sides {
+		errs = append(errs, report(side, outcomes[side], expected[side], verbose))
+	}
+	if len(sides) > 1 {
+		compare(outcomes[embedded], outcomes[genuine])
+	}
+	return errors.Join(errs...)
+}
+
+// compare prints the specs that end differently on the two servers.
+func compare(here, there map[string]outcome) {
+	words := map[bool]string{true: "passes", false: "fails"}
+	n := 0
+	for _, spec := range slices.Sorted(maps.Keys(here)) {
+		if other, ran := there[spec]; ran && (here[spec].failure == "") != (other.failure == "") {
+			n++
+			fmt.Printf("DIFFERENT\t%s\t%s on the embedded server, %s on the real one\n", spec, words[here[spec].failure == ""], words[other.failure == ""])
+		}
+	}
+	fmt.Printf("%d specs end differently\n", n)
 }
 
 // server starts an API server and writes its kubeconfig. stop ends it.
@@ -98,8 +150,8 @@ type outcome struct {
 	failure string // "" if all passed
 }
 
-// report prints the failures and the wrong exceptions.
-func report(outcomes map[string]outcome, expected map[string]string, verbose bool) error {
+// report prints the failures on a server and the wrong exceptions.
+func report(side string, outcomes map[string]outcome, expected map[string]string, verbose bool) error {
 	passed, total, wrong := 0, 0, 0
 	for _, spec := range slices.Sorted(maps.Keys(outcomes)) {
 		o := outcomes[spec]
@@ -110,14 +162,14 @@ func report(outcomes map[string]outcome, expected map[string]string, verbose boo
 			passed += o.count
 			if listed {
 				wrong++
-				fmt.Printf("PASS\t%s\tlisted in %s\n", spec, exceptions)
+				fmt.Printf("PASS\t%s\t%s\tlisted in %s\n", side, spec, exceptions)
 			}
 			continue
 		case listed:
-			fmt.Printf("fail\t%s\t%s\n", spec, reason)
+			fmt.Printf("fail\t%s\t%s\t%s\n", side, spec, reason)
 		default:
 			wrong++
-			fmt.Printf("FAIL\t%s\n", spec)
+			fmt.Printf("FAIL\t%s\t%s\n", side, spec)
 		}
 		if verbose {
 			fmt.Println(o.failure)
@@ -126,23 +178,20 @@ func report(outcomes map[string]outcome, expected map[string]string, verbose boo
 	for _, spec := range slices.Sorted(maps.Keys(expected)) {
 		if _, ran := outcomes[spec]; !ran {
 			wrong++
-			fmt.Printf("MISSING\t%s\tlisted in %s\n", spec, exceptions)
+			fmt.Printf("MISSING\t%s\t%s\tlisted in %s\n", side, spec, exceptions)
 		}
 	}
-	fmt.Printf("\n%d of %d specs passed\n", passed, total)
+	fmt.Printf("\n%s: %d of %d specs passed\n", side, passed, total)
 	if wrong > 0 {
-		return fmt.Errorf("%d specs did not end as %s has it", wrong, exceptions)
+		return fmt.Errorf("%s: %d specs did not end as %s has it", side, wrong, exceptions)
 	}
 	return nil
 }
 
-// runSuite compiles and runs one suite. Some specs race with the server, such as those with a
+// runSuite runs a compiled suite. Some specs race with the server, such as those with a
 // cancelled context, so one that should not fail gets two more tries, in a new process and on a
 // new server. files is the prefix of the files that are written.
 func runSuite(ctx context.Context, dir, name, files string, serve server, mayFail func(spec string) bool) (map[string]outcome, error) {
-	if _, err := commandIn(ctx, dir, "go", "test", "-c", "-vet=off", "-o", files+".test", "."); err != nil {
-		return nil, err
-	}
 	outcomes, err := runSpecs(ctx, dir, name, files, serve, "")
 	for try := 0; err == nil && try < 2; try++ {
 		var again []string
@@ -194,7 +243,7 @@ func runSpecs(ctx context.Context, dir, name, files string, serve server, focus 
 
 // entryOf returns a pattern of the test functions that run a package's suite.
 func entryOf(dir string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(dir, "*_suite_test.go"))
+	found, err := filepath.Glob(filepath.Join(dir, "*suite_test.go"))
 	if err != nil || len(found) != 1 {
 		return "", fmt.Errorf("%s: no suite: %w", dir, err)
 	}
@@ -266,13 +315,24 @@ func readExceptions(file, side string) (map[string]string, error) {
 	return expected, nil
 }
 
-// copyModule copies a module out of the module cache, which is read-only.
-func copyModule(ctx context.Context, path, to string) (string, error) {
-	out, err := command(ctx, "go", "list", "-m", "-f", "{{.Dir}}", path)
+// copyTo copies the module out of the module cache, which is read-only.
+func (op operator) copyTo(ctx context.Context, to string) (string, error) {
+	if op.version == "" {
+		out, err := command(ctx, "go", "list", "-m", "-f", "{{.Version}}", op.path)
+		if err != nil {
+			return "", err
+		}
+		op.version = strings.TrimSpace(string(out))
+	}
+	out, err := commandIn(ctx, os.TempDir(), "go", "mod", "download", "-json", op.path+"@"+op.version)
 	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", op.path, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
 		return "", err
 	}
-	if err := os.CopyFS(to, os.DirFS(strings.TrimSpace(string(out)))); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.CopyFS(to, os.DirFS(module.Dir)); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	return to, filepath.WalkDir(to, func(name string, d os.DirEntry, err error) error {
@@ -287,9 +347,9 @@ func copyModule(ctx context.Context, path, to string) (string, error) {
 	})
 }
 
-// serveTarn starts `tarn apiserver`. stop ends it.
+// serveTarn starts `tarn apiserver` as envtest starts kube-apiserver. stop ends it.
 func serveTarn(ctx context.Context, program, kubeconfig string) (stop func() error, err error) {
-	cmd := exec.CommandContext(ctx, program, "--tls", "--overwrite", "--kubeconfig-out", kubeconfig)
+	cmd := exec.CommandContext(ctx, program, "--tls", "--no-controllers", "--overwrite", "--kubeconfig-out", kubeconfig)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	var complaint bytes.Buffer

@@ -38,6 +38,10 @@ type apiserverFlags struct {
 	faults    []string
 	admin     bool
 	workloads bool
+	garbage   bool
+	namespace bool
+	roles     bool
+	none      bool // of the controllers
 	rbac      bool
 	accounts  []string
 	strict    bool
@@ -62,7 +66,12 @@ With --rbac, the server evaluates the stored roles and bindings. The kubeconfig 
 administrator, who can impersonate others (kubectl --as). --service-account NAMESPACE/NAME adds
 a context of that name, for a program that is to run with the permissions of its manifests.
 
-No controllers or kubelets run. Deployments create no pods, and a deleted pod on a node
+Of the controllers of a cluster, those run that clean up: objects whose owner is deleted are
+deleted (--garbage-collection), as is the content of a deleted namespace (--namespace-deletion),
+and aggregated ClusterRoles have the rules that they select (--role-aggregation). With
+--no-controllers none runs, as with envtest.
+
+No other controllers or kubelets run. Deployments create no pods, and a deleted pod on a node
 stays Terminating until it is forced: kubectl delete pod NAME --grace-period=0 --force.
 With --workloads, stand-ins for them run: Deployments, StatefulSets, DaemonSets, Jobs and
 CronJobs get pods, and pods become Ready on a node although no container runs.
@@ -84,6 +93,7 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 		Example: `  tarn apiserver                                        # an empty cluster
   tarn apiserver --seed ./manifests --kubeconfig-out ./dev.kubeconfig
   tarn apiserver --workloads                            # pods become Ready
+  tarn apiserver --no-controllers                       # as envtest
   tarn apiserver --objects 500 --churn 5                # something to watch
   tarn apiserver --seed ./manifests --rbac --service-account shop/operator
   tarn apiserver --tls --listen 127.0.0.1:6443
@@ -103,6 +113,10 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	f.IntVar(&flags.objects, "objects", 0, "generate a cluster of about this many objects")
 	f.Float64Var(&flags.churn, "churn", 0, "writes per second to the generated objects")
 	f.BoolVar(&flags.workloads, "workloads", false, "run stand-ins for controllers, scheduler and kubelet")
+	f.BoolVar(&flags.garbage, "garbage-collection", true, "delete objects whose owners do not exist")
+	f.BoolVar(&flags.namespace, "namespace-deletion", true, "delete the content of deleted namespaces, and then these")
+	f.BoolVar(&flags.roles, "role-aggregation", true, "with --rbac, add the rules that they select to aggregated ClusterRoles")
+	f.BoolVar(&flags.none, "no-controllers", false, "run no controllers, as envtest")
 	f.BoolVar(&flags.rbac, "rbac", false, "authenticate clients and evaluate roles and bindings; implies --tls")
 	f.StringArrayVar(&flags.accounts, "service-account", nil, "add a context for the ServiceAccount `namespace/name` to the kubeconfig; may be repeated")
 	f.BoolVar(&flags.strict, "strict", true, "apply kube-apiserver's defaults and validation to built-in kinds")
@@ -123,6 +137,8 @@ func (f *apiserverFlags) check() error {
 		return usagef("--objects must not be negative")
 	case f.churn > 0 && f.objects == 0:
 		return usagef("--churn requires --objects")
+	case f.none && f.workloads:
+		return usagef("--no-controllers excludes --workloads")
 	}
 	for _, account := range f.accounts {
 		if namespace, name, _ := strings.Cut(account, "/"); namespace == "" || name == "" {
@@ -161,8 +177,9 @@ func serveAPI(ctx context.Context, e *env, parts ServerParts, flags apiserverFla
 	}
 	// Clients send a token of a kubeconfig only over HTTPS, so RBAC needs TLS.
 	server, err := apiserver.New(apiserver.Options{
-		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls || flags.rbac, CollectGarbage: true, Admin: flags.admin, Logger: e.log,
+		Address: flags.listen, AllowedHosts: flags.hosts, TLS: flags.tls || flags.rbac, Admin: flags.admin, Logger: e.log,
 		Schemas: parts.Schemas, RBAC: flags.rbac, Strict: flags.strict,
+		CollectGarbage: flags.garbage, KeepNamespaces: !flags.namespace, NoRoleAggregation: !flags.roles, NoControllers: flags.none,
 	})
 	if err != nil {
 		return listenError(flags.listen, err)
@@ -245,7 +262,10 @@ func greeting(program, address, kubeconfig string, seeds int, flags apiserverFla
 	if flags.objects > 0 {
 		fmt.Fprintf(&b, "Generated a cluster of about %s, with %g writes per second.\n", counted(flags.objects, "object"), flags.churn)
 	}
-	if flags.workloads {
+	switch {
+	case flags.none:
+		b.WriteString("No controllers run.\n")
+	case flags.workloads:
 		b.WriteString("Controllers, scheduler and kubelet have stand-ins: pods become Ready, and no container runs.\n")
 	}
 	if text := faults.String(); text != "" {

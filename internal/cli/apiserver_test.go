@@ -236,6 +236,7 @@ func TestApiserverInputErrorsAreOneSentence(t *testing.T) {
 		{"port", []string{"--listen", taken.Addr().String()}},
 		{"account", []string{"--service-account", "operator"}},
 		{"account-namespace", []string{"--service-account", "nowhere/operator"}},
+		{"controllers", []string{"--no-controllers", "--workloads"}},
 		{"churn", []string{"--churn", "5"}},
 		{"churn-negative", []string{"--objects", "9", "--churn", "-1"}},
 		{"churn-endless", []string{"--objects", "9", "--churn", "Inf"}},
@@ -319,6 +320,33 @@ func TestTheApiserverBinaryStopsOnCtrlC(t *testing.T) {
 	}
 	if _, err := os.Stat(kubeconfig); !os.IsNotExist(err) {
 		t.Errorf("the temporary kubeconfig is still there: %v", err)
+	}
+}
+
+// TestApiserverRunsNoControllersForEnvtestSuites deletes a namespace, and creates an object whose
+// owner does not exist.
+func TestApiserverRunsNoControllersForEnvtestSuites(t *testing.T) {
+	const orphan = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"gone","uid":"u"}]}}`
+	for flag, want := range map[string]int{"--no-controllers": http.StatusOK, "--namespace-deletion=false": http.StatusNotFound} {
+		b := inBackground(t, "apiserver", flag)
+		cfg, err := clientcmd.LoadFromFile(exported(t, b.out.until(t, "Ctrl-C", b.ended)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		core := cfg.Clusters[kubeconfigEntry].Server + "/api/v1/namespaces/"
+		resp, err := http.Post(core+"default/configmaps", "application/json", strings.NewReader(orphan))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if code, body := ask(t, http.MethodGet, core+"default/configmaps/a", ""); code != want {
+			t.Errorf("%s: an orphan: %d: %s", flag, code, body)
+		}
+		ask(t, http.MethodDelete, core+"kube-node-lease", "")
+		if code, body := ask(t, http.MethodGet, core+"kube-node-lease", ""); code != http.StatusOK || !strings.Contains(body, "Terminating") {
+			t.Errorf("%s: a deleted namespace: %d: %s", flag, code, body)
+		}
+		b.stop()
 	}
 }
 

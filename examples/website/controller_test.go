@@ -58,8 +58,8 @@ func (d *fakeDNS) setBroken(broken bool) {
 }
 
 var (
-	shop     = tarn.Key{Namespace: "default", Name: "shop"} // the site in config/sample.yaml
-	children = tarn.Key{Namespace: "default", Name: "shop"} // its Deployment and Service
+	sampleKey   = tarn.Key{Namespace: "default", Name: "shop"} // the site in config/sample.yaml
+	childrenKey = tarn.Key{Namespace: "default", Name: "shop"} // its Deployment and Service
 )
 
 const host = "shop.example.com"
@@ -107,47 +107,47 @@ func (o *operator) delete(obj runtime.Object) {
 
 func (o *operator) setImage(image string) {
 	o.Helper()
-	update(o, shop, func(site *v1.Website) { site.Spec.Image = image })
+	update(o, sampleKey, func(site *v1.Website) { site.Spec.Image = image })
 }
 
 // kubelet reports that the deployment's pods are ready.
 func (o *operator) kubelet() {
 	o.Helper()
-	update(o, children, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 2 })
+	update(o, childrenKey, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 2 })
 }
 
 func (o *operator) deployed(image string) func() bool {
 	return func() bool {
-		d, err := tarntest.Get[*appsv1.Deployment](o.Env, children)
+		d, err := tarntest.Get[*appsv1.Deployment](o.Env, childrenKey)
 		return err == nil && d.Spec.Template.Spec.Containers[0].Image == image && o.dns.has(host)
 	}
 }
 
 func (o *operator) ready() bool {
-	site := get[*v1.Website](o, shop)
+	site := get[*v1.Website](o, sampleKey)
 	return meta.IsStatusConditionTrue(site.Status.Conditions, "Ready") && site.Status.ObservedGeneration == site.Generation
 }
 
 func (o *operator) removed() bool {
-	_, err := tarntest.Get[*v1.Website](o.Env, shop)
+	_, err := tarntest.Get[*v1.Website](o.Env, sampleKey)
 	return apierrors.IsNotFound(err) && !o.dns.has(host)
 }
 
 func TestAWebsiteIsDeployedUpdatedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := start(t, &fakeDNS{}, tarntest.Options{})
-		image := get[*v1.Website](o, shop).Spec.Image
+		image := get[*v1.Website](o, sampleKey).Spec.Image
 		o.Eventually("deployed", o.deployed(image))
-		if s := get[*corev1.Service](o, children); s.Spec.Ports[0].Port != 80 {
+		if s := get[*corev1.Service](o, childrenKey); s.Spec.Ports[0].Port != 80 {
 			t.Errorf("service: %v", s)
 		}
 		o.kubelet()
 		o.Eventually("ready", o.ready)
 		o.setImage("web:2")
 		o.Eventually("updated", o.deployed("web:2"))
-		o.delete(get[*appsv1.Deployment](o, children)) // a user's mistake
+		o.delete(get[*appsv1.Deployment](o, childrenKey)) // a user's mistake
 		o.Eventually("deployed again", o.deployed("web:2"))
-		o.delete(get[*v1.Website](o, shop))
+		o.delete(get[*v1.Website](o, sampleKey))
 		o.Eventually("removed", o.removed)
 	})
 }
@@ -156,11 +156,11 @@ func TestAFailingDNSProviderIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := start(t, &fakeDNS{broken: true}, tarntest.Options{})
 		o.Eventually("reported", func() bool { return strings.Contains(string(o.Server.Dump("events")), "reason: DNSFailed\n") })
-		if _, err := tarntest.Get[*appsv1.Deployment](o.Env, children); err == nil {
+		if _, err := tarntest.Get[*appsv1.Deployment](o.Env, childrenKey); err == nil {
 			t.Error("deployed without a DNS record")
 		}
 		o.dns.setBroken(false)
-		o.Eventually("deployed", o.deployed(get[*v1.Website](o, shop).Spec.Image))
+		o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 	})
 }
 
@@ -191,7 +191,7 @@ func TestAFaultyServerOnlyDelays(t *testing.T) {
 			o.Eventually("registered", func() bool { return o.dns.has(host) })
 			time.Sleep(time.Minute) // virtual
 			o.Server.Clear()
-			o.Eventually("deployed", o.deployed(get[*v1.Website](o, shop).Spec.Image))
+			o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 			o.kubelet()
 			o.Eventually("ready", o.ready)
 		})

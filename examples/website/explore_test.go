@@ -43,19 +43,19 @@ func TestTheSiteIsServedWhereverTheOperatorCrashes(t *testing.T) {
 		o.setImage("nginx:2")
 		o.settle()
 		if !o.deployed("nginx:2")() {
-			o.Errorf("it has %v; hosts %v", get[*appsv1.Deployment](o, children).Spec, o.dns.hosts)
+			o.Errorf("it has %v; hosts %v", get[*appsv1.Deployment](o, childrenKey).Spec, o.dns.hosts)
 		}
 	})
 }
 
 func TestTheSiteIsRemovedWhereverTheOperatorCrashes(t *testing.T) {
 	explore(t, apiserver.ExploreOptions{Pairs: !testing.Short()}, func(o *operator) {
-		o.delete(get[*v1.Website](o, shop))
+		o.delete(get[*v1.Website](o, sampleKey))
 		o.settle()
-		if _, err := tarntest.Get[*appsv1.Deployment](o.Env, children); !apierrors.IsNotFound(err) {
+		if _, err := tarntest.Get[*appsv1.Deployment](o.Env, childrenKey); !apierrors.IsNotFound(err) {
 			o.Errorf("deployment: %v", err)
 		}
-		if _, err := tarntest.Get[*corev1.Service](o.Env, children); !apierrors.IsNotFound(err) {
+		if _, err := tarntest.Get[*corev1.Service](o.Env, childrenKey); !apierrors.IsNotFound(err) {
 			o.Errorf("service: %v", err)
 		}
 		if !o.removed() {

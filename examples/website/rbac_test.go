@@ -90,16 +90,16 @@ func TestTheRolesAreUsed(t *testing.T) {
 func (o *operator) live() {
 	o.Helper()
 	o.dns.setBroken(false)
-	o.Eventually("deployed", o.deployed(get[*v1.Website](o, shop).Spec.Image))
+	o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 	o.kubelet()
 	o.Eventually("ready", o.ready)
 	o.setImage("web:2")
 	o.Eventually("updated", o.deployed("web:2"))
-	update(o, children, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
-	o.Eventually("corrected", func() bool { return get[*corev1.Service](o, children).Spec.Ports[0].Port == 80 })
-	o.delete(get[*appsv1.Deployment](o, children))
+	update(o, childrenKey, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
+	o.Eventually("corrected", func() bool { return get[*corev1.Service](o, childrenKey).Spec.Ports[0].Port == 80 })
+	o.delete(get[*appsv1.Deployment](o, childrenKey))
 	o.Eventually("deployed again", o.deployed("web:2"))
-	o.delete(get[*v1.Website](o, shop))
+	o.delete(get[*v1.Website](o, sampleKey))
 	o.Eventually("removed", o.removed)
 }
 

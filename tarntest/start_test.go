@@ -156,7 +156,7 @@ var failing = map[string]struct {
 			return err
 		}})
 		create(t, env, shop)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if !greeted(env) {
 			t.Fatal("shop is not greeted")
 		}
@@ -173,7 +173,7 @@ var failing = map[string]struct {
 	}, []string{"loading objects"}},
 	"service account": {func(t *testing.T) {
 		env := tarntest.Start(t, tarntest.Options{Controllers: addGreeter, ServiceAccount: tarn.Key{Namespace: "default", Name: "greeter"}})
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		_ = env
 	}, []string{"the ServiceAccount default/greeter lacks 4 permissions", "log of the program", `cannot list resource "configmaps"`}},
 }
@@ -236,7 +236,7 @@ func TestManyLines(t *testing.T) {
 			}, tarn.From(once))
 			return err
 		}})
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	})
 }
 

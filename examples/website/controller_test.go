@@ -189,7 +189,7 @@ func TestAFaultyServerOnlyDelays(t *testing.T) {
 			o := start(t, &fakeDNS{}, tarntest.Options{})
 			o.Server.Random(seed, 0.3)
 			o.Eventually("registered", func() bool { return o.dns.has(host) })
-			time.Sleep(time.Minute) // virtual
+			<-time.After(time.Minute) // virtual
 			o.Server.Clear()
 			o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 			o.kubelet()

@@ -45,7 +45,7 @@ func TestTheRolesAreUsed(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		o := start(t, &fakeDNS{broken: true}, tarntest.Options{Connect: []tarn.ConnectOption{tarn.WithObservers(nil, observe)}})
-		time.Sleep(10 * time.Minute) // for events, and repeated ones
+		<-time.After(10 * time.Minute) // for events, and repeated ones
 		o.live()
 
 		granted := map[permission]bool{}
@@ -107,7 +107,7 @@ func (o *operator) live() {
 func TestTheOperatorWorksWithItsOwnPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := start(t, &fakeDNS{broken: true}, tarntest.Options{ServiceAccount: tarn.Key{Namespace: "website-system", Name: "website"}})
-		time.Sleep(time.Minute) // for events
+		<-time.After(time.Minute) // for events
 		o.live()
 	})
 }

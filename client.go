@@ -32,14 +32,8 @@ import (
 // IsConflict. All methods are safe for concurrent use.
 type Client[T Object] struct {
 	mirror *Mirror[T]
+	api    limitedAPI[T]
 	writes *controller.Client[T, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
-}
-
-// Client returns a client for the mirror's resource. [Cluster.RBAC] then includes the
-// permission to write to it.
-func (m *Mirror[T]) Client() *Client[T] {
-	m.cluster.noteClient(m.shared)
-	return &Client[T]{mirror: m, writes: controller.NewClient(m.api, m.inf)}
 }
 
 // Get returns a copy of the object with the given key from the cache; the error is NotFound if
@@ -172,7 +166,7 @@ func (c *Client[T]) ListUncached(ctx context.Context, in ...Scope) ([]T, error) 
 func (c *Client[T]) Create(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
 	o := c.write(opts)
 	if o.DryRun {
-		return c.mirror.api.Create(ctx, obj, o)
+		return c.api.Create(ctx, obj, o)
 	}
 	return c.writes.Create(ctx, obj, o)
 }
@@ -187,7 +181,7 @@ func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (non
 	}
 	o := c.write(opts)
 	if o.DryRun {
-		return c.mirror.api.Update(ctx, obj, o)
+		return c.api.Update(ctx, obj, o)
 	}
 	return c.writes.Update(ctx, obj, o)
 }
@@ -199,7 +193,7 @@ func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption
 	}
 	o := c.write(opts)
 	if o.DryRun {
-		return c.mirror.api.UpdateStatus(ctx, obj, o)
+		return c.api.UpdateStatus(ctx, obj, o)
 	}
 	return c.writes.UpdateStatus(ctx, obj, o)
 }
@@ -217,7 +211,7 @@ func (c *Client[T]) PatchStatus(ctx context.Context, key Key, patch wire.Patch, 
 func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts []WriteOption, subresource ...string) (T, error) {
 	o := c.write(opts)
 	if o.DryRun {
-		return c.mirror.api.Patch(ctx, key, patch, o, subresource...)
+		return c.api.Patch(ctx, key, patch, o, subresource...)
 	}
 	return c.writes.Patch(ctx, key, patch, o, subresource...)
 }
@@ -312,7 +306,7 @@ func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, s
 	w := c.options(opts)
 	o := wire.ApplyOptions{FieldManager: w.manager, Force: w.force, DryRun: w.dryRun, Validation: w.validation}
 	if w.dryRun {
-		return c.mirror.api.Apply(ctx, key, body, o, subresource...)
+		return c.api.Apply(ctx, key, body, o, subresource...)
 	}
 	return c.writes.Apply(ctx, key, body, o, subresource...)
 }
@@ -399,7 +393,7 @@ func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) er
 	w := c.options(opts)
 	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
 	if w.dryRun {
-		return c.mirror.api.Delete(ctx, key, o)
+		return c.api.Delete(ctx, key, o)
 	}
 	if o.UID == "" && controller.Fenced(ctx) {
 		if obj, ok, err := c.writes.Get(key); ok && err == nil { // an object older than the last write may be another one
@@ -431,6 +425,9 @@ func (f finalizers[T]) Update(ctx context.Context, obj T, _ struct{}) (T, error)
 // child is garbage-collected with it and [Owns] maps its changes to the owner. The error is a
 // *controller.OwnedError if child has another controller.
 func (c *Client[T]) SetOwner(child metav1.Object, owner T) error {
+	if err := c.api.check("update", "finalizers"); err != nil {
+		return err
+	}
 	return controller.SetOwner(child, owner, c.mirror.Resource())
 }
 

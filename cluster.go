@@ -64,9 +64,9 @@ type Cluster struct {
 	started   time.Time       // set by Run
 	fail      context.CancelCauseFunc
 	mirrors   map[identity]*shared
-	masks     map[object.Resource]*masks // by group and resource
-	order     []*shared                  // the same, in the order in which they were declared
-	clients   map[*shared]bool           // those with a Client
+	masks     map[object.Resource]*masks  // by group and resource
+	order     []*shared                   // the same, in the order in which they were declared
+	clients   map[*shared]map[string]bool // the verbs of their clients
 	recorders map[string]*Recorder
 	running   sync.WaitGroup
 }
@@ -88,7 +88,7 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		noticed:   make(chan struct{}, 1),
 		mirrors:   map[identity]*shared{},
 		masks:     map[object.Resource]*masks{},
-		clients:   map[*shared]bool{},
+		clients:   map[*shared]map[string]bool{},
 		recorders: map[string]*Recorder{},
 		work:      &controllers{},
 		registry:  registry,
@@ -256,13 +256,22 @@ func (c *Cluster) release(m *shared, cl *claim) {
 	m.end()
 }
 
-// noteClient records that the program writes to the mirror's resource, for as long as it is
-// mirrored: the record of a closed mirror would keep its objects alive.
-func (c *Cluster) noteClient(m *shared) {
+// noteClient records that the program writes to the mirror's resource, with some verbs or with all, for
+// as long as it is mirrored: the record of a closed mirror would keep its objects alive.
+func (c *Cluster) noteClient(m *shared, verbs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(m.claims) > 0 {
-		c.clients[m] = true
+	if len(m.claims) == 0 {
+		return
+	}
+	if c.clients[m] == nil {
+		c.clients[m] = map[string]bool{}
+	}
+	for verb := range clientVerbs {
+		// Not every type has a status.
+		if slices.Contains(verbs, verb) || len(verbs) == 0 && (clientVerbs[verb].subresource != "/status" || hasStatus(m.id.object)) {
+			c.clients[m][verb] = true
+		}
 	}
 }
 

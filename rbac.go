@@ -51,8 +51,8 @@ func (v verbs) names() (names []string) {
 	return names
 }
 
-// RBAC returns the rules for everything that is declared: all open mirrors; all verbs on the
-// resources of which there is a [Client], with status and finalizers; the events of recorders, in
+// RBAC returns the rules for everything that is declared: all open mirrors; the verbs of each
+// [Client], see [Mirror.Client]; the events of recorders, in
 // the namespaces of the mirrors; and the leases of leader election or sharding, in the namespace
 // of [Cluster.Namespace]. It sends no request, so it works before Run and without a server.
 func (c *Cluster) RBAC() Rules {
@@ -70,15 +70,10 @@ func (c *Cluster) RBAC() Rules {
 		}
 		for _, ns := range namespaces {
 			add(ns, m.id.target(), getVerb|listVerb|watchVerb)
-			if !c.hasClient(m) {
-				continue
-			}
-			// Not by name: what is created has none yet.
-			t := target{group: m.id.resource.Group, resource: m.id.resource.Resource}
-			add(ns, t, createVerb|updateVerb|patchVerb|deleteVerb)
-			add(ns, target{group: t.group, resource: t.resource + "/finalizers"}, updateVerb)
-			if hasStatus(m.id.object) {
-				add(ns, target{group: t.group, resource: t.resource + "/status"}, updateVerb|patchVerb)
+			for _, verb := range c.verbsOf(m) {
+				// Not by name: what is created has none yet.
+				need := clientVerbs[verb]
+				add(ns, target{group: m.id.resource.Group, resource: m.id.resource.Resource + need.subresource}, need.verb)
 			}
 		}
 	}
@@ -124,10 +119,11 @@ func eventNamespaces(mirrors []*shared) (namespaces []string) {
 	return namespaces
 }
 
-func (c *Cluster) hasClient(m *shared) bool {
+// verbsOf returns the verbs of all clients of a mirror.
+func (c *Cluster) verbsOf(m *shared) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.clients[m]
+	return slices.Collect(maps.Keys(c.clients[m]))
 }
 
 func (c *Cluster) hasRecorder() bool {

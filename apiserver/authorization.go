@@ -150,7 +150,8 @@ func (d *denials) add(text string) {
 //
 //	User "system:serviceaccount:shop:operator" cannot patch resource "deployments" in API group "apps" in the namespace "shop"
 //
-// Only a server with [Options.RBAC] denies requests. It remembers the last 1,000 denials.
+// or, for a role or binding with permissions that its author does not have, what is missing. Only a server
+// with [Options.RBAC] denies requests. It remembers the last 1,000 denials.
 func (s *Server) Denied() []string {
 	s.denials.mu.Lock()
 	defer s.denials.mu.Unlock()

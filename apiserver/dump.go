@@ -42,9 +42,30 @@ type dumped struct {
 // which they are scheduled and start, so the address of a pod with the condition PodScheduled is
 // shown as "<ip of Pod default/web>" and its node as "<node>". The node of a pod is shown if the pod
 // has a scheduler of its own or belongs to a DaemonSet.
-// Custom resources are in the version that discovery prefers.
+// Events have a generated name, and neither the name of the process that reported them nor the version of the
+// object that they are about.
+// Custom resources are in the version that discovery prefers. A resource that the server does not serve is an
+// error: it fails the test of [Start], and is a comment in the text.
 func (s *Server) Dump(resources ...string) []byte {
 	var all []dumped
+	var out bytes.Buffer
+	wanted := map[*kind]bool{}
+	for _, name := range resources {
+		known := false
+		for _, k := range s.catalog.all() {
+			if !k.review && named(name)(k) {
+				wanted[k.storage], known = true, true
+			}
+		}
+		if known {
+			continue
+		}
+		text := fmt.Sprintf("apiserver: dump: the server does not serve a resource %q; specify one such as pods or deployments.apps", name)
+		fmt.Fprintln(&out, "#", text)
+		if s.report != nil {
+			s.report("%s", text)
+		}
+	}
 	for _, k := range s.catalog.storageKinds() {
 		for _, rec := range s.storage.all(k, "") {
 			all = append(all, dumped{kind: k, rec: rec})
@@ -53,7 +74,7 @@ func (s *Server) Dump(resources ...string) []byte {
 	n := newNormalizer(all, s.storage.deleted())
 	all = slices.DeleteFunc(all, func(d dumped) bool {
 		if len(resources) > 0 {
-			return !slices.ContainsFunc(resources, func(name string) bool { return named(name)(d.kind) })
+			return !wanted[d.kind.storage]
 		}
 		return d.rec.version <= s.firstChange || d.kind.isLease() || d.kind.Kind == "Event"
 	})
@@ -64,7 +85,6 @@ func (s *Server) Dump(resources ...string) []byte {
 		return cmp.Or(strings.Compare(a.kind.String(), b.kind.String()), strings.Compare(a.key.Namespace, b.key.Namespace),
 			strings.Compare(a.key.Name, b.key.Name), strings.Compare(a.text, b.text))
 	})
-	var out bytes.Buffer
 	for i, d := range all {
 		if i > 0 {
 			out.WriteString("---\n")
@@ -89,6 +109,7 @@ type normalizer struct {
 
 var (
 	uuid      = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	eventName = regexp.MustCompile(`^(.+)\.[0-9a-f]{12,}$`) // of client-go's recorders and Tarn's
 	timestamp = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 )
 
@@ -117,6 +138,11 @@ func newNormalizer(all []dumped, deleted []*record) *normalizer {
 	for _, rec := range generated {
 		n.add(rec.key.Name, n.replace(generatedBase(rec.meta.GetGenerateName()))+"<generated>")
 	}
+	for _, rec := range records {
+		if parts := eventName.FindStringSubmatch(rec.key.Name); parts != nil && isEvent(rec) {
+			n.add(rec.key.Name, n.replace(parts[1])+".<generated>")
+		}
+	}
 	for _, d := range all {
 		n.add(string(d.rec.meta.GetUID()), fmt.Sprintf("<uid of %s %s>", d.kind.Kind, n.key(d.rec.key)))
 		if pod, ok := d.rec.obj.(*corev1.Pod); ok && scheduled(pod) {
@@ -127,6 +153,11 @@ func newNormalizer(all []dumped, deleted []*record) *normalizer {
 		}
 	}
 	return n
+}
+
+func isEvent(rec *record) bool {
+	_, is := rec.obj.(*corev1.Event) // also those of events.k8s.io
+	return is
 }
 
 func scheduled(pod *corev1.Pod) bool {
@@ -167,6 +198,11 @@ func (n *normalizer) text(d dumped) string {
 		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 			delete(m, field)
 		}
+		if annotations, ok := m["annotations"].(map[string]any); ok && annotations[anotherWriter] != nil {
+			if delete(annotations, anotherWriter); len(annotations) == 0 {
+				delete(m, "annotations")
+			}
+		}
 	}
 	if pod, ok := d.rec.obj.(*corev1.Pod); ok && n.scheduled[d.rec.key] {
 		spec, status := tree["spec"].(map[string]any), tree["status"].(map[string]any)
@@ -176,6 +212,15 @@ func (n *normalizer) text(d dumped) string {
 		if pod.Spec.HostNetwork {
 			mask(status, "podIP", n.address(d.rec.key))
 			mask(status, "podIPs", n.address(d.rec.key))
+		}
+	}
+	if isEvent(d.rec) {
+		mask(tree, "reportingInstance", "<instance>")
+		for _, name := range []string{"source", "involvedObject", "related"} {
+			if field, ok := tree[name].(map[string]any); ok {
+				delete(field, "host")
+				delete(field, "resourceVersion")
+			}
 		}
 	}
 	n.generation = d.rec.meta.GetGeneration()

@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,32 @@ func TestDumpShowsAServedVersion(t *testing.T) {
 	define("[{name: v2, served: true, storage: true, " + schema + "}, {name: v1, served: false, storage: false, " + schema + "}]")
 	if dump := string(s.Dump("ponds")); !strings.HasPrefix(dump, "apiVersion: example.com/v2\n") {
 		t.Errorf("dumped as\n%s", dump)
+	}
+}
+
+func TestDumpOfEventsIsTheSameInEveryRun(t *testing.T) {
+	dumps := map[string]bool{}
+	for run, host := range []string{"node-a", "node-b"} {
+		s := apiserver.Start(t, apiserver.Options{})
+		for range run {
+			fill(t, s, pod(fmt.Sprint("other-", run))) // versions differ
+		}
+		web := must(s.Create(pod("web"))).(*corev1.Pod)
+		suffix := fmt.Sprintf("%016x%08x", time.Now().UnixNano(), run)
+		fill(t, s, &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "web." + suffix},
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "web", UID: web.UID, ResourceVersion: web.ResourceVersion},
+			Source:         corev1.EventSource{Component: "kubelet", Host: host}, EventTime: metav1.NowMicro(),
+			Reason: "Started", Message: "see web." + suffix, Action: "Start", ReportingController: "kubelet", ReportingInstance: "kubelet-" + host,
+		})
+		dumps[string(s.Dump("events"))] = true
+	}
+	if len(dumps) != 1 {
+		t.Errorf("dumps: %v", dumps)
+	}
+	for dump := range dumps {
+		if !strings.Contains(dump, "name: web.<generated>\n") || !strings.Contains(dump, "message: see web.<generated>\n") {
+			t.Error(dump)
+		}
 	}
 }

@@ -54,6 +54,7 @@ func (s *Server) checkEscalation(r *request, old *record, obj runtime.Object) er
 		}
 	}
 	forbidden := func(err error) error {
+		s.denials.add(err.Error())
 		return apierrors.NewForbidden(r.kind.GVR().GroupResource(), metaOf(obj).GetName(), err)
 	}
 	if missing := s.notHeld(u, r.namespace, rules); len(missing) > 0 {

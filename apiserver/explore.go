@@ -17,8 +17,10 @@ type ExploreOptions struct {
 	// Server configures the server of each run. Its Seed defaults to 1; its Address is
 	// ignored.
 	Server Options
-	// Faults are the kinds of faults that hit a write, each in a run of its own. Defaults to
-	// KillBefore and KillAfter.
+	// Faults are the kinds of faults that hit a write, each in a run of its own. With Conflict another
+	// writer changes the object just before the write: it adds an annotation, which must still be there
+	// at the end. The server then responds as it always does, with 409 if the write has a resource
+	// version. Defaults to KillBefore and KillAfter.
 	Faults []FaultKind
 	// Pairs adds runs with two faults. Their number grows with the square of the number of
 	// writes. Defaults to false.
@@ -251,6 +253,11 @@ func (x *exploration) run(t *testing.T, s schedule) (result outcome) {
 		run := &explored{exploration: x, server: server, schedule: s}
 		server.plan = run.plan
 		recorded.do(func() { x.test(recorded, server) })
+		for _, c := range run.overwritten() {
+			recorded.Errorf("the change of another writer to %s %s, before write %d, was lost: it set the annotation %s. "+
+				"An update must have the resource version of the object that it was made from, and after a conflict the object must be read again",
+				c.kind, c.key, c.write, anotherWriter)
+		}
 		result.dump = string(server.Dump())
 		if s != nil && x.SameState && !recorded.Failed() && result.dump != x.wanted {
 			recorded.Errorf("the state is not that of the run without faults (-without +with):\n%s", lineDiff(x.wanted, result.dump))
@@ -278,6 +285,8 @@ type explored struct {
 	writes int
 	stored []storedWrite
 	hit    []string
+
+	competing []competingChange
 }
 
 // plan counts the writes of the programs and adds the faults of the schedule.
@@ -295,6 +304,13 @@ func (x *explored) plan(r *request, faults *requestFaults) (answered func()) {
 		case step.kind == StaleCache && target.accepts(StaleCache, false):
 		case counts && step.write == x.writes && target.accepts(step.kind, false):
 			x.hit = append(x.hit, fmt.Sprintf("%d: %v", x.writes, r.title()))
+			if step.kind == Conflict {
+				if c, ok := x.server.compete(r, x.writes); ok {
+					x.competing = append(x.competing, c)
+				}
+				faults.add(Fault{Kind: anotherWriterFirst}, nil) // for the log of requests
+				continue
+			}
 		default:
 			continue
 		}

@@ -336,6 +336,46 @@ var plantedBugs = []planted{
 		},
 	},
 	{
+		name:  "an update after a conflict overwrites the change of another writer",
+		found: "conflict:1",
+		opts:  apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.Conflict}, SameState: true},
+		reconcile: func(ctx context.Context, k *kit) error {
+			p, err := k.parent(ctx)
+			if p == nil || err != nil {
+				return err
+			}
+			err = k.annotate(ctx, p, "phase", "ready")
+			if k.bug && apierrors.IsConflict(err) {
+				p.ResourceVersion = "" // as with the version of the server, and the rest from before
+				_, err = k.parents.Update(ctx, p, metav1.UpdateOptions{})
+			}
+			return err
+		},
+		test: func(u *user) {
+			u.create()
+			u.annotated("phase", "ready")
+		},
+	},
+	{
+		name:  "an update without a version overwrites the change of another writer",
+		found: "conflict:1",
+		opts:  apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.Conflict}},
+		reconcile: func(ctx context.Context, k *kit) error {
+			p, err := k.parent(ctx)
+			if p == nil || err != nil {
+				return err
+			}
+			if k.bug {
+				p.ResourceVersion = ""
+			}
+			return k.annotate(ctx, p, "phase", "ready")
+		},
+		test: func(u *user) {
+			u.create()
+			u.annotated("phase", "ready")
+		},
+	},
+	{
 		name:  "the cache is taken for the truth",
 		found: "stale-cache:3s",
 		opts:  apiserver.ExploreOptions{Faults: []apiserver.FaultKind{apiserver.KillBefore}, StaleCache: 3 * time.Second},

@@ -37,7 +37,9 @@ const (
 	EmptyPage FaultKind = "empty-page"
 )
 
-// Faults that apply to a watch, after [Fault.After] events.
+// Faults that apply to a watch, after [Fault.After] events. Those that end it end at most ten watches from the
+// same version at one instant: a client that watches again at once, and has received nothing that it can
+// continue from, would otherwise stop the clock of a testing/synctest bubble.
 const (
 	// CutWatch drops the connection, EndWatch ends the response cleanly.
 	CutWatch FaultKind = "cut-watch"
@@ -84,7 +86,8 @@ var (
 	anyFaults   = []FaultKind{Unauthorized, Forbidden, NotServed, Gone, TooManyRequests, InternalError, Unavailable, Latency, Stall, Refuse}
 	bodyFaults  = []FaultKind{TruncateBody, EmptyPage}
 	writeFaults = []FaultKind{Conflict, AlreadyExists, WebhookDown, LeaderLost, KillBefore, KillAfter}
-	watchFaults = []FaultKind{CutWatch, EndWatch, GoneEvent, ErrorEvent, TruncateFrame, CorruptFrame, DuplicateEvent, StaleEvent, DropBookmarks}
+	endFaults   = []FaultKind{CutWatch, EndWatch, GoneEvent, ErrorEvent, TruncateFrame, CorruptFrame}
+	watchFaults = append(slices.Clone(endFaults), DuplicateEvent, StaleEvent, DropBookmarks)
 	// randomFaults excludes faults that a client does not soon recover from by itself.
 	randomFaults = []FaultKind{
 		Gone, TooManyRequests, InternalError, Unavailable, Latency, Refuse, TruncateBody, EmptyPage, CutWatch, EndWatch,
@@ -217,6 +220,23 @@ type injected struct {
 	Fault
 	skip  int       // matching requests that pass first
 	until time.Time // zero without For
+
+	at    time.Time      // when ended was counted
+	ended map[string]int // watches that the fault ended at that instant, by where they began
+}
+
+// endsAtOnce is how many watches from one version a fault ends at one instant.
+const endsAtOnce = 10
+
+// mayEnd counts the end of a watch by a fault, and reports whether the fault may still end one there.
+func (f *faults) mayEnd(of *injected, start string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); of.ended == nil || !now.Equal(of.at) {
+		of.at, of.ended = now, map[string]int{}
+	}
+	of.ended[start]++
+	return of.ended[start] <= endsAtOnce
 }
 
 // expired reports whether the time of the fault is over.

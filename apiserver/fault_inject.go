@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -166,6 +167,7 @@ func (t *truncated) send() {
 type streamFaults struct {
 	requestFaults
 	all      *faults
+	start    string // the path and the version where the watch began
 	body     *frameWriter
 	sent     int
 	previous *watchEvent
@@ -181,7 +183,7 @@ func (f *streamFaults) used(kind FaultKind) {
 // due reports whether a fault applies now, that is, after enough events.
 func (f *streamFaults) due(kind FaultKind) bool {
 	fault, ok := f.requestFaults[kind]
-	if !ok || f.sent < fault.After {
+	if !ok || f.sent < fault.After || fault.of != nil && slices.Contains(endFaults, kind) && !f.all.mayEnd(fault.of, f.start) {
 		return false
 	}
 	f.used(kind)

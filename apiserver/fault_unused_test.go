@@ -89,3 +89,17 @@ func TestAnUnusedFaultFailsTheTest(t *testing.T) {
 		t.Errorf("the test failed with\n%s", text)
 	}
 }
+
+func TestDumpOfAnUnknownResourceFailsTheTest(t *testing.T) {
+	var test recorder
+	s := Start(&test, Options{})
+	if dump := string(s.Dump("configmaps", "events.events.k8s.io", "deployments.apps")); dump != "" {
+		t.Error(dump)
+	}
+	if dump := string(s.Dump("pods", "podz")); dump != "# apiserver: dump: the server does not serve a resource \"podz\"; specify one such as pods or deployments.apps\n" {
+		t.Error(dump)
+	}
+	if failed := test.end(); len(failed) != 1 || !strings.Contains(failed[0], `"podz"`) {
+		t.Errorf("the test failed with %q", failed)
+	}
+}

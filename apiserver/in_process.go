@@ -16,7 +16,8 @@ import (
 // The methods here write like a client, but without HTTP and including the status. They
 // populate a server for tests and demos. They return API errors.
 
-// kindOf returns the kind of an object, from its apiVersion and kind or else its Go type.
+// kindOf returns the kind of an object, from its apiVersion and kind or else its Go type, which is a built-in
+// one or has a method APIResource.
 func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	if isNil(obj) {
 		return nil, errors.New("apiserver: the object is nil")
@@ -27,6 +28,9 @@ func (s *Server) kindOf(obj runtime.Object) (*kind, error) {
 	}
 	if isDefinition(obj) {
 		return s.definitions, nil
+	}
+	if described, ok := obj.(interface{ APIResource() object.Resource }); ok {
+		return s.catalog.get(described.APIResource().GVR())
 	}
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
@@ -74,6 +78,7 @@ func (s *Server) own(obj runtime.Object) (k *kind, _ runtime.Object, err error) 
 		if err != nil {
 			return nil, nil, fmt.Errorf("apiserver: reading a %s: %w", k.Kind, err)
 		}
+		into.GetObjectKind().SetGroupVersionKind(k.GVK()) // an object with the method APIResource may lack it
 		obj = into
 	}
 	if !k.Namespaced {

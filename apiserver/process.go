@@ -76,7 +76,7 @@ func (p *Process) isKilled() bool { return isClosed(p.killed) }
 
 func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 	if p.server.refusing.Load() || p.isKilled() {
-		return nil, refused()
+		return nil, p.server.refuseDial(ctx)
 	}
 	conn, err := p.server.memory.dial(ctx, p)
 	if err != nil {

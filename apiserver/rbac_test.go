@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -216,6 +217,10 @@ func TestEscalationIsRejected(t *testing.T) {
 {APIGroups:[""], Resources:["secrets"], Verbs:["list" "get" "delete" "watch"]}`
 	if err == nil || err.Error() != want {
 		t.Errorf("err = %v", err)
+	}
+	_, denial, _ := strings.Cut(want, " is forbidden: ")
+	if denied := s.Denied(); !slices.Equal(denied, []string{denial}) {
+		t.Errorf("denied: %q", denied)
 	}
 	for _, role := range []string{"mine", "other", "absent", "cluster-admin"} {
 		_, err := api.RoleBindings("default").Create(t.Context(), binding("default", "ClusterRole", role, subject("User", "eve")), metav1.CreateOptions{})

@@ -217,9 +217,13 @@ func (s *Server) idle() time.Duration {
 // and no watch sent an event. Open watches and Leases do not count as activity, and a watch that
 // fails does: a client that retries a request that is denied is not idle. It is for tests
 // outside of a testing/synctest bubble, which cannot know when a controller is done: choose a
-// time that is longer than the controller's longest pause, and check the result.
+// time that is longer than the controller's longest pause, and check the result. In a bubble it fails if requests
+// are repeated at one instant, because virtual time does not pass then.
 func (s *Server) WaitIdle(ctx context.Context, quiet time.Duration) error {
 	for {
+		if err := s.standstill.err(); err != nil {
+			return err
+		}
 		idle := s.idle()
 		if idle >= quiet {
 			return nil

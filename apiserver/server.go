@@ -40,6 +40,7 @@ type Server struct {
 	rbac        rbac
 	webhooks    webhooks
 	denials     denials
+	standstill  standstill
 	definitions *kind
 	namespaces  *kind
 
@@ -75,7 +76,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
 		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(opts.Schemas),
-		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}},
+		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
 	s.catalog.put(builtins(opts.EveryVersion, opts.Strict)...)
 	s.catalog.put(s.definitions)
@@ -131,7 +132,7 @@ func (s *Server) newTransport(dial func(context.Context) (net.Conn, error)) *htt
 
 func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.refusing.Load() {
-		return nil, refused()
+		return nil, s.refuseDial(ctx)
 	}
 	return s.memory.dial(ctx, nil)
 }
@@ -271,6 +272,7 @@ func (s *Server) handle(w http.ResponseWriter, req *http.Request) {
 	s.handlers.Add(1)
 	s.mu.Unlock()
 	defer s.handlers.Done()
+	s.paceRequest(req)
 	limitBody(w, req)
 	tracked := &trackingWriter{ResponseWriter: w}
 	defer s.recovered(tracked, req)

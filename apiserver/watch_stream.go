@@ -57,7 +57,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	info := s.codecs.infos[r.rep.encoding].StreamSerializer
 	body := &frameWriter{w: w}
 	st := &stream{
-		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body},
+		server: s, r: r, w: w, watcher: watcher, columns: true, at: start.version, faults: &streamFaults{requestFaults: faults, all: &s.faults, body: body, start: r.URL.Path + " " + opts.ResourceVersion},
 		frames: streaming.NewEncoder(writeCloser{info.Framer.NewFrameWriter(body)}, info.Serializer),
 	}
 	if err != nil {

@@ -88,7 +88,7 @@ func Explain(c Cluster, key object.Key, name string) (Explanation, error) {
 		}
 		k := ctl.Inspect(key)
 		e := explain(&status, s, k)
-		e.Objects = presence(c, &status, s.Name, key)
+		e.Objects = presence(c, &status, s, key)
 		out.Controllers = append(out.Controllers, e)
 		if k.Running != nil || k.Queued || !k.Due.IsZero() || k.Held != nil || k.Failure != nil || len(k.Recent) > 0 {
 			known = append(known, e)
@@ -217,11 +217,12 @@ func list(prefix string, names []string) string {
 }
 
 // presence returns whether the mirrors that a controller subscribes to have the key. A mirror of
-// another scope, whose keys cannot be this one, is left out.
-func presence(c Cluster, st *Status, name string, key object.Key) (all []ObjectPresence) {
+// another scope, whose keys cannot be this one, is left out, and so is one that lacks the key and has other
+// objects than those whose keys are reconciled: their names differ, such as those of owned objects.
+func presence(c Cluster, st *Status, ctl *controller.Status, key object.Key) (all []ObjectPresence) {
 	for i := range st.Mirrors {
 		s := &st.Mirrors[i]
-		if s.Resource.Namespaced != (key.Namespace != "") || !subscribes(st, name, s.Name) {
+		if s.Resource.Namespaced != (key.Namespace != "") || !subscribes(st, ctl.Name, s.Name) {
 			continue
 		}
 		m := c.MirrorNamed(s.Name)
@@ -231,6 +232,8 @@ func presence(c Cluster, st *Status, name string, key object.Key) (all []ObjectP
 		p := ObjectPresence{Mirror: s.Name}
 		if obj, ok := m.Get(key); ok {
 			p.Exists, p.Version = true, obj.GetResourceVersion()
+		} else if len(ctl.Own) > 0 && !slices.Contains(ctl.Own, s.Name) {
+			continue
 		} else {
 			p.Why = absence(s, key)
 		}

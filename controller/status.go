@@ -24,6 +24,8 @@ type Status struct {
 	Paused bool
 	// Workers is how many keys may be reconciled concurrently.
 	Workers int
+	// Own are the names of the sources whose objects have the reconciled keys: those of For.
+	Own []string
 	// Fenced is why the controller may not begin a reconcile now; nil if it may.
 	Fenced error
 	// Queue has the figures of the queue; zero while the controller is idle.
@@ -165,6 +167,11 @@ func (c *Controller[K]) Status() Status {
 	}
 	s.Failures, s.MoreFailures = c.failures.list()
 	s.Failing = len(s.Failures)
+	for i := range c.sources {
+		if c.sources[i].Pending != nil {
+			s.Own = append(s.Own, c.sources[i].Name)
+		}
+	}
 	c.mu.Lock()
 	r := c.run
 	s.Err, s.Left = c.err, len(c.left)

@@ -42,7 +42,11 @@ func addController(cluster *tarn.Cluster, dns DNS) error {
 	if err != nil {
 		return err
 	}
-	r := &reconciler{websites.Client(), deployments.Client(), services.Client(), cluster.Recorder("website"), dns}
+	r := &reconciler{
+		websites.Client("patch", "patch/status", "update/finalizers"),
+		deployments.Client("create", "update"), services.Client("create", "update"),
+		cluster.Recorder("website"), dns,
+	}
 	_, err = tarn.NewController(cluster, "website", r.reconcile,
 		tarn.For(websites), tarn.Owns(deployments), tarn.Owns(services), tarn.Workers(4))
 	return err

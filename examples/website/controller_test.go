@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,20 +12,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
 	v1 "github.com/tarnproject/tarn/examples/website/v1"
-	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/wire"
-	"github.com/tarnproject/tarn/wire/stream"
+	"github.com/tarnproject/tarn/tarntest"
 )
 
 // fakeDNS remembers the hosts, and fails while broken is set.
@@ -41,6 +35,9 @@ func (d *fakeDNS) Set(_ context.Context, host string, present bool) error {
 	defer d.mu.Unlock()
 	if d.broken {
 		return errors.New("the DNS provider does not answer")
+	}
+	if d.hosts == nil {
+		d.hosts = map[string]bool{}
 	}
 	if d.hosts[host] = present; !present {
 		delete(d.hosts, host)
@@ -60,154 +57,110 @@ func (d *fakeDNS) setBroken(broken bool) {
 	d.broken = broken
 }
 
-// operator is the controller and the API server that it works on, in virtual time.
+var (
+	sampleKey   = tarn.Key{Namespace: "default", Name: "shop"} // the site in config/sample.yaml
+	childrenKey = tarn.Key{Namespace: "default", Name: "shop"} // its Deployment and Service
+)
+
+const host = "shop.example.com"
+
+// operator is the program, on a server with everything in config.
 type operator struct {
-	t       *testing.T
-	srv     *apiserver.Server
-	dns     *fakeDNS
-	cluster *tarn.Cluster
-	user    *wire.Client
+	*tarntest.Env
+	testing.TB
+	dns *fakeDNS
 }
 
-func test(t *testing.T, body func(o *operator), opts ...tarn.ConnectOption) {
-	testAs(t, apiserver.Options{AnyNamespace: true, Seed: 1}, (*apiserver.Server).MemoryConfig, body, opts...)
+func start(t testing.TB, dns *fakeDNS, opts tarntest.Options) *operator {
+	opts.Limit = 10 * time.Minute
+	opts.Prepare = func(server *apiserver.Server) error { return server.Load(os.DirFS("config")) }
+	opts.Controllers = func(cluster *tarn.Cluster) error { return addController(cluster, dns) }
+	opts.Connect = append(opts.Connect, tarn.WithNamespace("website-system"), tarn.WithLeaderElection("website"))
+	return &operator{tarntest.Start(t, opts), t, dns}
 }
 
-// testAs is test with an operator that connects with another config.
-func testAs(t *testing.T, options apiserver.Options, connect func(*apiserver.Server) *rest.Config, body func(o *operator), opts ...tarn.ConnectOption) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := apiserver.Start(t, options)
-		crd := &unstructured.Unstructured{}
-		text, err := os.ReadFile("config/crd.yaml")
-		if err == nil {
-			err = yaml.Unmarshal(text, &crd.Object)
-		}
-		if err == nil {
-			_, err = srv.Create(crd)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := &operator{t: t, srv: srv, dns: &fakeDNS{hosts: map[string]bool{}}}
-		o.cluster, err = tarn.Connect(append(opts, tarn.WithConfig(connect(srv)), tarn.WithLeaderElection("website"),
-			tarn.WithLogger(slog.New(slog.DiscardHandler)))...)
-		if err == nil {
-			o.user, err = wire.New(srv.MemoryConfig(), wire.Options{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer o.user.CloseIdleConnections()
-		if err := addController(o.cluster, o.dns); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- o.cluster.Run(ctx) }()
-		body(o)
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// eventually advances virtual time until the condition holds, at most for ten minutes.
-func (o *operator) eventually(what string, holds func() bool) {
-	o.t.Helper()
-	for range 600 {
-		if synctest.Wait(); holds() {
-			return
-		}
-		<-time.After(time.Second)
+func get[T tarn.Object](o *operator, key tarn.Key) T {
+	o.Helper()
+	obj, err := tarntest.Get[T](o.Env, key)
+	if err != nil {
+		o.Fatal(err)
 	}
-	o.t.Fatalf("after ten minutes: not %s", what)
+	return obj
 }
 
-func get[T any](o *operator) (obj T, err error) {
-	return wire.For(o.user, wire.MustOf[T]()).Get(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.GetOptions{})
-}
-
-func (o *operator) createSite() {
-	o.t.Helper()
-	site := &v1.Website{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: v1.WebsiteSpec{Image: "web:1", Host: "web.example.com"}}
-	if _, err := wire.For(o.user, wire.MustOf[*v1.Website]()).Create(o.t.Context(), site, wire.WriteOptions{}); err != nil {
-		o.t.Fatal(err)
+// update changes an object as a user or another controller does.
+func update[T tarn.Object](o *operator, key tarn.Key, change func(obj T)) {
+	o.Helper()
+	obj := get[T](o, key)
+	change(obj)
+	if _, err := o.Server.Update(obj); err != nil {
+		o.Fatal(err)
 	}
 }
 
-func (o *operator) patchSite(patch any) {
-	o.t.Helper()
-	sites := wire.For(o.user, wire.MustOf[*v1.Website]())
-	if _, err := sites.Patch(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.MergePatchOf(patch), wire.WriteOptions{}); err != nil {
-		o.t.Fatal(err)
+func (o *operator) delete(obj runtime.Object) {
+	o.Helper()
+	if err := o.Server.Delete(obj); err != nil {
+		o.Fatal(err)
 	}
 }
 
-func (o *operator) deployed(image string) bool {
-	d, err := get[*appsv1.Deployment](o)
-	return err == nil && d.Spec.Template.Spec.Containers[0].Image == image
-}
-
-func (o *operator) ready() bool {
-	site, err := get[*v1.Website](o)
-	return err == nil && meta.IsStatusConditionTrue(site.Status.Conditions, "Ready") && site.Status.ObservedGeneration == site.Generation
+func (o *operator) setImage(image string) {
+	o.Helper()
+	update(o, sampleKey, func(site *v1.Website) { site.Spec.Image = image })
 }
 
 // kubelet reports that the deployment's pods are ready.
 func (o *operator) kubelet() {
-	o.t.Helper()
-	deployments := wire.For(o.user, wire.MustOf[*appsv1.Deployment]())
-	if _, err := deployments.Patch(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"},
-		wire.MergePatchOf(map[string]any{"status": map[string]any{"readyReplicas": 1}}), wire.WriteOptions{}, "status"); err != nil {
-		o.t.Fatal(err)
+	o.Helper()
+	update(o, childrenKey, func(d *appsv1.Deployment) { d.Status.ReadyReplicas = 2 })
+}
+
+func (o *operator) deployed(image string) func() bool {
+	return func() bool {
+		d, err := tarntest.Get[*appsv1.Deployment](o.Env, childrenKey)
+		return err == nil && d.Spec.Template.Spec.Containers[0].Image == image && o.dns.has(host)
 	}
 }
 
+func (o *operator) ready() bool {
+	site := get[*v1.Website](o, sampleKey)
+	return meta.IsStatusConditionTrue(site.Status.Conditions, "Ready") && site.Status.ObservedGeneration == site.Generation
+}
+
+func (o *operator) removed() bool {
+	_, err := tarntest.Get[*v1.Website](o.Env, sampleKey)
+	return apierrors.IsNotFound(err) && !o.dns.has(host)
+}
+
 func TestAWebsiteIsDeployedUpdatedAndRemoved(t *testing.T) {
-	test(t, func(o *operator) {
-		o.createSite()
-		o.eventually("deployed", func() bool { return o.deployed("web:1") && o.dns.has("web.example.com") })
-		if s, err := get[*corev1.Service](o); err != nil || s.Spec.Ports[0].Port != 80 {
-			o.t.Errorf("service: %v, %v", s, err)
+	synctest.Test(t, func(t *testing.T) {
+		o := start(t, &fakeDNS{}, tarntest.Options{})
+		image := get[*v1.Website](o, sampleKey).Spec.Image
+		o.Eventually("deployed", o.deployed(image))
+		if s := get[*corev1.Service](o, childrenKey); s.Spec.Ports[0].Port != 80 {
+			t.Errorf("service: %v", s)
 		}
 		o.kubelet()
-		o.eventually("ready", o.ready)
-		o.patchSite(map[string]any{"spec": map[string]any{"image": "web:2"}})
-		o.eventually("updated", func() bool { return o.deployed("web:2") && o.ready() })
-
-		d, _ := get[*appsv1.Deployment](o)
-		if err := o.srv.Delete(d); err != nil { // a user's mistake
-			o.t.Fatal(err)
-		}
-		o.eventually("deployed again", func() bool { return o.deployed("web:2") })
-
-		sites := wire.For(o.user, wire.MustOf[*v1.Website]())
-		if err := sites.Delete(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.DeleteOptions{}); err != nil {
-			o.t.Fatal(err)
-		}
-		o.eventually("removed", func() bool {
-			_, err := get[*v1.Website](o)
-			return apierrors.IsNotFound(err) && !o.dns.has("web.example.com")
-		})
+		o.Eventually("ready", o.ready)
+		o.setImage("web:2")
+		o.Eventually("updated", o.deployed("web:2"))
+		o.delete(get[*appsv1.Deployment](o, childrenKey)) // a user's mistake
+		o.Eventually("deployed again", o.deployed("web:2"))
+		o.delete(get[*v1.Website](o, sampleKey))
+		o.Eventually("removed", o.removed)
 	})
 }
 
 func TestAFailingDNSProviderIsReportedAndRetried(t *testing.T) {
-	test(t, func(o *operator) {
-		o.dns.setBroken(true)
-		o.createSite()
-		o.eventually("reported", func() bool {
-			events, _, err := stream.List(o.t.Context(), wire.For(o.user, wire.MustOf[*eventsv1.Event]()), object.ListOptions{})
-			return err == nil && slices.ContainsFunc(events, func(e *eventsv1.Event) bool {
-				return e.Reason == "DNSFailed" && e.Type == corev1.EventTypeWarning && e.Regarding.Kind == "Website" && e.Regarding.Name == "web"
-			})
-		})
-		if o.deployed("web:1") {
-			o.t.Error("deployed without a DNS record")
+	synctest.Test(t, func(t *testing.T) {
+		o := start(t, &fakeDNS{broken: true}, tarntest.Options{})
+		o.Eventually("reported", func() bool { return strings.Contains(string(o.Server.Dump("events")), "reason: DNSFailed\n") })
+		if _, err := tarntest.Get[*appsv1.Deployment](o.Env, childrenKey); err == nil {
+			t.Error("deployed without a DNS record")
 		}
 		o.dns.setBroken(false)
-		o.eventually("deployed", func() bool { return o.deployed("web:1") })
+		o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 	})
 }
 
@@ -232,15 +185,15 @@ func TestTheRolesAreThoseThatTheProgramNeeds(t *testing.T) {
 // The same with an API server that fails: a random fault hits every third request.
 func TestAFaultyServerOnlyDelays(t *testing.T) {
 	for seed := range uint64(5) {
-		test(t, func(o *operator) {
-			o.createSite()
-			o.srv.Random(seed, 0.3)
-			o.eventually("deployed", func() bool { return o.dns.has("web.example.com") })
-			<-time.After(time.Minute)
-			o.srv.Random(seed, 0)
-			o.eventually("deployed", func() bool { return o.deployed("web:1") })
+		synctest.Test(t, func(t *testing.T) {
+			o := start(t, &fakeDNS{}, tarntest.Options{})
+			o.Server.Random(seed, 0.3)
+			o.Eventually("registered", func() bool { return o.dns.has(host) })
+			<-time.After(time.Minute) // virtual
+			o.Server.Clear()
+			o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
 			o.kubelet()
-			o.eventually("ready", o.ready)
+			o.Eventually("ready", o.ready)
 		})
 	}
 }

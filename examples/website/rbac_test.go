@@ -2,20 +2,19 @@ package main
 
 import (
 	"context"
-	"os"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 
 	"github.com/tarnproject/tarn"
-	"github.com/tarnproject/tarn/apiserver"
 	v1 "github.com/tarnproject/tarn/examples/website/v1"
+	"github.com/tarnproject/tarn/tarntest"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -26,12 +25,7 @@ type permission struct{ namespace, verb, resource string }
 var unused = map[string][]string{
 	"mirrors list where the server has no streaming lists": {"list deployments", "list services", "list websites"},
 	"for Client.GetUncached":                               {"get deployments", "get services", "get websites"},
-	"for owner references that block deletion; see the admission plugin OwnerReferencesPermissionEnforcement": {
-		"update deployments/finalizers", "update services/finalizers", "update websites/finalizers"},
-	"a client may write with every verb, and this program does not": {
-		"patch deployments", "delete deployments", "update deployments/status", "patch deployments/status",
-		"update services", "patch services", "delete services", "update services/status", "patch services/status",
-		"create websites", "update websites", "delete websites", "update websites/status"},
+	"for owner references that block deletion; see the admission plugin OwnerReferencesPermissionEnforcement": {"update websites/finalizers"},
 }
 
 // The program sends no request that its roles do not permit, and they grant no more than it uses,
@@ -49,24 +43,10 @@ func TestTheRolesAreUsed(t *testing.T) {
 		sent[permission{start.Call.Key.Namespace, start.Call.Verb, resource}] = true
 		return ctx, nil
 	}
-	test(t, func(o *operator) {
-		o.dns.setBroken(true) // for events, and repeated ones
-		o.createSite()
-		<-time.After(10 * time.Minute)
-		o.dns.setBroken(false)
-		o.eventually("deployed", func() bool { return o.deployed("web:1") })
-		o.kubelet()
-		o.eventually("ready", o.ready)
-		o.patchSite(map[string]any{"spec": map[string]any{"image": "web:2"}})
-		o.eventually("updated", func() bool { return o.deployed("web:2") })
-		if err := wire.For(o.user, wire.MustOf[*appsv1.Deployment]()).Delete(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.DeleteOptions{}); err != nil {
-			o.t.Fatal(err)
-		}
-		o.eventually("deployed again", func() bool { return o.deployed("web:2") })
-		if err := wire.For(o.user, wire.MustOf[*v1.Website]()).Delete(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.DeleteOptions{}); err != nil {
-			o.t.Fatal(err)
-		}
-		o.eventually("removed", func() bool { _, err := get[*v1.Website](o); return apierrors.IsNotFound(err) })
+	synctest.Test(t, func(t *testing.T) {
+		o := start(t, &fakeDNS{broken: true}, tarntest.Options{Connect: []tarn.ConnectOption{tarn.WithObservers(nil, observe)}})
+		<-time.After(10 * time.Minute) // for events, and repeated ones
+		o.live()
 
 		granted := map[permission]bool{}
 		grant := func(namespace string, rules []rbacv1.PolicyRule) {
@@ -78,7 +58,7 @@ func TestTheRolesAreUsed(t *testing.T) {
 				}
 			}
 		}
-		rules := o.cluster.RBAC()
+		rules := o.Cluster().RBAC()
 		grant("", rules.Cluster)
 		for namespace, rules := range rules.Namespaces {
 			grant(namespace, rules)
@@ -91,7 +71,7 @@ func TestTheRolesAreUsed(t *testing.T) {
 			case granted[everywhere]:
 				sent[everywhere] = true
 			case !granted[p]:
-				o.t.Errorf("needed, but not granted: %+v", p)
+				t.Errorf("needed, but not granted: %+v", p)
 			}
 		}
 		for p := range granted {
@@ -100,44 +80,34 @@ func TestTheRolesAreUsed(t *testing.T) {
 				explained = explained || slices.Contains(list, p.verb+" "+p.resource)
 			}
 			if sent[p] == explained {
-				o.t.Errorf("granted %+v; used %v, listed as unused %v", p, sent[p], explained)
+				t.Errorf("granted %+v; used %v, listed as unused %v", p, sent[p], explained)
 			}
 		}
-	}, tarn.WithNamespace("website-system"), tarn.WithObservers(nil, observe))
+	})
+}
+
+// live does everything that a user can do to the site.
+func (o *operator) live() {
+	o.Helper()
+	o.dns.setBroken(false)
+	o.Eventually("deployed", o.deployed(get[*v1.Website](o, sampleKey).Spec.Image))
+	o.kubelet()
+	o.Eventually("ready", o.ready)
+	o.setImage("web:2")
+	o.Eventually("updated", o.deployed("web:2"))
+	update(o, childrenKey, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
+	o.Eventually("corrected", func() bool { return get[*corev1.Service](o, childrenKey).Spec.Ports[0].Port == 80 })
+	o.delete(get[*appsv1.Deployment](o, childrenKey))
+	o.Eventually("deployed again", o.deployed("web:2"))
+	o.delete(get[*v1.Website](o, sampleKey))
+	o.Eventually("removed", o.removed)
 }
 
 // The operator works as the ServiceAccount of its manifests, with no other permissions.
 func TestTheOperatorWorksWithItsOwnPermissions(t *testing.T) {
-	account := func(srv *apiserver.Server) *rest.Config {
-		for _, file := range []string{"config/rbac.yaml", "config/deployment.yaml"} {
-			text, err := os.ReadFile(file)
-			if err == nil {
-				err = srv.LoadYAML(text)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		cfg, err := srv.ServiceAccountConfig("website-system", "website")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cfg
-	}
-	testAs(t, apiserver.Options{RBAC: true, AnyNamespace: true}, account, func(o *operator) {
-		o.dns.setBroken(true) // for events
-		o.createSite()
-		<-time.After(time.Minute)
-		o.dns.setBroken(false)
-		o.eventually("deployed", func() bool { return o.deployed("web:1") })
-		o.kubelet()
-		o.eventually("ready", o.ready)
-		if err := wire.For(o.user, wire.MustOf[*v1.Website]()).Delete(o.t.Context(), tarn.Key{Namespace: "shop", Name: "web"}, wire.DeleteOptions{}); err != nil {
-			o.t.Fatal(err)
-		}
-		o.eventually("removed", func() bool { _, err := get[*v1.Website](o); return apierrors.IsNotFound(err) })
-		for _, denied := range o.srv.Denied() {
-			o.t.Error(denied)
-		}
-	}, tarn.WithNamespace("website-system"))
+	synctest.Test(t, func(t *testing.T) {
+		o := start(t, &fakeDNS{broken: true}, tarntest.Options{ServiceAccount: tarn.Key{Namespace: "website-system", Name: "website"}})
+		<-time.After(time.Minute) // for events
+		o.live()
+	})
 }

@@ -41,6 +41,8 @@ var table = map[string][]string{
 	"apiserver/crd": {"apiserver"},
 	// The stand-ins for Kubernetes' controllers are a Tarn program.
 	"apiserver/workloads": {".", "apiserver", "controller", "store", "wire"},
+	// What runs a controller in a test. Only tests import it.
+	"tarntest": {".", "apiserver", "wire"},
 	// The console shows all parts of the pipeline.
 	"console": {"object", "wire", "wire/stream", "reflector", "delta", "store", "informer", "workqueue", "controller", "controller/leader", "controller/shard"},
 	// The adapter to OpenTelemetry is apart, so that only programs that trace link it.

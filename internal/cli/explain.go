@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -54,11 +55,18 @@ key for all controllers that know it.`,
 	return cmd
 }
 
+var credentials = regexp.MustCompile(`^([a-z]+://)?.*@`)
+
+// withoutCredentials returns the text of an address, which may be invalid, without user name and password.
+func withoutCredentials(address string) string {
+	return credentials.ReplaceAllString(address, "${1}xxxxx@")
+}
+
 // consoleURL returns the address of an endpoint of the console of a program.
 func consoleURL(program, endpoint string, query url.Values) (string, error) {
 	u, err := url.Parse(program)
 	if program == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", usagef("--url must be the address of a program, such as http://localhost:8080, got %q", program)
+		return "", usagef("--url must be the address of a program, such as http://localhost:8080, got %q", withoutCredentials(program))
 	}
 	if !strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/debug/tarn") {
 		u = u.JoinPath("debug/tarn")
@@ -91,7 +99,7 @@ func runExplain(ctx context.Context, e *env, flags explainFlags, key string) err
 	}
 	var explanation console.Explanation
 	if err := json.Unmarshal(body, &explanation); err != nil {
-		return fmt.Errorf("%s is not a console of Tarn: %w", flags.url, err)
+		return fmt.Errorf("%s is not a console of Tarn: %w", withoutCredentials(flags.url), err)
 	}
 	if flags.output == "json" {
 		fmt.Fprintf(e.out, "%s\n", body)

@@ -106,3 +106,29 @@ func TestTheDemoExplainsItsKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestAPasswordInTheAddressIsNotShown(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "s3cret" {
+			t.Errorf("the password is %q", password)
+		}
+		_, _ = io.WriteString(w, "hello")
+	}))
+	defer srv.Close()
+	host := strings.TrimPrefix(srv.URL, "http://")
+	for address, want := range map[string]string{
+		"http://me:s3cret@" + host:        "http://xxxxx@" + host + " is not a console of Tarn",
+		"me:s3cret@" + host:               `got "xxxxx@` + host + `"`,
+		"ftp://me:s3cret@" + host:         `got "ftp://xxxxx@` + host + `"`,
+		"http://me:s3cret@[bad":           `got "http://xxxxx@[bad"`,
+		"http://me:s3cret%zz@" + host:     `got "http://xxxxx@` + host + `"`,
+		"http://me:s3cret s3cret@" + host: `got "http://xxxxx@` + host + `"`,
+		"http://me:s3cret@127.0.0.1:1":    "refused; is the server running? (--url 127.0.0.1:1)",
+		"http://me:s3cret@[::1]:1/?a=@":   "--url",
+	} {
+		r := call(t.Context(), "explain", "shop/web", "--url", address)
+		if text := r.out + r.err; r.code == exitDone || strings.Contains(text, "s3cret") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", address, text)
+		}
+	}
+}

@@ -32,7 +32,8 @@ The module requires the version of Tarn that this program was installed with. A 
 was built from a source tree requires that tree: run it there, or specify it with --tarn.`,
 		Example: `  tarn new website --kind Website --group example.com
   tarn new shopfront --kind BookStore --group shop.example.org --module example.org/shopfront
-  tarn new shopfront --kind BookStore --group shop.example.org --tarn ../tarn`,
+  tarn new shopfront --kind BookStore --group shop.example.org --tarn ../tarn
+  tarn new tenants --kind Tenant --group example.org --cluster-scoped`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -48,6 +49,7 @@ was built from a source tree requires that tree: run it there, or specify it wit
 	f := cmd.Flags()
 	f.StringVar(&p.Kind, "kind", "", "the `kind` of the custom resource in UpperCamelCase, such as Website (required)")
 	f.StringVar(&p.Group, "group", "", "the API `group` of the custom resource, a domain such as example.com (required)")
+	f.BoolVar(&p.ClusterScoped, "cluster-scoped", false, "make the custom resource cluster-scoped instead of namespaced")
 	f.StringVar(&p.Module, "module", "", "the `path` of the Go module (default NAME)")
 	f.StringVar(&p.Source, "tarn", "", "use Tarn's sources in this `directory` instead of a released version")
 	for _, flag := range []string{"kind", "group", "module"} {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A new project passes its tests and runs against tarn apiserver, by the steps that tarn new
-// prints.
+// A new project runs against tarn apiserver, by the steps that tarn new prints, and passes its tests, also
+// with a cluster-scoped resource.
 func TestANewProjectIsTestedAndRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests a Go module")
@@ -34,9 +34,16 @@ func TestANewProjectIsTestedAndRuns(t *testing.T) {
 	// Another program may listen on port 8080.
 	rewrite(t, "main.go", `":8080"`, `"127.0.0.1:0"`)
 	goCommand(t, "mod", "tidy")
-	goCommand(t, "vet", "./...")
-	goCommand(t, "test", "./...")
+	goCommand(t, "vet", "./...") // its tests are those of examples/website, with other names
 	goCommand(t, "build", "-o", "program", ".")
+	t.Chdir(dir)
+	if r := call(t.Context(), "new", "tenants", "--kind", "Tenant", "--group", "example.org", "--cluster-scoped", "--tarn", root); r.code != exitDone {
+		t.Fatal(r)
+	}
+	t.Chdir(filepath.Join(dir, "tenants"))
+	goCommand(t, "mod", "tidy")
+	goCommand(t, "test", "./...")
+	t.Chdir(filepath.Join(dir, "shopfront"))
 
 	server := inBackground(t, "apiserver", "--seed", "config", "--kubeconfig-out", "dev.kubeconfig")
 	server.out.until(t, "export KUBECONFIG", server.ended)
@@ -111,6 +118,7 @@ func TestNewWithInvalidInputIsOneSentence(t *testing.T) {
 		"new shop --kind Shop --group example",
 		"new shop --kind Shop --group apps.k8s.io",
 		"new shop --kind Shop --group example.org --module a//b",
+		"new net --kind Shop --group example.org",
 		"new shop --kind Shop --group example.org",
 		"new shop --kind Shop --group example.org --tarn .",
 		"new taken --kind Shop --group example.org --tarn " + root,

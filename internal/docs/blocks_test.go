@@ -24,7 +24,7 @@ var names = map[string]string{
 
 	"tarn": module, "apiserver": module + "/apiserver", "clientgo": module + "/clientgo",
 	"controller": module + "/controller", "informer": module + "/informer", "object": module + "/object",
-	"store": module + "/store", "wire": module + "/wire", "workqueue": module + "/workqueue",
+	"store": module + "/store", "tarntest": module + "/tarntest", "wire": module + "/wire", "workqueue": module + "/workqueue",
 
 	"appsv1": "k8s.io/api/apps/v1", "corev1": "k8s.io/api/core/v1",
 	"apierrors": "k8s.io/apimachinery/pkg/api/errors", "metav1": "k8s.io/apimachinery/pkg/apis/meta/v1",

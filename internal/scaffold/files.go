@@ -97,7 +97,30 @@ func (p Project) Files() (map[string][]byte, error) {
 		files[p.rename(name)] = renamed
 		return err
 	})
+	if err == nil && p.ClusterScoped {
+		err = p.clusterScope(files)
+	}
 	return files, err
+}
+
+// clusterScope changes the files of a namespaced resource to those of a cluster-scoped one.
+func (p Project) clusterScope(files map[string][]byte) error {
+	lower := strings.ToLower(p.Kind)
+	home := fmt.Sprintf("Namespace: %q", p.Name+"-system") // of the program
+	for _, c := range []struct{ file, old, text string }{
+		{"v1/" + lower + ".go", ", Namespaced: true}", "}"},
+		{"config/crd.yaml", "scope: Namespaced", "scope: Cluster"},
+		{"config/sample.yaml", "  namespace: default\n", ""},
+		{"controller.go", "Namespace: " + lower + ".Namespace", home},
+		{"controller_test.go", `sampleKey   = tarn.Key{Namespace: "default", `, "sampleKey   = tarn.Key{"},
+		{"controller_test.go", `childrenKey = tarn.Key{Namespace: "default"`, "childrenKey = tarn.Key{" + home},
+	} {
+		if bytes.Count(files[c.file], []byte(c.old)) != 1 {
+			return fmt.Errorf("%s does not have %q once", c.file, c.old)
+		}
+		files[c.file] = bytes.Replace(files[c.file], []byte(c.old), []byte(c.text), 1)
+	}
+	return nil
 }
 
 // Steps are the commands that test and run a project, in its directory.

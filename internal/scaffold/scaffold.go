@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/module"
@@ -32,6 +33,9 @@ type Project struct {
 	Kind string
 	// Group is the API group of that kind, a domain, such as example.com.
 	Group string
+	// ClusterScoped makes the custom resource cluster-scoped; its Deployments and Services are then in the
+	// namespace of the program. Defaults to namespaced.
+	ClusterScoped bool
 	// Module is the path of the Go module. Defaults to Name.
 	Module string
 	// Version is the version of Tarn to require. Defaults to v0.0.0, which needs Source.
@@ -39,6 +43,11 @@ type Project struct {
 	// Source is a directory with Tarn's sources that replaces Version. Defaults to none.
 	Source string
 }
+
+// standard are the first elements of the standard library's import paths. Go looks for them nowhere else.
+var standard = strings.Fields(`archive bufio builtin bytes cmd cmp compress container context crypto database debug embed encoding
+	errors expvar flag fmt go hash html image index internal io iter log maps math mime net os path plugin reflect regexp runtime
+	slices sort strconv strings structs sync syscall testing text time unicode unique unsafe vendor weak`)
 
 var upperCamelCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 
@@ -58,6 +67,9 @@ func (p Project) Validate() error {
 	}
 	if err := module.CheckImportPath(p.modulePath()); err != nil {
 		return fmt.Errorf("invalid module path: %w", err)
+	}
+	if first, _, _ := strings.Cut(p.modulePath(), "/"); slices.Contains(standard, first) {
+		return fmt.Errorf("invalid module path %q: %s is a package of Go's standard library; choose another path, such as example.org/%[1]s", p.modulePath(), first)
 	}
 	taken, err := identifiers()
 	if err != nil {

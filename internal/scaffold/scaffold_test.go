@@ -2,7 +2,9 @@ package scaffold
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +123,8 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		{func(p *Project) { p.Group = "apps.k8s.io" }, "reserves"},
 		{func(p *Project) { p.Module = "a b" }, "invalid module path"},
 		{func(p *Project) { p.Module = "../a" }, "invalid module path"},
+		{func(p *Project) { p.Name = "net" }, "standard library"},
+		{func(p *Project) { p.Module = "internal/shop" }, "standard library"},
 	} {
 		p := valid
 		c.change(&p)
@@ -151,6 +155,34 @@ func TestNothingIsOverwritten(t *testing.T) {
 	entries, err := os.ReadDir(parent)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestTheStandardLibraryIsKnown(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "std", "cmd").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if first, _, _ := strings.Cut(path, "/"); !slices.Contains(standard, first) {
+			t.Errorf("%s is not in the list", first)
+		}
+	}
+}
+
+func TestAClusterScopedResourceHasNoNamespace(t *testing.T) {
+	p := Project{Name: "tenants", Kind: "Tenant", Group: "example.org", ClusterScoped: true}
+	files, err := p.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, has := range map[string]string{
+		"config/crd.yaml": "scope: Cluster\n", "config/sample.yaml": "metadata:\n  name: shop\nspec:", "controller.go": `Namespace: "tenants-system", Name: tenant.Name`,
+		"v1/tenant.go": `Kind: "Tenant"}`,
+	} {
+		if !strings.Contains(string(files[path]), has) {
+			t.Errorf("%s has no %q:\n%s", path, has, files[path])
+		}
 	}
 }
 

@@ -1,0 +1,62 @@
+package apiserver
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarnproject/tarn/object"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// anotherWriter is the annotation that a competing writer adds. Dumps omit it.
+	anotherWriter = "apiserver.tarn/another-writer"
+	// anotherWriterFirst is shown in the log of requests.
+	anotherWriterFirst FaultKind = "another writer was first"
+)
+
+// competingChange is a change by another writer just before a write of a program that is explored.
+type competingChange struct {
+	kind  *kind
+	key   object.Key
+	uid   types.UID
+	write int
+}
+
+// value is what the change adds to the annotation.
+func (c competingChange) value() string { return fmt.Sprintf("before write %d; ", c.write) }
+
+// compete changes the object of a request as another writer would. It returns false if there is none.
+func (s *Server) compete(r *request, write int) (c competingChange, ok bool) {
+	c = competingChange{kind: r.kind, key: r.key(), write: write}
+	for {
+		old := s.storage.get(r.kind, c.key)
+		if old == nil {
+			return c, false
+		}
+		next := old.obj.DeepCopyObject()
+		annotations := metaOf(next).GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[anotherWriter] += c.value()
+		metaOf(next).SetAnnotations(annotations)
+		if _, ok := s.storage.commit(r.kind, c.key, old, next); ok {
+			c.uid = old.meta.GetUID()
+			return c, true
+		}
+	}
+}
+
+// overwritten returns the competing changes that their objects no longer have.
+func (x *explored) overwritten() (lost []competingChange) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.competing {
+		rec := x.server.storage.get(c.kind, c.key)
+		if rec != nil && rec.meta.GetUID() == c.uid && !strings.Contains(rec.meta.GetAnnotations()[anotherWriter], c.value()) {
+			lost = append(lost, c)
+		}
+	}
+	return lost
+}

@@ -204,6 +204,9 @@ func TestMemoryIsFreedWithTheLastHandle(t *testing.T) {
 				t.Fatal(err)
 			}
 			web, _ := pods.Get(key("shop", "web"))
+			pods.Client()
+			pods.Close()
+			pods.Client() // which must not count again
 			return weak.Make(web)
 		}()
 		r.watches("pods", 0)

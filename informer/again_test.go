@@ -53,3 +53,33 @@ func TestL02_ANamespaceThatIsCoveredAgainDoesNotGoBack(t *testing.T) {
 		}
 	})
 }
+
+// Of two namespaces only one has seen a version that the restored server does not have yet.
+func TestW19_ARewindThatOneNamespaceFindsBeginsTheEpochForAll(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods("a/1", "b/1") // up to 102
+		inf := newInformer(t, srv.Source(via), podOptions{Namespaces: []string{"a", "b"}})
+		start(t, inf)
+		synctest.Wait()
+		for range 8 {
+			srv.Set("a/1") // up to 110
+		}
+		synctest.Wait()
+		rewind(srv, 105, onNode("restored"))
+		simtest.Advance(time.Minute)
+		if err := inf.SetNamespaces("a", "b", "c"); err != nil {
+			t.Fatal(err)
+		}
+		simtest.Advance(time.Minute)
+		snap := inf.Snapshot()
+		defer snap.Release()
+		for mark := range snap.Marks() {
+			if mark.Epoch != 1 {
+				t.Errorf("%q is in epoch %d, want 1", mark.Scope, mark.Epoch)
+			}
+		}
+		if p, _ := snap.Get(object.Key{Namespace: "b", Name: "1"}); p == nil || p.Spec.NodeName != "restored" {
+			t.Errorf("b/1 is %v", p)
+		}
+	})
+}

@@ -143,6 +143,27 @@ func TestStatusOnlyUpdatesAreIgnoredByGeneration(t *testing.T) {
 	})
 }
 
+func TestStatusOnlyUpdatesThatChangeWhatPassesTheFilterAreNotIgnored(t *testing.T) {
+	simtest.Each(t, func(t *testing.T, via simtest.Via) {
+		srv := simtest.Pods()
+		phase := func(to corev1.PodPhase) func(*corev1.Pod) {
+			return func(p *corev1.Pod) { p.Generation, p.Status.Phase = 1, to }
+		}
+		srv.Set("shop/a", phase(corev1.PodPending)) // 101
+		inf := newInformer(t, srv.Source(via), podOptions{})
+		var d simtest.Recorder
+		subscribe(t, inf, d.PodHandler(), podSub{IgnoreStatusOnly: true,
+			Filter: func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }})
+		start(t, inf)
+		synctest.Wait()
+		srv.Set("shop/a", phase(corev1.PodRunning))   // 102, enters
+		srv.Set("shop/a")                             // 103, not delivered
+		srv.Set("shop/a", phase(corev1.PodSucceeded)) // 104, leaves
+		synctest.Wait()
+		simtest.Want(t, "received", d.Take(), []string{"add shop/a@102", "delete shop/a@103"})
+	})
+}
+
 // A restored server may count another spec with the same generation.
 func TestW19_StatusOnlyUpdatesAreNotGuessedAcrossARewind(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {

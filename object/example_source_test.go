@@ -156,6 +156,9 @@ type changelog struct{ listed chan struct{} }
 // Apply implements object.Sink.
 func (l changelog) Apply(b *object.Batch[*corev1.ConfigMap]) error {
 	for _, c := range b.Changes {
+		if c.Kind == object.Quarantined {
+			continue // it exists in a state that cannot be read; another UID of its name is deleted
+		}
 		if c.List == nil {
 			fmt.Println(c.Kind, c.Key)
 			return errors.New("seen enough") // ends the reflector

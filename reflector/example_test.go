@@ -176,6 +176,31 @@ func ExampleReflector_Relist() {
 	// 1 list was requested
 }
 
+// The reflector of another namespace found that etcd was restored from a backup. This one could not
+// notice, because the server has passed the version that it has seen.
+func ExampleReflector_Rewound() {
+	src := simtest.Pods("shop/web") // version 101
+	fifo := podQueue()
+	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	printUntil(ctx, fifo, "101")
+	r.Rewound(1)
+	printUntil(ctx, fifo, "101")
+	cancel()
+	<-done
+	fmt.Println("epoch", r.Status().Mark.Epoch)
+	// Output:
+	// Replaced: 1 pods
+	// Replaced: 1 pods
+	// epoch 1
+}
+
 // Objects that cannot be decoded or transformed are quarantined; the others are delivered.
 func ExampleReflector_Quarantine() {
 	src := simtest.Pods("shop/db", "shop/web")

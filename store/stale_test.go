@@ -9,7 +9,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 )
 
-// Every type of event, of the object held and of another one of its name, at every relation to the
+// Every type of event (an Unknown deletion is like one whose last state can be read), of the object held and of another one of its name, at every relation to the
 // version held (11) and to the newest version that the scope has seen (20), which is complete or
 // that of a deletion.
 func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testing.T) {
@@ -28,9 +28,14 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testi
 		{object.Added, false, true, []int{25}},
 		{object.Updated, false, true, []int{25}},
 		{object.Deleted, false, true, nil},
+		// An object that cannot be decoded ends the life of another UID only (L11).
+		{object.Quarantined, true, true, nil},
+		{object.Quarantined, true, false, []int{25}},
+		{object.Quarantined, false, true, nil},
 	} {
 		for _, v := range []int{10, 11, 15, 20, 25} {
 			for _, open := range []bool{false, true} {
+				unknown := c.kind == object.Deleted && open
 				t.Run(fmt.Sprintf("%v, held %v, same UID %v, at %d, after a deletion %v", c.kind, c.held, c.same, v, open), func(t *testing.T) {
 					s := newPodStore(t)
 					apply(t, s, 12, listed(12, pod("a/x", 11), pod("a/y", 12)))
@@ -46,7 +51,9 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testi
 					if !c.same {
 						p.UID = object.UID("another-" + strconv.Itoa(v))
 					}
-					changes := apply(t, s, max(20, v), event(c.kind, p))
+					change := event(c.kind, p)
+					change.Unknown = unknown
+					changes := apply(t, s, max(20, v), change)
 					if len(changes) > 0 != slices.Contains(c.applies, v) {
 						t.Errorf("%q", changes)
 					}

@@ -2,6 +2,7 @@ package paging_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/tarnproject/tarn/internal/paging"
@@ -52,10 +53,28 @@ func TestL06_APagerRestartsTwiceThenDropsTheLimit(t *testing.T) {
 	}
 }
 
-func TestL07_APageThatContinuesWithItsOwnTokenIsCorrupt(t *testing.T) {
-	var p paging.Pager
-	read(t, &p, object.Page{Version: "9", Continue: "a"})
-	if _, err := p.Read(object.Page{Version: "9", Continue: "a"}); !errors.Is(err, object.ErrCorrupt) {
-		t.Error(err)
+// However long it takes until tokens repeat, and however many of them do.
+func TestL07_TokensThatRepeatAreCorrupt(t *testing.T) {
+	for first := range 20 {
+		for repeating := 1; repeating < 20; repeating++ {
+			var p paging.Pager
+			for i := 0; ; i++ {
+				token := i
+				if i > first {
+					token = first + (i-first)%repeating
+				}
+				_, err := p.Read(object.Page{Version: "9", Continue: fmt.Sprint("t", token)})
+				if errors.Is(err, object.ErrCorrupt) {
+					if i < first+repeating {
+						t.Errorf("%d tokens and %d that repeat: refused after %d pages", first, repeating, i)
+					}
+					break
+				}
+				if i > 4*(first+repeating) {
+					t.Errorf("%d tokens and %d that repeat: not refused after %d pages", first, repeating, i)
+					break
+				}
+			}
+		}
 	}
 }

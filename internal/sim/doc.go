@@ -37,8 +37,8 @@
 //
 //   - Versions that are not decimals (L14), and servers that let a watch from a version
 //     they have not reached wait in silence.
-//   - A restore that has passed the versions readers know before they notice (W19): the
-//     writers wait. Nor one of a server whose deletions carry the object's own version.
+//   - A restore that has passed all versions readers know before one of them notices (W19): the
+//     writers wait for the first source of an informer, not for the others. Nor one of a server whose deletions carry the object's own version.
 //   - A subscriber that ignores changes of the status alone goes by the generation. After
 //     a restore the same generation may have another spec; a View does not insist on it.
 package sim

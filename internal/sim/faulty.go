@@ -36,6 +36,7 @@ type Faulty struct {
 	counts  [Faults]int
 	spoiled map[object.Key]bool // objects that were served undecodable
 	blurred bool                // and one of them without a name
+	fresh   int                 // items after a restore that are likely to be undecodable
 	past    map[object.Scope][]object.Event[*Thing]
 	open    map[*faultyStream]struct{}
 	// expiries counts the calls of Expire, and notified has the calls that each scope has been notified of.
@@ -131,6 +132,7 @@ func (f *Faulty) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.past)
+	f.fresh = 10
 	for s := range f.open {
 		s.lost.Store(true)
 		s.release()
@@ -187,7 +189,7 @@ func (f *Faulty) List(ctx context.Context, opts object.ListOptions, in *object.I
 		f.mu.Lock()
 		cut, short, slow := f.strikes(ListCut), f.strikes(ListTruncated), f.strikes(ListSlow)
 		stalled := f.strikes(ListStalled)
-		item = f.spoil(item)
+		item = f.spoil(item, false)
 		f.mu.Unlock()
 		if slow {
 			wait(ctx, 3*time.Second)
@@ -219,16 +221,21 @@ func wait(ctx context.Context, d time.Duration) {
 
 var errUndecodable = errors.New("spec: expected a number, got an object")
 
-// spoil may make an item undecodable. The lock must be held.
-func (f *Faulty) spoil(item object.Item[*Thing]) object.Item[*Thing] {
+// spoil may make an item undecodable. Readers need no more than the name of a deleted one. The lock
+// must be held.
+func (f *Faulty) spoil(item object.Item[*Thing], deleted bool) object.Item[*Thing] {
 	if item.Held {
 		return item // it is not decoded
 	}
+	f.fresh--
 	nameless := f.strikes(Nameless)
-	if !nameless && !f.strikes(Undecodable) {
+	again := f.fresh > 0 && !f.off && f.plan[Undecodable] > 0 && f.rand.IntN(2) == 0
+	if !nameless && !again && !f.strikes(Undecodable) {
 		return item
 	}
-	f.spoiled[item.Key] = true
+	if nameless || !deleted {
+		f.spoiled[item.Key] = true
+	}
 	f.trace.Add("fault", "%s at %s cannot be decoded", item.Key, item.Version)
 	item.Object, item.Err, item.Raw = nil, errUndecodable, []byte(`{"spec":{}}`)
 	if nameless {

@@ -80,6 +80,7 @@ func (s *faultyStream) replay(until object.Version) {
 			if ev.Kind != object.Deleted {
 				ev.Item = s.peek(ev.Item)
 			}
+			ev.Item = s.f.spoil(ev.Item, ev.Kind == object.Deleted)
 			s.queue = append(s.queue, ev)
 		}
 	}
@@ -162,7 +163,7 @@ func (s *faultyStream) receive(events []object.Event[*Thing]) {
 			if ev.Kind != object.Deleted {
 				ev.Item = s.peek(ev.Item)
 			}
-			ev.Item = f.spoil(ev.Item)
+			ev.Item = f.spoil(ev.Item, ev.Kind == object.Deleted)
 		}
 		if folded {
 			continue

@@ -25,10 +25,11 @@ const (
 	looping          // over Events
 	choosy           // has a filter
 	aloof            // does not care for the status
+	picky            // has a filter by the status, and does not care for it otherwise
 	tempers
 )
 
-var temperNames = [tempers]string{"fast", "slow", "blocked", "panicking", "selfless", "batching", "looping", "choosy", "aloof"}
+var temperNames = [tempers]string{"fast", "slow", "blocked", "panicking", "selfless", "batching", "looping", "choosy", "aloof", "picky"}
 
 // subscriber receives changes from the informer.
 type subscriber struct {
@@ -55,7 +56,7 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 	}
 	name += " " + temperNames[s.temper]
 	s.view = sim.NewView(name, server, trace)
-	s.view.Spec = s.temper == aloof
+	s.view.Spec = s.temper == aloof || s.temper == picky
 	trace.Add(name, "subscribes")
 	opts := informer.SubOptions[*sim.Thing]{Name: name}
 	if r.IntN(4) == 0 {
@@ -79,18 +80,19 @@ func subscribe(inf *informer.Informer[*sim.Thing], name string, r *rand.Rand, se
 	case looping:
 		s.loop(inf, opts)
 	default:
-		if s.temper == choosy {
-			opts.Filter = chosen
-		}
-		opts.IgnoreStatusOnly = s.temper == aloof
+		opts.Filter = filters[s.temper]
+		opts.IgnoreStatusOnly = s.view.Spec
 		handle, err = inf.Subscribe(handler, opts)
 	}
 	s.handle.Store(handle)
 	return s, err
 }
 
-// chosen is the filter of those who have one.
-func chosen(t *sim.Thing) bool { return t.Labels["tier"] == "a" }
+// filters are those of subscribers that have one.
+var filters = [tempers]func(*sim.Thing) bool{
+	choosy: func(t *sim.Thing) bool { return t.Labels["tier"] == "a" },
+	picky:  func(t *sim.Thing) bool { return t.Status%2 == 0 },
+}
 
 // called wraps every call of a handler.
 func (s *subscriber) called(take func()) {
@@ -195,12 +197,13 @@ func (s *subscriber) check(state map[object.Key]*sim.Thing) error {
 			return fmt.Errorf("%s has received everything, but its lag is %d", st.Name, st.Lag)
 		}
 	}
-	if s.temper != choosy {
+	passes := filters[s.temper]
+	if passes == nil {
 		return s.view.Compare(state)
 	}
 	some := map[object.Key]*sim.Thing{}
 	for k, t := range state {
-		if chosen(t) {
+		if passes(t) {
 			some[k] = t
 		}
 	}

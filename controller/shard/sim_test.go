@@ -277,23 +277,45 @@ func simulate(seed uint64, p plant) error {
 	if s.err == nil {
 		s.settled(ended)
 	}
+	// What members report follows what they do.
+	for end := s.now + 20*time.Second; s.err == nil && s.misreport() != nil; {
+		if s.tick(); s.now >= end {
+			s.failf("%v", s.misreport())
+		}
+	}
 	return s.err
+}
+
+// misreport returns an error if a healthy member has another number of idle slots than there are: those on which no
+// member begins anything, such as because one reconcile does not end.
+func (s *sim) misreport() error {
+	var begun slotSet
+	idle := Slots
+	for _, n := range s.nodes {
+		for i, h := range n.held {
+			if !n.dead && h.epoch != 0 && !h.draining && n.machine.check(n.moment(s.now), Slot(i), h.epoch) == nil && !begun[i] {
+				begun[i] = true
+				idle--
+			}
+		}
+	}
+	for _, n := range s.nodes {
+		now := n.moment(s.now)
+		if got := n.idle(now); !n.dead && n.machine.open(now) && n.stuckTill < s.now && n.behindTill < s.now && got != idle {
+			return fmt.Errorf("%s says that %d slots are idle, and %d are", n.name, got, idle)
+		}
+	}
+	return nil
 }
 
 // settled checks what must be true after the bound.
 func (s *sim) settled(ended time.Duration) {
-	var working, begun [Slots]bool                      // begun: and more can begin
-	slots, idle, blocked := 0, Slots, map[string]bool{} // owners of slots whose work does not end, and who is to get them
+	var working [Slots]bool
+	slots, blocked := 0, map[string]bool{} // owners of slots whose work does not end, and who is to get them
 	for _, n := range s.nodes {
 		now := n.moment(s.now)
 		if n.dead {
 			continue
-		}
-		for i, h := range n.held {
-			if h.epoch != 0 && !h.draining && n.machine.check(now, Slot(i), h.epoch) == nil && !begun[i] {
-				begun[i] = true
-				idle--
-			}
 		}
 		for slot, until := range n.drains {
 			if until != ever {
@@ -314,12 +336,6 @@ func (s *sim) settled(ended time.Duration) {
 				working[i] = true
 				slots++
 			}
-		}
-	}
-	for _, n := range s.nodes {
-		now := n.moment(s.now)
-		if got := n.idle(now); !n.dead && n.machine.open(now) && n.stuckTill < s.now && n.behindTill < s.now && got != idle {
-			s.failf("%s says that %d slots are idle, and %d are", n.name, got, idle)
 		}
 	}
 	if slots != Slots {

@@ -156,7 +156,7 @@
 //
 // # Reading the source
 //
-// machine.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
+// machine.go, renewal.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
 // them with all the faults above. group.go connects them to the API server and cache.go to the caches,
 // and lease.go and assignment.go are how state is stored.
 package shard

@@ -59,6 +59,7 @@ type Cluster struct {
 
 	mu        sync.Mutex // guards all below
 	phase     phase
+	divisions []string        // those of the controllers with ShardBy
 	run       context.Context // set by Run, as working
 	working   context.Context // done when the controllers have to stop
 	started   time.Time       // set by Run

@@ -32,7 +32,7 @@ func NewController(c *Cluster, name string, reconcile ReconcileFunc, opts ...Con
 	if err != nil {
 		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
-	if err := d.shard(c); err != nil {
+	if err := d.shard(c, name); err != nil {
 		return nil, fmt.Errorf("tarn: controller %s: %w", name, err)
 	}
 	d.options.Logger = cmp.Or(d.options.Logger, c.opts.logger)
@@ -68,7 +68,9 @@ type controllerDeclaration struct {
 	owns    []func(owners controller.Owners) controller.Source[object.Key]
 	tuned   bool // an option other than a source was given
 	shardBy func(Key) string
-	counts  []countKeys // of For
+	// division identifies shardBy.
+	division string
+	counts   []countKeys // of For
 }
 
 func declareController(opts []ControllerOption) (d controllerDeclaration) {

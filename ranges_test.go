@@ -2,7 +2,6 @@ package tarn_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
-	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/shard"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
@@ -332,27 +330,37 @@ func TestRangesExcludeWhatContradictsThem(t *testing.T) {
 	}
 	maps := must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
 	none := func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, nil }
-	if _, err := tarn.NewController(cluster, "c", none, tarn.For(maps), tarn.ShardBy(shard.ByKey)); err == nil || !strings.Contains(err.Error(), "ShardBy") {
+	if _, err := tarn.NewController(cluster, "c", none, tarn.For(maps), tarn.ShardBy("by key", shard.ByKey)); err == nil || !strings.Contains(err.Error(), "ShardBy") {
 		t.Errorf("with ShardBy: %v", err)
 	}
 	nodes := must(tarn.MirrorOf[*corev1.Node](cluster))
 	simtest.Want(t, "mirrors", []string{maps.Name(), nodes.Name()}, []string{"configmaps of a shard", "nodes"})
 }
 
-// All members of a group need the same Ranges: otherwise a key has two slots.
-func TestP01_ReplicasWithOtherRangesDoNotJoin(t *testing.T) {
+// With other Ranges a key has another slot, so replicas that differ wait for each other.
+func TestP07_ReplicasWithOtherRangesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, 1)
 		a := d.start()
 		<-time.After(time.Minute)
-		other := connect(t, tarn.WithConfig(d.server.MemoryConfig()), tarn.WithSharding("web"))
-		err := other.Run(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "Ranges=true and this process Ranges=false") || errors.Is(err, controller.ErrNotLeading) {
-			t.Errorf("Run returned %v", err)
-		}
+		ctx, stop := context.WithCancel(t.Context())
+		other, done := connect(t, tarn.WithConfig(d.server.MemoryConfig()), tarn.WithSharding("web")), make(chan error, 1)
+		go func() { done <- other.Run(ctx) }()
 		<-time.After(time.Minute)
-		if s := a.Status().Shards; len(s.Slots) != shard.Slots || len(s.Members) != 1 {
+		if s := a.Status().Shards; len(s.Slots) != shard.Slots || len(s.Members) != 2 {
 			t.Errorf("the status is %+v", s)
+		}
+		if s := other.Status().Shards; len(s.Slots) > 0 || s.Cause == nil || !strings.Contains(s.Cause.Error(), "in another way") {
+			t.Errorf("the status of the one that waits is %+v", s)
+		}
+		a.stop()
+		<-time.After(5 * time.Second)
+		if s := other.Status().Shards; len(s.Slots) != shard.Slots {
+			t.Errorf("the status of the one that has waited is %+v", s)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

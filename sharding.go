@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tarnproject/tarn/controller"
@@ -15,18 +17,42 @@ import (
 // ShardBy selects which keys of a controller stay together with [WithSharding]: those for which the
 // function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
 // and what they own; shard.ByKey divides all keys. With Ranges of shard.Options it is an error: keys
-// belong to where their objects are mirrored. Without WithSharding it has no effect.
+// belong to where their objects are mirrored. Without WithSharding it has no effect. A controller with ShardBy is
+// added before Run.
 //
-// All replicas must divide the keys of a controller in the same way, and nothing checks it: otherwise two
-// of them reconcile the same key. To change ShardBy, stop all replicas before the first new one starts.
-func ShardBy(text func(Key) string) ControllerOption {
+// Replicas that divide the keys of a controller in another way do not work at the same time: after a rolling update
+// the new ones begin when the last old one has stopped. They compare the name and what the function returns for some
+// keys. Give it another name, such as "by team, v2", when it changes for other keys only.
+func ShardBy(name string, text func(Key) string) ControllerOption {
 	return func(d *controllerDeclaration) {
 		d.shardBy, d.tuned = func(key Key) string { return shard.Spread(text(key)) }, true
+		d.division = divisionOf(name, d.shardBy)
 	}
 }
 
+// divisionOf returns a text that differs between functions that divide keys in another way, as far as their names
+// and their results for some keys show.
+func divisionOf(name string, slot func(Key) string) string {
+	results := make([]string, 256)
+	for i := range results {
+		func() {
+			defer func() {
+				if p := recover(); p != nil { // it may not expect such keys
+					results[i] = fmt.Sprintf("panic: %v", p)
+				}
+			}()
+			key := Key{Namespace: fmt.Sprint("team-", i), Name: fmt.Sprint("web-", i, [...]string{"", "-db", "-cache"}[i%3])}
+			if i%5 == 1 {
+				key.Namespace = "" // cluster-scoped
+			}
+			results[i] = slot(key)
+		}()
+	}
+	return fmt.Sprintf("%q %x", name, object.Hash(strings.Join(results, " ")))
+}
+
 // shard sets the options of a controller in a cluster with or without sharding.
-func (d *controllerDeclaration) shard(c *Cluster) error {
+func (d *controllerDeclaration) shard(c *Cluster, name string) error {
 	switch {
 	case c.group == nil:
 		return nil
@@ -34,6 +60,14 @@ func (d *controllerDeclaration) shard(c *Cluster) error {
 		return errors.New("with WithSharding, Queue.Group is the slot of a key; use ShardBy")
 	case c.part != nil && d.shardBy != nil:
 		return errors.New("with shard.Options.Ranges keys are divided by namespace, as the mirrors are; remove ShardBy")
+	}
+	if d.shardBy != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.phase == running {
+			return errors.New("ShardBy of a controller that is added while the cluster runs: the other replicas cannot agree to it; add it before Run")
+		}
+		c.divisions = append(c.divisions, fmt.Sprintf("%q %s", name, d.division))
 	}
 	d.options.Claims, d.options.Queue.Group = true, shard.ByNamespace
 	if d.shardBy != nil {
@@ -52,6 +86,11 @@ func (c *Cluster) join() error {
 		opts.Logger = c.opts.logger
 	}
 	opts.Caches, opts.Keys = c.caches, c.slotKeys
+	if own := opts.Rules; own != nil {
+		opts.Rules = func() string { return own() + "\n" + c.rules() }
+	} else {
+		opts.Rules = c.rules
+	}
 	if opts.Ranges {
 		c.part = NewShard(object.NewShard(object.ByNamespace))
 		opts.Divide = c.part.Set
@@ -122,6 +161,13 @@ func (c *Cluster) caches() (all []shard.Cache) {
 		}
 	}
 	return all
+}
+
+// rules returns how the controllers divide their keys. Those without ShardBy do it in the same way in all replicas.
+func (c *Cluster) rules() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(c.divisions)), "\n")
 }
 
 var _ controller.Claimer = (*controllers)(nil)

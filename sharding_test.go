@@ -158,7 +158,12 @@ func TestAControllerThatIsAddedLaterIsShardedToo(t *testing.T) {
 			defer mu.Unlock()
 			seen[key] = true
 			return tarn.Result{}, nil
-		}, tarn.For(maps), tarn.ShardBy(func(key tarn.Key) string { return key.Name })))
+		}, tarn.For(maps)))
+		_, err := tarn.NewController(a.Cluster, "cannot be agreed on", func(context.Context, tarn.Key) (tarn.Result, error) { return tarn.Result{}, nil },
+			tarn.For(maps), tarn.ShardBy("by name", func(key tarn.Key) string { return key.Name }))
+		if err == nil || !strings.Contains(err.Error(), "add it before Run") {
+			t.Errorf("ShardBy while the cluster runs: %v", err)
+		}
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()

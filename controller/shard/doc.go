@@ -37,6 +37,11 @@
 //
 //   - Members whose caches or watch of the leases are not current get no slots.
 //
+//   - Members with other Options.Rules or Ranges do not work at the same time, whatever is in Queue.Group.
+//
+//   - A request for a lease may take up to a third of the lease duration: slower ones stop the members, and
+//     [Status] says so.
+//
 // # Late requests
 //
 // The server does not know epochs. A request that was sent while the slot was owned, and was then given
@@ -76,13 +81,14 @@
 // Everything is stored in Leases with a common label, so one watch shows the whole group at one
 // resource version. Each member has a lease, which it renews every 5 seconds. One more lease,
 // GROUP.slots, has the assignment: for each slot its owner, its epoch, and, while it is
-// being moved, its next owner. (The durations here are those of the default LeaseDuration. Members
+// being moved, its next owner. Both name the rules by which keys are divided. (The durations here are those of the default LeaseDuration. Members
 // may have different ones; all of them wait for the longest.)
 //
 // A member works on a slot while the assignment that it sees names it as the owner, and for 10
-// seconds after it sent its last renewal. A renewal counts when the server has stored it within 2
-// seconds and when the member's own watch shows it. So a member whose watch is stuck stops by
-// itself.
+// seconds after it sent its last renewal. A renewal counts when the server's answer comes before the
+// one before it has lapsed, and when the member's own watch shows it. So a member whose watch is stuck
+// stops by itself. If the answer takes more than 2 seconds, another renewal of the same version is sent: the
+// first may be lost, or the server is slow.
 //
 // To move a slot from A to B, the assignment names B as next. A starts nothing new on the slot,
 // lets running reconciles end, and writes into its own lease that it has released the slot in this
@@ -120,14 +126,25 @@
 //
 // A stops 10 seconds after sending a renewal r, by its own clock, at most 11.1 seconds if that is
 // slow by 10 %. Another member sees r, or a state before it, when or after it was stored, so it waits
-// at least 13.6 seconds. It cannot miss a later renewal: A sends one within 10 seconds of the one
-// before and counts it only if it is stored within 2 more, which is before the other member's
-// confirmed renewal was sent. 2.5 seconds are left for requests that are on their way.
+// at least 13.6 seconds. It cannot miss a later renewal: A counts one only if it is answered within 10
+// seconds of the one before, which is before the other member's confirmed renewal was sent. 2.5 seconds are
+// left for requests that are on their way.
 //
-// If the assignment is missing, because a group is new or a person has deleted it, members may still
-// work on slots of an earlier one. A new one is then written after one lease duration.
-// Do not delete it again within a minute: a member whose watch shows neither the new assignment nor its
-// deletion would not wait for those that work by it.
+// If the assignment is missing or cannot be read, because a group is new or a person has deleted it, members may
+// still work on slots of an earlier one. The new one begins a line, which has a random name, and has no owners: a
+// member gives slots away when it has seen the line for a lease duration. Then a member that works by an
+// earlier line has lapsed, because its last renewal was stored before that line ended. So the assignment can be
+// deleted at any time and as often as one likes.
+//
+// # Rules
+//
+// Members work if their rules are those of the assignment. Others wait, and take over when all slots are free: their
+// owners have released them, left or crashed. The first one with other rules then writes its own into the
+// assignment, with the new owners. A reconcile that does not end keeps them waiting for two lease durations more.
+//
+// What is compared is Options.Rules, Options.Ranges and the number of slots. Not detected are a function that
+// changes while its Rules stay the same, processes with another group or another namespace of the leases, which do not
+// see each other, and a person who writes owners into the assignment, such as by restoring an old copy.
 //
 // # Ranges
 //
@@ -137,12 +154,9 @@
 // one of the two; the owner works on it until then. A slot whose owner crashed or left is given away at once,
 // and its new owner works on it when its caches have it.
 //
-// A group has Ranges or not: the assignment says which, and a member that has the other ends with an
-// error.
-//
 // # Reading the source
 //
-// machine.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
+// machine.go, renewal.go and plan.go make all decisions, without input, output or clocks; sim_test.go simulates
 // them with all the faults above. group.go connects them to the API server and cache.go to the caches,
 // and lease.go and assignment.go are how state is stored.
 package shard

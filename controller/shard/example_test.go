@@ -54,6 +54,7 @@ func Example() {
 	}
 	group, err := shard.New(client, object.Key{Namespace: "default", Name: "web"}, shard.Options{
 		Member: "replica",
+		Rules:  func() string { return "by namespace" },                   // another text if Queue.Group changes
 		Caches: func() []shard.Cache { return []shard.Cache{configMaps} }, // what reconciles read
 	})
 	if err != nil {
@@ -73,6 +74,9 @@ func Example() {
 		fmt.Println(m.Name, "has", m.Slots, "slots of", m.Share)
 	}
 	fmt.Println("imbalance:", status.Imbalance())
+	if status.Cause != nil {
+		fmt.Println("not working because", status.Cause)
+	}
 }
 
 // A slot is a part of the 64-bit hashes that the server shards by.

@@ -33,8 +33,9 @@ type ledger struct {
 	mu     sync.Mutex
 	owners map[string]*replica
 	starts int
-	wrote  object.Version // what all members write; empty: nothing
-	slow   time.Duration  // how much longer than that of the slot before it the work on a slot takes to end
+	wrote  object.Version           // what all members write; empty: nothing
+	hung   map[string]chan struct{} // until when the work on a slot does not end
+	slow   time.Duration            // how much longer than that of the slot before it the work on a slot takes to end
 }
 
 // recorder is what a fence of a group also is.
@@ -120,6 +121,9 @@ func join(t *testing.T, server *apiserver.Server, l *ledger, name string, drain 
 			n, _ := strconv.Atoi(slot)
 			for end := time.Now().Add(drain + time.Duration(n)*l.slow); time.Now().Before(end) && fence.Check() == nil; {
 				<-time.After(100 * time.Millisecond)
+			}
+			if end := l.hung[slot]; end != nil {
+				<-end
 			}
 			l.end(r, slot)
 			return nil

@@ -9,10 +9,10 @@ import (
 // it: whether that is safe depends only on what the writer has seen and on the resource version
 // of the assignment that it replaces. The order of names decides who does it, so that they rarely
 // compete.
-func (m *machine) plan(now moment) (next ruling, ok bool) {
+func (m *machine) plan(now moment) (next *ruling, ok bool) {
 	if !m.open(now) {
 		m.due = -1
-		return next, false
+		return nil, false
 	}
 	m.watchCandidates(now)
 	if m.settled(now) {
@@ -21,14 +21,13 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	rank := slices.IndexFunc(m.candidates, func(c candidate) bool { return c.name == m.name })
 	if rank < 0 {
 		m.due = -1
-		return next, false
+		return nil, false
 	}
 	// A line begins without owners, and they come a lease duration after this member has seen it: until
 	// then, members may work by an assignment of another line. Before that time, the leases of crashed members
 	// also look current to a new member.
 	place := m.view.known && m.confirmed.Mono-m.since >= m.expiry
-	move, changed, moving, states := place && m.settled(now), !m.view.known, false, m.states()
-	next.slots = m.view.slots
+	move, moving, states := place && m.settled(now), false, m.states()
 	var free slotSet
 	for i := range free {
 		// A member that leaves releases its slots without being asked.
@@ -37,19 +36,27 @@ func (m *machine) plan(now moment) (next ruling, ok bool) {
 	}
 	// Members that divide keys in another way work when no other one works on any slot.
 	adopt := m.target != m.view.rules && !slices.Contains(free[:], false)
+	if !m.view.known {
+		next = &ruling{slots: m.view.slots}
+	}
 	for i := range m.view.slots {
 		p, free := &m.view.slots[i], free[i]
 		if !m.view.known || free && m.target != m.view.rules && !adopt {
 			continue
 		}
 		planned := m.planSlot(Slot(i), p, free, place && (move || !states[m.ownerOf[i]].returned), move)
-		moving = moving || planned.next != "" || !free && m.view.members[p.owner.name].leaving
-		changed = changed || planned.epoch != p.epoch
+		moving = moving || planned.next != "" || !free && states[m.ownerOf[i]].leaving
+		if planned.epoch == p.epoch {
+			continue
+		}
+		if next == nil {
+			next = &ruling{slots: m.view.slots}
+		}
 		next.slots[i] = planned
 	}
-	if !changed {
+	if next == nil {
 		m.due = -1
-		return next, false
+		return nil, false
 	}
 	next.rules, next.line = m.view.rules, m.view.line
 	if !m.view.known || adopt {
@@ -133,6 +140,7 @@ type ownerState struct {
 	// returned: it has ended because a later term has begun, whose member may be about to be ready.
 	// Its slots wait until the members are settled, so that they stay where they were.
 	returned bool
+	leaving  bool
 	released released // in this term
 }
 
@@ -142,7 +150,7 @@ func (m *machine) states() []ownerState {
 	for i, o := range m.owners {
 		other, ok := m.view.members[o.name]
 		expired, later := m.expired(o.name), ok && other.term > o.term
-		states[i] = ownerState{owner: o, ended: o.name == "" || later || expired, returned: later && !expired && !other.leaving}
+		states[i] = ownerState{owner: o, ended: o.name == "" || later || expired, returned: later && !expired && !other.leaving, leaving: other.leaving}
 		if ok && other.term == o.term && len(other.released) > 0 {
 			states[i].released = other.released
 		}

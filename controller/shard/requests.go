@@ -127,7 +127,7 @@ func (g *Group) leaseOf(member string) object.Key {
 }
 
 // assign writes the assignment, if it is still the one that the new one is based on.
-func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next ruling) {
+func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<- func(), next *ruling) {
 	l := &coordinationv1.Lease{}
 	l.Namespace, l.Name, l.ResourceVersion = g.key.Namespace, g.assignmentName(), g.machine.view.version
 	l.UID = types.UID(g.machine.view.uid) // without it the server creates a lease that was deleted, whatever the version

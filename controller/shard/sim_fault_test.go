@@ -4,14 +4,26 @@ import "time"
 
 const ever = 24 * time.Hour
 
+// chooseFaults chooses which kinds of faults happen: some of them often find more than all of them seldom.
+func (s *sim) chooseFaults() {
+	if s.quiet {
+		s.kinds = []int{0, 1, 2} // slots move between members that work
+		return
+	}
+	for kind := range 19 {
+		if s.rng.IntN(3) == 0 {
+			s.kinds = append(s.kinds, kind)
+		}
+	}
+	if len(s.kinds) == 0 {
+		s.kinds = append(s.kinds, s.rng.IntN(19))
+	}
+}
+
 func (s *sim) fault() {
 	n := s.nodes[s.rng.IntN(len(s.nodes))]
 	d := time.Second + time.Duration(s.rng.Int64N(int64(59*time.Second)))
-	kinds := 19
-	if s.quiet {
-		kinds = 3 // slots move between members that work
-	}
-	switch s.rng.IntN(kinds) {
+	switch s.kinds[s.rng.IntN(len(s.kinds))] {
 	case 0:
 		s.join()
 	case 1:

@@ -88,7 +88,7 @@ func (s *sim) renew(n *simNode) {
 	})
 }
 
-func (s *sim) write(n *simNode, next ruling) {
+func (s *sim) write(n *simNode, next *ruling) {
 	n.planning = true
 	v := n.view
 	s.request(n, func() {
@@ -114,7 +114,7 @@ func (s *sim) write(n *simNode, next ruling) {
 			next.line = fmt.Sprint("line ", s.server.lines)
 			s.anew()
 		}
-		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = &next, v, true })
+		s.server.write(func(v string) { s.server.now.ruling, s.server.now.version, s.server.now.known = next, v, true })
 	}, func(bool) { n.planning = false })
 }
 

@@ -35,6 +35,9 @@ func finished(version uint64, replica string, number, second int) write {
 	return w
 }
 
+// short is part of a second.
+func short(second int, ms time.Duration) time.Time { return at(second).Add(ms * time.Millisecond) }
+
 func touched(version uint64, second int) touch { return touch{"k", version, at(second)} }
 
 // A history has a violation or not, and the judge finds it.
@@ -61,6 +64,23 @@ func TestTheJudgeFindsWorkThatMustNotBe(t *testing.T) {
 		}, wrong: 1, about: "worked until"},
 		"P01 a pause that began later": {history: history{
 			stints: []stint{worked("a", 1, 30), worked("b", 20, 21)}, stalls: map[string][]span{"a": {{at(25), at(29)}}},
+		}, wrong: 1, about: "worked until"},
+		"P01 a pause that began less than a sample after the reconcile": {history: history{
+			stints: []stint{worked("a", 1, 30), worked("b", 20, 21)}, stalls: map[string][]span{"a": {{short(0, 970), at(29)}}},
+		}},
+		"P01 two pauses": {history: history{
+			stints: []stint{worked("a", 1, 50), worked("b", 20, 21), worked("b", 40, 41)},
+			stalls: map[string][]span{"a": {{short(0, 970), at(29)}, {short(29, 100), at(48)}}},
+		}},
+		"P01 between two pauses": {history: history{
+			stints: []stint{worked("a", 1, 50), worked("b", 20, 21), worked("b", 32, 33)},
+			stalls: map[string][]span{"a": {{at(2), at(29)}, {at(35), at(48)}}},
+		}, wrong: 1, about: "worked until"},
+		"P01 after a pause whose end was not sampled yet": {history: history{
+			stints: []stint{{span{short(28, 980), at(30)}, "a", "k"}, worked("b", 28, 31)}, stalls: map[string][]span{"a": {{at(2), at(29)}}},
+		}, wrong: 1, about: "worked until"},
+		"P01 a pause that began a sample before the reconcile": {history: history{
+			stints: []stint{worked("a", 1, 30), worked("b", 20, 21)}, stalls: map[string][]span{"a": {{short(0, 950), at(29)}}},
 		}, wrong: 1, about: "worked until"},
 		"P03 on its way": {history: history{
 			writes: []write{wrote(2, "a", 1, 1, 2), wrote(21, "a", 1, 2, 9)}, rulings: moved,

@@ -53,9 +53,6 @@ type places [shard.Slots]place
 // parsePlaces reads the assignment, which has lines such as "0-15 web-a#1>web-b@3".
 func parsePlaces(l *coordinationv1.Lease) (all places, err error) {
 	for text := range strings.Lines(l.Annotations["tarn.dev/shard-slots"]) {
-		if text == "ranges\n" { // of a group with shard.Options.Ranges
-			continue
-		}
 		slots, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 		first, last, several := strings.Cut(slots, "-")
 		if !several {
@@ -187,26 +184,42 @@ func endOf(rulings []ruling, w write) (end ruling, ended bool) {
 // grace is how long after a stall a process may take to notice that it lost its slots.
 const grace = 500 * time.Millisecond
 
-func (v *verdict) judgeStints(h history) {
-	for i, s := range h.stints {
-		for _, stall := range h.stalls[s.process] {
-			if stall.from.After(s.from) && stall.from.Before(s.to) {
-				h.stints[i].to = stall.from
-				v.cut++
-				if rest := stall.to.Add(grace); rest.Before(s.to) { // when it has noticed
-					again := s
-					again.from = rest
-					h.stints = append(h.stints, again)
-				}
-				break
-			}
+// running returns the parts of a reconcile in which its process ran, by the stalls of the process in the order
+// of time. A stall is reported from the last sample before it on, so one of which that sample was taken less than the
+// time between two samples before the reconcile began has begun after that: a process that ran would have taken
+// another. A reconcile that began later in a stall began when that was over, and no part of it is left out.
+func running(s stint, stalls []span) (parts []stint) {
+	began := s.from
+	for _, stall := range stalls {
+		if !stall.from.After(began.Add(-sample)) || !stall.from.Before(s.to) {
+			continue
+		}
+		if part := s; stall.from.After(s.from) {
+			part.to = stall.from
+			parts = append(parts, part)
+		}
+		s.from = stall.to.Add(grace) // when it has noticed
+		if !s.from.Before(s.to) {
+			return parts
 		}
 	}
-	slices.SortFunc(h.stints, func(a, b stint) int {
+	return append(parts, s)
+}
+
+func (v *verdict) judgeStints(h history) {
+	var all []stint
+	for _, s := range h.stints {
+		parts := running(s, h.stalls[s.process])
+		if len(parts) != 1 || parts[0] != s {
+			v.cut++
+		}
+		all = append(all, parts...)
+	}
+	slices.SortFunc(all, func(a, b stint) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), a.from.Compare(b.from))
 	})
 	var latest stint // of the key, the one that ended last
-	for _, s := range h.stints {
+	for _, s := range all {
 		if s.key == latest.key && s.process != latest.process && s.from.Before(latest.to) {
 			v.wrongf("%s: %s worked until %s, and %s from %s on", s.key, latest.process, stamp(latest.to), s.process, stamp(s.from))
 		}

@@ -39,6 +39,8 @@ const (
 	lease = 15 * time.Second
 	// bound is after how long every slot has an owner that works, see package shard.
 	bound = 3 * lease
+	// sample is the time between two samples of a replica's status.
+	sample = 50 * time.Millisecond
 	// workers is how many keys a replica reconciles at a time.
 	workers = 8
 	// ledgerLabel is on all ConfigMaps that are reconciled.

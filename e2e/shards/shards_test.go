@@ -43,7 +43,7 @@ func endure(t *testing.T, gate bool) {
 	began := time.Now()
 	s := newSite(t, gate, size.namespaces, size.each, 0)
 	for i := range s.replicas {
-		s.start(i, task{Workers: workers, Sample: 50 * time.Millisecond, Plant: *plant, Ranges: gate})
+		s.start(i, task{Workers: workers, Sample: sample, Plant: *plant, Ranges: gate})
 	}
 	s.journal.calm(time.Now())
 	s.touchFirsts()

@@ -111,14 +111,14 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		return waiting, nil // an earlier object of the same name
 	}
 	switch {
-	case n.end == bare && exists, n.end == gone && exists && !inf.selective.Load() && cause() == nil:
+	case n.end >= bare && exists && (n.end == bare || !inf.selective.Load()) && cause() == nil:
 		return settled, nil // it existed and does not any more
 	case n.end != gone && w.removals.after(key, n.uid, n.version):
 		return settled, nil
 	}
 	outside := n.outside || inf.outsideShard(key, n.uid)
 	switch {
-	case n.end == gone && (exists || outside || !n.version.Known()):
+	case n.end >= bare && exists, n.end == gone && (outside || !n.version.Known()):
 		return absent, nil
 	case outside:
 		return never, inf.notReached(key, n.version, ErrNotCovered)

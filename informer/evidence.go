@@ -118,7 +118,7 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 	}
 	outside := n.outside || inf.outsideShard(key, n.uid)
 	switch {
-	case n.end >= bare && exists, n.end == gone && (outside || !n.version.Known()):
+	case n.end >= bare && (exists || outside || !n.version.Known()):
 		return absent, nil
 	case outside:
 		return never, inf.notReached(key, n.version, ErrNotCovered)

@@ -3,6 +3,7 @@ package tarn_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -154,7 +155,7 @@ func (o *oracle) judge(r *reading) error {
 		return fmt.Errorf("%s %s: %s (%q at %d, %v); since version %d the server had %+v", r.how, r.key, what, r.uid, r.version, r.err, oldest, possible)
 	}
 	switch {
-	case o.rewound && (errors.As(r.err, &bad) || len(possible) > 0 && possible[len(possible)-1].bad):
+	case o.rewound && (errors.As(r.err, &bad) || slices.ContainsFunc(possible, func(s state) bool { return s.bad })):
 		return nil // an error about the history before, or the last good state of that
 	case errors.As(r.err, &bad):
 		return is("reported as unreadable", func(s *state) bool { return s.bad })

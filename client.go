@@ -71,7 +71,7 @@ func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 	}
 	var ok bool
 	if controller.Attempt(ctx) == 0 {
-		obj, ok, err = c.writes.Await(ctx, key)
+		obj, ok, err = c.mirror.inf.Writes().Get(ctx, key)
 	} else {
 		obj, ok, err = c.writes.Get(key)
 	}

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -279,4 +280,23 @@ func TestW08_L13_W15_OldServerResponses(t *testing.T) {
 		watching(t, s, pods+"?watch=1&resourceVersion="+a).expect(t, "ERROR 410 Gone", "end")
 		get(t, s, pods+"?limit=1&resourceVersion="+a).refused(t, http.StatusGone, "Gone", "too old")
 	})
+}
+
+// As on kube-apiserver 1.36.3, so that a short timeout asks for a bookmark.
+func TestW07_ABookmarkComesTwoSecondsBeforeTheTimeout(t *testing.T) {
+	for seconds, want := range map[int]time.Duration{1: 0, 2: 0, 3: time.Second, 4: 2 * time.Second, 30: 28 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := apiserver.Start(t, apiserver.Options{})
+			a := fill(t, s, pod("a"))
+			began := time.Now()
+			w := watching(t, s, fmt.Sprintf("%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s", pods, seconds, a))
+			if want > 0 {
+				w.expect(t, "BOOKMARK "+a)
+				if passed := time.Since(began); passed != want {
+					t.Errorf("timeoutSeconds=%d: a bookmark after %v, want %v", seconds, passed, want)
+				}
+			}
+			w.expect(t, "end")
+		})
+	}
 }

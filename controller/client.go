@@ -61,28 +61,11 @@ func NewClient[T metav1.Object, W, P, A, D any](api API[T, W, P, A, D], inf *inf
 // [*informer.QuarantinedError] for one that the informer could not read or store. It is
 // that too if the cache has no object because it could not read or store that of another writer.
 func (c *Client[T, W, P, A, D]) Get(key object.Key) (obj T, ok bool, err error) {
-	c.inf.View(func(snap store.Snapshot[T]) {
-		var pending bool
-		if pending, err = c.inf.Writes().CheckIn(snap, key); pending {
-			err = write{c, key}.stale()
-		} else if err == nil {
-			obj, ok = snap.Get(key)
-		}
-	})
-	if ok || err != nil {
-		return obj, ok, err
+	obj, ok, pending, err := c.inf.Writes().Peek(key)
+	if pending {
+		err = write{c, key}.stale()
 	}
-	return obj, false, c.inf.Unreadable(key)
-}
-
-// Await is [Client.Get] that waits for the writes to the key until the context is done. It is for code
-// outside of reconciles.
-func (c *Client[T, W, P, A, D]) Await(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
-	obj, ok, err = c.inf.Writes().Get(ctx, key)
-	if ok || err != nil {
-		return obj, ok, err
-	}
-	return obj, false, c.inf.Unreadable(key)
+	return obj, ok, err
 }
 
 // Snapshot returns the current state of the cache, for reads of a part of it, by default of everything. In

@@ -47,8 +47,9 @@
 // that removed the last finalizer of an object is not called again before the object is
 // deleted from the cache. [Client.Get] returns [ErrStaleCache] instead of an object older
 // than a write of this process. A write that a cache will never have, because the object is
-// outside its selection or quarantined, does not hold back a key; Client.Get returns the
-// cause. A write whose response was lost is not tracked.
+// outside its selection or could not be read or stored, does not hold back a key; Client.Get returns the
+// cause, and so does [Client.Snapshot] of a part to which the object may belong. A conflict about such an
+// object is a failure with that cause. A write whose response was lost is not tracked.
 //
 // # Priorities
 //

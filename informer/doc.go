@@ -59,11 +59,12 @@
 //
 // The mirror follows the server, so it may lag behind a write that this process just made.
 // [Informer.WaitFor] blocks until the mirror reaches a version, and [Writes] until it has this
-// process's writes. While nothing changes, the version advances only with the server's bookmarks,
-// about once a minute if at all; the errors of these waits say so. The same holds for the version
-// of the latest deletion, because deletions may share a version ([object.Mark]). For a deletion,
-// Writes therefore waits until the object with that UID is deleted. Writes does not wait for an
-// object that is outside the selection or in quarantine: its reads return the cause.
+// process's writes. Order is evidence, absence is not: a write counts as read when the mirror holds its
+// key at that version or a later one, or is complete up to such a version. While nothing changes, the
+// version advances only with the server's bookmarks, and the same holds for the version of the latest
+// deletion, because deletions may share a version ([object.Mark]). A waiting reader therefore asks for a
+// bookmark ([reflector.Reflector.Confirm]), which takes about a second. Writes does not wait for an
+// object that is outside the selection, in quarantine or refused by the form: its reads return the cause.
 //
 // # Namespaces
 //

@@ -55,7 +55,7 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		return never, inf.notReached(key, n.target(), ErrNotCovered)
 	}
 	mark := snap.Mark(scope)
-	if mark.Epoch > n.epoch {
+	if mark.Epoch > n.epoch || n.void {
 		return settled, nil // the versions of the note are of another history
 	}
 	reached := func(v object.Version) bool {
@@ -92,10 +92,14 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		case !passed:
 			return waiting, nil
 		}
-		if err := cause(); err != nil {
-			return lacking(err)
+		err := cause()
+		if is, ok := inf.unreadable(object.Key{}); err == nil && ok && n.end < bare {
+			err = is.cause // the mirror could not even read the key of an object
 		}
-		return lacking(errUnnamed)
+		if err == nil {
+			return settled, nil // the server does not have the write any more: a backup was restored
+		}
+		return lacking(err)
 	case ok && at.After(n.version):
 		return settled, nil // a later object of the same name
 	case passed:
@@ -107,14 +111,14 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		return waiting, nil // an earlier object of the same name
 	}
 	switch {
-	case n.end == bare && exists, n.end == gone && exists && !inf.selective.Load() && cause() == nil:
+	case n.end >= bare && exists && (n.end == bare || !inf.selective.Load()) && cause() == nil:
 		return settled, nil // it existed and does not any more
 	case n.end != gone && w.removals.after(key, n.uid, n.version):
 		return settled, nil
 	}
 	outside := n.outside || inf.outsideShard(key, n.uid)
 	switch {
-	case n.end == gone && (exists || outside || !n.version.Known()):
+	case n.end >= bare && (exists || outside || !n.version.Known()):
 		return absent, nil
 	case outside:
 		return never, inf.notReached(key, n.version, ErrNotCovered)
@@ -163,8 +167,7 @@ func (r *removals) after(key object.Key, uid object.UID, version object.Version)
 	return ok && version.NotAfter(at)
 }
 
-// observe notes what a batch removed from the mirror. A batch without changes is a bookmark, which may
-// settle any write.
+// observe notes what a batch removed from the mirror.
 func (w *Writes[T]) observe(changes []object.Change[T]) {
 	if !w.used.Load() {
 		return
@@ -176,9 +179,6 @@ func (w *Writes[T]) observe(changes []object.Change[T]) {
 			w.removals.add(c.Key, c.UID, c.Version)
 		}
 	}
-	if len(changes) == 0 && w.size > 0 {
-		w.sweep()
-	}
 }
 
 const (
@@ -189,6 +189,9 @@ const (
 	// listMost.
 	listAgain = time.Second
 	listMost  = time.Minute
+	// rewoundAfter is how long a version that a write had may be outstanding before a list checks that
+	// the server still has it.
+	rewoundAfter = 10 * time.Second
 )
 
 // ask asks for the evidence that the notes of a key lack. w.mu must be held.
@@ -204,7 +207,8 @@ func (w *Writes[T]) ask(key object.Key, notes []*note) {
 		}
 		if version.Known() {
 			w.inf.confirm(scope, version)
-		} else {
+		}
+		if !version.Known() || time.Since(n.at) >= rewoundAfter {
 			w.prove(scope)
 		}
 	}
@@ -267,6 +271,7 @@ func (w *Writes[T]) prove(scope object.Scope) {
 			p.next = time.Now().Add(p.delay)
 			return
 		}
+		w.rewound(scope, upTo, version)
 		p.delay, p.next = 0, time.Now().Add(listAgain)
 		if len(p.of) == maxProofs {
 			p.of = slices.Delete(p.of, 0, 1)
@@ -274,6 +279,16 @@ func (w *Writes[T]) prove(scope object.Scope) {
 		p.of = append(p.of, proof{upTo, epoch, version})
 		w.inf.moved.ring()
 	})
+}
+
+// rewound voids the notes of writes up to a number whose versions are after one that the server had later. w.mu
+// must be held.
+func (w *Writes[T]) rewound(scope object.Scope, upTo uint64, version object.Version) {
+	for key, notes := range w.notes {
+		for _, n := range notes {
+			n.void = n.void || n.number <= upTo && n.version.After(version) && w.inf.scopeOf(key) == scope
+		}
+	}
 }
 
 // latest returns the version of the server's most recent state. A version before that of the mirror is

@@ -76,6 +76,7 @@ func (inf *Informer[T]) stop() {
 	inf.log.end()
 	close(inf.ended)
 	inf.running.Wait()
+	inf.writes.end()
 	inf.store.CheckMutations()
 }
 
@@ -175,6 +176,12 @@ func (inf *Informer[T]) refuse(b *object.Batch[T], err error) {
 			}
 		}
 	}
+}
+
+func (inf *Informer[T]) isRunning() bool {
+	inf.mu.Lock()
+	defer inf.mu.Unlock()
+	return inf.phase == running
 }
 
 // spawn runs f in a goroutine that Run waits for, and reports whether the informer runs.

@@ -62,9 +62,6 @@ func (inf *Informer[T]) Covers(obj T) bool {
 	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
 }
 
-// errUnnamed is the cause where the mirror is older than an object although it has reached its version.
-var errUnnamed = errors.New("the mirror could not read the object, or not store it")
-
 // refusedObject is an object that the store refused.
 type refusedObject struct {
 	uid     object.UID

@@ -51,9 +51,10 @@ type Writes[T any] struct {
 
 	mu       sync.Mutex // guards all below
 	notes    map[object.Key][]*note
-	size     int    // number of notes
-	room     int    // number of notes above which sweep runs
-	count    uint64 // of the writes recorded, which numbers them
+	size     int         // number of notes
+	room     int         // number of notes above which sweep runs
+	tidying  *time.Timer // until the next sweep, while there are notes
+	count    uint64      // of the writes recorded, which numbers them
 	removals removals
 	proofs   map[object.Scope]*proofs
 }
@@ -69,6 +70,7 @@ type note struct {
 	epoch   object.Epoch
 	end     end
 	outside bool       // the selection does not select it
+	void    bool       // the server's history was rewound to before it
 	labels  labels.Set // as written, nil if they are not known
 	number  uint64     // of the last write
 	at      time.Time  // when it was recorded
@@ -204,6 +206,9 @@ func (w *Writes[T]) put(key object.Key, n *note) {
 	if w.size > w.room {
 		w.sweep()
 	}
+	if w.tidying == nil {
+		w.tidying = time.AfterFunc(tidyEvery, w.tidy)
+	}
 }
 
 // follows reports whether the object of n certainly came after another one of the same name: that one
@@ -228,8 +233,32 @@ func (w *Writes[T]) set(key object.Key, notes []*note) {
 	}
 }
 
-// sweep forgets writes that are settled, and asks for the proof that deletions of over a minute ago
-// lack. w.mu must be held.
+// tidyEvery is how often writes that no reader asks for are judged.
+const tidyEvery = time.Minute
+
+// tidy sweeps as long as there are notes and the informer runs.
+func (w *Writes[T]) tidy() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweep()
+	if w.size > 0 && w.inf.isRunning() {
+		w.tidying.Reset(tidyEvery)
+	} else {
+		w.tidying = nil
+	}
+}
+
+// end stops the timer, which keeps the informer in memory.
+func (w *Writes[T]) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tidying != nil {
+		w.tidying.Stop()
+	}
+}
+
+// sweep forgets writes that are settled, and has a list prove what has been outstanding for some time. w.mu
+// must be held.
 func (w *Writes[T]) sweep() {
 	lacking := map[object.Scope]struct{}{}
 	w.inf.View(func(snap store.Snapshot[T]) {
@@ -237,7 +266,11 @@ func (w *Writes[T]) sweep() {
 			scope := w.inf.scopeOf(key)
 			rest, _, _ := w.judgeAll(snap, key, notes)
 			for _, n := range rest {
-				if n.end >= bare && time.Since(n.at) >= time.Minute && !w.proof(scope, n).Known() {
+				proven := w.proof(scope, n).Known()
+				if n.end < bare { // it may be of a history that was rewound
+					proven = snap.Mark(scope).Reached(object.Mark{Scope: scope, Epoch: n.epoch, Version: n.version})
+				}
+				if !proven && time.Since(n.at) >= tidyEvery/2 {
 					lacking[scope] = struct{}{}
 				}
 			}
@@ -306,20 +339,40 @@ func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 	return err
 }
 
-// Get returns the object with the given key, once the mirror has the writes for which Wait waits.
-// Its error is that of Wait.
+// Peek returns the object with the given key if Check does not report that it is pending, without waiting.
+// Its error is that of Get.
+func (w *Writes[T]) Peek(key object.Key) (obj T, ok, pending bool, err error) {
+	w.mu.Lock()
+	notes := w.notes[key]
+	is := settled
+	w.inf.View(func(snap store.Snapshot[T]) {
+		var rest []*note
+		if rest, is, err = w.judgeAll(snap, key, notes); is == waiting {
+			w.ask(key, rest)
+		} else if err == nil {
+			obj, ok = snap.Get(key)
+		}
+	})
+	w.mu.Unlock()
+	if !ok && is == settled && err == nil {
+		err = w.inf.Unreadable(key)
+	}
+	return obj, ok, is == waiting, err
+}
+
+// Get returns the object with the given key, once the mirror has the writes for which Wait waits. Its error
+// is that of Wait, or that of [Informer.Unreadable] if the mirror has no object.
 func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, err error) {
 	w.mu.Lock()
 	notes := slices.Clone(w.notes[key])
 	w.mu.Unlock()
 	if len(notes) == 0 {
-		obj, ok = w.inf.Get(key)
-		return obj, ok, nil
+		obj, ok, _, err = w.Peek(key)
+		return obj, ok, err
 	}
-	first := notes[0]
+	first, is := notes[0], settled
 	var why error
 	err = w.inf.wait(ctx, func() bool {
-		var is standing
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.inf.View(func(snap store.Snapshot[T]) {
@@ -335,6 +388,9 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 	}, func(cause error) error { return w.inf.notReached(key, first.target(), cause) })
 	if err == nil {
 		err = why
+	}
+	if err == nil && !ok && is == settled {
+		err = w.inf.Unreadable(key)
 	}
 	if err != nil {
 		var none T

@@ -1,0 +1,204 @@
+package tarn_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tarnproject/tarn"
+	"github.com/tarnproject/tarn/controller"
+	"github.com/tarnproject/tarn/informer"
+)
+
+// state is what the server has under a key from a version on; no UID for nothing.
+type state struct {
+	from, version      uint64
+	uid                types.UID
+	selected, bad      bool // the mirror selects it, the mirror cannot decode it
+	marked, finalizers bool
+}
+
+// floor is the oldest version at which the state of a key may be read after a write of this process.
+// The history decides that of deletions, once the seed is over.
+type floor struct {
+	version    uint64    // of an object that was written
+	uid        types.UID // of an object whose last finalizer was removed after that version
+	begin, end uint64    // the versions between which an object was deleted
+	written    bool      // the write left an object, with these properties
+	is         state
+}
+
+// reading is one read of a key.
+type reading struct {
+	how     string
+	key     tarn.Key
+	begin   int // the number of writes whose responses had arrived when it began
+	end     uint64
+	version uint64
+	uid     types.UID // "" for NotFound
+	err     error
+	lax     bool // it need not find the object
+}
+
+// oracle knows what the server had under each key at each version, and judges reads.
+type oracle struct {
+	mu       sync.Mutex // guards all below
+	history  map[tarn.Key][]state
+	acked    map[tarn.Key][]floor
+	readings []reading
+	trace    []string
+	rewound  bool // what was written in the history before may still be an error
+	selects  func(*corev1.ConfigMap) bool
+}
+
+func (o *oracle) note(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.trace = append(o.trace, fmt.Sprintf(format, args...))
+}
+
+func version(text string) (v uint64) {
+	_, _ = fmt.Sscan(text, &v)
+	return v
+}
+
+func (o *oracle) stateOf(m *corev1.ConfigMap) state {
+	return state{
+		version: version(m.ResourceVersion), uid: m.UID, selected: o.selects(m), bad: m.Labels["bad"] != "",
+		marked: m.DeletionTimestamp != nil, finalizers: len(m.Finalizers) > 0,
+	}
+}
+
+// changed records the state of a key after a change at a version; nil for nothing.
+func (o *oracle) changed(key tarn.Key, at uint64, m *corev1.ConfigMap) {
+	s := state{}
+	if m != nil {
+		s = o.stateOf(m)
+	}
+	s.from = at
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.history[key]
+	if len(all) == 0 && s.uid == "" || len(all) > 0 && all[len(all)-1].uid == s.uid && all[len(all)-1].version == s.version {
+		return
+	}
+	o.history[key] = append(all, s)
+	o.trace = append(o.trace, fmt.Sprintf("  server %v %s: %+v", at, key, s))
+}
+
+// ack records that the response of a write has arrived.
+func (o *oracle) ack(key tarn.Key, f floor) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.acked[key] = append(o.acked[key], f)
+	o.trace = append(o.trace, fmt.Sprintf("  acked %s: %+v", key, f))
+}
+
+func (o *oracle) ackedSo(key tarn.Key) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.acked[key])
+}
+
+func (o *oracle) read(r reading) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.readings = append(o.readings, r)
+	o.trace = append(o.trace, fmt.Sprintf("  %s %s: %q at %d until %d, %v", r.how, r.key, r.uid, r.version, r.end, r.err))
+}
+
+// oldest returns the oldest version of which a reader may be shown the state.
+func (o *oracle) oldest(key tarn.Key, begin int) (oldest uint64) {
+	for _, f := range o.acked[key][:begin] {
+		at := f.version
+		for i, s := range o.history[key] {
+			if f.uid != "" && s.uid == "" && s.from > f.version && i > 0 && o.history[key][i-1].uid == f.uid {
+				at = s.from // the end of the object
+				break
+			}
+			already := i > 0 && o.history[key][i-1].marked && s.marked // by another deletion
+			if f.end > 0 && s.from > f.begin && s.from <= f.end && (s.uid == "" || s.marked && !already) {
+				at = s.from // the deletion, or an earlier one
+				break
+			}
+		}
+		oldest = max(oldest, at)
+	}
+	return oldest
+}
+
+// judge returns what is wrong with a read.
+func (o *oracle) judge(r *reading) error {
+	oldest := o.oldest(r.key, r.begin)
+	possible := []state{}
+	all := o.history[r.key]
+	if oldest == 0 && (len(all) == 0 || all[0].from > 0) {
+		possible = append(possible, state{})
+	}
+	for i, s := range all {
+		if (i+1 == len(all) || all[i+1].from > oldest) && s.from <= r.end {
+			possible = append(possible, s)
+		}
+	}
+	var bad *informer.QuarantinedError
+	is := func(what string, match func(s *state) bool) error {
+		for i := range possible {
+			if match(&possible[i]) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s %s: %s (%q at %d, %v); since version %d the server had %+v", r.how, r.key, what, r.uid, r.version, r.err, oldest, possible)
+	}
+	switch {
+	case o.rewound && (errors.As(r.err, &bad) || slices.ContainsFunc(possible, func(s state) bool { return s.bad })):
+		return nil // an error about the history before, or the last good state of that
+	case errors.As(r.err, &bad):
+		return is("reported as unreadable", func(s *state) bool { return s.bad })
+	case errors.Is(r.err, informer.ErrNotCovered):
+		if r.lax || o.rewound {
+			return nil
+		}
+		return is("reported as outside", func(s *state) bool { return s.uid != "" && !s.selected })
+	case errors.Is(r.err, controller.ErrStaleCache):
+		return nil
+	case r.err != nil && !apierrors.IsNotFound(r.err):
+		return fmt.Errorf("%s %s: %w", r.how, r.key, r.err)
+	case r.uid != "":
+		return is("an older state", func(s *state) bool { return s.uid == r.uid && s.version == r.version })
+	case r.lax:
+		return nil
+	}
+	// A mirror shows nothing for an object that it could never read; one that this process wrote is an error.
+	own := len(possible) > 0 && possible[len(possible)-1].from <= oldest
+	return is("not found", func(s *state) bool { return s.uid == "" || !s.selected || s.bad && !own })
+}
+
+func (o *oracle) verdict() (errs []error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.readings {
+		if err := o.judge(&o.readings[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// forget begins another history.
+func (o *oracle) forget() (errs []error) {
+	errs = o.verdict()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rewound = true
+	o.history, o.acked, o.readings = map[tarn.Key][]state{}, map[tarn.Key][]floor{}, nil
+	o.trace = append(o.trace, "  another history")
+	return errs
+}
+
+func (o *oracle) String() string { return strings.Join(o.trace, "\n") }

@@ -13,7 +13,8 @@ import (
 )
 
 // ShardBy selects which keys of a controller stay together with [WithSharding]: those for which the
-// function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
+// function returns the same text. No process reconciles a key for which it panics, which its controller
+// reports and retries. Defaults to shard.ByNamespace, so that one process reconciles owners
 // and what they own; shard.ByKey divides all keys. With Ranges of shard.Options it is an error: keys
 // belong to where their objects are mirrored. Without WithSharding it has no effect.
 //

@@ -413,3 +413,55 @@ func TestR05_OptimisticLocksAreQuietAndFieldManagersAreNot(t *testing.T) {
 		}
 	})
 }
+
+// No process knows that it owns a key for which ShardBy panics, so none works on it, until it is known.
+func TestR10_APanicOfShardByCostsThatKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := authorized(t)
+		var mu sync.Mutex
+		sick, seen := true, map[string]int{}
+		var log bytes.Buffer
+		c := connect(t, tarn.WithConfig(srv.MemoryConfig()), tarn.WithSharding("group"), tarn.WithLogger(slog.New(slog.NewTextHandler(&locked{w: &log}, nil))))
+		pods := must(tarn.MirrorOf[*corev1.Pod](c))
+		ctl := must(tarn.NewController(c, "c", func(_ context.Context, key tarn.Key) (tarn.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[key.Name]++
+			return tarn.Result{}, nil
+		}, tarn.For(pods), tarn.ShardBy(func(key tarn.Key) string {
+			mu.Lock()
+			defer mu.Unlock()
+			if sick && key.Name == "bad" {
+				panic("no shard")
+			}
+			return key.Name
+		})))
+		must(srv.Create(pod("shop", "a", "1")))
+		r := &testCluster{Cluster: c, t: t, srv: srv}
+		r.start()
+		simtest.Advance(2 * time.Minute)
+		for _, name := range []string{"b", "bad", "c", "d"} {
+			must(srv.Create(pod("shop", name, "1")))
+		}
+		simtest.Advance(time.Minute)
+		mu.Lock()
+		simtest.Want(t, "reconciled", seen, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1})
+		sick = false
+		mu.Unlock()
+		s := ctl.Status()
+		if len(s.Failures) != 1 || !strings.Contains(s.Failures[0].Err.Error(), "no shard") {
+			t.Errorf("failures: %v", s.Failures)
+		}
+		if code, body := readyz(c); code != http.StatusOK || !strings.Contains(body, "no shard") {
+			t.Errorf("readyz: %d %s", code, body)
+		}
+		if !strings.Contains(log.String(), "no shard") {
+			t.Errorf("log: %s", &log)
+		}
+		simtest.Advance(5 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		simtest.Want(t, "the key when its shard is known", seen["bad"], 1)
+		simtest.Want(t, "failures after that", len(ctl.Status().Failures), 0)
+	})
+}

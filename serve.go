@@ -42,8 +42,9 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //   - /metrics with the metrics of mirrors, controllers, queues, requests and leader election,
 //     and those of [Cluster.Registry],
 //   - /healthz with 200 unless a controller has failed,
-//   - /readyz with 200 when all mirrors are synced and, with [WithSharding], this process has had
-//     its share of the keys once, and otherwise with what is missing and why,
+//   - /readyz with 200 when all mirrors are synced, the sources of running controllers are ready and,
+//     with [WithSharding], this process has had its share of the keys once, and otherwise with what
+//     is missing and why,
 //   - /debug/tarn/ with the console, and /debug/pprof/ with profiles, for requests from this
 //     machine only unless [WithConsole] sets a token.
 //

@@ -15,7 +15,8 @@ import (
 )
 
 // ShardBy selects which keys of a controller stay together with [WithSharding]: those for which the
-// function returns the same text. Defaults to shard.ByNamespace, so that one process reconciles owners
+// function returns the same text. No process reconciles a key for which it panics, which its controller
+// reports and retries. Defaults to shard.ByNamespace, so that one process reconciles owners
 // and what they own; shard.ByKey divides all keys. With Ranges of shard.Options it is an error: keys
 // belong to where their objects are mirrored. Without WithSharding it has no effect. A controller with ShardBy is
 // added before Run.
@@ -114,16 +115,27 @@ func countKeysOf[T Object](objects *Mirror[T]) countKeys {
 		// By the informer, as the controller's own source: it outlives the reference to the mirror.
 		_, err := objects.Informer().SubscribeBatch(func(_ context.Context, events []Event[T]) {
 			for i := range events {
+				n := int64(0)
 				switch events[i].Kind {
 				case Added:
-					add(slot(events[i].Key), 1)
+					n = 1
 				case Deleted, Left:
-					add(slot(events[i].Key), -1)
+					n = -1
+				}
+				if n != 0 {
+					countOne(func() { add(slot(events[i].Key), n) })
 				}
 			}
 		}, SubOptions[T]{Name: name, Resync: -1})
 		return err
 	}
+}
+
+// countOne calls f, which counts a key. A key whose slot panics is not counted; its controller reports
+// the panic.
+func countOne(f func()) {
+	defer func() { _ = recover() }()
+	f()
 }
 
 // count counts the keys of a controller in a cluster with sharding. Those of a mirror that has stopped

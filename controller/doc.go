@@ -36,7 +36,15 @@
 // with a stack, whatever its value wraps. An optimistic-lock conflict is retried without a
 // log message. A field-manager conflict of server-side apply is an error. [ErrStaleCache]
 // holds the key back: it is retried after 5 ms, then with doubling delays up to one second;
-// Status.HeldKeys lists it, and a warning is logged after 30 seconds and every 10 minutes.
+// Status.HeldKeys lists it, and a warning is logged after 30 seconds and every 10 minutes. So does
+// [ErrNotSynced]. Held keys take no tokens of Options.Rate.
+//
+// # Panics in other functions
+//
+// A panic in a predicate, a mapping function, Queue.Group, an observer, a limiter or metrics affects one
+// key. A change whose predicate panics is reconciled. A key whose Queue.Group panics is reconciled, or
+// with Options.Claims retried with back-off, because no process knows that it owns the key. Status counts
+// these panics in FunctionPanics. A function that hangs holds up the worker or the source that called it.
 //
 // # Read-your-writes
 //

@@ -152,12 +152,14 @@ func (g *group[K]) ending(err error) bool {
 // ready waits for the sources, and reports whether all are ready. A limit that is not positive
 // is none.
 func (r *run[K]) ready(g *group[K], limit time.Duration) bool {
-	ctx, cancel := context.WithCancel(g.intake)
-	defer cancel()
+	waiting, stop := context.WithCancel(g.intake)
+	defer stop()
 	g.waiting.Store(true)
 	defer g.waiting.Store(false)
-	r.feeding.Go(func() { r.warnNotReady(ctx, g) })
+	r.feeding.Go(func() { r.warnNotReady(waiting, g) })
+	ctx := waiting
 	if limit > 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %v", limit))
 		defer cancel()
 	}

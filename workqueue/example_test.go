@@ -323,3 +323,21 @@ func ExampleDefaultLimiter() {
 	fmt.Println(limiter.When("web"), limiter.When("web"), limiter.When("web"))
 	// Output: 5ms 10ms 20ms
 }
+
+// A panic in a function of the options costs the queue nothing.
+func ExampleOptions_onPanic() {
+	q := workqueue.New(workqueue.Options[string]{
+		Group: func(key string) string {
+			if key == "bad" {
+				panic("no group")
+			}
+			return key[:1]
+		},
+		OnPanic: func(option string, value any) { fmt.Println(option, "panicked:", value) },
+	})
+	q.AddWith(workqueue.Request{}, "a1", "bad", "b1")
+	fmt.Println(q.Len(), "items,", q.Stats().Panics, "panic")
+	// Output:
+	// Group panicked: no group
+	// 3 items, 1 panic
+}

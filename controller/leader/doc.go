@@ -17,7 +17,18 @@
 // that was paused finds its fence closed when it resumes.
 //
 // The lease is released when the work has ended, not before, so the next leader need not wait
-// for it to expire. A fence cannot stop a request that was already sent and arrives late: the server
+// for it to expire. If the work returns although reconciles still run (controller.ErrStillRunning), the
+// lease is left to expire: the fence is closed, so these reconciles can write nothing.
+//
+// With Options.Caches, a leader whose caches have not been live for longer than the lease says so in the
+// lease. A candidate whose caches are live answers there, and only then the leader ends its work and
+// releases the lease. A process whose caches are not live leaves a free lease to others for three
+// times RetryPeriod, so it still leads if no process can do better. A new leader begins to work when its
+// caches have what earlier leaders wrote through a controller.Client, except what they wrote in the last
+// seconds before a crash, and waits for that no longer than a lease duration. Electors of client-go
+// keep these annotations and ignore them.
+//
+// A fence cannot stop a request that was already sent and arrives late: the server
 // refuses it only if it has a condition, such as a resource version. Package shard lists which
 // writes have one, under Late requests.
 package leader

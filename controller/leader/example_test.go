@@ -29,14 +29,17 @@ func Example() {
 		panic(err)
 	}
 
-	elector, err := leader.New(client, object.Key{Namespace: "default", Name: "web"}, leader.Options{Identity: "pod-1"})
+	elector, err := leader.New(client, object.Key{Namespace: "default", Name: "web"}, leader.Options{
+		Identity: "pod-1",
+		Caches:   func() []leader.Cache { return nil }, // the informers that reconciles read
+	})
 	if err != nil {
 		panic(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	err = elector.Run(ctx, func(ctx context.Context, fence controller.Fence) error {
 		s := elector.Status()
-		fmt.Println(s.Identity, "leads with", s.Lease, fence.Check())
+		fmt.Println(s.Identity, "leads with", s.Lease, fence.Check(), "ailing:", s.Ailing)
 		stop()
 		<-ctx.Done()
 		fmt.Println("still open while the work ends:", fence.Check() == nil)
@@ -44,7 +47,7 @@ func Example() {
 	})
 	fmt.Println(err, elector.Status().Leading)
 	// Output:
-	// pod-1 leads with default/web <nil>
+	// pod-1 leads with default/web <nil> ailing: false
 	// still open while the work ends: true
 	// <nil> false
 }

@@ -19,8 +19,11 @@ import (
 
 // Cache is a cache that reconciles read.
 type Cache interface {
+	// Name returns the name of the cache, which is the same in all processes.
 	Name() string
+	// Shard returns the part of the objects that it has.
 	Shard() object.Shard
+	// WaitForKey blocks until the cache has reached a version in the namespace of a key.
 	WaitForKey(ctx context.Context, key object.Key, version object.Version) error
 }
 

@@ -178,8 +178,12 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	if applied.GetName() == "" {
 		applied.SetName(r.name)
 	}
+	said := applied.GetNamespace()
 	if err := s.checkTarget(r, applied); err != nil {
 		return nil, err
+	}
+	if said == "" {
+		applied.SetNamespace("") // messages have it as it was sent
 	}
 	return applied, nil
 }

@@ -19,7 +19,7 @@ func TestAnswers(t *testing.T) {
 		name      string
 		exchanges []exchange
 	}{
-		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"namespaced", namespaced}, {"immutable", immutable}, {"autoscalers", autoscalers}, {"deletes", deletes},
+		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"namespaced", namespaced}, {"gone versions", goneVersions}, {"immutable", immutable}, {"autoscalers", autoscalers}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
 		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},

@@ -4,6 +4,7 @@ package conformance
 // are seen.
 var documented = []line{
 	{"D01", "custom: *", "**.metadata.managedFields.**"},
+	{"D01", "gone versions: *", "**.metadata.managedFields.**"},
 	{"D01", "schemas: *", "**.metadata.managedFields.**"},
 	{"D01", "reviews: *", "**.metadata.managedFields"},
 	{"D01", "tokens: *", "**.metadata.managedFields"},

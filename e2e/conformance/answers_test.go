@@ -19,13 +19,13 @@ func TestAnswers(t *testing.T) {
 		name      string
 		exchanges []exchange
 	}{
-		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"namespaced", namespaced}, {"gone versions", goneVersions}, {"immutable", immutable}, {"autoscalers", autoscalers}, {"deletes", deletes},
+		{"lists", lists}, {"watches", watches}, {"creates", creates}, {"updates", updates}, {"namespaced", namespaced}, {"immutable", immutable}, {"autoscalers", autoscalers}, {"deletes", deletes},
 		{"patches", patches}, {"forms", forms}, {"discovery", discovery}, {"custom", custom}, {"schemas", schemas}, {"workloads", workloads},
 		{"shards", shards}, {"permissions", permissions}, {"reviews", reviews}, {"tokens", tokens}, {"webhooks", webhooks}, {"expired", expired}, {"scales", scales},
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
 		{"warnings", warnings}, {"events", bothEvents}, {"signing", signing},
 		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds, kindStatuses, podChanges)},
-		{"namespaces", terminations}, {"creating updates", createdByUpdates}, {"tables", tables},
+		{"namespaces", terminations}, {"creating updates", createdByUpdates}, {"tables", tables}, {"gone versions", goneVersions},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

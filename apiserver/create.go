@@ -80,6 +80,9 @@ func (s *Server) create(k *kind, namespace string, obj runtime.Object, dry bool,
 	}
 	m.SetUID("")
 	m.SetCreationTimestamp(metav1.Time{})
+	m.SetDeletionTimestamp(nil)
+	m.SetDeletionGracePeriodSeconds(nil)
+	m.SetSelfLink("")
 	var err error
 	if by != nil {
 		if obj, err = s.ownership.updated(k, "", k.blank(), obj, by.r.updater()); err != nil {
@@ -119,13 +122,10 @@ func (s *Server) createNamed(k *kind, obj runtime.Object, dry bool, by *admissio
 	m := metaOf(obj)
 	m.SetUID(types.UID(s.newUID()))
 	m.SetCreationTimestamp(now())
-	m.SetDeletionTimestamp(nil)
-	m.SetDeletionGracePeriodSeconds(nil)
-	m.SetSelfLink("")
 	if !dry { // a dry run keeps it
 		m.SetResourceVersion("")
 	}
-	if k.hasGeneration() {
+	if k.hasGeneration() && !(k.typed && k.Kind == "CSIDriver") { // whose first change makes it 1
 		m.SetGeneration(1)
 	}
 	normalise(obj)

@@ -7,7 +7,8 @@
 //	clients, err := kubernetes.NewForConfig(server.Config())
 //
 // Importing the package removes the rate limit of the error handlers in
-// k8s.io/apimachinery/pkg/util/runtime, which do not work in a bubble.
+// k8s.io/apimachinery/pkg/util/runtime, which do not work in a bubble, and limits what the patches of
+// gopkg.in/evanphx/json-patch.v4 may copy, as kube-apiserver does.
 //
 // The main types:
 //

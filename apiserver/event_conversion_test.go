@@ -38,7 +38,7 @@ func TestEventsOfBothGroupsAreTheSameObjects(t *testing.T) {
 	}
 	fill(t, s, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}, Message: "old", InvolvedObject: corev1.ObjectReference{Name: "db"}})
 	do(t, s, http.MethodPatch, other+"/b", `{"note":"patched"}`, "Content-Type", "application/merge-patch+json")
-	do(t, s, http.MethodPatch, other+"/c?fieldManager=m", `{"apiVersion":"events.k8s.io/v1","kind":"Event","regarding":{"name":"web"},"note":"applied","reportingController":"m"}`, "Content-Type", "application/apply-patch+yaml")
+	do(t, s, http.MethodPatch, other+"/c?fieldManager=m", `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"c"},"regarding":{"name":"web"},"note":"applied","reportingController":"m"}`, "Content-Type", "application/apply-patch+yaml")
 	if a := get(t, s, other+"/a"); a.at("note") != "changed" || a.at("apiVersion") != "events.k8s.io/v1" || a.at("regarding", "fieldPath") != "spec" || a.at("message") != "" {
 		t.Errorf("a: %s", a.raw)
 	}

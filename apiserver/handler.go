@@ -33,7 +33,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case first == "tarn" && s.opts.Admin:
 		s.serveAdmin(w, req, rest)
 	case first == "api" || first == "apis":
-		if group, _, _ := strings.Cut(rest, "/"); first == "apis" && group != "" && !s.catalog.hasGroup(group) {
+		group, more, _ := strings.Cut(rest, "/")
+		version, _, _ := strings.Cut(more, "/")
+		if first == "apis" && group != "" && !s.catalog.has(group, version) {
 			s.pageNotFound(w, req)
 			return
 		}

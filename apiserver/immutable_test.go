@@ -36,7 +36,7 @@ func TestImmutableFieldsOfBuiltinKinds(t *testing.T) {
 			{`{"spec":{"scopes":["NotBestEffort"]}}`, "spec.scopes"}, {`{"spec":{"hard":{"pods":"2"}}}`, ""},
 		}},
 		{"/apis/apps/v1/namespaces/default/controllerrevisions", `"revision":1,"data":{"a":1}`, []change{{`{"data":{"a":2}}`, "data"}, {`{"revision":2}`, ""}}},
-		{"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", `"addressType":"IPv4","endpoints":[]`, []change{{`{"addressType":"IPv6"}`, "addressType"}}},
+		{"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", `"addressType":"IPv4"`, []change{{`{"addressType":"IPv6"}`, "addressType"}}},
 		{"/apis/networking.k8s.io/v1/ingressclasses", `"spec":{"controller":"e.com/a"}`, []change{
 			{`{"spec":{"controller":"e.com/b"}}`, "spec.controller"}, {`{"spec":{"parameters":{"kind":"P","name":"p"}}}`, ""},
 		}},
@@ -69,7 +69,7 @@ func TestImmutableFieldsOfBuiltinKinds(t *testing.T) {
 		{"/apis/resource.k8s.io/v1/resourceslices", `"spec":{"driver":"e.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1}}`, []change{
 			{`{"spec":{"driver":"f.com"}}`, "spec.driver"}, {`{"spec":{"pool":{"name":"q"}}}`, "spec.pool.name"}, {`{"spec":{"nodeName":"m"}}`, "spec.nodeName"}, {`{"spec":{"pool":{"generation":2}}}`, ""},
 		}},
-		{"/apis/events.k8s.io/v1/namespaces/default/events", `"eventTime":"2026-01-01T00:00:00.000000Z","action":"a","reason":"r","type":"Normal","note":"n","reportingController":"c","reportingInstance":"i"`, []change{
+		{"/apis/events.k8s.io/v1/namespaces/default/events", `"eventTime":"2026-01-01T00:00:00.000000Z","regarding":{"namespace":"default"},"action":"a","reason":"r","type":"Normal","note":"n","reportingController":"c","reportingInstance":"i"`, []change{
 			{`{"note":"o","action":"b"}`, "message action"}, {`{"eventTime":"2026-01-02T00:00:00.000000Z"}`, "eventTime"}, {`{"metadata":{"labels":{"a":"b"}}}`, ""},
 		}},
 		{"/api/v1/namespaces/default/events", `"involvedObject":{"namespace":"default"},"message":"m"`, []change{{`{"message":"n","reason":"r"}`, ""}}},

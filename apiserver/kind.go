@@ -121,12 +121,12 @@ func (c *catalog) get(gvr schema.GroupVersionResource) (*kind, error) {
 	return nil, notServed()
 }
 
-// hasGroup reports whether any resource of a group is served.
-func (c *catalog) hasGroup(group string) bool {
+// has reports whether any resource of a group is served, and of its version if all are custom.
+func (c *catalog) has(group, version string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for gvr := range c.kinds {
-		if gvr.Group == group {
+	for gvr, k := range c.kinds {
+		if gvr.Group == group && (version == "" || gvr.Version == version || k.builtin()) {
 			return true
 		}
 	}

@@ -90,35 +90,32 @@ func (k *kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 
 // writes returns a filter for the fields that a write can change. Others do not get an owner.
 func (k *kind) writes(subresource string) fieldpath.Filter {
-	var ignored [][]any
+	var ignored []fieldpath.Path
+	ignore := func(path ...any) { ignored = append(ignored, fieldpath.MakePathOrDie(path...)) }
+	signing := k.String() == "certificatesigningrequests.certificates.k8s.io"
 	switch subresource {
-	case "ephemeralcontainers":
-		return fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("spec", "ephemeralContainers"))
-	case "resize":
-		var matchers []*fieldpath.SetMatcher
-		for _, list := range []string{"containers", "initContainers"} {
-			for _, name := range []string{"resources", "resizePolicy"} {
-				matchers = append(matchers, fieldpath.MakePrefixMatcherOrDie("spec", list, fieldpath.MatchAnyPathElement(), name))
-			}
-		}
-		return fieldpath.NewIncludeMatcherFilter(matchers...)
 	case "status", "approval":
-		ignored = [][]any{{"spec"}}
-		if !k.typed || statusOnly[k.Kind] {
-			ignored = append(ignored, []any{"metadata"})
-		} else if k.Kind == "Pod" {
-			ignored = append(ignored, []any{"metadata", "deletionTimestamp"}, []any{"metadata", "ownerReferences"})
+		ignore("spec")
+		switch {
+		case !k.typed || statusOnly[k.Kind]:
+			ignore("metadata")
+		case k.Kind == "Pod":
+			ignore("metadata", "deletionTimestamp")
+			ignore("metadata", "ownerReferences")
+		case signing && subresource == "status":
+			ignore("status", "conditions")
+		case signing:
+			ignore("status", "certificate")
 		}
-	case "":
+	case "", "finalize":
 		if k.status {
-			ignored = [][]any{{"status"}}
+			ignore("status")
+		}
+		if signing {
+			ignore("spec")
 		}
 	}
-	set := fieldpath.NewSet()
-	for _, path := range ignored {
-		set.Insert(fieldpath.MakePathOrDie(path...))
-	}
-	return fieldpath.NewExcludeSetFilter(set)
+	return fieldpath.NewExcludeSetFilter(fieldpath.NewSet(ignored...))
 }
 
 // blank returns the object that a new one is compared with.

@@ -251,7 +251,7 @@ func managedFieldsModel(t *testing.T, seed uint64) {
 	for step := range 30 {
 		manager, want := fmt.Sprint("m", random.IntN(3)), data()
 		query := configMaps + "/a?fieldManager=" + manager
-		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		<-time.After(time.Duration(random.IntN(1500)) * time.Millisecond) // in the bubble
 		action, ok := random.IntN(5), true
 		if model == nil && action != 0 {
 			action = 1

@@ -175,11 +175,17 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 	if err := applied.UnmarshalJSON(raw); err != nil {
 		return nil, apierrors.NewBadRequest("error decoding YAML: " + err.Error())
 	}
-	if applied.GetName() == "" {
-		applied.SetName(r.name)
+	// An omitted name or namespace stays omitted: that of the stored object counts, and messages have
+	// the configuration as it was sent.
+	said := applied.DeepCopy()
+	if said.GetName() == "" {
+		said.SetName(r.name)
 	}
-	if err := s.checkTarget(r, applied); err != nil {
+	if err := s.checkTarget(r, said); err != nil {
 		return nil, err
+	}
+	if applied.GetNamespace() != "" {
+		applied.SetNamespace(said.GetNamespace())
 	}
 	return applied, nil
 }
@@ -188,6 +194,9 @@ func (s *Server) readApplied(r *request, raw []byte) (*unstructured.Unstructured
 func (s *Server) applyNew(w http.ResponseWriter, r *request, applied *unstructured.Unstructured) (done bool, err error) {
 	if applied.GetUID() != "" {
 		return true, apierrors.NewConflict(r.kind.GVR().GroupResource(), r.name, fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", applied.GetUID()))
+	}
+	if applied.GetName() == "" {
+		return true, s.checkTarget(r, applied)
 	}
 	blank := r.kind.blank()
 	metaOf(blank).SetName(r.name)

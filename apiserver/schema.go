@@ -45,6 +45,7 @@ type Schema interface {
 
 // admit defaults a decoded object, and prunes that of a custom resource.
 func (k *kind) admit(obj runtime.Object) error {
+	normalise(obj)
 	if k.strict {
 		builtin.Default(obj)
 	}
@@ -79,7 +80,7 @@ func (k *kind) validate(obj, old runtime.Object, subresource string) error {
 	}
 	errs = append(errs, checkWebhooks(obj)...)
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(k.GVK().GroupKind(), m.GetName(), errs)
+		return apierrors.NewInvalid(k.storage.GVK().GroupKind(), m.GetName(), errs)
 	}
 	return nil
 }

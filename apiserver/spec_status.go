@@ -70,6 +70,9 @@ func sameSpec(k *kind, a, b runtime.Object) bool {
 		}
 		return equality.Semantic.DeepEqual(bare(u.Object), bare(other.Object))
 	}
+	if k.typed && k.Kind == "PriorityClass" {
+		return true
+	}
 	if k.Kind == "EndpointSlice" && !maps.Equal(metaOf(a).GetLabels(), metaOf(b).GetLabels()) {
 		return false // they count on the real server
 	}
@@ -91,7 +94,8 @@ var noGeneration = map[string]bool{
 	"namespaces": true, "nodes": true, "services": true, "persistentvolumes": true, "persistentvolumeclaims": true,
 	"resourcequotas": true, "limitranges": true, "leases.coordination.k8s.io": true,
 	"horizontalpodautoscalers.autoscaling": true, "certificatesigningrequests.certificates.k8s.io": true, "csinodes.storage.k8s.io": true,
-	"volumeattachments.storage.k8s.io": true,
+	"volumeattachments.storage.k8s.io": true, "servicecidrs.networking.k8s.io": true, "resourceclaims.resource.k8s.io": true,
+	"resourceclaimtemplates.resource.k8s.io": true,
 }
 
 // hasGeneration reports whether the kind increments metadata.generation.
@@ -103,12 +107,12 @@ func (k *kind) hasGeneration() bool {
 		return false
 	}
 	_, has := reflect.TypeOf(k.empty()).Elem().FieldByName("Spec")
-	return has || k.Group == "admissionregistration.k8s.io" || k.Kind == "EndpointSlice"
+	return has || k.Group == "admissionregistration.k8s.io" || k.Kind == "EndpointSlice" || k.Kind == "PodTemplate" || k.Kind == "PriorityClass"
 }
 
 // normalise applies the effects that conversion has on the real server.
 func normalise(obj runtime.Object) {
-	if ns, ok := obj.(*corev1.Namespace); ok {
+	if ns, ok := obj.(*corev1.Namespace); ok && ns.Name != "" {
 		if ns.Labels == nil {
 			ns.Labels = map[string]string{}
 		}
@@ -143,6 +147,11 @@ func setInitialPhase(obj runtime.Object) {
 		}
 		if !slices.Contains(o.Spec.Finalizers, corev1.FinalizerKubernetes) {
 			o.Spec.Finalizers = append(o.Spec.Finalizers, corev1.FinalizerKubernetes)
+		}
+	case *corev1.PersistentVolume:
+		if o.Status.Phase == "" {
+			at := now()
+			o.Status.Phase, o.Status.LastPhaseTransitionTime = corev1.VolumePending, &at
 		}
 	case *corev1.PersistentVolumeClaim:
 		if o.Status.Phase == "" {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,6 +111,11 @@ func (h *webhook) call(ctx context.Context, request *admissionv1.AdmissionReques
 	}
 	if err := h.verify(request.UID, &answer); err != nil {
 		return nil, fmt.Errorf("received invalid webhook response: %w", err)
+	}
+	if patch := answer.Response.Patch; len(patch) > 0 {
+		if _, err := jsonpatch.DecodePatch(patch); err != nil {
+			return nil, fmt.Errorf("received undecodable patch in webhook response: %w", err)
+		}
 	}
 	return answer.Response, nil
 }

@@ -66,7 +66,11 @@ func defaultStatefulSet(s *appsv1.StatefulSetSpec) {
 	}
 }
 
-func defaultDaemonSet(s *appsv1.DaemonSetSpec) {
+func defaultDaemonSet(set *appsv1.DaemonSet) {
+	s := &set.Spec
+	if set.Annotations[appsv1.DeprecatedTemplateGeneration] == "" {
+		setTemplateGeneration(set, 0)
+	}
 	defaultPodSpec(&s.Template.Spec)
 	setText(&s.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
 	if s.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
@@ -75,6 +79,14 @@ func defaultDaemonSet(s *appsv1.DaemonSetSpec) {
 		setDefault(&s.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 	setDefault(&s.RevisionHistoryLimit, 10)
+}
+
+// setTemplateGeneration sets the annotation that has the generation of a DaemonSet's template.
+func setTemplateGeneration(set *appsv1.DaemonSet, generation int64) {
+	if set.Annotations == nil {
+		set.Annotations = map[string]string{}
+	}
+	set.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
 }
 
 // prepareDaemonSet counts the changes of the template in an annotation.
@@ -87,10 +99,7 @@ func prepareDaemonSet(set, old *appsv1.DaemonSet) {
 			generation++
 		}
 	}
-	if set.Annotations == nil {
-		set.Annotations = map[string]string{}
-	}
-	set.Annotations[appsv1.DeprecatedTemplateGeneration] = strconv.FormatInt(generation, 10)
+	setTemplateGeneration(set, generation)
 }
 
 func (p *problems) replicationController(s *corev1.ReplicationControllerSpec, at *field.Path) {

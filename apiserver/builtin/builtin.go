@@ -37,19 +37,13 @@ func Default(obj runtime.Object) {
 	case *appsv1.StatefulSet:
 		defaultStatefulSet(&o.Spec)
 	case *appsv1.DaemonSet:
-		defaultDaemonSet(&o.Spec)
+		defaultDaemonSet(o)
 	case *batchv1.Job:
 		defaultJob(o)
 	case *batchv1.CronJob:
 		defaultCronJob(&o.Spec)
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		defaultAutoscaler(&o.Spec)
-	case *coordinationv1.Lease:
-		o.Spec.Strategy, o.Spec.PreferredHolder = nil, nil // the feature gate CoordinatedLeaderElection is off by default
-	case *rbacv1.Role:
-		if len(o.Rules) == 0 {
-			o.Rules = nil
-		}
 	case *rbacv1.RoleBinding:
 		defaultBinding(&o.RoleRef, o.Subjects)
 	case *rbacv1.ClusterRoleBinding:
@@ -69,6 +63,14 @@ func Prepare(obj, old runtime.Object) {
 	case *corev1.Service:
 		before, _ := old.(*corev1.Service)
 		prepareService(o, before)
+	case *corev1.PersistentVolumeClaim:
+		prepareClaim(&o.Spec)
+	case *coordinationv1.Lease:
+		o.Spec.Strategy, o.Spec.PreferredHolder = nil, nil // the feature gate CoordinatedLeaderElection is off by default
+	case *rbacv1.Role:
+		if len(o.Rules) == 0 {
+			o.Rules = nil
+		}
 	case *appsv1.DaemonSet:
 		before, _ := old.(*appsv1.DaemonSet)
 		prepareDaemonSet(o, before)

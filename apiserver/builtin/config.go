@@ -103,6 +103,10 @@ func defaultClaim(s *corev1.PersistentVolumeClaimSpec) {
 	setDefault(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
 	roundUp(s.Resources.Limits)
 	roundUp(s.Resources.Requests)
+}
+
+// prepareClaim drops a source that is not supported, and sets the two fields for it.
+func prepareClaim(s *corev1.PersistentVolumeClaimSpec) {
 	if d := s.DataSource; d != nil {
 		group := valueOf(d.APIGroup)
 		if !(d.Kind == "PersistentVolumeClaim" && group == "" || d.Kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io") {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -25,8 +27,29 @@ import (
 // defaultFixed sets the defaults of kinds of which only the immutable fields are validated.
 func defaultFixed(obj runtime.Object) {
 	switch o := obj.(type) {
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			w := &o.Webhooks[i]
+			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, &w.TimeoutSeconds, w.ClientConfig.Service, w.Rules)
+			setDefault(&w.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy)
+		}
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			w := &o.Webhooks[i]
+			defaultWebhook(&w.FailurePolicy, &w.MatchPolicy, &w.NamespaceSelector, &w.ObjectSelector, &w.TimeoutSeconds, w.ClientConfig.Service, w.Rules)
+		}
+	case *corev1.Node:
+		s := &o.Spec
+		if s.PodCIDR != "" && (len(s.PodCIDRs) == 0 || s.PodCIDRs[0] != s.PodCIDR) {
+			s.PodCIDRs = []string{s.PodCIDR}
+		} else if len(s.PodCIDRs) > 0 {
+			s.PodCIDR = s.PodCIDRs[0]
+		}
+	case *resourcev1.ResourceClaim:
+		defaultDevices(&o.Spec)
+	case *resourcev1.ResourceClaimTemplate:
+		defaultDevices(&o.Spec.Spec)
 	case *corev1.PersistentVolume:
-		setText(&o.Status.Phase, corev1.VolumePending)
 		setText(&o.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 		setDefault(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	case *networkingv1.IngressClass:
@@ -48,6 +71,40 @@ func defaultFixed(obj runtime.Object) {
 		}
 		setDefault(&o.Spec.RequiresRepublish, false)
 		setDefault(&o.Spec.SELinuxMount, false)
+	}
+}
+
+// defaultWebhook sets the defaults that both kinds of webhooks have.
+func defaultWebhook(failure **admissionregistrationv1.FailurePolicyType, match **admissionregistrationv1.MatchPolicyType, namespaces, objects **metav1.LabelSelector,
+	timeout **int32, service *admissionregistrationv1.ServiceReference, rules []admissionregistrationv1.RuleWithOperations) {
+	setDefault(failure, admissionregistrationv1.Fail)
+	setDefault(match, admissionregistrationv1.Equivalent)
+	setDefault(namespaces, metav1.LabelSelector{})
+	setDefault(objects, metav1.LabelSelector{})
+	setDefault(timeout, 10)
+	if service != nil {
+		setDefault(&service.Port, 443)
+	}
+	for i := range rules {
+		setDefault(&rules[i].Scope, admissionregistrationv1.AllScopes)
+	}
+}
+
+func defaultDevices(s *resourcev1.ResourceClaimSpec) {
+	count := func(mode *resourcev1.DeviceAllocationMode, n *int64) {
+		setText(mode, resourcev1.DeviceAllocationModeExactCount)
+		if *mode == resourcev1.DeviceAllocationModeExactCount {
+			setNumber(n, 1)
+		}
+	}
+	for i := range s.Devices.Requests {
+		r := &s.Devices.Requests[i]
+		if r.Exactly != nil {
+			count(&r.Exactly.AllocationMode, &r.Exactly.Count)
+		}
+		for j := range r.FirstAvailable {
+			count(&r.FirstAvailable[j].AllocationMode, &r.FirstAvailable[j].Count)
+		}
 	}
 }
 
@@ -133,15 +190,9 @@ func (p *problems) fixed(obj, old runtime.Object) {
 }
 
 func (p *problems) node(s, old *corev1.NodeSpec) {
-	cidrs := func(s *corev1.NodeSpec) []string {
-		if len(s.PodCIDRs) == 0 && s.PodCIDR != "" {
-			return []string{s.PodCIDR}
-		}
-		return s.PodCIDRs
-	}
-	if was := cidrs(old); len(was) > 0 {
+	if was := old.PodCIDRs; len(was) > 0 {
 		changed := 1
-		if is := cidrs(s); len(is) == len(was) {
+		if is := s.PodCIDRs; len(is) == len(was) {
 			changed = 0
 			for i := range is {
 				if is[i] != was[i] {

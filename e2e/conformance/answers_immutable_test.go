@@ -41,7 +41,7 @@ var immutable = func() (all []exchange) {
 			`{"spec":{"scopes":["NotBestEffort"]}}`, `{"spec":{"hard":{"pods":"2"}}}`,
 		}},
 		{"/apis/apps/v1/namespaces/{ns}/controllerrevisions", `"revision":1,"data":{"a":1}`, []string{`{"data":{"a":2}}`, `{"revision":2}`}},
-		{"/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", `"addressType":"IPv4","endpoints":[]`, []string{`{"addressType":"IPv6"}`}},
+		{"/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", `"addressType":"IPv4"`, []string{`{"addressType":"IPv6"}`}},
 		{"/apis/networking.k8s.io/v1/ingressclasses", `"spec":{"controller":"e.com/a"}`, []string{
 			`{"spec":{"controller":"e.com/b"}}`, `{"spec":{"parameters":{"kind":"P","name":"p"}}}`,
 		}},
@@ -74,7 +74,7 @@ var immutable = func() (all []exchange) {
 		{"/apis/resource.k8s.io/v1/resourceslices", `"spec":{"driver":"e.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1}}`, []string{
 			`{"spec":{"driver":"f.com"}}`, `{"spec":{"pool":{"name":"q"}}}`, `{"spec":{"nodeName":"m"}}`, `{"spec":{"pool":{"generation":2}}}`,
 		}},
-		{"/apis/events.k8s.io/v1/namespaces/{ns}/events", `"eventTime":"2026-01-01T00:00:00.000000Z","action":"a","reason":"r","type":"Normal","note":"n","reportingController":"c","reportingInstance":"i"`, []string{
+		{"/apis/events.k8s.io/v1/namespaces/{ns}/events", `"eventTime":"2026-01-01T00:00:00.000000Z","regarding":{"namespace":"{ns}"},"action":"a","reason":"r","type":"Normal","note":"n","reportingController":"c","reportingInstance":"i"`, []string{
 			`{"note":"o","action":"b"}`, `{"eventTime":"2026-01-02T00:00:00.000000Z"}`, `{"metadata":{"labels":{"a":"b"}}}`,
 		}},
 		{"/api/v1/namespaces/{ns}/events", `"involvedObject":{"namespace":"{ns}"},"message":"m"`, []string{`{"message":"n","reason":"r"}`}},

@@ -183,3 +183,24 @@ var schemas = []exchange{
 	{name: "remove the other definition", method: "DELETE", path: damDefinitions + "/weirs.schemas.example.com"},
 	{name: "what is no longer defined", path: damsPath, until: "404 page not found"},
 }
+
+const (
+	lockDefinition = damDefinitions + "/locks.gone.example.com"
+	locks          = "/apis/gone.example.com/v1/namespaces/{ns}/locks"
+	lockVersion    = `{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`
+)
+
+// goneVersions write an object whose managed fields name a version that its definition no longer has.
+var goneVersions = []exchange{
+	{name: "define", method: "POST", path: damDefinitions, body: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"locks.gone.example.com"},
+		"spec":{"group":"gone.example.com","scope":"Namespaced","names":{"plural":"locks","kind":"Lock"},"versions":[` + lockVersion + `,` +
+		strings.NewReplacer(`"v1"`, `"v1alpha1"`, `"storage":true`, `"storage":false`).Replace(lockVersion) + `]}}`},
+	{name: "served", path: strings.Replace(locks, "v1", "v1alpha1", 1), until: "LockList"},
+	{name: "create in the old version", method: "POST", path: strings.Replace(locks, "v1", "v1alpha1", 1), query: "fieldManager=old", body: `{"apiVersion":"gone.example.com/v1alpha1","kind":"Lock","metadata":{"name":"a"},"spec":{"keys":1}}`},
+	change("remove the version", lockDefinition, mergePatch, `{"spec":{"versions":[`+lockVersion+`]}}`),
+	{name: "not served", path: strings.Replace(locks, "v1", "v1alpha1", 1), until: "404"},
+	{name: "apply", method: "PATCH", path: locks + "/a", query: "fieldManager=new", typ: applyPatch, until: "invalid group", body: `{"apiVersion":"gone.example.com/v1","kind":"Lock","spec":{"keys":2}}`},
+	{name: "apply by force", method: "PATCH", path: locks + "/a", query: "fieldManager=new&force=true", typ: applyPatch, body: `{"apiVersion":"gone.example.com/v1","kind":"Lock","spec":{"keys":2}}`},
+	{name: "apply a new one", method: "PATCH", path: locks + "/b", query: "fieldManager=new", typ: applyPatch, body: `{"apiVersion":"gone.example.com/v1","kind":"Lock","spec":{"keys":2}}`},
+	remove("remove the definition", lockDefinition, ""),
+}

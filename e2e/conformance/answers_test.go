@@ -25,7 +25,7 @@ func TestAnswers(t *testing.T) {
 		{"statuses", statuses}, {"workloads", podSubresources}, {"dry runs", dryRuns},
 		{"warnings", warnings}, {"events", bothEvents}, {"signing", signing},
 		{"kinds", slices.Concat(services, podKinds, appKinds, jobKinds, configKinds, ruleKinds, kindStatuses, podChanges)},
-		{"namespaces", terminations}, {"creating updates", createdByUpdates}, {"tables", tables},
+		{"namespaces", terminations}, {"creating updates", createdByUpdates}, {"tables", tables}, {"gone versions", goneVersions},
 	} {
 		var here, there []map[string]any
 		t.Run(topic.name, func(t *testing.T) { // returns when both have answered

@@ -293,7 +293,7 @@ var (
 	asked    = regexp.MustCompile(`(response\.uid=)"[0-9a-f-]{36}"`)
 	suffixes = regexp.MustCompile(`(Not_A_Name-)[a-z0-9]{5}\b`)
 	uuids    = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
-	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
+	times    = []string{"creationTimestamp", "deletionTimestamp", "lastTransitionTime", "lastPhaseTransitionTime", "time", "buildDate", "lastUpdateTime", "expirationTimestamp"}
 	opaque   = []string{"uid", "resourceVersion", "continue", "storageVersionHash", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort", "remainingItemCount", "disruptedPods", "token", "authentication.kubernetes.io/credential-id"}
 )
 
@@ -318,7 +318,7 @@ func (s *side) normal(field string, v any) any {
 		for i := range v {
 			out[i] = s.normal(field, v[i])
 		}
-		if field == "resourceRules" || field == "nonResourceRules" { // in no order
+		if field == "resourceRules" || field == "nonResourceRules" || field == "managedFields" { // in no order, or in that of time
 			slices.SortFunc(out, func(a, b any) int { return strings.Compare(short(a), short(b)) })
 		}
 		return out

@@ -1,14 +1,17 @@
 package apiserver_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/apiserver"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Each controller can be switched off, and NoControllers switches off all of them: what a client
@@ -76,6 +79,36 @@ func TestWithoutControllersDeletedVolumesStay(t *testing.T) {
 				t.Errorf("no controllers %t: %s", none, a.raw)
 			}
 		}
+	}
+}
+
+// A controller that is notified of the marking of a pod still finds it, as with the two writes of
+// kube-apiserver. With controllers, the pod is removed at the same time.
+func TestWithoutControllersAMarkedPodIsFound(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := apiserver.Start(t, apiserver.Options{NoControllers: none})
+			fill(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+			pods := clientset(t, s).CoreV1().Pods("default")
+			w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version(s)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			deleted := make(chan error)
+			go func() { deleted <- pods.Delete(context.Background(), "a", metav1.DeleteOptions{}) }()
+			<-w.ResultChan() // MODIFIED
+			synctest.Wait()
+			if pod, err := pods.Get(t.Context(), "a", metav1.GetOptions{}); (err == nil && pod.DeletionTimestamp != nil) != none {
+				t.Errorf("no controllers %t: %v", none, err)
+			}
+			if err := <-deleted; err != nil {
+				t.Error(err)
+			}
+			if e := <-w.ResultChan(); e.Type != watch.Deleted {
+				t.Errorf("then %v", e)
+			}
+		})
 	}
 }
 

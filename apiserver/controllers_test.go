@@ -10,6 +10,7 @@ import (
 	"github.com/tarnproject/tarn/apiserver"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -71,9 +72,9 @@ func TestControllersCanBeSwitchedOff(t *testing.T) {
 func TestWithoutControllersDeletedVolumesStay(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{NoControllers: none})
-		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
-		for _, path := range []string{"/api/v1/persistentvolumes/a", "/api/v1/namespaces/default/persistentvolumeclaims/a"} {
+		for _, path := range []string{"/api/v1/persistentvolumes/a", "/apis/storage.k8s.io/v1/volumeattributesclasses/a", "/api/v1/namespaces/default/persistentvolumeclaims/a"} {
 			do(t, s, http.MethodDelete, path, "")
 			if a := get(t, s, path); (a.code == http.StatusOK) != none || none && strings.Count(a.at("metadata", "finalizers"), "-protection") != 1 {
 				t.Errorf("no controllers %t: %s", none, a.raw)

@@ -1,14 +1,18 @@
 package apiserver_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tarnproject/tarn/apiserver"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Each controller can be switched off, and NoControllers switches off all of them: what a client
@@ -68,14 +72,44 @@ func TestControllersCanBeSwitchedOff(t *testing.T) {
 func TestWithoutControllersDeletedVolumesStay(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{NoControllers: none})
-		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
-		for _, path := range []string{"/api/v1/persistentvolumes/a", "/api/v1/namespaces/default/persistentvolumeclaims/a"} {
+		for _, path := range []string{"/api/v1/persistentvolumes/a", "/apis/storage.k8s.io/v1/volumeattributesclasses/a", "/api/v1/namespaces/default/persistentvolumeclaims/a"} {
 			do(t, s, http.MethodDelete, path, "")
 			if a := get(t, s, path); (a.code == http.StatusOK) != none || none && strings.Count(a.at("metadata", "finalizers"), "-protection") != 1 {
 				t.Errorf("no controllers %t: %s", none, a.raw)
 			}
 		}
+	}
+}
+
+// A controller that is notified of the marking of a pod still finds it, as with the two writes of
+// kube-apiserver. With controllers, the pod is removed at the same time.
+func TestWithoutControllersAMarkedPodIsFound(t *testing.T) {
+	for _, none := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := apiserver.Start(t, apiserver.Options{NoControllers: none})
+			fill(t, s, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+			pods := clientset(t, s).CoreV1().Pods("default")
+			w, err := pods.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version(s)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			deleted := make(chan error)
+			go func() { deleted <- pods.Delete(context.Background(), "a", metav1.DeleteOptions{}) }()
+			<-w.ResultChan() // MODIFIED
+			synctest.Wait()
+			if pod, err := pods.Get(t.Context(), "a", metav1.GetOptions{}); (err == nil && pod.DeletionTimestamp != nil) != none {
+				t.Errorf("no controllers %t: %v", none, err)
+			}
+			if err := <-deleted; err != nil {
+				t.Error(err)
+			}
+			if e := <-w.ResultChan(); e.Type != watch.Deleted {
+				t.Errorf("then %v", e)
+			}
+		})
 	}
 }
 

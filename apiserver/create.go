@@ -10,6 +10,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -277,7 +278,7 @@ func pathSegment(name string, prefix bool) []string {
 	return content.IsPathSegmentName(name)
 }
 
-// protectVolume adds the finalizer that keeps a volume or claim while it is in use, as the
+// protectVolume adds the finalizer that keeps a volume, claim or attributes class in use, as the
 // admission plugin StorageObjectInUseProtection does. kube-controller-manager removes it.
 func protectVolume(obj runtime.Object) {
 	finalizer := ""
@@ -286,6 +287,8 @@ func protectVolume(obj runtime.Object) {
 		finalizer = "kubernetes.io/pv-protection"
 	case *corev1.PersistentVolumeClaim:
 		finalizer = "kubernetes.io/pvc-protection"
+	case *storagev1.VolumeAttributesClass:
+		finalizer = "kubernetes.io/vac-protection"
 	default:
 		return
 	}

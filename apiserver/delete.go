@@ -128,6 +128,11 @@ func (s *Server) deleteOne(k *kind, seen *record, opts *metav1.DeleteOptions) (r
 	return s.markOrRemove(k, seen, opts, pod)
 }
 
+// betweenWrites is the time between the marking and the removal of a pod with
+// Options.NoControllers. In kube-apiserver these are two writes to etcd. Controllers that read a marked pod from their
+// caches rely on the time between them.
+const betweenWrites = 10 * time.Millisecond
+
 // markOrRemove is deleteOne for any kind. With markFirst, it marks an object before it
 // removes it.
 func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions, markFirst bool) (rec *record, removed bool, more []gcItem, err error) {
@@ -157,6 +162,9 @@ func (s *Server) markOrRemove(k *kind, seen *record, opts *metav1.DeleteOptions,
 				continue
 			}
 			old, terminating = last, last
+			if s.opts.NoControllers {
+				time.Sleep(betweenWrites)
+			}
 		}
 		if remove {
 			if rec, ok := s.storage.commit(k, old.key, old, nil); ok {

@@ -80,6 +80,7 @@ type Options struct {
 	// does not run: nothing is deleted except what clients delete. It has the effect of KeepNamespaces
 	// and NoRoleAggregation, ignores CollectGarbage, and adds the finalizers that a controller
 	// would remove: those of foreground and orphan deletion, and of volumes and claims in use.
+	// A pod without a grace period is removed 10 ms after it is marked for deletion.
 	// Defaults to false.
 	NoControllers bool
 	// RBAC authenticates clients and evaluates the stored roles and bindings. The configs of

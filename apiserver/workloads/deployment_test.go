@@ -181,6 +181,7 @@ func TestAPausedRolloutFreezes(t *testing.T) {
 		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "v2" })
 		w.wait(5 * time.Second) // 25 % surge and unavailable
 		w.edit("web", func(d *appsv1.Deployment) { d.Spec.Paused = true })
+		w.wait(time.Second)
 		for _, c := range []struct {
 			replicas int32
 			pods     string

@@ -68,15 +68,23 @@ func unsynced(s informer.Status) error {
 }
 
 // health responds as the endpoints of a kube-apiserver do: "ok" with status 200 if all checks
-// pass, otherwise 503. The body lists all checks if one fails or the query has verbose.
+// pass, otherwise 503. The body lists all checks if one fails or the query has verbose, and a cause that
+// several share once.
 func health(name string, list func() []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b strings.Builder
 		code, result := http.StatusOK, "passed"
+		first := map[string]string{} // the check that has told a cause that others share
 		for _, c := range append([]Check{{"ping", func(context.Context) error { return nil }}}, list()...) {
 			if err := c.Run(r.Context()); err != nil {
 				code, result = http.StatusServiceUnavailable, "failed"
-				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, oneLine(err))
+				why, cause := oneLine(err), sharedCause(err)
+				if told := first[cause]; told != "" {
+					why = "see " + told
+				} else if cause != "" {
+					first[cause] = c.Name
+				}
+				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, why)
 			} else {
 				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 			}

@@ -337,6 +337,32 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 	})
 }
 
+// However many reconciles of others follow, the console shows the last one of a key that fails.
+func TestAFailingKeyKeepsItsLastReconcile(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		must(tarn.NewController(r.Cluster, "website", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
+			if key.Name != "web" {
+				return tarn.Result{}, nil
+			}
+			controller.Logger(ctx).Info("asked", "zone", "a")
+			return tarn.Result{}, controller.Terminal(errors.New("quota exceeded"))
+		}, tarn.For(pods)))
+		r.create(pod("shop", "web", "n"))
+		r.start()
+		for i := range 300 {
+			r.create(pod("shop", fmt.Sprint("other-", i), "n"))
+		}
+		h := r.Handler()
+		if got := consoleJSON[objectDetail](t, h, "object", "mirror", "pods", "key", "shop/web").Reconciles; len(got) != 1 || got[0].Error != "not to be retried: quota exceeded" || fmt.Sprint(got[0].Log) != "[INFO asked zone=a]" {
+			t.Errorf("%+v", got)
+		}
+		if got := consoleJSON[console.Explanation](t, h, "explain", "key", "shop/web").Controllers[0].Reconcile; got == nil || got.Outcome != "terminal" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestAFailingKeyWhoseErrorIsNotKeptIsExplained(t *testing.T) {
 	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))

@@ -132,7 +132,7 @@ func WithMutationCheck(f func(store.Mutation)) ConnectOption {
 }
 
 // WithConsole changes who may use the console and what it may change; see [Cluster.Handler].
-// Defaults to reading, from this machine only.
+// Defaults to reading, with the zero console.Guard.
 func WithConsole(opts console.HandlerOptions) ConnectOption {
 	return func(o *options) { o.console = opts }
 }

@@ -36,7 +36,7 @@ func consoleGet(h http.Handler, target string) (int, string) {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost:8080/debug/tarn/"+target, nil)
 	r.RemoteAddr = "127.0.0.1:4000"
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	console.OnLoopback(h).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -299,7 +299,7 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 	withCluster(t, with(), func(t *testing.T, r *testCluster) {
 		must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 		r.start()
-		h := r.Handler()
+		h := console.OnLoopback(r.Handler())
 		type client struct {
 			w    *httptest.ResponseRecorder
 			done chan struct{}
@@ -319,12 +319,12 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 		b.end()
 		<-b.done
 		simtest.Want(t, "status events of a client that left", strings.Count(b.w.Body.String(), "event: status\n"), 11)
-		simtest.Want(t, "object events without a change", strings.Count(b.w.Body.String(), "event: objects\n"), 0)
+		simtest.Want(t, "object events without a change", strings.Count(b.w.Body.String(), "event: objects\n"), 1)
 
 		c := open("?mirror=pods")
 		r.create(pod("shop", "web", "n"))
 		simtest.Advance(time.Second)
-		simtest.Want(t, "object events", strings.Count(c.w.Body.String(), "event: objects\n"), 1)
+		simtest.Want(t, "object events", strings.Count(c.w.Body.String(), "event: objects\n"), 2)
 		if err := r.stop(); err != nil {
 			t.Error(err)
 		}
@@ -333,6 +333,32 @@ func TestTheConsoleStreamsTheStatusUntilTheClusterEnds(t *testing.T) {
 		<-c.done
 		if text := a.w.Body.String(); !strings.HasSuffix(text, "event: end\ndata: {}\n\n") || !strings.Contains(text, `"stopped":true`) {
 			t.Errorf("%s", text)
+		}
+	})
+}
+
+// However many reconciles of others follow, the console shows the last one of a key that fails.
+func TestAFailingKeyKeepsItsLastReconcile(t *testing.T) {
+	withCluster(t, with(), func(t *testing.T, r *testCluster) {
+		pods := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
+		must(tarn.NewController(r.Cluster, "website", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
+			if key.Name != "web" {
+				return tarn.Result{}, nil
+			}
+			controller.Logger(ctx).Info("asked", "zone", "a")
+			return tarn.Result{}, controller.Terminal(errors.New("quota exceeded"))
+		}, tarn.For(pods)))
+		r.create(pod("shop", "web", "n"))
+		r.start()
+		for i := range 300 {
+			r.create(pod("shop", fmt.Sprint("other-", i), "n"))
+		}
+		h := r.Handler()
+		if got := consoleJSON[objectDetail](t, h, "object", "mirror", "pods", "key", "shop/web").Reconciles; len(got) != 1 || got[0].Error != "not to be retried: quota exceeded" || fmt.Sprint(got[0].Log) != "[INFO asked zone=a]" {
+			t.Errorf("%+v", got)
+		}
+		if got := consoleJSON[console.Explanation](t, h, "explain", "key", "shop/web").Controllers[0].Reconcile; got == nil || got.Outcome != "terminal" {
+			t.Errorf("%+v", got)
 		}
 	})
 }
@@ -403,7 +429,7 @@ func TestSecretValuesLeaveTheProcessNowhere(t *testing.T) {
 		must(srv.Update(secret))
 		synctest.Wait()
 
-		h := r.Handler()
+		h := console.OnLoopback(r.Handler())
 		pages := []string{"/metrics", "/readyz?verbose", "/healthz?verbose", "/debug/tarn/", "/debug/tarn/status", "/debug/tarn/explain?key=shop/s", "/debug/tarn/explain?key=shop/g"}
 		for _, m := range r.Status().Mirrors {
 			name := url.QueryEscape(m.Name)

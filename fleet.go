@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -285,16 +286,17 @@ func (f *Fleet) Status() FleetStatus {
 	return st
 }
 
-// Serve serves [Fleet.Handler] on an address such as ":8080" until the context is done.
+// Serve serves [Fleet.Handler] on an address such as ":8080" until the context is done. It logs to
+// [slog.Default].
 func (f *Fleet) Serve(ctx context.Context, addr string) error {
-	return (&console.Server{Addr: addr, Handler: f.Handler()}).Run(ctx)
+	return (&console.Server{Addr: addr, Handler: f.Handler(), Logger: slog.Default()}).Run(ctx)
 }
 
 // Handler is [Cluster.Handler] for a fleet. The metrics have the label cluster, which is empty for
 // those of the controllers' queues. /readyz does not depend on the clusters, because they come and
 // go, and a program that works on several is ready while one of them is not. /debug/tarn/ shows the
-// fleet's controllers to this machine, and links to the console of each cluster at
-// /debug/tarn/NAME/, whose [WithConsole] applies.
+// fleet's controllers to those whom the zero console.Guard allows, and links to the console of each
+// cluster at /debug/tarn/NAME/, whose [WithConsole] applies.
 func (f *Fleet) Handler() *http.ServeMux {
 	mux := console.Mux(console.Options{Cluster: fleetWork{f.work}, Metrics: f.registry, Profiling: true})
 	mux.Handle("GET /debug/tarn/{$}", console.Guard{}.Wrap(http.HandlerFunc(f.index)))

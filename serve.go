@@ -45,10 +45,12 @@ func (c *Cluster) Serve(ctx context.Context, addr string) error {
 //   - /readyz with 200 when all mirrors are synced, the sources of running controllers are ready and,
 //     with [WithSharding], this process has had its share of the keys once, and otherwise with what
 //     is missing and why,
-//   - /debug/tarn/ with the console, and /debug/pprof/ with profiles, for requests from this
-//     machine only unless [WithConsole] sets a token.
+//   - /debug/tarn/ with the console, and /debug/pprof/ with profiles. [Cluster.Serve] on a loopback
+//     address allows requests from this machine; on any other address they require the token of
+//     [WithConsole], or else one that is logged when a request first lacks it.
 //
-// A program can add its own pages to the mux, and put TLS or authentication in front of it.
+// A program can add its own pages to the mux, and put TLS or authentication in front of it. In a
+// server of its own, /debug/ requires a token or console.OnLoopback.
 func (c *Cluster) Handler() *http.ServeMux {
 	var ready []console.Check
 	if c.group != nil {

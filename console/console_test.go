@@ -22,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/reflector"
+	"github.com/tarnproject/tarn/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +45,7 @@ func get(h http.Handler, target string, edit ...func(*http.Request)) (int, strin
 		e(r)
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	console.OnLoopback(h).ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
@@ -73,6 +74,22 @@ func TestReadyzListsWhyInformersAreNotSynced(t *testing.T) {
 	want(t, h, "/readyz?verbose", 200, "[+]ping ok\n[+]informer/pods ok\n[+]informer/nodes ok\nreadyz check passed\n")
 	pods.status = informer.Status{Name: "pods", Stopped: true}
 	want(t, h, "/readyz", 503, failed("stopped"))
+}
+
+func TestReadyzTellsACauseThatInformersShareOnce(t *testing.T) {
+	down := func(verb string) []informer.SourceStatus {
+		return []informer.SourceStatus{{Reflector: reflector.Status{LastError: &wire.TransportError{Call: wire.Call{Verb: verb}, Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}}}}}
+	}
+	h := console.Mux(console.Options{Cluster: metrics.Static([]metrics.Informer{
+		&mirror{informer.Status{Name: "pods", Running: true, Sources: down("list pods")}}, &mirror{informer.Status{Name: "nodes", Running: true, Sources: down("list nodes")}},
+		&mirror{informer.Status{Name: "jobs", Running: true}},
+	}, nil)})
+	code, body := get(h, "/readyz")
+	for _, line := range []string{"dial tcp: refused\n", "[-]informer/nodes failed: see informer/pods\n", "[-]informer/jobs failed: not synced: listing\n"} {
+		if code != 503 || strings.Count(body, line) != 1 {
+			t.Errorf("%d %s, want once %q", code, body, line)
+		}
+	}
 }
 
 func TestHealthzFailsWithTheRunOfAController(t *testing.T) {
@@ -134,6 +151,7 @@ func TestTheGuardRejectsOtherMachinesAndWebPages(t *testing.T) {
 		"no address":              {"", remote("@"), 403},
 		"DNS rebinding":           {"", host("evil.example:8080"), 403},
 		"own origin":              {"", header("Origin", "http://localhost:8080"), 200},
+		"another port":            {"", header("Origin", "http://localhost:3000"), 403},
 		"another origin":          {"", header("Origin", "https://evil.example"), 403},
 		"no origin":               {"", header("Origin", "null"), 403},
 		"another site":            {"", header("Sec-Fetch-Site", "cross-site"), 403},
@@ -142,6 +160,9 @@ func TestTheGuardRejectsOtherMachinesAndWebPages(t *testing.T) {
 		"wrong token":             {"s3cret", header("Authorization", "Bearer s3cre"), 401},
 		"another scheme":          {"s3cret", header("Authorization", "Basic s3cret"), 401},
 		"token":                   {"s3cret", header("Authorization", "Bearer s3cret"), 200},
+		"token as a password":     {"s3cret", func(r *http.Request) { r.SetBasicAuth("x", "s3cret") }, 200},
+		"a wrong password":        {"s3cret", func(r *http.Request) { r.SetBasicAuth("s3cret", "") }, 401},
+		"a password for a page":   {"s3cret", func(r *http.Request) { r.SetBasicAuth("x", "s3cret"); r.Header.Set("Sec-Fetch-Site", "same-site") }, 401},
 		"token, lower case":       {"s3cret", header("Authorization", "bearer s3cret"), 200},
 		"empty token without one": {"", header("Authorization", "Bearer "), 200},
 		"token from elsewhere": {"s3cret", func(r *http.Request) {

@@ -15,7 +15,8 @@
 //
 // The parts are http.Handlers that a program can mount elsewhere. A program adds its own pages to
 // the mux, and puts TLS or authentication in front of it as with any other handler: /metrics,
-// /healthz and /readyz answer everyone who can connect.
+// /healthz and /readyz answer everyone who can connect. What a [Guard] protects requires a token on a
+// server that other machines can reach.
 //
 // [Server] runs until its context is done, then lets requests finish. It is a controller.Runner.
 package console

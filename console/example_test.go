@@ -71,6 +71,27 @@ func ExampleGuard() {
 	// this page requires a bearer token
 }
 
+// A server of the program's own listens on a loopback address.
+func ExampleOnLoopback() {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := &http.Server{Handler: console.OnLoopback(console.Mux(console.Options{Profiling: true}))}
+	go server.Serve(listener)
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + listener.Addr().String() + "/debug/pprof/")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output: 200 OK
+}
+
 // A server runs beside informers and controllers.
 func ExampleServer() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,25 +1,35 @@
 package console
 
 import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
+	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
 
 // Guard decides who may use pages that reveal or cost more than metrics do.
 //
-// Without a token, the connection must come from this machine, as that of kubectl port-forward
-// does, and the request must not come from a web page: its Host must be a loopback name, and its
-// Origin, if any, too. Set a token behind a reverse proxy on the same machine.
+// On a server that listens on a loopback address only, a request without a token must come from this
+// machine, as that of kubectl port-forward does, and not from a web page: its Host must be a loopback
+// name, and its Origin, if any, too.
 //
-// With a token, the request must have it, wherever it comes from.
+// On any other server a request must have a token: a connection from this machine may be that of a
+// proxy, such as the sidecar of a service mesh, that passes on requests of others. [Server] generates
+// a token for guards without one, and logs it when a request first lacks it. In a server of your own,
+// set Token or use [OnLoopback]; otherwise the guard rejects all requests.
 type Guard struct {
-	// Token is sent as "Authorization: Bearer TOKEN". Defaults to none.
+	// Token is sent as "Authorization: Bearer TOKEN" or as the password of basic authentication. A
+	// browser that has sent it once gets a cookie, which is as good until it is closed. With a token,
+	// requests may come from anywhere. Defaults to none.
 	Token string
 }
 
@@ -27,25 +37,115 @@ type Guard struct {
 // with 401 or 403.
 func (g Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.Token != "" {
-			if !g.hasToken(r) {
+		at, _ := r.Context().Value(listeningKey{}).(*listening)
+		token := g.Token
+		if token == "" && at != nil {
+			token = at.token
+		}
+		switch {
+		case token != "":
+			if !signedIn(w, r, token) {
 				w.Header().Set("WWW-Authenticate", "Bearer")
+				if r.Header.Get("Sec-Fetch-Mode") == "navigate" { // the browser asks for a password
+					w.Header().Set("WWW-Authenticate", `Basic realm="tarn"`)
+				}
+				if g.Token == "" {
+					at.reveal()
+				}
 				http.Error(w, "this page requires a bearer token", http.StatusUnauthorized)
 				return
 			}
-		} else if why := foreign(r); why != "" {
-			http.Error(w, why, http.StatusForbidden)
+		case at == nil || !at.loopback:
+			http.Error(w, "this page requires a token, because the server may be reachable from other machines; the program has to set console.Guard.Token, or use console.OnLoopback", http.StatusForbidden)
 			return
+		default:
+			if why := foreign(r); why != "" {
+				http.Error(w, why, http.StatusForbidden)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (g Guard) hasToken(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Hashes have the same length, so the time does not depend on the token.
-	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(g.Token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+// listening is what guards have to know about the server of a request.
+type listening struct {
+	loopback bool   // it listens on a loopback address only
+	token    string // for guards without one; none on loopback, and if there is no logger
+	log      *slog.Logger
+	logged   sync.Once
+}
+
+type listeningKey struct{}
+
+// listeningOn describes a server that listens on an address and logs to log.
+func listeningOn(address net.Addr, log *slog.Logger) *listening {
+	at := &listening{log: log}
+	host, _, err := net.SplitHostPort(address.String())
+	if at.loopback = err == nil && hostcheck.Loopback(host); !at.loopback && log != nil {
+		at.token = rand.Text()
+	}
+	return at
+}
+
+// reveal logs the generated token once, when somebody asks for a page that requires it.
+func (at *listening) reveal() {
+	at.logged.Do(func() {
+		at.log.Warn("console: a page was requested that requires a token, because the server does not listen on a loopback address; this one is valid until the program ends, unless console.Guard.Token is set",
+			"console-token", at.token)
+	})
+}
+
+// OnLoopback declares that the server of h listens on a loopback address only, so that a [Guard]
+// without a token allows requests from this machine. [Server] needs no such declaration. Do not use
+// it behind a proxy that passes on requests from other machines.
+func OnLoopback(h http.Handler) http.Handler {
+	at := &listening{loopback: true}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), listeningKey{}, at)))
+	})
+}
+
+// signedIn reports whether a request has the token, or the cookie of a browser that has had it.
+func signedIn(w http.ResponseWriter, r *http.Request, token string) bool {
+	// The cookie is not the token, because browsers send it to all ports of a host.
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("cookie of the console"))
+	sum := hex.EncodeToString(mac.Sum(nil))
+	name, value := "tarn-"+sum[:8], sum[8:]
+	if bearer(r, token) {
+		http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+		return true
+	}
+	// Browsers add what follows to the requests of any site.
+	if fromAnotherSite(r) {
+		return false
+	}
+	cookie, err := r.Cookie(name)
+	_, password, _ := r.BasicAuth()
+	return err == nil && equal(cookie.Value, value) || equal(password, token)
+}
+
+// bearer reports whether a request has a token in its header.
+func bearer(r *http.Request, token string) bool {
+	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && equal(got, token)
+}
+
+// equal compares hashes, which have the same length, so that the time does not depend on the texts.
+func equal(got, want string) bool {
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
+	return hmac.Equal(a[:], b[:])
+}
+
+// fromAnotherSite reports whether a page of another origin makes the request.
+func fromAnotherSite(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	return origin != "" && (err != nil || u.Host != r.Host)
 }
 
 // foreign returns why a request is not from a program or user on this machine, or "".
@@ -56,12 +156,7 @@ func foreign(r *http.Request) string {
 	if !hostcheck.Trusted(r.Host, nil) {
 		return "this page is available under a loopback address only"
 	}
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !hostcheck.Trusted(u.Host, nil) {
-			return "this page is not available to other origins"
-		}
-	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+	if fromAnotherSite(r) {
 		return "this page is not available to other sites"
 	}
 	return ""

@@ -79,11 +79,10 @@ type Controller interface {
 	Retry(key object.Key) error
 }
 
-// HandlerOptions change what [Handler] serves, and to whom. The zero HandlerOptions serve requests
-// from this machine and change nothing.
+// HandlerOptions change what [Handler] serves, and to whom. The zero HandlerOptions serve what the zero
+// [Guard] allows, and change nothing.
 type HandlerOptions struct {
-	// Guard protects everything except the page's own files. Defaults to access from this machine
-	// only.
+	// Guard protects everything except the page's own files. Defaults to the zero Guard.
 	Guard Guard
 	// AdminToken allows requests with "Authorization: Bearer TOKEN" to relist a mirror, to pause and
 	// resume a controller, and to retry a key. Defaults to none: the console changes nothing.

@@ -92,11 +92,13 @@ func unsynced(s informer.Status) error {
 }
 
 // health responds as the endpoints of a kube-apiserver do: "ok" with status 200 if all checks
-// pass, otherwise 503. The body lists all checks if one fails or warns, or the query has verbose.
+// pass, otherwise 503. The body lists all checks if one fails or warns, or the query has verbose, and a
+// cause that several share once.
 func health(name string, list func() []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b strings.Builder
 		code, result, warned := http.StatusOK, "passed", false
+		first := map[string]string{} // the check that names a cause that others share
 		for _, c := range append([]Check{{"ping", func(context.Context) error { return nil }}}, list()...) {
 			switch err := c.Run(r.Context()).(type) {
 			case nil:
@@ -106,7 +108,13 @@ func health(name string, list func() []Check) http.Handler {
 				fmt.Fprintf(&b, "[!]%s ok, but: %s\n", c.Name, oneLine(err))
 			default:
 				code, result = http.StatusServiceUnavailable, "failed"
-				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, oneLine(err))
+				why, cause := oneLine(err), sharedCause(err)
+				if check := first[cause]; check != "" {
+					why = "see " + check
+				} else if cause != "" {
+					first[cause] = c.Name
+				}
+				fmt.Fprintf(&b, "[-]%s failed: %s\n", c.Name, why)
 			}
 		}
 		fmt.Fprintf(&b, "%s check %s\n", name, result)

@@ -25,7 +25,7 @@ type Options struct {
 	Profiling bool
 	// AdminToken allows changes in the console; see [HandlerOptions]. Defaults to none.
 	AdminToken string
-	// Guard protects /debug/. Defaults to access from this machine only.
+	// Guard protects /debug/. Defaults to the zero Guard.
 	Guard Guard
 	// Logger receives failures to collect metrics. Defaults to none.
 	Logger *slog.Logger

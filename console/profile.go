@@ -16,6 +16,10 @@ import (
 // of every program that links it.
 func profiles() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead { // nothing is recorded for it
+			plain(w)
+			return
+		}
 		switch name := r.URL.Path; name {
 		case "":
 			profileIndex(w)

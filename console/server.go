@@ -29,7 +29,9 @@ type Server struct {
 	Listener net.Listener
 	// Handler responds to requests. Defaults to 404 for all.
 	Handler http.Handler
-	// Logger receives panics of handlers and failed connections. Defaults to none.
+	// Logger receives panics of handlers and failed connections, and the token that a [Guard] without
+	// one requires if Addr is not a loopback address. Defaults to none; such a guard then rejects all
+	// requests.
 	Logger *slog.Logger
 }
 
@@ -53,9 +55,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	at := listeningOn(l.Addr(), s.Logger)
 	srv := &http.Server{
 		Handler: handler, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		BaseContext:       func(net.Listener) context.Context { return context.WithValue(ctx, listeningKey{}, at) },
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: writeTimeout, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}

@@ -150,7 +150,7 @@ func (l *lab) serve(address string) {
 	l.Helper()
 	listener, err := net.Listen("tcp", address)
 	must(l.T, err)
-	server := &http.Server{Handler: l.handler}
+	server := &http.Server{Handler: console.OnLoopback(l.handler)}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
 	l.closeHTTP = func() { _ = server.Close(); serving.Wait() }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
+	"github.com/tarnproject/tarn/console"
 	"github.com/tarnproject/tarn/controller"
 )
 
@@ -275,4 +279,52 @@ func TestMostKeysThatFailAreOneErrorWithLinks(t *testing.T) {
 	p.waitText("h1", "shop/web-")
 	p.waitText(".answer .badge", "failed")
 	p.wait(`document.querySelectorAll("section > .hints > li").length === 2`)
+}
+
+func TestAServerBeyondLoopbackAsksForTheTokenOnce(t *testing.T) {
+	l := newLab(t)
+	var log logged
+	listener, err := net.Listen("tcp", "0.0.0.0:0")
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := (&console.Server{Listener: listener, Handler: l.cluster.Handler(), Logger: slog.New(slog.NewTextHandler(&log, nil))}).Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { stop(); serving.Wait() })
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	p := open(t, "about:blank", desktop)
+	p.allowed = []string{"401", "404"} // without a token; and the plain page has no icon
+	p.run(chromedp.Navigate("http://localhost:" + port + "/debug/tarn/#/objects?mirror=pods"))
+	p.run(chromedp.WaitVisible("#token"))
+	_, token, _ := strings.Cut(log.String(), "console-token=")
+	p.run(chromedp.SendKeys("#token", strings.TrimSpace(token)+kb.Enter))
+	p.waitText(".count", "48 objects")
+	p.run(chromedp.Reload())
+	p.waitText(".count", "48 objects") // by the cookie
+	p.run(chromedp.Navigate("http://localhost:" + port + "/debug/pprof/"))
+	p.waitText("body", "goroutine")
+	if cookie := eval[string](p, "document.cookie"); cookie != "" {
+		t.Errorf("scripts can read the cookie: %s", cookie)
+	}
+}
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -29,7 +29,9 @@ func newExplainCommand(e *env) *cobra.Command {
 		Short: "Explain why a key is not being reconciled",
 		Long: `Ask a running program why it does not reconcile an object: it waits in the queue, backs off
 after an error, is held back because the cache is older than the program's own write, or the
-controller does not work. The program serves the console, as Cluster.Serve does.
+controller does not work. The program serves the console, as Cluster.Serve does. Unless that listens
+on a loopback address, it requires a token: the one that is configured, or the console-token in its
+log.
 
 KEY is NAMESPACE/NAME, or NAME for a cluster-scoped object. Without --controller it explains the
 key for all controllers that know it.`,
@@ -144,7 +146,7 @@ func fetchConsole(ctx context.Context, address, tokenFile string) ([]byte, error
 	}
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s requires a bearer token; give it with --token-file", req.URL.Host)
+		return nil, fmt.Errorf("%s requires a bearer token, which is configured or in the log of the program; give it with --token-file", req.URL.Host)
 	case resp.StatusCode == http.StatusNotFound && problem.Error == "":
 		return nil, fmt.Errorf("%s has no console at %s; serve Cluster.Handler there", req.URL.Host, strings.TrimSuffix(req.URL.Path, "explain"))
 	}

@@ -63,7 +63,7 @@ shop/web in audit: done
 		{[]string{"shop/web", "--url", base + "/debug/tarn/"}, exitDone, text, ""},
 		{[]string{"shop/web", "--url", base, "-o", "json"}, exitDone, body + "\n", ""},
 		{[]string{"shop/web", "--url", base, "--controller", "secret", "--token-file", token}, exitDone, text, ""},
-		{[]string{"shop/web", "--url", base, "--controller", "secret"}, exitFailed, "", "tarn: " + host + " requires a bearer token; give it with --token-file\n"},
+		{[]string{"shop/web", "--url", base, "--controller", "secret"}, exitFailed, "", "tarn: " + host + " requires a bearer token, which is configured or in the log of the program; give it with --token-file\n"},
 		{[]string{"shop/web", "--url", base, "--controller", "other"}, exitFailed, "", "tarn: " + host + ": there is no controller \"other\"\n"},
 		{[]string{"shop/web", "--url", srv.URL}, exitFailed, "", "tarn: " + host + " has no console at /debug/tarn/; serve Cluster.Handler there\n"},
 		{[]string{"shop/web"}, exitUsage, "", "tarn: --url must be the address of a program, such as http://localhost:8080, got \"\"\n"},

@@ -52,7 +52,7 @@ needs --allow-remote, and --allow-host for the host name in their URLs.
   /readyz                        whether all mirrors are synced, and if not, why; with ?live
                                  also whether they are receiving changes
   /metrics                       Prometheus metrics
-  /debug/tarn/                   the console, from this machine only
+  /debug/tarn/                   the console; with --allow-remote it requires a token, which -v logs
   /v1                            the mirrors and their status
   /v1/RESOURCE                   objects; filtered by ?namespace=, ?labelSelector= and
                                  ?index=NAME&value=VALUE; paged by ?limit= and ?continue=

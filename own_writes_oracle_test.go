@@ -122,8 +122,8 @@ func (o *oracle) oldest(key tarn.Key, begin int) (oldest uint64) {
 				at = s.from // the end of the object
 				break
 			}
-			already := i > 0 && o.history[key][i-1].marked && s.marked // by another deletion
-			if f.end > 0 && s.from > f.begin && s.from <= f.end && (s.uid == "" || s.marked && !already) {
+			already := i > 0 && o.history[key][i-1].marked // so that a deletion changes nothing
+			if f.end > 0 && s.from > f.begin && s.from <= f.end && (s.uid == "" || s.marked) && !already {
 				at = s.from // the deletion, or an earlier one
 				break
 			}

@@ -149,8 +149,8 @@ func (g *Group) assign(ctx context.Context, tasks *sync.WaitGroup, results chan<
 			err = nil
 		}
 		if err != nil {
+			g.opts.Logger.Warn("the assignment could not be written", "group", g.key.String(), "error", err)
 			err = fmt.Errorf("the assignment could not be written: %w", err)
-			g.opts.Logger.Warn("shard: a request failed", "group", g.key.String(), "error", err)
 		}
 		return func() {
 			g.assigning = false

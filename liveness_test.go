@@ -428,7 +428,7 @@ func TestR10_APanicOfShardByCostsThatKey(t *testing.T) {
 			defer mu.Unlock()
 			seen[key.Name]++
 			return tarn.Result{}, nil
-		}, tarn.For(pods), tarn.ShardBy(func(key tarn.Key) string {
+		}, tarn.For(pods), tarn.ShardBy("by name", func(key tarn.Key) string {
 			mu.Lock()
 			defer mu.Unlock()
 			if sick && key.Name == "bad" {

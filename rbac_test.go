@@ -127,7 +127,7 @@ func TestRBACRulesWithNamesThatYAMLCannotEncodeDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestAClientIsLimitedToItsVerbs(t *testing.T) {
+func TestE03_AClientIsLimitedToItsVerbs(t *testing.T) {
 	c := offline(t)
 	pods := must(tarn.MirrorOf[*corev1.Pod](c))
 	first, second := pods.Client("create", "patch/status"), pods.Client("delete", "update/finalizers")

@@ -69,7 +69,7 @@ func TestControllersCanBeSwitchedOff(t *testing.T) {
 }
 
 // Volumes and claims have the finalizer that only a controller removes, so they stay when deleted.
-func TestWithoutControllersDeletedVolumesStay(t *testing.T) {
+func TestE04_WithoutControllersDeletedVolumesStay(t *testing.T) {
 	for _, none := range []bool{false, true} {
 		s := apiserver.Start(t, apiserver.Options{NoControllers: none})
 		fill(t, s, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: "a"}},

@@ -49,7 +49,7 @@ var someMap = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "defaul
 
 // Virtual time does not pass while a program repeats requests without a pause, so without a limit these tests
 // never end.
-func TestAProgramThatStopsVirtualTimeFailsTheTest(t *testing.T) {
+func TestE01_AProgramThatStopsVirtualTimeFailsTheTest(t *testing.T) {
 	for name, c := range map[string]struct {
 		program func(ctx context.Context, cfg *rest.Config) error
 		want    string
@@ -136,7 +136,7 @@ func TestAProgramThatDialsForeverFailsTheRun(t *testing.T) {
 }
 
 // As client-go's reflector does: it begins a streaming list again at once until it has received all of it.
-func TestACutWatchDoesNotStopVirtualTime(t *testing.T) {
+func TestE02_ACutWatchDoesNotStopVirtualTime(t *testing.T) {
 	for _, kind := range endFaults {
 		synctest.Test(t, func(t *testing.T) {
 			s := Start(t, Options{})

@@ -283,7 +283,7 @@ func TestAKeyOfAGroupThatIsNotClaimedCannotBeRetried(t *testing.T) {
 }
 
 // The last failure of a key stays known, with its log, however many reconciles of others follow.
-func TestTheLastFailureOfAKeyOutlastsTheRecentReconcilesOfOthers(t *testing.T) {
+func TestT01_TheLastFailureOfAKeyOutlastsTheRecentReconcilesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, keys := one(t, func(ctx context.Context, key string) (result, error) {
 			switch key {

@@ -12,7 +12,7 @@ import (
 	"github.com/tarnproject/tarn/reflector"
 )
 
-// TestP01_SimulatedGroups runs groups of members against a simulated API server, with delays, lost
+// TestP01P08_SimulatedGroups runs groups of members against a simulated API server, with delays, lost
 // requests and responses, partitions, paused processes, clocks of different speeds, slow and endless drains,
 // caches that are behind, joins, leaves and crashes.
 //
@@ -21,7 +21,7 @@ import (
 //     other wrote before it released the slot (P03).
 //   - When the faults have ended, except that some members never see or do anything again, every
 //     slot is worked on within a bound (P02), and the leases of crashed members are deleted.
-func TestP01_SimulatedGroups(t *testing.T) {
+func TestP01P08_SimulatedGroups(t *testing.T) {
 	soak.Measures(t)                    // one goroutine
 	seeds := uint64(soak.Rounds(usual)) // 40 ms of CPU each
 	const parts = 8

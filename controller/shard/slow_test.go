@@ -44,7 +44,7 @@ func TestASlowLogHandlerDelaysNothing(t *testing.T) {
 }
 
 // Requests that take up to a third of a lease duration stop no member, and the cause is visible.
-func TestP02_SlowWritesOfLeasesStopNoMember(t *testing.T) {
+func TestP09_SlowWritesOfLeasesStopNoMember(t *testing.T) {
 	for _, slow := range []time.Duration{2500 * time.Millisecond, 4500 * time.Millisecond} {
 		t.Run(slow.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

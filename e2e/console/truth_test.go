@@ -66,7 +66,7 @@ func (l *lab) addPod(name string) {
 	l.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
 }
 
-func TestTheListSurvivesAFailedRequest(t *testing.T) {
+func TestT03_TheListSurvivesAFailedRequest(t *testing.T) {
 	l := newLab(t)
 	var broken atomic.Bool
 	l.through(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -214,7 +214,7 @@ func TestATimeOfAnotherDayHasItsDate(t *testing.T) {
 	}
 }
 
-func TestManyMirrorsHaveFewElements(t *testing.T) {
+func TestT04_ManyMirrorsHaveFewElements(t *testing.T) {
 	const n = 2000
 	l := bare(t, func(c *tarn.Cluster) {
 		for i := range n {
@@ -235,7 +235,7 @@ func TestManyMirrorsHaveFewElements(t *testing.T) {
 	p.wait(`document.querySelectorAll(".lane").length === 10`)
 }
 
-func TestAnOutageOfTheServerIsOneCardAndNotLive(t *testing.T) {
+func TestT02_AnOutageOfTheServerIsOneCardAndNotLive(t *testing.T) {
 	l := newLab(t)
 	p := open(t, l.url, desktop)
 	p.waitText("#link", "Live")
@@ -281,7 +281,7 @@ func TestMostKeysThatFailAreOneErrorWithLinks(t *testing.T) {
 	p.wait(`document.querySelectorAll("section > .hints > li").length === 2`)
 }
 
-func TestAServerBeyondLoopbackAsksForTheTokenOnce(t *testing.T) {
+func TestT05_AServerBeyondLoopbackAsksForTheTokenOnce(t *testing.T) {
 	l := newLab(t)
 	var log logged
 	listener, err := net.Listen("tcp", "0.0.0.0:0")

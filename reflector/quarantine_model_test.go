@@ -64,7 +64,7 @@ func TestL11_TheQuarantineCountsWhatIsInIt(t *testing.T) {
 			for _, e := range q.byKey {
 				raw += len(e.Raw)
 			}
-			if q.len() != len(want) || len(q.byKey) > maxQuarantined || q.raw != raw || raw > maxRawTotal {
+			if q.len() != len(want) || len(q.list()) != min(len(want), maxQuarantined) || q.raw != raw || raw > maxRawTotal {
 				t.Fatalf("seed %d: %d in quarantine, want %d; %d entries with %d raw bytes, counted as %d", seed, q.len(), len(want), len(q.byKey), raw, q.raw)
 			}
 			for _, k := range slices.Collect(maps.Keys(want)) {

@@ -102,6 +102,9 @@ func TestAControllerIsExplored(t *testing.T) {
 		env := tarntest.Start(t, tarntest.Options{On: server, Controllers: addGreeter})
 		create(t, env, shop)
 		env.Eventually("greeted", func() bool { return greeted(env) })
+		if err := server.WaitIdle(t.Context(), time.Minute); err != nil { // the other namespaces are greeted, too
+			t.Error(err)
+		}
 	})
 }
 

@@ -21,7 +21,7 @@ func TestProgramsLinkNoMoreThanTheyNeed(t *testing.T) {
 		most  int64 // bytes
 	}{
 		{dir: "cmd/tarn", most: 80e6},
-		{dir: "examples/website", flags: "-s -w", most: 22.5e6},
+		{dir: "examples/website", flags: "-s -w", most: 23e6},
 	} {
 		t.Run(filepath.Base(program.dir), func(t *testing.T) {
 			golden := filepath.Join("testdata", "linked", filepath.Base(program.dir)+".golden")

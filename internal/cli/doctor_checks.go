@@ -30,6 +30,8 @@ const (
 	packedFrom = 128 << 10
 	// manyObjects is the count from which a mirror's memory matters.
 	manyObjects = 50_000
+	// bookmarkLead is how long before a watch times out servers send its last bookmark.
+	bookmarkLead = 2 * time.Second
 	// largeObject is close to etcd's size limit.
 	largeObject = 1 << 20
 )
@@ -234,7 +236,7 @@ func (p *examination) watch(ctx context.Context, version object.Version) {
 	began := time.Now()
 	// Servers send a bookmark shortly before a watch times out, so a short timeout shows
 	// earlier whether bookmarks are supported.
-	stream, err := p.source.Watch(ctx, object.WatchOptions{Version: version, Bookmarks: true, Timeout: p.wait}, nil)
+	stream, err := p.source.Watch(ctx, object.WatchOptions{Version: version, Bookmarks: true, Timeout: p.wait + bookmarkLead}, nil)
 	if err != nil {
 		p.fail("watch", err)
 		return

@@ -256,8 +256,8 @@ func TestMirrorThatIsNotSyncedSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, address := mirrorOf(t, kubeconfig, "pods", "-A")
-	b.err.until(t, "mirror/pods: The program may not list or watch pods: ", b.ended)
-	b.err.until(t, " Allow list and watch of pods in a role of its user or service account; the mirror starts by itself.", b.ended)
+	b.err.until(t, "mirror/pods: The program may not list or watch pods", b.ended)
+	b.err.until(t, " Allow list and watch in a role of its user or service account; mirrors start by themselves.", b.ended)
 	for _, path := range []string{"/readyz", "/v1/pods", "/v1/pods/shop/b"} {
 		if code, body := ask(t, http.MethodGet, address+path, ""); code != http.StatusServiceUnavailable || !strings.Contains(body, "forbidden") {
 			t.Errorf("%s: %d, %s", path, code, body)

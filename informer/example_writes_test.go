@@ -50,6 +50,8 @@ func ExampleWrites_Check() {
 	}
 	pending, err := pods.Writes().Check(web)
 	fmt.Println("pending:", pending, err)
+	_, ok, pending, err := pods.Writes().Peek(web) // a read that does not wait
+	fmt.Println("read:", ok, "pending:", pending, err)
 	cluster.Hold(false)
 	if err := pods.Writes().Wait(ctx, web); err != nil {
 		fmt.Println(err)
@@ -61,6 +63,7 @@ func ExampleWrites_Check() {
 	fmt.Println("not tracked:", errors.Is(pods.Writes().Wrote(dryRun), informer.ErrNoVersion))
 	// Output:
 	// pending: true <nil>
+	// read: false pending: true <nil>
 	// pending: false
 	// not tracked: true
 }
@@ -79,14 +82,19 @@ func ExampleWrites_Snapshot() {
 	if err := pods.Writes().Deleted(db); err != nil {
 		fmt.Println(err)
 	}
-	snap, err := pods.Writes().Snapshot(ctx)
+	shop := informer.Part{Namespaces: []string{"shop"}}
+	snap, err := pods.Writes().Snapshot(ctx, shop)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer snap.Release()
+	pending, err := pods.Writes().CheckIn(snap, object.Key{Namespace: "shop", Name: "db"})
+	fmt.Println("pending:", pending, err, "missing:", pods.Writes().Missing(snap, shop))
 	fmt.Println(slices.SortedFunc(snap.Keys(), object.Key.Compare))
-	// Output: [shop/mail shop/web]
+	// Output:
+	// pending: false <nil> missing: <nil>
+	// [shop/mail shop/web]
 }
 
 // A write that the mirror can never have is an error, and not an endless wait.
@@ -107,7 +115,10 @@ func ExampleQuarantinedError() {
 	if quarantined := (*informer.QuarantinedError)(nil); errors.As(err, &quarantined) {
 		fmt.Println(quarantined.Key, quarantined.Version, quarantined.Cause)
 	}
-	// Output: shop/web 102 transform: no such node
+	fmt.Println(pods.Unreadable(web) != nil, pods.Unreadable(object.Key{Namespace: "shop", Name: "db"}))
+	// Output:
+	// shop/web 102 transform: no such node
+	// true <nil>
 }
 
 // WaitForKey waits for a version that another program reports, such as kubectl.

@@ -1,0 +1,38 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
+	"github.com/tarnproject/tarn/reflector"
+)
+
+// A reader that waits for a version of a quiet resource asks the server to confirm it. Here an event
+// arrives first.
+func ExampleReflector_Confirm() {
+	src := simtest.Pods("shop/db") // version 101
+	fifo := podQueue()
+	r, err := reflector.New[pod](src, fifo, reflector.Options[pod]{Name: "pods"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	printUntil(ctx, fifo, "101")
+	r.Confirm("102")
+	src.Set("shop/web")
+	printUntil(ctx, fifo, "102")
+	_, bad := r.InQuarantine(object.Key{Namespace: "shop", Name: "web"})
+	fmt.Println("in quarantine:", bad)
+	cancel()
+	fmt.Println(<-done)
+	// Output:
+	// Replaced: 1 pods
+	// Added shop/web
+	// in quarantine: false
+	// <nil>
+}

@@ -80,7 +80,9 @@ func TestR02_AListInAReconcileReportsAnUnreadableChild(t *testing.T) {
 		parents := must(tarn.MirrorOf[*corev1.Pod](r.Cluster))
 		children := must(tarn.MirrorTransformed(r.Cluster, wire.MustOf[*corev1.ConfigMap](), picky)).Client()
 		ctl := must(tarn.NewController(r.Cluster, "web", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
-			if _, err := children.List(ctx, tarn.InNamespaces("bank")); err != nil {
+			if _, err := children.List(ctx, tarn.InNamespaces("bank")); errors.Is(err, controller.ErrNotSynced) {
+				return tarn.Result{}, err
+			} else if err != nil {
 				t.Errorf("list of another namespace: %v", err)
 			}
 			if _, err := children.List(ctx, tarn.Matching("app=db")); err != nil {

@@ -163,7 +163,7 @@ var failing = map[string]struct {
 		if !greeted(env) {
 			t.Fatal("shop is not greeted")
 		}
-	}, []string{"shop is not greeted", "the log of the program:", `time=0.000s level=WARN`, "the requests of the failed test:", "start 1: create configmaps shop: 403, forbidden"}},
+	}, []string{"shop is not greeted", "the log of the program:", "level=WARN", "the requests of the failed test:", "start 1: create configmaps shop: 403, forbidden"}},
 	"eventually": {func(t *testing.T) {
 		env := tarntest.Start(t, tarntest.Options{})
 		env.Eventually("greeted", func() bool { return greeted(env) })

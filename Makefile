@@ -189,7 +189,7 @@ vuln:
 .PHONY: unit
 unit:
 	$(step) 'go test ./...'
-	@$(gotest) -vet=off ./...
+	@$(gotest) -vet=off -p 4 ./...
 
 # The race detector's sleep of a second at the end of each binary is left out: the goroutines it
 # waits for are found by goleak.

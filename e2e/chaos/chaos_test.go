@@ -35,12 +35,32 @@ func TestMirrorsFollowAControlPlaneThatIsMistreated(t *testing.T) {
 	if err == nil {
 		err = r.quiet(false)
 	}
+	if err == nil {
+		err = r.audit()
+	}
 	if err != nil {
 		t.Error(err)
 	}
 	r.report()
 	r.stop()
 	r.nothingIsLeft()
+}
+
+// audit compares the clusters' mirrors with the server, by their own means.
+func (r *run) audit() error {
+	for _, c := range r.clusters {
+		results, err := c.Audit(r.ctx)
+		if err != nil {
+			return err
+		}
+		for name, a := range results {
+			r.t.Logf("audit of %s: %d objects, %d differences", name, a.Objects, a.Count())
+			if a.Count() > 0 {
+				r.t.Errorf("%s: %v", name, a.Differences)
+			}
+		}
+	}
+	return nil
 }
 
 // run is one run of everything.

@@ -72,9 +72,15 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 		defer close(ended)
 		w.watch(watched)
 	}()
+	audited := make(chan struct{})
+	go func() {
+		defer close(audited)
+		w.audit(watched)
+	}()
 	err = w.cluster.Run(ctx)
 	end()
 	<-ended
+	<-audited
 	return err
 }
 
@@ -120,6 +126,25 @@ func (w *worker) connect(config *rest.Config) (err error) {
 	}
 	_, err = tarn.NewController(w.cluster, "work", reconcile, tarn.For(w.maps), tarn.Workers(w.task.Workers))
 	return err
+}
+
+// audit compares the mirror with the server again and again. Under faults an audit may fail, but a
+// difference is never right.
+func (w *worker) audit(ctx context.Context) {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			within, cancel := context.WithTimeout(ctx, 15*time.Second)
+			if a, err := w.maps.Audit(within); err == nil && a.Count() > 0 {
+				w.trace.report(line{What: wrong, At: time.Now(), Text: fmt.Sprintf("%s: an audit found %v", w.task.Member, a.Differences)})
+			}
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (w *worker) spin(ctx context.Context, _ tarn.Key) (tarn.Result, error) {

@@ -88,7 +88,7 @@ func listeningOn(address net.Addr, log *slog.Logger) *listening {
 	return at
 }
 
-// reveal logs the generated token once, when somebody asks for a page that requires it.
+// reveal logs the generated token once, when a request for a page that requires it lacks it.
 func (at *listening) reveal() {
 	at.logged.Do(func() {
 		at.log.Warn("console: a page was requested that requires a token, because the server does not listen on a loopback address; this one is valid until the program ends, unless console.Guard.Token is set",

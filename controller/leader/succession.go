@@ -69,7 +69,7 @@ func (e *Elector) ails() bool {
 	return since != nil && e.tenure.now().Since(*since) > e.opts.LeaseDuration
 }
 
-// volunteer tells an ailing leader that this process can take over.
+// volunteer informs an ailing leader that this process can take over.
 func (e *Elector) volunteer(ctx context.Context, lease *coordinationv1.Lease) {
 	if lease.Annotations[ailingAnnotation] == "" || lease.Annotations[successorAnnotation] != "" || !e.look() {
 		return

@@ -28,11 +28,10 @@ import (
 // pass calls trip with its name.
 type program struct {
 	*tarn.Cluster
-	t       *testing.T
-	srv     *apiserver.Server
-	ctl     *tarn.Controller
-	log     bytes.Buffer
-	tripped int
+	t   *testing.T
+	srv *apiserver.Server
+	ctl *tarn.Controller
+	log bytes.Buffer
 
 	mu   sync.Mutex
 	seen map[string]string // the image of the last reconcile, by controller and key

@@ -3,7 +3,6 @@ package informer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -151,15 +150,16 @@ func (a *audit[T]) catchUp(ctx context.Context) error {
 	if err := a.inf.WaitSynced(ctx); err != nil {
 		return err
 	}
-	for _, scope := range a.inf.covered() {
-		page, err := a.list(ctx, object.ListOptions{Selection: a.selection(object.Mark{Scope: scope}), Limit: 1},
-			func(object.Key, Identity) error { return nil })
-		if err != nil {
-			return err
-		}
-		return a.inf.WaitFor(ctx, page.Version) // versions are common to all namespaces of a resource
+	scopes := a.inf.covered()
+	if len(scopes) == 0 {
+		return nil // all namespaces were removed
 	}
-	return errors.New("the mirror covers no namespace")
+	page, err := a.list(ctx, object.ListOptions{Selection: a.selection(object.Mark{Scope: scopes[0]}), Limit: 1},
+		func(object.Key, Identity) error { return nil })
+	if err != nil {
+		return err
+	}
+	return a.inf.WaitFor(ctx, page.Version) // versions are common to all namespaces of a resource
 }
 
 func (a *audit[T]) selection(mark object.Mark) object.Selection {

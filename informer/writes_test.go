@@ -62,12 +62,12 @@ func read(t *testing.T, inf *podInformer, key object.Key) (*corev1.Pod, bool, er
 func TestR01_AWriteThatRemovesTheLastFinalizerWaitsForTheDeletion(t *testing.T) {
 	simtest.Each(t, func(t *testing.T, via simtest.Via) {
 		srv := simtest.Pods()
-		held := srv.Set("shop/a", deleting("example.com/f"))
+		srv.Set("shop/a", deleting("example.com/f"))
 		inf := newInformer(t, srv.Source(via), podOptions{})
 		start(t, inf)
 		synctest.Wait()
 		srv.Hold(true)
-		held = srv.Set("shop/a") // another client's write, just before
+		held := srv.Set("shop/a") // another client's write, just before
 		// The server deletes the object, and answers with the version it had.
 		srv.Delete("shop/a")
 		wrote(t, inf, answer(held, held.ResourceVersion, deleting()))

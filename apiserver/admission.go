@@ -153,7 +153,7 @@ func (a *admission) apply(k *kind, obj runtime.Object, ops jsonpatch.Patch) (run
 	if err != nil {
 		return nil, err
 	}
-	after, err := ops.Apply(before)
+	after, err := applyOperations(ops, before)
 	if err != nil {
 		return nil, err
 	}

@@ -145,6 +145,9 @@ func (d *denials) add(text string) {
 	d.all = append(d.all, text)
 }
 
+// EvaluatesRBAC reports whether requests need permissions: [Options.RBAC] was set.
+func (s *Server) EvaluatesRBAC() bool { return s.opts.RBAC }
+
 // Denied returns what clients were not permitted to do, each once, in the order of the first
 // attempts. A line is the message of the response without the object's name:
 //

@@ -33,6 +33,7 @@ subjects: [{kind: ServiceAccount, namespace: default, name: operator}]
 `)); err != nil {
 		panic(err)
 	}
+	fmt.Println("permissions count:", server.EvaluatesRBAC())
 	config, err := server.ServiceAccountConfig("default", "operator")
 	if err != nil {
 		panic(err)
@@ -43,6 +44,7 @@ subjects: [{kind: ServiceAccount, namespace: default, name: operator}]
 	_, err = pods.Watch(context.Background(), metav1.ListOptions{})
 	fmt.Println("watch:", err)
 	// Output:
+	// permissions count: true
 	// list: <nil>
 	// watch: pods is forbidden: User "system:serviceaccount:default:operator" cannot watch resource "pods" in API group "" in the namespace "default"
 }

@@ -125,7 +125,7 @@ func patched(patchType types.PatchType, before, patch []byte, k *kind) (after []
 		case len(ops) > maxOperations:
 			return nil, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
 		}
-		if after, err = ops.Apply(before); err != nil {
+		if after, err = applyOperations(ops, before); err != nil {
 			return nil, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 	}
@@ -220,3 +220,13 @@ func (s *Server) applying(r *request, applied *unstructured.Unstructured) editor
 
 // force reports whether an apply takes fields from other managers.
 func (r *request) force() bool { return r.URL.Query().Get("force") == "true" }
+
+// applyOperations applies a JSON patch. The library panics on some operations that are not valid.
+func applyOperations(ops jsonpatch.Patch, doc []byte) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("invalid JSON patch: %v", p)
+		}
+	}()
+	return ops.Apply(doc)
+}

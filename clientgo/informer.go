@@ -260,7 +260,7 @@ func (inf *sharedInformer) process(b *object.Batch[record], apply func(*object.B
 					inf.detector.AddObject(r.obj)
 				}
 			}
-		case c.Kind != object.Deleted:
+		case c.Kind != object.Deleted && c.Kind != object.Quarantined:
 			inf.detector.AddObject(c.Value.Object.obj)
 		}
 	}

@@ -203,6 +203,8 @@ func (f *storeFeed) Apply(b *object.Batch[record]) error {
 		switch c := &b.Changes[i]; {
 		case c.List != nil:
 			f.replace(c.List)
+		case c.Kind == object.Quarantined:
+			// As client-go does, it keeps what the store has of an object that cannot be decoded.
 		case c.Kind == object.Added:
 			f.stored(f.r.store.Add(c.Value.Object.obj), watch.Added)
 		case c.Kind == object.Updated:

@@ -102,7 +102,10 @@ func (at *listening) reveal() {
 func OnLoopback(h http.Handler) http.Handler {
 	at := &listening{loopback: true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), listeningKey{}, at)))
+		if _, known := r.Context().Value(listeningKey{}).(*listening); !known { // a Server knows better
+			r = r.WithContext(context.WithValue(r.Context(), listeningKey{}, at))
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

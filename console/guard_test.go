@@ -18,6 +18,11 @@ import (
 // it logs. Read that when no request is running.
 func serve(t *testing.T, address string, guard console.Guard) (port string, log *bytes.Buffer) {
 	t.Helper()
+	return serveHandler(t, address, console.Mux(console.Options{Console: quiet{}, Profiling: true, Guard: guard, AdminToken: "admin"}))
+}
+
+func serveHandler(t *testing.T, address string, h http.Handler) (port string, log *bytes.Buffer) {
+	t.Helper()
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Skip(err) // such as IPv6, which not every machine has
@@ -25,9 +30,8 @@ func serve(t *testing.T, address string, guard console.Guard) (port string, log 
 	log = &bytes.Buffer{}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	mux := console.Mux(console.Options{Console: quiet{}, Profiling: true, Guard: guard, AdminToken: "admin"})
 	go func() {
-		done <- (&console.Server{Listener: l, Handler: mux, Logger: slog.New(slog.NewTextHandler(log, nil))}).Run(ctx)
+		done <- (&console.Server{Listener: l, Handler: h, Logger: slog.New(slog.NewTextHandler(log, nil))}).Run(ctx)
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -159,4 +163,14 @@ func TestAnUnknownServerIsNotTakenForLoopback(t *testing.T) {
 	}
 	server.Close()
 	<-done
+}
+
+// A program may pass a handler that declares to be on loopback to a Server that knows that it is not.
+func TestT05_AServerBeyondLoopbackIgnoresADeclaration(t *testing.T) {
+	port, _ := serveHandler(t, "0.0.0.0:0", console.OnLoopback(console.Mux(console.Options{Console: quiet{}, Profiling: true})))
+	for _, path := range guarded {
+		if got := ask(t, port, path).StatusCode; got != http.StatusUnauthorized {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
 }

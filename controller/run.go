@@ -263,7 +263,7 @@ func (r *run[K]) leave() {
 	for _, item := range s.Processing {
 		left.Running = append(left.Running, item.Key)
 	}
-	if r.isLost() {
+	if r.isLost() || errors.Is(context.Cause(r.intake), ErrNotLeading) { // another process reconciles what waits
 		r.c.failures.clear()
 	} else {
 		seen := map[K]bool{}

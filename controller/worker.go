@@ -65,11 +65,12 @@ func (r *run[K]) handle(w *worker[K], key K) {
 	defer r.queue.Done(key)
 	g, err := r.groupOf(key)
 	if g == nil {
-		r.drop(key)
-		if err != nil {
-			r.c.failures.put(key, Failure{Err: err, Attempt: r.notes.failed(key), outcome: OutcomePanic})
-			r.retry(key)
+		if err == nil {
+			r.drop(key)
+			return
 		}
+		r.c.failures.put(key, Failure{Err: err, Attempt: r.notes.failed(key), outcome: OutcomePanic})
+		r.retry(key)
 		return
 	}
 	defer g.running.Done()

@@ -301,15 +301,12 @@ func (inf *Informer[T]) latest(ctx context.Context, scope object.Scope) (object.
 	if scope != object.Everything {
 		opts.Namespace = string(scope)
 	}
+	var before object.Version // an answer that is older than that comes from another history
+	inf.View(func(snap store.Snapshot[T]) { before = snap.Mark(scope).Version })
 	page, err := inf.src.List(ctx, opts, nil, func(object.Item[T]) error { return nil })
-	if err != nil {
+	if err != nil || before.After(page.Version) {
 		return "", err
 	}
-	inf.View(func(snap store.Snapshot[T]) {
-		if snap.Mark(scope).Version.After(page.Version) {
-			page.Version = ""
-		}
-	})
 	return page.Version, nil
 }
 

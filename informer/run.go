@@ -101,18 +101,14 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 
 // around calls Options.Around, and applies the batch itself if that panicked before it did.
 func (inf *Informer[T]) around(b *object.Batch[T], apply func(*object.Batch[T])) {
-	applied := false
-	if f := inf.opts.Around; f != nil {
-		inf.guard("Around", func() {
-			f(b, func(b *object.Batch[T]) {
-				applied = true
-				apply(b)
-			})
-		})
-	}
-	if !applied {
+	f := inf.opts.Around
+	if f == nil {
 		apply(b)
+		return
 	}
+	once := sync.OnceFunc(func() { apply(b) })
+	inf.guard("Around", func() { f(b, func(*object.Batch[T]) { once() }) })
+	once()
 }
 
 // guard calls a function in the options that reports something, and logs its panic.

@@ -344,6 +344,13 @@ func (w *Writes[T]) Wait(ctx context.Context, key object.Key) error {
 func (w *Writes[T]) Peek(key object.Key) (obj T, ok, pending bool, err error) {
 	w.mu.Lock()
 	notes := w.notes[key]
+	if len(notes) == 0 {
+		w.mu.Unlock()
+		if obj, ok = w.inf.Get(key); !ok {
+			err = w.inf.Unreadable(key)
+		}
+		return obj, ok, false, err
+	}
 	is := settled
 	w.inf.View(func(snap store.Snapshot[T]) {
 		var rest []*note
@@ -471,12 +478,12 @@ func (w *Writes[T]) Snapshot(ctx context.Context, of ...Part) (store.Snapshot[T]
 // may belong to a part: it is in one of the namespaces, and its labels match as they were written, or as
 // the snapshot has them. The part defaults to everything. Missing does not wait.
 func (w *Writes[T]) Missing(snap store.Snapshot[T], of ...Part) error {
-	if !w.inf.lacks() {
-		return nil
-	}
 	part := theOnly(of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.notes) == 0 || !w.inf.lacks() {
+		return nil
+	}
 	for key, notes := range w.notes {
 		if !part.covers(key.Namespace) {
 			continue

@@ -100,6 +100,9 @@ func (q *quarantine) merge(other *quarantine) {
 		if q.byKey == nil {
 			q.byKey = make(map[object.Key]*Quarantined)
 		}
+		if q.raw+len(e.Raw) > maxRawTotal {
+			e.Raw = nil
+		}
 		q.byKey[key] = e
 		q.raw += len(e.Raw)
 	}

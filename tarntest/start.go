@@ -3,6 +3,7 @@ package tarntest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -64,6 +65,9 @@ func Start(t testing.TB, opts Options) *Env {
 	if e.Server == nil {
 		e.Server = apiserver.Start(t, opts.Server)
 	}
+	if restricted && opts.On != nil && !opts.On.EvaluatesRBAC() {
+		t.Fatal("tarntest: Options.ServiceAccount needs a server that evaluates permissions: set RBAC in its apiserver.Options, or in ExploreOptions.Server")
+	}
 	if opts.Prepare != nil {
 		if err := opts.Prepare(e.Server); err != nil {
 			t.Fatal(err)
@@ -93,21 +97,33 @@ func Start(t testing.TB, opts Options) *Env {
 
 // run is one start of the program.
 func (e *Env) run(ctx context.Context, cfg *rest.Config) error {
+	err := errors.New("tarntest: Options.Controllers did not return, because of t.Fatal or a panic; return an error instead")
+	defer func() {
+		select {
+		case e.first <- err:
+		default: // it has started before
+		}
+	}()
 	cfg.BearerToken = cmp.Or(e.token, cfg.BearerToken)
 	logger := slog.New(slog.NewTextHandler(&e.log, &slog.HandlerOptions{ReplaceAttr: e.log.sinceStart}))
-	cluster, err := tarn.Connect(append([]tarn.ConnectOption{tarn.WithConfig(cfg), tarn.WithLogger(logger)}, e.opts.Connect...)...)
-	if err == nil && e.opts.Controllers != nil {
-		err = e.opts.Controllers(cluster)
+	cluster, failed := tarn.Connect(append([]tarn.ConnectOption{tarn.WithConfig(cfg), tarn.WithLogger(logger)}, e.opts.Connect...)...)
+	if failed != nil {
+		err = failed
+		return err
 	}
+	if e.opts.Controllers != nil {
+		if failed := e.opts.Controllers(cluster); failed != nil {
+			err = failed
+			return err
+		}
+	}
+	err = nil
 	e.mu.Lock()
 	e.cluster = cluster
 	e.mu.Unlock()
 	select {
-	case e.first <- err:
+	case e.first <- nil:
 	default: // it has started before
-	}
-	if err != nil {
-		return err
 	}
 	return cluster.Run(ctx)
 }

@@ -171,6 +171,13 @@ var failing = map[string]struct {
 	"controllers": {func(t *testing.T) {
 		tarntest.Start(t, tarntest.Options{Controllers: func(*tarn.Cluster) error { return errors.New("no such flag") }})
 	}, []string{"no such flag"}},
+	"controllers by fatal": {func(t *testing.T) {
+		tarntest.Start(t, tarntest.Options{Controllers: func(*tarn.Cluster) error { t.Fatal("no such file"); return nil }})
+	}, []string{"no such file", "Options.Controllers did not return"}},
+	"permissions that do not count": {func(t *testing.T) {
+		server := apiserver.Start(t, apiserver.Options{})
+		tarntest.Start(t, tarntest.Options{On: server, ServiceAccount: tarn.Key{Namespace: "default", Name: "greeter"}})
+	}, []string{"needs a server that evaluates permissions"}},
 	"prepare": {func(t *testing.T) {
 		tarntest.Start(t, tarntest.Options{Prepare: func(s *apiserver.Server) error { return s.LoadYAML([]byte("kind: Lake")) }})
 	}, []string{"loading objects"}},

@@ -103,6 +103,7 @@ func (a *API[T]) DeleteReturning(ctx context.Context, key object.Key, opts Delet
 	type holder struct {
 		UID     object.UID     `json:"uid"`
 		Version object.Version `json:"resourceVersion"`
+		Deleted string         `json:"deletionTimestamp"`
 	}
 	var response struct {
 		Metadata holder `json:"metadata"`
@@ -114,7 +115,10 @@ func (a *API[T]) DeleteReturning(ctx context.Context, key object.Key, opts Delet
 	if response.Details.UID != "" {
 		return object.Deletion{UID: response.Details.UID}, nil
 	}
-	return object.Deletion(response.Metadata), nil
+	if response.Metadata.Deleted == "" {
+		return object.Deletion{UID: response.Metadata.UID}, nil // it is deleted; the version may be that before
+	}
+	return object.Deletion{UID: response.Metadata.UID, Version: response.Metadata.Version}, nil
 }
 
 // DeleteCollection deletes the objects that sel selects. A namespaced resource needs the

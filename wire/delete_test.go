@@ -105,9 +105,10 @@ func TestWhichWritesAreRetriedAfterAReset(t *testing.T) {
 
 func TestDeleteReturningReadsStatusAndObject(t *testing.T) {
 	for body, want := range map[string]object.Deletion{
-		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`:  {UID: "u1"},
-		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2","resourceVersion":"7"}}`: {UID: "u2", Version: "7"},
-		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                      {},
+		`{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"web","uid":"u1"}}`:                                             {UID: "u1"},
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u2","resourceVersion":"7","deletionTimestamp":"2026-01-02T03:04:05Z"}}`: {UID: "u2", Version: "7"},
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","uid":"u3","resourceVersion":"7"}}`:                                            {UID: "u3"}, // deleted; 7 may be before that
+		`{"kind":"Status","apiVersion":"v1","status":"Success"}`:                                                                                 {},
 		`not JSON`: {},
 	} {
 		c, _ := oneResponse(t, typeJSON, body)

@@ -2,6 +2,7 @@ package workloads_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,7 +265,11 @@ func TestPodsOfADeletedDeploymentAreDeleted(t *testing.T) {
 			w.Fatal(err)
 		}
 		w.wait(0)
-		w.want("app=web", "3 v1 Terminating")
+		// The ReplicaSet's controller may see that pods are deleted before it sees that the ReplicaSet is, and
+		// replace some, as the real one may.
+		if got := w.summary("app=web"); !strings.HasSuffix(got, " v1 Terminating") || strings.Contains(got, ",") {
+			w.Errorf("pods: %s", got)
+		}
 		w.wait(time.Second)
 		w.want("app=web", "")
 	})

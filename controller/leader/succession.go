@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/handover"
 	"github.com/tarnproject/tarn/object"
@@ -40,7 +41,7 @@ var (
 	errNotLive = errors.New("the caches of this process are not live")
 	// errYield means that this process leads, its caches have not been live for longer than the lease, and
 	// another process has said that its own are.
-	errYield = errors.New("the caches are not live, and another process can take over")
+	errYield = fmt.Errorf("the caches are not live, and another process can take over: %w", controller.ErrNotLeading)
 )
 
 const (
@@ -103,9 +104,7 @@ func (e *Elector) annotate(lease *coordinationv1.Lease, holds bool) {
 	defer e.writing.Unlock()
 	now := e.tenure.now().Mono
 	for p, version := range handover.Parse(lease.Annotations[writtenAnnotation]) {
-		if _, known := e.written[p]; !known {
-			e.written.Add(p, version, now)
-		}
+		e.written.Add(p, version, now) // ignores what is not newer
 	}
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}

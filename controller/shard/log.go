@@ -18,7 +18,10 @@ func newLogQueue(next slog.Handler) *logQueue { return &logQueue{next, make(chan
 func (q *logQueue) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
 	select {
-	case q.records <- func() { _ = q.Handler.Handle(ctx, r) }: // slog ignores the error, too
+	case q.records <- func() {
+		defer func() { _ = recover() }() // the handler is the program's, and there is no other to report to
+		_ = q.Handler.Handle(ctx, r)     // slog ignores the error, too
+	}:
 	default:
 	}
 	return nil

@@ -27,6 +27,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/store"
 	"github.com/tarnproject/tarn/wire"
 )
 
@@ -56,13 +57,13 @@ func inWorld(t *testing.T, f func(w *world)) (data *teststorage.TestStorage, fro
 	})
 	data = teststorage.New(t)
 	for _, s := range scrapes {
-		store(t, data, s)
+		keep(t, data, s)
 	}
 	return data, scrapes[0].at, scrapes[len(scrapes)-1].at
 }
 
-// store parses a scrape and adds its samples, with the labels that a Prometheus adds.
-func store(t *testing.T, data *teststorage.TestStorage, s scrape) {
+// keep parses a scrape and adds its samples, with the labels that a Prometheus adds.
+func keep(t *testing.T, data *teststorage.TestStorage, s scrape) {
 	t.Helper()
 	app := data.Appender(t.Context())
 	p := textparse.NewPromParser(s.body, labels.NewSymbolTable(), false)
@@ -165,7 +166,7 @@ func (w *world) sharded() *tarn.Cluster {
 // healthy runs a program that leads, writes and works, on a cluster whose pods change. Its watch
 // breaks and its version expires once.
 func healthy(w *world) {
-	cluster := w.connect(tarn.WithLeaderElection("web"))
+	cluster := w.connect(tarn.WithLeaderElection("web"), tarn.WithAudit(time.Minute))
 	pods, configs := must(tarn.MirrorOf[*corev1.Pod](cluster)), must(tarn.MirrorOf[*corev1.ConfigMap](cluster))
 	must(tarn.NewController(cluster, "summary", func(ctx context.Context, key tarn.Key) (tarn.Result, error) {
 		_, _, err := configs.Client().CreateOrUpdate(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, func(m *corev1.ConfigMap) error {
@@ -234,6 +235,10 @@ func sick(w *world) {
 			w.inject(apiserver.Fault{Kind: apiserver.Unavailable, Resource: "services"})
 			w.server.Cut("services")
 		}
+		if i == 10 {
+			pods.Informer().Edit(func(s *store.Store[*corev1.Pod]) { s.Delete(tarn.Key{Namespace: "shop", Name: "p7"}) })
+			must(pods.Audit(w.Context()))
+		}
 		if i%4 == 0 { // the version that the watch would resume from has expired
 			w.server.Cut("configmaps")
 			synctest.Wait()
@@ -280,7 +285,7 @@ func TestAHealthyProgramFiresNoAlert(t *testing.T) {
 
 // mayBeZero are the metrics of trouble, and those that are too coarse.
 var mayBeZero = []string{
-	"tarn_informer_pending_deltas", "tarn_informer_subscriber_lag_seconds", "tarn_informer_quarantined_objects", "workqueue_depth", "workqueue_delayed",
+	"tarn_informer_audit_differences", "tarn_informer_pending_deltas", "tarn_informer_subscriber_lag_seconds", "tarn_informer_quarantined_objects", "workqueue_depth", "workqueue_delayed",
 	"workqueue_longest_running_processor_seconds", "tarn_controller_failing_keys", "tarn_controller_held_total", "tarn_shard_idle_slots", "process_cpu_seconds_total",
 }
 

@@ -278,6 +278,13 @@ func simulate(seed uint64, p plant) error {
 	for end := s.now + bound; s.now < end && s.err == nil; {
 		s.tick()
 	}
+	// While requests stay slow, a member may lapse and come back at any time.
+	for end := s.now + 3*time.Minute; s.sluggish > 0 && s.err == nil && s.now < end; {
+		if slots, _ := s.worked(); slots == Slots {
+			break
+		}
+		s.tick()
+	}
 	if s.err == nil {
 		s.settled(ended)
 	}
@@ -312,10 +319,11 @@ func (s *sim) misreport() error {
 	return nil
 }
 
-// settled checks what must be true after the bound.
-func (s *sim) settled(ended time.Duration) {
+// worked returns the number of slots that are worked on or whose work does not end, and the owners of the latter with
+// those who are to get them.
+func (s *sim) worked() (slots int, blocked map[string]bool) {
 	var working [Slots]bool
-	slots, blocked := 0, map[string]bool{} // owners of slots whose work does not end, and who is to get them
+	blocked = map[string]bool{}
 	for _, n := range s.nodes {
 		now := n.moment(s.now)
 		if n.dead {
@@ -342,6 +350,12 @@ func (s *sim) settled(ended time.Duration) {
 			}
 		}
 	}
+	return slots, blocked
+}
+
+// settled checks what must be true after the bound.
+func (s *sim) settled(ended time.Duration) {
+	slots, blocked := s.worked()
 	if slots != Slots {
 		for _, n := range s.nodes {
 			s.logf("%s: dead %v phase %d term %d leaving %v able %v holds %d of %d candidates", n.name, n.dead, n.phase, n.term, n.leaving, n.able, n.holds, len(n.candidates))

@@ -193,10 +193,13 @@ func (f *FIFO[T]) delete(d *object.Change[T]) {
 	f.enqueue(d, false)
 }
 
-// differ reports whether two changes are certainly of different states.
+// differ reports whether two changes are of different states: of those with a UID, each version is one. A
+// deletion that was not observed may be of any.
 func differ[T any](a, b *object.Change[T]) bool {
-	return a.UID != "" && b.UID != "" &&
-		(a.UID != b.UID || a.Version.Known() && b.Version.Known() && a.Version != b.Version)
+	if a.Unknown || b.Unknown || a.UID == "" && b.UID == "" {
+		return false
+	}
+	return a.UID != b.UID || a.Version != b.Version
 }
 
 // Resync queues the state of every known key that has nothing pending, as Synced

@@ -48,10 +48,19 @@ func last(entries []entry, key object.Key) (*entry, bool) {
 	return nil, false
 }
 
-// differ reports whether two changes are certainly of different states.
+// differ reports whether two changes are of different states.
 func differ(a, b object.Change[*thing]) bool {
-	sameVersion := a.Version == b.Version || !a.Version.Known() || !b.Version.Known()
-	return a.UID != "" && b.UID != "" && (a.UID != b.UID || !sameVersion)
+	type state struct {
+		uid     object.UID
+		version object.Version
+	}
+	of := func(c object.Change[*thing]) state {
+		if c.UID == "" {
+			return state{}
+		}
+		return state{c.UID, c.Version}
+	}
+	return !a.Unknown && !b.Unknown && of(a) != of(b)
 }
 
 // add appends an entry to one form, merging two Deleted in a row that may be of one state.

@@ -44,7 +44,7 @@ type form interface {
 	look()
 	// slow reports whether it may take long to recover.
 	slow() bool
-	// unaware counts the sources that have not noticed so many rewinds, and those of them
+	// unaware counts the sources that are not in the epoch after so many rewinds, and those of them
 	// that watch.
 	unaware(rewinds int64) (sources, watching int)
 	// renew recreates what cannot be made to notice a rewind soon enough.
@@ -163,7 +163,7 @@ func (m *mirror[T]) fresh(ctx context.Context) (contents, error) {
 
 func (m *mirror[T]) unaware(rewinds int64) (sources, watching int) {
 	for _, src := range m.Status().Sources {
-		if s := src.Reflector; s.Counts.Rewinds < rewinds {
+		if s := src.Reflector; int64(s.Mark.Epoch) < rewinds {
 			sources++
 			if s.State == reflector.Watching && s.Connected {
 				watching++
@@ -294,7 +294,7 @@ func (m *mirror[T]) wrong() []string {
 		}
 	}
 	for _, src := range s.Sources {
-		if n := src.Reflector.Counts.Rewinds; n != rewinds {
+		if n := int64(src.Reflector.Mark.Epoch); n != rewinds {
 			all = append(all, fmt.Sprintf("%d rewinds were noticed, %d there were", n, rewinds))
 		}
 	}

@@ -22,7 +22,7 @@ import (
 //   - When the faults have ended, except that some members never see or do anything again, every
 //     slot is worked on within a bound (P02), and the leases of crashed members are deleted.
 func TestP01P08_SimulatedGroups(t *testing.T) {
-	soak.Measures(t)                    // one goroutine
+	soak.Measures(t)                               // one goroutine
 	seeds := uint64(min(soak.Rounds(usual), 1500)) // 40 ms of CPU each
 	const parts = 8
 	for part := range uint64(parts) {

@@ -6,7 +6,7 @@ PKG      ?= ./...
 FUZZTIME ?= 30s
 RUNS     ?= 100
 # Factor by which random and long tests run longer in `make soak` than in `make test`.
-SOAK     ?= 10
+SOAK     ?= 5
 # Arguments for soak, such as SOAKFLAGS=-race.
 SOAKFLAGS ?=
 # Arguments for the benchmark program, such as BENCHFLAGS='-h'.
@@ -33,8 +33,8 @@ step = @printf '==> %s\n'
 tool   = $(GO) tool -modfile='$(CURDIR)/hack/tools/go.mod'
 gotest = $(tool) gotestsum --format pkgname-and-test-fails --hide-summary skipped --
 
-# The packages of $(1) whose tests import internal/soak: those with random or long tests.
-soaked = $(GO) list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(1) | awk '$$2 ~ "/internal/soak$$" { print $$1 }' | sort -u
+# The packages of $(1) with random or long tests.
+soaked = $(GO) list -f '{{.Dir}}' $(1) | while read -r dir; do if grep -qE 'soak\.Rounds|rapid\.Check' "$$dir"/*_test.go 2>/dev/null; then echo "$$dir"; fi; done
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -81,14 +81,15 @@ bench-guard: ## what the hot paths allocate, compared with internal/guard/baseli
 	$(step) 'go run ./internal/guard'
 	@$(GO) run ./internal/guard
 
-# e2e/build is a separate module that compiles Kubernetes. The tests are compiled on all cores
-# and then run one package at a time, which also makes go test show their progress.
+# e2e/build is a separate module that compiles Kubernetes. The tests are compiled on all cores;
+# then two packages at a time run, each with its own control plane, the longest first. Most of
+# their time is waiting.
 .PHONY: e2e
 e2e: ## tests on a real control plane, which is built the first time (some minutes)
 	$(step) 'e2e/build: etcd, kube-apiserver and kubectl'
 	@cd e2e/build && $(GO) vet . && $(GO) test . && $(GO) run .
 	$(step) 'e2e: go test ./... $(E2EFLAGS)'
-	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(gotest) -p 1 -count=1 -timeout 20m ./adapters ./clients ./conformance ./controlplane ./operators ./chaos ./leader ./shards $(E2EFLAGS)
+	@cd e2e && $(GO) test -run '^$$' ./... >/dev/null && $(gotest) -p 2 -count=1 -timeout 20m ./chaos ./conformance ./shards ./adapters ./clients ./leader ./operators ./controlplane $(E2EFLAGS)
 
 # Without Chromium the tests cannot run; root on Debian installs it.
 .PHONY: browser
@@ -191,12 +192,14 @@ unit:
 	$(step) 'go test ./...'
 	@$(gotest) -vet=off -p 4 ./...
 
-# The race detector's sleep of a second at the end of each binary is left out: the goroutines it
-# waits for are found by goleak.
+# Without the tests of sources and documentation, which run other programs. The race detector's
+# sleep of a second at the end of each binary is left out: the goroutines it waits for are found
+# by goleak.
 .PHONY: race
 race:
 	$(step) 'go test -race ./...'
-	@GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(gotest) -vet=off -race ./...
+	@pkgs=$$($(GO) list ./... | grep -vE '/internal/(arch|docs|scaffold)$$') || exit 1; \
+	GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(gotest) -vet=off -race $$pkgs
 
 # The packages that read lengths from the network. linux/amd64 runs the tests; other systems
 # only compile them.

@@ -4,7 +4,7 @@
 // A test states the number of rounds that `make test` can afford without the race detector.
 // With -race, where a round costs about ten times as much, and with -short a fifth is run.
 // The test flag -soak=N multiplies the number by N. The same holds for rapid's 100 checks of
-// each property. `make soak` passes -soak to every package whose tests import this one.
+// each property. `make soak` passes -soak to every package with such tests.
 package soak
 
 import (

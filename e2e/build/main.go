@@ -2,6 +2,10 @@
 // kubectl) from the modules that its go.mod pins, and prints their folder. The first build
 // takes minutes. Later runs do nothing, because the folder is named after the inputs.
 //
+// With -version, or KUBERNETES_VERSION in the environment, it builds another version of
+// Kubernetes, from a module that it makes from that version's go.mod: its requirements with
+// the staging modules of the same release.
+//
 // It is a module of its own because those programs need other versions of the Kubernetes
 // modules than Tarn does, and many more of them. It imports nothing of Tarn.
 package main
@@ -12,6 +16,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +27,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -57,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("build", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	cache := flags.String("cache", "", "folder below which the programs are kept (default: tarn-e2e in the user's cache folder)")
+	other := flags.String("version", os.Getenv("KUBERNETES_VERSION"), "version of Kubernetes, such as v1.30.14 (default: that of go.mod)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,10 +81,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		*cache = filepath.Join(user, "tarn-e2e")
 	}
+	mod, sum, module := mod, sum, ""
+	if *other != "" && *other != version {
+		version = *other
+		if mod, sum, err = moduleOf(ctx, version); err != nil {
+			return err
+		}
+		if module, err = os.MkdirTemp("", "tarn-e2e-module-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(module)
+		if err := errors.Join(os.WriteFile(filepath.Join(module, "go.mod"), mod, 0o644), os.WriteFile(filepath.Join(module, "go.sum"), sum, 0o644)); err != nil {
+			return err
+		}
+	}
 	stamp := ldflags(version)
 	dir := filepath.Join(*cache, fingerprint(mod, sum, []byte(stamp)))
 	if !complete(dir) {
-		if err := build(ctx, *cache, dir, stamp, stderr); err != nil {
+		if err := build(ctx, module, *cache, dir, stamp, stderr); err != nil {
 			return err
 		}
 	}
@@ -105,6 +126,30 @@ func kubernetesVersion(mod []byte) (string, error) {
 	return string(found[1]), nil
 }
 
+var staging = regexp.MustCompile(`(?m)^\s*(k8s\.io/\S+) => \./staging/`)
+
+// moduleOf returns a module from which that version of Kubernetes can be built. Its go.sum is that of
+// Kubernetes, which lacks the staging modules; go build adds them, verified by the checksum database.
+func moduleOf(ctx context.Context, version string) (mod, sum []byte, err error) {
+	out, err := exec.CommandContext(ctx, "go", "mod", "download", "-json", "k8s.io/kubernetes@"+version).Output()
+	var module struct{ Dir, Error string }
+	if jerr := json.Unmarshal(out, &module); jerr != nil || module.Dir == "" {
+		return nil, nil, fmt.Errorf("k8s.io/kubernetes %s: %w", version, errors.Join(err, jerr, errors.New(module.Error)))
+	}
+	if mod, err = os.ReadFile(filepath.Join(module.Dir, "go.mod")); err != nil {
+		return nil, nil, err
+	}
+	if sum, err = os.ReadFile(filepath.Join(module.Dir, "go.sum")); err != nil {
+		return nil, nil, err
+	}
+	_, minor, _ := strings.Cut(version, ".")
+	own := []byte("module build\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes " + version + "\n")
+	for _, m := range staging.FindAllSubmatch(mod, -1) {
+		own = fmt.Appendf(own, "replace %s => %s v0.%s\n", m[1], m[1], minor)
+	}
+	return own, sum, nil
+}
+
 // fingerprint identifies what the programs are built from.
 func fingerprint(parts ...[]byte) string {
 	h := sha256.New()
@@ -124,9 +169,9 @@ func complete(dir string) bool {
 	return true
 }
 
-// build makes the programs in a folder beside dir and renames it, so that dir is complete
-// or absent, even with concurrent builds.
-func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) error {
+// build makes the programs of a module, which is this one if it is empty, in a folder beside dir and
+// renames it, so that dir is complete or absent, even with concurrent builds.
+func build(ctx context.Context, module, cache, dir, stamp string, stderr io.Writer) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
@@ -135,7 +180,10 @@ func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) erro
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	args := []string{"build", "-v", "-ldflags", stamp, "-o", tmp + string(filepath.Separator)}
+	args := []string{"build", "-v", "-mod=readonly", "-ldflags", stamp, "-o", tmp + string(filepath.Separator)}
+	if module != "" {
+		args[2] = "-mod=mod"
+	}
 	for _, p := range programs {
 		args = append(args, p.path)
 	}
@@ -143,7 +191,7 @@ func build(ctx context.Context, cache, dir, stamp string, stderr io.Writer) erro
 	fmt.Fprintln(stderr, "building etcd, kube-apiserver and kubectl; the first time takes some minutes")
 	progress := &progress{out: stderr, every: 10 * time.Second, began: began, reported: began}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, progress.last())

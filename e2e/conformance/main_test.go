@@ -10,13 +10,21 @@ import (
 	"github.com/tarnproject/tarn/e2e/patience"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
 // shared is the real control plane of this package's tests. It shards lists and watches, which is off
-// by default in Kubernetes 1.36.
-var shared = controlplane.Shared{Options: controlplane.Options{APIServerArgs: []string{"--feature-gates=ShardedListAndWatch=true"}}}
+// by default in Kubernetes 1.36 and unknown before.
+var shared = controlplane.Shared{Options: controlplane.Options{APIServerArgs: gates()}}
+
+func gates() []string {
+	if v := os.Getenv("KUBERNETES_VERSION"); v != "" && version.MustParseSemantic(v).LessThan(version.MajorMinor(1, 36)) {
+		return nil
+	}
+	return []string{"--feature-gates=ShardedListAndWatch=true"}
+}
 
 func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 

@@ -14,6 +14,9 @@ BENCHFLAGS ?=
 # Arguments for the tests on a real control plane, such as E2EFLAGS='-run W19'. They follow
 # the packages, because the flags of chaos are not flags of go test.
 E2EFLAGS ?=
+# Version of Kubernetes for them, such as VERSION=v1.30.14, instead of the one in e2e/build/go.mod.
+VERSION  ?=
+export KUBERNETES_VERSION = $(VERSION)
 # Arguments for the tests in a browser, such as BROWSERFLAGS='-bars -v'.
 BROWSERFLAGS ?=
 # Arguments for client-go's tests, such as UPSTREAMFLAGS='-v -run TestReflector'.

@@ -3,7 +3,7 @@
 // takes minutes. Later runs do nothing, because the folder is named after the inputs.
 //
 // With -version, or KUBERNETES_VERSION in the environment, it builds another version of
-// Kubernetes, from a module that it makes from that version's go.mod: its requirements with
+// Kubernetes (and the same etcd), from a module that it makes from that version's go.mod: its requirements with
 // the staging modules of the same release.
 //
 // It is a module of its own because those programs need other versions of the Kubernetes
@@ -169,8 +169,9 @@ func complete(dir string) bool {
 	return true
 }
 
-// build makes the programs of a module, which is this one if it is empty, in a folder beside dir and
-// renames it, so that dir is complete or absent, even with concurrent builds.
+// build makes the programs in a folder beside dir and renames it, so that dir is complete or absent,
+// even with concurrent builds. The programs of Kubernetes are those of the module in that folder if
+// there is one; etcd is always this one's.
 func build(ctx context.Context, module, cache, dir, stamp string, stderr io.Writer) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
@@ -180,21 +181,20 @@ func build(ctx context.Context, module, cache, dir, stamp string, stderr io.Writ
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	args := []string{"build", "-v", "-mod=readonly", "-ldflags", stamp, "-o", tmp + string(filepath.Separator)}
-	if module != "" {
-		args[2] = "-mod=mod"
-	}
-	for _, p := range programs {
-		args = append(args, p.path)
-	}
 	began := time.Now()
 	fmt.Fprintln(stderr, "building etcd, kube-apiserver and kubectl; the first time takes some minutes")
 	progress := &progress{out: stderr, every: 10 * time.Second, began: began, reported: began}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Stdout, cmd.Stderr = progress, progress
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, progress.last())
+	for _, p := range programs {
+		cmd := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags", stamp, "-o", tmp+string(filepath.Separator))
+		if module != "" && p.name != "etcd" {
+			cmd.Dir, cmd.Args = module, append(cmd.Args, "-mod=mod")
+		}
+		cmd.Args = append(cmd.Args, p.path)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Stdout, cmd.Stderr = progress, progress
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("go build: %w\n%s", err, progress.last())
+		}
 	}
 	for _, p := range programs {
 		if p.built == p.name {

@@ -104,8 +104,8 @@ gone-event, too-many-requests, internal-error, latency, stall, ...`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.listen, "listen", "127.0.0.1:0", "the `address` to listen on; port 0 picks a free port")
-	f.BoolVar(&flags.remote, "allow-remote", false, allowRemote)
-	addHosts(f, &flags.hosts)
+	f.BoolVar(&flags.remote, "allow-remote", false, "allow --listen on an address that other machines can reach, without authentication")
+	f.StringSliceVar(&flags.hosts, "allow-host", nil, "a host `name` that clients may use, in addition to localhost and the --listen address")
 	f.BoolVar(&flags.tls, "tls", false, "serve HTTPS with a generated certificate")
 	f.StringVar(&flags.out, "kubeconfig-out", "", "the `file` to write the kubeconfig to (default a temporary file)")
 	f.BoolVar(&flags.overwrite, "overwrite", false, "allow --kubeconfig-out to replace a file that tarn did not write")

@@ -354,7 +354,9 @@ func TestApiserverRunsNoControllersForEnvtestSuites(t *testing.T) {
 // --grace-period=0 --force removes such a pod.
 func TestForceDeletionRemovesAScheduledPod(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
-	create(t, server, onNode("default", "web", "n1", "web"))
+	web := pod("web")
+	web.Spec.NodeName = "n1"
+	create(t, server, web)
 	url := "http://" + server.Addr().String() + "/api/v1/namespaces/default/pods/web"
 	if code, body := ask(t, http.MethodDelete, url, ""); code != http.StatusOK {
 		t.Fatalf("%d: %s", code, body)

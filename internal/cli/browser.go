@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os/exec"
 	"runtime"
 
@@ -26,4 +27,20 @@ func openBrowser(url string) error {
 	}
 	go func() { _ = cmd.Wait() }() // it ends when the browser has the URL; its failure shows in the browser
 	return nil
+}
+
+// remoteHint returns lines about how other machines can reach the server, if that is
+// allowed.
+func remoteHint(base string, remote bool, hosts []string) (text string) {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil || !remote || !hostcheck.Loopback(u.Hostname()):
+		return ""
+	case len(hosts) == 0:
+		return "Requests from other machines are rejected unless --allow-host lists the host name in their URL.\n"
+	}
+	for _, name := range hosts {
+		text += fmt.Sprintf("Other machines can use %s://%s if that name resolves to this machine.\n", u.Scheme, net.JoinHostPort(name, u.Port()))
+	}
+	return text
 }

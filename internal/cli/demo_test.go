@@ -92,7 +92,7 @@ func TestDemoInputErrorsAreOneSentence(t *testing.T) {
 }
 
 func TestHelpOfDemoMirrorAndApiserver(t *testing.T) {
-	for _, name := range []string{"demo", "mirror", "apiserver"} {
+	for _, name := range []string{"demo", "apiserver"} {
 		r := call(t.Context(), name, "--help")
 		if r.code != exitDone || !strings.Contains(r.out, "Examples:") || r.err != "" {
 			t.Errorf("%s: %v", name, r)

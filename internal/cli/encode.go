@@ -22,11 +22,6 @@ func jsonText(v any) (string, error) {
 	return escapeJSON(strings.TrimSuffix(b.String(), "\n")), nil
 }
 
-func jsonString(s string) string {
-	text, _ := jsonText(s) // cannot fail for a string
-	return text
-}
-
 // escapeJSON escapes non-printable characters in JSON. They occur only inside strings,
 // except for newlines, which are kept.
 func escapeJSON(text string) string {

@@ -75,7 +75,6 @@ func TestOneSignalEndsEveryCommand(t *testing.T) {
 		{"watch pods --kubeconfig " + kubeconfig, "still waiting to list", exitDone},
 		{"watch pods --once --kubeconfig " + kubeconfig, "still waiting to list", exitFailed},
 		{"doctor pods --kubeconfig " + kubeconfig, "still examining", exitFailed},
-		{"mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "Serving", exitDone},
 		{"apiserver", "Serving", exitDone},
 		{"demo --objects 50", "Mirrored", exitDone},
 		{"watch pods --kubeconfig " + fifo, "", exitFailed},
@@ -109,8 +108,7 @@ func TestAllCommandsReportWriteErrors(t *testing.T) {
 		t.Skip("this system has no /dev/full")
 	}
 	defer full.Close()
-	_, kubeconfig := serve(t, apiserver.Options{})
-	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "mirror pods --listen 127.0.0.1:0 --kubeconfig " + kubeconfig, "demo --objects 10"} {
+	for _, args := range []string{"version", "version -o json", "help", "watch --help", "completion bash", "apiserver", "demo --objects 10"} {
 		var errs strings.Builder
 		if code := run(t.Context(), wholeRoot, strings.Fields(args), strings.NewReader(""), full, &errs); code != exitFailed || !strings.HasSuffix(errs.String(), "tarn: cannot write output: no space left on device\n") {
 			t.Errorf("%s: exit %d, %s", args, code, errs.String())

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"unicode"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -53,7 +51,7 @@ func TestControlCharactersFromServersAreEscaped(t *testing.T) {
 		}))
 		defer server.Close()
 		kubeconfig := kubeconfigFor(t, server.URL)
-		for _, args := range []string{"watch pods", "watch pods --once", "doctor pods", "mirror pods", "watch pods -vv"} {
+		for _, args := range []string{"watch pods", "watch pods --once", "doctor pods", "watch pods -vv"} {
 			r := call(t.Context(), append(strings.Fields(args), "--kubeconfig", kubeconfig)...)
 			if r.code != exitFailed || !strings.Contains(r.err, "drow") {
 				t.Errorf("%d to %s: %v", code, args, r)
@@ -109,9 +107,7 @@ func TestControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 		{"watch", "pods", "--kubeconfig", contexts, "--context", "b"},
 		{"watch", "pods", "--kubeconfig", contexts, "--context", hostile},
 		{"watch", "pods", "--kubeconfig", contexts},
-		{"mirror", "pods", "--index", hostile + ":a=b", "--kubeconfig", good},
-		{"mirror", "pods", "--index", hostile, "--kubeconfig", good},
-		{"mirror", "pods", "--listen", hostile},
+		{"demo", "--listen", hostile},
 		{"doctor", "pods", "-o", hostile},
 		{"version", "-o", hostile},
 		{"version", hostile},
@@ -161,19 +157,6 @@ func TestAnObjectThatYAMLCannotEncodeDoesNotEndAView(t *testing.T) {
 	l.stop()
 	if l.code != exitDone {
 		t.Errorf("exit %d: %s", l.code, l.err)
-	}
-}
-
-// TestTheContinueTokenOfAMirrorIsValidJSON uses a name that Go quotes differently than JSON.
-func TestTheContinueTokenOfAMirrorIsValidJSON(t *testing.T) {
-	server, kubeconfig := serve(t, apiserver.Options{})
-	for _, name := range []string{"a\x01\x7f\a\U000e0001", "b"} { // valid in names of roles
-		create(t, server, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	b, address := mirrorOf(t, kubeconfig, "clusterroles")
-	b.err.until(t, ": live", b.ended)
-	if names, next := listed(t, address, "clusterroles?limit=1"); len(names) != 1 || next != names[0] {
-		t.Errorf("%q, continue %q", names, next)
 	}
 }
 
@@ -271,19 +254,4 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 	s.say("%s", hostile)
 	fmt.Fprint(newPrinter(&out), greeting("tarn", hostile, hostile, 1, apiserverFlags{seed: hostile, admin: true}, faultSpec{certain: []apiserver.Fault{{Kind: apiserver.Stall, Resource: hostile}}}))
 	refuseRaw(t, "demo, screen and greeting", strings.ReplaceAll(out.String(), "\t", ""))
-}
-
-// TestControlCharactersInMirrorResponsesAreEscaped covers responses printed by curl.
-func TestControlCharactersInMirrorResponsesAreEscaped(t *testing.T) {
-	server, kubeconfig := serve(t, apiserver.Options{})
-	create(t, server, configMap("a", hostile))
-	b, address := mirrorOf(t, kubeconfig, "cm", "--index", "v=.data.value")
-	b.err.until(t, "configmaps: live", b.ended)
-	for _, path := range []string{"/v1/cm", "/v1/cm/default/a", "/v1/cm?values=v", "/v1/cm?" + url.QueryEscape(hostile), "/" + url.PathEscape(hostile), "/v1/cm?limit=" + url.QueryEscape(hostile)} {
-		_, body := ask(t, http.MethodGet, address+path, "")
-		refuseRaw(t, path, body)
-		if !json.Valid([]byte(body)) {
-			t.Errorf("%s: %s", path, body)
-		}
-	}
 }

@@ -72,7 +72,7 @@ func TestAServerThatDoesNotRespondIsNamed(t *testing.T) {
 	defer silent.Close()
 	kubeconfig := kubeconfigFor(t, "http://"+silent.Addr().String())
 	var all []*session
-	for _, name := range []string{"watch", "doctor", "mirror"} {
+	for _, name := range []string{"watch", "doctor"} {
 		all = append(all, inBackground(t, name, "pods", "--kubeconfig", kubeconfig))
 	}
 	for _, b := range all {
@@ -83,12 +83,12 @@ func TestAServerThatDoesNotRespondIsNamed(t *testing.T) {
 	if _, err := stalling.Inject(apiserver.Fault{Kind: apiserver.Stall, Resource: "pods"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"watch pods", "watch pods --once", "mirror pods --listen 127.0.0.1:0", "doctor pods"} {
+	for _, args := range []string{"watch pods", "watch pods --once", "doctor pods"} {
 		all = append(all, inBackground(t, append(strings.Fields(args), "--kubeconfig", stalled)...))
 	}
-	for i, b := range all[3:] {
+	for i, b := range all[2:] {
 		want := "tarn: still waiting to list pods\n"
-		if i == 3 {
+		if i == 2 {
 			want = "tarn: still examining pods\n"
 		}
 		b.err.until(t, want, b.ended)

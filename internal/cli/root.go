@@ -95,9 +95,9 @@ func newRoot(e *env) *cobra.Command { return newRootWith(e, newApiserverLink(e))
 func newRootWith(e *env, server *cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tarn",
-		Short: "Watch, mirror and diagnose Kubernetes resources",
-		Long: `tarn watches and mirrors the resources of a Kubernetes API, diagnoses why they cannot be
-watched, and serves an API of its own for experiments.
+		Short: "Watch and diagnose Kubernetes resources",
+		Long: `tarn watches the resources of a Kubernetes API, diagnoses why they cannot be watched,
+and serves an API of its own for experiments.
 
 The exit status is 0 on success, including a command stopped with Ctrl-C or SIGTERM. It is 2
 for errors in the command line: an unknown flag, an invalid value, an unknown resource, or a
@@ -118,7 +118,6 @@ doctor. Control characters in the output are escaped.`,
 	e.configure(root)
 	root.AddCommand(
 		newDemoCommand(e),
-		newMirrorCommand(e),
 		server,
 		newWatchCommand(e),
 		newDoctorCommand(e),

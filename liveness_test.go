@@ -452,7 +452,7 @@ func TestR10_APanicOfShardByCostsThatKey(t *testing.T) {
 		if len(s.Failures) != 1 || !strings.Contains(s.Failures[0].Err.Error(), "no shard") {
 			t.Errorf("failures: %v", s.Failures)
 		}
-		if code, body := readyz(c); code != http.StatusOK || !strings.Contains(body, "no shard") {
+		if code, body := readyz(c); code != http.StatusOK || !strings.Contains(body, "panic in Queue.Group") {
 			t.Errorf("readyz: %d %s", code, body)
 		}
 		if !strings.Contains(log.String(), "no shard") {

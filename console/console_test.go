@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
 )
@@ -104,6 +106,31 @@ func TestHealthzFailsWithTheRunOfAController(t *testing.T) {
 	down = errors.New("refused")
 	want(t, h, "/healthz", 503, "[+]ping ok\n[-]controller/web failed: source pods: stopped\n[-]database failed: refused\nhealthz check failed\n")
 	want(t, h, "/readyz", 200, "ok")
+}
+
+// Clients of the probes are not authenticated, and what a function panicked with may be an object.
+func TestProbesShowNoKeysAndNoValuesOfPanics(t *testing.T) {
+	thrown := object.PanicError{Value: "the password of shop/web"}
+	of := &controller.PanicError{PanicError: thrown, Controller: "web", Function: "Queue.Group", Where: "Queue.Group of shop/web"}
+	web := &worker{controller.Status{Name: "web"}}
+	pods := &mirror{informer.Status{Name: "pods", Synced: true}}
+	h := console.Mux(console.Options{Cluster: metrics.Static([]metrics.Informer{pods}, []metrics.Controller{web})})
+	check := func(path, text string) {
+		t.Helper()
+		if _, body := get(h, path); !strings.Contains(body, text) || strings.Contains(body, "shop") {
+			t.Errorf("%s: %s, want %q", path, body, text)
+		}
+	}
+	web.status.FunctionPanics, web.status.LastFunctionPanic = 3, of
+	check("/readyz", "[!]controller/web ok, but: 3 panics of the program's functions, the last: panic in Queue.Group\n")
+	web.status.FunctionPanics, web.status.Err = 0, fmt.Errorf("ended: %w", of)
+	check("/healthz", "[-]controller/web failed: panic in Queue.Group\n")
+	web.status.Err = &controller.UnfinishedError[string]{Controller: "web", Running: []string{"shop/web"}}
+	check("/healthz", "[-]controller/web failed: reconciles did not stop\n")
+	web.status.Running = []controller.Running{{Key: "shop/web", Since: time.Now().Add(-time.Hour)}}
+	check("/readyz", "[!]controller/web ok, but: a reconcile has run for 1h")
+	pods.status = informer.Status{Name: "pods", Running: true, Sources: []informer.SourceStatus{{Reflector: reflector.Status{LastError: &thrown}}}}
+	check("/readyz", "[-]informer/pods failed: panic in a function of the program\n")
 }
 
 func TestPagesThatAreNotChosenAreNotFound(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/tarnproject/tarn/console/metrics"
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/informer"
+	"github.com/tarnproject/tarn/object"
 )
 
 // Check is one line of /healthz or /readyz.
@@ -65,9 +66,9 @@ func unready(s controller.Status) error {
 	case s.State == controller.Starting:
 		return fmt.Errorf("waiting for its sources: %w", cmp.Or(s.NotReady, errors.New("not ready")))
 	case s.FunctionPanics > 0:
-		return warning{fmt.Errorf("%s of the program's functions, the last: %w", counted(s.FunctionPanics, "panic", "panics"), s.LastFunctionPanic)}
+		return warning{fmt.Errorf("%s of the program's functions, the last: %s", counted(s.FunctionPanics, "panic", "panics"), public(s.LastFunctionPanic))}
 	case len(s.Running) > 0 && time.Since(s.Running[0].Since) > slowReconcile:
-		return warning{fmt.Errorf("the reconcile of %v has run for %s", s.Running[0].Key, brief(time.Since(s.Running[0].Since)))}
+		return warning{fmt.Errorf("a reconcile has run for %s", brief(time.Since(s.Running[0].Since)))}
 	}
 	return nil
 }
@@ -91,6 +92,22 @@ func unsynced(s informer.Status) error {
 	return errors.New("not synced: listing")
 }
 
+// public returns the text of an error for clients that are not authenticated: it names the function that
+// panicked, but neither the panic's value nor a key. Those are in the log and the console.
+func public(err error) string {
+	var of *controller.PanicError
+	var other *object.PanicError
+	switch {
+	case errors.As(err, &of):
+		return "panic in " + cmp.Or(of.Function, "the reconcile")
+	case errors.As(err, &other):
+		return "panic in a function of the program"
+	case errors.Is(err, controller.ErrStillRunning):
+		return "reconciles did not stop"
+	}
+	return oneLine(err)
+}
+
 // health responds as the endpoints of a kube-apiserver do: "ok" with status 200 if all checks
 // pass, otherwise 503. The body lists all checks if one fails or warns, or the query has verbose, and a
 // cause that several share once.
@@ -105,10 +122,10 @@ func health(name string, list func() []Check) http.Handler {
 				fmt.Fprintf(&b, "[+]%s ok\n", c.Name)
 			case warning:
 				warned = true
-				fmt.Fprintf(&b, "[!]%s ok, but: %s\n", c.Name, oneLine(err))
+				fmt.Fprintf(&b, "[!]%s ok, but: %s\n", c.Name, public(err))
 			default:
 				code, result = http.StatusServiceUnavailable, "failed"
-				why, cause := oneLine(err), sharedCause(err)
+				why, cause := public(err), sharedCause(err)
 				if check := first[cause]; check != "" {
 					why = "see " + check
 				} else if cause != "" {

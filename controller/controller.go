@@ -81,7 +81,7 @@ func New[K comparable](name string, reconcile Func[K], opts Options[K], sources 
 		}
 	}
 	c.opts.Queue.OnPanic = func(option string, value any) {
-		c.report(newPanicError(name, "Queue."+option, value), functionPanicked)
+		c.report(newPanicError(name, "Queue."+option, "", value), functionPanicked)
 		if opts.Queue.OnPanic != nil {
 			opts.Queue.OnPanic(option, value)
 		}
@@ -98,7 +98,7 @@ const noGroup = "\x00"
 func (c *Controller[K]) groupOf(key K) (name string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			name, err = noGroup, newPanicError(c.name, fmt.Sprintf("Queue.Group of %v", key), p)
+			name, err = noGroup, newPanicError(c.name, "Queue.Group", fmt.Sprintf(" of %v", key), p)
 		}
 	}()
 	return c.group(key), nil
@@ -130,7 +130,7 @@ func (c *Controller[K]) guard(function string, key K, f func()) (ok bool) {
 		if p := recover(); p != nil {
 			e, ok := p.(*PanicError)
 			if !ok {
-				e = newPanicError(c.name, fmt.Sprintf("%s of %v", function, key), p)
+				e = newPanicError(c.name, function, fmt.Sprintf(" of %v", key), p)
 			}
 			c.report(e, functionPanicked)
 		}

@@ -77,15 +77,18 @@ type PanicError struct {
 	object.PanicError
 	// Controller is the controller's name.
 	Controller string
+	// Function names the function, such as "Queue.Group" or "source pods", but no key; "" for the reconcile.
+	Function string
 	// Where is the key that was reconciled, or the function and what it was called for.
 	Where string
 }
 
-// newPanicError is called while the goroutine panics, so that it records its stack.
-func newPanicError(controller, where string, value any) *PanicError {
+// newPanicError is called while the goroutine panics, so that it records its stack. of says what the function was
+// called for.
+func newPanicError(controller, function, of string, value any) *PanicError {
 	return &PanicError{
 		PanicError: object.PanicError{Value: value, Stack: debug.Stack()},
-		Controller: controller, Where: where,
+		Controller: controller, Function: function, Where: function + of,
 	}
 }
 

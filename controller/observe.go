@@ -92,7 +92,7 @@ func Observers(all ...Observer) Observer {
 			if p := recover(); p != nil && panicked == nil {
 				panicked, _ = p.(*PanicError) // of Observers within these
 				if panicked == nil {
-					panicked = newPanicError(start.Controller, fmt.Sprintf("an observer of %v", start.Key), p)
+					panicked = newPanicError(start.Controller, "an observer", fmt.Sprintf(" of %v", start.Key), p)
 				}
 			}
 		}

@@ -233,7 +233,7 @@ func (r *run[K]) readiness(ctx context.Context, g *group[K], s *Source[K]) error
 // failOnPanic is deferred around the functions of a source: a panic ends the group with an error.
 func (r *run[K]) failOnPanic(g *group[K], s *Source[K]) {
 	if p := recover(); p != nil {
-		g.fail(newPanicError(r.c.name, "source "+s.Name, p))
+		g.fail(newPanicError(r.c.name, "source "+s.Name, "", p))
 	}
 }
 

@@ -77,7 +77,7 @@ func (in *Intake[K]) each(keys []K, do func(keys ...K)) {
 		switch {
 		case p == nil:
 		case len(keys) == 1:
-			in.Failed(newPanicError(in.controller, fmt.Sprintf("source %s: adding %v", in.source, keys[0]), p))
+			in.Failed(newPanicError(in.controller, "source "+in.source, fmt.Sprintf(": adding %v", keys[0]), p))
 		default:
 			for i := range keys {
 				in.each(keys[i:i+1], do)
@@ -94,7 +94,7 @@ func (in *Intake[K]) Failed(err error) { in.failed(err) }
 func (in *Intake[K]) guard(f func(), of func() string) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			in.Failed(newPanicError(in.controller, "source "+in.source+of(), p))
+			in.Failed(newPanicError(in.controller, "source "+in.source, of(), p))
 		}
 	}()
 	f()

@@ -201,7 +201,7 @@ func (r *run[K]) call(ctx context.Context, key K) (res Result, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = newPanicError(r.c.name, fmt.Sprint(key), p)
+			err = newPanicError(r.c.name, "", fmt.Sprint(key), p)
 		}
 	}()
 	return r.c.reconcile(ctx, key)

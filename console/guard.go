@@ -6,12 +6,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tarnproject/tarn/internal/hostcheck"
 )
@@ -28,8 +31,8 @@ import (
 // set Token or use [OnLoopback]; otherwise the guard rejects all requests.
 type Guard struct {
 	// Token is sent as "Authorization: Bearer TOKEN" or as the password of basic authentication. A
-	// browser that has sent it once gets a cookie, which is as good until it is closed. With a token,
-	// requests may come from anywhere. Defaults to none.
+	// browser that has sent it gets a cookie, which replaces it for 12 hours. With a token, requests
+	// may come from anywhere. Defaults to none.
 	Token string
 }
 
@@ -109,24 +112,39 @@ func OnLoopback(h http.Handler) http.Handler {
 	})
 }
 
+// cookieLife is how long a cookie replaces the token.
+const cookieLife = 12 * time.Hour
+
 // signedIn reports whether a request has the token, or the cookie of a browser that has had it.
 func signedIn(w http.ResponseWriter, r *http.Request, token string) bool {
-	// The cookie is not the token, because browsers send it to all ports of a host.
-	mac := hmac.New(sha256.New, []byte(token))
-	mac.Write([]byte("cookie of the console"))
-	sum := hex.EncodeToString(mac.Sum(nil))
-	name, value := "tarn-"+sum[:8], sum[8:]
+	// The cookie is not the token, because browsers send it to all ports of a host. It begins with when it
+	// expires, in 8 digits.
+	sign := func(text string) string {
+		mac := hmac.New(sha256.New, []byte(token))
+		mac.Write([]byte("cookie of the console" + text))
+		return hex.EncodeToString(mac.Sum(nil))
+	}
+	name := "tarn-" + sign("")[:8]
 	if bearer(r, token) {
-		http.SetCookie(w, &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+		until := fmt.Sprintf("%08x", time.Now().Add(cookieLife).Unix())
+		http.SetCookie(w, &http.Cookie{Name: name, Value: until + sign(until), MaxAge: int(cookieLife.Seconds()),
+			Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 		return true
 	}
 	// Browsers add what follows to the requests of any site.
 	if fromAnotherSite(r) {
 		return false
 	}
+	if _, password, _ := r.BasicAuth(); equal(password, token) {
+		return true
+	}
 	cookie, err := r.Cookie(name)
-	_, password, _ := r.BasicAuth()
-	return err == nil && equal(cookie.Value, value) || equal(password, token)
+	if err != nil || len(cookie.Value) < 8 {
+		return false
+	}
+	until := cookie.Value[:8]
+	expires, err := strconv.ParseInt(until, 16, 64)
+	return err == nil && time.Now().Unix() < expires && equal(cookie.Value[8:], sign(until))
 }
 
 // bearer reports whether a request has a token in its header.

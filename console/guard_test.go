@@ -3,13 +3,18 @@ package console_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tarnproject/tarn/console"
 )
@@ -100,6 +105,9 @@ func TestAServerBeyondLoopbackRequiresATokenThatItLogsOnce(t *testing.T) {
 		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || strings.Contains(c.Value, token) {
 			t.Errorf("the cookie is %s", c)
 		}
+		if c.MaxAge != 12*60*60 {
+			t.Errorf("the browser keeps the cookie for %d s", c.MaxAge)
+		}
 		cookie := set("Cookie", c.Name+"="+c.Value)
 		for want, edit := range map[int]func(*http.Request){200: cookie, 401: set("Cookie", c.Name+"="+c.Value+"0")} {
 			if got := ask(t, port, path, edit).StatusCode; got != want {
@@ -118,6 +126,41 @@ func TestAServerBeyondLoopbackRequiresATokenThatItLogsOnce(t *testing.T) {
 	if n := strings.Count(log.String(), token); n != 1 {
 		t.Errorf("the token was logged %d times", n)
 	}
+}
+
+// The server, not the browser, has to end what a copied cookie allows.
+func TestTheCookieExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := console.Guard{Token: "given"}.Wrap(http.NotFoundHandler())
+		ask := func(name, value string) *http.Response {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Header.Set(name, value)
+			h.ServeHTTP(w, r)
+			return w.Result()
+		}
+		c := ask("Authorization", "Bearer given").Cookies()[0]
+		later, err := strconv.ParseInt(c.Value[:8], 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := fmt.Sprintf("%08x", later+3600) + c.Value[8:]
+		for _, hour := range []int{0, 11, 12, 13} {
+			<-time.After(time.Duration(hour)*time.Hour + time.Second - time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)))
+			want := http.StatusNotFound // of the page
+			if hour >= 12 {
+				want = http.StatusUnauthorized
+			}
+			if got := ask("Cookie", c.Name+"="+c.Value).StatusCode; got != want {
+				t.Errorf("after %d hours: %d, want %d", hour, got, want)
+			}
+			for _, value := range []string{forged, c.Value[:8], c.Value[8:], "", "zzzzzzzz" + c.Value[8:]} {
+				if got := ask("Cookie", c.Name+"="+value).StatusCode; got != http.StatusUnauthorized {
+					t.Errorf("%q: %d", value, got)
+				}
+			}
+		}
+	})
 }
 
 func TestAGivenTokenIsTheOnlyOne(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
@@ -146,6 +147,30 @@ func TestGetReturnsAnyType(t *testing.T) {
 	if _, err := tarntest.Get[*corev1.ConfigMap](env, welcome); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
+}
+
+// A person or another program may be denied something in the same test.
+func TestDenialsOfOthersAreNotThoseOfTheServiceAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := tarntest.Start(t, tarntest.Options{ServiceAccount: tarn.Key{Namespace: "default", Name: "greeter"}})
+		for _, name := range []string{"greet", "greeter2"} {
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+			if _, err := env.Server.Create(account); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := env.Server.ServiceAccountConfig("default", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = kubernetes.NewForConfigOrDie(cfg).CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("listing pods as %s: %v", name, err)
+			}
+		}
+		if denied := env.Server.Denied(); len(denied) != 2 {
+			t.Errorf("denied: %q", denied)
+		}
+	})
 }
 
 // failing has tests that fail, each run by TestAFailureIsReported in a process of its own.

@@ -40,7 +40,7 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s after %s: %s; want %s", c.schedule, c.from, got, c.want)
 		}
 	}
-	for _, bad := range []string{"", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "1-2-3 * * * *", "1/2/3 * * * *", "-1 * * * *", "TZ=Nowhere * * * * *", "5-1 * * * *", "*/0 * * * *", "a * * * *", "@never", "@every x"} {
+	for _, bad := range []string{"", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 7", "1-2-3 * * * *", "1/2/3 * * * *", "-1 * * * *", "TZ=Nowhere * * * * *", "TZ=0", "TZ=UTC", "5-1 * * * *", "*/0 * * * *", "a * * * *", "@never", "@every x"} {
 		if _, err := cron.Parse(bad); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}

@@ -41,7 +41,8 @@ func defaultScaling(rules *autoscalingv2.HPAScalingRules, policies ...autoscalin
 	}
 }
 
-func (p *problems) autoscaler(s, old *autoscalingv2.HorizontalPodAutoscalerSpec, at *field.Path) {
+func (p *problems) autoscaler(h, old *autoscalingv2.HorizontalPodAutoscaler) {
+	s, at := &h.Spec, spec
 	if n := s.MinReplicas; n != nil && *n < 1 {
 		p.invalid(at.Child("minReplicas"), *n, "must be greater than or equal to 1")
 	}
@@ -55,8 +56,8 @@ func (p *problems) autoscaler(s, old *autoscalingv2.HorizontalPodAutoscalerSpec,
 		p.invalid(at.Child("maxReplicas"), s.MaxReplicas, "must be greater than or equal to `minReplicas`")
 	}
 	ref := s.ScaleTargetRef
-	p.reference(ref, at.Child("scaleTargetRef"))
-	if old == nil || ref.APIVersion != old.ScaleTargetRef.APIVersion || ref.Kind != old.ScaleTargetRef.Kind {
+	p.kindAndName(at.Child("scaleTargetRef"), ref.Kind, ref.Name)
+	if old == nil || ref.APIVersion != old.Spec.ScaleTargetRef.APIVersion || ref.Kind != old.Spec.ScaleTargetRef.Kind {
 		p.apiVersion(ref.APIVersion, ref.Kind != "ReplicationController", at.Child("scaleTargetRef", "apiVersion"))
 	}
 	for i := range s.Metrics {
@@ -65,17 +66,6 @@ func (p *problems) autoscaler(s, old *autoscalingv2.HorizontalPodAutoscalerSpec,
 	if s.Behavior != nil {
 		p.scaling(s.Behavior.ScaleUp, at.Child("behavior", "scaleUp"))
 		p.scaling(s.Behavior.ScaleDown, at.Child("behavior", "scaleDown"))
-	}
-}
-
-// reference validates the kind and the name of a reference.
-func (p *problems) reference(ref autoscalingv2.CrossVersionObjectReference, at *field.Path) {
-	for _, f := range []struct{ name, value string }{{"kind", ref.Kind}, {"name", ref.Name}} {
-		if f.value == "" {
-			p.required(at.Child(f.name), "")
-		} else {
-			p.invalid(at.Child(f.name), f.value, content.IsPathSegmentName(f.value)...)
-		}
 	}
 }
 
@@ -180,7 +170,7 @@ func (p *problems) metric(m *autoscalingv2.MetricSpec, at *field.Path) {
 
 func (p *problems) metricSource(m *autoscalingv2.MetricSpec, s metricSource, at *field.Path) {
 	if s.kind == autoscalingv2.ObjectMetricSourceType {
-		p.reference(m.Object.DescribedObject, at.Child("describedObject"))
+		p.kindAndName(at.Child("describedObject"), m.Object.DescribedObject.Kind, m.Object.DescribedObject.Name)
 		p.apiVersion(m.Object.DescribedObject.APIVersion, false, at.Child("describedObject", "apiVersion"))
 	}
 	switch {

@@ -58,11 +58,9 @@ func Default(obj runtime.Object) {
 func Prepare(obj, old runtime.Object) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		before, _ := old.(*corev1.Pod)
-		preparePod(o, before)
+		preparePod(o, was(o, old))
 	case *corev1.Service:
-		before, _ := old.(*corev1.Service)
-		prepareService(o, before)
+		prepareService(o, was(o, old))
 	case *corev1.PersistentVolumeClaim:
 		prepareClaim(&o.Spec)
 	case *coordinationv1.Lease:
@@ -72,8 +70,7 @@ func Prepare(obj, old runtime.Object) {
 			o.Rules = nil
 		}
 	case *appsv1.DaemonSet:
-		before, _ := old.(*appsv1.DaemonSet)
-		prepareDaemonSet(o, before)
+		prepareDaemonSet(o, was(o, old))
 	case *batchv1.Job:
 		if old == nil {
 			prepareJob(o)
@@ -107,46 +104,31 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 	}
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		before, _ := old.(*corev1.Pod)
-		p.pod(o, before)
+		p.pod(o, was(o, old))
 	case *corev1.ReplicationController:
 		p.replicationController(&o.Spec, spec)
 	case *corev1.Service:
-		before, _ := old.(*corev1.Service)
-		p.service(o, before)
+		p.service(o, was(o, old))
 	case *corev1.ConfigMap:
-		before, _ := old.(*corev1.ConfigMap)
-		p.configMap(o, before)
+		p.configMap(o, was(o, old))
 	case *corev1.Secret:
-		before, _ := old.(*corev1.Secret)
-		p.secret(o, before)
+		p.secret(o, was(o, old))
 	case *corev1.PersistentVolumeClaim:
-		before, _ := old.(*corev1.PersistentVolumeClaim)
-		p.claim(o, before)
+		p.claim(o, was(o, old))
 	case *appsv1.Deployment:
-		before, _ := old.(*appsv1.Deployment)
-		p.deployment(o, before)
+		p.deployment(o, was(o, old))
 	case *appsv1.ReplicaSet:
-		before, _ := old.(*appsv1.ReplicaSet)
-		p.replicaSet(o, before)
+		p.replicaSet(o, was(o, old))
 	case *appsv1.StatefulSet:
-		before, _ := old.(*appsv1.StatefulSet)
-		p.statefulSet(o, before)
+		p.statefulSet(o, was(o, old))
 	case *appsv1.DaemonSet:
-		before, _ := old.(*appsv1.DaemonSet)
-		p.daemonSet(o, before)
+		p.daemonSet(o, was(o, old))
 	case *batchv1.Job:
-		before, _ := old.(*batchv1.Job)
-		p.job(o, before)
+		p.job(o, was(o, old))
 	case *batchv1.CronJob:
-		before, _ := old.(*batchv1.CronJob)
-		p.cronJob(o, before)
+		p.cronJob(o, was(o, old))
 	case *autoscalingv2.HorizontalPodAutoscaler:
-		var before *autoscalingv2.HorizontalPodAutoscalerSpec
-		if was, ok := old.(*autoscalingv2.HorizontalPodAutoscaler); ok {
-			before = &was.Spec
-		}
-		p.autoscaler(&o.Spec, before, spec)
+		p.autoscaler(o, was(o, old))
 	case *networkingv1.Ingress:
 		p.ingress(o, old == nil)
 	case *coordinationv1.Lease:
@@ -157,15 +139,13 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 		p.rules(o.Rules, false)
 		p.aggregation(o.AggregationRule)
 	case *rbacv1.RoleBinding:
-		before, _ := old.(*rbacv1.RoleBinding)
 		p.binding(o.RoleRef, o.Subjects, true)
-		if before != nil {
+		if before := was(o, old); before != nil {
 			p.sameRole(o.RoleRef, before.RoleRef)
 		}
 	case *rbacv1.ClusterRoleBinding:
-		before, _ := old.(*rbacv1.ClusterRoleBinding)
 		p.binding(o.RoleRef, o.Subjects, false)
-		if before != nil {
+		if before := was(o, old); before != nil {
 			p.sameRole(o.RoleRef, before.RoleRef)
 		}
 	default:
@@ -174,4 +154,10 @@ func Validate(obj, old runtime.Object, subresource string) field.ErrorList {
 		}
 	}
 	return p.list
+}
+
+// was returns old as the type of the object that replaces it, or nil.
+func was[T runtime.Object](_ T, old runtime.Object) (before T) {
+	before, _ = old.(T)
+	return before
 }

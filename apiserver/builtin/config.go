@@ -86,9 +86,7 @@ func (p *problems) secret(s, old *corev1.Secret) {
 	}
 	switch s.Type {
 	case corev1.SecretTypeServiceAccountToken:
-		if s.Annotations[corev1.ServiceAccountNameKey] == "" {
-			p.required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), "")
-		}
+		p.need(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), s.Annotations[corev1.ServiceAccountNameKey])
 	case corev1.SecretTypeBasicAuth:
 		_, user := s.Data[corev1.BasicAuthUsernameKey]
 		_, password := s.Data[corev1.BasicAuthPasswordKey]
@@ -185,12 +183,8 @@ func (p *problems) claimSpec(s *corev1.PersistentVolumeClaimSpec, at *field.Path
 }
 
 func (p *problems) dataSource(kind, name, group string, at *field.Path) {
-	if name == "" {
-		p.required(at.Child("name"), "")
-	}
-	if kind == "" {
-		p.required(at.Child("kind"), "")
-	}
+	p.need(at.Child("name"), name)
+	p.need(at.Child("kind"), kind)
 	if group != "" {
 		p.subdomain(at.Child("apiGroup"), group)
 	} else if kind != "PersistentVolumeClaim" {

@@ -46,26 +46,16 @@ func (p *problems) containers(s *corev1.PodSpec, volumes map[string]bool, at *fi
 			p.running(c, at)
 			continue
 		}
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{
+		p.unset(at, "may not be set for init containers without restartPolicy=Always", []isSet{
 			{"lifecycle", c.Lifecycle != nil}, {"livenessProbe", c.LivenessProbe != nil},
-			{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
-		} {
-			if f.set {
-				p.forbidden(at.Child(f.name), "may not be set for init containers without restartPolicy=Always")
-			}
-		}
+			{"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil}})
 	}
 }
 
 // container validates what all containers have.
 func (p *problems) container(c *corev1.Container, volumes map[string]bool, at *field.Path) {
 	p.requiredLabel(at.Child("name"), c.Name)
-	if c.Image == "" {
-		p.required(at.Child("image"), "")
-	}
+	p.need(at.Child("image"), c.Image)
 	oneOf(p, at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	p.containerPorts(c.Ports, at.Child("ports"))
 	p.env(c.Env, at.Child("env"))
@@ -209,11 +199,7 @@ func (p *problems) hostPorts(containers []corev1.Container, at *field.Path) {
 func (p *problems) env(vars []corev1.EnvVar, at *field.Path) {
 	for i, v := range vars {
 		at := at.Index(i)
-		if v.Name == "" {
-			p.required(at.Child("name"), "")
-		} else {
-			p.invalid(at.Child("name"), v.Name, utilvalidation.IsRelaxedEnvVarName(v.Name)...)
-		}
+		p.needValid(at.Child("name"), v.Name, utilvalidation.IsRelaxedEnvVarName)
 		if v.ValueFrom != nil {
 			p.valueFrom(v, at.Child("valueFrom"))
 		}
@@ -229,9 +215,7 @@ func (p *problems) valueFrom(v corev1.EnvVar, at *field.Path) {
 	}
 	if from.ResourceFieldRef != nil {
 		sources++
-		if from.ResourceFieldRef.Resource == "" {
-			p.required(at.Child("resourceFieldRef", "resource"), "")
-		}
+		p.need(at.Child("resourceFieldRef", "resource"), from.ResourceFieldRef.Resource)
 	}
 	if from.ConfigMapKeyRef != nil {
 		sources++
@@ -288,11 +272,7 @@ func (p *problems) fieldRef(ref *corev1.ObjectFieldSelector, fields []string, at
 // keyRef validates a reference to a key of a ConfigMap or Secret.
 func (p *problems) keyRef(name, key string, at *field.Path) {
 	p.subdomain(at.Child("name"), name)
-	if key == "" {
-		p.required(at.Child("key"), "")
-		return
-	}
-	p.invalid(at.Child("key"), key, utilvalidation.IsConfigMapKey(key)...)
+	p.needValid(at.Child("key"), key, utilvalidation.IsConfigMapKey)
 }
 
 func (p *problems) envFrom(sources []corev1.EnvFromSource, at *field.Path) {
@@ -302,10 +282,10 @@ func (p *problems) envFrom(sources []corev1.EnvFromSource, at *field.Path) {
 			p.invalid(index.Child("prefix"), s.Prefix, utilvalidation.IsRelaxedEnvVarName(s.Prefix)...)
 		}
 		if s.ConfigMapRef != nil {
-			p.envSource(s.ConfigMapRef.Name, index.Child("configMapRef"))
+			p.needValid(index.Child("configMapRef", "name"), s.ConfigMapRef.Name, utilvalidation.IsDNS1123Subdomain)
 		}
 		if s.SecretRef != nil {
-			p.envSource(s.SecretRef.Name, index.Child("secretRef"))
+			p.needValid(index.Child("secretRef", "name"), s.SecretRef.Name, utilvalidation.IsDNS1123Subdomain)
 		}
 		switch {
 		case s.ConfigMapRef == nil && s.SecretRef == nil:
@@ -314,14 +294,6 @@ func (p *problems) envFrom(sources []corev1.EnvFromSource, at *field.Path) {
 			p.invalid(at, "", "may not have more than one field specified at a time")
 		}
 	}
-}
-
-func (p *problems) envSource(name string, at *field.Path) {
-	if name == "" {
-		p.required(at.Child("name"), "")
-		return
-	}
-	p.subdomain(at.Child("name"), name)
 }
 
 // resources validates the requests and limits of a container.

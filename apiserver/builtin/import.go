@@ -28,11 +28,9 @@ func Import(obj, old runtime.Object) {
 			setText(&o.Spec.VolumeName, before.Spec.VolumeName)
 		}
 	case *corev1.Service:
-		before, _ := old.(*corev1.Service)
-		importService(o, before)
+		importService(o, was(o, old))
 	case *batchv1.Job:
-		before, _ := old.(*batchv1.Job)
-		importJob(o, before)
+		importJob(o, was(o, old))
 	}
 }
 

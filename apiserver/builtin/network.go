@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/api/validate/content"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
@@ -105,13 +104,7 @@ func (p *problems) backend(b *networkingv1.IngressBackend, at *field.Path) {
 		if group := b.Resource.APIGroup; group != nil {
 			p.subdomain(at.Child("apiGroup"), *group)
 		}
-		for _, f := range []struct{ name, value string }{{"kind", b.Resource.Kind}, {"name", b.Resource.Name}} {
-			if f.value == "" {
-				p.required(at.Child(f.name), "")
-			} else {
-				p.invalid(at.Child(f.name), f.value, content.IsPathSegmentName(f.value)...)
-			}
-		}
+		p.kindAndName(at, b.Resource.Kind, b.Resource.Name)
 	case b.Service != nil:
 		p.serviceBackend(b.Service, at)
 	default:
@@ -120,11 +113,7 @@ func (p *problems) backend(b *networkingv1.IngressBackend, at *field.Path) {
 }
 
 func (p *problems) serviceBackend(s *networkingv1.IngressServiceBackend, at *field.Path) {
-	if name := at.Child("service", "name"); s.Name == "" {
-		p.required(name, "")
-	} else {
-		p.label(name, s.Name)
-	}
+	p.requiredLabel(at.Child("service", "name"), s.Name)
 	switch port := at.Child("service", "port"); {
 	case s.Port.Name != "" && s.Port.Number != 0:
 		p.invalid(at, "", "cannot set both port name & port number")

@@ -64,9 +64,7 @@ func (p *problems) podUpdate(now, old *corev1.PodSpec) {
 			return
 		}
 		for i, c := range containers {
-			if c.Image == "" {
-				p.required(at.Index(i).Child("image"), "")
-			}
+			p.need(at.Index(i).Child("image"), c.Image)
 			p.trimmed(at.Index(i).Child("image"), c.Image)
 		}
 		olds = olds[1:]

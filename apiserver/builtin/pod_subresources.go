@@ -37,19 +37,11 @@ func (p *problems) ephemeralContainers(s *corev1.PodSpec, volumes map[string]boo
 		if target := ephemeral.TargetContainerName; target != "" && !targets[target] {
 			p.add(field.NotFound(at.Child("targetContainerName"), target))
 		}
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{
+		p.unset(at, why, []isSet{
 			{"ports", c.Ports != nil}, {"resources", !equality.Semantic.DeepEqual(c.Resources, corev1.ResourceRequirements{})},
 			{"resizePolicy", c.ResizePolicy != nil}, {"restartPolicy", c.RestartPolicy != nil}, {"restartPolicyRules", c.RestartPolicyRules != nil},
 			{"livenessProbe", c.LivenessProbe != nil}, {"readinessProbe", c.ReadinessProbe != nil}, {"startupProbe", c.StartupProbe != nil},
-			{"lifecycle", c.Lifecycle != nil},
-		} {
-			if f.set {
-				p.forbidden(at.Child(f.name), why)
-			}
-		}
+			{"lifecycle", c.Lifecycle != nil}})
 		for j, mount := range c.VolumeMounts {
 			if mount.SubPath != "" {
 				p.forbidden(at.Child("volumeMounts").Index(j).Child("subPath"), why)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -41,13 +42,45 @@ func (p *problems) label(at *field.Path, value string) {
 	p.invalid(at, value, utilvalidation.IsDNS1123Label(value)...)
 }
 
-// requiredLabel checks a DNS label that must not be empty.
-func (p *problems) requiredLabel(at *field.Path, value string) {
+// need checks that a text is not empty.
+func (p *problems) need(at *field.Path, value string) bool {
 	if value == "" {
 		p.required(at, "")
-		return
 	}
-	p.label(at, value)
+	return value != ""
+}
+
+// needValid checks a text that must not be empty with a function that returns what is wrong.
+func (p *problems) needValid(at *field.Path, value string, check func(string) []string) {
+	if p.need(at, value) {
+		p.invalid(at, value, check(value)...)
+	}
+}
+
+// requiredLabel checks a DNS label that must not be empty.
+func (p *problems) requiredLabel(at *field.Path, value string) {
+	p.needValid(at, value, utilvalidation.IsDNS1123Label)
+}
+
+// isSet says whether a field has a value.
+type isSet struct {
+	name string
+	set  bool
+}
+
+// unset checks that fields have no values.
+func (p *problems) unset(at *field.Path, why string, fields []isSet) {
+	for _, f := range fields {
+		if f.set {
+			p.forbidden(at.Child(f.name), why)
+		}
+	}
+}
+
+// kindAndName checks those of a reference.
+func (p *problems) kindAndName(at *field.Path, kind, name string) {
+	p.needValid(at.Child("kind"), kind, content.IsPathSegmentName)
+	p.needValid(at.Child("name"), name, content.IsPathSegmentName)
 }
 
 // subdomain checks a DNS subdomain.

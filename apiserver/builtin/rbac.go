@@ -77,20 +77,14 @@ func (p *problems) binding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, namesp
 	if !slices.Contains(kinds, ref.Kind) {
 		p.add(field.NotSupported(at.Child("kind"), ref.Kind, kinds))
 	}
-	if ref.Name == "" {
-		p.required(at.Child("name"), "")
-	} else {
-		p.invalid(at.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name)...)
-	}
+	p.needValid(at.Child("name"), ref.Name, content.IsPathSegmentName)
 	for i, s := range subjects {
 		p.subject(s, namespaced, field.NewPath("subjects").Index(i))
 	}
 }
 
 func (p *problems) subject(s rbacv1.Subject, namespaced bool, at *field.Path) {
-	if s.Name == "" {
-		p.required(at.Child("name"), "")
-	}
+	p.need(at.Child("name"), s.Name)
 	group := rbacv1.GroupName
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:

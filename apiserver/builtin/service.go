@@ -188,19 +188,9 @@ func (p *problems) service(svc, old *corev1.Service) {
 }
 
 func (p *problems) externalName(s *corev1.ServiceSpec) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{{"clusterIPs", len(s.ClusterIPs) > 0}, {"ipFamilies", len(s.IPFamilies) > 0}, {"ipFamilyPolicy", s.IPFamilyPolicy != nil}} {
-		if f.set {
-			p.forbidden(spec.Child(f.name), "may not be set for ExternalName services")
-		}
-	}
-	if name := strings.TrimSuffix(s.ExternalName, "."); name == "" {
-		p.required(spec.Child("externalName"), "")
-	} else {
-		p.subdomain(spec.Child("externalName"), name)
-	}
+	p.unset(spec, "may not be set for ExternalName services", []isSet{
+		{"clusterIPs", len(s.ClusterIPs) > 0}, {"ipFamilies", len(s.IPFamilies) > 0}, {"ipFamilyPolicy", s.IPFamilyPolicy != nil}})
+	p.needValid(spec.Child("externalName"), strings.TrimSuffix(s.ExternalName, "."), utilvalidation.IsDNS1123Subdomain)
 }
 
 func (p *problems) servicePort(port corev1.ServicePort, named bool, names map[string]bool, at *field.Path) {

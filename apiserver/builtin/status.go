@@ -1,6 +1,8 @@
 package builtin
 
 import (
+	"cmp"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -52,17 +54,11 @@ func (p *problems) status(obj, old runtime.Object) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		p.notNegative([]count{{"currentReplicas", int64(o.Status.CurrentReplicas)}, {"desiredReplicas", int64(o.Status.DesiredReplicas)}})
 	case *batchv1.Job:
-		before, ok := old.(*batchv1.Job)
-		if !ok {
-			before = new(batchv1.Job)
-		}
-		p.jobStatus(o, before)
+		p.jobStatus(o, cmp.Or(was(o, old), new(batchv1.Job)))
 	case *corev1.Service:
-		before, _ := old.(*corev1.Service)
-		p.serviceStatus(o, before)
+		p.serviceStatus(o, was(o, old))
 	case *networkingv1.Ingress:
-		before, _ := old.(*networkingv1.Ingress)
-		p.ingressStatus(o, before)
+		p.ingressStatus(o, was(o, old))
 	}
 }
 

@@ -68,33 +68,23 @@ func (p *problems) volumeType(s *corev1.VolumeSource, at *field.Path) {
 			p.forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")
 		}
 	case s.Secret != nil:
-		if s.Secret.SecretName == "" {
-			p.required(at.Child("secretName"), "")
-		}
+		p.need(at.Child("secretName"), s.Secret.SecretName)
 		p.mode(at.Child("defaultMode"), s.Secret.DefaultMode)
 		p.items(s.Secret.Items, at)
 	case s.PersistentVolumeClaim != nil:
-		if s.PersistentVolumeClaim.ClaimName == "" {
-			p.required(at.Child("claimName"), "")
-		}
+		p.need(at.Child("claimName"), s.PersistentVolumeClaim.ClaimName)
 	case s.DownwardAPI != nil:
 		p.mode(at.Child("defaultMode"), s.DownwardAPI.DefaultMode)
 		p.downward(s.DownwardAPI.Items, at)
 	case s.ConfigMap != nil:
-		if s.ConfigMap.Name == "" {
-			p.required(at.Child("name"), "")
-		}
+		p.need(at.Child("name"), s.ConfigMap.Name)
 		p.mode(at.Child("defaultMode"), s.ConfigMap.DefaultMode)
 		p.items(s.ConfigMap.Items, at)
 	case s.Projected != nil:
 		p.mode(at.Child("defaultMode"), s.Projected.DefaultMode)
 		p.projections(s.Projected.Sources, at)
 	case s.CSI != nil:
-		if s.CSI.Driver == "" {
-			p.required(at.Child("driver"), "")
-		} else {
-			p.invalid(at.Child("driver"), s.CSI.Driver, utilvalidation.IsDNS1123Subdomain(strings.ToLower(s.CSI.Driver))...)
-		}
+		p.needValid(at.Child("driver"), s.CSI.Driver, func(name string) []string { return utilvalidation.IsDNS1123Subdomain(strings.ToLower(name)) })
 	}
 }
 
@@ -108,9 +98,7 @@ func (p *problems) mode(at *field.Path, mode *int32) {
 func (p *problems) items(items []corev1.KeyToPath, at *field.Path) {
 	for i, item := range items {
 		at := at.Child("items").Index(i)
-		if item.Key == "" {
-			p.required(at.Child("key"), "")
-		}
+		p.need(at.Child("key"), item.Key)
 		p.filePath(at.Child("path"), item.Path)
 		p.mode(at.Child("mode"), item.Mode)
 	}
@@ -118,9 +106,7 @@ func (p *problems) items(items []corev1.KeyToPath, at *field.Path) {
 
 // filePath validates the path of a file below a volume.
 func (p *problems) filePath(at *field.Path, file string) {
-	if file == "" {
-		p.required(at, "")
-	}
+	p.need(at, file)
 	p.descending(at, file)
 	if strings.HasPrefix(file, "..") && !strings.HasPrefix(file, "../") {
 		p.invalid(at, file, "must not start with '..'")
@@ -152,9 +138,7 @@ func (p *problems) downward(files []corev1.DownwardAPIVolumeFile, at *field.Path
 				p.invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 			}
 		case f.ResourceFieldRef != nil:
-			if f.ResourceFieldRef.ContainerName == "" {
-				p.required(at.Child("resourceFieldRef", "containerName"), "")
-			}
+			p.need(at.Child("resourceFieldRef", "containerName"), f.ResourceFieldRef.ContainerName)
 		default:
 			p.required(at, "one of fieldRef and resourceFieldRef is required")
 		}
@@ -168,16 +152,12 @@ func (p *problems) projections(sources []corev1.VolumeProjection, at *field.Path
 		count := 0
 		if s.Secret != nil {
 			count++
-			if s.Secret.Name == "" {
-				p.required(index.Child("secret", "name"), "")
-			}
+			p.need(index.Child("secret", "name"), s.Secret.Name)
 			p.items(s.Secret.Items, index.Child("secret"))
 		}
 		if s.ConfigMap != nil {
 			count++
-			if s.ConfigMap.Name == "" {
-				p.required(index.Child("configMap", "name"), "")
-			}
+			p.need(index.Child("configMap", "name"), s.ConfigMap.Name)
 			p.items(s.ConfigMap.Items, index.Child("configMap"))
 		}
 		if s.DownwardAPI != nil {
@@ -203,15 +183,11 @@ func (p *problems) mounts(c *corev1.Container, volumes map[string]bool, at *fiel
 	for i, m := range c.VolumeMounts {
 		mounts := at.Child("volumeMounts")
 		at := mounts.Index(i)
-		if m.Name == "" {
-			p.required(at.Child("name"), "")
-		}
+		p.need(at.Child("name"), m.Name)
 		if !volumes[m.Name] {
 			p.add(field.NotFound(at.Child("name"), m.Name))
 		}
-		if m.MountPath == "" {
-			p.required(at.Child("mountPath"), "")
-		}
+		p.need(at.Child("mountPath"), m.MountPath)
 		if paths[m.MountPath] {
 			p.invalid(at.Child("mountPath"), m.MountPath, "must be unique")
 		}
@@ -224,12 +200,8 @@ func (p *problems) mounts(c *corev1.Container, volumes map[string]bool, at *fiel
 	}
 	for i, d := range c.VolumeDevices {
 		at := at.Child("volumeDevices").Index(i)
-		if d.Name == "" {
-			p.required(at.Child("name"), "")
-		}
-		if d.DevicePath == "" {
-			p.required(at.Child("devicePath"), "")
-		}
+		p.need(at.Child("name"), d.Name)
+		p.need(at.Child("devicePath"), d.DevicePath)
 		if !volumes[d.Name] {
 			p.add(field.NotFound(at.Child("name"), d.Name))
 		}

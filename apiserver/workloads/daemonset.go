@@ -66,14 +66,7 @@ func (w *Workloads) reconcileDaemonSet(ctx context.Context, key tarn.Key) (tarn.
 				continue
 			}
 			status.CurrentNumberScheduled++
-			if ready(pod) {
-				status.NumberReady++
-			}
-			ok, left := available(pod, set.Spec.MinReadySeconds)
-			if ok {
-				status.NumberAvailable++
-			}
-			after = sooner(after, left)
+			after = sooner(after, tally(pod, set.Spec.MinReadySeconds, &status.NumberReady, &status.NumberAvailable))
 			if revisionLabel(pod) == hash {
 				status.UpdatedNumberScheduled++
 			} else {
@@ -86,10 +79,7 @@ func (w *Workloads) reconcileDaemonSet(ctx context.Context, key tarn.Key) (tarn.
 		pod := podOf(&set.Spec.Template, set.Namespace, appsv1.ControllerRevisionHashLabelKey, hash)
 		pod.GenerateName, pod.Spec.NodeName = set.Name+"-", node
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, daemonTolerations...)
-		if err := w.daemonSets.client.SetOwner(pod, set); err != nil {
-			return tarn.Result{}, err
-		}
-		if _, err := w.pods.client.Create(ctx, pod); err != nil {
+		if err := createOwned(ctx, w, w.daemonSets, set, pod); err != nil {
 			return tarn.Result{}, err
 		}
 	}

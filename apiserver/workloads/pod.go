@@ -2,6 +2,7 @@ package workloads
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"hash/fnv"
 	"maps"
@@ -101,6 +102,27 @@ func available(pod *corev1.Pod, seconds int32) (ok bool, after time.Duration) {
 	}
 	after = time.Until(c.LastTransitionTime.Add(time.Duration(seconds) * time.Second))
 	return after <= 0, max(after, 0)
+}
+
+// tally counts a pod in the numbers of ready and available pods, and returns how long it takes until it is available.
+func tally(pod *corev1.Pod, seconds int32, readyPods, availablePods *int32) (after time.Duration) {
+	if ready(pod) {
+		*readyPods++
+	}
+	ok, after := available(pod, seconds)
+	if ok {
+		*availablePods++
+	}
+	return after
+}
+
+// createOwned creates a pod that owner controls.
+func createOwned[T tarn.Object](ctx context.Context, w *Workloads, owners objects[T], owner T, pod *corev1.Pod) error {
+	if err := owners.client.SetOwner(pod, owner); err != nil {
+		return err
+	}
+	_, err := w.pods.client.Create(ctx, pod)
+	return err
 }
 
 // restarts returns the number of restarts of a pod's containers.

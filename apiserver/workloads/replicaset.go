@@ -26,23 +26,13 @@ func (w *Workloads) reconcileReplicaSet(ctx context.Context, key tarn.Key) (tarn
 	var after time.Duration
 	for _, pod := range pods {
 		next.Status.FullyLabeledReplicas++
-		if ready(pod) {
-			next.Status.ReadyReplicas++
-		}
-		ok, left := available(pod, rs.Spec.MinReadySeconds)
-		if ok {
-			next.Status.AvailableReplicas++
-		}
-		after = sooner(after, left)
+		after = sooner(after, tally(pod, rs.Spec.MinReadySeconds, &next.Status.ReadyReplicas, &next.Status.AvailableReplicas))
 	}
 	missing := int(natural(rs.Spec.Replicas, 1)) - len(pods)
 	for range missing {
 		pod := podOf(&rs.Spec.Template, rs.Namespace)
 		pod.GenerateName = rs.Name + "-"
-		if err := w.replicaSets.client.SetOwner(pod, rs); err != nil {
-			return tarn.Result{}, err
-		}
-		if _, err := w.pods.client.Create(ctx, pod); err != nil {
+		if err := createOwned(ctx, w, w.replicaSets, rs, pod); err != nil {
 			return tarn.Result{}, err
 		}
 	}

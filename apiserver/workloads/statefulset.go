@@ -156,11 +156,7 @@ func (r *replicas) create(ctx context.Context, n int32) error {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: t.Name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}})
 	}
-	if err := r.statefulSets.client.SetOwner(pod, r.StatefulSet); err != nil {
-		return err
-	}
-	_, err := r.Workloads.pods.client.Create(ctx, pod)
-	return err
+	return createOwned(ctx, r.Workloads, r.statefulSets, r.StatefulSet, pod)
 }
 
 // setStatus sets the status of next, and returns when a pod becomes available.
@@ -171,14 +167,7 @@ func (r *replicas) setStatus(next *appsv1.StatefulSet) (after time.Duration) {
 	status := &next.Status
 	for _, pod := range r.pods {
 		status.Replicas++
-		if ready(pod) {
-			status.ReadyReplicas++
-		}
-		ok, left := available(pod, r.Spec.MinReadySeconds)
-		if ok {
-			status.AvailableReplicas++
-		}
-		after = sooner(after, left)
+		after = sooner(after, tally(pod, r.Spec.MinReadySeconds, &status.ReadyReplicas, &status.AvailableReplicas))
 		if !active(pod) {
 			continue
 		}

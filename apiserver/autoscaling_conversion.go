@@ -3,11 +3,14 @@ package apiserver
 import (
 	"encoding/json"
 	gomaps "maps"
+	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // HorizontalPodAutoscalers are stored in autoscaling/v2. Its v1 has one metric, the use of CPU, and
@@ -33,16 +36,9 @@ func withoutAutoscaling(annotations map[string]string) map[string]string {
 
 // autoscalerV1 converts an autoscaler to v1. The result shares memory with it.
 func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.HorizontalPodAutoscaler {
-	out := &autoscalingv1.HorizontalPodAutoscaler{
-		ObjectMeta: h.ObjectMeta,
-		Spec: autoscalingv1.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv1.CrossVersionObjectReference(h.Spec.ScaleTargetRef), MinReplicas: h.Spec.MinReplicas, MaxReplicas: h.Spec.MaxReplicas,
-		},
-		Status: autoscalingv1.HorizontalPodAutoscalerStatus{
-			ObservedGeneration: h.Status.ObservedGeneration, LastScaleTime: h.Status.LastScaleTime,
-			CurrentReplicas: h.Status.CurrentReplicas, DesiredReplicas: h.Status.DesiredReplicas,
-		},
-	}
+	out := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta}
+	fromFields(treeOf(&h.Spec), &out.Spec)
+	fromFields(treeOf(&h.Status), &out.Status)
 	out.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	out.Annotations = withoutAutoscaling(h.Annotations)
 	annotate := func(name string, value any) {
@@ -55,7 +51,7 @@ func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Horiz
 		}
 		out.Annotations[name] = string(text)
 	}
-	var others []autoscalingv1.MetricSpec
+	var others []autoscalingv2.MetricSpec
 	for _, m := range h.Spec.Metrics {
 		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU && m.Resource.Target.AverageUtilization != nil {
 			if out.Spec.TargetCPUUtilizationPercentage == nil {
@@ -63,20 +59,18 @@ func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Horiz
 			}
 			continue
 		}
-		others = append(others, metricV1(m))
+		others = append(others, m)
 	}
 	if len(others) > 0 {
-		annotate(metricsAnnotation, others)
+		annotate(metricsAnnotation, convertMetrics[autoscalingv1.MetricSpec](others, sourceV1))
 	}
-	var statuses []autoscalingv1.MetricStatus
 	for _, m := range h.Status.CurrentMetrics {
 		if m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil && m.Resource.Name == corev1.ResourceCPU && m.Resource.Current.AverageUtilization != nil {
 			out.Status.CurrentCPUUtilizationPercentage = m.Resource.Current.AverageUtilization
 		}
-		statuses = append(statuses, metricStatusV1(m))
 	}
-	if len(statuses) > 0 {
-		annotate(statusesAnnotation, statuses)
+	if len(h.Status.CurrentMetrics) > 0 {
+		annotate(statusesAnnotation, convertMetrics[autoscalingv1.MetricStatus](h.Status.CurrentMetrics, sourceV1))
 	}
 	if b := h.Spec.Behavior; b != nil {
 		annotate(behaviorAnnotation, behavior{rulesOf(b.ScaleUp), rulesOf(b.ScaleDown)})
@@ -89,16 +83,9 @@ func autoscalerV1(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv1.Horiz
 
 // autoscalerV2 converts an autoscaler from v1. The result shares memory with it.
 func autoscalerV2(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
-	out := &autoscalingv2.HorizontalPodAutoscaler{
-		ObjectMeta: h.ObjectMeta,
-		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
-			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference(h.Spec.ScaleTargetRef), MinReplicas: h.Spec.MinReplicas, MaxReplicas: h.Spec.MaxReplicas,
-		},
-		Status: autoscalingv2.HorizontalPodAutoscalerStatus{
-			ObservedGeneration: h.Status.ObservedGeneration, LastScaleTime: h.Status.LastScaleTime,
-			CurrentReplicas: h.Status.CurrentReplicas, DesiredReplicas: h.Status.DesiredReplicas,
-		},
-	}
+	out := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta}
+	fromFields(treeOf(&h.Spec), &out.Spec)
+	fromFields(treeOf(&h.Status), &out.Status)
 	out.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"))
 	read := func(name string, into any) bool {
 		text, found := h.Annotations[name]
@@ -106,9 +93,7 @@ func autoscalerV2(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Horiz
 	}
 	var others []autoscalingv1.MetricSpec
 	if read(metricsAnnotation, &others) {
-		for _, m := range others {
-			out.Spec.Metrics = append(out.Spec.Metrics, metricV2(m))
-		}
+		out.Spec.Metrics = convertMetrics[autoscalingv2.MetricSpec](others, specV2)
 	}
 	use := h.Spec.TargetCPUUtilizationPercentage
 	if use == nil && len(out.Spec.Metrics) == 0 {
@@ -125,9 +110,7 @@ func autoscalerV2(h *autoscalingv1.HorizontalPodAutoscaler) *autoscalingv2.Horiz
 	}
 	var statuses []autoscalingv1.MetricStatus
 	if read(statusesAnnotation, &statuses) {
-		for _, m := range statuses {
-			out.Status.CurrentMetrics = append(out.Status.CurrentMetrics, metricStatusV2(m))
-		}
+		out.Status.CurrentMetrics = convertMetrics[autoscalingv2.MetricStatus](statuses, statusV2)
 	} else if use := h.Status.CurrentCPUUtilizationPercentage; use != nil {
 		out.Status.CurrentMetrics = []autoscalingv2.MetricStatus{{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricStatus{
 			Name: corev1.ResourceCPU, Current: autoscalingv2.MetricValueStatus{AverageUtilization: use},
@@ -166,140 +149,86 @@ func rulesOf(r *autoscalingv2.HPAScalingRules) *scalingRules {
 	return out
 }
 
-// quantityOf returns the value of a quantity, or zero if it is nil.
-func quantityOf(q *resource.Quantity) (value resource.Quantity) {
-	if q != nil {
-		value = *q
-	}
-	return value
+// metricNames maps the fields of a metric's source, in specs and in statuses, from v1 to v2. In v1 the names differ
+// between the sources; each type takes those that it has.
+var metricNames = [][2]string{
+	{"target", "describedObject"}, {"metricName", "metric.name"}, {"selector", "metric.selector"}, {"metricSelector", "metric.selector"},
+	{"name", "name"}, {"container", "container"},
+	{"targetValue", "target.value"}, {"averageValue", "target.averageValue"}, {"targetAverageValue", "target.averageValue"},
+	{"targetAverageUtilization", "target.averageUtilization"},
+	{"currentValue", "current.value"}, {"averageValue", "current.averageValue"}, {"currentAverageValue", "current.averageValue"},
+	{"currentAverageUtilization", "current.averageUtilization"},
 }
 
-func metricV1(m autoscalingv2.MetricSpec) autoscalingv1.MetricSpec {
-	out := autoscalingv1.MetricSpec{Type: autoscalingv1.MetricSourceType(m.Type)}
-	if s := m.Object; s != nil {
-		out.Object = &autoscalingv1.ObjectMetricSource{
-			Target: autoscalingv1.CrossVersionObjectReference(s.DescribedObject), MetricName: s.Metric.Name, Selector: s.Metric.Selector,
-			TargetValue: quantityOf(s.Target.Value), AverageValue: s.Target.AverageValue,
-		}
-	}
-	if s := m.Pods; s != nil {
-		out.Pods = &autoscalingv1.PodsMetricSource{MetricName: s.Metric.Name, Selector: s.Metric.Selector, TargetAverageValue: quantityOf(s.Target.AverageValue)}
-	}
-	if s := m.Resource; s != nil {
-		out.Resource = &autoscalingv1.ResourceMetricSource{Name: s.Name, TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue}
-	}
-	if s := m.ContainerResource; s != nil {
-		out.ContainerResource = &autoscalingv1.ContainerResourceMetricSource{
-			Name: s.Name, Container: s.Container, TargetAverageUtilization: s.Target.AverageUtilization, TargetAverageValue: s.Target.AverageValue,
-		}
-	}
-	if s := m.External; s != nil {
-		out.External = &autoscalingv1.ExternalMetricSource{
-			MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector, TargetValue: s.Target.Value, TargetAverageValue: s.Target.AverageValue,
+// sourceV1 converts the source of a metric to v1.
+func sourceV1(_ string, source map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, names := range metricNames {
+		if v, found, _ := unstructured.NestedFieldNoCopy(source, strings.Split(names[1], ".")...); found {
+			out[names[0]] = v
 		}
 	}
 	return out
 }
 
-func metricV2(m autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
-	out := autoscalingv2.MetricSpec{Type: autoscalingv2.MetricSourceType(m.Type)}
-	// target returns a target whose type is that of the first value, or of the average.
-	target := func(value, average *resource.Quantity, utilization *int32) autoscalingv2.MetricTarget {
-		t := autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, Value: value, AverageValue: average, AverageUtilization: utilization}
-		switch {
-		case utilization != nil:
-			t.Type = autoscalingv2.UtilizationMetricType
-		case value != nil:
-			t.Type = autoscalingv2.ValueMetricType
+// statusV2 converts the source of a metric's status from v1.
+func statusV2(_ string, source map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, names := range metricNames {
+		if v, found := source[names[0]]; found {
+			_ = unstructured.SetNestedField(out, v, strings.Split(names[1], ".")...) // out has maps only
 		}
-		return t
 	}
-	if s := m.Object; s != nil {
-		t := target(&s.TargetValue, nil, nil)
-		if s.AverageValue != nil {
-			t = target(nil, s.AverageValue, nil)
-			if !s.TargetValue.IsZero() {
-				t.Value = &s.TargetValue
+	return out
+}
+
+// specV2 converts the source of a metric's spec from v1, where a target has no type.
+func specV2(name string, source map[string]any) map[string]any {
+	out := statusV2(name, source)
+	target, _ := out["target"].(map[string]any)
+	kind := autoscalingv2.AverageValueMetricType
+	switch {
+	case target["averageUtilization"] != nil:
+		kind = autoscalingv2.UtilizationMetricType
+	case name == "object" && target["averageValue"] != nil:
+		if target["value"] == "0" {
+			delete(target, "value")
+		}
+	case target["value"] != nil:
+		kind = autoscalingv2.ValueMetricType
+	}
+	_ = unstructured.SetNestedField(out, string(kind), "target", "type")
+	return out
+}
+
+// convertMetrics converts the specs or statuses of metrics by their sources, which have the same names in both versions.
+func convertMetrics[To, From any](from []From, source func(name string, source map[string]any) map[string]any) (to []To) {
+	for i := range from {
+		tree := treeOf(&from[i])
+		for name, of := range tree {
+			if of, ok := of.(map[string]any); ok {
+				tree[name] = source(name, of)
 			}
 		}
-		out.Object = &autoscalingv2.ObjectMetricSource{
-			DescribedObject: autoscalingv2.CrossVersionObjectReference(s.Target), Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, Target: t,
-		}
+		var m To
+		fromFields(tree, &m)
+		to = append(to, m)
 	}
-	if s := m.Pods; s != nil {
-		out.Pods = &autoscalingv2.PodsMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, Target: target(nil, &s.TargetAverageValue, nil)}
-	}
-	if s := m.Resource; s != nil {
-		out.Resource = &autoscalingv2.ResourceMetricSource{Name: s.Name, Target: target(nil, s.TargetAverageValue, s.TargetAverageUtilization)}
-	}
-	if s := m.ContainerResource; s != nil {
-		out.ContainerResource = &autoscalingv2.ContainerResourceMetricSource{Name: s.Name, Container: s.Container, Target: target(nil, s.TargetAverageValue, s.TargetAverageUtilization)}
-	}
-	if s := m.External; s != nil {
-		out.External = &autoscalingv2.ExternalMetricSource{
-			Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector}, Target: target(s.TargetValue, s.TargetAverageValue, nil),
-		}
-	}
-	return out
+	return to
 }
 
-func metricStatusV1(m autoscalingv2.MetricStatus) autoscalingv1.MetricStatus {
-	out := autoscalingv1.MetricStatus{Type: autoscalingv1.MetricSourceType(m.Type)}
-	if s := m.Object; s != nil {
-		out.Object = &autoscalingv1.ObjectMetricStatus{
-			Target: autoscalingv1.CrossVersionObjectReference(s.DescribedObject), MetricName: s.Metric.Name, Selector: s.Metric.Selector,
-			CurrentValue: quantityOf(s.Current.Value), AverageValue: s.Current.AverageValue,
-		}
+// treeOf returns a part of an object of a built-in kind as a tree, and fromFields sets the fields of such a part
+// that a tree has.
+func treeOf(part any) map[string]any {
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
+	if err != nil {
+		panic("apiserver: " + err.Error()) // every built-in kind has such a form
 	}
-	if s := m.Pods; s != nil {
-		out.Pods = &autoscalingv1.PodsMetricStatus{MetricName: s.Metric.Name, Selector: s.Metric.Selector, CurrentAverageValue: quantityOf(s.Current.AverageValue)}
-	}
-	if s := m.Resource; s != nil {
-		out.Resource = &autoscalingv1.ResourceMetricStatus{
-			Name: s.Name, CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: quantityOf(s.Current.AverageValue),
-		}
-	}
-	if s := m.ContainerResource; s != nil {
-		out.ContainerResource = &autoscalingv1.ContainerResourceMetricStatus{
-			Name: s.Name, Container: s.Container, CurrentAverageUtilization: s.Current.AverageUtilization, CurrentAverageValue: quantityOf(s.Current.AverageValue),
-		}
-	}
-	if s := m.External; s != nil {
-		out.External = &autoscalingv1.ExternalMetricStatus{
-			MetricName: s.Metric.Name, MetricSelector: s.Metric.Selector, CurrentValue: quantityOf(s.Current.Value), CurrentAverageValue: s.Current.AverageValue,
-		}
-	}
-	return out
+	return tree
 }
 
-func metricStatusV2(m autoscalingv1.MetricStatus) autoscalingv2.MetricStatus {
-	out := autoscalingv2.MetricStatus{Type: autoscalingv2.MetricSourceType(m.Type)}
-	if s := m.Object; s != nil {
-		out.Object = &autoscalingv2.ObjectMetricStatus{
-			DescribedObject: autoscalingv2.CrossVersionObjectReference(s.Target), Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector},
-			Current: autoscalingv2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.AverageValue},
-		}
+func fromFields(tree map[string]any, part any) {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, part); err != nil {
+		panic("apiserver: " + err.Error())
 	}
-	if s := m.Pods; s != nil {
-		out.Pods = &autoscalingv2.PodsMetricStatus{
-			Metric: autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.Selector}, Current: autoscalingv2.MetricValueStatus{AverageValue: &s.CurrentAverageValue},
-		}
-	}
-	if s := m.Resource; s != nil {
-		out.Resource = &autoscalingv2.ResourceMetricStatus{
-			Name: s.Name, Current: autoscalingv2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization},
-		}
-	}
-	if s := m.ContainerResource; s != nil {
-		out.ContainerResource = &autoscalingv2.ContainerResourceMetricStatus{
-			Name: s.Name, Container: s.Container, Current: autoscalingv2.MetricValueStatus{AverageValue: &s.CurrentAverageValue, AverageUtilization: s.CurrentAverageUtilization},
-		}
-	}
-	if s := m.External; s != nil {
-		out.External = &autoscalingv2.ExternalMetricStatus{
-			Metric:  autoscalingv2.MetricIdentifier{Name: s.MetricName, Selector: s.MetricSelector},
-			Current: autoscalingv2.MetricValueStatus{Value: &s.CurrentValue, AverageValue: s.CurrentAverageValue},
-		}
-	}
-	return out
 }

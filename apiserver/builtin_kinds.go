@@ -8,6 +8,7 @@ import (
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -74,10 +75,9 @@ func stringSet(text string) map[string]bool {
 	return set
 }
 
-// builtins returns the kinds of k8s.io/api that have a list type, and the reviews. Without
-// everyVersion, only the most stable version of each. With strict, only those that kube-apiserver
-// serves by default: kinds with a stable version.
-func builtins(everyVersion, strict bool) []*kind {
+// builtins returns the kinds of k8s.io/api that have a list type, and the reviews, in the most stable version of
+// each. With strict, only those that kube-apiserver serves by default: kinds with a stable version.
+func builtins(strict bool) []*kind {
 	known := scheme.Scheme.AllKnownTypes()
 	best := map[schema.GroupKind]*kind{}
 	var all []*kind
@@ -90,7 +90,7 @@ func builtins(everyVersion, strict bool) []*kind {
 		if _, object := t.FieldByName("ObjectMeta"); !object {
 			continue // discovery types and embedded types
 		}
-		if gvk.Group == "extensions" && !everyVersion {
+		if gvk.Group == "extensions" {
 			continue // all its kinds moved to other groups
 		}
 		k := newBuiltin(gvk, t)
@@ -101,9 +101,6 @@ func builtins(everyVersion, strict bool) []*kind {
 		}
 	}
 	join(all)
-	if everyVersion {
-		return all
-	}
 	return slices.DeleteFunc(all, func(k *kind) bool {
 		return best[k.GVK().GroupKind()] != k.storage && best[k.GVK().GroupKind()] != k || strict && strings.Contains(k.Version, "a") // alpha or beta
 	})
@@ -136,6 +133,10 @@ func newBuiltin(gvk schema.GroupVersionKind, t reflect.Type) *kind {
 	if scalable[gvk.Kind] {
 		k.scale = &scalePaths{
 			spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, selector: []string{"spec", "selector"},
+			versions: managedfields.ResourcePathMappings{},
+		}
+		for _, gv := range scheme.Scheme.VersionsForGroupKind(gvk.GroupKind()) {
+			k.scale.versions[gv.String()] = replicasPath(k.scale.spec)
 		}
 	}
 	return k

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"reflect"
-	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/munnerz/goautoneg"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -82,52 +80,28 @@ func negotiate(req *http.Request, ok func(representation) bool) (representation,
 	if strings.TrimSpace(header) == "" {
 		header = "*/*"
 	}
-	type offer struct {
-		representation
-		weight float64
-	}
-	var offers []offer
-	for clause := range strings.SplitSeq(header, ",") {
-		media, params, err := mime.ParseMediaType(strings.TrimSpace(clause))
-		if err != nil {
-			continue
-		}
-		o := offer{weight: 1}
-		if q, err := strconv.ParseFloat(params["q"], 64); err == nil {
-			o.weight = q
-		}
-		switch media {
+	understood := false
+	for _, clause := range goautoneg.ParseAccept(header) { // in the order of preference
+		r := representation{as: clause.Params["as"], in: schema.GroupVersion{Group: clause.Params["g"], Version: clause.Params["v"]}}
+		switch clause.Type + "/" + clause.SubType {
 		case "application/json", "*/*", "application/*", "text/*", "text/html":
-			o.encoding = asJSON
+			r.encoding = asJSON
 		case "application/vnd.kubernetes.protobuf":
-			o.encoding = asProtobuf
+			r.encoding = asProtobuf
 		case "application/yaml":
-			o.encoding = asYAML
+			r.encoding = asYAML
 		default:
 			continue
 		}
-		o.as, o.in = params["as"], schema.GroupVersion{Group: params["g"], Version: params["v"]}
-		o.pretty = params["pretty"] == "1"
-		offers = append(offers, o)
-	}
-	slices.SortStableFunc(offers, func(a, b offer) int {
-		switch {
-		case a.weight > b.weight:
-			return -1
-		case a.weight < b.weight:
-			return 1
-		}
-		return 0
-	})
-	for _, o := range offers {
-		if ok(o.representation) {
-			p := req.URL.Query().Get("pretty")
-			o.pretty = o.pretty || p == "true" || p == "1"
-			return o.representation, nil
+		understood = true
+		p := req.URL.Query().Get("pretty")
+		if r.pretty = clause.Params["pretty"] == "1"; ok(r) {
+			r.pretty = r.pretty || p == "true" || p == "1"
+			return r, nil
 		}
 	}
 	const known = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-	if len(offers) == 0 {
+	if !understood {
 		err := notAcceptable("406: Not Acceptable\n\nAvailable representations: " + known)
 		err.ErrStatus.Details = &metav1.StatusDetails{}
 		return representation{}, err

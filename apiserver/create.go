@@ -33,6 +33,7 @@ func (s *Server) serveCreate(w http.ResponseWriter, r *request) error {
 		return s.serveReview(w, r, obj)
 	}
 	m := metaOf(obj)
+	s.paceCreate(r.Request, m.GetName())
 	if m.GetResourceVersion() != "" && !r.dryRun() {
 		return failed("resourceVersion should not be set on objects to be created")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarnproject/tarn/object"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // Definition describes a custom resource without a schema. Only Resource is required.
@@ -37,6 +38,7 @@ func (d Definition) kinds() ([]*kind, error) {
 		return nil, fmt.Errorf("apiserver: resource name %q must be lower case", d.Resource.Resource)
 	}
 	var kinds []*kind
+	replicas := managedfields.ResourcePathMappings{}
 	for _, v := range append([]string{d.Version}, d.Versions...) {
 		k := &kind{
 			Resource: d.Resource, singular: d.Singular, shortNames: d.ShortNames, categories: d.Categories,
@@ -47,7 +49,8 @@ func (d Definition) kinds() ([]*kind, error) {
 			k.singular = strings.ToLower(d.Kind)
 		}
 		if d.Scale {
-			k.scale = &scalePaths{spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}}
+			k.scale = &scalePaths{spec: []string{"spec", "replicas"}, status: []string{"status", "replicas"}, versions: replicas}
+			replicas[k.GVK().GroupVersion().String()] = replicasPath(k.scale.spec)
 		}
 		kinds = append(kinds, k)
 		k.storage = kinds[0]

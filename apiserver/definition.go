@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/version"
 )
@@ -163,8 +164,13 @@ func (s *Server) serving(u *unstructured.Unstructured) ([]*kind, error) {
 func (d *definition) kinds(schemas map[string]Schema) (kinds []*kind) {
 	var names []string
 	var stored Schema
+	replicas := managedfields.ResourcePathMappings{}
 	for _, v := range d.Versions {
 		names = append(names, v.Name)
+		gv := schema.GroupVersion{Group: d.Group, Version: v.Name}.String()
+		if replicas[gv] = nil; v.Subresources.Scale != nil {
+			replicas[gv] = replicasPath(fieldsOfPath(v.Subresources.Scale.Spec))
+		}
 		if v.Storage {
 			stored = schemas[v.Name]
 		}
@@ -182,7 +188,7 @@ func (d *definition) kinds(schemas map[string]Schema) (kinds []*kind) {
 			deprecated: d.deprecation(v),
 		}
 		if at := v.Subresources.Scale; at != nil {
-			k.scale = &scalePaths{spec: fieldsOfPath(at.Spec), status: fieldsOfPath(at.Status), selector: fieldsOfPath(at.Selector)}
+			k.scale = &scalePaths{spec: fieldsOfPath(at.Spec), status: fieldsOfPath(at.Status), selector: fieldsOfPath(at.Selector), versions: replicas}
 		}
 		for _, f := range v.SelectableFields {
 			k.selectableFields = append(k.selectableFields, strings.TrimPrefix(f.Path, "."))

@@ -73,8 +73,7 @@
 //
 //   - Only the most stable version of each kind is served, with [Options.Strict] only if it is
 //     stable, and versions are not converted, except for events in v1 and events.k8s.io/v1, and
-//     HorizontalPodAutoscalers in autoscaling/v1 and v2. [Options.EveryVersion] serves all
-//     versions, each stored separately.
+//     HorizontalPodAutoscalers in autoscaling/v1 and v2.
 //   - Without [Options.Strict], built-in kinds have no defaulting except
 //     for the initial phase, and no validation except for names and metadata. Package
 //     apiserver/builtin lists the kinds that it covers.

@@ -46,7 +46,7 @@ func (l *memoryListener) Close() error {
 func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
 
 // dial opens a connection of a process, or of none if it is nil.
-func (l *memoryListener) dial(ctx context.Context, of *Process) (net.Conn, error) {
+func (l *memoryListener) dial(ctx context.Context, of *Process) (*memoryConn, error) {
 	here, there := newPipe(), newPipe()
 	client, server := &memoryConn{in: here, out: there}, &memoryConn{in: there, out: here, of: of}
 	select {
@@ -190,6 +190,7 @@ func (p *pipe) stop() {
 type memoryConn struct {
 	in, out *pipe
 	of      *Process // the client of the server's end; nil if it is not a Process
+	closed  func()   // called by Close; nil for nothing
 }
 
 // Read implements [net.Conn].
@@ -204,6 +205,9 @@ func (c *memoryConn) Close() error {
 	c.in.stop()
 	c.in.reads.set(time.Time{})
 	c.out.writes.set(time.Time{})
+	if c.closed != nil {
+		c.closed()
+	}
 	return nil
 }
 

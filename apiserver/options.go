@@ -34,9 +34,6 @@ type Options struct {
 	// NoBookmarks disables bookmarks, except the one that ends a streaming list. Defaults
 	// to false.
 	NoBookmarks bool
-	// WatchTimeout is the timeout of watches that do not set one. Defaults to a random
-	// duration between 30 and 60 minutes per watch.
-	WatchTimeout time.Duration
 	// NoStreamingLists rejects sendInitialEvents with 422, like servers before 1.32.
 	// Defaults to false.
 	NoStreamingLists bool
@@ -50,9 +47,6 @@ type Options struct {
 	// future is reported only in the error message, and DELETED events carry the object's
 	// last version. Defaults to false.
 	OldServer bool
-	// EveryVersion serves all versions of the built-in kinds, each stored separately.
-	// Defaults to the most stable version of each kind.
-	EveryVersion bool
 	// AnyNamespace allows objects in namespaces that do not exist. Defaults to rejecting
 	// them with 404.
 	AnyNamespace bool
@@ -61,8 +55,8 @@ type Options struct {
 	// are stored as clients send them, and lists are atomic for server-side apply.
 	Schemas Schemas
 	// Strict applies kube-apiserver's defaults, validation and warnings to built-in kinds; package
-	// apiserver/builtin lists them. It serves only kinds with a stable version unless
-	// EveryVersion is set, creates the Service "kubernetes" with its endpoints, and adds the
+	// apiserver/builtin lists them. It serves only kinds with a stable version,
+	// creates the Service "kubernetes" with its endpoints, and adds the
 	// finalizers of foreground and orphan deletion even without CollectGarbage. Defaults to
 	// storing objects as clients send them, which allows incomplete ones in tests.
 	Strict bool

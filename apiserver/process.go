@@ -2,8 +2,10 @@ package apiserver
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,7 +24,7 @@ type Process struct {
 
 	mu    sync.Mutex // guards dead, conns
 	dead  bool
-	conns []net.Conn
+	conns map[*memoryConn]bool // those that are open
 
 	// plan adds faults to a request. It is set before the first request, and called by one
 	// write at a time: writing is held from then on until the write has been answered, so
@@ -41,7 +43,7 @@ type planner func(*request, *requestFaults) (answered func())
 // Process returns a new client process. Its name appears in the log of requests. Under
 // testing/synctest, call it inside the bubble.
 func (s *Server) Process(name string) *Process {
-	p := &Process{server: s, name: name, killed: make(chan struct{}), writing: make(chan struct{}, 1)}
+	p := &Process{server: s, name: name, killed: make(chan struct{}), conns: map[*memoryConn]bool{}, writing: make(chan struct{}, 1)}
 	p.transport = s.newTransport(p.dial)
 	return p
 }
@@ -59,8 +61,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.dead = true
-	conns := p.conns
-	p.conns = nil
+	conns := slices.Collect(maps.Keys(p.conns))
 	p.mu.Unlock()
 	close(p.killed)
 	for _, c := range conns {
@@ -88,7 +89,12 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 		_ = conn.Close() // never fails
 		return nil, refused()
 	}
-	p.conns = append(p.conns, conn)
+	p.conns[conn] = true
+	conn.closed = func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.conns, conn)
+	}
 	return conn, nil
 }
 

@@ -18,7 +18,20 @@ import (
 )
 
 // scalePaths holds the field paths behind the scale subresource.
-type scalePaths struct{ spec, status, selector []string }
+type scalePaths struct {
+	spec, status, selector []string
+	// versions has spec of each version of the resource, nil for one without scale, because managed fields may be
+	// of any of them.
+	versions managedfields.ResourcePathMappings
+}
+
+// replicasPath converts the path of the replicas.
+func replicasPath(fields []string) (path fieldpath.Path) {
+	for i := range fields {
+		path = append(path, fieldpath.PathElement{FieldName: &fields[i]})
+	}
+	return path
+}
 
 // scaleOf returns an object's scale.
 func scaleOf(k *kind, rec *record) *autoscalingv1.Scale {
@@ -98,11 +111,7 @@ func (s *Server) serveScale(w http.ResponseWriter, r *request) error {
 // rescaled returns an object with an edited scale. The owners of its replicas are those of
 // the scale's.
 func (s *Server) rescaled(r *request, k *kind, old *record, edit editor, admit *admission) (runtime.Object, error) {
-	path := make(fieldpath.Path, len(k.scale.spec))
-	for i := range path {
-		path[i] = fieldpath.PathElement{FieldName: &k.scale.spec[i]}
-	}
-	owners := managedfields.NewScaleHandler(old.meta.GetManagedFields(), k.GVK().GroupVersion(), managedfields.ResourcePathMappings{k.GVK().GroupVersion().String(): path})
+	owners := managedfields.NewScaleHandler(old.meta.GetManagedFields(), k.GVK().GroupVersion(), k.scale.versions)
 	present := scaleOf(k, old)
 	var err error
 	if present.ManagedFields, err = owners.ToSubresource(); err != nil {

@@ -78,7 +78,7 @@ func New(opts Options) (*Server, error) {
 		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
-	s.catalog.put(builtins(opts.EveryVersion, opts.Strict)...)
+	s.catalog.put(builtins(opts.Strict)...)
 	s.catalog.put(s.definitions)
 	var err error
 	if s.namespaces, err = s.catalog.get(corev1.SchemeGroupVersion.WithResource("namespaces")); err != nil {
@@ -134,7 +134,11 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.refusing.Load() {
 		return nil, s.refuseDial(ctx)
 	}
-	return s.memory.dial(ctx, nil)
+	conn, err := s.memory.dial(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }
 
 // Config returns a client config for the server's address or, without one, for in-memory

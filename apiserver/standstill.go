@@ -112,6 +112,23 @@ func (s *Server) paceRequest(req *http.Request) {
 	s.pace(req.Context(), func() attributes { return attributesOf(req) })
 }
 
+// paceCreate counts a create under the name of its object, which attributes lack: any number of objects may be
+// created at one instant, but not one object again and again, nor objects without names.
+func (s *Server) paceCreate(req *http.Request, name string) {
+	if name == "" {
+		return
+	}
+	a := attributesOf(req)
+	s.standstill.mu.Lock()
+	if s.standstill.equal[a] > 0 {
+		s.standstill.equal[a]--
+		s.standstill.all--
+	}
+	s.standstill.mu.Unlock()
+	a.name = name
+	s.pace(req.Context(), func() attributes { return a })
+}
+
 // refuseDial returns the error of a connection that is refused. A client may repeat that too.
 func (s *Server) refuseDial(ctx context.Context) error {
 	s.pace(ctx, func() attributes { return attributes{verb: "connect to", path: "/"} })

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -170,6 +171,46 @@ func TestE02_ACutWatchDoesNotStopVirtualTime(t *testing.T) {
 				}
 				<-time.After(time.Second)
 			}
+		})
+	}
+}
+
+// Many objects are not a loop; one object again and again is, and so are objects of one generateName.
+func TestE01_ObjectsCreatedAtOneInstantAreNoLoop(t *testing.T) {
+	for name, c := range map[string]struct {
+		body func(n int) string
+		loop bool
+	}{
+		"many objects":      {func(n int) string { return fmt.Sprintf(`{"metadata":{"name":"m-%d"}}`, n) }, false},
+		"one object":        {func(int) string { return `{"metadata":{"name":"m"}}` }, true},
+		"of a generateName": {func(int) string { return `{"metadata":{"generateName":"m-"}}` }, true},
+		"unreadable":        {func(n int) string { return fmt.Sprintf(`{"metadata":{"name":"m-%d"}`, n) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var test recorder
+				s := Start(&test, Options{})
+				s.standstill.limit = freeAtOnce + fewAtOnce
+				client := &http.Client{Transport: s.transport}
+				began := time.Now()
+				for n := range 3 * s.standstill.limit {
+					resp, err := client.Post(memoryHost+"/api/v1/namespaces/default/configmaps", "application/json", strings.NewReader(c.body(n)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+					if time.Now() != began {
+						break
+					}
+				}
+				if got := s.standstill.err() != nil; got != c.loop {
+					t.Errorf("a loop: %t: %v", got, s.standstill.err())
+				}
+				if failed := reversed(&test); (len(failed) > 0) != c.loop {
+					t.Errorf("the test failed with %q", failed)
+				}
+			})
 		})
 	}
 }

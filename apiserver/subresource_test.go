@@ -62,6 +62,32 @@ func TestScaleIsPatchedAndApplied(t *testing.T) {
 		refused(t, http.StatusUnprocessableEntity, "Invalid", `Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`)
 }
 
+// The managers of an object may have written it in any version of its definition.
+func TestScaleKeepsTheManagersOfOtherVersions(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	do(t, s, http.MethodPost, definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"lakes.example.com"},
+		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"lakes","kind":"Lake"},"versions":[
+		{"name":"v1","served":true,"storage":true,"subresources":{"scale":{"specReplicasPath":".spec.size","statusReplicasPath":".status.size"}}},
+		{"name":"v2","served":true,"subresources":{"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}}},
+		{"name":"v3","served":true}]}}`)
+	at := func(version string) string { return "/apis/example.com/" + version + "/namespaces/default/lakes/blue" }
+	for version, spec := range map[string]string{"v1": `"depth":1`, "v2": `"replicas":2`, "v3": `"colour":"blue"`} {
+		a := do(t, s, http.MethodPatch, at(version)+"?fieldManager=of-"+version, `{"apiVersion":"example.com/`+version+`","kind":"Lake","metadata":{"name":"blue"},"spec":{`+spec+`}}`, "Content-Type", applyPatch)
+		if a.code >= 300 {
+			t.Fatalf("applying %s: %s", version, a.raw)
+		}
+	}
+	if a := do(t, s, http.MethodPatch, at("v2")+"/scale?fieldManager=scaler", `{"spec":{"replicas":3}}`, "Content-Type", mergePatch); a.code != http.StatusOK || a.at("spec", "replicas") != "3" {
+		t.Fatalf("scaling: %s", a.raw)
+	}
+	owners := field(get(t, s, at("v2")).body, "metadata", "managedFields")
+	for _, want := range []string{"of-v1", "of-v3", "scaler"} {
+		if !strings.Contains(owners, want) {
+			t.Errorf("%s is not among the managers %s", want, owners)
+		}
+	}
+}
+
 func TestStatusOfBuiltInKindsTakesMetadata(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{})
 	p := pod("a", "tier", "web")

@@ -82,8 +82,7 @@ func (s *Server) table(r *request, p page, columns bool) *metav1.Table {
 }
 
 func (k *kind) layout() []metav1.TableColumnDefinition {
-	// Only one version of a kind has cells.
-	if l := layouts[k.storage.String()]; l != nil && (!k.typed || builtinCells(k.storage.empty(), nil) != nil) {
+	if l := layouts[k.storage.String()]; l != nil {
 		return l
 	}
 	out := []metav1.TableColumnDefinition{nameColumn}

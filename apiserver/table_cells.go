@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,34 +311,24 @@ func metricTexts(a *autoscalingv2.HorizontalPodAutoscaler) string {
 func metricText(m *autoscalingv2.MetricSpec, now *autoscalingv2.MetricStatus) string {
 	var want autoscalingv2.MetricTarget
 	var is autoscalingv2.MetricValueStatus
-	resource, average := "", " (avg)"
-	switch {
-	case m.External != nil:
-		want = m.External.Target
-		if now.External != nil {
-			is = now.External.Current
+	resource, average, known := "", "", false
+	for _, source := range []string{"External", "Object", "Pods", "Resource", "ContainerResource"} {
+		spec, status := reflect.ValueOf(m).Elem().FieldByName(source), reflect.ValueOf(now).Elem().FieldByName(source)
+		if known || spec.IsNil() {
+			continue
 		}
-	case m.Object != nil:
-		want = m.Object.Target
-		if now.Object != nil {
-			is = now.Object.Current
+		known, want = true, spec.Elem().FieldByName("Target").Interface().(autoscalingv2.MetricTarget)
+		if !status.IsNil() {
+			is = status.Elem().FieldByName("Current").Interface().(autoscalingv2.MetricValueStatus)
 		}
-	case m.Pods != nil:
-		want, average = m.Pods.Target, ""
-		if now.Pods != nil {
-			is = now.Pods.Current
+		if name := spec.Elem().FieldByName("Name"); name.IsValid() {
+			resource = name.String() + ": "
 		}
-	case m.Resource != nil:
-		want, resource, average = m.Resource.Target, string(m.Resource.Name)+": ", ""
-		if now.Resource != nil {
-			is = now.Resource.Current
+		if source == "External" || source == "Object" {
+			average = " (avg)"
 		}
-	case m.ContainerResource != nil:
-		want, resource, average = m.ContainerResource.Target, string(m.ContainerResource.Name)+": ", ""
-		if now.ContainerResource != nil {
-			is = now.ContainerResource.Current
-		}
-	default:
+	}
+	if !known {
 		return "<unknown type>"
 	}
 	current, wanted := "<unknown>", "<auto>"

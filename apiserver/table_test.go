@@ -135,7 +135,7 @@ func TestTableCellsAreThoseOfKubeAPIServer(t *testing.T) {
 
 // The columns are those of the cells in every version.
 func TestTablesOfOtherVersions(t *testing.T) {
-	s := apiserver.Start(t, apiserver.Options{EveryVersion: true})
+	s := apiserver.Start(t, apiserver.Options{})
 	for path, body := range map[string]string{
 		"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers": `{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"}}`,
 		"/apis/events.k8s.io/v1/namespaces/default/events":                 `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"a"},"type":"Normal","reason":"R"}`,

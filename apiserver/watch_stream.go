@@ -50,7 +50,7 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	if err != nil && (!expired && !late || s.opts.GoneAsStatus) {
 		return err
 	}
-	timeout := s.watchTimeout(opts)
+	timeout := watchTimeout(opts)
 	limitWrites(w, timeout+watchGrace)
 	w.Header().Set("Content-Type", r.rep.contentType(s.codecs, true))
 	w.WriteHeader(http.StatusOK)
@@ -74,12 +74,9 @@ func (s *Server) serveWatch(w http.ResponseWriter, r *request, faults requestFau
 	return nil
 }
 
-func (s *Server) watchTimeout(opts *internalversion.ListOptions) time.Duration {
-	switch {
-	case opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0:
+func watchTimeout(opts *internalversion.ListOptions) time.Duration {
+	if opts.TimeoutSeconds != nil && *opts.TimeoutSeconds > 0 {
 		return time.Duration(*opts.TimeoutSeconds) * time.Second
-	case s.opts.WatchTimeout > 0:
-		return s.opts.WatchTimeout
 	}
 	return 30*time.Minute + rand.N(30*time.Minute)
 }

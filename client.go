@@ -31,9 +31,9 @@ import (
 // Errors of the server are those of apimachinery's package errors, such as IsNotFound and
 // IsConflict. All methods are safe for concurrent use.
 type Client[T Object] struct {
-	mirror *Mirror[T]
-	api    limitedAPI[T]
-	writes *controller.Client[T, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+	mirror  *Mirror[T]
+	verbs   []string // with which it may write, nil for all
+	tracked *controller.Tracked[T]
 }
 
 // Get returns a copy of the object with the given key from the cache; the error is NotFound if
@@ -73,7 +73,7 @@ func (c *Client[T]) cached(ctx context.Context, key Key) (obj T, err error) {
 	if controller.Attempt(ctx) == 0 {
 		obj, ok, err = c.mirror.inf.Writes().Get(ctx, key)
 	} else {
-		obj, ok, err = c.writes.Get(key)
+		obj, ok, err = c.tracked.Get(key)
 	}
 	switch {
 	case err != nil:
@@ -108,7 +108,7 @@ func (c *Client[T]) List(ctx context.Context, in ...Scope) ([]T, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	snap, err := c.writes.Snapshot(ctx, informer.Part{Namespaces: d.namespaces, Labels: selector})
+	snap, err := c.tracked.Snapshot(ctx, informer.Part{Namespaces: d.namespaces, Labels: selector})
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +162,21 @@ func (c *Client[T]) ListUncached(ctx context.Context, in ...Scope) ([]T, error) 
 	return found, nil
 }
 
+// send sends a write unless the client's verbs exclude it. A dry run is neither tracked nor fenced.
+func (c *Client[T]) send(ctx context.Context, key Key, dryRun bool, do func(ctx context.Context) (T, error), verb string, subresource ...string) (none T, err error) {
+	if err := c.may(verb, subresource...); err != nil {
+		return none, err
+	}
+	if dryRun {
+		return do(ctx)
+	}
+	return c.tracked.Write(ctx, key, do)
+}
+
 // Create stores a new object.
 func (c *Client[T]) Create(ctx context.Context, obj T, opts ...WriteOption) (T, error) {
 	o := c.write(opts)
-	if o.DryRun {
-		return c.api.Create(ctx, obj, o)
-	}
-	return c.writes.Create(ctx, obj, o)
+	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.Create(ctx, obj, o) }, "create")
 }
 
 // Update replaces an object. If obj has a resource version and the stored object another, the
@@ -180,10 +188,7 @@ func (c *Client[T]) Update(ctx context.Context, obj T, opts ...WriteOption) (non
 		return none, err
 	}
 	o := c.write(opts)
-	if o.DryRun {
-		return c.api.Update(ctx, obj, o)
-	}
-	return c.writes.Update(ctx, obj, o)
+	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.Update(ctx, obj, o) }, "update")
 }
 
 // UpdateStatus replaces the status of an object and nothing else. It is refused where Update is.
@@ -192,10 +197,7 @@ func (c *Client[T]) UpdateStatus(ctx context.Context, obj T, opts ...WriteOption
 		return none, err
 	}
 	o := c.write(opts)
-	if o.DryRun {
-		return c.api.UpdateStatus(ctx, obj, o)
-	}
-	return c.writes.UpdateStatus(ctx, obj, o)
+	return c.send(ctx, keyOf(obj), o.DryRun, func(ctx context.Context) (T, error) { return c.mirror.api.UpdateStatus(ctx, obj, o) }, "update", "status")
 }
 
 // Patch patches an object: wire.MergePatchOf, wire.JSONPatch and others make patches.
@@ -210,10 +212,8 @@ func (c *Client[T]) PatchStatus(ctx context.Context, key Key, patch wire.Patch, 
 
 func (c *Client[T]) patch(ctx context.Context, key Key, patch wire.Patch, opts []WriteOption, subresource ...string) (T, error) {
 	o := c.write(opts)
-	if o.DryRun {
-		return c.api.Patch(ctx, key, patch, o, subresource...)
-	}
-	return c.writes.Patch(ctx, key, patch, o, subresource...)
+	do := func(ctx context.Context) (T, error) { return c.mirror.api.Patch(ctx, key, patch, o, subresource...) }
+	return c.send(ctx, key, o.DryRun, do, "patch", subresource...)
 }
 
 // PatchFrom sends the difference between old, as it was read, and changed as a merge patch. If
@@ -305,10 +305,8 @@ func (c *Client[T]) apply(ctx context.Context, config any, opts []WriteOption, s
 	}
 	w := c.options(opts)
 	o := wire.ApplyOptions{FieldManager: w.manager, Force: w.force, DryRun: w.dryRun, Validation: w.validation}
-	if w.dryRun {
-		return c.api.Apply(ctx, key, body, o, subresource...)
-	}
-	return c.writes.Apply(ctx, key, body, o, subresource...)
+	do := func(ctx context.Context) (T, error) { return c.mirror.api.Apply(ctx, key, body, o, subresource...) }
+	return c.send(ctx, key, w.dryRun, do, "patch", subresource...)
 }
 
 // Outcome is what [Client.CreateOrUpdate] did.
@@ -390,42 +388,42 @@ func (c *Client[T]) mutated(key Key, obj T, mutate func(T) error) error {
 // has created. If that is not the object's, the error is a conflict, which a controller retries. If the
 // mirror has not received this process's last write to the object, there is no such condition.
 func (c *Client[T]) Delete(ctx context.Context, key Key, opts ...WriteOption) error {
+	if err := c.may("delete"); err != nil {
+		return err
+	}
 	w := c.options(opts)
 	o := wire.DeleteOptions{DryRun: w.dryRun, UID: w.uid, Propagation: w.propagation, GracePeriod: w.grace}
 	if w.dryRun {
-		return c.api.Delete(ctx, key, o)
+		return c.mirror.api.Delete(ctx, key, o)
 	}
 	if o.UID == "" && controller.Fenced(ctx) {
-		if obj, ok, err := c.writes.Get(key); ok && err == nil { // an object older than the last write may be another one
+		if obj, ok, err := c.tracked.Get(key); ok && err == nil { // an object older than the last write may be another one
 			o.UID = obj.GetUID()
 		}
 	}
-	return c.writes.Delete(ctx, key, o)
+	return c.tracked.Delete(ctx, key, func(ctx context.Context) (object.Deletion, error) {
+		return c.mirror.api.DeleteReturning(ctx, key, o)
+	})
 }
 
 // Finalize maintains a finalizer, such as "example.com/volume": while the object exists it adds
 // it, and returns the object with it. When the object is in deletion it calls cleanup, then
 // removes the finalizer; deleted is true then, and nothing is left to reconcile.
 func (c *Client[T]) Finalize(ctx context.Context, obj T, finalizer string, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
-	return controller.Finalize(ctx, finalizers[T]{c}, obj, controller.Finalizer(finalizer), cleanup)
-}
-
-// finalizers updates the finalizers of objects, and nothing else: an update with the object would
-// delete the fields that the mirror drops or transforms.
-type finalizers[T Object] struct{ client *Client[T] }
-
-// Update is what [controller.Finalize] writes through.
-func (f finalizers[T]) Update(ctx context.Context, obj T, _ struct{}) (T, error) {
-	return f.client.Patch(ctx, keyOf(obj), wire.MergePatchOf(map[string]any{"metadata": map[string]any{
-		"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion(),
-	}}))
+	// An update with the object would delete the fields that the mirror drops or transforms.
+	update := func(ctx context.Context, obj T) (T, error) {
+		return c.Patch(ctx, keyOf(obj), wire.MergePatchOf(map[string]any{"metadata": map[string]any{
+			"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion(),
+		}}))
+	}
+	return controller.Finalize(ctx, update, obj, controller.Finalizer(finalizer), cleanup)
 }
 
 // SetOwner makes owner, an object of this client's resource, the controller of child, so that
 // child is garbage-collected with it and [Owns] maps its changes to the owner. The error is a
 // *controller.OwnedError if child has another controller.
 func (c *Client[T]) SetOwner(child metav1.Object, owner T) error {
-	if err := c.api.check("update", "finalizers"); err != nil {
+	if err := c.may("update", "finalizers"); err != nil {
 		return err
 	}
 	return controller.SetOwner(child, owner, c.mirror.Resource())

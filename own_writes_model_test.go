@@ -279,7 +279,7 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 		} else {
 			var ok bool
 			r.how, r.lax = "peek", m.variant == "shard" // Get of a tarn.Client asks the server
-			obj, ok, r.err = controller.NewClient(m.mirror.API(), m.mirror.Informer()).Get(key)
+			obj, ok, r.err = controller.Track(m.mirror.Informer()).Get(key)
 			if !ok {
 				obj = nil
 			}

@@ -32,7 +32,7 @@ func TestH10_ControllersUseHandlesAndReadTheirOwnWrites(t *testing.T) {
 	c := connect(t, tarn.WithConfig(srv.Config()))
 	namespaces := must(tarn.MirrorOf[*corev1.Namespace](c))
 	maps := must(tarn.MirrorOf[*corev1.ConfigMap](c, tarn.Drop(object.ManagedFields)))
-	writer := controller.NewClient(maps.API(), maps.Informer())
+	writer := controller.Track(maps.Informer())
 
 	greeted := make(chan string, 100)
 	welcome := func(ctx context.Context, ns object.Key) (controller.Result, error) {
@@ -43,7 +43,9 @@ func TestH10_ControllersUseHandlesAndReadTheirOwnWrites(t *testing.T) {
 			}
 			return controller.Result{}, err
 		}
-		_, err := writer.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}, wire.WriteOptions{})
+		_, err := writer.Write(ctx, at, func(ctx context.Context) (*corev1.ConfigMap, error) {
+			return maps.API().Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}}, wire.WriteOptions{})
+		})
 		return controller.Result{Requeue: err == nil}, err // creating it twice would be a conflict
 	}
 	ctrl, err := controller.New("welcome", welcome, controller.Options[object.Key]{}, controller.For(namespaces.Informer()))

@@ -21,7 +21,7 @@
 //     [Controller.Attach] runs sources that come and go while the controller runs, such as those
 //     of a cluster, with keys that [Map] translates.
 //   - [Result], [Terminal] and ordinary errors are the outcomes of a reconcile.
-//   - [Client] writes to the API and tracks its writes.
+//   - [Tracked] sends writes to the objects of a cache and tracks them.
 //   - [Fence] and [Leadership] decide when this process may work; package leader implements
 //     them with Leases. [WhileLeading] runs controllers while this process leads.
 //   - [Run] runs controllers and informers together.
@@ -49,14 +49,14 @@
 // # Read-your-writes
 //
 // A cache may be older than this process's own writes. A key is not reconciled while a cache
-// lacks a write that an earlier reconcile of that key made through a [Client], to any object,
+// lacks a write that an earlier reconcile of that key made through a [Tracked], to any object,
 // or while the cache of [For] lacks a write of this process to the key itself. So a
 // controller that created a pod is not called again before the cache has that pod, and one
 // that removed the last finalizer of an object is not called again before the object is
-// deleted from the cache. [Client.Get] returns [ErrStaleCache] instead of an object older
+// deleted from the cache. [Tracked.Get] returns [ErrStaleCache] instead of an object older
 // than a write of this process. A write that a cache will never have, because the object is
-// outside its selection or could not be read or stored, does not hold back a key; Client.Get returns the
-// cause, and so does [Client.Snapshot] of a part to which the object may belong. A conflict about such an
+// outside its selection or could not be read or stored, does not hold back a key; Tracked.Get returns the
+// cause, and so does [Tracked.Snapshot] of a part to which the object may belong. A conflict about such an
 // object is a failure with that cause. A write whose response was lost is not tracked.
 //
 // # Priorities
@@ -70,7 +70,7 @@
 // Informers run outside [WhileLeading], so their caches stay warm. A controller in WhileLeading starts when the
 // process becomes leader, with the complete current state, and stops when it loses
 // leadership: running reconciles are cancelled at once. The fence is checked before each
-// reconcile and before each attempt of a write of a [Client], retries included. As after a
+// reconcile and before each attempt of a write of a [Tracked], retries included. As after a
 // restart, a new leader does not receive deletions that happened before its term; cleanup
 // needs a [Finalizer].
 //

@@ -17,7 +17,7 @@ var namespaces = object.Resource{Version: "v1", Resource: "namespaces", Kind: "N
 // welcomer ensures that every namespace has a config map with a greeting.
 type welcomer struct {
 	namespaces *informer.Informer[*corev1.Namespace]
-	configMaps *controller.Client[*corev1.ConfigMap, simtest.None, func(*corev1.ConfigMap), simtest.None, simtest.None]
+	configMaps *client[*corev1.ConfigMap]
 	greeted    chan string // for this example; has room for every key
 }
 
@@ -53,7 +53,7 @@ func (w *welcomer) Reconcile(ctx context.Context, key object.Key) (controller.Re
 func Example() {
 	nsServer, cmServer := simtest.New[*corev1.Namespace](100), simtest.New[*corev1.ConfigMap](100)
 	nss, cms := newInformer("namespaces", nsServer), newInformer("configmaps", cmServer)
-	w := &welcomer{namespaces: nss, configMaps: controller.NewClient(cmServer, cms), greeted: make(chan string, 100)}
+	w := &welcomer{namespaces: nss, configMaps: newClient(cmServer, cms), greeted: make(chan string, 100)}
 	c, err := controller.New("welcome", w.Reconcile, controller.Options[object.Key]{Workers: 2},
 		controller.For(nss), controller.Owns(cms, nss))
 	if err != nil {

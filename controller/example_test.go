@@ -213,11 +213,11 @@ func ExampleUnfinishedError() {
 	// true [k]
 }
 
-// A client never returns a state that is older than its own writes.
-func ExampleClient() {
+// Reads never return a state that is older than this process's own writes.
+func ExampleTracked() {
 	srv := simtest.Pods("shop/web")
 	pods := newInformer("pods", srv)
-	client := controller.NewClient(srv, pods)
+	client := newClient(srv, pods)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- pods.Run(ctx) }()
@@ -245,7 +245,7 @@ func ExampleFinalize() {
 	srv := simtest.Pods("shop/web")
 	reconcile := func() {
 		pod := srv.Get("shop/web")
-		_, gone, err := controller.Finalize(context.Background(), srv, pod, volume, func(context.Context, *corev1.Pod) error {
+		_, gone, err := controller.Finalize(context.Background(), replace(srv), pod, volume, func(context.Context, *corev1.Pod) error {
 			fmt.Println("deleting the volume")
 			return nil
 		})

@@ -17,7 +17,7 @@ type Fence interface {
 	Lost() <-chan struct{}
 }
 
-// writeRecorder is a fence that is informed of the writes of a [Client], so that the next process
+// writeRecorder is a fence that is informed of the writes of a [Tracked], so that the next process
 // that works on the same keys can wait until its cache has them.
 type writeRecorder interface {
 	Wrote(cache string, key object.Key, at object.Mark)
@@ -45,7 +45,7 @@ func WithFence(ctx context.Context, f Fence) context.Context {
 	return context.WithValue(ctx, fenceKey{}, &fences{f, fencesOf(ctx)})
 }
 
-// MayWrite checks the fences of a context; it returns nil without one. A [Client] does this
+// MayWrite checks the fences of a context; it returns nil without one. A [Tracked] does this
 // itself. A reconcile that changes anything by other means calls MayWrite immediately
 // before.
 func MayWrite(ctx context.Context) error { return fencesOf(ctx).check() }

@@ -82,7 +82,7 @@ func TestNoReconcileOrWriteStartsWhileTheFenceIsClosed(t *testing.T) {
 		g := newGate()
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		var d simtest.Recorder
 		step := make(chan struct{})
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
@@ -210,7 +210,7 @@ func TestAllFencesOfAContextAreChecked(t *testing.T) {
 		outer, inner := newGate(), newGate()
 		srv := simtest.Pods("shop/a")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		start(t, pods)
 		f := &recordingFence{Fence: outer}
 		ctx := controller.WithFence(controller.WithFence(t.Context(), f), inner)

@@ -48,11 +48,8 @@ func (f Finalizer) Remove(obj metav1.Object) bool {
 // object is not in deletion, it adds the finalizer if that is missing, and returns the
 // current object. If the object is in deletion and has the finalizer, it calls cleanup and,
 // if that succeeds, removes the finalizer; deleted is then true, and nothing is left to do. It
-// writes through api, usually a [Client].
-func Finalize[T Object, W any](ctx context.Context, api interface {
-	Update(ctx context.Context, obj T, opts W) (T, error)
-}, obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
-	var opts W
+// stores the changed object with update, through what tracks its writes.
+func Finalize[T Object](ctx context.Context, update func(ctx context.Context, obj T) (T, error), obj T, f Finalizer, cleanup func(ctx context.Context, obj T) error) (now T, deleted bool, err error) {
 	deleting := obj.GetDeletionTimestamp() != nil
 	if deleting != f.On(obj) {
 		return obj, deleting, nil
@@ -65,13 +62,13 @@ func Finalize[T Object, W any](ctx context.Context, api interface {
 	changed := obj.DeepCopyObject().(T)
 	if !deleting {
 		f.Add(changed)
-		if changed, err = api.Update(ctx, changed, opts); err != nil {
+		if changed, err = update(ctx, changed); err != nil {
 			return obj, false, err
 		}
 		return changed, false, nil
 	}
 	f.Remove(changed)
-	if changed, err = api.Update(ctx, changed, opts); err != nil {
+	if changed, err = update(ctx, changed); err != nil {
 		if apierrors.IsNotFound(err) {
 			return obj, true, nil
 		}

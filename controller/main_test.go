@@ -18,12 +18,46 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type (
-	podClient = controller.Client[*corev1.Pod, simtest.None, func(*corev1.Pod), simtest.None, simtest.None]
-	podAPI    = controller.API[*corev1.Pod, simtest.None, func(*corev1.Pod), simtest.None, simtest.None]
-)
+// client writes to a server in memory and tracks the writes.
+type client[T simtest.Object] struct {
+	*controller.Tracked[T]
+	srv *simtest.Server[T]
+}
 
-var _ podAPI = (*simtest.Server[*corev1.Pod])(nil)
+type podClient = client[*corev1.Pod]
+
+func newClient[T simtest.Object](srv *simtest.Server[T], inf *informer.Informer[T]) *client[T] {
+	return &client[T]{controller.Track(inf), srv}
+}
+
+func (c *client[T]) Create(ctx context.Context, obj T, opts simtest.None) (T, error) {
+	return c.Write(ctx, simtest.KeyOf(obj), func(ctx context.Context) (T, error) { return c.srv.Create(ctx, obj, opts) })
+}
+
+func (c *client[T]) Update(ctx context.Context, obj T, opts simtest.None) (T, error) {
+	return c.Write(ctx, simtest.KeyOf(obj), func(ctx context.Context) (T, error) { return c.srv.Update(ctx, obj, opts) })
+}
+
+func (c *client[T]) replace(ctx context.Context, obj T) (T, error) {
+	return c.Update(ctx, obj, simtest.None{})
+}
+
+// replace returns what updates an object without tracking that.
+func replace[T simtest.Object](srv *simtest.Server[T]) func(ctx context.Context, obj T) (T, error) {
+	return func(ctx context.Context, obj T) (T, error) { return srv.Update(ctx, obj, simtest.None{}) }
+}
+
+func (c *client[T]) Patch(ctx context.Context, key object.Key, patch func(T), opts simtest.None) (T, error) {
+	return c.Write(ctx, key, func(ctx context.Context) (T, error) { return c.srv.Patch(ctx, key, patch, opts) })
+}
+
+func (c *client[T]) Apply(ctx context.Context, key object.Key, config any, opts simtest.None) (T, error) {
+	return c.Write(ctx, key, func(ctx context.Context) (T, error) { return c.srv.Apply(ctx, key, config, opts) })
+}
+
+func (c *client[T]) Delete(ctx context.Context, key object.Key, opts simtest.None) error {
+	return c.Tracked.Delete(ctx, key, func(ctx context.Context) (object.Deletion, error) { return c.srv.DeleteReturning(ctx, key, opts) })
+}
 
 // deleteAsUser deletes an object as a user does: one that has finalizers is only marked.
 func deleteAsUser[T simtest.Object](s *simtest.Server[T], key string) {

@@ -41,7 +41,7 @@ func TestFinalizeAddsCleansUpAndRemoves(t *testing.T) {
 	finalize := func() (*corev1.Pod, bool, error) {
 		pod := srv.Get("shop/web")
 		before := pod.DeepCopy()
-		now, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error {
+		now, gone, err := controller.Finalize(t.Context(), replace(srv), pod, f, func(context.Context, *corev1.Pod) error {
 			cleaned++
 			return fails
 		})
@@ -72,12 +72,12 @@ func TestFinalizeAddsCleansUpAndRemoves(t *testing.T) {
 	// Another client added it first.
 	now := metav1.Now()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Finalizers: []string{string(f)}, DeletionTimestamp: &now}}
-	if _, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error { return nil }); !gone || err != nil {
+	if _, gone, err := controller.Finalize(t.Context(), replace(srv), pod, f, func(context.Context, *corev1.Pod) error { return nil }); !gone || err != nil {
 		t.Fatal(gone, err)
 	}
 	// Being deleted, without our finalizer.
 	pod.Finalizers = []string{"other/f"}
-	if _, gone, err := controller.Finalize(t.Context(), srv, pod, f, func(context.Context, *corev1.Pod) error { panic("called") }); !gone || err != nil {
+	if _, gone, err := controller.Finalize(t.Context(), replace(srv), pod, f, func(context.Context, *corev1.Pod) error { panic("called") }); !gone || err != nil {
 		t.Fatal(gone, err)
 	}
 }

@@ -121,7 +121,7 @@ func (p *process) reconcile(ctx context.Context, key object.Key) (result, error)
 		<-time.After(p.upTo(3 * time.Second)) // and ignores its context
 	}
 	seen := pod.ResourceVersion
-	pod, gone, err := controller.Finalize(ctx, p.client, pod, simFinalizer, func(context.Context, *corev1.Pod) error {
+	pod, gone, err := controller.Finalize(ctx, p.client.replace, pod, simFinalizer, func(context.Context, *corev1.Pod) error {
 		if p.chance(4) {
 			return errSim
 		}
@@ -171,7 +171,7 @@ func (s *sim) start(name string) *process {
 		sim: s, name: name, saw: map[object.Key]string{}, wrote: map[object.Key]int{},
 		busy: map[object.Key]struct{}{}, pods: newInformer("pods", s.pods), link: simtest.NewLeaseLink(s.leases.MemoryConfig(), name),
 	}
-	p.client = controller.NewClient(s.pods, p.pods)
+	p.client = newClient(s.pods, p.pods)
 	c := newController(s.t, p.reconcile, options{
 		Workers: 3, Timeout: 20 * time.Second, Grace: s.upTo(10 * time.Second),
 		Queue: workqueue.Options[object.Key]{Limiter: workqueue.NewExponential[object.Key](10*time.Millisecond, 10*time.Second)},

@@ -27,7 +27,7 @@ const finalizer = controller.Finalizer("example.com/f")
 func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
 	for name, remove := range map[string]func(ctx context.Context, c *podClient, pod *corev1.Pod) error{
 		"update": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
-			_, _, err := controller.Finalize(ctx, c, pod, finalizer, func(context.Context, *corev1.Pod) error { return nil })
+			_, _, err := controller.Finalize(ctx, c.replace, pod, finalizer, func(context.Context, *corev1.Pod) error { return nil })
 			return err
 		},
 		"patch": func(ctx context.Context, c *podClient, pod *corev1.Pod) error {
@@ -45,7 +45,7 @@ func TestR01_CleanupRunsOnceWhenTheLastFinalizerIsRemoved(t *testing.T) {
 				srv.Set("shop/web", func(p *corev1.Pod) { finalizer.Add(p) })
 				deleteAsUser(srv, "shop/web")
 				pods := newInformer("pods", srv)
-				client := controller.NewClient(srv, pods)
+				client := newClient(srv, pods)
 				kicks := make(chan object.Key)
 				cleanups := 0
 				c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
@@ -78,7 +78,7 @@ func TestR01_AnAppliedObjectIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		start(t, pods)
 		synctest.Wait()
 		srv.Hold(true)
@@ -101,7 +101,7 @@ func TestR01_AKeyIsNotReconciledBeforeTheCacheHasADeletionByAnotherPart(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		kicks := make(chan object.Key)
 		var d simtest.Recorder
 		c := newController(t, func(_ context.Context, key object.Key) (result, error) {
@@ -142,7 +142,7 @@ func TestR02_ReadsOfObjectsThatTheCacheWillNeverHaveReturnTheCause(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			pod, ok, err := client.Get(key)
 			if err == nil && ok && pod.Labels["bad"] == "" {
@@ -185,32 +185,21 @@ func (s *throttled) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
-	type apiClient = controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+	type api = *wire.API[*corev1.Pod]
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	for name, send := range map[string]func(ctx context.Context, c *apiClient) error{
-		"create": func(ctx context.Context, c *apiClient) error {
-			_, err := c.Create(ctx, pod, wire.WriteOptions{})
-			return err
+	for name, send := range map[string]func(ctx context.Context, a api) (*corev1.Pod, error){
+		"create": func(ctx context.Context, a api) (*corev1.Pod, error) { return a.Create(ctx, pod, wire.WriteOptions{}) },
+		"update": func(ctx context.Context, a api) (*corev1.Pod, error) { return a.Update(ctx, pod, wire.WriteOptions{}) },
+		"status": func(ctx context.Context, a api) (*corev1.Pod, error) {
+			return a.UpdateStatus(ctx, pod, wire.WriteOptions{})
 		},
-		"update": func(ctx context.Context, c *apiClient) error {
-			_, err := c.Update(ctx, pod, wire.WriteOptions{})
-			return err
+		"patch": func(ctx context.Context, a api) (*corev1.Pod, error) {
+			return a.Patch(ctx, web, wire.MergePatch([]byte(`{}`)), wire.WriteOptions{})
 		},
-		"status": func(ctx context.Context, c *apiClient) error {
-			_, err := c.UpdateStatus(ctx, pod, wire.WriteOptions{})
-			return err
+		"apply": func(ctx context.Context, a api) (*corev1.Pod, error) {
+			return a.Apply(ctx, web, map[string]any{}, wire.ApplyOptions{FieldManager: "me"})
 		},
-		"patch": func(ctx context.Context, c *apiClient) error {
-			_, err := c.Patch(ctx, web, wire.MergePatch([]byte(`{}`)), wire.WriteOptions{})
-			return err
-		},
-		"apply": func(ctx context.Context, c *apiClient) error {
-			_, err := c.Apply(ctx, web, map[string]any{}, wire.ApplyOptions{FieldManager: "me"})
-			return err
-		},
-		"delete": func(ctx context.Context, c *apiClient) error {
-			return c.Delete(ctx, web, wire.DeleteOptions{})
-		},
+		"delete": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -220,10 +209,16 @@ func TestR06_NoAttemptOfAWriteIsSentAfterTheLeaseHasEnded(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				client := controller.NewClient(wire.For(conn, wire.MustOf[*corev1.Pod]()), newInformer("pods", simtest.Pods()))
+				api, pods := wire.For(conn, wire.MustOf[*corev1.Pod]()), controller.Track(newInformer("pods", simtest.Pods()))
 				var sendErr error
 				c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
-					sendErr = send(controller.WithFence(ctx, g), client)
+					if ctx = controller.WithFence(ctx, g); send == nil {
+						sendErr = pods.Delete(ctx, web, func(ctx context.Context) (object.Deletion, error) {
+							return api.DeleteReturning(ctx, web, wire.DeleteOptions{})
+						})
+					} else {
+						_, sendErr = pods.Write(ctx, web, func(ctx context.Context) (*corev1.Pod, error) { return send(ctx, api) })
+					}
 					return result{}, sendErr
 				}, controller.Options[string]{})
 				start(t, c)
@@ -260,7 +255,7 @@ func TestP03_WritesThatNoCacheWillHaveAreNotRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		start(t, pods)
 		f := &recordingFence{Fence: newGate()}
 		ctx := controller.WithFence(t.Context(), f)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tarnproject/tarn/internal/attempt"
 )
 
 // send makes attempts until one succeeds or must not be retried. consume reads a successful
@@ -75,7 +77,7 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 			return failed(fmt.Errorf("client-side rate limiter: %w", err))
 		}
 	}
-	check := attemptCheck(ctx)
+	check := attempt.Check(ctx)
 	if check != nil {
 		if err := check(); err != nil {
 			return failed(&checkError{err})

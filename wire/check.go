@@ -3,11 +3,11 @@ package wire
 import (
 	"context"
 	"io"
+
+	"github.com/tarnproject/tarn/internal/attempt"
 )
 
-type attemptCheckKey struct{}
-
-// CheckAttempts returns a context whose requests, of this API or any other, call check before every
+// CheckAttempts returns a context whose requests, through any client, call check before every
 // attempt, the first one and each retry, after all delays (back-off, Retry-After, rate limiter). An
 // attempt with a body calls it again when the connection is established and the body is about to be
 // written, because connecting and credential plugins take time too. This includes attempts that
@@ -17,27 +17,8 @@ type attemptCheckKey struct{}
 // [*TransportError] that wraps the error. If ctx already has a check, that one is called first.
 //
 // check must be safe for concurrent use and must not block.
-func (a *API[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
-	return withAttemptCheck(ctx, check)
-}
-
-func withAttemptCheck(ctx context.Context, check func() error) context.Context {
-	if outer := attemptCheck(ctx); outer != nil {
-		inner := check
-		check = func() error {
-			if err := outer(); err != nil {
-				return err
-			}
-			return inner()
-		}
-	}
-	return context.WithValue(ctx, attemptCheckKey{}, check)
-}
-
-// attemptCheck returns the check of a context, or nil.
-func attemptCheck(ctx context.Context) func() error {
-	check, _ := ctx.Value(attemptCheckKey{}).(func() error)
-	return check
+func CheckAttempts(ctx context.Context, check func() error) context.Context {
+	return attempt.WithCheck(ctx, check)
 }
 
 // checkError is the error of an attempt that the context's check prevented. It is never

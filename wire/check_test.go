@@ -40,7 +40,7 @@ func TestR06_NoRetryAfterTheLeaseHasExpired(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, attempts := failing(1, c.code, c.body, c.after, c.err)
 				ended := time.Now().Add(40 * time.Millisecond)
-				ctx := withAttemptCheck(t.Context(), func() error {
+				ctx := CheckAttempts(t.Context(), func() error {
 					if time.Now().Before(ended) {
 						return nil
 					}
@@ -65,7 +65,7 @@ func TestR06_TheCheckRunsAfterTheLastDelayAndItsErrorIsFinal(t *testing.T) {
 		start := time.Now()
 		f, attempts := failing(1, 429, tooMany, "5", nil)
 		limiter := NewLimiter(0.1, 1) // the second attempt waits for it too
-		ctx := withAttemptCheck(t.Context(), func() error {
+		ctx := CheckAttempts(t.Context(), func() error {
 			asked = append(asked, time.Since(start))
 			return nil
 		})
@@ -79,7 +79,7 @@ func TestR06_TheCheckRunsAfterTheLastDelayAndItsErrorIsFinal(t *testing.T) {
 
 		// The check's error is not retried, even if it is of a kind that is.
 		f, attempts = failing(0, 0, "", "", nil)
-		_, err := inMemory(t, Options{}, f).Request(VerbGet).AbsPath("/x").Do(withAttemptCheck(t.Context(), func() error { return connRefuse }))
+		_, err := inMemory(t, Options{}, f).Request(VerbGet).AbsPath("/x").Do(CheckAttempts(t.Context(), func() error { return connRefuse }))
 		if *attempts != 0 || !errors.Is(err, connRefuse) {
 			t.Errorf("after %d attempts: %v", *attempts, err)
 		}
@@ -92,7 +92,7 @@ func TestR06_NestedChecksAllRun(t *testing.T) {
 		return func() error { asked = append(asked, name); return err }
 	}
 	f, attempts := failing(0, 0, "", "", nil)
-	ctx := withAttemptCheck(withAttemptCheck(t.Context(), ask("outer", errLeaseEnded)), ask("inner", nil))
+	ctx := CheckAttempts(CheckAttempts(t.Context(), ask("outer", errLeaseEnded)), ask("inner", nil))
 	_, err := inMemory(t, Options{}, f).Request(VerbGet).AbsPath("/x").Do(ctx)
 	if !errors.Is(err, errLeaseEnded) || *attempts != 0 || strings.Join(asked, " ") != "outer" {
 		t.Errorf("%v after %d attempts, asked %v", err, *attempts, asked)
@@ -106,7 +106,7 @@ func TestR06_EveryVerbRunsTheCheck(t *testing.T) {
 	maps := For(c, wiretest.Must(Of[*corev1.ConfigMap]())(t))
 	key := object.Key{Namespace: "shop", Name: "web"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	ctx := withAttemptCheck(t.Context(), func() error { return errLeaseEnded })
+	ctx := CheckAttempts(t.Context(), func() error { return errLeaseEnded })
 	for name, call := range map[string]func(context.Context) error{
 		"get":    func(ctx context.Context) error { _, err := maps.Get(ctx, key, GetOptions{}); return err },
 		"create": func(ctx context.Context) error { _, err := maps.Create(ctx, obj, WriteOptions{}); return err },
@@ -145,7 +145,7 @@ func TestR06_NoWriteOnAConnectionThatOutlastsTheLease(t *testing.T) {
 			}
 			c := wiretest.Must(NewWithTransport(wiretest.Must(url.Parse(s.URL))(t), rt, Options{}))(t)
 			t.Cleanup(c.CloseIdleConnections)
-			ctx := withAttemptCheck(t.Context(), func() error {
+			ctx := CheckAttempts(t.Context(), func() error {
 				if ended.Load() {
 					return errLeaseEnded
 				}

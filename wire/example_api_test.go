@@ -82,12 +82,12 @@ func ExampleAPI_Update() {
 }
 
 // A leader must not write after its lease has expired, not even by a retry.
-func ExampleAPI_CheckAttempts() {
+func ExampleCheckAttempts() {
 	c, stop := apiServer(webDeployment())
 	defer stop()
 	deployments := wire.For(c, wire.MustOf[*appsv1.Deployment]())
 	leading, errNotLeading := true, errors.New("the lease has expired")
-	ctx := deployments.CheckAttempts(context.Background(), func() error {
+	ctx := wire.CheckAttempts(context.Background(), func() error {
 		if !leading {
 			return errNotLeading
 		}

@@ -85,7 +85,7 @@ func TestAnObserverIsNotCalledForWhatIsNotSent(t *testing.T) {
 		return wiretest.Response(r, 200, "{}"), nil
 	})
 	stopped := errors.New("stopped")
-	ctx := withAttemptCheck(t.Context(), func() error { return stopped })
+	ctx := CheckAttempts(t.Context(), func() error { return stopped })
 	if _, err := c.Request(VerbGet).AbsPath("/version").Do(ctx); !errors.Is(err, stopped) {
 		t.Fatal(err)
 	}

@@ -228,7 +228,12 @@ func TestControllersWrite(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {
 		w := writer{t, s}
 		m := startMirror(t, s.config, configMaps, plain(s, nil))
-		client := controller.NewClient(wire.For(newClient(t, s), configMaps), m.Informer)
+		api, client := wire.For(newClient(t, s), configMaps), controller.Track(m.Informer)
+		update := func(ctx context.Context, cm *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+			return client.Write(ctx, object.Key{Namespace: cm.Namespace, Name: cm.Name}, func(ctx context.Context) (*corev1.ConfigMap, error) {
+				return api.Update(ctx, cm, wire.WriteOptions{})
+			})
+		}
 		const cleanup = controller.Finalizer("conformance.example.com/copy")
 		var mu sync.Mutex
 		var blind []string
@@ -238,8 +243,11 @@ func TestControllersWrite(t *testing.T) {
 				return controller.Result{}, err
 			}
 			copied := object.Key{Namespace: key.Namespace, Name: key.Name + "-copy"}
-			now, gone, err := controller.Finalize(ctx, client, cm, cleanup, func(ctx context.Context, _ *corev1.ConfigMap) error {
-				if err := client.Delete(ctx, copied, wire.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			now, gone, err := controller.Finalize(ctx, update, cm, cleanup, func(ctx context.Context, _ *corev1.ConfigMap) error {
+				err := client.Delete(ctx, copied, func(ctx context.Context) (object.Deletion, error) {
+					return api.DeleteReturning(ctx, copied, wire.DeleteOptions{})
+				})
+				if !apierrors.IsNotFound(err) {
 					return err
 				}
 				return nil
@@ -257,10 +265,13 @@ func TestControllersWrite(t *testing.T) {
 			}
 			if ok {
 				next.ResourceVersion = have.ResourceVersion
-				_, err = client.Update(ctx, next, wire.WriteOptions{})
+				_, err = update(ctx, next)
 				return controller.Result{}, err
 			}
-			if _, err = client.Create(ctx, next, wire.WriteOptions{}); apierrors.IsAlreadyExists(err) {
+			_, err = client.Write(ctx, copied, func(ctx context.Context) (*corev1.ConfigMap, error) {
+				return api.Create(ctx, next, wire.WriteOptions{})
+			})
+			if apierrors.IsAlreadyExists(err) {
 				mu.Lock()
 				defer mu.Unlock()
 				blind = append(blind, key.Name)
@@ -274,19 +285,19 @@ func TestControllersWrite(t *testing.T) {
 		ran := make(chan error, 1)
 		go func() { ran <- controller.Run(ctx, c) }()
 		defer func() { stop(); ended(t, <-ran) }()
-		api := s.clientset(t).CoreV1().ConfigMaps(s.namespace)
+		typed := s.clientset(t).CoreV1().ConfigMaps(s.namespace)
 		source := func(name, value string) *corev1.ConfigMap {
 			cm := w.configMap(name, "source")
 			cm.Data["value"] = value
 			return cm
 		}
 		for i := range 10 {
-			if _, err := api.Create(patience.Context(t), source(fmt.Sprint("s", i), "0"), metav1.CreateOptions{}); err != nil {
+			if _, err := typed.Create(patience.Context(t), source(fmt.Sprint("s", i), "0"), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		patch := func(name, value string) {
-			if _, err := api.Patch(patience.Context(t), name, "application/merge-patch+json", []byte(`{"data":{"value":"`+value+`"}}`), metav1.PatchOptions{}); err != nil {
+			if _, err := typed.Patch(patience.Context(t), name, "application/merge-patch+json", []byte(`{"data":{"value":"`+value+`"}}`), metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -301,7 +312,7 @@ func TestControllersWrite(t *testing.T) {
 			want[name], want[name+"-copy"] = "1", "1"
 		}
 		patience.Until(t, "a copy of each, and of none that was deleted", func() bool {
-			list, err := api.List(patience.Context(t), metav1.ListOptions{})
+			list, err := typed.List(patience.Context(t), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -66,7 +65,7 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	w := &worker{identity: do.Identity, trace: &trace{out: stdout}}
-	w.client = controller.NewClient(tracedAPI{jobs.API(), w}, jobs.Informer())
+	w.jobs, w.tracked = jobs.API(), controller.Track(jobs.Informer())
 	watched := rest.CopyConfig(config)
 	watched.Wrap(func(rt http.RoundTripper) http.RoundTripper { return watchedTransport{rt, w} })
 	client, err := wire.New(watched, wire.Options{})
@@ -97,7 +96,8 @@ func replica(stdin io.Reader, stdout io.Writer) error {
 type worker struct {
 	identity string
 	trace    *trace
-	client   *controller.Client[*corev1.ConfigMap, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
+	jobs     *wire.API[*corev1.ConfigMap]
+	tracked  *controller.Tracked[*corev1.ConfigMap]
 
 	mu       sync.Mutex // guards what follows
 	deadline time.Time  // of the lease
@@ -118,14 +118,17 @@ func (w *worker) reconcile(ctx context.Context, key object.Key) (controller.Resu
 	w.began(reconciled, key, 0)
 	// Work takes time, in which things may happen.
 	patience.Linger(ctx, time.Duration(len(key.Name)+int(key.Name[len(key.Name)-1])%16)*time.Millisecond)
-	job, ok, err := w.client.Get(key)
+	job, ok, err := w.tracked.Get(key)
 	if err != nil || !ok || job.Data["want"] == job.Data["done"] {
 		return controller.Result{}, err
 	}
 	job = job.DeepCopy()
 	count, _ := strconv.Atoi(job.Data["count"])
 	job.Data["done"], job.Data["by"], job.Data["count"] = job.Data["want"], w.identity, strconv.Itoa(count+1)
-	_, err = w.client.Update(ctx, job, wire.WriteOptions{})
+	_, err = w.tracked.Write(ctx, key, func(ctx context.Context) (*corev1.ConfigMap, error) {
+		w.began(writing, key, count+1) // the fence has permitted it
+		return w.jobs.Update(ctx, job, wire.WriteOptions{})
+	})
 	w.trace.tell(line{What: wrote, Key: key.Name, At: time.Now(), Count: count + 1, How: how(err)})
 	return controller.Result{}, err
 }
@@ -142,21 +145,6 @@ func how(err error) string {
 		return cancelled
 	}
 	return err.Error()
-}
-
-// tracedAPI reports writes that the fence has permitted.
-type tracedAPI struct {
-	*wire.API[*corev1.ConfigMap]
-	w *worker
-}
-
-func (a tracedAPI) Update(ctx context.Context, obj *corev1.ConfigMap, opts wire.WriteOptions) (*corev1.ConfigMap, error) {
-	count, err := strconv.Atoi(obj.Data["count"])
-	if err != nil {
-		return nil, fmt.Errorf("the count of %s: %w", obj.Name, err)
-	}
-	a.w.began(writing, object.Key{Namespace: obj.Namespace, Name: obj.Name}, count)
-	return a.API.Update(ctx, obj, opts)
 }
 
 // watchedTransport knows the lease's deadline by itself, without what it is to test.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tarnproject/tarn/internal/attempt"
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -16,23 +17,20 @@ type WriteFunc func(ctx context.Context) error
 // None are the options of a server's writes.
 type None struct{}
 
-type attemptCheck struct{}
-
-// CheckAttempts makes a context with which a write calls check before it begins.
-func (s *Server[T]) CheckAttempts(ctx context.Context, check func() error) context.Context {
-	return context.WithValue(ctx, attemptCheck{}, WriteFunc(func(context.Context) error { return check() }))
-}
-
 // write calls do with the lock held, unless the write is refused. What do returns is stored,
 // or deleted if it is marked for deletion and has no finalizers; the answer to a write that
 // deletes has the version that the object had, as with a real server.
 func (s *Server[T]) write(ctx context.Context, do func() (T, error)) (obj T, err error) {
-	check, _ := ctx.Value(attemptCheck{}).(WriteFunc)
-	for _, f := range []WriteFunc{s.OnWrite, func(ctx context.Context) error { return ctx.Err() }, check} {
-		if f == nil {
-			continue
+	if s.OnWrite != nil {
+		if err := s.OnWrite(ctx); err != nil {
+			return obj, err
 		}
-		if err := f(ctx); err != nil {
+	}
+	if err := ctx.Err(); err != nil {
+		return obj, err
+	}
+	if check := attempt.Check(ctx); check != nil {
+		if err := check(); err != nil {
 			return obj, err
 		}
 	}

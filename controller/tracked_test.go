@@ -15,10 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tarnproject/tarn/controller"
-	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
 	"github.com/tarnproject/tarn/object"
-	"github.com/tarnproject/tarn/wire"
 )
 
 func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
@@ -27,7 +25,7 @@ func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsOwnWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		kicks := make(chan object.Key)
 		var d simtest.Recorder
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
@@ -75,7 +73,7 @@ func TestH10_AKeyIsNotReconciledBeforeTheCacheHasItsCreates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		keys := make(chan string)
 		c, err := controller.New("set", func(ctx context.Context, set string) (result, error) {
 			for i := pods.Len(); i < 3; i++ {
@@ -108,7 +106,7 @@ func TestH10_ADeletionIsSeenOnceTheObjectIsMarkedForDeletion(t *testing.T) {
 		srv := simtest.Pods("shop/web")
 		srv.Set("shop/kept", func(p *corev1.Pod) { f.Add(p) })
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		start(t, pods)
 		synctest.Wait()
 		srv.Hold(true)
@@ -139,45 +137,11 @@ func TestH10_ADeletionIsSeenOnceTheObjectIsMarkedForDeletion(t *testing.T) {
 	})
 }
 
-// A client of package wire is an API, and its type parameters are inferred.
-func _(api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod]) *controller.Client[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions] {
-	return controller.NewClient(api, pods)
-}
-
-func TestTheClientForwardsEveryVerb(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := simtest.Pods("shop/web")
-		pods := newInformer("pods", srv)
-		var client *podClient = controller.NewClient(srv, pods)
-		start(t, pods)
-		synctest.Wait()
-		ctx := t.Context()
-		pod, err := client.Patch(ctx, web, label[*corev1.Pod]("a", "1"), simtest.None{})
-		if err != nil || pod.Labels["a"] != "1" {
-			t.Fatal(pod, err)
-		}
-		pod = pod.DeepCopy()
-		pod.Status.Message = "x"
-		if pod, err = client.UpdateStatus(ctx, pod, simtest.None{}); err != nil || pod.ResourceVersion != "103" {
-			t.Fatal(pod, err)
-		}
-		stale := pod.DeepCopy()
-		stale.ResourceVersion = "101"
-		if _, err := client.Update(ctx, stale, simtest.None{}); err == nil {
-			t.Error("a stale update went through")
-		}
-		synctest.Wait()
-		if got, ok, err := client.Get(web); !ok || err != nil || got.ResourceVersion != "103" {
-			t.Error(got, ok, err)
-		}
-	})
-}
-
 func TestWritesAreForgottenOnceTheCacheHasThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := simtest.Pods()
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		start(t, pods)
 		for i := range 2000 {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("p", i)}}
@@ -197,7 +161,7 @@ func TestR03_AKeyWhoseWriteNeverReachesTheCacheIsReported(t *testing.T) {
 		var log strings.Builder
 		srv := simtest.Pods("shop/web")
 		pods := newInformer("pods", srv)
-		client := controller.NewClient(srv, pods)
+		client := newClient(srv, pods)
 		c := newController(t, func(ctx context.Context, key object.Key) (result, error) {
 			if pod, _ := pods.Get(key); pod.Labels["a"] != "" {
 				return result{}, nil

@@ -18,16 +18,6 @@ import (
 	"github.com/tarnproject/tarn/wire/stream"
 )
 
-// audited is an API that prints what is applied.
-type audited struct {
-	controller.API[*corev1.Pod, wire.WriteOptions, wire.Patch, wire.ApplyOptions, wire.DeleteOptions]
-}
-
-func (a audited) Apply(ctx context.Context, key object.Key, config any, opts wire.ApplyOptions, subresource ...string) (*corev1.Pod, error) {
-	fmt.Println(opts.FieldManager, "applies", key)
-	return a.API.Apply(ctx, key, config, opts, subresource...)
-}
-
 // serve runs an embedded API server and an informer of its pods until end is called.
 func serve() (api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod], end func()) {
 	must := func(err error) {
@@ -55,24 +45,28 @@ func serve() (api *wire.API[*corev1.Pod], pods *informer.Informer[*corev1.Pod], 
 	}
 }
 
-// A client writes through any API, such as package wire or one that wraps it.
-func ExampleAPI() {
+// What is tracked may be sent in any way, here by package wire.
+func ExampleTracked_Write() {
 	api, pods, end := serve()
 	defer end()
-	client := controller.NewClient(audited{api}, pods)
+	tracked := controller.Track(pods)
 	ctx, key := context.Background(), object.Key{Namespace: "default", Name: "web"}
 
-	config := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}}
-	web, err := client.Apply(ctx, key, config, wire.ApplyOptions{FieldManager: "example"})
+	web, err := tracked.Write(ctx, key, func(ctx context.Context) (*corev1.Pod, error) {
+		config := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}}
+		return api.Apply(ctx, key, config, wire.ApplyOptions{FieldManager: "example"})
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	web.Status.Phase = corev1.PodRunning
-	if _, err := client.UpdateStatus(ctx, web, wire.WriteOptions{}); err != nil {
+	if _, err := tracked.Write(ctx, key, func(ctx context.Context) (*corev1.Pod, error) {
+		return api.UpdateStatus(ctx, web, wire.WriteOptions{})
+	}); err != nil {
 		fmt.Println(err)
 	}
-	snap, err := client.Snapshot(ctx) // has both writes
+	snap, err := tracked.Snapshot(ctx) // has both writes
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -81,11 +75,29 @@ func ExampleAPI() {
 	for pod := range snap.All() {
 		fmt.Println(pod.Name, pod.Labels, pod.Status.Phase)
 	}
-	fmt.Println(client.Delete(ctx, key, wire.DeleteOptions{}))
 	// Output:
-	// example applies default/web
 	// web map[app:web] Running
+}
+
+func ExampleTracked_Delete() {
+	api, pods, end := serve()
+	defer end()
+	tracked, ctx, key := controller.Track(pods), context.Background(), object.Key{Namespace: "default", Name: "web"}
+	_, err := tracked.Write(ctx, key, func(ctx context.Context) (*corev1.Pod, error) {
+		return api.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}, wire.WriteOptions{})
+	})
+	fmt.Println(err)
+	err = tracked.Delete(ctx, key, func(ctx context.Context) (object.Deletion, error) {
+		return api.DeleteReturning(ctx, key, wire.DeleteOptions{})
+	})
+	fmt.Println(err)
+	_ = pods.Writes().Wait(ctx, key)
+	_, found, err := tracked.Get(key)
+	fmt.Println(found, err)
+	// Output:
 	// <nil>
+	// <nil>
+	// false <nil>
 }
 
 // podCache is a cache of the program's own: an informer with an index.

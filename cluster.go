@@ -15,6 +15,7 @@ import (
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/controller/leader"
 	"github.com/tarnproject/tarn/controller/shard"
+	"github.com/tarnproject/tarn/informer"
 	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 	"github.com/tarnproject/tarn/wire"
@@ -110,8 +111,14 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 		election.Logger = opts.logger
 	}
 	election.Caches = func() (all []leader.Cache) {
-		for _, cache := range c.caches() {
-			all = append(all, cache)
+		for _, m := range c.declared() {
+			switch {
+			case m.missing.Load():
+			case m.ofLeader:
+				all = append(all, unjudged{m.inf})
+			default:
+				all = append(all, m.inf)
+			}
 		}
 		return all
 	}
@@ -122,6 +129,13 @@ func newCluster(client *wire.Client, config *rest.Config, namespace string, opts
 	c.elector, c.leadership = elector, exporter.Leadership(opts.lease, elector)
 	return c, nil
 }
+
+// unjudged is a mirror whose state does not decide which process leads. A leader that gave up the lease for a
+// mirror that only leaders declare would hand it to and fro: the mirrors of a standby are live without it.
+type unjudged struct{ leader.Cache }
+
+// Sources implements [leader.Cache].
+func (unjudged) Sources() []informer.SourceStatus { return nil }
 
 // connectLeases creates the client for leases. Controllers that use up the rate limit, or wait for an
 // overloaded server, must not delay a renewal until the lease has lapsed.

@@ -70,8 +70,8 @@ func roundTrip(form store.Form[*unstructured.Unstructured], content map[string]a
 		panic(err)
 	}
 	// An object that is not live is not remembered decoded.
-	encoded := s.Encoder(func() bool { return false }).Encode(&unstructured.Unstructured{Object: content}, nil)
-	if encoded == nil {
+	encoded, err := s.Encoder(func() bool { return false }).Encode(&unstructured.Unstructured{Object: content}, nil)
+	if err != nil {
 		return nil, false
 	}
 	return encoded.Get(), true

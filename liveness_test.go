@@ -197,6 +197,34 @@ func TestR09_ALeaderThatCannotReadHandsOverToOneThatCan(t *testing.T) {
 	})
 }
 
+// Both processes would find that the mirrors of the other are live, as long as that does not lead.
+func TestR09_AMirrorThatOnlyTheLeaderDeclaresMovesNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := authorized(t)
+		must(srv.Create(pod("shop", "web", "1")))
+		work := func(r *electee) tarn.ReconcileFunc {
+			return func(ctx context.Context, _ tarn.Key) (tarn.Result, error) {
+				secrets, err := tarn.MirrorOf[*corev1.Secret](r.Cluster)
+				if err == nil {
+					context.AfterFunc(ctx, secrets.Close) // at the end of the term
+				}
+				return tarn.Result{}, err
+			}
+		}
+		a := newElectee(t, srv, "a", controller.Options[tarn.Key]{}, work)
+		a.link.deny("secrets", true)
+		simtest.Advance(time.Minute)
+		b := newElectee(t, srv, "b", controller.Options[tarn.Key]{}, work)
+		b.link.deny("secrets", true)
+		simtest.Advance(20 * time.Minute)
+		simtest.Want(t, "terms", []uint64{a.Status().Leader.Terms, b.Status().Leader.Terms}, []uint64{1, 0})
+		simtest.Want(t, "leads", a.leads(), true)
+		if code, body := readyz(a.Cluster); code != http.StatusServiceUnavailable || !strings.Contains(body, "cannot list resource") {
+			t.Errorf("readyz: %d %s", code, body)
+		}
+	})
+}
+
 func TestR09_TheLeaseExpiresWhileAReconcileIgnoresItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := authorized(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -52,7 +53,8 @@ type ownModel struct {
 	// serving has room for one: all changes of the server are made one after the other.
 	serving chan struct{}
 
-	faults sync.Mutex // guards all below
+	faults sync.Mutex    // guards all below
+	slow   time.Duration // until the next request reaches the server
 	late   time.Duration
 	lost   bool
 	lag    time.Time // until then watches deliver nothing
@@ -64,6 +66,9 @@ type ownFaults struct {
 	m *ownModel
 }
 
+// servedKey is the key of a context's *int, which is set to the number of the history in which a write is served.
+type servedKey struct{}
+
 var errLost = errors.New("the response was lost")
 
 func (f ownFaults) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -74,7 +79,15 @@ func (f ownFaults) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return resp, err
 	}
+	f.m.faults.Lock()
+	slow := f.m.slow
+	f.m.slow = 0
+	f.m.faults.Unlock()
+	<-time.After(slow)
 	f.m.serving <- struct{}{}
+	if served, ok := req.Context().Value(servedKey{}).(*int); ok {
+		*served, _ = f.m.ackedSo(tarn.Key{})
+	}
 	resp, err := f.RoundTripper.RoundTrip(req)
 	if err == nil { // all of it, before the next change
 		var body []byte
@@ -208,13 +221,18 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 	}}
 	kind, whole := m.rand.IntN(9), m.variant != "quarantine"
 	m.faults.Lock()
+	if m.one(4) {
+		m.slow = time.Duration(m.rand.IntN(3000)) * time.Millisecond
+	}
 	if m.one(2) {
 		m.late = time.Duration(m.rand.IntN(3000)) * time.Millisecond
 	}
 	m.lost = m.one(12)
 	m.faults.Unlock()
-	m.note("own write %d of %s, late %v, lost %v", kind, key, m.late, m.lost)
-	begin := m.srv.Version()
+	m.note("own write %d of %s, slow %v, late %v, lost %v", kind, key, m.slow, m.late, m.lost)
+	begin, served := m.srv.Version(), 0
+	number, _ := m.ackedSo(key)
+	ctx = context.WithValue(ctx, servedKey{}, &served)
 	m.writes.Go(func() {
 		var obj *corev1.ConfigMap
 		var err error
@@ -229,14 +247,17 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 			obj, err = m.client.Patch(ctx, key, wire.MergePatchOf(map[string]any{"metadata": map[string]any{"finalizers": nil}}))
 		case 6, 7:
 			if err = m.client.Delete(ctx, key); err == nil {
-				m.ack(key, floor{begin: begin, end: m.srv.Version()})
+				if served != number {
+					begin = 0
+				}
+				m.ack(key, floor{number: served, begin: begin, end: m.srv.Version()})
 			}
 			return
 		default:
 			if !whole {
 				return
 			}
-			at := m.ackedSo(key)
+			number, at := m.ackedSo(key)
 			var outcome tarn.Outcome
 			obj, outcome, err = m.client.CreateOrUpdate(ctx, fresh, func(c *corev1.ConfigMap) error {
 				if c.Labels == nil {
@@ -246,14 +267,14 @@ func (m *ownModel) own(ctx context.Context, key tarn.Key) {
 				return nil
 			})
 			if err == nil && outcome == tarn.Unchanged {
-				m.read(reading{how: "unchanged", key: key, begin: at, end: m.srv.Version(), uid: obj.UID, version: version(obj.ResourceVersion)})
+				m.read(reading{number: number, how: "unchanged", key: key, begin: at, end: m.srv.Version(), uid: obj.UID, version: version(obj.ResourceVersion)})
 				return
 			}
 		}
 		if err != nil {
 			return
 		}
-		f := floor{version: version(obj.ResourceVersion), written: true, is: m.stateOf(obj)}
+		f := floor{number: served, version: version(obj.ResourceVersion), written: true, is: m.stateOf(obj)}
 		if obj.DeletionTimestamp != nil && len(obj.Finalizers) == 0 {
 			f.uid = obj.UID
 		}
@@ -269,10 +290,10 @@ func (m *ownModel) get(ctx context.Context, key tarn.Key, wait bool) {
 	if !m.readable(key) {
 		return
 	}
-	begin := m.ackedSo(key)
+	number, begin := m.ackedSo(key)
 	m.note("get %s", key)
 	m.reads.Go(func() {
-		r := reading{how: "get", key: key, begin: begin}
+		r := reading{number: number, how: "get", key: key, begin: begin}
 		var obj *corev1.ConfigMap
 		if wait {
 			obj, r.err = m.client.Get(ctx, key)
@@ -298,10 +319,10 @@ func (m *ownModel) list(ctx context.Context) {
 	if m.one(2) && !m.absent {
 		scope = nil
 	}
-	begin := map[tarn.Key]int{}
+	begin, number := map[tarn.Key]int{}, 0
 	for _, key := range m.keys {
 		if key.Namespace == "shop" || scope == nil {
-			begin[key] = m.ackedSo(key)
+			number, begin[key] = m.ackedSo(key)
 		}
 	}
 	m.note("list %v", len(scope))
@@ -316,9 +337,12 @@ func (m *ownModel) list(ctx context.Context) {
 			var errs []error
 			for _, key := range m.keys {
 				if n, ok := begin[key]; ok {
-					r := reading{how: "list", key: key, begin: n, end: end, err: err}
+					r := reading{number: number, how: "list", key: key, begin: n, end: end, err: err}
 					m.mu.Lock()
-					failed := m.judge(&r)
+					var failed error
+					if number == m.number {
+						failed = m.judge(&r)
+					}
 					m.mu.Unlock()
 					errs = append(errs, failed)
 				}
@@ -330,7 +354,7 @@ func (m *ownModel) list(ctx context.Context) {
 			}
 		}
 		for key, n := range begin {
-			r := reading{how: "list", key: key, begin: n, end: end, err: err, lax: m.variant == "shard"}
+			r := reading{number: number, how: "list", key: key, begin: n, end: end, err: err, lax: m.variant == "shard"}
 			if obj := found[key]; obj != nil {
 				r.uid, r.version = obj.UID, version(obj.ResourceVersion)
 			}
@@ -356,7 +380,7 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 		m.note("relist")
 	case 7:
 		if m.one(4) {
-			errs = m.rewind(ctx)
+			errs = m.rewind()
 		}
 	default:
 		switch m.variant {
@@ -385,12 +409,11 @@ func (m *ownModel) disturb(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// rewind restores the server from a backup, and waits until the mirror has found out.
-func (m *ownModel) rewind(ctx context.Context) []error {
-	m.writes.Wait()
-	m.reads.Wait()
-	was := m.srv.Version()
+// rewind restores the server from a backup, and waits until the mirror has found out. Requests, responses and
+// reads may be on their way.
+func (m *ownModel) rewind() []error {
 	m.serving <- struct{}{}
+	was, before := m.srv.Version(), m.epoch()
 	m.note("rewind")
 	errs := m.forget()
 	m.srv.Rewind(1 + m.rand.IntN(5))
@@ -401,8 +424,24 @@ func (m *ownModel) rewind(ctx context.Context) []error {
 	}
 	// A watch from a version that the server does not have any more may not find out by itself.
 	m.mirror.Informer().Relist(errors.New("a backup was restored"))
-	simtest.Advance(time.Minute)
+	for range 120 { // it cannot if it was not further than the backup
+		if m.epoch() > before {
+			break
+		}
+		simtest.Advance(time.Second / 2)
+	}
 	return errs
+}
+
+// epoch returns the earliest epoch of what is mirrored.
+func (m *ownModel) epoch() (first object.Epoch) {
+	m.mirror.View(func(snap tarn.Snapshot[*corev1.ConfigMap]) {
+		first = math.MaxInt
+		for mark := range snap.Marks() {
+			first = min(first, mark.Epoch)
+		}
+	})
+	return first
 }
 
 const ownVariants = "plain labels namespaces shard quarantine compact"

@@ -27,6 +27,7 @@ type state struct {
 // floor is the oldest version at which the state of a key may be read after a write of this process.
 // The history decides that of deletions, once the seed is over.
 type floor struct {
+	number     int       // of the server's history that the write belongs to
 	version    uint64    // of an object that was written
 	uid        types.UID // of an object whose last finalizer was removed after that version
 	begin, end uint64    // the versions between which an object was deleted
@@ -36,6 +37,7 @@ type floor struct {
 
 // reading is one read of a key.
 type reading struct {
+	number  int // of the server's history in which it began
 	how     string
 	key     tarn.Key
 	begin   int // the number of writes whose responses had arrived when it began
@@ -53,6 +55,7 @@ type oracle struct {
 	acked    map[tarn.Key][]floor
 	readings []reading
 	trace    []string
+	number   int  // of the server's history
 	rewound  bool // what was written in the history before may still be an error
 	selects  func(*corev1.ConfigMap) bool
 }
@@ -96,19 +99,26 @@ func (o *oracle) changed(key tarn.Key, at uint64, m *corev1.ConfigMap) {
 func (o *oracle) ack(key tarn.Key, f floor) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if f.number != o.number {
+		return
+	}
 	o.acked[key] = append(o.acked[key], f)
 	o.trace = append(o.trace, fmt.Sprintf("  acked %s: %+v", key, f))
 }
 
-func (o *oracle) ackedSo(key tarn.Key) int {
+// ackedSo returns the number of the history, and of the writes to a key whose responses have arrived.
+func (o *oracle) ackedSo(key tarn.Key) (number, acked int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.acked[key])
+	return o.number, len(o.acked[key])
 }
 
 func (o *oracle) read(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if r.number != o.number {
+		return
+	}
 	o.readings = append(o.readings, r)
 	o.trace = append(o.trace, fmt.Sprintf("  %s %s: %q at %d until %d, %v", r.how, r.key, r.uid, r.version, r.end, r.err))
 }
@@ -196,6 +206,7 @@ func (o *oracle) forget() (errs []error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rewound = true
+	o.number++
 	o.history, o.acked, o.readings = map[tarn.Key][]state{}, map[tarn.Key][]floor{}, nil
 	o.trace = append(o.trace, "  another history")
 	return errs

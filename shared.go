@@ -39,6 +39,7 @@ type shared struct {
 	transform  transform
 	inf        anyInformer
 	view       viewed
+	ofLeader   bool            // it was declared while this process led: standbys may lack it
 	missing    atomic.Bool     // the server does not serve the resource
 	nudges     int             // remaining early wake-ups; owned by awaitServed
 	wanted     context.Context // done when the last claim is released
@@ -140,7 +141,7 @@ func (c *Cluster) claim(id identity, d *declaration, cl *claim, build func(*shar
 	}
 	m := &shared{
 		id: id, name: c.freeName(id.name()), namespaces: d.namespaces, dropped: dropped, transform: d.transform,
-		claims: []*claim{cl}, masked: c.masksOf(id.resource),
+		claims: []*claim{cl}, masked: c.masksOf(id.resource), ofLeader: c.elector != nil && c.elector.Status().Leading,
 	}
 	m.wanted, m.end = context.WithCancel(context.Background())
 	if err := build(m); err != nil {

@@ -82,7 +82,7 @@ func (n *notes[K]) drop(match func(K) bool) (dropped []K) {
 	return dropped
 }
 
-// sweep removes cached writes, for keys that may never be reconciled again.
+// sweep removes settled writes, for keys that may never be reconciled again.
 func (n *notes[K]) sweep() {
 	for key, e := range n.of {
 		if e.prune(); e.blank() {
@@ -100,7 +100,7 @@ func (e *note) blank() bool {
 func (e *note) putBack() bool { return e.fenced || e.held.retries > 0 }
 
 func (e *note) prune() {
-	e.writes = slices.DeleteFunc(e.writes, func(w write) bool { return !w.to.pending(w.key) })
+	e.writes = slices.DeleteFunc(e.writes, func(w write) bool { return w.to.settled(w.key) })
 }
 
 // look calls f with the key's note, if there is one, and removes it if it is empty after
@@ -172,8 +172,12 @@ func (n *notes[K]) wrote(key K, writes []write) {
 // missing returns an error if a cache lacks a write of an earlier reconcile.
 func (n *notes[K]) missing(key K) (err error) {
 	n.look(key, func(e *note) {
-		if e.prune(); len(e.writes) > 0 {
-			err = e.writes[0].stale()
+		e.prune()
+		for _, w := range e.writes {
+			if w.to.pending(w.key) {
+				err = w.stale()
+				return
+			}
 		}
 	})
 	return err

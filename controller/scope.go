@@ -32,9 +32,10 @@ type write struct {
 // stale returns the error for a cache that lacks the write.
 func (w write) stale() error { return fmt.Errorf("%s %s: %w", w.to.name(), w.key, ErrStaleCache) }
 
-// cache reports whether it lacks a write to a key.
+// cache reports whether it lacks a write to a key, and whether it may lack one later.
 type cache interface {
 	pending(key object.Key) bool
+	settled(key object.Key) bool
 	holds(inf any) bool // it is that of the informer
 	name() string
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarnproject/tarn/controller"
 	"github.com/tarnproject/tarn/internal/sim/simtest"
+	"github.com/tarnproject/tarn/object"
 )
 
 // stale is a reconcile that always reads a stale cache.
@@ -83,5 +84,45 @@ func TestR03_AReconcileWithoutAStaleCacheEndsTheHold(t *testing.T) {
 			simtest.Want(t, "tries", starts, []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond})
 			simtest.Want(t, "held", len(c.Status().HeldKeys), 0)
 		}
+	})
+}
+
+// After a deletion the cache has no object, and may still receive an older state of it. The key that deleted it is
+// then held, however many reconciles it had in between.
+func TestR01_AKeyIsHeldWhenAnObjectThatItDeletedAppearsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := simtest.Pods()
+		inf := newInformer("pods", srv)
+		pods := controller.Track(inf)
+		var saw []int
+		c, keys := one(t, func(ctx context.Context, _ string) (result, error) {
+			snap, err := pods.Snapshot(ctx)
+			if err != nil {
+				return result{}, err
+			}
+			defer snap.Release()
+			if saw = append(saw, snap.Len()); len(saw) == 1 {
+				err = pods.Delete(ctx, object.RawKey("shop/a"), func(context.Context) (object.Deletion, error) {
+					return object.Deletion{UID: "u101"}, nil // the mirror has not shown it yet
+				})
+			}
+			return result{}, err
+		}, controller.Options[string]{})
+		start(t, c, inf)
+		synctest.Wait()
+		for range 2 {
+			keys <- "k"
+			synctest.Wait()
+		}
+		srv.Set("shop/a") // its UID is u101
+		synctest.Wait()
+		keys <- "k"
+		synctest.Wait()
+		simtest.Want(t, "objects in each reconcile", saw, []int{0, 0})
+		simtest.Want(t, "held", len(c.Status().HeldKeys), 1)
+		srv.Delete("shop/a")
+		simtest.Advance(time.Minute)
+		simtest.Want(t, "objects in each reconcile", saw, []int{0, 0, 0})
+		simtest.Want(t, "held", len(c.Status().HeldKeys), 0)
 	})
 }

@@ -180,3 +180,6 @@ func (c *Tracked[T]) holds(inf any) bool { return inf == any(c.inf) }
 
 // pending implements cache.
 func (c *Tracked[T]) pending(key object.Key) bool { return c.inf.Writes().Pending(key) }
+
+// settled implements cache.
+func (c *Tracked[T]) settled(key object.Key) bool { return c.inf.Writes().Settled(key) }

@@ -86,7 +86,7 @@ func (inf *Informer[T]) Audit(ctx context.Context, list ListFunc) (Audit, error)
 	}
 	result := Audit{Time: time.Now(), Objects: a.objects}
 	for key, d := range found {
-		if _, ok := inf.unreadable(key); ok {
+		if inf.Unreadable(key) != nil {
 			result.Unreadable++
 		} else {
 			result.Differences = append(result.Differences, d)

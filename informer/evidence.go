@@ -55,11 +55,17 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 		return never, inf.notReached(key, n.target(), ErrNotCovered)
 	}
 	mark := snap.Mark(scope)
-	if mark.Epoch > n.epoch || n.void {
-		return settled, nil // the versions of the note are of another history
+	if mark.Epoch > n.epoch {
+		n.enter(mark.Epoch)
 	}
 	reached := func(v object.Version) bool {
 		return v.Known() && mark.Reached(object.Mark{Scope: scope, Epoch: n.epoch, Version: v})
+	}
+	switch {
+	case n.void.Known() && reached(n.void):
+		return settled, nil
+	case n.void.Known(), mark.Epoch < n.epoch:
+		return waiting, nil
 	}
 	// exists: the mirror has everything up to the last version at which the object is known to have
 	// existed. passed: it has everything up to the write.
@@ -73,51 +79,42 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 	if ok {
 		at = inf.acc.VersionOf(obj)
 	}
-	cause := func() error {
-		if is, ok := inf.unreadable(key); ok && (is.uid == n.uid || is.uid == "") {
-			return is.cause
-		}
-		return nil
+	outside := n.outside || inf.outsideShard(key, n.uid)
+	removed := !ok && n.end != gone && w.removals.after(key, n)
+	is, bad := snap.Unreadable(key)
+	bad = bad && (is.UID == n.uid || is.UID == "")
+	if !bad && passed && n.end < bare && (ok || !outside && !removed) {
+		is, bad = snap.Unreadable(object.Key{Namespace: string(scope)}) // it may be one whose key cannot be read
 	}
 	switch {
 	case ok && inf.acc.UIDOf(obj) == n.uid:
 		_, ordered := n.version.Compare(at)
 		current := !n.version.Known() || n.version.NotAfter(at) || exists && !ordered
+		if bad && at.After(is.Version) {
+			current = false // it is of an earlier epoch
+		}
 		if n.end == gone && !at.NotAfter(n.version) {
 			n.version = at
 		}
 		switch {
 		case current && n.end.shows(obj):
 			return settled, nil
-		case !passed:
-			return waiting, nil
-		}
-		err := cause()
-		if is, ok := inf.unreadable(object.Key{}); err == nil && ok && n.end < bare {
-			err = is.cause // the mirror could not even read the key of an object
-		}
-		if err == nil {
+		case passed && bad:
+			return lacking(is.Cause)
+		case passed:
 			return settled, nil // the server does not have the write any more: a backup was restored
 		}
-		return lacking(err)
+		return waiting, nil
 	case ok && at.After(n.version):
 		return settled, nil // a later object of the same name
+	case passed && bad:
+		return lacking(is.Cause)
 	case passed:
-		if err := cause(); err != nil {
-			return lacking(err)
-		}
 		return settled, nil
 	case ok:
 		return waiting, nil // an earlier object of the same name
-	}
-	switch {
-	case n.end >= bare && exists && (n.end == bare || !inf.selective.Load()) && cause() == nil:
+	case removed, n.end >= bare && exists && (n.end == bare || !inf.selective.Load()) && !bad:
 		return settled, nil // it existed and does not any more
-	case n.end != gone && w.removals.after(key, n.uid, n.version):
-		return settled, nil
-	}
-	outside := n.outside || inf.outsideShard(key, n.uid)
-	switch {
 	case n.end >= bare && (exists || outside || !n.version.Known()):
 		return absent, nil
 	case outside:
@@ -129,9 +126,15 @@ func (w *Writes[T]) judge(snap store.Snapshot[T], key object.Key, n *note) (stan
 // removals are the latest objects that the mirror removed, for writes whose event arrives before their
 // response. What is not among them takes a bookmark to prove.
 type removals struct {
-	at   map[life]object.Version
+	at   map[life]removal
 	ring []life
 	next int
+}
+
+// removal is the version at which an object was removed, and its epoch.
+type removal struct {
+	epoch   object.Epoch
+	version object.Version
 }
 
 // life is an object from its creation to its deletion.
@@ -143,11 +146,10 @@ type life struct {
 // maxRemovals is how many removals are remembered.
 const maxRemovals = 1024
 
-// add records the removals among changes of the mirror.
-func (r *removals) add(key object.Key, uid object.UID, version object.Version) {
-	l := life{key, uid}
+// add records that the mirror removed an object.
+func (r *removals) add(l life, at removal) {
 	if r.at == nil {
-		r.at = map[life]object.Version{}
+		r.at = map[life]removal{}
 	}
 	if _, again := r.at[l]; !again {
 		if len(r.ring) < maxRemovals {
@@ -158,25 +160,26 @@ func (r *removals) add(key object.Key, uid object.UID, version object.Version) {
 			r.next = (r.next + 1) % maxRemovals
 		}
 	}
-	r.at[l] = version
+	r.at[l] = at
 }
 
-// after reports whether the mirror removed an object at a version or a later one.
-func (r *removals) after(key object.Key, uid object.UID, version object.Version) bool {
-	at, ok := r.at[life{key, uid}]
-	return ok && version.NotAfter(at)
+// after reports whether the mirror removed the object of a note at its version or a later one.
+func (r *removals) after(key object.Key, n *note) bool {
+	at, ok := r.at[life{key, n.uid}]
+	return ok && at.epoch == n.epoch && n.version.NotAfter(at.version)
 }
 
-// observe notes what a batch removed from the mirror.
-func (w *Writes[T]) observe(changes []object.Change[T]) {
-	if !w.used.Load() {
+// observe notes what a batch removed from the mirror. A batch with a list may begin an epoch: which of its
+// removals belong to that does not show.
+func (w *Writes[T]) observe(b *object.Batch[T], changes []object.Change[T]) {
+	if !w.used.Load() || slices.ContainsFunc(b.Changes, func(c object.Change[T]) bool { return c.List != nil }) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range changes {
 		if c := &changes[i]; c.Kind == object.Deleted && !c.Unknown && c.Version.Ordered() {
-			w.removals.add(c.Key, c.UID, c.Version)
+			w.removals.add(life{c.Key, c.UID}, removal{w.inf.epochOf(c.Key), c.Version})
 		}
 	}
 }
@@ -202,7 +205,10 @@ func (w *Writes[T]) ask(key object.Key, notes []*note) {
 			continue
 		}
 		version := n.version
-		if n.end >= bare {
+		switch {
+		case n.void.Known():
+			version = n.void
+		case n.end >= bare:
 			version = w.proof(scope, n)
 		}
 		if version.Known() {
@@ -281,12 +287,14 @@ func (w *Writes[T]) prove(scope object.Scope) {
 	})
 }
 
-// rewound voids the notes of writes up to a number whose versions are after one that the server had later. w.mu
-// must be held.
+// rewound voids the notes of writes up to a number whose versions are after one that the server had later: its
+// history was rewound in between. w.mu must be held.
 func (w *Writes[T]) rewound(scope object.Scope, upTo uint64, version object.Version) {
 	for key, notes := range w.notes {
 		for _, n := range notes {
-			n.void = n.void || n.number <= upTo && n.version.After(version) && w.inf.scopeOf(key) == scope
+			if n.number <= upTo && n.version.After(version) && !n.void.Known() && w.inf.scopeOf(key) == scope {
+				n.void = version
+			}
 		}
 	}
 }

@@ -61,12 +61,11 @@ type Informer[T any] struct {
 	// left is the latest mark of all namespaces that were removed. A namespace that is added is
 	// not listed at an earlier version: versions are common to all namespaces of a resource, and
 	// the mirror must not go back.
-	left     object.Mark
-	epoch    object.Epoch                 // the latest that a source found to have begun
-	initial  bool                         // the mirror has its initial state
-	refusals map[object.Key]refusedObject // the objects that the store does not hold now
-	waiting  []*subscriber[T]             // subscribed before Run, which starts them
-	running  sync.WaitGroup               // added to under mu, while running
+	left    object.Mark
+	epoch   object.Epoch     // the latest that a source found to have begun
+	initial bool             // the mirror has its initial state
+	waiting []*subscriber[T] // subscribed before Run, which starts them
+	running sync.WaitGroup   // added to under mu, while running
 }
 
 // phase is the stage of an informer's life cycle.

@@ -86,8 +86,7 @@ func (inf *Informer[T]) apply(b *object.Batch[T]) {
 	defer inf.writer.Unlock()
 	before := inf.log.begin()
 	changes, err := inf.store.Apply(b, before)
-	inf.noteRefusals(b, err)
-	inf.writes.observe(changes[len(before):])
+	inf.writes.observe(b, changes[len(before):])
 	synced := inf.noteLists(b)
 	inf.log.commit(changes, revisionOf(inf.store), synced)
 	if synced {

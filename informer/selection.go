@@ -1,9 +1,6 @@
 package informer
 
 import (
-	"errors"
-	"maps"
-
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -62,95 +59,29 @@ func (inf *Informer[T]) Covers(obj T) bool {
 	return err == nil && inf.covers(inf.scopeOf(key)) && !inf.selects.outside(key, inf.acc.LabelsOf(obj))
 }
 
-// refusedObject is an object that the store refused.
-type refusedObject struct {
-	uid     object.UID
-	version object.Version
-	cause   error
-}
-
-// noteRefusals records which objects of a batch the store refused, and forgets those that the batch
-// replaced or deleted.
-func (inf *Informer[T]) noteRefusals(b *object.Batch[T], err error) {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if err == nil && len(inf.refusals) == 0 {
-		return
-	}
-	refused := map[object.Key]error{}
-	for _, e := range parts(err) {
-		if one := (*store.ObjectError)(nil); errors.As(e, &one) && !errors.Is(e, store.ErrNotHeld) {
-			refused[one.Key] = one.Cause
-		}
-	}
-	if inf.refusals == nil {
-		inf.refusals = map[object.Key]refusedObject{}
-	}
-	note := func(key object.Key, uid object.UID, version object.Version) {
-		if cause := refused[key]; cause != nil {
-			inf.refusals[key] = refusedObject{uid, version, cause}
-		}
-	}
-	for i := range b.Changes {
-		c := &b.Changes[i]
-		if c.List == nil {
-			delete(inf.refusals, c.Key)
-			if c.Kind != object.Deleted {
-				note(c.Key, c.UID, c.Version)
-			}
-			continue
-		}
-		maps.DeleteFunc(inf.refusals, func(key object.Key, r refusedObject) bool {
-			return c.List.Scope.Covers(key) && (c.List.Part.IsZero() || c.List.Part.Contains(r.uid, key.Namespace))
-		})
-		for j := range c.List.Items {
-			item := &c.List.Items[j]
-			note(item.Key, item.UID, item.Version)
-		}
-	}
-}
-
-// parts returns the errors that are joined in err.
-func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	return nil
-}
-
-// lacks reports whether there are objects that the mirror cannot have.
-func (inf *Informer[T]) lacks() bool {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	for _, src := range inf.sources {
-		if src.refl != nil && src.refl.Status().Quarantined > 0 {
-			return true
-		}
-	}
-	return len(inf.refusals) > 0
-}
-
 // Unreadable returns a [*QuarantinedError] if the server has an object with the given key, or a later
 // version of it, that the mirror cannot have: it could not be decoded, transformed or stored. Otherwise
 // Unreadable returns nil.
-func (inf *Informer[T]) Unreadable(key object.Key) error {
-	if is, ok := inf.unreadable(key); ok {
-		return &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: is.version, Cause: is.cause}
+func (inf *Informer[T]) Unreadable(key object.Key) (err error) {
+	inf.View(func(snap store.Snapshot[T]) { err = inf.unreadableIn(snap, key) })
+	return err
+}
+
+func (inf *Informer[T]) unreadableIn(snap store.Snapshot[T], key object.Key) error {
+	if is, ok := snap.Unreadable(key); ok {
+		return &QuarantinedError{Informer: inf.opts.Name, Key: key, Version: is.Version, Cause: is.Cause}
 	}
 	return nil
 }
 
-// unreadable returns why the mirror cannot have the newest version of an object.
-func (inf *Informer[T]) unreadable(key object.Key) (is refusedObject, ok bool) {
-	inf.mu.Lock()
-	defer inf.mu.Unlock()
-	if is, ok = inf.refusals[key]; ok {
-		return is, true
+// peek returns the object with the given key or, if there is none, the error of Unreadable.
+func (inf *Informer[T]) peek(key object.Key) (obj T, ok bool, err error) {
+	if obj, ok = inf.Get(key); !ok {
+		inf.View(func(snap store.Snapshot[T]) {
+			if obj, ok = snap.Get(key); !ok {
+				err = inf.unreadableIn(snap, key)
+			}
+		})
 	}
-	src := inf.sources[inf.scopeOf(key)]
-	if src == nil || src.refl == nil {
-		return is, false
-	}
-	q, ok := src.refl.InQuarantine(key)
-	return refusedObject{q.UID, q.Version, q.Cause}, ok
+	return obj, ok, err
 }

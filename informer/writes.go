@@ -60,8 +60,7 @@ type Writes[T any] struct {
 }
 
 // note is what this process wrote to one object, from its creation to its deletion. A key has
-// several if the object was deleted and created again and the order of the notes is not known. Only judge
-// changes a note that is in the map.
+// several if the object was deleted and created again and the order of the notes is not known.
 type note struct {
 	uid object.UID
 	// version is the newest version of the object that this process wrote or knows of. Unless end
@@ -69,12 +68,16 @@ type note struct {
 	version object.Version
 	epoch   object.Epoch
 	end     end
-	outside bool       // the selection does not select it
-	void    bool       // the server's history was rewound to before it
-	labels  labels.Set // as written, nil if they are not known
-	number  uint64     // of the last write
-	at      time.Time  // when it was recorded
+	outside bool           // the selection does not select it
+	void    object.Version // if known: the server had this version after the write, and never that of the write
+	labels  labels.Set     // as written, nil if they are not known
+	number  uint64         // of the last write
+	at      time.Time      // when it was recorded; earlier if a list is to prove it immediately
 }
+
+// enter makes the note one of a later epoch. The write may be of that or of the history before: either the
+// mirror reaches its version, or a list shows that the server does not have it.
+func (n *note) enter(epoch object.Epoch) { n.epoch, n.at = epoch, n.at.Add(-rewoundAfter) }
 
 // end is how far the deletion of a written object has come. Each value implies the ones before
 // it.
@@ -189,10 +192,18 @@ func (w *Writes[T]) put(key object.Key, n *note) {
 	n.number, n.at = w.count, time.Now()
 	var kept []*note
 	for _, o := range w.notes[key] {
+		if o.epoch < n.epoch {
+			o.enter(n.epoch)
+		} else if n.epoch < o.epoch {
+			n.enter(o.epoch)
+		}
 		switch {
-		case o.epoch > n.epoch || o.epoch == n.epoch && o.uid != n.uid && o.follows(n):
-			return // what reads wait for already is later
-		case o.epoch < n.epoch || o.uid != n.uid && n.follows(o):
+		case o.void.Known():
+			kept = append(kept, o)
+		case o.uid != n.uid && o.follows(n):
+			o.number = n.number // what reads wait for already is later
+			return
+		case o.uid != n.uid && n.follows(o):
 		case o.uid == n.uid:
 			n.merge(o)
 		default:
@@ -285,16 +296,21 @@ func (w *Writes[T]) sweep() {
 // judgeAll judges notes of a key, forgets those that are settled, and returns the others with the worst
 // standing. w.mu must be held.
 func (w *Writes[T]) judgeAll(snap store.Snapshot[T], key object.Key, notes []*note) (rest []*note, worst standing, why error) {
+	deleted := false // one of the objects
 	for _, n := range notes {
 		is, err := w.judge(snap, key, n)
 		if is > worst {
 			worst, why = is, err
 		}
+		deleted = deleted || is == absent
 		if is != settled {
 			rest = append(rest, n)
 		} else if now := w.notes[key]; slices.Contains(now, n) {
 			w.set(key, slices.DeleteFunc(slices.Clone(now), func(o *note) bool { return o == n }))
 		}
+	}
+	if deleted && worst == never {
+		return rest, waiting, nil // the error is about a state before the deletion
 	}
 	return rest, worst, why
 }
@@ -328,6 +344,19 @@ func (w *Writes[T]) Pending(key object.Key) bool {
 	return pending
 }
 
+// Settled reports whether nothing is outstanding of the recorded writes of a key. It is more than that
+// Check reports nothing: a deletion of which the mirror has not seen the end yet is not settled, even
+// while there is no object.
+func (w *Writes[T]) Settled(key object.Key) (is bool) {
+	w.inf.View(func(snap store.Snapshot[T]) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		rest, _, _ := w.judgeAll(snap, key, w.notes[key])
+		is = len(rest) == 0
+	})
+	return is
+}
+
 // Wait blocks until the mirror has the writes of a key that were recorded before the call, or something
 // later. The error is a [*NotReachedError], or one of Check.
 //
@@ -346,9 +375,7 @@ func (w *Writes[T]) Peek(key object.Key) (obj T, ok, pending bool, err error) {
 	notes := w.notes[key]
 	if len(notes) == 0 {
 		w.mu.Unlock()
-		if obj, ok = w.inf.Get(key); !ok {
-			err = w.inf.Unreadable(key)
-		}
+		obj, ok, err = w.inf.peek(key)
 		return obj, ok, false, err
 	}
 	is := settled
@@ -357,13 +384,10 @@ func (w *Writes[T]) Peek(key object.Key) (obj T, ok, pending bool, err error) {
 		if rest, is, err = w.judgeAll(snap, key, notes); is == waiting {
 			w.ask(key, rest)
 		} else if err == nil {
-			obj, ok = snap.Get(key)
+			obj, ok, err = w.get(snap, key, is)
 		}
 	})
 	w.mu.Unlock()
-	if !ok && is == settled && err == nil {
-		err = w.inf.Unreadable(key)
-	}
 	return obj, ok, is == waiting, err
 }
 
@@ -383,8 +407,8 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.inf.View(func(snap store.Snapshot[T]) {
-			if notes, is, why = w.judgeAll(snap, key, notes); is != waiting {
-				obj, ok = snap.Get(key)
+			if notes, is, why = w.judgeAll(snap, key, notes); is != waiting && why == nil {
+				obj, ok, why = w.get(snap, key, is)
 			}
 		})
 		return is != waiting
@@ -396,14 +420,19 @@ func (w *Writes[T]) Get(ctx context.Context, key object.Key) (obj T, ok bool, er
 	if err == nil {
 		err = why
 	}
-	if err == nil && !ok && is == settled {
-		err = w.inf.Unreadable(key)
-	}
 	if err != nil {
 		var none T
 		return none, false, err
 	}
 	return obj, ok, nil
+}
+
+// get returns an object of a snapshot, after the writes to it have been judged.
+func (w *Writes[T]) get(snap store.Snapshot[T], key object.Key, is standing) (obj T, ok bool, err error) {
+	if obj, ok = snap.Get(key); !ok && is == settled {
+		err = w.inf.unreadableIn(snap, key)
+	}
+	return obj, ok, err
 }
 
 // Part is the part of a mirror that a read is for.
@@ -481,7 +510,7 @@ func (w *Writes[T]) Missing(snap store.Snapshot[T], of ...Part) error {
 	part := theOnly(of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.notes) == 0 || !w.inf.lacks() {
+	if len(w.notes) == 0 || snap.Unreadables() == 0 {
 		return nil
 	}
 	for key, notes := range w.notes {

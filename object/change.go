@@ -22,8 +22,10 @@ type Change[T any] struct {
 	UID     UID
 	Version Version
 
-	// Value is the new state, or the last one for Deleted and Left. It is zero for a List, for
-	// Quarantined, and for a deletion of which only the identity is known.
+	// Value is the new state, or the last one for Deleted and Left. It is zero for a List and for a
+	// deletion of which only the identity is known. For Quarantined it is an [Unreadable], or zero if
+	// the quarantine of the key has ended; the Name is empty if the object's key cannot be read, and
+	// the Namespace that of the scope.
 	Value Value[T]
 	// Prior is the previous state in the store. It is zero before the store has applied the
 	// change, and for Added.

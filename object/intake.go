@@ -39,10 +39,10 @@ type Intake[T any] struct {
 // Encoder encodes objects for their receiver.
 type Encoder[T any] struct {
 	// Encode returns the encoded form in which the receiver holds an object, or nil for an
-	// object that it holds decoded. raw is the object in the source's encoding, or nil: the source
+	// object that it holds decoded. An object for which it returns an error is quarantined. raw is the object in the source's encoding, or nil: the source
 	// does not have it, or a transform changed the object. Encode reads both and keeps neither: the
 	// source uses their memory again. It may keep strings of obj.
-	Encode func(obj T, raw []byte) Encoded[T]
+	Encode func(obj T, raw []byte) (Encoded[T], error)
 	// Reads are the fields that Encode reads of an object if it has raw. The source may leave all
 	// others zero. Defaults to nil: the whole object. An empty list that is not nil is none.
 	Reads []FieldPath
@@ -91,9 +91,13 @@ func (in *Intake[T]) Prepare(item *Item[T]) {
 	if in.Encode == nil {
 		return
 	}
-	encoded := in.Encode(item.Object, item.Raw)
-	if item.Raw = nil; encoded != nil {
-		var none T
+	encoded, err := in.Encode(item.Object, item.Raw)
+	item.Raw = nil
+	var none T
+	switch {
+	case err != nil:
+		item.Object, item.Err = none, err
+	case encoded != nil:
 		item.Value = Value[T]{Object: none, Encoded: encoded}
 		item.detach()
 	}

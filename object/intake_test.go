@@ -37,7 +37,7 @@ func TestAnEncodedItemKeepsNothingOfItsObject(t *testing.T) {
 	pod, item := podItem(t)
 	before := item
 	in := object.Intake[*corev1.Pod]{Encoder: object.Encoder[*corev1.Pod]{
-		Encode: func(p *corev1.Pod, _ []byte) object.Encoded[*corev1.Pod] { return encodedPod{p.Name} },
+		Encode: func(p *corev1.Pod, _ []byte) (object.Encoded[*corev1.Pod], error) { return encodedPod{p.Name}, nil },
 	}}
 	in.Prepare(&item)
 	if item.Key != before.Key || item.UID != before.UID || item.Version != before.Version {
@@ -71,9 +71,9 @@ func TestO04_ATransformErrorAffectsOnlyItsObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, item := podItem(t)
 			in := object.Intake[*corev1.Pod]{Transform: transform, Accessor: object.Meta[*corev1.Pod](),
-				Encoder: object.Encoder[*corev1.Pod]{Encode: func(*corev1.Pod, []byte) object.Encoded[*corev1.Pod] {
+				Encoder: object.Encoder[*corev1.Pod]{Encode: func(*corev1.Pod, []byte) (object.Encoded[*corev1.Pod], error) {
 					t.Error("an object whose transform failed was encoded")
-					return nil
+					return nil, nil
 				}}}
 			in.Prepare(&item)
 			if item.Err == nil || item.Object != nil || item.Key.Name != "web" || item.Version != "7" {
@@ -88,7 +88,10 @@ func TestATransformedObjectIsEncodedWithoutItsBytes(t *testing.T) {
 	for _, transform := range []func(*corev1.Pod) (*corev1.Pod, error){nil, func(p *corev1.Pod) (*corev1.Pod, error) { return p, nil }} {
 		var got string
 		in := object.Intake[*corev1.Pod]{Transform: transform, Encoder: object.Encoder[*corev1.Pod]{
-			Encode: func(_ *corev1.Pod, raw []byte) object.Encoded[*corev1.Pod] { got = string(raw); return nil },
+			Encode: func(_ *corev1.Pod, raw []byte) (object.Encoded[*corev1.Pod], error) {
+				got = string(raw)
+				return nil, nil
+			},
 		}}
 		_, item := podItem(t)
 		item.Raw = []byte("bytes")

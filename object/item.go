@@ -15,6 +15,15 @@ type Encoded[T any] interface {
 	Get() T
 }
 
+// Unreadable is the value of an object that could not be decoded or prepared.
+type Unreadable[T any] struct {
+	// Err is the cause.
+	Err error
+}
+
+// Get returns the zero value.
+func (Unreadable[T]) Get() (none T) { return none }
+
 // Decoded returns the value of a decoded object.
 func Decoded[T any](obj T) Value[T] { return Value[T]{Object: obj} }
 

@@ -75,14 +75,3 @@ func (c *confirmation) reached(at object.Version) {
 		*c = confirmation{}
 	}
 }
-
-// InQuarantine returns the object in quarantine with the given key, if there is one. It may be called
-// from any goroutine.
-func (r *Reflector[T]) InQuarantine(key object.Key) (q Quarantined, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e := r.quarantine.byKey[key]; e != nil {
-		return *e, true
-	}
-	return q, false
-}

@@ -28,14 +28,14 @@ func TestL09_ListedObjectsAreEncodedBeforeTheListIsComplete(t *testing.T) {
 						return o, nil
 					},
 					Encoder: func(live func() bool) object.Encoder[*thing] {
-						return object.Encoder[*thing]{Encode: func(o *thing, _ []byte) object.Encoded[*thing] {
+						return object.Encoder[*thing]{Encode: func(o *thing, _ []byte) (object.Encoded[*thing], error) {
 							if o.Status.Message != "seen" || live() {
 								t.Errorf("%s is encoded before it was transformed, or as a live one: %v", o.Name, live())
 							}
 							if o.Name == "y" {
-								return nil
+								return nil, nil
 							}
-							return encoded{o}
+							return encoded{o}, nil
 						}}
 					},
 				}

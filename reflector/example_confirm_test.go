@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tarnproject/tarn/internal/sim/simtest"
-	"github.com/tarnproject/tarn/object"
 	"github.com/tarnproject/tarn/reflector"
 )
 
@@ -26,13 +25,10 @@ func ExampleReflector_Confirm() {
 	r.Confirm("102")
 	src.Set("shop/web")
 	printUntil(ctx, fifo, "102")
-	_, bad := r.InQuarantine(object.Key{Namespace: "shop", Name: "web"})
-	fmt.Println("in quarantine:", bad)
 	cancel()
 	fmt.Println(<-done)
 	// Output:
 	// Replaced: 1 pods
 	// Added shop/web
-	// in quarantine: false
 	// <nil>
 }

@@ -16,7 +16,7 @@ import (
 // plan is how a list is made. It outlives attempts that fail.
 type plan struct {
 	fresh  bool // nothing counts as held, so that every object is decoded
-	latest bool // ask for the most recent state, because the last version seen was refused
+	latest bool // ask for the most recent state, because the last version seen was refused; see also Options.Latest
 	plain  bool // use LIST even where streaming lists are in use
 	// part is what to list of the target shard, because the sink has the rest; nil for all of it.
 	part *object.Shard
@@ -114,7 +114,12 @@ func (r *Reflector[T]) heldFor(p plan) object.Held {
 
 // atVersion reports whether a list asks for a state not older than the last version seen.
 func (r *Reflector[T]) atVersion(p plan) bool {
-	return !p.latest && !r.rewound() && r.at.Seen.Known()
+	return !r.latest(p) && r.at.Seen.Known()
+}
+
+// latest reports whether a list asks for the most recent state.
+func (r *Reflector[T]) latest(p plan) bool {
+	return p.latest || r.rewound() || r.opts.Latest && !r.now.Synced
 }
 
 // rewound reports whether the next list begins a new epoch, so that nothing seen before binds it.
@@ -187,7 +192,7 @@ func (r *Reflector[T]) firstPage(p plan) object.ListOptions {
 		if !r.now.Paged { // the server answers from its cache, without pages (L04)
 			opts.Limit = 0
 		}
-	case !r.now.Synced && !p.latest && !r.rewound():
+	case !r.now.Synced && !r.latest(p):
 		opts.Version = "0"
 	}
 	return opts

@@ -56,7 +56,7 @@ type state[T any] interface {
 type idle[T any] struct{}
 
 func (idle[T]) step(_ context.Context, r *Reflector[T]) (state[T], error) {
-	return r.list(plan{latest: r.opts.Latest}), nil
+	return r.list(plan{}), nil
 }
 func (idle[T]) show(s *Status) { s.State = Idle }
 func (idle[T]) leave()         {}

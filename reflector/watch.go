@@ -150,7 +150,7 @@ func (w *watching[T]) collect(r *Reflector[T], events []object.Event[T]) (progre
 				moved := !w.unordered && r.at.event(item.Version, ev.Kind == object.Deleted)
 				if moved && ev.Kind == object.Updated && !item.Key.IsZero() {
 					// It may have replaced an object of the shard, in one event (W17).
-					r.release(item, false)
+					w.release(r, item, false)
 					w.batch.Changes = append(w.batch.Changes,
 						object.Change[T]{Kind: object.Deleted, Unknown: true, Key: item.Key, UID: item.UID, Version: item.Version})
 				}
@@ -191,19 +191,21 @@ func (w *watching[T]) change(r *Reflector[T], kind object.Kind, item *object.Ite
 	}
 	switch {
 	case item.Err == nil && !item.Held:
-		r.release(item, late)
+		w.release(r, item, late)
 		w.batch.Changes = append(w.batch.Changes, object.ChangeOf(kind, item))
 	case !deleted:
 		r.mu.Lock()
 		r.quarantine.add(time.Now(), nil, item.Key, item.UID, item.Version, item.Err, item.Raw)
 		r.mu.Unlock()
-		if !item.Key.IsZero() {
-			w.batch.Changes = append(w.batch.Changes,
-				object.Change[T]{Kind: object.Quarantined, Key: item.Key, UID: item.UID, Version: item.Version})
+		bad := object.ChangeOf(object.Quarantined, item)
+		bad.Value = object.Value[T]{Encoded: object.Unreadable[T]{Err: item.Err}}
+		if bad.Key.IsZero() {
+			bad.Key.Namespace = string(r.opts.Scope)
 		}
+		w.batch.Changes = append(w.batch.Changes, bad)
 	case !item.Key.IsZero(): // without a key only the next list can delete it
 		// A deletion takes effect even if its last state cannot be read.
-		r.release(item, late)
+		w.release(r, item, late)
 		change := object.ChangeOf(object.Deleted, item)
 		change.Unknown = true
 		w.batch.Changes = append(w.batch.Changes, change)
@@ -244,7 +246,7 @@ func (w *watching[T]) holds(r *Reflector[T], item *object.Item[T]) bool {
 
 // release ends the quarantine of an item's key, if there is one. A late deletion does so only for
 // the object that is in quarantine.
-func (r *Reflector[T]) release(item *object.Item[T], late bool) {
+func (w *watching[T]) release(r *Reflector[T], item *object.Item[T], late bool) {
 	uid, version, ok := r.quarantine.find(item.Key)
 	if !ok || late && (uid != item.UID || version.After(item.Version)) {
 		return
@@ -252,6 +254,7 @@ func (r *Reflector[T]) release(item *object.Item[T], late bool) {
 	r.mu.Lock()
 	r.quarantine.remove(item.Key)
 	r.mu.Unlock()
+	w.batch.Changes = append(w.batch.Changes, object.Change[T]{Kind: object.Quarantined, Key: item.Key, UID: item.UID, Version: item.Version})
 }
 
 const (

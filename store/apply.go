@@ -146,11 +146,18 @@ func (t *txn[T]) event(d *object.Change[T], r ref) {
 		}
 		t.upsert(d.Key, r, d.Value, &id, live != nil && held.otherUID(&id))
 	case object.Quarantined:
-		if t.follows(d.Key, &id) <= 0 {
+		why, bad := d.Value.Encoded.(object.Unreadable[T])
+		switch {
+		case !bad:
+			t.readable(d.Key)
+			return
+		case t.follows(d.Key, &id) <= 0:
 			s.stale++
-		} else if live != nil && held.otherUID(&id) {
+			return
+		case live != nil && held.otherUID(&id):
 			t.deleteUnobserved(d.Key, r)
 		}
+		t.cannotRead(d.Key, &id, why.Err)
 	case object.Replaced:
 		if live != nil && held.same(&id) {
 			return
@@ -254,6 +261,7 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		t.root.rewinds++
 	}
 	first := len(t.changes)
+	t.beginCure(l)
 	t.seen.reset(s.objects.Limit())
 	added := max(0, len(l.Items)-s.objects.Len())
 	s.objects.Reserve(added)
@@ -270,11 +278,14 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 		for i := range some {
 			item := &some[i]
 			nameless = nameless || item.Err != nil && item.Key.IsZero()
-			r := t.item(item, t.again(item.Key, refs[i]))
+			r := t.item(l.Scope, item, t.again(item.Key, refs[i]))
 			if s.objects.Live(r) != nil && l.Scope.Covers(item.Key) && t.seen.add(r.ID) {
 				seen++
 			}
 		}
+	}
+	for key := range t.cured {
+		t.readable(key)
 	}
 	items := len(t.changes)
 	t.deleteUnlisted(l, seen, nameless)
@@ -298,15 +309,18 @@ func (t *txn[T]) list(l *object.List[T], epoch object.Epoch) {
 }
 
 // item applies one item of a list, whose key is at r.
-func (t *txn[T]) item(item *object.Item[T], r ref) ref {
+func (t *txn[T]) item(scope object.Scope, item *object.Item[T], r ref) ref {
 	s := t.store
 	live := s.objects.Live(r)
 	if item.Err != nil {
 		// The server has it, but it cannot be decoded: the last good state of its UID stays.
-		if live == nil {
+		id, key := identityFrom(item.UID, item.Version), item.Key
+		if key.IsZero() {
+			key.Namespace = string(scope)
+		}
+		if t.cannotRead(key, &id, item.Err); live == nil {
 			return r
 		}
-		id := identityFrom(item.UID, item.Version)
 		if held := s.identityOf(r, &id); held.otherUID(&id) {
 			t.deleteUnobserved(item.Key, r)
 		} else if t.newEpoch {

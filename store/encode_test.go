@@ -141,8 +141,8 @@ func TestOnlyAFormEncodesAndMayRefuse(t *testing.T) {
 	}
 	s := newPodStoreWith(t, podOptions{Form: pickyForm{}})
 	for node, allowed := range map[string]bool{"refuse": false, "panic": false, "n1": true} {
-		if ok := s.Encoder(never).Encode(pod("a/1", 1, onNode(node)), nil) != nil; ok != allowed {
-			t.Errorf("%s: encoded is %t", node, ok)
+		if held, err := s.Encoder(never).Encode(pod("a/1", 1, onNode(node)), nil); (held != nil) != allowed || (err == nil) != allowed {
+			t.Errorf("%s: encoded as %v, %v", node, held, err)
 		}
 	}
 }

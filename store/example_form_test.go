@@ -59,7 +59,12 @@ func ExampleStore_Encoder() {
 	for _, name := range []string{"a", "b"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", ResourceVersion: "5"}}
 		item, _ := object.ItemOf(acc, pod)
-		item.Value = object.Value[*corev1.Pod]{Encoded: encoder.Encode(pod, nil)}
+		encoded, err := encoder.Encode(pod, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		item.Value = object.Value[*corev1.Pod]{Encoded: encoded}
 		list.Items = append(list.Items, item)
 	}
 	changes, _ := s.Apply(&object.Batch[*corev1.Pod]{Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: &list}}}, nil)

@@ -389,3 +389,20 @@ func ExampleStore_Stats() {
 	// 2 objects at 10
 	// zone 1 value, 1 failure: store: object "node-2" in index "zone": no label topology.kubernetes.io/zone
 }
+
+// What the server has and could not be decoded is part of a snapshot: the mirror is not complete without.
+func ExampleSnapshot_Unreadable() {
+	s := store.Must(store.New(object.Meta[*corev1.Pod](), store.Options[*corev1.Pod]{}))
+	list := &object.List[*corev1.Pod]{Mark: object.Mark{Version: "7"}, Items: []object.Item[*corev1.Pod]{
+		{Key: object.RawKey("shop/web"), UID: "u1", Version: "5", Err: errors.New("invalid quantity")},
+	}}
+	if _, err := s.Apply(&object.Batch[*corev1.Pod]{Changes: []object.Change[*corev1.Pod]{{Kind: object.Replaced, List: list}}}, nil); err != nil {
+		fmt.Println(err)
+	}
+	s.View(func(snap store.Snapshot[*corev1.Pod]) {
+		bad, ok := snap.Unreadable(object.RawKey("shop/web"))
+		fmt.Println(snap.Len(), snap.Unreadables(), ok, bad.Version, bad.Cause)
+	})
+	// Output:
+	// 0 1 true 5 invalid quantity
+}

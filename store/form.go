@@ -238,8 +238,7 @@ func (c *cell[T]) Get() T {
 // Encoder returns how objects are encoded in the store's form, ahead of [Store.Apply], which takes
 // them without encoding them again. What the indexes that the store has now need of an object is
 // read then, from the fields in Reads if the form is [PackedWire]: index functions run in Encode. Apply
-// reports those that fail. Encode returns nil for an object that the form refuses, which Apply then
-// reports. If live, the object will be
+// reports those that fail. If live, the object will be
 // read soon: its decoded form is then remembered until the garbage collector frees it. It is the
 // zero Encoder for a store without a form.
 //
@@ -265,12 +264,12 @@ func (s *Store[T]) Encoder(live func() bool) object.Encoder[T] {
 		whole := raw == nil || reads == nil
 		return form.encoded(obj, raw, whole && live())
 	}
-	encode := func(obj T, raw []byte) object.Encoded[T] {
+	encode := func(obj T, raw []byte) (object.Encoded[T], error) {
 		held, err := formed(func(obj T) (object.Encoded[T], error) { return hold(obj, raw) }, obj)
 		if err != nil {
-			return nil
+			return nil, err
 		}
-		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj)}}
+		return &cell[T]{held: held, ahead: &extracted[T]{store: s, values: extract(*indexes, obj)}}, nil
 	}
 	return object.Encoder[T]{Encode: encode, Reads: reads}
 }

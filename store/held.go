@@ -29,6 +29,12 @@ func heldMark(m *object.Mark) mvcc.Value { return mvcc.Value(m) }
 // markAt is the inverse of heldMark.
 func markAt(p mvcc.Value) *object.Mark { return (*object.Mark)(p) }
 
+// heldUnreadable returns what is known about an unreadable object as a value of their map.
+func heldUnreadable(u *Unreadable) mvcc.Value { return mvcc.Value(u) }
+
+// unreadableAt is the inverse of heldUnreadable.
+func unreadableAt(p mvcc.Value) *Unreadable { return (*Unreadable)(p) }
+
 // load returns the object that is held at p.
 func (s *Store[T]) load(p mvcc.Value) T {
 	if s.direct {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/tarnproject/tarn/object"
 )
 
@@ -53,6 +55,9 @@ func TestW14_WhatAnEventDoesFollowsFromWhatIsHeldAndWhatTheScopeHasSeen(t *testi
 					}
 					change := event(c.kind, p)
 					change.Unknown = unknown
+					if c.kind == object.Quarantined {
+						change.Value = object.Value[*corev1.Pod]{Encoded: object.Unreadable[*corev1.Pod]{}}
+					}
 					changes := apply(t, s, max(20, v), change)
 					if len(changes) > 0 != slices.Contains(c.applies, v) {
 						t.Errorf("%q", changes)

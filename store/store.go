@@ -52,10 +52,12 @@ type Store[T any] struct {
 	form    Form[T]
 	objects *mvcc.Map
 	marks   *mvcc.Map // of all scopes but the first, by their names; see setMark
-	history *mvcc.History[root]
-	indexes atomic.Pointer[[]bound[T]]
-	leases  registry
-	direct  bool // objects are pointers, not nil, and are held decoded
+	// unreadable has what the server has and could not be read; see Snapshot.Unreadable.
+	unreadable *mvcc.Map
+	history    *mvcc.History[root]
+	indexes    atomic.Pointer[[]bound[T]]
+	leases     registry
+	direct     bool // objects are pointers, not nil, and are held decoded
 	// verbatim: see Options.Verbatim.
 	verbatim     bool
 	onIndexError func(*IndexError) // or nil
@@ -81,7 +83,8 @@ type Store[T any] struct {
 
 // root is what a revision publishes besides the chains of versions.
 type root struct {
-	objects int
+	objects    int
+	unreadable int // in Store.unreadable
 	// rewinds counts the lists that began an epoch, and the objects that followed one later:
 	// between two revisions with the same number no object changed its epoch.
 	rewinds uint64
@@ -110,7 +113,7 @@ func New[T any](acc object.Accessor[T], opts Options[T]) (*Store[T], error) {
 	s.direct = s.form == nil && reflect.TypeFor[T]().Kind() == reflect.Pointer
 	s.objects = mvcc.NewMap(s.history)
 	s.objects.Widen(identWords)
-	s.marks = mvcc.NewMap(s.history)
+	s.marks, s.unreadable = mvcc.NewMap(s.history), mvcc.NewMap(s.history)
 	s.rows.objects = s.objects
 	s.tx.store = s
 	s.indexes.Store(new([]bound[T]))

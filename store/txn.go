@@ -27,7 +27,9 @@ type txn[T any] struct {
 	deleted map[object.Key]object.Version
 	seen    bitset
 	missing []uint32
-	loaded  byte // see preload
+	// cured are the unreadable objects that the list being applied has not named yet.
+	cured  map[object.Key]struct{}
+	loaded byte // see preload
 }
 
 // strictness says what a failing index function does.

@@ -37,15 +37,15 @@ func (r arrived[T]) Get() T {
 func receiving[T any](s *Source[T], reads ...object.FieldPath) *object.Intake[T] {
 	return &object.Intake[T]{Encoder: object.Encoder[T]{
 		Reads: append([]object.FieldPath{}, reads...),
-		Encode: func(part T, raw []byte) object.Encoded[T] {
+		Encode: func(part T, raw []byte) (object.Encoded[T], error) {
 			if raw == nil {
-				return nil
+				return nil, nil
 			}
 			var of T
 			if o, ok := any(part).(runtime.Object); ok {
 				of = o.DeepCopyObject().(T) // the source may use the memory of the part again
 			}
-			return arrived[T]{of, bytes.Clone(raw), s}
+			return arrived[T]{of, bytes.Clone(raw), s}, nil
 		},
 	}}
 }
@@ -156,13 +156,13 @@ func TestL11_AnObjectThatIsInvalidWhereItIsNotReadIsQuarantined(t *testing.T) {
 func TestObjectsAreDecodedWholeForATransformAndAfterARefusal(t *testing.T) {
 	s := bytesSource(t, wire.Protobuf, wireBytes(wire.Protobuf, podList(3)), Options{})
 	var whole, parts atomic.Int32
-	count := func(p *corev1.Pod, _ []byte) object.Encoded[*corev1.Pod] {
+	count := func(p *corev1.Pod, _ []byte) (object.Encoded[*corev1.Pod], error) {
 		if p.Status.PodIP == "" {
 			parts.Add(1)
 		} else {
 			whole.Add(1)
 		}
-		return nil
+		return nil, nil
 	}
 	in := &object.Intake[*corev1.Pod]{Encoder: object.Encoder[*corev1.Pod]{Encode: count, Reads: []object.FieldPath{}}}
 	deliver := func(item object.Item[*corev1.Pod]) error {

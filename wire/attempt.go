@@ -67,11 +67,6 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 		}
 		return &TransportError{Call: call, Err: c.secrets.hide(err), Attempts: sent}
 	}
-	if c.opts.Backoff != nil {
-		if err := sleep(ctx, c.opts.Backoff.left(u.Host)); err != nil {
-			return failed(err)
-		}
-	}
 	if c.opts.Limiter != nil {
 		if err := c.opts.Limiter.Wait(ctx); err != nil {
 			return failed(fmt.Errorf("client-side rate limiter: %w", err))
@@ -106,9 +101,6 @@ func (r *Request) attempt(ctx context.Context, n int, u *url.URL, stream bool, c
 	}
 	resp, err := c.http.Do(req)
 	_, checked := context.Cause(attemptCtx).(*checkError)
-	if c.opts.Backoff != nil && ctx.Err() == nil && !checked {
-		c.opts.Backoff.observe(u.Host, overloaded(resp, err))
-	}
 	if err == nil && checked { // the server responded before it read the body
 		resp.Body.Close()
 		err = context.Cause(attemptCtx)
@@ -185,11 +177,6 @@ func (r *Request) httpRequest(ctx context.Context, u *url.URL) *http.Request {
 		req.Body, _ = req.GetBody()
 	}
 	return req
-}
-
-// overloaded reports whether the result of an attempt means that the server is overloaded.
-func overloaded(resp *http.Response, err error) bool {
-	return err != nil || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500
 }
 
 // decodeStatus decodes a body in any encoding if it is a Status.

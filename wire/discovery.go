@@ -187,8 +187,7 @@ func (d *Discovery) find(ctx context.Context, name, like string, look func([]Dis
 	return Discovered{}, &UnknownResourceError{Name: name, Suggestions: suggest(all, like), Skipped: skipped}
 }
 
-// fetch requests the resources: all at once, or group by group if the server does not support
-// that.
+// fetch requests the resources.
 func (d *Discovery) fetch(ctx context.Context) ([]Discovered, error, error) {
 	f := fetcher{client: d.client, skipped: map[string]error{}}
 	for _, root := range []string{"/api", "/apis"} {

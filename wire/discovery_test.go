@@ -44,14 +44,6 @@ var (
 			{Resource: "deployments", SingularResource: "deployment", Scope: apidiscovery.ScopeNamespace, ResponseKind: &metav1.GroupVersionKind{Group: "apps", Version: v, Kind: "Deployment"}, Verbs: []string{"get"}},
 		}}
 	}
-	// legacyAPI is the same server without aggregated discovery.
-	legacyAPI = map[string]string{
-		"/api":            `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":           `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1beta1","version":"v1beta1"},{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps/v1","version":"v1"}}]}`,
-		"/api/v1":         `{"kind":"APIResourceList","groupVersion":"v1","apiVersion":"v1","resources":[{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list"],"shortNames":["po"],"categories":["all"]},{"name":"pods/log","kind":"Pod","verbs":["get"]},{"name":"pods/status","kind":"Pod","verbs":["get"]},{"name":"nodes","singularName":"node","kind":"Node","verbs":["get"]}]}`,
-		"/apis/apps/v1":   `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment","verbs":["get"]}]}`,
-		"/apis/apps/v1b1": ``,
-	}
 )
 
 // discoverable serves the responses by path.
@@ -70,39 +62,23 @@ func discoverable(t *testing.T, asked *atomic.Int32, answers map[string]string) 
 
 func asJSON(t *testing.T, v any) string { return string(wiretest.Must(json.Marshal(v))(t)) }
 
-func TestDiscoveryReadsEveryFormat(t *testing.T) {
-	legacy := map[string]string{}
-	for k, v := range legacyAPI {
-		legacy[k] = v
-	}
-	legacy["/apis/apps/v1beta1"] = strings.ReplaceAll(legacyAPI["/apis/apps/v1"], "apps/v1", "apps/v1beta1")
+func TestDiscoveryReadsAllGroupsAtOnce(t *testing.T) {
 	want := []Discovered{
 		{Resource: podResource, Singular: "pod", ShortNames: []string{"po"}, Categories: []string{"all"}, Verbs: []string{"get", "list"}, Subresources: []string{"log", "status"}, Preferred: true},
 		{Resource: nodeResource, Singular: "node", Verbs: []string{"get"}, Preferred: true},
 		{Resource: someResources[4].Resource, Singular: "deployment", Verbs: []string{"get"}, Preferred: true},
 		{Resource: someResources[5].Resource, Singular: "deployment", Verbs: []string{"get"}},
 	}
-	for name, c := range map[string]struct {
-		answers  map[string]string
-		requests int32
-	}{
-		"aggregated": {map[string]string{
-			"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", appsVersion("v1"), appsVersion("v1beta1")))),
-		}, 2},
-		"aggregated beta": {map[string]string{
-			"/api": asJSON(t, groups("v2beta1", coreGroup)), "/apis": asJSON(t, groups("v2beta1", group("apps", appsVersion("v1"), appsVersion("v1beta1")))),
-		}, 2},
-		"group by group": {legacy, 5},
-	} {
-		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, c.answers))
-		got, err := d.All(t.Context())
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" || requests.Load() != c.requests {
-			t.Errorf("%s, with %d requests:\n%s", name, requests.Load(), diff)
-		}
+	var requests atomic.Int32
+	d := NewDiscovery(discoverable(t, &requests, map[string]string{
+		"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", appsVersion("v1"), appsVersion("v1beta1")))),
+	}))
+	got, err := d.All(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || requests.Load() != 2 {
+		t.Errorf("with %d requests:\n%s", requests.Load(), diff)
 	}
 }
 
@@ -229,20 +205,18 @@ func TestABrokenGroupIsSkippedAndReported(t *testing.T) {
 	stale := appsVersion("v1")
 	stale.Freshness = apidiscovery.DiscoveryFreshnessStale
 	aggregated := map[string]string{"/api": asJSON(t, groups("v2", coreGroup)), "/apis": asJSON(t, groups("v2", group("apps", stale)))}
-	for name, answers := range map[string]map[string]string{"aggregated": aggregated, "group by group": legacyAPI} {
-		var requests atomic.Int32
-		d := NewDiscovery(discoverable(t, &requests, answers))
-		all, err := d.All(t.Context())
-		var skipped *SkippedGroupsError
-		if !errors.As(err, &skipped) || len(skipped.Groups) != 1 || !strings.Contains(err.Error(), "apps/v1") || len(all) < 3 {
-			t.Errorf("%s: %d resources, %v", name, len(all), err)
-		}
-		if pods, err := d.Find(t.Context(), "pods"); err != nil || pods.Resource != podResource {
-			t.Errorf("%s: pods are %+v, %v", name, pods, err)
-		}
-		if _, err := d.Find(t.Context(), "xyzzy"); err == nil || !errors.As(err, &skipped) || !strings.Contains(err.Error(), "some API groups") {
-			t.Errorf("%s: the error does not say what was not asked: %v", name, err)
-		}
+	var requests atomic.Int32
+	d := NewDiscovery(discoverable(t, &requests, aggregated))
+	all, err := d.All(t.Context())
+	var skipped *SkippedGroupsError
+	if !errors.As(err, &skipped) || len(skipped.Groups) != 1 || !strings.Contains(err.Error(), "apps/v1") || len(all) < 3 {
+		t.Errorf("%d resources, %v", len(all), err)
+	}
+	if pods, err := d.Find(t.Context(), "pods"); err != nil || pods.Resource != podResource {
+		t.Errorf("pods are %+v, %v", pods, err)
+	}
+	if _, err := d.Find(t.Context(), "xyzzy"); err == nil || !errors.As(err, &skipped) || !strings.Contains(err.Error(), "some API groups") {
+		t.Errorf("the error does not say what was not asked: %v", err)
 	}
 }
 

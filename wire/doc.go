@@ -33,8 +33,7 @@
 // retries it only if it is idempotent: reads, updates, server-side apply, and deletes with a
 // precondition. [Retry] limits the number of retries and the delay.
 //
-// A [Limiter] limits the rate of requests, and a [Backoff] delays requests while the
-// server is overloaded. Both are off by default. Several clients can share one.
+// A [Limiter] limits the rate of requests. There is none by default. Several clients can share one.
 //
 // # Credentials
 //

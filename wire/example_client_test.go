@@ -214,8 +214,8 @@ func ExampleSubresourceOf() {
 
 func ExampleDiscovery_Find() {
 	c, closeServer := exampleServer(map[string]string{
-		"GET /api":    `{"kind":"APIVersions","versions":["v1"]}`,
-		"GET /api/v1": `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"pods","singularName":"pod","shortNames":["po"],"namespaced":true,"kind":"Pod","verbs":["get"]}]}`,
+		"GET /api": `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"versions":[{"version":"v1","resources":[
+			{"resource":"pods","singularResource":"pod","shortNames":["po"],"scope":"Namespaced","responseKind":{"kind":"Pod"},"verbs":["get","list","watch"]}]}]}]}`,
 	})
 	defer closeServer()
 	d := wire.NewDiscovery(c)
@@ -290,12 +290,11 @@ func ExampleOptions_warnings() {
 }
 
 func ExampleOptions_shared() {
-	// Both clients together send at most 20 requests per second, and both wait after one of
-	// them has reached an overloaded server.
-	limiter, backoff := wire.NewLimiter(20, 40), &wire.Backoff{Base: time.Second, Cap: time.Minute}
+	// Both clients together send at most 20 requests per second.
+	limiter := wire.NewLimiter(20, 40)
 	for _, host := range []string{"one.example", "two.example"} {
 		c, err := wire.New(&rest.Config{Host: "https://" + host}, wire.Options{
-			Limiter: limiter, Backoff: backoff, Retry: wire.Retry{Max: 3},
+			Limiter: limiter, Retry: wire.Retry{Max: 3},
 		})
 		fmt.Println(c.Host(), err)
 	}

@@ -188,10 +188,9 @@ func ExampleDiscovery_FindKind() {
 // All returns what can be discovered, and the groups of aggregated API servers that do not respond.
 func ExampleDiscovery_All() {
 	c, closeServer := exampleServer(map[string]string{
-		"GET /api":                         `{"kind":"APIVersions","versions":["v1"]}`,
-		"GET /api/v1":                      `{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}`,
-		"GET /apis":                        `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"metrics.k8s.io","versions":[{"version":"v1beta1"}]}]}`,
-		"GET /apis/metrics.k8s.io/v1beta1": `404 page not found`,
+		"GET /api": `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"versions":[{"version":"v1","resources":[
+			{"resource":"pods","singularResource":"pod","shortNames":["po"],"scope":"Namespaced","responseKind":{"kind":"Pod"},"verbs":["get","list","watch"]}]}]}]}`,
+		"GET /apis": `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"metrics.k8s.io"},"versions":[{"version":"v1beta1","freshness":"Stale"}]}]}`,
 	})
 	defer closeServer()
 	d := wire.NewDiscovery(c)

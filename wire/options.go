@@ -30,9 +30,6 @@ type Options struct {
 	// implements it. Defaults to the one that the rest.Config sets explicitly, or else to
 	// none.
 	Limiter Limiter
-	// Backoff delays requests while the server is overloaded. Several clients can share
-	// one. Defaults to none.
-	Backoff *Backoff
 	// Warnings receives the Warning headers of the server, each text once. It is called on
 	// the goroutine of the request and must not block. Defaults to the handler of the
 	// rest.Config, or else to logging.

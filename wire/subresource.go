@@ -2,9 +2,7 @@ package wire
 
 import (
 	"context"
-	"path"
 	"reflect"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,38 +42,11 @@ func SubresourceOf[S, T any](a *API[T], name string) *Subresource[S] {
 		s.kind, s.encoding = a.resource.GVK(), a.resource.encoding
 		return s
 	}
-	s.kind = builtinPart(t.Elem())
+	s.kind, _ = builtinKind(t.Elem())
 	if _, ok := any(s.make()).(unmarshaler); ok && !s.kind.Empty() {
 		s.encoding = a.resource.encoding // subresources of custom resources are JSON too
 	}
 	return s
-}
-
-// builtinParts are the groups of the kinds of k8s.io/api that exist only as a subresource.
-var builtinParts = map[string]string{
-	"apps/v1beta1.Scale":             "apps",
-	"apps/v1beta2.Scale":             "apps",
-	"authentication/v1.TokenRequest": "authentication.k8s.io",
-	"autoscaling/v1.Scale":           "autoscaling",
-	"extensions/v1beta1.Scale":       "extensions",
-	"policy/v1.Eviction":             "policy",
-	"policy/v1beta1.Eviction":        "policy",
-}
-
-// builtinPart returns the kind of a Go type of k8s.io/api, or an empty one.
-func builtinPart(t reflect.Type) schema.GroupVersionKind {
-	if res, ok := builtin(t); ok {
-		return res.GVK()
-	}
-	pkg, ok := strings.CutPrefix(t.PkgPath(), builtinRoot)
-	if !ok {
-		return schema.GroupVersionKind{}
-	}
-	group, ok := builtinParts[pkg+"."+t.Name()]
-	if !ok {
-		return schema.GroupVersionKind{}
-	}
-	return schema.GroupVersionKind{Group: group, Version: path.Base(pkg), Kind: t.Name()}
 }
 
 func (s *Subresource[S]) request(verb Verb, key object.Key) *Request {

@@ -25,11 +25,10 @@ func keysOf(n int) []string {
 func TestAllocations(t *testing.T) {
 	soak.Measures(t)
 	ctx := context.Background()
-	buf := make([]string, 0, 4000)
 	drain := func(q *workqueue.Queue[string]) {
 		for q.Len() > 0 {
-			buf, _ = q.AppendBatch(ctx, buf[:0], 100)
-			q.DoneAll(buf)
+			k, _ := q.GetContext(ctx)
+			q.Done(k)
 		}
 	}
 	for _, n := range []int{1, 20, 3000} {

@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -111,17 +110,4 @@ func BenchmarkAddAfter(b *testing.B) {
 		q.AddAfter(keys[i%len(keys)], time.Hour+time.Duration(r.Int64N(int64(time.Hour))))
 	}
 	q.ShutDown()
-}
-
-func BenchmarkGetBatch(b *testing.B) {
-	keys := keysOf(100)
-	q := workqueue.New(options{})
-	var buf []string
-	b.ReportAllocs()
-	for b.Loop() {
-		q.AddWith(workqueue.Request{}, keys...)
-		buf, _ = q.AppendBatch(context.Background(), buf[:0], 100)
-		q.DoneAll(buf)
-	}
-	b.ReportMetric(float64(b.N)*100/b.Elapsed().Seconds(), "items/s")
 }

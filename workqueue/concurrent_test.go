@@ -101,13 +101,13 @@ func due(q *workqueue.Queue[int]) bool {
 
 // takeSome takes items with one of the Get variants. A context that ends loses no item.
 func takeSome(q *workqueue.Queue[int], how int) ([]int, error) {
-	switch how % 3 {
+	switch how % 2 {
 	case 0:
 		if item, shutdown := q.Get(); !shutdown {
 			return []int{item}, nil
 		}
 		return nil, workqueue.ErrShutDown
-	case 1:
+	default:
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Microsecond)
 		defer cancel()
 		item, err := q.GetContext(ctx)
@@ -115,8 +115,6 @@ func takeSome(q *workqueue.Queue[int], how int) ([]int, error) {
 			return nil, err
 		}
 		return []int{item}, nil
-	default:
-		return q.GetBatch(context.Background(), 3)
 	}
 }
 

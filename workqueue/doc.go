@@ -23,9 +23,8 @@
 //
 // The types are [Queue]; [Request], which says how items are added; [Limiter], which
 // returns the delay of an item that failed; and [Item], an item in one of its states, as
-// [Queue.Snapshot] lists them. [Plain], [Delaying] and [RateLimiting] are narrower views
-// of a Queue. The methods have the names and meanings of client-go's, so a *Queue fits
-// programs that were written for that package.
+// [Queue.Snapshot] lists them. The methods have the names and meanings of client-go's, so a
+// *Queue fits programs that were written for that package.
 //
 // To read the source, begin with Queue in queue.go and entry.go, the record of an item. An
 // item is in up to three places: waiting (lane.go), processing (run.go) and delayed

@@ -116,10 +116,8 @@ func (d *driver) step() {
 		d.note("AddAfter %s %v", key, delay)
 		d.q.AddAfter(key, delay)
 		d.m.addAfter(key, delay, 0, true, workqueue.AddedAfter)
-	case 7, 8, 9:
+	case 7, 8, 9, 10:
 		d.get()
-	case 10:
-		d.getBatch()
 	case 11, 12, 13:
 		d.done()
 	case 14:
@@ -197,21 +195,6 @@ func (d *driver) get() {
 func (d *driver) took(got string) {
 	if want := d.m.get(); got != want {
 		d.fail("took %s, want %s", got, want)
-	}
-}
-
-func (d *driver) getBatch() {
-	if len(d.m.waiting) == 0 {
-		return
-	}
-	most := d.c.choose("most", 4)
-	got, err := d.q.GetBatch(context.Background(), most)
-	d.note("GetBatch %d %q %v", most, got, err)
-	if want := min(len(d.m.waiting), max(1, most)); len(got) != want || err != nil {
-		d.fail("%d items, %v, want %d", len(got), err, want)
-	}
-	for _, key := range got {
-		d.took(key)
 	}
 }
 

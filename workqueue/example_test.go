@@ -123,33 +123,6 @@ func ExampleQueue_GetContext() {
 	// true
 }
 
-func ExampleQueue_GetBatch() {
-	q := workqueue.New(workqueue.Options[int]{})
-	q.AddWith(workqueue.Request{}, 1, 2, 3, 4, 5)
-	for q.Len() > 0 {
-		batch, err := q.GetBatch(context.Background(), 3)
-		fmt.Println(batch, err)
-		q.DoneAll(batch)
-	}
-	// Output:
-	// [1 2 3] <nil>
-	// [4 5] <nil>
-}
-
-func ExampleQueue_AppendBatch() {
-	q := workqueue.New(workqueue.Options[int]{})
-	buf := make([]int, 0, 2) // reused
-	q.AddWith(workqueue.Request{}, 1, 2, 3)
-	for q.Len() > 0 {
-		buf, _ = q.AppendBatch(context.Background(), buf[:0], cap(buf))
-		fmt.Println(buf)
-		q.DoneAll(buf)
-	}
-	// Output:
-	// [1 2]
-	// [3]
-}
-
 func ExampleQueue_Drain() {
 	q := workqueue.New(workqueue.Options[string]{
 		Dropped: func(i workqueue.Item[string]) {
@@ -277,24 +250,6 @@ func ExampleMetrics() {
 	q.ShutDown()
 	fmt.Printf("%+v\n", c)
 	// Output: {added:1 retried:1 dropped:1 taken:1 done:1}
-}
-
-func ExampleNewRateLimiting() {
-	// The interface that a program written for client-go uses.
-	var q workqueue.RateLimiting[string] = workqueue.NewRateLimiting(workqueue.Options[string]{})
-	var d workqueue.Delaying[string] = workqueue.NewDelaying(workqueue.Options[string]{})
-	var p workqueue.Plain[string] = workqueue.NewPlain(workqueue.Options[string]{})
-	for _, q := range []workqueue.Plain[string]{q, d, p} {
-		q.Add("web")
-		q.ShutDown()
-		key, shutdown := q.Get()
-		fmt.Println(key, shutdown)
-		q.Done(key)
-	}
-	// Output:
-	// web false
-	// web false
-	// web false
 }
 
 func ExampleNewMaxOf() {

@@ -29,40 +29,6 @@ func (q *Queue[K]) GetContext(ctx context.Context) (item K, err error) {
 	return item, nil
 }
 
-// GetBatch blocks until an item can be taken, and takes up to max items, like as many calls of
-// Get. Each must be Done. A max below 1 counts as 1. The errors are those of GetContext.
-func (q *Queue[K]) GetBatch(ctx context.Context, max int) ([]K, error) {
-	return q.AppendBatch(ctx, nil, max)
-}
-
-// AppendBatch is GetBatch that appends to items and returns the extended slice.
-func (q *Queue[K]) AppendBatch(ctx context.Context, items []K, max int) ([]K, error) {
-	if ctx.Err() != nil {
-		return items, context.Cause(ctx)
-	}
-	var waits []time.Duration // only with metrics, which are called without the lock
-	q.mu.Lock()
-	if err := q.await(ctx); err != nil {
-		q.mu.Unlock()
-		return items, err
-	}
-	for {
-		item, waited := q.take()
-		items = append(items, item)
-		if q.opts.Metrics != nil {
-			waits = append(waits, waited)
-		}
-		if max--; max <= 0 || q.line.ready == 0 {
-			break
-		}
-	}
-	q.mu.Unlock()
-	for _, d := range waits {
-		q.measure(func(m Metrics) { m.Waited(d) })
-	}
-	return items, nil
-}
-
 // await waits until there is an item. The lock must be held.
 func (q *Queue[K]) await(ctx context.Context) error {
 	if q.line.ready > 0 {
@@ -118,13 +84,6 @@ func (q *Queue[K]) Done(item K) {
 	q.mu.Unlock()
 	if ok {
 		q.measure(func(m Metrics) { m.Worked(worked) })
-	}
-}
-
-// DoneAll calls Done for each of the items.
-func (q *Queue[K]) DoneAll(items []K) {
-	for _, item := range items {
-		q.Done(item)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestK04_TheDefaultIsBothPerItemAndOverall(t *testing.T) {
 
 func TestAddRateLimitedAndForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewRateLimiting(options{Limiter: workqueue.NewExponential[string](time.Second, time.Hour)})
+		q := workqueue.New(options{Limiter: workqueue.NewExponential[string](time.Second, time.Hour)})
 		for i, d := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 			q.AddRateLimited("a")
 			want(t, "requeues", q.NumRequeues("a"), i+1)

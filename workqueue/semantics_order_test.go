@@ -166,14 +166,16 @@ func TestK06_Metrics(t *testing.T) {
 		want(t, "stats", q.Stats(), workqueue.Stats{Waiting: 3, Adds: 3})
 		advance(time.Second)
 		get(t, q)
-		_, _ = q.GetBatch(t.Context(), 1)
+		get(t, q)
 		advance(2 * time.Second)
 		q.Add("a") // its time in the queue starts here
 		want(t, "stats", q.Stats(), workqueue.Stats{
 			Waiting: 1, Dirty: 1, Processing: 2, Adds: 4, Unfinished: 4 * time.Second, Longest: 2 * time.Second,
 		})
 		advance(3 * time.Second)
-		q.DoneAll([]string{"a", "b", "c"})
+		q.Done("a")
+		q.Done("b")
+		q.Done("c")
 		q.AddAfter("d", time.Second)
 		q.AddRateLimited("e")
 		q.AddAfter("f", 0)

@@ -27,7 +27,7 @@ func want(t *testing.T, what string, got, want any) {
 type options = workqueue.Options[string]
 
 // get takes an item and fails if there is none.
-func get(t *testing.T, q workqueue.Plain[string]) string {
+func get(t *testing.T, q *workqueue.Queue[string]) string {
 	t.Helper()
 	if q.Len() == 0 {
 		t.Fatal("nothing to take")
@@ -40,7 +40,7 @@ func get(t *testing.T, q workqueue.Plain[string]) string {
 }
 
 // getAll takes all items, one by one, and calls Done for each.
-func getAll(t *testing.T, q workqueue.Plain[string]) (items []string) {
+func getAll(t *testing.T, q *workqueue.Queue[string]) (items []string) {
 	t.Helper()
 	for q.Len() > 0 {
 		item := get(t, q)
@@ -107,8 +107,6 @@ func TestK02_QueuedItemsCanBeTakenAfterShutDown(t *testing.T) {
 	want(t, "shutdown", shutdown, true)
 	_, err := q.GetContext(t.Context())
 	want(t, "error", err, workqueue.ErrShutDown)
-	_, err = q.GetBatch(t.Context(), 3)
-	want(t, "error", err, workqueue.ErrShutDown)
 	want(t, "shutting down", q.ShuttingDown(), true)
 }
 
@@ -118,15 +116,12 @@ func TestK02_ShutDownEndsEveryGet(t *testing.T) {
 		var ended atomic.Int32
 		for i := range 6 {
 			go func() {
-				switch i % 3 {
+				switch i % 2 {
 				case 0:
 					_, shutdown := q.Get()
 					want(t, "shutdown", shutdown, true)
 				case 1:
 					_, err := q.GetContext(context.Background())
-					want(t, "error", err, workqueue.ErrShutDown)
-				case 2:
-					_, err := q.GetBatch(t.Context(), 9)
 					want(t, "error", err, workqueue.ErrShutDown)
 				}
 				ended.Add(1)
@@ -326,8 +321,6 @@ func TestGetContextEndsWithItsContext(t *testing.T) {
 		q.Add("a")
 		_, err = q.GetContext(ctx)
 		want(t, "error, though there is an item", err, cause)
-		_, err = q.GetBatch(ctx, 2)
-		want(t, "error", err, cause)
 		item, err := q.GetContext(t.Context())
 		want(t, "taken", item, "a")
 		want(t, "error", err, nil)

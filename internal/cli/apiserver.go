@@ -192,13 +192,11 @@ func serveAPI(ctx context.Context, e *env, parts ServerParts, flags apiserverFla
 	if err := createSeeds(ctx, server, seeds); err != nil {
 		return err
 	}
-	var churn *demoChurn
+	var generated *demoCluster
 	if flags.objects > 0 {
-		world, err := newDemoCluster(ctx, server, flags.objects, 1)
-		if err != nil {
+		if generated, err = newDemoCluster(ctx, server, flags.objects, 1); err != nil {
 			return err
 		}
-		churn = newDemoChurn(world, flags.churn)
 	}
 	var stand interface{ Run(context.Context) error }
 	if flags.workloads {
@@ -232,7 +230,7 @@ func serveAPI(ctx context.Context, e *env, parts ServerParts, flags apiserverFla
 	// A part that ends without being asked to ends the others.
 	ended := make(chan error, 2)
 	go func() {
-		ended <- churn.run(ctx)
+		ended <- generated.churn(ctx, flags.churn)
 		cancel()
 	}()
 	go func() {

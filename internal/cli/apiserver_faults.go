@@ -17,32 +17,12 @@ import (
 // randomSpec is the value of a bare --faults.
 const randomSpec = "random"
 
-// addFaults adds the flag --faults, whose value is optional, and its completion.
+// addFaults adds the flag --faults, whose value is optional.
 func addFaults(cmd *cobra.Command, to *[]string) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(to, "faults", nil, "inject faults: `SPEC` is random, random:RATE:SEED, or KIND[,name=value...]")
 	flags.Lookup("faults").NoOptDefVal = randomSpec
-	complete(cmd, "faults", completeFaults)
-}
-
-// completeFaults completes the kind of a fault, and after a comma its settings.
-func completeFaults(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
-	var words []string
-	if before == "" {
-		words = append(knownFaults(), randomSpec)
-	}
-	for _, setting := range faultSettings {
-		if before != "" && !strings.Contains(before, ","+setting+"=") {
-			words = append(words, before+setting+"=")
-		}
-	}
-	if before != "" {
-		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "write"} {
-			words = append(words, before+"verb="+verb)
-		}
-	}
-	return matching(prefix, words), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	complete(cmd, "faults", fixed(append(knownFaults(), randomSpec)...))
 }
 
 func knownFaults() (kinds []string) {
@@ -188,18 +168,6 @@ func (f faultSpec) String() string {
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// injectedFaults returns the number of failed requests, in total and by fault kind.
-func injectedFaults(server *apiserver.Server) (total int, kinds map[apiserver.FaultKind]int) {
-	kinds = map[apiserver.FaultKind]int{}
-	for _, kind := range faultKinds {
-		if n := server.Injected(kind); n > 0 {
-			kinds[kind] = n
-			total += n
-		}
-	}
-	return total, kinds
 }
 
 // faultSettings are the settings of a fault in --faults.

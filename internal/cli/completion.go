@@ -24,8 +24,8 @@ func newCompletionCommand(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a shell completion script",
-		Long: `Print a shell script that completes commands, flags, resources, objects, namespaces and
-contexts. Resources, objects and namespaces come from the cluster if it responds within two seconds.
+		Long: `Print a shell script that completes commands, flags, resources, namespaces and contexts.
+Resources and namespaces come from the cluster if it responds within two seconds.
 Supported shells are bash, zsh, fish and powershell.`,
 		Example: `  source <(tarn completion bash)
   tarn completion zsh > "${fpath[1]}/_tarn"
@@ -84,58 +84,16 @@ func (e *env) completeNamespaces(cmd *cobra.Command, _ []string, prefix string) 
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names := namesOf(ctx, client, wire.MustOf[*corev1.Namespace]().Resource, "")
-	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
-}
-
-// namesOf returns the names of a resource's objects, or none if the server does not respond.
-func namesOf(ctx context.Context, client *wire.Client, res object.Resource, namespace string) (names []string) {
-	opts := object.ListOptions{Version: "0"}
-	if res.Namespaced {
-		opts.Namespace = namespace
-	}
-	all, _, _ := stream.List(ctx, wire.For(client, wire.Metadata(res)), opts)
-	for _, obj := range all {
-		names = append(names, obj.Name)
-	}
-	return names
-}
-
-// completeTargets is completeResources that completes the NAME of TYPE/NAME as well.
-func (e *env) completeTargets(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
-	resource, _, named := strings.Cut(prefix[len(before):], "/")
-	if !named {
-		return e.completeResources(cmd, args, prefix)
-	}
-	ctx, cancel := context.WithTimeout(background(cmd), completionTime)
-	defer cancel()
-	client, namespace, err := e.client(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	d, err := wire.NewDiscovery(client).Find(ctx, resource)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := namesOf(ctx, client, d.Resource, namespace)
-	for i := range names {
-		names[i] = before + resource + "/" + names[i]
+	all, _, _ := stream.List(ctx, wire.For(client, wire.Metadata(wire.MustOf[*corev1.Namespace]().Resource)), object.ListOptions{Version: "0"})
+	var names []string
+	for _, namespace := range all {
+		names = append(names, namespace.Name)
 	}
 	return matching(prefix, names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeOutputs completes the formats of tarn watch. Those with an argument get no space.
-func completeOutputs(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	found := matching(prefix, slices.Clone(outputs))
-	if len(found) == 1 && strings.HasSuffix(found[0], "=") {
-		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	}
-	return found, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeResources completes from the cluster's watchable resources, or from common ones
-// if it does not respond. It keeps everything before the last comma.
+// completeResources completes from the cluster's watchable resources, if it responds. It
+// keeps everything before the last comma.
 func (e *env) completeResources(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	before := prefix[:strings.LastIndexByte(prefix, ',')+1]
 	taken := split(append(args, before))
@@ -160,12 +118,9 @@ func (e *env) watchable(cmd *cobra.Command) []string {
 	defer cancel()
 	client, _, err := e.client(ctx)
 	if err != nil {
-		return slices.Clone(commonResources)
+		return nil
 	}
 	all, _ := wire.NewDiscovery(client).All(ctx)
-	if len(all) == 0 {
-		return slices.Clone(commonResources)
-	}
 	seen := map[string]bool{}
 	var names []string
 	for _, d := range all {
@@ -182,13 +137,6 @@ func (e *env) watchable(cmd *cobra.Command) []string {
 		}
 	}
 	return names
-}
-
-// commonResources exist in every cluster.
-var commonResources = []string{
-	"configmaps", "cronjobs", "daemonsets", "deployments", "events", "ingresses", "jobs",
-	"namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods",
-	"replicasets", "secrets", "serviceaccounts", "services", "statefulsets",
 }
 
 // background returns the command's context, which is nil during completion in some shells.

@@ -47,12 +47,7 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 		{[]string{"watch", kc, "pods", "-n", "kube"}, []string{"kube-system", "kube-public"}, []string{"default"}},
 		{[]string{"watch", kc, "pods", "--context", ""}, []string{"test"}, nil},
 		{[]string{"watch", "pods", "-o", ""}, outputs, nil},
-		{[]string{"watch", kc, "po/w"}, []string{"po/web"}, []string{"po/other"}},
-		{[]string{"watch", kc, "-n", "kube-system", "cm,pods/"}, nil, []string{"cm,pods/web"}},
-		{[]string{"watch", kc, "cm,pods/"}, []string{"cm,pods/web", "cm,pods/other"}, nil},
-		{[]string{"demo", "--faults=c"}, []string{"cut-watch", "corrupt-frame"}, []string{"random"}},
-		{[]string{"demo", "--faults=cut-watch,times=3,"}, []string{"cut-watch,times=3,after="}, []string{"cut-watch,times=3,times="}},
-		{[]string{"apiserver", "--faults=latency,verb=wa"}, []string{"latency,verb=watch"}, nil},
+		{[]string{"demo", "--faults="}, []string{"cut-watch", "random"}, nil},
 		{[]string{"completion", ""}, shells, nil},
 		{[]string{""}, []string{"watch", "doctor", "version", "completion"}, nil},
 	} {
@@ -72,7 +67,7 @@ func TestCompletionSuggestsResourcesOfTheCluster(t *testing.T) {
 
 func TestCompletionWorksWithoutACluster(t *testing.T) {
 	down := "--kubeconfig=" + kubeconfigFor(t, "http://127.0.0.1:1")
-	if got := completions(t, "watch", down, "po"); !slices.Equal(got, []string{"pods"}) {
+	if got := completions(t, "watch", down, "po"); len(got) != 0 {
 		t.Errorf("offers %v", got)
 	}
 	if got := completions(t, "watch", "--kubeconfig=/does/not/exist", "pods", "-n", ""); len(got) != 0 {
@@ -104,10 +99,6 @@ func TestVersionOutput(t *testing.T) {
 		t.Errorf("%v, want %v", flag, r)
 	}
 	if r.code != exitDone || !strings.HasPrefix(r.out, "tarn ") || !strings.Contains(r.out, "go1.") {
-		t.Error(r)
-	}
-	r = call(t.Context(), "version", "-o", "json")
-	if !strings.Contains(r.out, `"version":"`) || !strings.Contains(r.out, `"go":"go1.`) {
 		t.Error(r)
 	}
 }

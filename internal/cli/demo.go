@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	tarn "github.com/tarnproject/tarn"
 	"github.com/tarnproject/tarn/apiserver"
@@ -35,17 +38,17 @@ func newDemoCommand(e *env) *cobra.Command {
 		Use:   "demo",
 		Short: "Run a demo; no cluster needed",
 		Long: `Run an API server in this process with a generated cluster that keeps changing, mirror the
-cluster with indexes, run a controller that writes a summary of each namespace, and show the
-live state. Nothing is installed and nothing is left behind.
+cluster, run a controller that writes a summary of each namespace, and show how far the mirrors
+are. Nothing is installed and nothing is left behind.
 
-The console at the printed address shows the same in a browser, and everything behind it.
+The console at the printed address shows all of it in a browser.
 
-After --duration the changes stop and the mirror is compared with the server. Ctrl-C, or q on
-a terminal, stops immediately, without the comparison.
+After --duration the changes stop and the mirrors are compared with the server. Ctrl-C stops
+immediately, without the comparison.
 
 --faults makes 10 % of requests fail at random. It takes the same values as for tarn
 apiserver.`,
-		Example: `  tarn demo                                # until q or Ctrl-C
+		Example: `  tarn demo                                # until Ctrl-C
   tarn demo --open                         # with the console in a browser
   tarn demo --duration 10s --faults        # with random faults
   tarn demo --faults=random:0.5:7          # a fixed rate and seed
@@ -86,21 +89,19 @@ type demo struct {
 	faults  faultSpec
 	server  *apiserver.Server
 	cluster *tarn.Cluster
-	mirrors *demoMirrors
-	churn   *demoChurn
+	changed *demoCluster
 	summary *tarn.Controller
 	console net.Listener
-	view    *demoView
+	screen  *screen
+	program string
 	started time.Time
-	ran     time.Duration // how long the cluster was changing, set at the end
-	// faultsOn is closed when faults may start, once there is something to see.
-	faultsOn chan struct{}
+	shown   demoFigures
 }
 
-// settleTime is how long the end waits for the mirror to catch up.
-const settleTime = time.Minute
+// demoTime is how long the demo waits for the first lists, and at the end for the mirrors to catch up.
+const demoTime = time.Minute
 
-const interrupted = "Interrupted; the mirror was not compared with the server."
+const interrupted = "Interrupted; the mirrors were not compared with the server."
 
 func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err := flags.check(); err != nil {
@@ -110,13 +111,12 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, restore := quitOnKey(ctx, e)
-	defer restore()
-	d := &demo{flags: flags, faults: faults, view: newDemoView(e), started: time.Now(), faultsOn: make(chan struct{})}
-	d.view.say("Generating a cluster of about %s ...", counted(flags.objects, "object"))
+	d := &demo{flags: flags, faults: faults, screen: newScreen(e), program: e.program, started: time.Now()}
+	defer d.screen.close()
+	d.say("Generating a cluster of about %s ...", counted(flags.objects, "object"))
 	err = d.build(ctx, e)
 	if ctx.Err() != nil {
-		d.view.say(interrupted) // nothing to summarize
+		d.say(interrupted) // nothing to summarize
 		if err == nil {
 			return errors.Join(d.console.Close(), d.server.Close())
 		}
@@ -125,15 +125,15 @@ func runDemo(ctx context.Context, e *env, flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	d.view.say("Created %s on an in-process server in %s.", counted(d.churn.made, "object"), brief(time.Since(d.started)))
+	d.say("Created %s on an in-process server in %s.", counted(d.changed.made, "object"), short(time.Since(d.started)))
 	if text := faults.String(); text != "" {
-		d.view.say("Faults: %s.", text)
+		d.say("Faults: %s.", text)
 	}
 	address := consoleAddress(flags.listen, d.console)
-	d.view.say("Console: %s", address)
+	d.say("Console: %s", address)
 	if flags.open {
 		if err := openBrowser(address); err != nil {
-			d.view.say("%v", err)
+			d.say("%v", err)
 		}
 	}
 	return d.run(ctx)
@@ -149,18 +149,13 @@ func (d *demo) build(ctx context.Context, e *env) (err error) {
 			_ = d.server.Close() // the earlier error matters more
 		}
 	}()
-	world, err := newDemoCluster(ctx, d.server, d.flags.objects, d.flags.seed)
-	if err != nil {
+	if d.changed, err = newDemoCluster(ctx, d.server, d.flags.objects, d.flags.seed); err != nil {
 		return err
 	}
-	d.churn = newDemoChurn(world, d.flags.churn)
 	if d.cluster, err = tarn.Connect(tarn.WithConfig(d.server.Config()), tarn.WithLogger(e.log), tarn.WithTuning(tarn.Tuning{Backoff: reflector.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}})); err != nil {
 		return err
 	}
-	if d.mirrors, err = newDemoMirrors(d.cluster); err != nil {
-		return err
-	}
-	if d.summary, err = newSummarizer(d.cluster, d.mirrors); err != nil {
+	if d.summary, err = newSummarizer(d.cluster); err != nil {
 		return err
 	}
 	if d.console, err = net.Listen("tcp", d.flags.listen); err != nil {
@@ -169,68 +164,40 @@ func (d *demo) build(ctx context.Context, e *env) (err error) {
 	return nil
 }
 
-// run runs all parts until ctx or the duration ends. After the duration it compares the
-// mirror with the server.
+// run runs all parts until ctx or the duration ends. After the duration it compares the mirrors
+// with the server.
 func (d *demo) run(ctx context.Context) error {
 	// The server and the mirrors outlive ctx, so that they can be compared.
-	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(nil)
-	var failed []error
-	var ended sync.WaitGroup
-	var mu sync.Mutex // guards failed
-	start := func(ctx context.Context, run func(context.Context) error) (wait func()) {
-		done := make(chan struct{})
-		ended.Go(func() {
-			defer close(done)
-			if err := run(ctx); err != nil {
-				mu.Lock()
-				failed = append(failed, err)
-				mu.Unlock()
-				end(err)
-			}
-		})
-		return func() { <-done }
-	}
-	start(base, d.server.Run)
-	start(base, d.runCluster)
-	start(base, (&console.Server{Listener: d.console, Handler: d.cluster.Handler()}).Run)
-	// The timer ends the changes itself, since a slow terminal may block the view.
-	began := time.Now()
-	changing, rest := context.WithCancel(base)
-	defer rest()
-	if d.flags.duration > 0 {
-		defer time.AfterFunc(d.flags.duration, rest).Stop()
-	}
-	calm := start(changing, d.churn.run)
-	start(changing, d.breakConnections)
+	base, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	parts, base := errgroup.WithContext(base)
+	parts.Go(func() error { return d.server.Run(base) })
+	parts.Go(func() error { return d.runCluster(base) })
+	parts.Go(func() error { return (&console.Server{Listener: d.console, Handler: d.cluster.Handler()}).Run(base) })
 
-	d.show(ctx, base, changing)
-	rest()
-	calm()
-	d.ran = time.Since(began)
-	var found comparison
-	if ctx.Err() == nil && base.Err() == nil {
-		found = d.settle(ctx, base)
+	changing, stop := context.WithCancel(base)
+	defer context.AfterFunc(ctx, stop)()
+	changes, changing := errgroup.WithContext(changing)
+	changes.Go(func() error { return d.changed.churn(changing, d.flags.churn) })
+	changes.Go(func() error { return d.show(changing, stop) })
+	err := changes.Wait()
+	stop()
+	ran := time.Since(d.started)
+	if err == nil && base.Err() == nil && ctx.Err() == nil {
+		var text string
+		if text, err = d.compare(ctx, base); err == nil {
+			d.conclude(ran)
+			d.say("%s", text)
+			d.suggest()
+		}
 	}
 	if ctx.Err() != nil && base.Err() == nil { // print this before shutdown, which takes a moment
-		d.view.say(interrupted)
-		d.view.conclude(d)
-		d.view.suggest(d)
-		end(nil)
-		ended.Wait()
-		return errors.Join(failed...)
+		err = nil
+		d.say(interrupted)
+		d.conclude(ran)
 	}
-	end(nil)
-	ended.Wait()
-	if err := errors.Join(failed...); err != nil {
-		return err
-	}
-	d.view.conclude(d)
-	d.view.printComparison(found)
-	if found.err == nil {
-		d.view.suggest(d)
-	}
-	return found.err
+	end()
+	return errors.Join(err, parts.Wait())
 }
 
 // runCluster runs the mirrors and the controller. Keys left in its queue at the end are not an
@@ -244,114 +211,161 @@ func (d *demo) runCluster(ctx context.Context) error {
 	return err
 }
 
-// show draws frames until the changes or one of the contexts end.
-func (d *demo) show(ctx, base, changing context.Context) {
+// show prints figures until ctx ends: in the last line of a terminal, otherwise as a line per
+// second. It calls stop when the mirrors have been live for the duration. Random faults also cut connections and compact the history, because a healthy watch sends
+// about one request per hour.
+func (d *demo) show(ctx context.Context, stop func()) error {
 	began := time.Now()
-	if err := d.awaitSync(ctx, base); err == nil {
-		objects, _, _ := d.frame().totals()
-		d.view.say("Mirrored %s of %d resources in %s.", counted(objects, "object"), len(d.mirrors.all), brief(time.Since(began)))
+	waiting, cancel := context.WithTimeout(ctx, demoTime)
+	err := d.cluster.WaitSynced(waiting)
+	cancel()
+	if err != nil {
+		return ignoreEnd(ctx, err)
 	}
-	if ctx.Err() != nil {
-		return
-	}
+	d.say("Mirrored %s in %s.", counted(d.figures().objects, "object"), short(time.Since(began)))
 	if err := d.faults.inject(d.server); err != nil {
-		d.view.say("%v", err)
+		return err
 	}
 	if d.faults.any() {
 		d.server.Cut("") // faults affect new requests; healthy watches send none
 	}
-	close(d.faultsOn)
-	tick := time.NewTicker(d.view.period())
-	defer tick.Stop()
-	defer d.view.erase()
-	for {
-		f := d.frame()
-		if ctx.Err() != nil {
-			return
-		}
-		d.view.draw(f)
-		if d.view.out.err() != nil {
-			return // the output is lost
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changing.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// awaitSync waits briefly for the initial lists; the view shows problems.
-func (d *demo) awaitSync(ctx, base context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	defer context.AfterFunc(base, cancel)()
-	return d.cluster.WaitSynced(ctx)
-}
-
-// breakConnections cuts connections from time to time if random faults are on. Healthy
-// watches send about one request per hour, so random faults would rarely hit one.
-func (d *demo) breakConnections(ctx context.Context) error {
-	if d.faults.rate == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-d.faultsOn:
-	}
 	chance := rand.New(rand.NewPCG(d.faults.seed, 3))
+	mirrors := d.cluster.Status().Mirrors
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for n := 1; ; n++ {
+	if d.flags.duration > 0 {
+		defer time.AfterFunc(d.flags.duration, stop).Stop()
+	}
+	for n := 0; ctx.Err() == nil && d.screen.out.err() == nil; n++ {
+		switch line := d.line(); {
+		case d.screen.tty:
+			d.screen.status(line)
+		case n%2 == 0:
+			d.say("%s", line)
+		}
+		if d.faults.rate > 0 {
+			if n%10 == 9 {
+				d.server.Compact(0) // resuming watches get 410
+			}
+			d.server.Cut(mirrors[chance.IntN(len(mirrors))].Resource.String())
+		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-tick.C:
 		}
-		if n%10 == 0 {
-			d.server.Compact(0) // resuming watches get 410
-		}
-		d.server.Cut(demoResources[chance.IntN(len(demoResources))])
 	}
+	return d.screen.out.err() // without output, the demo ends
 }
 
-// settle ends all faults, waits until the mirror has caught up, and compares it with the
-// server.
-func (d *demo) settle(ctx, base context.Context) comparison {
-	until, cancel := context.WithTimeout(base, settleTime)
+// ignoreEnd returns nil for the error of what ctx has ended.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// say prints a line.
+func (d *demo) say(format string, args ...any) {
+	p := d.screen.blank()
+	p.put(plain(fmt.Sprintf(format, args...)) + "\n")
+	_ = d.screen.print(p) // the printer keeps the error
+}
+
+// demoFigures are figures of all mirrors.
+type demoFigures struct {
+	at           time.Time
+	objects, lag int
+	events       int64
+	states       string // of those that are not live
+}
+
+func (d *demo) figures() demoFigures {
+	f := demoFigures{at: time.Now()}
+	for _, m := range d.cluster.Status().Mirrors {
+		f.objects += m.Objects
+		for _, src := range m.Informer.Sources {
+			f.events += src.Reflector.Counts.Events
+		}
+		for _, sub := range m.Informer.Subscribers {
+			f.lag += sub.Lag
+		}
+		if m.State != tarn.Live {
+			f.states += "  " + m.Name + " " + m.State.String()
+		}
+	}
+	if f.states == "" {
+		f.states = "  all live"
+	}
+	return f
+}
+
+// line returns the present figures, with rates since the last call.
+func (d *demo) line() string {
+	now, before, s := d.figures(), d.shown, d.summary.Status()
+	rate := 0.0
+	if !before.at.IsZero() {
+		rate = float64(now.events-before.events) / now.at.Sub(before.at).Seconds()
+	}
+	d.shown = now
+	return fmt.Sprintf("%5.1fs  %s  %.0f events/s  lag %s  queue %d  %s, %d failed  %s%s", now.at.Sub(d.started).Seconds(), counted(now.objects, "object"), rate,
+		counted(now.lag, "event"), s.Queue.Waiting+s.Queue.Dirty, counted(int(s.Reconciles), "reconcile"), s.Failed, faultCount(d.server), now.states)
+}
+
+// faultCount describes the faults that the server has injected.
+func faultCount(server *apiserver.Server) string {
+	total := 0
+	var kinds []string
+	for _, kind := range faultKinds {
+		if n := server.Injected(kind); n > 0 {
+			total += n
+			kinds = append(kinds, fmt.Sprintf("%d %s", n, kind))
+		}
+	}
+	if total == 0 {
+		return "no faults"
+	}
+	return fmt.Sprintf("%s injected: %s", counted(total, "fault"), strings.Join(kinds, ", "))
+}
+
+// compare ends all faults and compares the mirrors with the server.
+func (d *demo) compare(ctx, base context.Context) (string, error) {
+	base, cancel := context.WithTimeout(base, demoTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	d.view.say("Done. Comparing the mirror with the server ...")
-	if d.faults.any() {
-		d.server.Clear()
-		d.server.Cut("") // including stalled watches
+	d.say("Done. Comparing the mirrors with the server ...")
+	d.server.Clear()
+	d.server.Cut("") // including stalled watches
+	results, err := d.cluster.Audit(base)
+	if err != nil {
+		return "", fmt.Errorf("the mirrors could not be compared with the server: %w", err)
 	}
-	for {
-		if found := d.mirrors.compare(until, d.server); found.err == nil && d.idle() || until.Err() != nil {
-			return found
-		}
-		select {
-		case <-until.Done():
-		case <-time.After(20 * time.Millisecond):
+	objects := 0
+	for name, result := range results {
+		if objects += result.Objects; result.Count() > 0 {
+			return "", fmt.Errorf("%d %s differ from the server, such as %s", result.Count(), name, result.Differences[0])
 		}
 	}
+	return fmt.Sprintf("The mirrors equal the server: %s of %d resources, each compared at one exact version.", counted(objects, "object"), len(results)), nil
 }
 
-// idle reports whether the controller has no work.
-func (d *demo) idle() bool {
+// conclude prints the totals.
+func (d *demo) conclude(ran time.Duration) {
 	s := d.summary.Status()
-	return s.Queue.Waiting+s.Queue.Dirty+s.Queue.Processing == 0
+	d.say("Ran for %s: %s, %s mirrored, %s, %d failed and retried, %s.", short(ran), counted(int(d.changed.writes.Load()), "write"),
+		counted(int(d.figures().events), "event"), counted(int(s.Reconciles), "reconcile"), s.Failed, faultCount(d.server))
 }
 
-func brief(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+// suggest prints commands to try next, ready to paste into a shell.
+func (d *demo) suggest() {
+	kubeconfig := shellWord(filepath.Join(os.TempDir(), "tarn-demo.kubeconfig"))
+	d.say("Try next:")
+	for _, args := range []string{
+		"demo --faults                    # with random faults",
+		"apiserver --objects 500 --churn 5 --kubeconfig-out " + kubeconfig,
+		"watch pods -A -o diff --kubeconfig " + kubeconfig,
+		"doctor pods                      # can your own cluster be mirrored?",
+	} {
+		d.say("  %s %s", d.program, args)
 	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

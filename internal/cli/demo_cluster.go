@@ -4,20 +4,25 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tarnproject/tarn/apiserver"
 	"github.com/tarnproject/tarn/object"
 )
 
-// demoCluster is a generated cluster on an embedded server. It remembers only names, so
-// that other clients may change and delete its objects.
+// demoCluster is a generated cluster on an embedded server, which it keeps changing as users,
+// controllers and kubelets would. It writes through Go calls, so that faults affect only the
+// watchers. Other clients may change and delete its objects.
 type demoCluster struct {
 	server *apiserver.Server
 	rand   *rand.Rand
@@ -25,22 +30,27 @@ type demoCluster struct {
 	apps   []*demoApp
 	// made is the number of objects created initially.
 	made int
+	// writes counts all writes. Other goroutines may read it.
+	writes atomic.Int64
 }
 
-// demoApp is a deployment with its replica set, service and pods. All except the pods share
-// its name.
+// demoApp is a deployment with its replica set, configuration and pods.
 type demoApp struct {
 	object.Key
-	replicaSet string
-	pods       []string // in creation order
-	starting   []string // pods that are not running yet
+	set  *appsv1.ReplicaSet
+	pods []string // in creation order
 }
 
 var (
 	demoTeams = []string{"shop", "payments", "search", "identity", "media", "mail", "logistics", "analytics", "billing", "support"}
 	demoNames = []string{"web", "api", "worker", "gateway", "cart", "checkout", "auth", "sessions", "indexer", "ranking", "feeds", "images", "prices", "stock", "ledger", "exports"}
 	demoTiers = []string{"frontend", "backend", "batch"}
-	demoZones = []string{"a", "b", "c"}
+
+	nodeResource       = corev1.SchemeGroupVersion.WithResource("nodes")
+	podResource        = corev1.SchemeGroupVersion.WithResource("pods")
+	configMapResource  = corev1.SchemeGroupVersion.WithResource("configmaps")
+	deploymentResource = appsv1.SchemeGroupVersion.WithResource("deployments")
+	replicaSetResource = appsv1.SchemeGroupVersion.WithResource("replicasets")
 )
 
 // newDemoCluster creates about the given number of objects, or stops when ctx ends. The
@@ -48,22 +58,20 @@ var (
 func newDemoCluster(ctx context.Context, server *apiserver.Server, objects int, seed uint64) (*demoCluster, error) {
 	c := &demoCluster{server: server, rand: rand.New(rand.NewPCG(seed, 2))}
 	for i := range min(max(objects/40, 3), 250) {
-		if err := c.addNode(i); err != nil {
+		if err := c.addNode(fmt.Sprintf("node-%03d", i+1)); err != nil {
 			return nil, err
 		}
 	}
-	for team := 0; c.made < objects; team++ {
+	for team := 0; c.writes.Load() < int64(objects); team++ {
 		namespace := demoTeams[team%len(demoTeams)]
 		if round := team / len(demoTeams); round > 0 {
 			namespace = fmt.Sprintf("%s-%d", namespace, round+1)
 		}
-		if err := c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: namespace, Labels: map[string]string{"team": demoTeams[team%len(demoTeams)]},
-		}}); err != nil {
+		if _, err := c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 			return nil, err
 		}
 		first := c.rand.IntN(len(demoNames))
-		for i := 0; i < 8+c.rand.IntN(8) && c.made < objects; i++ {
+		for i := 0; i < 8+c.rand.IntN(8) && c.writes.Load() < int64(objects); i++ {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -72,80 +80,58 @@ func newDemoCluster(ctx context.Context, server *apiserver.Server, objects int, 
 			}
 		}
 	}
+	c.made = int(c.writes.Swap(0))
 	return c, nil
 }
 
-// create stores one of the initial objects.
-func (c *demoCluster) create(obj runtime.Object) error {
-	c.made++
-	_, err := c.server.Create(obj)
+func (c *demoCluster) create(obj runtime.Object) (runtime.Object, error) {
+	c.writes.Add(1)
+	return c.server.Create(obj)
+}
+
+func (c *demoCluster) addNode(name string) error {
+	c.nodes = append(c.nodes, name)
+	_, err := c.create(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64"}},
+		Status: corev1.NodeStatus{
+			Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110")},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}},
+		},
+	})
 	return err
 }
 
-func (c *demoCluster) addNode(i int) error {
-	name := fmt.Sprintf("node-%03d", i+1)
-	c.nodes = append(c.nodes, name)
-	return c.create(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": "eu-1" + demoZones[i%len(demoZones)], "kubernetes.io/arch": "amd64",
-		}},
-		Spec: corev1.NodeSpec{PodCIDR: fmt.Sprintf("10.%d.%d.0/24", 128+i/256, i%256)},
-		Status: corev1.NodeStatus{
-			Capacity:  corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110")},
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.168.%d.%d", i/250, i%250+1)}},
-			Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(),
-			}},
-			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", OSImage: "Debian GNU/Linux 13", ContainerRuntimeVersion: "containerd://2.1.4"},
-		},
-	})
-}
-
 func (c *demoCluster) addApp(key object.Key) error {
-	app := &demoApp{Key: key, replicaSet: fmt.Sprintf("%s-%08x", key.Name, c.rand.Uint32())}
+	app := &demoApp{Key: key}
 	replicas := int32(2 + c.rand.IntN(8))
-	labels := map[string]string{"app": key.Name, "tier": demoTiers[c.rand.IntN(len(demoTiers))]}
-	template := c.template(key, labels)
-	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: labels}
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"app": key.Name, "tier": demoTiers[c.rand.IntN(len(demoTiers))]}}
+	spec := appsv1.DeploymentSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": key.Name}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name:  key.Name,
+			Image: fmt.Sprintf("registry.example/%s/%s:1.%d.%d", key.Namespace, key.Name, c.rand.IntN(20), c.rand.IntN(10)),
+			Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+			Env:   []corev1.EnvVar{{Name: "LOG_FORMAT", Value: "json"}},
+		}}}},
 	}
-	deployment := &appsv1.Deployment{
-		ObjectMeta: meta(key.Name),
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": key.Name}}, Template: template},
-		Status:     appsv1.DeploymentStatus{Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas},
+	if _, err := c.create(&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"log.level": "info", "workers": "4", "cache.size": "64Mi"}}); err != nil {
+		return err
 	}
-	stored, err := c.server.Create(deployment)
+	deployment, err := c.create(&appsv1.Deployment{ObjectMeta: meta, Spec: spec})
 	if err != nil {
 		return err
 	}
-	set := &appsv1.ReplicaSet{
-		ObjectMeta: meta(app.replicaSet),
-		Spec:       appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: deployment.Spec.Selector, Template: template},
-		Status:     appsv1.ReplicaSetStatus{Replicas: replicas, ReadyReplicas: replicas, AvailableReplicas: replicas},
+	meta.Name = fmt.Sprintf("%s-%08x", key.Name, c.rand.Uint32())
+	meta.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(deployment.(*appsv1.Deployment), appsv1.SchemeGroupVersion.WithKind("Deployment"))}
+	set, err := c.create(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: spec.Selector, Template: spec.Template}})
+	if err != nil {
+		return err
 	}
-	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(stored.(*appsv1.Deployment), appsv1.SchemeGroupVersion.WithKind("Deployment"))}
-	service := &corev1.Service{
-		ObjectMeta: meta(key.Name),
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": key.Name}, Type: corev1.ServiceTypeClusterIP,
-			ClusterIP: fmt.Sprintf("10.96.%d.%d", c.rand.IntN(256), 1+c.rand.IntN(254)),
-			Ports:     []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
-		},
-	}
-	config := &corev1.ConfigMap{ObjectMeta: meta(key.Name), Data: map[string]string{"log.level": "info", "workers": "4", "cache.size": "64Mi"}}
-	for _, obj := range []runtime.Object{set, service, config} {
-		if err := c.create(obj); err != nil {
-			return err
-		}
-	}
-	c.made++ // counts the deployment
+	app.set = set.(*appsv1.ReplicaSet)
 	for range replicas {
-		pod, err := c.newPod(app)
-		if err != nil {
-			return err
-		}
-		c.running(pod)
-		if err := c.create(pod); err != nil {
+		pod := c.newPod(app)
+		c.run(pod)
+		if _, err := c.create(pod); err != nil {
 			return err
 		}
 		app.pods = append(app.pods, pod.Name)
@@ -154,52 +140,24 @@ func (c *demoCluster) addApp(key object.Key) error {
 	return nil
 }
 
-func (c *demoCluster) template(key object.Key, labels map[string]string) corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: "default",
-			Containers: []corev1.Container{{
-				Name:  key.Name,
-				Image: fmt.Sprintf("registry.example/%s/%s:1.%d.%d", key.Namespace, key.Name, c.rand.IntN(20), c.rand.IntN(10)),
-				Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
-				Env:   []corev1.EnvVar{{Name: "LOG_FORMAT", Value: "json"}},
-				Resources: corev1.ResourceRequirements{
-					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
-				},
-			}},
-		},
-	}
-}
-
 // newPod returns a new pod of an app's replica set.
-func (c *demoCluster) newPod(app *demoApp) (*corev1.Pod, error) {
-	set, err := fetch[*appsv1.ReplicaSet](c.server, appsv1.SchemeGroupVersion.WithResource("replicasets"), object.Key{Namespace: app.Namespace, Name: app.replicaSet})
-	if err != nil {
-		return nil, err
-	}
-	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	suffix := make([]byte, 5)
-	for i := range suffix {
-		suffix[i] = letters[c.rand.IntN(len(letters))]
-	}
+func (c *demoCluster) newPod(app *demoApp) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: app.Namespace, Name: app.replicaSet + "-" + string(suffix), Labels: set.Spec.Template.Labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+			Namespace: app.Namespace, Name: fmt.Sprintf("%s-%05x", app.set.Name, c.rand.IntN(1<<20)), Labels: app.set.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(app.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 		},
-		Spec:   set.Spec.Template.Spec,
+		Spec:   *app.set.Spec.Template.Spec.DeepCopy(),
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
-	}, nil
+	}
 }
 
-// running sets a pod's node and status to running.
-func (c *demoCluster) running(pod *corev1.Pod) {
+// run sets a pod's node and status to running.
+func (c *demoCluster) run(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		pod.Spec.NodeName = c.nodes[c.rand.IntN(len(c.nodes))]
 	}
-	now := metav1.Now()
-	restarts := int32(0)
+	now, restarts := metav1.Now(), int32(0)
 	if n := len(pod.Status.ContainerStatuses); n > 0 {
 		restarts = pod.Status.ContainerStatuses[0].RestartCount
 	}
@@ -211,4 +169,142 @@ func (c *demoCluster) running(pod *corev1.Pod) {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
+}
+
+// churn makes changes until ctx ends, at about the given number of writes per second. A nil
+// cluster has none to make.
+func (c *demoCluster) churn(ctx context.Context, rate float64) error {
+	if c == nil || rate <= 0 {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	last, due := time.Now(), 0.0
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			// Skip what a slow machine cannot do within a second instead of accumulating it.
+			due = min(due+rate*now.Sub(last).Seconds(), max(rate, 1))
+			last = now
+		}
+		for due >= 1 && ctx.Err() == nil && len(c.apps) > 0 {
+			before := c.writes.Load()
+			if err := c.step(); err != nil {
+				return fmt.Errorf("changing the generated cluster: %w", err)
+			}
+			due -= float64(max(c.writes.Load()-before, 1))
+		}
+	}
+}
+
+// step performs the next change, of one or more writes.
+func (c *demoCluster) step() error {
+	i := c.rand.IntN(len(c.apps))
+	err := c.disturb(c.apps[i])
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return nil // conflict with another client
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // the app or its namespace was deleted
+		c.apps = slices.Delete(c.apps, i, i+1)
+		return nil
+	}
+	return err
+}
+
+// disturb makes a random change to an app.
+func (c *demoCluster) disturb(app *demoApp) error {
+	switch dice := c.rand.IntN(20); {
+	case dice < 2:
+		return c.scale(app, 1+c.rand.IntN(10))
+	case dice < 5 && len(app.pods) > 0: // replace a pod
+		return c.scale(app, len(app.pods), app.pods[c.rand.IntN(len(app.pods))])
+	case dice < 16 && len(app.pods) > 0:
+		name := app.pods[c.rand.IntN(len(app.pods))]
+		err := change(c, podResource, object.Key{Namespace: app.Namespace, Name: name}, c.crashOrRecover)
+		if apierrors.IsNotFound(err) { // another client deleted the pod, or the app
+			return c.scale(app, len(app.pods), name)
+		}
+		return err
+	case dice < 18:
+		return change(c, configMapResource, app.Key, func(m *corev1.ConfigMap) {
+			m.Data = map[string]string{"log.level": "info", "workers": fmt.Sprint(1 + c.rand.IntN(16)), "cache.size": "64Mi"}
+		})
+	}
+	err := change(c, nodeResource, object.Key{Name: c.nodes[c.rand.IntN(len(c.nodes))]}, func(n *corev1.Node) {
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].LastHeartbeatTime = metav1.Now()
+		}
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// scale deletes pods, the given ones first, and starts others until an app has the wanted number.
+func (c *demoCluster) scale(app *demoApp, want int, deleted ...string) error {
+	n := int32(want)
+	if err := change(c, deploymentResource, app.Key, func(d *appsv1.Deployment) {
+		d.Spec.Replicas = &n
+		d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n, ObservedGeneration: d.Generation}
+	}); err != nil {
+		return err
+	}
+	if surplus := len(app.pods) - want; surplus > 0 {
+		deleted = append(deleted, app.pods[:surplus]...)
+	}
+	for _, name := range deleted {
+		app.pods = slices.DeleteFunc(app.pods, func(pod string) bool { return pod == name })
+		c.writes.Add(1)
+		if err := c.server.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: app.Namespace, Name: name}}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	for len(app.pods) < want {
+		pod := c.newPod(app)
+		if _, err := c.create(pod); err != nil {
+			return err
+		}
+		app.pods = append(app.pods, pod.Name)
+		if err := change(c, podResource, object.Key{Namespace: app.Namespace, Name: pod.Name}, c.run); err != nil {
+			return err
+		}
+	}
+	return change(c, replicaSetResource, object.Key{Namespace: app.Namespace, Name: app.set.Name}, func(s *appsv1.ReplicaSet) {
+		s.Spec.Replicas = &n
+		s.Status = appsv1.ReplicaSetStatus{Replicas: n, ReadyReplicas: n, AvailableReplicas: n, ObservedGeneration: s.Generation}
+	})
+}
+
+func (c *demoCluster) crashOrRecover(pod *corev1.Pod) {
+	if len(pod.Status.ContainerStatuses) == 0 || !pod.Status.ContainerStatuses[0].Ready {
+		c.run(pod)
+		return
+	}
+	status := &pod.Status.ContainerStatuses[0]
+	status.Ready = false
+	status.RestartCount++
+	status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container"}}
+	for i := range pod.Status.Conditions {
+		pod.Status.Conditions[i].Status = corev1.ConditionFalse
+	}
+}
+
+// change updates an object on the server with what f makes of it.
+func change[T runtime.Object](c *demoCluster, resource schema.GroupVersionResource, key object.Key, f func(T)) error {
+	stored, err := c.server.Get(resource, key)
+	if err != nil {
+		return err
+	}
+	obj, ok := stored.DeepCopyObject().(T)
+	if !ok {
+		return fmt.Errorf("%s %s is a %T", resource.Resource, key, stored)
+	}
+	f(obj)
+	c.writes.Add(1)
+	_, err = c.server.Update(obj)
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -38,8 +37,8 @@ func newDoctorCommand(e *env) *cobra.Command {
 		Use:   "doctor RESOURCE...",
 		Short: "Check whether resources can be mirrored",
 		Long: `Check for each resource whether it can be listed and watched, and whether the server supports
-streaming lists, bookmarks and shards. Report round-trip time, compression, the number and size of
-objects, the RBAC rules that a mirror needs, and how to fix problems.
+streaming lists, bookmarks and shards. Report round-trip time, the number and size of objects, the
+RBAC rules that a mirror needs, and how to fix problems.
 
 --for-controller also checks whether the user may write the resources, their status and
 finalizers, elect a leader with a lease, and record events. It prints the RBAC rules that are
@@ -181,17 +180,11 @@ func examineAll(ctx context.Context, e *env, cfg *rest.Config, namespace string,
 
 func newPatient(cfg *rest.Config, e *env, d wire.Discovered, flags doctorFlags, namespace string) (*examination, error) {
 	p := &examination{
-		meter: &meter{}, res: d.Resource, sel: flags.of(d.Resource, namespace),
-		wait: flags.wait, limit: flags.timeout, disabled: cfg.DisableCompression,
+		res: d.Resource, sel: flags.of(d.Resource, namespace), wait: flags.wait, limit: flags.timeout,
 	}
 	p.chart = chart{Resource: d.String(), Version: d.GVK().GroupVersion().String(), Namespace: p.sel.Namespace, need: d.Resource}
-	metered := rest.CopyConfig(cfg)
-	metered.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		p.meter.next = rt
-		return p.meter
-	})
 	var err error
-	if p.client, err = newClient(metered, e); err != nil {
+	if p.client, err = newClient(cfg, e); err != nil {
 		return nil, err
 	}
 	p.source, err = stream.NewSource(wire.For(p.client, wire.Unstructured(d.Resource)), p.sel, stream.Options{Lazy: true})
@@ -324,7 +317,7 @@ func rulesText(rules tarn.Rules) string {
 	return strings.Join(docs, "---\n")
 }
 
-// about describes the scope and the connection of a resource.
+// about describes the version and the scope of a resource.
 func (c *chart) about() string {
 	parts := []string{c.Version}
 	switch {
@@ -334,12 +327,6 @@ func (c *chart) about() string {
 		parts = append(parts, "all namespaces")
 	default:
 		parts = append(parts, "cluster-scoped")
-	}
-	if c.HTTP != "" {
-		parts = append(parts, c.HTTP)
-	}
-	if c.TLS != "" {
-		parts = append(parts, c.TLS)
 	}
 	return strings.Join(parts, ", ")
 }

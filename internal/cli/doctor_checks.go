@@ -26,8 +26,6 @@ const (
 	roundTrips = 5
 	// slowTrip is a noticeably slow round trip.
 	slowTrip = 300 * time.Millisecond
-	// packedFrom is the size from which API servers compress responses.
-	packedFrom = 128 << 10
 	// manyObjects is the count from which a mirror's memory matters.
 	manyObjects = 50_000
 	// bookmarkLead is how long before a watch times out servers send its last bookmark.
@@ -60,8 +58,6 @@ type chart struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Objects   int       `json:"objects"`
 	Bytes     int64     `json:"bytes"`
-	HTTP      string    `json:"http,omitempty"`
-	TLS       string    `json:"tls,omitempty"`
 	Findings  []finding `json:"findings"`
 
 	need object.Resource
@@ -77,12 +73,10 @@ type examination struct {
 	chart
 	client *wire.Client
 	source *stream.Source[*unstructured.Unstructured]
-	meter  *meter
 	sel    object.Selection
 	res    object.Resource
 	// wait limits the wait for a bookmark, limit any other request.
 	wait, limit time.Duration
-	disabled    bool // compression is disabled in the kubeconfig
 }
 
 func (c *chart) find(check string, v verdict, text, fix string) {
@@ -160,8 +154,6 @@ func (p *examination) roundTrips(ctx context.Context) bool {
 		times = append(times, time.Since(began))
 	}
 	slices.Sort(times)
-	seen := p.meter.take()
-	p.HTTP, p.TLS = seen.proto, seen.tls
 	middle := times[len(times)/2]
 	text := fmt.Sprintf("%s (%s to %s, of %d)", short(middle), short(times[0]), short(times[len(times)-1]), len(times))
 	if middle > slowTrip {
@@ -211,21 +203,7 @@ func (p *examination) list(ctx context.Context) (object.Version, bool) {
 	default:
 		p.find("list", fine, text, "")
 	}
-	p.compression(p.meter.take())
 	return page.Version, true
-}
-
-func (p *examination) compression(seen traffic) {
-	switch {
-	case seen.packed > 0:
-		p.find("compression", fine, fmt.Sprintf("gzip, %s sent as %s", byteText(p.Bytes), byteText(seen.bytes)), "")
-	case p.disabled:
-		p.find("compression", note, "none", "disable-compression is set in the kubeconfig; remove it unless the server is close")
-	case p.Bytes < 2*packedFrom:
-		p.find("compression", fine, "none, responses are too small", "")
-	default:
-		p.find("compression", note, fmt.Sprintf("none for %s", byteText(seen.bytes)), "check whether a proxy decompresses responses")
-	}
 }
 
 // watch opens a watch, performs a streaming list while it is open, and waits for the

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/tarnproject/tarn/apiserver"
 )
 
@@ -78,26 +76,10 @@ func TestDoctorWritesJSON(t *testing.T) {
 		t.Fatalf("%s", r.out)
 	}
 	cm := report.Resources[0]
-	if cm.Objects != 2 || cm.Bytes < 400_000 || cm.Resource != "configmaps" || cm.Namespace != "default" || cm.HTTP != "HTTP/1.1" {
+	if cm.Objects != 2 || cm.Bytes < 400_000 || cm.Resource != "configmaps" || cm.Namespace != "default" {
 		t.Errorf("%+v", cm)
-	}
-	if !strings.Contains(r.out, "gzip, ") {
-		t.Errorf("the answers were not seen to be compressed: %s", r.out)
 	}
 	if rules := report.Rules; len(rules) != 1 || rules[0].Namespace != "default" || rules[0].Rules[0].Resources[0] != "configmaps" {
 		t.Errorf("%+v", rules)
-	}
-}
-
-func TestDoctorReportsTLSAndHTTP2(t *testing.T) {
-	server := apiserver.Start(t, apiserver.Options{Address: "127.0.0.1:0", TLS: true})
-	file, err := writeKubeconfig(map[string]*rest.Config{kubeconfigEntry: server.Config()}, t.TempDir()+"/kubeconfig", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// In a separate process, because client-go caches TLS connections.
-	r := finish(t, command(t, "doctor", "pods", "--wait", "1s", "--kubeconfig", file.path))
-	if r.code != exitDone || !strings.Contains(r.out, "HTTP/2.0, TLS 1.3") {
-		t.Error(r)
 	}
 }

@@ -33,76 +33,21 @@ func escapeJSON(text string) string {
 }
 
 // yamlText encodes a value as YAML and escapes characters that a terminal would interpret
-// or that YAML does not allow. It decodes to the same value.
-//
-// The YAML package neither accepts nor escapes all of these characters. Strings that
-// contain one are replaced by placeholders before encoding, which are then replaced by
-// double-quoted scalars.
+// or that YAML does not allow. It decodes to the same value, unless keys have hundreds of such characters.
 func yamlText(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	raw, quoted := setAside(raw)
 	text, err := yaml.JSONToYAML(raw)
-	if err != nil {
-		return "", err
-	}
-	if len(quoted) == 0 {
+	if err == nil && escape(string(text), "\n") == string(text) && !bytes.Contains(raw, []byte(`"<<"`)) {
 		return string(text), nil
 	}
-	return strings.NewReplacer(quoted...).Replace(string(text)), nil
-}
-
-// setAside replaces each string that needs quoting by a unique placeholder. It returns
-// pairs of placeholder and replacement for [strings.NewReplacer].
-func setAside(raw []byte) (out []byte, quoted []string) {
-	prefix := "tarn-quoted"
-	for bytes.Contains(raw, []byte(prefix)) {
-		prefix += "-x"
+	// The YAML package escapes neither all of these characters nor a key that it would read as a
+	// merge. JSON is YAML, and all its strings are quoted.
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return "", err
 	}
-	for {
-		start := bytes.IndexByte(raw, '"')
-		if start < 0 {
-			return append(out, raw...), quoted
-		}
-		end := start + 1
-		for raw[end] != '"' {
-			if raw[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		literal := raw[start : end+1]
-		out, raw = append(out, raw[:start]...), raw[end+1:]
-		var s string
-		key := len(raw) > 0 && raw[0] == ':'
-		if err := json.Unmarshal(literal, &s); err != nil || yamlHolds(s) && !(key && len(literal) > longKey) {
-			out = append(out, literal...) // the YAML package returns the better error
-			continue
-		}
-		text := yamlQuoted(s)
-		// A long key needs a long placeholder, so that the YAML package uses its syntax for
-		// long keys.
-		word := fmt.Sprintf("%s-%d-%s", prefix, len(quoted), strings.Repeat("x", min(len(text), longKey)))
-		out = append(append(append(out, '"'), word...), '"')
-		quoted = append(quoted, word, text)
-	}
-}
-
-// longKey is the length from which keys get the YAML package's syntax for long keys. The
-// package cannot read plain keys above 1,024 bytes.
-const longKey = 200
-
-// yamlHolds reports whether the YAML package encodes a string so that it prints and parses
-// correctly.
-func yamlHolds(s string) bool {
-	return s != "<<" && // would be parsed as a merge key
-		!strings.ContainsFunc(s, func(r rune) bool { return !shown(r) && r != '\n' && r != '\t' })
-}
-
-// yamlQuoted returns a string as a double-quoted scalar.
-func yamlQuoted(s string) string {
-	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`, "\r", `\r`).Replace(s)
-	return `"` + escape(s, "") + `"`
+	return escape(b.String(), "\n") + "\n", nil
 }

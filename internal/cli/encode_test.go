@@ -33,13 +33,18 @@ func texts() *rapid.Generator[string] {
 	})
 }
 
+// keys generates such keys, of a length that Kubernetes allows.
+func keys() *rapid.Generator[string] {
+	return texts().Filter(func(s string) bool { return len(s) <= 100 })
+}
+
 // trees generates objects with such keys and values.
 func trees() *rapid.Generator[map[string]any] {
 	return rapid.Custom(func(t *rapid.T) map[string]any {
 		return map[string]any{
 			"text": texts().Draw(t, "text"),
-			"list": []any{texts().Draw(t, "first"), int64(7), texts().Draw(t, "second"), map[string]any{texts().Draw(t, "key"): texts().Draw(t, "value")}},
-			"map":  map[string]any{texts().Draw(t, "key"): texts().Draw(t, "value"), texts().Draw(t, "key"): map[string]any{"a": texts().Draw(t, "value")}},
+			"list": []any{texts().Draw(t, "first"), int64(7), texts().Draw(t, "second"), map[string]any{keys().Draw(t, "key"): texts().Draw(t, "value")}},
+			"map":  map[string]any{keys().Draw(t, "key"): texts().Draw(t, "value"), keys().Draw(t, "key"): map[string]any{"a": texts().Draw(t, "value")}},
 		}
 	})
 }

@@ -175,7 +175,7 @@ func printExplanation(w io.Writer, x console.Explanation) {
 			}
 		}
 		if r := c.Reconcile; r != nil {
-			text := fmt.Sprintf("  last reconcile at %s, attempt %d, %s: %s", r.At, r.Attempt, brief(time.Duration(r.Seconds*float64(time.Second))), r.Outcome)
+			text := fmt.Sprintf("  last reconcile at %s, attempt %d, %s: %s", r.At, r.Attempt, short(time.Duration(r.Seconds*float64(time.Second))), r.Outcome)
 			if r.Error != "" {
 				text += ": " + r.Error
 			}

@@ -47,7 +47,7 @@ func TestExplainPrintsWhyAKeyIsNotReconciled(t *testing.T) {
   Fix it.
   websites: version 7
   pods: absent, it does not exist
-  last reconcile at 2026-01-02T03:04:05.000Z, attempt 7, 120 ms: error: oops\x1b
+  last reconcile at 2026-01-02T03:04:05.000Z, attempt 7, 120ms: error: oops\x1b
     INFO a=b
 
 shop/web in audit: done

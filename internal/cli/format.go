@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -24,6 +25,15 @@ func counted(n int, noun string) string {
 		return "1 " + noun
 	}
 	return thousands(n) + " " + noun + "s"
+}
+
+// thousands formats a number with thousands separators.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // byteText formats a size with a unit.

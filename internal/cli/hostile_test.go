@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -91,7 +90,6 @@ func TestControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 		{"apiserver", "--kubeconfig-out", filepath.Join(dir, hostile, "x")},
 		{"demo", "--faults", hostile},
 		{hostile},
-		{"help", hostile},
 		{"watch", "--" + hostile},
 		{"watch", hostile, "--kubeconfig", good},
 		{"watch", "pods/" + hostile, "--kubeconfig", good},
@@ -109,7 +107,6 @@ func TestControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 		{"watch", "pods", "--kubeconfig", contexts},
 		{"demo", "--listen", hostile},
 		{"doctor", "pods", "-o", hostile},
-		{"version", "-o", hostile},
 		{"version", hostile},
 		{"completion", hostile},
 	} {
@@ -128,7 +125,7 @@ func TestControlCharactersFromFilesAndArgumentsAreEscaped(t *testing.T) {
 func TestControlCharactersFromObjectsAreEscaped(t *testing.T) {
 	server, kubeconfig := serve(t, apiserver.Options{})
 	create(t, server, configMap("a", hostile))
-	for _, output := range everyOutput("data", "metadata") {
+	for _, output := range outputs {
 		if output == "diff" {
 			continue
 		}
@@ -212,7 +209,7 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 			all[i].row.columns[c] = metav1.TableColumnDefinition{Name: hostile, Type: "string", Format: "name"}
 		}
 	}
-	for _, output := range everyOutput("metadata", "status") {
+	for _, output := range outputs {
 		made, err := rendering{output: output, namespaces: true, several: true, noise: true}.renderer()
 		if err != nil {
 			t.Fatal(err)
@@ -221,14 +218,14 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 		if err := made.render(p, all); err != nil {
 			t.Errorf("-o %s: %v", output, err)
 		}
-		if styled := slices.Contains([]string{"table", "wide", "yaml", "diff"}, output) || strings.HasPrefix(output, "custom"); ours.MatchString(p.String()) != styled {
+		if styled := slices.Contains([]string{"table", "wide", "yaml", "diff"}, output); ours.MatchString(p.String()) != styled {
 			t.Errorf("-o %s has styles: %v", output, !styled)
 		}
 		refuseRaw(t, output, ours.ReplaceAllString(p.String(), ""))
 	}
 
 	broken := &report{Server: hostile, Version: hostile, Broken: true, Resources: []*chart{{
-		Resource: hostile, Version: hostile, Namespace: hostile, HTTP: hostile, TLS: hostile, need: res,
+		Resource: hostile, Version: hostile, Namespace: hostile, need: res,
 		Findings: []finding{{Check: hostile, Verdict: note, Text: hostile, Fix: hostile}},
 	}}}
 	broken.Rights, broken.missing = broken.Resources, rulesFor(broken.Resources)
@@ -240,18 +237,9 @@ func TestEveryOutputFormatEscapesControlCharacters(t *testing.T) {
 	refuseRaw(t, "doctor -o json", out.String())
 
 	out.Reset()
-	v := &demoView{out: newPrinter(&out), program: "tarn"}
-	row := demoRow{name: hostile}
-	row.Cause = errors.New(hostile)
-	frame := demoFrame{mirrors: []demoRow{row}, news: []demoChange{{object.Added, hostile}}, fullest: hostile}
-	v.say("%s", hostile)
-	v.draw(frame)
-	v.printComparison(comparison{err: errors.New(hostile)})
-	for _, line := range v.block(frame, 1, 1000) {
-		out.WriteString(line.text + "\n")
-	}
 	s := &screen{out: newPrinter(&out), errs: newPrinter(&out)}
 	s.say("%s", hostile)
+	(&demo{screen: s}).say("%s", hostile)
 	fmt.Fprint(newPrinter(&out), greeting("tarn", hostile, hostile, 1, apiserverFlags{seed: hostile, admin: true}, faultSpec{certain: []apiserver.Fault{{Kind: apiserver.Stall, Resource: hostile}}}))
 	refuseRaw(t, "demo, screen and greeting", strings.ReplaceAll(out.String(), "\t", ""))
 }

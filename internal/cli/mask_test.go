@@ -35,7 +35,7 @@ func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 	for i := range all {
 		all[i].row = &tableRow{key: key, columns: fallback, cells: []any{"web", "1s"}}
 	}
-	for _, output := range everyOutput("data", "stringData", "metadata") {
+	for _, output := range outputs {
 		for _, show := range []bool{false, true} {
 			made, err := rendering{output: output, showSecrets: show}.renderer()
 			if err != nil {
@@ -45,7 +45,7 @@ func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 			if err := made.render(&text, all); err != nil {
 				t.Fatal(err)
 			}
-			names := output == "table" || output == "wide" || output == "name"
+			names := output == "table" || output == "wide"
 			if shown := strings.Contains(text.String(), "aHVudGVy"); shown != (show && !names) {
 				t.Errorf("-o %s, asked for %v, shows %v:\n%s", output, show, shown, text.String())
 			}
@@ -54,29 +54,6 @@ func TestSecretsAreMaskedInEveryOutputByDefault(t *testing.T) {
 			}
 		}
 	}
-}
-
-// everyOutput returns all outputs; those with an argument show the given fields.
-func everyOutput(fields ...string) (all []string) {
-	for _, output := range outputs {
-		var args []string
-		for _, field := range fields {
-			switch output {
-			case "jsonpath=", "jsonpath-as-json=":
-				args = append(args, "{."+field+"}")
-			case "go-template=":
-				args = append(args, "{{."+field+"}}")
-			case "custom-columns=":
-				args = append(args, strings.ToUpper(field)+":."+field)
-			}
-		}
-		separator := ""
-		if output == "custom-columns=" {
-			separator = ","
-		}
-		all = append(all, output+strings.Join(args, separator))
-	}
-	return all
 }
 
 func TestMaskDoesNotWriteToTheObject(t *testing.T) {

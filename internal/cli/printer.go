@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -19,9 +18,6 @@ import (
 // Rejected: escaping wherever a value is printed. A single forgotten place would be a hole.
 type printer struct {
 	to io.Writer
-	// returns makes line ends return to the first column, which a terminal in raw mode does not
-	// do by itself.
-	returns atomic.Bool
 
 	mu     sync.Mutex // guards failed and writes
 	failed error      // error of the first failed write
@@ -43,9 +39,6 @@ func (p *printer) show(pg *page) error { return p.raw(pg.String()) }
 func (p *printer) raw(text string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.returns.Load() {
-		text = strings.ReplaceAll(text, "\n", "\r\n")
-	}
 	_, err := io.WriteString(p.to, text)
 	if err != nil && p.failed == nil {
 		p.failed = err
@@ -79,18 +72,6 @@ const (
 	cyan    style = "36"
 )
 
-// control is an escape sequence that moves the cursor or clears part of the screen.
-type control string
-
-const (
-	clearLine  control = "\r\x1b[K" // and return to its start
-	clearRight control = "\x1b[K"
-	clearBelow control = "\x1b[J"
-)
-
-// up moves the cursor to the start of the line n lines up.
-func up(n int) control { return control(fmt.Sprintf("\r\x1b[%dA", n)) }
-
 // page is text with styles and controls for a [printer]. Added text is escaped. A page
 // belongs to one goroutine.
 type page struct {
@@ -114,7 +95,8 @@ func (p *page) in(s style, text string) {
 	p.text.WriteString("\x1b[0m")
 }
 
-func (p *page) control(c control) { p.text.WriteString(string(c)) }
+// clearLine clears the line and returns to its start.
+func (p *page) clearLine() { p.text.WriteString("\r\x1b[K") }
 
 func (p *page) add(other *page) { p.text.WriteString(other.String()) }
 
@@ -176,13 +158,4 @@ func cut(text string, n int) string {
 		return text
 	}
 	return string(runes[:max(n-1, 0)]) + "…"
-}
-
-// cutLeft shortens text to its last n characters. The end of an error is its cause.
-func cutLeft(text string, n int) string {
-	runes := []rune(text)
-	if len(runes) <= n {
-		return text
-	}
-	return "…" + string(runes[len(runes)-max(n-1, 0):])
 }

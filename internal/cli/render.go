@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/tarnproject/tarn/object"
 )
 
 // renderer formats changes. It is used by one goroutine at a time. Its error names the
@@ -18,8 +17,8 @@ type renderer interface {
 	render(into *page, all []objectChange) error
 }
 
-// outputs lists the values of --output. Those that end with an equals sign take an argument.
-var outputs = []string{"table", "wide", "name", "json", "jsonl", "yaml", "diff", "jsonpath=", "jsonpath-as-json=", "go-template=", "custom-columns="}
+// outputs lists the values of --output.
+var outputs = []string{"table", "wide", "jsonl", "yaml", "diff"}
 
 // rendering holds the output options.
 type rendering struct {
@@ -29,7 +28,6 @@ type rendering struct {
 	// For tables.
 	once, namespaces bool
 	several          bool // resources, to be distinguished
-	wide             bool
 	// For diffs.
 	noise bool
 }
@@ -39,62 +37,17 @@ func (r rendering) tabular() bool { return r.output == "table" || r.output == "w
 
 // renderer returns the renderer for the output format.
 func (r rendering) renderer() (renderer, error) {
-	format, argument, hasArgument := strings.Cut(r.output, "=")
-	known := format
-	if hasArgument {
-		known += "="
-	}
-	if !slices.Contains(outputs, known) || hasArgument && argument == "" {
-		return nil, usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
-	}
-	switch format {
+	switch r.output {
 	case "table", "wide":
-		r.wide = format == "wide"
-		return newTable(r), nil
+		return &table{rendering: r, sheets: map[object.Resource]*sheet{}}, nil
 	case "jsonl":
 		return jsonLines{r}, nil
 	case "yaml":
 		return yamlDocuments{r}, nil
 	case "diff":
 		return fieldEdits{r}, nil
-	case "custom-columns":
-		columns, err := parseColumns(argument)
-		if err != nil {
-			return nil, err
-		}
-		t := newTable(r)
-		t.bare, t.rowOf = true, func(h objectChange) *tableRow { return columns.row(r.visible(h).Object) }
-		return t, nil
 	}
-	printer, err := printerOf(format, argument)
-	if err != nil {
-		return nil, usagef("invalid output %q: %s", r.output, oneLine(err.Error()))
-	}
-	return printed{r, printer, format == "json" || format == "jsonpath-as-json"}, nil
-}
-
-// printerOf returns kubectl's printer of a format. Missing keys of a template print nothing.
-func printerOf(format, argument string) (printers.ResourcePrinter, error) {
-	switch format {
-	case "json":
-		return &printers.JSONPrinter{}, nil
-	case "name":
-		return &printers.NamePrinter{ShortOutput: true}, nil
-	case "go-template":
-		p, err := printers.NewGoTemplatePrinter([]byte(argument))
-		if err != nil {
-			return nil, fmt.Errorf("error parsing template %s, %w", argument, err)
-		}
-		p.AllowMissingKeys(true)
-		return p, nil
-	}
-	p, err := printers.NewJSONPathPrinter(argument)
-	if err != nil {
-		return nil, fmt.Errorf("error parsing jsonpath %s, %w", argument, err)
-	}
-	p.AllowMissingKeys(true)
-	p.EnableJSONOutput(format == "jsonpath-as-json")
-	return p, nil
+	return nil, usagef("unknown output %q: must be one of %s", r.output, strings.Join(outputs, ", "))
 }
 
 // visible returns the object without hidden fields and with its kind, which the items of a list
@@ -109,30 +62,6 @@ func (r rendering) visible(h objectChange) *unstructured.Unstructured {
 		obj.SetGroupVersionKind(h.res.GVK())
 	}
 	return obj
-}
-
-// printed renders each object with a printer of kubectl.
-type printed struct {
-	rendering
-	printer printers.ResourcePrinter
-	isJSON  bool
-}
-
-func (p printed) render(into *page, all []objectChange) (failed error) {
-	for _, h := range all {
-		var text bytes.Buffer
-		if err := p.printer.PrintObj(p.visible(h), &text); err != nil {
-			// The printer's error has the whole object in it.
-			failed = errors.Join(failed, fmt.Errorf("%s cannot be shown as %s", h.name(), p.output))
-			continue
-		}
-		line := strings.TrimSuffix(text.String(), "\n") + "\n" // a template has no line end
-		if p.isJSON {
-			line = escapeJSON(line)
-		}
-		into.put(line)
-	}
-	return failed
 }
 
 // jsonLines renders one JSON object per line.
@@ -158,8 +87,7 @@ func (j jsonLines) render(into *page, all []objectChange) (failed error) {
 	return failed
 }
 
-// yamlDocuments renders one YAML document per change, with the change in a comment. The printer
-// of kubectl fails for characters that [yamlText] escapes.
+// yamlDocuments renders one YAML document per change, with the change in a comment.
 type yamlDocuments struct{ rendering }
 
 func (y yamlDocuments) render(into *page, all []objectChange) (failed error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -17,11 +18,6 @@ import (
 // cannot change.
 type table struct {
 	rendering
-	// rowOf returns the cells of a change.
-	rowOf func(objectChange) *tableRow
-	// bare omits event, namespace and resource, which the columns do not have.
-	bare bool
-
 	sheets map[object.Resource]*sheet
 	last   *sheet
 }
@@ -36,16 +32,12 @@ type sheet struct {
 	printer printers.ResourcePrinter
 }
 
-func newTable(r rendering) *table {
-	return &table{rendering: r, rowOf: func(h objectChange) *tableRow { return h.row }, sheets: map[object.Resource]*sheet{}}
-}
-
 func (t *table) render(into *page, all []objectChange) error {
 	for len(all) > 0 {
 		// Rows of one resource with the same columns are printed at once, to be aligned.
 		var rows []*tableRow
 		for _, h := range all {
-			row := t.rowOf(h)
+			row := h.row
 			if h.res != all[0].res || len(rows) > 0 && !slices.Equal(row.columns, rows[0].columns) {
 				break
 			}
@@ -73,12 +65,12 @@ func (t *table) print(into *page, all []objectChange, rows []*tableRow) error {
 			into.put("\n")
 		}
 		s.printer = printers.NewTablePrinter(printers.PrintOptions{
-			Wide: t.wide, WithKind: t.several && !t.bare, Kind: schema.GroupKind{Group: res.Group, Kind: res.Kind},
+			Wide: t.output == "wide", WithKind: t.several, Kind: schema.GroupKind{Group: res.Group, Kind: res.Kind},
 		})
 		t.last = s
 	}
 	var lead []metav1.TableColumnDefinition
-	event, namespace := !t.once && !t.bare, t.namespaces && res.Namespaced && !t.bare
+	event, namespace := !t.once, t.namespaces && res.Namespaced
 	if event {
 		lead = append(lead, metav1.TableColumnDefinition{Name: "Event", Type: "string"})
 	}
@@ -123,4 +115,19 @@ func (t *table) print(into *page, all []objectChange, rows []*tableRow) error {
 		into.put("\n")
 	}
 	return nil
+}
+
+// cellText returns a cell as text; null is empty.
+func cellText(cell any) string {
+	switch v := cell.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case map[string]any, []any:
+		if text, err := jsonText(v); err == nil {
+			return text
+		}
+	}
+	return fmt.Sprint(cell)
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -126,7 +125,6 @@ doctor. Control characters in the output are escaped.`,
 		newVersionCommand(e),
 		newCompletionCommand(e),
 	)
-	root.SetHelpCommand(newHelpCommand(root))
 	return root
 }
 
@@ -150,38 +148,9 @@ func (e *env) configure(root *cobra.Command) {
 	root.SetOut(e.out)
 	root.SetErr(e.err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s; see %s --help", flagText(err), cmd.CommandPath())
+		return usagef("%s; see %s --help", oneLine(err.Error()), cmd.CommandPath())
 	})
 	root.PersistentFlags().CountVarP(&e.verbose, "verbose", "v", "log to standard error; twice for details")
-}
-
-// newHelpCommand replaces cobra's help command, which exits with 0 for an unknown command.
-func newHelpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show help for a command",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var names []cobra.Completion
-			for _, sub := range root.Commands() {
-				if len(args) == 0 && sub.IsAvailableCommand() {
-					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			found, rest, err := root.Find(args)
-			switch {
-			case err != nil || len(rest) > 0 && found == root:
-				return noCommand(root, args[0])
-			case len(rest) > 0:
-				return usagef("%s has no subcommand %q", found.CommandPath(), rest[0])
-			}
-			found.InitDefaultHelpFlag() // so that both are listed
-			found.InitDefaultVersionFlag()
-			return found.Help()
-		},
-	}
 }
 
 func noCommand(root *cobra.Command, name string) error {
@@ -203,31 +172,6 @@ func programName(arg0 string, lookPath func(string) (string, error)) string {
 		return "tarn"
 	}
 	return shellWord(strings.Replace(arg0, serverName, "tarn", 1))
-}
-
-// flagText describes a flag error.
-func flagText(err error) string {
-	var (
-		unknown *pflag.NotExistError
-		missing *pflag.ValueRequiredError
-		invalid *pflag.InvalidValueError
-	)
-	switch {
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return "unknown flag -" + unknown.GetSpecifiedName()
-	case errors.As(err, &unknown):
-		return "unknown flag --" + unknown.GetSpecifiedName()
-	case errors.As(err, &missing):
-		return "flag --" + missing.GetFlag().Name + " requires a value"
-	case errors.As(err, &invalid):
-		takes := map[string]string{"duration": "a duration such as 30s", "bool": "true or false", "int": "an integer", "float64": "a number"}
-		flag := invalid.GetFlag()
-		if what := takes[flag.Value.Type()]; what != "" {
-			return fmt.Sprintf("--%s must be %s, got %q", flag.Name, what, invalid.GetValue())
-		}
-		return fmt.Sprintf("invalid value %[2]q for --%[1]s: %[3]s", flag.Name, invalid.GetValue(), lastOf(err))
-	}
-	return oneLine(err.Error())
 }
 
 // noArgs rejects arguments.

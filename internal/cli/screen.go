@@ -78,7 +78,7 @@ func (s *screen) status(text string) {
 	}
 	s.line = line
 	p := s.blank()
-	p.control(clearLine)
+	p.clearLine()
 	p.in(faint, line)
 	s.draw(p)
 }
@@ -89,7 +89,7 @@ func (s *screen) blank() *page { return &page{paint: s.paint} }
 func (s *screen) erased() *page {
 	p := s.blank()
 	if s.line != "" {
-		p.control(clearLine)
+		p.clearLine()
 	}
 	return p
 }

@@ -168,7 +168,7 @@ func TestLiveRowsOfSeveralResourcesHaveTheirHeaders(t *testing.T) {
 		return &tableRow{columns: fallback, cells: []any{name, "1s"}}
 	}
 	var text page
-	made := newTable(rendering{output: "table", several: true})
+	made := &table{rendering: rendering{output: "table", several: true}, sheets: map[object.Resource]*sheet{}}
 	for _, h := range []objectChange{{res: secrets, row: cell("a"), initial: true}, {res: secrets, row: cell("longer")}, {res: configMaps, row: cell("c")}, {res: secrets, row: cell("d")}} {
 		if err := made.render(&text, []objectChange{h}); err != nil {
 			t.Fatal(err)

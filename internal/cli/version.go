@@ -10,11 +10,11 @@ import (
 
 // build describes this binary.
 type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+	Version  string
+	Revision string
+	Modified bool
+	Go       string
+	Platform string
 }
 
 // versionOf reads the build information.
@@ -52,28 +52,14 @@ func (b build) String() string {
 }
 
 func newVersionCommand(e *env) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Example: `  tarn version
-  tarn version -o json`,
-		Args: noArgs,
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: `  tarn version`,
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b := versionOf()
-			switch output {
-			case "":
-				fmt.Fprintln(e.out, b)
-				return nil
-			case "json":
-				text, err := jsonText(b)
-				fmt.Fprintln(e.out, text)
-				return err
-			}
-			return usagef("unknown output %q: must be json or empty", output)
+			fmt.Fprintln(e.out, versionOf())
+			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, or empty for text")
-	complete(cmd, "output", fixed("json"))
-	return cmd
 }

@@ -41,20 +41,18 @@ expired. Failures are reported on standard error.
 Resources are named as in kubectl: pods, po, deploy.apps, widgets.v1.example.com. TYPE/NAME is
 one object.
 
-The outputs table and wide have the columns of kubectl get, which the server computes. The
-outputs name, json, yaml, jsonpath=, jsonpath-as-json=, go-template= and custom-columns= are
-those of kubectl, for each object and again for each change. jsonl is one event with type and
-object per line. diff shows the changed fields of each object. The data of Secrets is hidden in
-all of them.`,
+The outputs table and wide have the columns of kubectl get, which the server computes. yaml is
+a document for each object and again for each change, jsonl one event with type and object per
+line. diff shows the changed fields of each object. The data of Secrets is hidden in all of
+them.`,
 		Example: `  tarn watch pods -n shop                     # one line per pod and per change
   tarn watch deploy/web -o diff               # changed fields of one object
   tarn watch pods,services -l app=web -A      # several resources, in all namespaces
   tarn watch pods -o wide                     # more columns
   tarn watch events -o jsonl | jq .object     # for programs
-  tarn watch nodes --once -o yaml             # the current state
-  tarn watch pods -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName`,
+  tarn watch nodes --once -o yaml             # the current state`,
 		Args:              resourceArgs,
-		ValidArgsFunction: e.completeTargets,
+		ValidArgsFunction: e.completeResources,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("timeout") && !flags.once {
 				return usagef("--timeout requires --once")
@@ -70,7 +68,7 @@ all of them.`,
 	cmd.Flags().BoolVar(&flags.watchOnly, "watch-only", false, "omit the initial objects")
 	cmd.Flags().BoolVar(&flags.showSecrets, "show-secrets", false, "show the data of Secrets")
 	cmd.Flags().BoolVar(&flags.managedFields, "show-managed-fields", false, "show metadata.managedFields, and metadata.resourceVersion in diffs")
-	complete(cmd, "output", completeOutputs)
+	complete(cmd, "output", fixed(outputs...))
 	return cmd
 }
 

@@ -284,26 +284,7 @@ func (c *mapCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 // when full and hold at least eight entries.
 func sizeOfMap(n uint32, entry uintptr) int { return 48 + max(8, 2*int(n))*int(entry+1) }
 
-// customCodec calls a type's own UnmarshalJSON.
-type customCodec struct {
-	t       reflect.Type
-	drop    *dropping
-	reaches bool // values that are never shared
-	widest  int  // see [intern.Widest]
-}
-
-func (c *customCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
-	if c.reaches {
-		s.volatile++
-	}
-	if !s.takeAll(t, c.widest) {
-		return false
-	}
-	u := reflect.NewAt(c.t, p).Interface().(json.Unmarshaler)
-	return u.UnmarshalJSON(s.filtered(t, c.drop)) == nil
-}
-
-// slowCodec leaves one value to sigs.k8s.io/json.
+// slowCodec leaves one value to the type's own UnmarshalJSON, or else to sigs.k8s.io/json.
 type slowCodec struct {
 	t       reflect.Type
 	drop    *dropping
@@ -318,7 +299,11 @@ func (c *slowCodec) decode(s *state, t uint32, p unsafe.Pointer) bool {
 	if !s.takeAll(t, c.widest) {
 		return false
 	}
-	return kjson.UnmarshalCaseSensitivePreserveInts(s.filtered(t, c.drop), reflect.NewAt(c.t, p).Interface()) == nil
+	raw, into := s.filtered(t, c.drop), reflect.NewAt(c.t, p).Interface()
+	if own, ok := into.(json.Unmarshaler); ok {
+		return own.UnmarshalJSON(raw) == nil
+	}
+	return kjson.UnmarshalCaseSensitivePreserveInts(raw, into) == nil
 }
 
 // filtered returns the bytes of token t without what is left out.

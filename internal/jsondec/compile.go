@@ -47,10 +47,7 @@ func (c *compiler) compile(t reflect.Type, drop *dropping) codec {
 	}
 	if t.Kind() != reflect.Pointer {
 		ptr := reflect.PointerTo(t)
-		if ptr.Implements(unmarshalerType) {
-			return &customCodec{t: t, drop: drop, reaches: intern.Reaches(t), widest: intern.Widest(t)}
-		}
-		if ptr.Implements(textUnmarshalerType) || t == numberType {
+		if ptr.Implements(unmarshalerType) || ptr.Implements(textUnmarshalerType) || t == numberType {
 			return newSlow(t, drop)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"k8s.io/client-go/rest"
 )
 
@@ -24,7 +25,7 @@ type Process struct {
 
 	mu    sync.Mutex // guards dead, conns
 	dead  bool
-	conns map[*memoryConn]bool // those that are open
+	conns map[*memory.Conn]bool // those that are open
 
 	// plan adds faults to a request. It is set before the first request, and called by one
 	// write at a time: writing is held from then on until the write has been answered, so
@@ -43,7 +44,7 @@ type planner func(*request, *requestFaults) (answered func())
 // Process returns a new client process. Its name appears in the log of requests. Under
 // testing/synctest, call it inside the bubble.
 func (s *Server) Process(name string) *Process {
-	p := &Process{server: s, name: name, killed: make(chan struct{}), conns: map[*memoryConn]bool{}, writing: make(chan struct{}, 1)}
+	p := &Process{server: s, name: name, killed: make(chan struct{}), conns: map[*memory.Conn]bool{}, writing: make(chan struct{}, 1)}
 	p.transport = s.newTransport(p.dial)
 	return p
 }
@@ -73,13 +74,20 @@ func (p *Process) Kill() {
 // Killed returns a channel that is closed when the process is killed, by Kill or by a fault.
 func (p *Process) Killed() <-chan struct{} { return p.killed }
 
-func (p *Process) isKilled() bool { return isClosed(p.killed) }
+func (p *Process) isKilled() bool {
+	select {
+	case <-p.killed:
+		return true
+	default:
+		return false
+	}
+}
 
 func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 	if p.server.refusing.Load() || p.isKilled() {
 		return nil, p.server.refuseDial(ctx)
 	}
-	conn, err := p.server.memory.dial(ctx, p)
+	conn, err := p.server.memory.Dial(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -87,10 +95,10 @@ func (p *Process) dial(ctx context.Context) (net.Conn, error) {
 	defer p.mu.Unlock()
 	if p.dead {
 		_ = conn.Close() // never fails
-		return nil, refused()
+		return nil, memory.Refused()
 	}
 	p.conns[conn] = true
-	conn.closed = func() {
+	conn.OnClose = func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.conns, conn)
@@ -131,8 +139,8 @@ type processKey struct{}
 
 // withProcess adds the process of a connection to the context of its requests.
 func withProcess(ctx context.Context, c net.Conn) context.Context {
-	if m, ok := c.(*memoryConn); ok && m.of != nil {
-		return context.WithValue(ctx, processKey{}, m.of)
+	if m, ok := c.(*memory.Conn); ok && m.Owner != nil {
+		return context.WithValue(ctx, processKey{}, m.Owner)
 	}
 	return ctx
 }

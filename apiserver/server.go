@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
 	"github.com/tarnproject/tarn/internal/hostcheck"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,7 @@ type Server struct {
 	authority []byte       // CA certificate in PEM
 	address   string       // Options.Address
 	hosts     []string     // allowed besides loopback; not modified after New
-	memory    *memoryListener
+	memory    *memory.Listener
 	transport *http.Transport // dials memory
 	refusing  atomic.Bool
 
@@ -75,7 +76,7 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts: opts, storage: newStorage(opts.History, opts.HistoryBytes, opts.OldServer), codecs: newCodecs(), ownership: newOwnership(),
-		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: newMemoryListener(), definitions: definitions(opts.Schemas),
+		catalog: &catalog{kinds: map[schema.GroupVersionResource]*kind{}}, memory: memory.NewListener(), definitions: definitions(opts.Schemas),
 		rand: rand.New(rand.NewPCG(opts.Seed, opts.Seed)), faults: faults{injected: map[FaultKind]int{}}, standstill: standstill{limit: equalAtOnce},
 	}
 	s.catalog.put(builtins(opts.Strict)...)
@@ -134,7 +135,7 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 	if s.refusing.Load() {
 		return nil, s.refuseDial(ctx)
 	}
-	conn, err := s.memory.dial(ctx, nil)
+	conn, err := s.memory.Dial(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

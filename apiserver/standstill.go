@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarnproject/tarn/apiserver/internal/memory"
 )
 
 const (
@@ -132,5 +134,5 @@ func (s *Server) paceCreate(req *http.Request, name string) {
 // refuseDial returns the error of a connection that is refused. A client may repeat that too.
 func (s *Server) refuseDial(ctx context.Context) error {
 	s.pace(ctx, func() attributes { return attributes{verb: "connect to", path: "/"} })
-	return refused()
+	return memory.Refused()
 }

@@ -1,4 +1,4 @@
-package apiserver
+package memory
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // pair returns both ends of a connection.
 func pair(t testing.TB) (client, server net.Conn, stop func()) {
 	t.Helper()
-	l := newMemoryListener()
+	l := NewListener()
 	accepted := make(chan net.Conn, 1)
 	go func() {
 		conn, err := l.Accept()
@@ -25,7 +25,7 @@ func pair(t testing.TB) (client, server net.Conn, stop func()) {
 		}
 		accepted <- conn
 	}()
-	client, err := l.dial(context.Background(), nil)
+	client, err := l.Dial(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

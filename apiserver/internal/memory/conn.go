@@ -1,4 +1,4 @@
-package apiserver
+package memory
 
 import (
 	"context"
@@ -14,20 +14,21 @@ import (
 // readers cause back-pressure.
 const pipeSize = 256 << 10
 
-// memoryListener accepts in-memory connections. All blocking is on channels,
+// Listener accepts in-memory connections. All blocking is on channels,
 // so that testing/synctest detects when the bubble is idle.
-type memoryListener struct {
+type Listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newMemoryListener() *memoryListener {
-	return &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+// NewListener returns an open listener.
+func NewListener() *Listener {
+	return &Listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // Accept implements [net.Listener].
-func (l *memoryListener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
 		return c, nil
@@ -37,40 +38,41 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 }
 
 // Close implements [net.Listener].
-func (l *memoryListener) Close() error {
+func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
 // Addr implements [net.Listener].
-func (l *memoryListener) Addr() net.Addr { return memoryAddr{} }
+func (l *Listener) Addr() net.Addr { return Addr{} }
 
-// dial opens a connection of a process, or of none if it is nil.
-func (l *memoryListener) dial(ctx context.Context, of *Process) (*memoryConn, error) {
+// Dial opens a connection of a client, or of one that the server need not know if it is nil.
+func (l *Listener) Dial(ctx context.Context, of any) (*Conn, error) {
 	here, there := newPipe(), newPipe()
-	client, server := &memoryConn{in: here, out: there}, &memoryConn{in: there, out: here, of: of}
+	client, server := &Conn{in: here, out: there}, &Conn{in: there, out: here, Owner: of}
 	select {
 	case l.conns <- server:
 		return client, nil
 	case <-l.closed:
-		return nil, refused()
+		return nil, Refused()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// refused returns the error of dialing a closed listener.
-func refused() error {
-	return &net.OpError{Op: "dial", Net: "memory", Addr: memoryAddr{}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+// Refused returns the error of dialing a closed listener.
+func Refused() error {
+	return &net.OpError{Op: "dial", Net: "memory", Addr: Addr{}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
-type memoryAddr struct{}
+// Addr is the address of both ends of every connection.
+type Addr struct{}
 
 // Network implements [net.Addr].
-func (memoryAddr) Network() string { return "memory" }
+func (Addr) Network() string { return "memory" }
 
 // String implements [net.Addr].
-func (memoryAddr) String() string { return "memory" }
+func (Addr) String() string { return "memory" }
 
 // pipe is one direction of a connection. Readers and writers serialize on channels instead
 // of mutexes, because testing/synctest does not treat a goroutine blocked on a mutex as
@@ -186,52 +188,52 @@ func (p *pipe) stop() {
 	signal(p.writable)
 }
 
-// memoryConn is one end of a connection.
-type memoryConn struct {
+// Conn is one end of a connection.
+type Conn struct {
 	in, out *pipe
-	of      *Process // the client of the server's end; nil if it is not a Process
-	closed  func()   // called by Close; nil for nothing
+	Owner   any    // the client, at the server's end
+	OnClose func() // called by Close; nil for nothing
 }
 
 // Read implements [net.Conn].
-func (c *memoryConn) Read(b []byte) (int, error) { return c.in.read(b) }
+func (c *Conn) Read(b []byte) (int, error) { return c.in.read(b) }
 
 // Write implements [net.Conn].
-func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
+func (c *Conn) Write(b []byte) (int, error) { return c.out.write(b) }
 
 // Close implements [net.Conn]. The peer can still read what was written before.
-func (c *memoryConn) Close() error {
+func (c *Conn) Close() error {
 	c.out.end()
 	c.in.stop()
 	c.in.reads.set(time.Time{})
 	c.out.writes.set(time.Time{})
-	if c.closed != nil {
-		c.closed()
+	if c.OnClose != nil {
+		c.OnClose()
 	}
 	return nil
 }
 
 // LocalAddr implements [net.Conn].
-func (c *memoryConn) LocalAddr() net.Addr { return memoryAddr{} }
+func (c *Conn) LocalAddr() net.Addr { return Addr{} }
 
 // RemoteAddr implements [net.Conn].
-func (c *memoryConn) RemoteAddr() net.Addr { return memoryAddr{} }
+func (c *Conn) RemoteAddr() net.Addr { return Addr{} }
 
 // SetDeadline implements [net.Conn].
-func (c *memoryConn) SetDeadline(t time.Time) error {
+func (c *Conn) SetDeadline(t time.Time) error {
 	c.in.reads.set(t)
 	c.out.writes.set(t)
 	return nil
 }
 
 // SetReadDeadline implements [net.Conn].
-func (c *memoryConn) SetReadDeadline(t time.Time) error {
+func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.in.reads.set(t)
 	return nil
 }
 
 // SetWriteDeadline implements [net.Conn].
-func (c *memoryConn) SetWriteDeadline(t time.Time) error {
+func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.out.writes.set(t)
 	return nil
 }
